@@ -1,0 +1,93 @@
+# The commands of everyday work; each one is short on purpose, so that it can be read here and typed by hand.
+#   make            set up, configure and build (preset dev, into build/dev)
+#   make demo       set up, build (preset release, into build/), train the demo net
+#   make test       everything this machine can run; test-fast: under a minute; test-all: the whole matrix
+# Variables: JOBS=n, PRESET=name (for make, test, test-fast, test-all), BASE=commit (for bench and replay),
+# CUDA=0 (do not fetch the CUDA compilers), SETUP=0 (install nothing).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := build
+MAKEFLAGS += --no-print-directory
+
+JOBS ?= $(shell nproc)
+PRESET ?= dev
+BASE ?=
+CUDA ?= 1
+SETUP ?= 1
+FUZZ_SECONDS ?= 60
+CTEST = ctest --test-dir build/$(PRESET) --output-on-failure --no-tests=ignore -j $(JOBS)
+
+.PHONY: build release setup setup-cuda demo test test-fast test-all bench peers format format-check lint asan tsan \
+  clang19 fuzz golden replay docs clean hooks
+
+setup:
+	@if [ "$(SETUP)" != 0 ]; then scripts/setup.sh; fi
+
+setup-cuda: setup
+	@if [ "$(SETUP)" != 0 ] && [ "$(CUDA)" != 0 ]; then scripts/setup.sh cuda; fi
+
+build: setup
+	@scripts/build.sh $(PRESET) $(JOBS)
+
+release: setup
+	@scripts/build.sh release $(JOBS)
+
+demo: release
+	@build/bin/lathe demo
+
+test: setup-cuda build
+	@$(CTEST) -LE matrix
+
+test-fast: build
+	@$(CTEST) -L fast
+
+test-all: setup-cuda build
+	@$(CTEST)
+
+bench: release
+	@scripts/bench.py $(if $(BASE),--base $(BASE))
+
+peers: setup
+	@scripts/setup.sh peers
+
+format:
+	@scripts/format.sh
+
+format-check:
+	@scripts/format.sh --check
+
+lint:
+	@scripts/lint.py
+
+asan: setup
+	@scripts/build.sh asan $(JOBS)
+	@ctest --test-dir build/asan --output-on-failure --no-tests=ignore -j $(JOBS) -L fast
+
+tsan: setup
+	@scripts/build.sh tsan $(JOBS)
+	@ctest --test-dir build/tsan --output-on-failure --no-tests=ignore -j $(JOBS) -L fast
+
+clang19: setup
+	@scripts/build.sh clang19 $(JOBS)
+
+# Fuzzers are ordinary tests with a fixed seed; here they run for longer from a new seed, which they print.
+fuzz: build
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$${FUZZ_SEED:-$$RANDOM} $(CTEST) -L fuzz --verbose
+
+# Tests with expectation files rewrite them when UPDATE_GOLDEN is set; review the diff.
+golden: build
+	@UPDATE_GOLDEN=1 $(CTEST) -L golden
+	@git --no-pager diff --stat -- tests
+
+replay: build
+	@$(CTEST) -L replay
+
+docs:
+	@scripts/docs.py
+
+hooks:
+	@ln -sf ../../scripts/pre-commit.sh .git/hooks/pre-commit && echo "pre-commit hook installed"
+
+clean:
+	rm -rf build

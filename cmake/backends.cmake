@@ -1,0 +1,85 @@
+# Devices are folders: src/backends/<name>/*.cpp becomes the library lathe_backend_<name>, and a generated file
+# calls each folder's  void lathe::backends::register_<name>_backend(Registry&)  from
+#   void lathe::backends::register_all(Registry&)
+# so that adding a device changes no other file. A folder may hold a backend.cmake, included after its target
+# exists (BACKEND names it), for extra libraries or modules.
+
+# lathe_module(<name> FROM <folder> LIBS ...): lib/liblathe_<name>.so, loaded at run time by the code that needs it,
+# so that a heavy library costs nothing to programs that never use it. Only symbols marked for export are visible.
+function(lathe_module name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FROM" "LIBS")
+  file(GLOB sources CONFIGURE_DEPENDS ${arg_FROM}/*.cpp)
+  if(sources)
+    add_library(lathe_module_${name} MODULE ${sources})
+    set_target_properties(lathe_module_${name} PROPERTIES OUTPUT_NAME lathe_${name} PREFIX lib
+      CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+    target_include_directories(lathe_module_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+    target_link_libraries(lathe_module_${name} PRIVATE lathe_flags lathe_base ${arg_LIBS})
+    set_property(GLOBAL APPEND PROPERTY LATHE_MODULES lathe_module_${name})
+  endif()
+endfunction()
+
+# Where a program looks for modules: the build's folder first, then the installed one.
+set(LATHE_MODULE_PATH "${PROJECT_BINARY_DIR}/lib:${CMAKE_INSTALL_FULL_LIBDIR}/lathe")
+
+# A folder takes part once one of its files defines its registration function, so that a half-written device
+# does not break the build of the others.
+function(lathe_backend_defines_registration result name)
+  set(found FALSE)
+  foreach(source IN LISTS ARGN)
+    file(STRINGS ${source} lines REGEX "register_${name}_backend *\\(" LIMIT_COUNT 1)
+    if(lines)
+      set(found TRUE)
+    else()
+      set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+    endif()
+  endforeach()
+  set(${result} ${found} PARENT_SCOPE)
+endfunction()
+
+function(lathe_backends)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "" "DEPS")
+  set(root ${PROJECT_SOURCE_DIR}/src/backends)
+  file(GLOB all_sources CONFIGURE_DEPENDS ${root}/*/*.cpp)
+  set(names "")
+  foreach(source IN LISTS all_sources)
+    get_filename_component(folder ${source} DIRECTORY)
+    get_filename_component(name ${folder} NAME)
+    list(APPEND names ${name})
+    list(APPEND sources_${name} ${source})
+  endforeach()
+  list(REMOVE_DUPLICATES names)
+
+  set(declarations "")
+  set(calls "")
+  set(libraries "")
+  foreach(name IN LISTS names)
+    set(BACKEND lathe_backend_${name})
+    add_library(${BACKEND} STATIC ${sources_${name}})
+    target_include_directories(${BACKEND} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+    target_compile_definitions(${BACKEND} PRIVATE LATHE_MODULE_PATH="${LATHE_MODULE_PATH}")
+    lathe_link_folder(${BACKEND} DEPS ${arg_DEPS})
+    if(EXISTS ${root}/${name}/backend.cmake)
+      include(${root}/${name}/backend.cmake)
+    endif()
+    lathe_backend_defines_registration(registers ${name} ${sources_${name}})
+    if(registers)
+      string(APPEND declarations "void register_${name}_backend(Registry& registry);\n")
+      string(APPEND calls "  register_${name}_backend(registry);\n")
+      list(APPEND libraries ${name})
+    endif()
+  endforeach()
+  set_property(GLOBAL PROPERTY LATHE_BACKENDS ${libraries})
+
+  list(TRANSFORM libraries PREPEND backend_ OUTPUT_VARIABLE deps)
+  file(GLOB registry_header CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/runtime/registry.h)
+  if(registry_header)
+    set(generated ${PROJECT_BINARY_DIR}/generated/backend_registry.cpp)
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/backend_registry.cpp.in ${generated} @ONLY)
+    add_library(lathe_backends STATIC ${generated})
+    target_include_directories(lathe_backends PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+  else()
+    add_library(lathe_backends INTERFACE)
+  endif()
+  lathe_link_folder(lathe_backends DEPS ${deps} runtime)
+endfunction()

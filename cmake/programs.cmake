@@ -1,0 +1,43 @@
+# Executables, all in <build>/bin: tools/<name>/*.cpp -> <name>, bench/<name>.cpp or bench/<name>/*.cpp ->
+# bench_<name>, examples/<name>.cpp -> <name>. They see include/ and the repository root, never src/.
+function(lathe_program target output)
+  add_executable(${target} ${ARGN})
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${output})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${target} PRIVATE lathe_flags lathe_all lathe_dep_cli11 lathe_dep_json)
+  lathe_use_pch(${target} lathe_pch)
+  get_property(modules GLOBAL PROPERTY LATHE_MODULES)
+  if(modules)
+    add_dependencies(${target} ${modules})
+  endif()
+endfunction()
+
+# One program per sub-folder of `root`, named prefix<folder>.
+function(lathe_program_folders root target_prefix output_prefix)
+  file(GLOB sources CONFIGURE_DEPENDS ${root}/*/*.cpp)
+  set(names "")
+  foreach(source IN LISTS sources)
+    get_filename_component(folder ${source} DIRECTORY)
+    get_filename_component(name ${folder} NAME)
+    list(APPEND names ${name})
+    list(APPEND sources_${name} ${source})
+  endforeach()
+  list(REMOVE_DUPLICATES names)
+  foreach(name IN LISTS names)
+    lathe_program(${target_prefix}${name} ${output_prefix}${name} ${sources_${name}})
+  endforeach()
+endfunction()
+
+# One program per file of `root`.
+function(lathe_program_files root target_prefix output_prefix)
+  file(GLOB sources CONFIGURE_DEPENDS ${root}/*.cpp)
+  foreach(source IN LISTS sources)
+    get_filename_component(name ${source} NAME_WE)
+    lathe_program(${target_prefix}${name} ${output_prefix}${name} ${source})
+  endforeach()
+endfunction()
+
+lathe_program_folders(${PROJECT_SOURCE_DIR}/tools tool_ "")
+lathe_program_folders(${PROJECT_SOURCE_DIR}/bench bench_ bench_)
+lathe_program_files(${PROJECT_SOURCE_DIR}/bench bench_ bench_)
+lathe_program_files(${PROJECT_SOURCE_DIR}/examples example_ "")

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# build.sh PRESET [JOBS]: configures once, then builds. Ninja reconfigures by itself when CMake files or globs change.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+preset=${1:-dev}
+jobs=${2:-$(nproc)}
+dir=build/$preset
+if [ "$preset" = release ]; then dir=build; fi
+
+if [ ! -f "$dir/build.ninja" ]; then
+  log=$(mktemp)
+  if ! cmake --preset "$preset" >"$log" 2>&1; then
+    cat "$log"
+    rm -f "$log"
+    exit 1
+  fi
+  grep -E "^-- lathe:|[Ww]arning" "$log" || true
+  rm -f "$log"
+fi
+cmake --build "$dir" -j "$jobs"

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Checks what a compiler does not: include arrows between folders, header comments, whitespace, file sizes, TODOs,
+dead links in the documentation and spelling. Needs nothing but Python; takes a second or two."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+# What each folder of src/ may include besides itself. `lathe` stands for include/lathe.
+BELOW_TARGET = ["base", "ir", "rewrite", "rules"]
+STAGE = BELOW_TARGET + ["target"]
+ENGINE = STAGE + ["schedule", "codegen", "render", "runtime", "verify"]
+ARROWS = {
+    "base": [],
+    "ir": ["base"],
+    "rewrite": ["base", "ir"],
+    "rules": ["base", "ir", "rewrite"],
+    "target": BELOW_TARGET,
+    "schedule": STAGE,
+    "codegen": STAGE,
+    "render": STAGE,
+    "runtime": STAGE,
+    "verify": STAGE,
+    "backends": STAGE + ["render", "runtime"],
+    "engine": ENGINE,
+    "search": ENGINE + ["engine"],
+    "investigate": ENGINE + ["engine"],
+    "tensor": ENGINE + ["engine", "lathe"],
+    "capture": ENGINE + ["engine", "tensor", "lathe"],
+}
+# Folders written like a user's own code see the public headers and each other.
+USER = ["lathe", "nn", "models", "formats", "apps"]
+USER_FOLDERS = ["nn", "models", "formats", "apps", "tools", "examples", "bench"]
+
+CODE = (".h", ".cpp", ".def")
+TEXT = CODE + (".py", ".md", ".cmake", ".sh", ".json", ".txt", ".lathe", ".in")
+MAX_LINES = 700
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+TODO = re.compile(r"\b(TODO|FIXME|XXX)\b(?!.*#\d+)")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+problems = []
+warnings = []
+
+
+def problem(path, line, text):
+    problems.append(f"{path}:{line}: {text}")
+
+
+def list_files():
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    return sorted({n for n in names if n and os.path.isfile(os.path.join(ROOT, n))})
+
+
+def allowed_includes(path):
+    """The folder a file belongs to and what it may include, or (None, None) when it is free."""
+    parts = path.split("/")
+    if parts[0] == "src" and len(parts) > 2:
+        folder = parts[1]
+        return folder, ARROWS.get(folder)
+    if parts[0] in USER_FOLDERS:
+        return parts[0], USER + [parts[0]]
+    if parts[0] == "include":
+        return "include/lathe", ["lathe"]
+    return None, None
+
+
+def check_include(path, number, line):
+    match = INCLUDE.match(line)
+    if not match:
+        return
+    folder, allowed = allowed_includes(path)
+    if folder is None:
+        return
+    target = match.group(1).split("/")[0]
+    if "/" not in match.group(1):
+        if not os.path.exists(os.path.join(ROOT, os.path.dirname(path), target)):
+            problem(path, number, f'includes "{target}": write the path from the include root, as "ir/node.h"')
+        return
+    if allowed is None:
+        problem(path, number, f"src/{folder} is not in the arrows of scripts/lint.py")
+    elif folder == "backends":
+        own = path.split("/")[2]
+        if target == "backends" and match.group(1).split("/")[1] != own:
+            problem(path, number, f"backend {own} includes another backend: {match.group(1)}")
+        elif target != "backends" and target not in allowed:
+            problem(path, number, arrow_text(folder, match.group(1), allowed))
+    elif target != folder and target not in allowed:
+        problem(path, number, arrow_text(folder, match.group(1), allowed))
+
+
+def arrow_text(folder, include, allowed):
+    return f'{folder} may not include "{include}"; allowed: {" ".join([folder] + allowed)}'
+
+
+def check_text(path, lines):
+    is_code = path.endswith(CODE)
+    in_src = path.startswith(("src/", "include/"))
+    for number, line in enumerate(lines, 1):
+        if "\t" in line:
+            problem(path, number, "tab; use spaces")
+        if line != line.rstrip():
+            problem(path, number, "trailing whitespace")
+        if is_code:
+            check_include(path, number, line)
+            if in_src and TODO.search(line):
+                problem(path, number, "a TODO names its issue: TODO(#12)")
+    if is_code and in_src and path.endswith((".h", ".def")) and not (lines and lines[0].startswith("//")):
+        problem(path, 1, "a header starts with two to six lines on why it exists")
+    if is_code and len(lines) > MAX_LINES and not path.endswith(".def"):
+        warnings.append(f"{path}: {len(lines)} lines; look for the second job inside")
+
+
+def check_links(path, lines):
+    fenced = False
+    for number, line in enumerate(lines, 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        if fenced:
+            continue
+        for target in LINK.findall(re.sub(r"`[^`]*`", "", line)):
+            if re.match(r"^[a-z]+:", target) or target.startswith("#"):
+                continue
+            file = os.path.normpath(os.path.join(ROOT, os.path.dirname(path), target.split("#")[0]))
+            if not os.path.exists(file):
+                problem(path, number, f"dead link: {target}")
+
+
+def check_spelling(paths):
+    tool = shutil.which("codespell")
+    if not tool or not paths:
+        return
+    ignore = os.path.join(ROOT, "scripts", "codespell-ignore.txt")
+    command = [tool, "--ignore-words", ignore] + paths
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    for line in result.stdout.splitlines():
+        problems.append(line.removeprefix("./"))
+
+
+def main():
+    files = list_files()
+    texts = [f for f in files if f.endswith(TEXT) or os.path.basename(f) == "Makefile"]
+    for path in texts:
+        with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+            lines = file.read().split("\n")
+        if lines and lines[-1] == "":
+            lines.pop()
+        if os.path.basename(path) != "Makefile":
+            check_text(path, lines)
+        if path.endswith(".md"):
+            check_links(path, lines)
+    check_spelling([f for f in texts if not f.startswith("tests/golden")])
+
+    for line in warnings:
+        print(f"lint: warning: {line}")
+    for line in problems:
+        print(f"lint: {line}")
+    if problems:
+        print(f"lint: {len(problems)} problems in {len(texts)} files")
+        return 1
+    print(f"lint: ok ({len(texts)} files)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
