@@ -1,0 +1,17 @@
+// How many CPUs this process may really use. The number a machine has is not it: a container is often given
+// fewer, by a set of CPUs or by a share of time, and running more threads than that makes everything slower.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace lathe {
+
+// CPUs this process may run on, within its container's time limit; at least 1.
+int usable_cpus();
+
+// The time limit in whole CPUs, rounded up, that control groups put on a process; 0 if none. `groups` is the
+// text of /proc/self/cgroup, `root` where the groups are mounted (/sys/fs/cgroup).
+int cgroup_cpu_limit(std::string_view groups, const std::string& root);
+
+}  // namespace lathe
