@@ -19,7 +19,7 @@ FUZZ_SECONDS ?= 60
 CTEST = ctest --test-dir build/$(PRESET) --output-on-failure --no-tests=ignore -j $(JOBS)
 
 .PHONY: build release setup setup-cuda demo test test-fast test-all bench peers format format-check lint asan tsan \
-  clang19 fuzz golden replay docs clean hooks
+  clang19 fuzz golden replay docs clean hooks help
 
 setup:
 	@if [ "$(SETUP)" != 0 ]; then scripts/setup.sh; fi
@@ -59,14 +59,16 @@ format-check:
 
 lint:
 	@scripts/lint.py
+	@scripts/docs.py --check
 
 asan: setup
 	@scripts/build.sh asan $(JOBS)
 	@ctest --test-dir build/asan --output-on-failure --no-tests=ignore -j $(JOBS) -L fast
 
+# Without address randomisation, which the thread sanitizer of older compilers does not survive on new kernels.
 tsan: setup
 	@scripts/build.sh tsan $(JOBS)
-	@ctest --test-dir build/tsan --output-on-failure --no-tests=ignore -j $(JOBS) -L fast
+	@setarch -R ctest --test-dir build/tsan --output-on-failure --no-tests=ignore -j $(JOBS) -L fast
 
 clang19: setup
 	@scripts/build.sh clang19 $(JOBS)
@@ -88,6 +90,9 @@ docs:
 
 hooks:
 	@ln -sf ../../scripts/pre-commit.sh .git/hooks/pre-commit && echo "pre-commit hook installed"
+
+help:
+	@sed -n '/^[^#]/q; s/^# \?//p' Makefile; echo "Targets: $$(sed -n 's/^\([a-z0-9-]*\):.*/\1/p' Makefile | tr '\n' ' ')"
 
 clean:
 	rm -rf build
