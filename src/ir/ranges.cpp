@@ -1,0 +1,98 @@
+#include "ir/ranges.h"
+
+#include <algorithm>
+
+#include "base/small_vector.h"
+#include "ir/build.h"
+#include "ir/shape.h"
+#include "ir/walk.h"
+
+namespace lathe {
+namespace {
+
+// Marks "computed, none" in the memo, since null means "not computed yet".
+Node none() {
+  static const NodeRef* empty = new NodeRef(intern(Op::Dims, dtypes::Void, {}));
+  return *empty;
+}
+
+bool by_id(Node a, Node b) {
+  return range_id(a) != range_id(b) ? range_id(a) < range_id(b) : a.key() < b.key();
+}
+
+Node compute(Node node) {
+  if (node.is(Op::Range)) {
+    SmallVector<Node, 16> all;
+    for (Node r : ranges_of(node.arg(0))) all.push_back(r);  // a ragged extent
+    all.push_back(node);
+    std::sort(all.begin(), all.end(), by_id);
+    return dims(std::span<const Node>(all.data(), all.size()));
+  }
+  // Most nodes inherit one operand's set whole.
+  Node whole;
+  bool mixed = false;
+  for (Node a : node.args()) {
+    ranges_of(a);
+    Node set(a->ranges.load(std::memory_order_acquire));
+    if (set == none()) continue;
+    if (!whole) whole = set;
+    else if (whole != set) mixed = true;
+  }
+  if (!whole) return none();
+  std::span<const Node> closed = closed_ranges(node);
+  if (!mixed && closed.empty()) return whole;
+  SmallVector<Node, 16> all;
+  for (Node a : node.args())
+    for (Node r : ranges_of(a))
+      if (std::find(closed.begin(), closed.end(), r) == closed.end()) all.push_back(r);
+  std::sort(all.begin(), all.end(), by_id);
+  all.resize(static_cast<std::size_t>(std::unique(all.begin(), all.end()) - all.begin()));
+  return all.empty() ? none() : dims(std::span<const Node>(all.data(), all.size()));
+}
+
+}  // namespace
+
+std::span<const Node> ranges_of(Node node) {
+  if (node->ranges.load(std::memory_order_acquire) == nullptr) {
+    std::vector<Node> stack{node};
+    while (!stack.empty()) {
+      Node top = stack.back();
+      if (top->ranges.load(std::memory_order_acquire) != nullptr) {
+        stack.pop_back();
+        continue;
+      }
+      std::size_t before = stack.size();
+      for (Node a : top.args())
+        if (a->ranges.load(std::memory_order_acquire) == nullptr) stack.push_back(a);
+      if (stack.size() != before) continue;
+      remember_ranges(top, compute(top));
+      stack.pop_back();
+    }
+  }
+  return Node(node->ranges.load(std::memory_order_acquire)).args();
+}
+
+bool depends_on(Node node, Node range) {
+  std::span<const Node> all = ranges_of(node);
+  return std::find(all.begin(), all.end(), range) != all.end();
+}
+
+std::span<const Node> closed_ranges(Node node) {
+  if (node.is(Op::Reduce) && node.attr().kind == Attr::Kind::Int) return node.args().subspan(1);
+  if (node.is(Op::End) && node.arg_count() > 1) return node.args().subspan(1);
+  if (node.is(Op::Fold)) {
+    auto n = static_cast<std::size_t>(node.ints()[1]) * (node.ints()[2] != 0 ? 3 : 2);
+    return node.args().subspan(n);
+  }
+  return {};
+}
+
+std::vector<Node> all_ranges(Node root) {
+  std::vector<Node> out;
+  for (Node n : toposort(root))
+    if (n.is(Op::Range)) out.push_back(n);
+  std::sort(out.begin(), out.end(), by_id);
+  return out;
+}
+
+}  // namespace lathe

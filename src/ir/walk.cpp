@@ -1,0 +1,93 @@
+#include "ir/walk.h"
+
+#include "base/small_vector.h"
+#include "ir/build.h"
+
+namespace lathe {
+namespace {
+
+struct Frame {
+  Node node;
+  std::uint32_t next;
+};
+
+template <class Enter>
+std::vector<Node> sort_from(std::span<const Node> roots, Enter enter) {
+  std::vector<Node> order;
+  NodeMap<char> seen;
+  std::vector<Frame> stack;
+  for (Node root : roots) {
+    if (!seen.try_emplace(root).second) continue;
+    stack.push_back({root, 0});
+    while (!stack.empty()) {
+      Frame& top = stack.back();
+      if (top.next < top.node.arg_count() && enter(top.node)) {
+        Node arg = top.node.arg(top.next++);
+        if (!seen.try_emplace(arg).second) continue;
+        if (arg.arg_count() == 0) order.push_back(arg);
+        else stack.push_back({arg, 0});
+      } else {
+        order.push_back(top.node);
+        stack.pop_back();
+      }
+    }
+  }
+  return order;
+}
+
+}  // namespace
+
+std::vector<Node> toposort(std::span<const Node> roots) {
+  return sort_from(roots, [](Node) { return true; });
+}
+std::vector<Node> toposort(std::span<const Node> roots, bool (*enter)(Node)) { return sort_from(roots, enter); }
+
+NodeMap<std::uint32_t> use_counts(std::span<const Node> order) {
+  NodeMap<std::uint32_t> counts;
+  counts.reserve(order.size());
+  for (Node n : order) {
+    counts.try_emplace(n);
+    for (Node a : n.args()) ++counts[a];
+  }
+  return counts;
+}
+
+Node rebuild(Node node, std::span<const Node> args) {
+  if (std::equal(args.begin(), args.end(), node.args().begin(), node.args().end())) return node;
+  if (is_scalar_op(node.op())) {
+    if (args.size() == 2) return apply(node.op(), args[0], args[1]);
+    if (args.size() == 1) return apply(node.op(), args[0]);
+    return apply(node.op(), args[0], args[1], args[2]);
+  }
+  if (node.is(Op::Cast)) return cast(args[0], node.dtype());
+  return node.with_args(args);
+}
+
+Node substitute(Node root, const NodeMap<Node>& map) {
+  NodeMap<Node> done;
+  std::vector<Frame> stack;
+  auto enter = [&](Node n) {
+    if (const Node* to = map.find(n)) done.try_emplace(n, *to);
+    else if (n.arg_count() == 0) done.try_emplace(n, n);
+    else if (!done.contains(n)) stack.push_back({n, 0});
+  };
+  enter(root);
+  SmallVector<Node, 16> args;
+  while (!stack.empty()) {
+    Frame& top = stack.back();
+    if (top.next < top.node.arg_count()) {
+      Node arg = top.node.arg(top.next++);
+      if (!done.contains(arg)) enter(arg);
+      continue;
+    }
+    Node node = top.node;
+    stack.pop_back();
+    if (done.contains(node)) continue;
+    args.clear();
+    for (Node a : node.args()) args.push_back(*done.find(a));
+    done.try_emplace(node, rebuild(node, std::span<const Node>(args.data(), args.size())));
+  }
+  return *done.find(root);
+}
+
+}  // namespace lathe
