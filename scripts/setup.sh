@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # "a|b" means the first of them that the distribution has.
-required=(cmake ninja-build g++ pkg-config python3 libfmt-dev libgtest-dev)
+required=(cmake ninja-build g++ python3 libfmt-dev libgtest-dev)
 optional=(ccache mold "llvm-19-dev|llvm-20-dev|llvm-18-dev" "clang-19|clang-20|clang-18"
   "clang-format-19|clang-format-20" libz3-dev libcli11-dev nlohmann-json3-dev zlib1g-dev libzstd-dev
   dataset-fashion-mnist python3-venv codespell)
@@ -47,8 +47,8 @@ install_packages() {
   fi
   local all="${required[*]} ${optional[*]}"
   # shellcheck disable=SC2086
-  installed=" $(dpkg-query -W -f='${Package}:${db:Status-Status} ' ${all//|/ } 2>/dev/null |
-    tr ' ' '\n' | sed -n 's/:installed$//p' | tr '\n' ' ') "
+  installed=" $({ dpkg-query -W -f='${Package}:${db:Status-Status}\n' ${all//|/ } 2>/dev/null || true; } |
+    sed -n 's/:installed$//p' | tr '\n' ' ') "
 
   local need want
   mapfile -t need < <(missing_of "${required[@]}")
