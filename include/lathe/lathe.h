@@ -1,0 +1,9 @@
+// Everything a user of the library includes.
+#pragma once
+
+#include "lathe/device.h"
+#include "lathe/dtypes.h"
+#include "lathe/error.h"
+#include "lathe/index.h"
+#include "lathe/tensor.h"
+#include "lathe/variable.h"
