@@ -103,7 +103,8 @@ Interval scalar_op(Op op, DType dtype, std::span<const Node> args) {
       if (x.hi == 0) return z;
       return {std::min(y.lo, z.lo), std::max(y.hi, z.hi)};
     }
-    case Op::Not: return dtype.is_bool() ? Interval{1 - x.hi, 1 - x.lo} : fit(dtype, -Wide(x.hi) - 1, -Wide(x.lo) - 1);
+    case Op::Not:
+      return dtype.is_bool() ? Interval{1 - x.hi, 1 - x.lo} : fit(dtype, -Wide(x.hi) - 1, -Wide(x.lo) - 1);
     default: return whole(dtype);
   }
 }
@@ -112,7 +113,8 @@ Interval scalar_op(Op op, DType dtype, std::span<const Node> args) {
 
 Interval bounds_of(Op op, DType dtype, std::span<const Node> args, const Attr& attr) {
   if (!dtype.is_int() && !dtype.is_bool()) return {0, 0};
-  // uint64 holds values above int64's maximum, which an interval of int64 cannot say: only constants below it are known.
+  // uint64 holds values above int64's maximum, which an interval of int64 cannot say: only constants below it
+  // are known.
   if (dtype.scalar == Scalar::UInt64 && !(op == Op::Const && attr.i >= 0)) return whole(dtype);
   if (is_scalar_op(op)) return scalar_op(op, dtype, args);
   switch (op) {
@@ -120,22 +122,33 @@ Interval bounds_of(Op op, DType dtype, std::span<const Node> args, const Attr& a
     case Op::Var: return {attr.data->ints[0], attr.data->ints[1]};
     case Op::Arange: return fit(dtype, 0, std::max<std::int64_t>(args[0].hi() - 1, 0));
     case Op::Range: return {0, std::max<std::int64_t>(args[0].hi() - 1, 0)};
-    case Op::Special: return attr.data->ints.empty() || attr.data->ints[0] == 0
-                                 ? Interval{0, whole(dtype).hi}
-                                 : Interval{0, attr.data->ints[0] - 1};
+    case Op::Special:
+      return attr.data->ints.empty() || attr.data->ints[0] == 0 ? Interval{0, whole(dtype).hi}
+                                                                : Interval{0, attr.data->ints[0] - 1};
     case Op::Iota: return {0, dtype.lanes - 1};
     case Op::Cast: {
       DType from = args[0].dtype();
       if (!from.is_int() && !from.is_bool()) return whole(dtype);
       if (from.scalar == Scalar::UInt64) return whole(dtype);
-      if (dtype.is_bool()) return compare(args[0].lo() > 0 || args[0].hi() < 0, args[0].lo() == 0 && args[0].hi() == 0);
+      if (dtype.is_bool())
+        return compare(args[0].lo() > 0 || args[0].hi() < 0, args[0].lo() == 0 && args[0].hi() == 0);
       return fit(dtype, args[0].lo(), args[0].hi());
     }
     case Op::Bind: return {args[1].lo(), args[1].hi()};
-    case Op::Splat: case Op::Lane: case Op::Contiguous: case Op::Detach: case Op::GradFence: case Op::Copy:
-    case Op::Reshape: case Op::Expand: case Op::Permute: case Op::Shrink: case Op::Flip: case Op::Skew:
-      return {args[0].lo(), args[0].hi()};
-    case Op::Pad: case Op::Unskew:
+    case Op::Splat:
+    case Op::Lane:
+    case Op::Contiguous:
+    case Op::Detach:
+    case Op::GradFence:
+    case Op::Copy:
+    case Op::Reshape:
+    case Op::Expand:
+    case Op::Permute:
+    case Op::Shrink:
+    case Op::Flip:
+    case Op::Skew: return {args[0].lo(), args[0].hi()};
+    case Op::Pad:
+    case Op::Unskew:
       return {std::min<std::int64_t>(args[0].lo(), 0), std::max<std::int64_t>(args[0].hi(), 0)};
     case Op::Vec: {
       Interval all{args[0].lo(), args[0].hi()};

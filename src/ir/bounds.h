@@ -1,5 +1,5 @@
-// Interval arithmetic over nodes: the bounds every integer node carries. Sound for wrap-around: where the exact result
-// may leave the dtype, the interval is the whole dtype.
+// Interval arithmetic over nodes: the bounds every integer node carries. Sound for wrap-around: where the
+// exact result may leave the dtype, the interval is the whole dtype.
 #pragma once
 
 #include <cstdint>

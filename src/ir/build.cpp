@@ -15,7 +15,8 @@ Node index_const(std::int64_t v) { return intern(Op::Const, dtypes::Index, {}, A
 Node float_const(DType dtype, double v) { return intern(Op::Const, dtype, {}, Attr::of(round_to(dtype, v))); }
 Node bool_const(bool v) { return intern(Op::Const, dtypes::Bool, {}, Attr::of(std::int64_t{v})); }
 Node element_const(DType dtype, Element v) {
-  return dtype.is_float() ? intern(Op::Const, dtype, {}, Attr::of(v.f)) : intern(Op::Const, dtype, {}, Attr::of(v.i));
+  return dtype.is_float() ? intern(Op::Const, dtype, {}, Attr::of(v.f))
+                          : intern(Op::Const, dtype, {}, Attr::of(v.i));
 }
 Node number(DType dtype, double v) { return element_const(dtype, convert(dtype, dtypes::Float64, {0, v})); }
 Node zero_of(DType dtype) { return element_const(dtype, {}); }
@@ -112,7 +113,8 @@ Node new_buffer(DType dtype, std::int64_t size, std::string_view device) {
 }
 
 namespace {
-Node with_ints(Op op, DType dtype, std::initializer_list<std::int64_t> ints, std::span<const Node> args = {}) {
+Node with_ints(Op op, DType dtype, std::initializer_list<std::int64_t> ints,
+               std::span<const Node> args = {}) {
   AttrData d{"", ints};
   return intern(op, dtype, args, Attr::of(d));
 }
@@ -129,7 +131,9 @@ Node prepend(Op op, DType dtype, Node first, std::span<const Node> rest, std::sp
 }
 }  // namespace
 
-Node param(DType dtype, std::int64_t slot, std::int64_t size) { return with_ints(Op::Param, dtype, {slot, size}); }
+Node param(DType dtype, std::int64_t slot, std::int64_t size) {
+  return with_ints(Op::Param, dtype, {slot, size});
+}
 Node define(DType dtype, std::int64_t id, std::int64_t size, Space space) {
   return with_ints(Op::Define, dtype, {id, size, static_cast<std::int64_t>(space)});
 }
@@ -144,17 +148,25 @@ Node special(std::string_view name, std::int64_t extent, DType dtype) {
 Node arange(DType dtype, Node size) { return intern(Op::Arange, dtype, {size}); }
 Node reshape(Node x, std::span<const Node> sizes) { return prepend(Op::Reshape, x.dtype(), x, sizes); }
 Node expand(Node x, std::span<const Node> sizes) { return prepend(Op::Expand, x.dtype(), x, sizes); }
-Node permute(Node x, std::span<const std::int64_t> order) { return with_ints(Op::Permute, x.dtype(), order, {&x, 1}); }
-Node pad(Node x, std::span<const Node> low, std::span<const Node> high) { return prepend(Op::Pad, x.dtype(), x, low, high); }
+Node permute(Node x, std::span<const std::int64_t> order) {
+  return with_ints(Op::Permute, x.dtype(), order, {&x, 1});
+}
+Node pad(Node x, std::span<const Node> low, std::span<const Node> high) {
+  return prepend(Op::Pad, x.dtype(), x, low, high);
+}
 Node shrink(Node x, std::span<const Node> begin, std::span<const Node> end) {
   return prepend(Op::Shrink, x.dtype(), x, begin, end);
 }
-Node flip(Node x, std::span<const std::int64_t> axes) { return with_ints(Op::Flip, x.dtype(), axes, {&x, 1}); }
-Node skew(Node x, std::int64_t n_axis, std::int64_t k_axis, std::int64_t stride, std::int64_t dilation, Node size) {
+Node flip(Node x, std::span<const std::int64_t> axes) {
+  return with_ints(Op::Flip, x.dtype(), axes, {&x, 1});
+}
+Node skew(Node x, std::int64_t n_axis, std::int64_t k_axis, std::int64_t stride, std::int64_t dilation,
+          Node size) {
   Node args[] = {x, size};
   return with_ints(Op::Skew, x.dtype(), {n_axis, k_axis, stride, dilation}, args);
 }
-Node unskew(Node x, std::int64_t n_axis, std::int64_t k_axis, std::int64_t stride, std::int64_t dilation, Node size) {
+Node unskew(Node x, std::int64_t n_axis, std::int64_t k_axis, std::int64_t stride, std::int64_t dilation,
+            Node size) {
   Node args[] = {x, size};
   return with_ints(Op::Unskew, x.dtype(), {n_axis, k_axis, stride, dilation}, args);
 }
@@ -188,7 +200,9 @@ Node reduce_ranges(Op op, Node element, std::span<const Node> ranges) {
   return intern(Op::Reduce, element.dtype(), std::span<const Node>(args.data(), args.size()),
                 Attr::of(static_cast<std::int64_t>(op)));
 }
-Node after(Node memory, std::span<const Node> effects) { return prepend(Op::After, memory.dtype(), memory, effects); }
+Node after(Node memory, std::span<const Node> effects) {
+  return prepend(Op::After, memory.dtype(), memory, effects);
+}
 Node end(Node effect, std::span<const Node> ranges) {
   return ranges.empty() ? effect : prepend(Op::End, dtypes::Void, effect, ranges);
 }
@@ -228,13 +242,15 @@ struct Spelling {
   int strength;
 };
 constexpr Spelling kSpellings[] = {
-    {Op::Add, " + ", 4},      {Op::Mul, "*", 5},   {Op::FloorDiv, "/", 5}, {Op::FloorMod, "%", 5}, {Op::TruncDiv, "/", 5},
-    {Op::TruncMod, "%", 5},   {Op::Sub, " - ", 4}, {Op::Less, " < ", 3},   {Op::Eq, " == ", 3},    {Op::Ne, " != ", 3},
-    {Op::And, " & ", 2},      {Op::Or, " | ", 1},  {Op::Xor, " ^ ", 1},    {Op::Shl, " << ", 3},   {Op::Shr, " >> ", 3},
+    {Op::Add, " + ", 4},    {Op::Mul, "*", 5},      {Op::FloorDiv, "/", 5}, {Op::FloorMod, "%", 5},
+    {Op::TruncDiv, "/", 5}, {Op::TruncMod, "%", 5}, {Op::Sub, " - ", 4},    {Op::Less, " < ", 3},
+    {Op::Eq, " == ", 3},    {Op::Ne, " != ", 3},    {Op::And, " & ", 2},    {Op::Or, " | ", 1},
+    {Op::Xor, " ^ ", 1},    {Op::Shl, " << ", 3},   {Op::Shr, " >> ", 3},
 };
 
 std::string text_at(Node n, int strength) {
-  if (n.is_const()) return n.dtype().is_float() ? fmt::format("{}", n.const_float()) : fmt::format("{}", n.int_attr());
+  if (n.is_const())
+    return n.dtype().is_float() ? fmt::format("{}", n.const_float()) : fmt::format("{}", n.int_attr());
   if (n.is(Op::Var) || n.is(Op::Special)) return n.text();
   if (n.is(Op::Bind)) return n.arg(0).text();
   if (n.is(Op::Range)) return fmt::format("r{}", range_id(n));

@@ -1,6 +1,6 @@
-// Making nodes. `apply` puts operands of commutative ops in the canonical order (by structural key, constants right)
-// and folds operations between integer constants, and x+0, x*1, x*0 on indices, so that shapes of equal size are equal
-// nodes. Everything else that simplifies is a rule (src/rules).
+// Making nodes. `apply` puts operands of commutative ops in the canonical order (by structural key, constants
+// right) and folds operations between integer constants, and x+0, x*1, x*0 on indices, so that shapes of
+// equal size are equal nodes. Everything else that simplifies is a rule (src/rules).
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace lathe {
 
 // ---- constants
 Node index_const(std::int64_t v);
-Node int_const(DType dtype, std::int64_t v);     // any integer dtype, index or bool; wrapped to the dtype
-Node float_const(DType dtype, double v);         // rounded to the dtype
-Node element_const(DType dtype, Element v);      // whichever the dtype needs
-Node number(DType dtype, double v);              // v as a constant of any dtype
+Node int_const(DType dtype, std::int64_t v);  // any integer dtype, index or bool; wrapped to the dtype
+Node float_const(DType dtype, double v);      // rounded to the dtype
+Node element_const(DType dtype, Element v);   // whichever the dtype needs
+Node number(DType dtype, double v);           // v as a constant of any dtype
 Node zero_of(DType dtype);
 Node bool_const(bool v);
 Element element_of(Node constant);
@@ -27,20 +27,20 @@ Element element_of(Node constant);
 Node apply(Op op, Node x);
 Node apply(Op op, Node x, Node y);
 Node apply(Op op, Node x, Node y, Node z);
-Node cast(Node x, DType dtype);      // x itself where the dtype is already right
+Node cast(Node x, DType dtype);  // x itself where the dtype is already right
 Node bitcast(Node x, DType dtype);
 
 inline Node operator+(Node x, Node y) { return apply(Op::Add, x, y); }
 inline Node operator*(Node x, Node y) { return apply(Op::Mul, x, y); }
 inline Node operator/(Node x, Node y) { return apply(Op::Div, x, y); }
-Node neg(Node x);                    // x * -1 for integers (the canonical form), Neg for floats
+Node neg(Node x);  // x * -1 for integers (the canonical form), Neg for floats
 inline Node operator-(Node x, Node y) { return x + neg(y); }
 inline Node floor_div(Node x, Node y) { return apply(Op::FloorDiv, x, y); }
 inline Node floor_mod(Node x, Node y) { return apply(Op::FloorMod, x, y); }
 inline Node max(Node x, Node y) { return apply(Op::Max, x, y); }
 inline Node min(Node x, Node y) { return apply(Op::Min, x, y); }
 inline Node less(Node x, Node y) { return apply(Op::Less, x, y); }
-Node less_equal(Node x, Node y);     // not (y < x) on integers
+Node less_equal(Node x, Node y);  // not (y < x) on integers
 inline Node equal(Node x, Node y) { return apply(Op::Eq, x, y); }
 inline Node logical_and(Node x, Node y) { return apply(Op::And, x, y); }
 inline Node where(Node condition, Node x, Node y) { return apply(Op::Where, condition, x, y); }
@@ -73,8 +73,10 @@ Node permute(Node x, std::span<const std::int64_t> order);
 Node pad(Node x, std::span<const Node> low, std::span<const Node> high);
 Node shrink(Node x, std::span<const Node> begin, std::span<const Node> end);
 Node flip(Node x, std::span<const std::int64_t> axes);
-Node skew(Node x, std::int64_t n_axis, std::int64_t k_axis, std::int64_t stride, std::int64_t dilation, Node size);
-Node unskew(Node x, std::int64_t n_axis, std::int64_t k_axis, std::int64_t stride, std::int64_t dilation, Node size);
+Node skew(Node x, std::int64_t n_axis, std::int64_t k_axis, std::int64_t stride, std::int64_t dilation,
+          Node size);
+Node unskew(Node x, std::int64_t n_axis, std::int64_t k_axis, std::int64_t stride, std::int64_t dilation,
+            Node size);
 Node reduce_axes(Op op, Node x, std::span<const std::int64_t> axes);  // axes sorted; they stay with size 1
 Node contiguous(Node x);
 Node detach(Node x);
@@ -85,7 +87,7 @@ Node load(Node memory, Node index, Node gate = Node(), std::uint16_t lanes = 1);
 Node store(Node memory, Node index, Node value, Node gate = Node());
 Node reduce_ranges(Op op, Node element, std::span<const Node> ranges);  // itself where there are no ranges
 Node after(Node memory, std::span<const Node> effects);
-Node end(Node effect, std::span<const Node> ranges);                    // itself where there are no ranges
+Node end(Node effect, std::span<const Node> ranges);  // itself where there are no ranges
 Node sink(std::span<const Node> effects);
 Node barrier(std::span<const Node> effects);
 inline Op reduce_op(Node reduce) {

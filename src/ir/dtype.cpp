@@ -19,7 +19,8 @@ struct Row {
 };
 using enum Kind;
 constexpr std::array kRows = {
-#define LATHE_DTYPE(name, text, longname, kind, bits, rank, exp, man) Row{text, longname, Kind::kind, bits, rank, exp, man},
+#define LATHE_DTYPE(name, text, longname, kind, bits, rank, exp, man) \
+  Row{text, longname, Kind::kind, bits, rank, exp, man},
 #include "ir/dtypes.def"
 #undef LATHE_DTYPE
 };
@@ -89,7 +90,9 @@ DType least_upper_dtype(DType a, DType b) {
   }
 }
 
-float bfloat16_to_float(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+float bfloat16_to_float(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
 
 std::uint16_t float_to_bfloat16(float value) {
   auto u = std::bit_cast<std::uint32_t>(value);
@@ -100,7 +103,8 @@ std::uint16_t float_to_bfloat16(float value) {
 
 namespace {
 
-// A small float format by its field widths. `fnuz`: no infinities, no negative zero, the bits of -0 are the one NaN.
+// A small float format by its field widths. `fnuz`: no infinities, no negative zero, the bits of -0 are the
+// one NaN.
 struct Small {
   int exponent, mantissa, bias;
   bool infinity;  // the top exponent holds infinity and NaN (IEEE-like)
@@ -114,7 +118,9 @@ double decode(Small f, std::uint32_t bits) {
   double sign = negative ? -1 : 1;
   if (f.fnuz && negative && e == 0 && m == 0) return std::numeric_limits<double>::quiet_NaN();
   if (!f.fnuz && e == (1u << f.exponent) - 1) {
-    if (f.infinity) return m == 0 ? sign * std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+    if (f.infinity)
+      return m == 0 ? sign * std::numeric_limits<double>::infinity()
+                    : std::numeric_limits<double>::quiet_NaN();
     if (m == (1u << f.mantissa) - 1) return std::numeric_limits<double>::quiet_NaN();
   }
   if (e == 0) return sign * std::ldexp(m, 1 - f.bias - f.mantissa);
@@ -125,7 +131,9 @@ std::uint32_t encode(Small f, double v) {
   int width = 1 + f.exponent + f.mantissa;
   std::uint32_t sign = std::signbit(v) ? 1u << (width - 1) : 0;
   std::uint32_t top = (1u << f.exponent) - 1, all = (1u << f.mantissa) - 1;
-  std::uint32_t nan = f.fnuz ? 1u << (width - 1) : f.infinity ? (top << f.mantissa) | (1u << (f.mantissa - 1)) : (top << f.mantissa) | all;
+  std::uint32_t nan = f.fnuz       ? 1u << (width - 1)
+                      : f.infinity ? (top << f.mantissa) | (1u << (f.mantissa - 1))
+                                   : (top << f.mantissa) | all;
   if (std::isnan(v)) return f.fnuz ? nan : sign | nan;
   std::uint32_t overflow = f.fnuz ? nan : f.infinity ? sign | (top << f.mantissa) : sign | nan;
   double a = std::fabs(v);
@@ -134,7 +142,10 @@ std::uint32_t encode(Small f, double v) {
   int e = std::max(std::ilogb(a), 1 - f.bias);
   double scaled = std::nearbyint(std::ldexp(a, f.mantissa - e));  // round to nearest even: the default mode
   auto m = static_cast<std::uint64_t>(scaled);
-  if (m == (2ull << f.mantissa)) { m >>= 1; ++e; }
+  if (m == (2ull << f.mantissa)) {
+    m >>= 1;
+    ++e;
+  }
   if (m == 0) return f.fnuz ? 0 : sign;
   bool subnormal = m < (1ull << f.mantissa);
   std::uint32_t biased = subnormal ? 0 : static_cast<std::uint32_t>(e + f.bias);
@@ -158,7 +169,8 @@ Small format(Scalar kind) {
 
 float half_to_float(std::uint16_t bits) {
   std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000) << 16, e = bits >> 10 & 31, m = bits & 1023;
-  if (e == 0) return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(std::ldexp(static_cast<float>(m), -24)));
+  if (e == 0)
+    return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(std::ldexp(static_cast<float>(m), -24)));
   if (e == 31) return std::bit_cast<float>(sign | 0x7f800000 | m << 13);
   return std::bit_cast<float>(sign | (e + 112) << 23 | m << 13);
 }
@@ -170,7 +182,9 @@ std::uint16_t float_to_half(float value) {
 }
 
 float fp8_to_float(Scalar kind, std::uint8_t bits) { return static_cast<float>(decode(format(kind), bits)); }
-std::uint8_t float_to_fp8(Scalar kind, float value) { return static_cast<std::uint8_t>(encode(format(kind), value)); }
+std::uint8_t float_to_fp8(Scalar kind, float value) {
+  return static_cast<std::uint8_t>(encode(format(kind), value));
+}
 
 double round_to(DType dtype, double value) {
   switch (dtype.scalar) {

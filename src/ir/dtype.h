@@ -1,6 +1,6 @@
-// The element types. Every fact about a dtype (width, kind, limits, names) is a row of dtypes.def; nothing else in
-// the tree may switch over dtypes to find one of these facts. `Index` is the type of index arithmetic until codegen
-// picks 32 or 64 bits; `Void` belongs to nodes that have no value (stores, sinks).
+// The element types. Every fact about a dtype (width, kind, limits, names) is a row of dtypes.def; nothing
+// else in the tree may switch over dtypes to find one of these facts. `Index` is the type of index arithmetic
+// until codegen picks 32 or 64 bits; `Void` belongs to nodes that have no value (stores, sinks).
 #pragma once
 
 #include <cstdint>
@@ -33,11 +33,11 @@ struct DType {
   bool is_unsigned() const;  // unsigned integers
   bool is_bool() const { return scalar == Scalar::Bool; }
   bool is_index() const { return scalar == Scalar::Index; }
-  int bits() const;                          // of one element; bool takes 8
-  int bytes() const { return bits() / 8; }   // of one element
-  int priority() const;                      // place in the promotion lattice (see least_upper_dtype)
-  std::string_view name() const;             // "float32"
-  std::string str() const;                   // "f32", or "f32x8" for vectors: the short form of the text IR
+  int bits() const;                         // of one element; bool takes 8
+  int bytes() const { return bits() / 8; }  // of one element
+  int priority() const;                     // place in the promotion lattice (see least_upper_dtype)
+  std::string_view name() const;            // "float32"
+  std::string str() const;                  // "f32", or "f32x8" for vectors: the short form of the text IR
 
   // Limits of the values of integer types, saturated to 64 bits (Index and uint64 end at int64's maximum).
   std::int64_t min_int() const;
@@ -62,11 +62,13 @@ float half_to_float(std::uint16_t bits);
 std::uint16_t float_to_half(float value);
 float bfloat16_to_float(std::uint16_t bits);
 std::uint16_t float_to_bfloat16(float value);
-// 8-bit floats, by dtype: Fp8e4m3 (no infinity, NaN 0x7f), Fp8e5m2 (IEEE-like), and the fnuz forms (one NaN, 0x80).
+// 8-bit floats, by dtype: Fp8e4m3 (no infinity, NaN 0x7f), Fp8e5m2 (IEEE-like), and the fnuz forms (one NaN,
+// 0x80).
 float fp8_to_float(Scalar kind, std::uint8_t bits);
 std::uint8_t float_to_fp8(Scalar kind, float value);
 
-// `value` rounded to the nearest value of `dtype` (a float type), as a double: what storing and loading it would give.
+// `value` rounded to the nearest value of `dtype` (a float type), as a double: what storing and loading it
+// would give.
 double round_to(DType dtype, double value);
 
 }  // namespace lathe

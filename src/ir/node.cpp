@@ -106,8 +106,8 @@ std::atomic<void (*)(std::int64_t)> buffer_death_hook{nullptr};
 
 void retain(const NodeData* node) { node->refs.fetch_add(1, std::memory_order_relaxed); }
 
-// Lowers a count. The step to zero happens under the shard's lock, so that a lookup can never find a node that is
-// being freed. Returns true if the node left the table and is now the caller's to destroy.
+// Lowers a count. The step to zero happens under the shard's lock, so that a lookup can never find a node
+// that is being freed. Returns true if the node left the table and is now the caller's to destroy.
 bool lower(const NodeData* node) {
   std::uint32_t refs = node->refs.load(std::memory_order_relaxed);
   while (refs > 1)
@@ -184,13 +184,14 @@ std::uint64_t head(Op op, DType dtype, std::size_t args) {
          static_cast<std::uint64_t>(dtype.lanes) << 16 | static_cast<std::uint64_t>(args) << 32;
 }
 
-bool same(const NodeData* n, std::uint64_t hash, Op op, DType dtype, std::span<const Node> args, const Attr& attr) {
+bool same(const NodeData* n, std::uint64_t hash, Op op, DType dtype, std::span<const Node> args,
+          const Attr& attr) {
   return n->hash == hash && n->op == op && n->dtype == dtype && n->arg_count == args.size() &&
          (args.empty() || std::memcmp(n->args(), args.data(), args.size_bytes()) == 0) && n->attr == attr;
 }
 
-NodeData* construct(Shard& shard, std::uint64_t hash, std::uint64_t key, Op op, DType dtype, std::span<const Node> args,
-                    const Attr& attr) {
+NodeData* construct(Shard& shard, std::uint64_t hash, std::uint64_t key, Op op, DType dtype,
+                    std::span<const Node> args, const Attr& attr) {
   NodeData* node = new (shard.pool.take(args.size())) NodeData{};
   node->op = op;
   node->owns_shape = false;
@@ -215,7 +216,8 @@ bool Attr::operator==(const Attr& o) const {
   switch (kind) {
     case Kind::None: return true;
     case Kind::Int: return i == o.i;
-    case Kind::Float: return std::bit_cast<std::uint64_t>(f) == std::bit_cast<std::uint64_t>(o.f);  // NaN == NaN, -0 != 0
+    case Kind::Float:
+      return std::bit_cast<std::uint64_t>(f) == std::bit_cast<std::uint64_t>(o.f);  // NaN == NaN, -0 != 0
     case Kind::Data: return data == o.data || *data == *o.data;
   }
   return false;
@@ -238,8 +240,8 @@ Node intern(Op op, DType dtype, std::span<const Node> args, const Attr& attr) {
       return Node(found);
     }
   }
-  // A miss. The derived facts are worked out without the lock (a shape may intern nodes of its own); if another thread
-  // made the same node meanwhile, its copy wins.
+  // A miss. The derived facts are worked out without the lock (a shape may intern nodes of its own); if
+  // another thread made the same node meanwhile, its copy wins.
   std::uint64_t key = hash_combine(h, attr_hash(attr, false, op));
   for (Node a : args) key = hash_combine(key, a.key());
   Interval bounds = bounds_of(op, dtype, args, attr);
@@ -267,19 +269,23 @@ Node intern(Op op, DType dtype, std::span<const Node> args, const Attr& attr) {
 }
 
 std::int64_t Node::int_attr() const {
-  if (attr().kind != Attr::Kind::Int) throw InternalError("node", std::string(info(op()).name) + " has no int attribute");
+  if (attr().kind != Attr::Kind::Int)
+    throw InternalError("node", std::string(info(op()).name) + " has no int attribute");
   return attr().i;
 }
 double Node::float_attr() const {
-  if (attr().kind != Attr::Kind::Float) throw InternalError("node", std::string(info(op()).name) + " has no float attribute");
+  if (attr().kind != Attr::Kind::Float)
+    throw InternalError("node", std::string(info(op()).name) + " has no float attribute");
   return attr().f;
 }
 std::span<const std::int64_t> Node::ints() const {
-  if (attr().kind != Attr::Kind::Data) throw InternalError("node", std::string(info(op()).name) + " has no list attribute");
+  if (attr().kind != Attr::Kind::Data)
+    throw InternalError("node", std::string(info(op()).name) + " has no list attribute");
   return attr().data->ints;
 }
 const std::string& Node::text() const {
-  if (attr().kind != Attr::Kind::Data) throw InternalError("node", std::string(info(op()).name) + " has no text attribute");
+  if (attr().kind != Attr::Kind::Data)
+    throw InternalError("node", std::string(info(op()).name) + " has no text attribute");
   return attr().data->text;
 }
 
@@ -334,7 +340,8 @@ Node realized(Node node) { return Node(node->realized.load(std::memory_order_acq
 void remember_ranges(Node node, Node set) {
   retain(set.get());
   const NodeData* expected = nullptr;
-  if (!node->ranges.compare_exchange_strong(expected, set.get(), std::memory_order_acq_rel)) release(set.get());
+  if (!node->ranges.compare_exchange_strong(expected, set.get(), std::memory_order_acq_rel))
+    release(set.get());
 }
 
 void set_buffer_death_hook(void (*hook)(std::int64_t)) { buffer_death_hook.store(hook); }

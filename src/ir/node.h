@@ -1,13 +1,14 @@
-// The one node type. A Node is a handle to an immutable, interned {op, dtype, args, attr}: two nodes are equal exactly
-// when their handles are. Handles are plain pointers, so passes copy and compare them freely; what keeps nodes alive is
-// counted separately:
+// The one node type. A Node is a handle to an immutable, interned {op, dtype, args, attr}: two nodes are
+// equal exactly when their handles are. Handles are plain pointers, so passes copy and compare them freely;
+// what keeps nodes alive is counted separately:
 //
 //   * a node keeps its args alive;
 //   * a NodeRef (held by tensors, caches, anything long-lived) keeps a node alive;
 //   * every node made on a thread stays alive until that thread's outermost Scope closes.
 //
-// So code that makes nodes opens a Scope, works with bare Nodes, and hands out NodeRefs. A thread without an open
-// Scope keeps what it makes until its next outermost Scope closes. Interning is safe from any number of threads.
+// So code that makes nodes opens a Scope, works with bare Nodes, and hands out NodeRefs. A thread without an
+// open Scope keeps what it makes until its next outermost Scope closes. Interning is safe from any number of
+// threads.
 #pragma once
 
 #include <atomic>
@@ -27,7 +28,8 @@ namespace lathe {
 class Node;
 struct NodeData;
 
-// The part of a node that is neither an operand nor a dtype: nothing, one number, or a text with a list of numbers.
+// The part of a node that is neither an operand nor a dtype: nothing, one number, or a text with a list of
+// numbers.
 struct AttrData {
   std::string text;
   std::vector<std::int64_t> ints;
@@ -44,9 +46,24 @@ struct Attr {
   };
 
   Attr() : i(0) {}
-  static Attr of(std::int64_t v) { Attr a; a.kind = Kind::Int; a.i = v; return a; }
-  static Attr of(double v) { Attr a; a.kind = Kind::Float; a.f = v; return a; }
-  static Attr of(const AttrData& d) { Attr a; a.kind = Kind::Data; a.data = &d; return a; }
+  static Attr of(std::int64_t v) {
+    Attr a;
+    a.kind = Kind::Int;
+    a.i = v;
+    return a;
+  }
+  static Attr of(double v) {
+    Attr a;
+    a.kind = Kind::Float;
+    a.f = v;
+    return a;
+  }
+  static Attr of(const AttrData& d) {
+    Attr a;
+    a.kind = Kind::Data;
+    a.data = &d;
+    return a;
+  }
   bool operator==(const Attr& other) const;
 };
 
@@ -79,7 +96,8 @@ class Node {
   std::int64_t const_int() const;               // of an integer, index or bool constant
   double const_float() const;                   // of any constant
 
-  // Bounds of the value, both inclusive, of integer, index and bool nodes (of all lanes); a sound over-estimate.
+  // Bounds of the value, both inclusive, of integer, index and bool nodes (of all lanes); a sound
+  // over-estimate.
   std::int64_t lo() const;
   std::int64_t hi() const;
 
@@ -99,16 +117,17 @@ class Node {
 
 struct NodeData {
   Op op;
-  bool owns_shape;                        // holds a count on shape
+  bool owns_shape;  // holds a count on shape
   DType dtype;
   mutable std::atomic<std::uint32_t> refs;
   std::uint32_t arg_count;
-  std::uint64_t hash;                     // of identity: interning
-  std::uint64_t key;                      // of structure: ordering, cache keys
-  Attr attr;                              // Data is owned
+  std::uint64_t hash;  // of identity: interning
+  std::uint64_t key;   // of structure: ordering, cache keys
+  Attr attr;           // Data is owned
   std::int64_t lo, hi;
-  const NodeData* shape;                  // Dims node or null
-  mutable std::atomic<const NodeData*> ranges;    // memo of ranges_of (ir/ranges.h): a Dims node or null; counted
+  const NodeData* shape;  // Dims node or null
+  mutable std::atomic<const NodeData*>
+      ranges;  // memo of ranges_of (ir/ranges.h): a Dims node or null; counted
   mutable std::atomic<const NodeData*> realized;  // buffer that holds this value (engine); counted
 
   Node* args() { return reinterpret_cast<Node*>(this + 1); }
@@ -129,7 +148,8 @@ inline std::span<const Node> Node::shape() const {
   return data_->shape == nullptr ? std::span<const Node>() : Node(data_->shape).args();
 }
 
-// Makes (or finds) a node exactly as given: no ordering of operands, no folding. ir/build.h is what most code wants.
+// Makes (or finds) a node exactly as given: no ordering of operands, no folding. ir/build.h is what most code
+// wants.
 Node intern(Op op, DType dtype, std::span<const Node> args, const Attr& attr = {});
 inline Node intern(Op op, DType dtype, std::initializer_list<Node> args, const Attr& attr = {}) {
   return intern(op, dtype, std::span<const Node>(args.begin(), args.size()), attr);
@@ -171,7 +191,8 @@ Node realized(Node node);
 // Keeps the memo of ranges_of (ir/ranges.h); the first thread to say it wins.
 void remember_ranges(Node node, Node set);
 
-// Called with the id of every Op::Buffer node that dies, so that its memory can be returned. Set once, by the runtime.
+// Called with the id of every Op::Buffer node that dies, so that its memory can be returned. Set once, by the
+// runtime.
 void set_buffer_death_hook(void (*hook)(std::int64_t buffer_id));
 
 struct InternerStats {

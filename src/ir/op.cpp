@@ -10,14 +10,25 @@ namespace {
 enum TraitBits : unsigned { Plain = 0, Comm = 1, Assoc = 2, Idem = 4 };
 enum DomainBits : unsigned { I = 1, F = 2, B = 4, IF = I | F, IB = I | B, IFB = I | F | B };
 
-constexpr UnitKind kLow = UnitKind::Low, kHigh = UnitKind::High, kOnes = UnitKind::Ones, kNone = UnitKind::None;
+constexpr UnitKind kLow = UnitKind::Low, kHigh = UnitKind::High, kOnes = UnitKind::Ones,
+                   kNone = UnitKind::None;
 constexpr UnitKind unit(UnitKind k) { return k; }
 constexpr UnitKind unit(int v) { return v == 0 ? UnitKind::Zero : UnitKind::One; }
 
-constexpr OpInfo scalar_row(std::string_view name, int args, ResultKind result, unsigned domain, unsigned traits,
-                            UnitKind unit, std::string_view text) {
-  return {name, args, result, (domain & I) != 0, (domain & F) != 0, (domain & B) != 0, (traits & Comm) != 0,
-          (traits & Assoc) != 0, (traits & Idem) != 0, unit, text, "TKP"};
+constexpr OpInfo scalar_row(std::string_view name, int args, ResultKind result, unsigned domain,
+                            unsigned traits, UnitKind unit, std::string_view text) {
+  return {name,
+          args,
+          result,
+          (domain & I) != 0,
+          (domain & F) != 0,
+          (domain & B) != 0,
+          (traits & Comm) != 0,
+          (traits & Assoc) != 0,
+          (traits & Idem) != 0,
+          unit,
+          text,
+          "TKP"};
 }
 
 using enum ResultKind;
@@ -32,8 +43,9 @@ constexpr std::array<OpInfo, kOps> kTable = {{
 #undef LATHE_NODE
 }};
 
-constexpr std::array<std::string_view, 12> kRangeKinds = {"global", "local", "thread", "loop",   "reduce",  "group",
-                                                          "upcast", "unroll", "warp",  "device", "cluster", "role"};
+constexpr std::array<std::string_view, 12> kRangeKinds = {"global", "local",  "thread",  "loop",
+                                                          "reduce", "group",  "upcast",  "unroll",
+                                                          "warp",   "device", "cluster", "role"};
 constexpr std::array<std::string_view, 5> kSpaces = {"global", "shared", "register", "fragment", "barrier"};
 
 }  // namespace

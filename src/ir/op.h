@@ -1,5 +1,6 @@
-// The op table as C++: one enum over the rows of ops.def (scalar arithmetic) and structure_ops.def (everything else),
-// and the columns as lookups. Facts about ops are asked here, never re-listed in a switch elsewhere.
+// The op table as C++: one enum over the rows of ops.def (scalar arithmetic) and structure_ops.def
+// (everything else), and the columns as lookups. Facts about ops are asked here, never re-listed in a switch
+// elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -32,14 +33,14 @@ enum class ResultKind : std::uint8_t { Same, Boolean, Second, None };
 enum class UnitKind : std::uint8_t { Zero, One, Low, High, Ones, None };
 
 struct OpInfo {
-  std::string_view name;       // "Add"
-  int args;                    // operands; -n: at least n
-  ResultKind result;           // scalar ops only
+  std::string_view name;  // "Add"
+  int args;               // operands; -n: at least n
+  ResultKind result;      // scalar ops only
   bool on_int, on_float, on_bool;
   bool commutative, associative, idempotent;
   UnitKind unit;
-  std::string_view text;       // C-family spelling of scalar ops
-  std::string_view form;       // forms a structure op may stand in: "T", "K", "P"
+  std::string_view text;  // C-family spelling of scalar ops
+  std::string_view form;  // forms a structure op may stand in: "T", "K", "P"
 };
 
 const OpInfo& info(Op op);

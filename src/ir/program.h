@@ -1,5 +1,6 @@
-// A program: one kernel as a list of instructions in execution order, ready to print. Renderers walk `code` and print
-// each node; they decide nothing. What may stand in it, and what each node means there, is docs/ir.md, "Program".
+// A program: one kernel as a list of instructions in execution order, ready to print. Renderers walk `code`
+// and print each node; they decide nothing. What may stand in it, and what each node means there, is
+// docs/ir.md, "Program".
 #pragma once
 
 #include <array>
@@ -20,13 +21,13 @@ struct ProgramParam {
 };
 
 struct Program {
-  std::string name;                   // a C identifier
-  std::vector<NodeRef> code;          // instructions; constants and params are operands only
-  std::vector<ProgramParam> params;   // by slot, in argument order
-  std::vector<NodeRef> variables;     // Var nodes, in argument order after the params
+  std::string name;                  // a C identifier
+  std::vector<NodeRef> code;         // instructions; constants and params are operands only
+  std::vector<ProgramParam> params;  // by slot, in argument order
+  std::vector<NodeRef> variables;    // Var nodes, in argument order after the params
   // Launch sizes as index expressions over constants and variables; null means 1.
   std::array<NodeRef, 3> groups, locals;
-  NodeRef threads;                    // parts of a CPU launch (Special "t"); null means 1
+  NodeRef threads;  // parts of a CPU launch (Special "t"); null means 1
   std::int64_t shared_bytes = 0;
   // Counted on the kernel as scheduled: arithmetic operations, and bytes every param must move at least once.
   double flops = 0, bytes = 0;

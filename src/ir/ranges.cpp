@@ -35,8 +35,10 @@ Node compute(Node node) {
     ranges_of(a);
     Node set(a->ranges.load(std::memory_order_acquire));
     if (set == none()) continue;
-    if (!whole) whole = set;
-    else if (whole != set) mixed = true;
+    if (!whole)
+      whole = set;
+    else if (whole != set)
+      mixed = true;
   }
   if (!whole) return none();
   std::span<const Node> closed = closed_ranges(node);

@@ -1,5 +1,5 @@
-// Which ranges a kernel expression depends on. A Reduce, Fold or End closes its ranges: they are free below it and
-// bound above.
+// Which ranges a kernel expression depends on. A Reduce, Fold or End closes its ranges: they are free below
+// it and bound above.
 #pragma once
 
 #include <span>

@@ -23,7 +23,8 @@ Node movement_shape(Op op, std::span<const Node> args, const Attr& attr) {
       for (std::int64_t axis : attr.data->ints) out.push_back(in[static_cast<std::size_t>(axis)]);
       return dims(out);
     case Op::Pad:
-      for (std::size_t i = 0; i < in.size(); ++i) out.push_back(in[i] + args[1 + i] + args[1 + in.size() + i]);
+      for (std::size_t i = 0; i < in.size(); ++i)
+        out.push_back(in[i] + args[1 + i] + args[1 + in.size() + i]);
       return dims(out);
     case Op::Shrink:
       for (std::size_t i = 0; i < in.size(); ++i) out.push_back(args[1 + in.size() + i] - args[1 + i]);
@@ -70,7 +71,12 @@ Node shape_of(Op op, DType dtype, std::span<const Node> args, const Attr& attr) 
     case Op::Arange: return dims(args);
     case Op::Reduce: return attr.kind == Attr::Kind::Data ? reduce_shape(args, attr) : Node();
     case Op::Bitcast: return bitcast_shape(dtype, args[0]);
-    case Op::Contiguous: case Op::Detach: case Op::GradFence: case Op::Custom: case Op::Copy: case Op::After:
+    case Op::Contiguous:
+    case Op::Detach:
+    case Op::GradFence:
+    case Op::Custom:
+    case Op::Copy:
+    case Op::After:
     case Op::Get: return args[0].shape_node();
     default: return Node();
   }
@@ -96,7 +102,8 @@ std::int64_t numel_max(Node node) {
   std::int64_t n = 1;
   for (Node d : node.shape()) {
     if (__builtin_mul_overflow(n, std::max<std::int64_t>(d.hi(), 0), &n))
-      throw UserError("shape", "the number of elements of " + shape_text(node.shape()) + " does not fit 64 bits");
+      throw UserError("shape",
+                      "the number of elements of " + shape_text(node.shape()) + " does not fit 64 bits");
   }
   return n;
 }

@@ -22,16 +22,16 @@ T eval(Op op, T x, T y, T z, bool& boolean_result, bool& boolean) {
 #define DOM_IF (IS_I || IS_F)
 #define DOM_IB (IS_I || IS_B)
 #define DOM_IFB true
-#define LATHE_OP(name, args, result, domain, traits, u, val, ...)                         \
-  case Op::name:                                                                          \
-    if constexpr (DOM_##domain && ResultKind::result == ResultKind::Boolean) {            \
-      boolean = true;                                                                     \
-      boolean_result = static_cast<bool>(val);                                            \
-      return T();                                                                         \
-    } else if constexpr (DOM_##domain && ResultKind::result == ResultKind::Same) {        \
-      return static_cast<T>(val);                                                         \
-    } else {                                                                              \
-      break;                                                                              \
+#define LATHE_OP(name, args, result, domain, traits, u, val, ...)                  \
+  case Op::name:                                                                   \
+    if constexpr (DOM_##domain && ResultKind::result == ResultKind::Boolean) {     \
+      boolean = true;                                                              \
+      boolean_result = static_cast<bool>(val);                                     \
+      return T();                                                                  \
+    } else if constexpr (DOM_##domain && ResultKind::result == ResultKind::Same) { \
+      return static_cast<T>(val);                                                  \
+    } else {                                                                       \
+      break;                                                                       \
     }
 #include "ir/ops.def"
 #undef LATHE_OP
@@ -97,7 +97,8 @@ std::int64_t wrap(DType dtype, std::int64_t v) {
 Element convert(DType to, DType from, Element x) {
   Element out;
   if (to.is_float()) {
-    if (from.is_float()) out.f = round_to(to, x.f);
+    if (from.is_float())
+      out.f = round_to(to, x.f);
     else if (from.scalar == Scalar::UInt64) {
       auto u = static_cast<std::uint64_t>(x.i);
       out.f = to.scalar == Scalar::Float64   ? static_cast<double>(u)
@@ -156,8 +157,10 @@ Element reinterpret(DType to, DType from, Element x) {
     case Scalar::Float16: out.f = half_to_float(static_cast<std::uint16_t>(bits)); break;
     case Scalar::BFloat16: out.f = bfloat16_to_float(static_cast<std::uint16_t>(bits)); break;
     default:
-      if (to.is_float()) out.f = fp8_to_float(to.scalar, static_cast<std::uint8_t>(bits));
-      else out.i = to.is_bool() ? (bits & 0xff) != 0 : wrap(to, static_cast<std::int64_t>(bits));
+      if (to.is_float())
+        out.f = fp8_to_float(to.scalar, static_cast<std::uint8_t>(bits));
+      else
+        out.i = to.is_bool() ? (bits & 0xff) != 0 : wrap(to, static_cast<std::int64_t>(bits));
   }
   return out;
 }
@@ -167,17 +170,22 @@ Element unit_of(Op op, DType dtype) {
   double inf = std::numeric_limits<double>::infinity();
   switch (info(op).unit) {
     case UnitKind::Zero: return out;
-    case UnitKind::One: out.i = 1; out.f = 1; return out;
+    case UnitKind::One:
+      out.i = 1;
+      out.f = 1;
+      return out;
     case UnitKind::Ones: out.i = dtype.is_bool() ? 1 : wrap(dtype, -1); return out;
     case UnitKind::Low:
       out.i = dtype.is_bool() ? 0 : dtype.min_int();
       out.f = dtype.is_float() ? round_to(dtype, -inf) : 0;
-      if (dtype.is_float() && out.f != out.f) out.f = dtype.scalar == Scalar::Fp8e5m2fnuz ? -57344 : dtype.scalar == Scalar::Fp8e4m3 ? -448 : -240;
+      if (dtype.is_float() && out.f != out.f)
+        out.f = dtype.scalar == Scalar::Fp8e5m2fnuz ? -57344 : dtype.scalar == Scalar::Fp8e4m3 ? -448 : -240;
       return out;
     case UnitKind::High:
       out.i = dtype.is_bool() ? 1 : dtype.scalar == Scalar::UInt64 ? -1 : dtype.max_int();
       out.f = dtype.is_float() ? round_to(dtype, inf) : 0;
-      if (dtype.is_float() && out.f != out.f) out.f = dtype.scalar == Scalar::Fp8e5m2fnuz ? 57344 : dtype.scalar == Scalar::Fp8e4m3 ? 448 : 240;
+      if (dtype.is_float() && out.f != out.f)
+        out.f = dtype.scalar == Scalar::Fp8e5m2fnuz ? 57344 : dtype.scalar == Scalar::Fp8e4m3 ? 448 : 240;
       return out;
     case UnitKind::None: break;
   }

@@ -24,8 +24,10 @@ std::vector<Node> sort_from(std::span<const Node> roots, Enter enter) {
       if (top.next < top.node.arg_count() && enter(top.node)) {
         Node arg = top.node.arg(top.next++);
         if (!seen.try_emplace(arg).second) continue;
-        if (arg.arg_count() == 0) order.push_back(arg);
-        else stack.push_back({arg, 0});
+        if (arg.arg_count() == 0)
+          order.push_back(arg);
+        else
+          stack.push_back({arg, 0});
       } else {
         order.push_back(top.node);
         stack.pop_back();
@@ -40,7 +42,9 @@ std::vector<Node> sort_from(std::span<const Node> roots, Enter enter) {
 std::vector<Node> toposort(std::span<const Node> roots) {
   return sort_from(roots, [](Node) { return true; });
 }
-std::vector<Node> toposort(std::span<const Node> roots, bool (*enter)(Node)) { return sort_from(roots, enter); }
+std::vector<Node> toposort(std::span<const Node> roots, bool (*enter)(Node)) {
+  return sort_from(roots, enter);
+}
 
 NodeMap<std::uint32_t> use_counts(std::span<const Node> order) {
   NodeMap<std::uint32_t> counts;
@@ -67,9 +71,12 @@ Node substitute(Node root, const NodeMap<Node>& map) {
   NodeMap<Node> done;
   std::vector<Frame> stack;
   auto enter = [&](Node n) {
-    if (const Node* to = map.find(n)) done.try_emplace(n, *to);
-    else if (n.arg_count() == 0) done.try_emplace(n, n);
-    else if (!done.contains(n)) stack.push_back({n, 0});
+    if (const Node* to = map.find(n))
+      done.try_emplace(n, *to);
+    else if (n.arg_count() == 0)
+      done.try_emplace(n, n);
+    else if (!done.contains(n))
+      stack.push_back({n, 0});
   };
   enter(root);
   SmallVector<Node, 16> args;

@@ -1,5 +1,5 @@
-// Walking graphs without recursion: a chain of a million nodes must not overflow the stack. NodeMap is a map from
-// nodes that iterates in insertion order, so nothing a pass produces depends on addresses.
+// Walking graphs without recursion: a chain of a million nodes must not overflow the stack. NodeMap is a map
+// from nodes that iterates in insertion order, so nothing a pass produces depends on addresses.
 #pragma once
 
 #include <cstdint>
@@ -51,8 +51,14 @@ class NodeMap {
   auto end() { return entries_.end(); }
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }
-  void clear() { entries_.clear(); index_.assign(index_.size(), 0); }
-  void reserve(std::size_t n) { while (index_.size() < n * 2) grow(); entries_.reserve(n); }
+  void clear() {
+    entries_.clear();
+    index_.assign(index_.size(), 0);
+  }
+  void reserve(std::size_t n) {
+    while (index_.size() < n * 2) grow();
+    entries_.reserve(n);
+  }
 
  private:
   std::size_t home(Node node) const {
@@ -74,8 +80,8 @@ class NodeMap {
   std::size_t mask_ = 0;
 };
 
-// All nodes reachable from the roots, operands before users; operands are visited in order. With `enter`, only the
-// operands of nodes for which it returns true are followed.
+// All nodes reachable from the roots, operands before users; operands are visited in order. With `enter`,
+// only the operands of nodes for which it returns true are followed.
 std::vector<Node> toposort(std::span<const Node> roots);
 inline std::vector<Node> toposort(Node root) { return toposort(std::span<const Node>(&root, 1)); }
 std::vector<Node> toposort(std::span<const Node> roots, bool (*enter)(Node));
@@ -83,8 +89,8 @@ std::vector<Node> toposort(std::span<const Node> roots, bool (*enter)(Node));
 // For each node of an order, how many operands slots name it.
 NodeMap<std::uint32_t> use_counts(std::span<const Node> order);
 
-// The root with nodes replaced: `map` is asked first; whatever it does not hold is rebuilt over its new operands
-// (through `apply`, so operand order stays canonical).
+// The root with nodes replaced: `map` is asked first; whatever it does not hold is rebuilt over its new
+// operands (through `apply`, so operand order stays canonical).
 Node substitute(Node root, const NodeMap<Node>& map);
 
 // Rebuilds a node over other operands in canonical form (`apply` for scalar ops).

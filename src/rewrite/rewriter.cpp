@@ -1,0 +1,159 @@
+#include "rewrite/rewriter.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/small_vector.h"
+#include "ir/build.h"
+
+namespace lathe {
+namespace {
+
+thread_local RewriteTrace* trace = nullptr;
+std::atomic<bool> interrupted{false};
+
+std::vector<std::string>& disabled() {
+  static auto* names = new std::vector<std::string>;
+  return *names;
+}
+
+// Rules that undo each other would build forever. A position that changes this often is looping.
+constexpr int kMaxStepsAtOneNode = 1000;
+constexpr int kMaxDepth = 4000;
+constexpr std::uint64_t kInterruptInterval = 1024;
+
+}  // namespace
+
+RewriteTrace* set_rewrite_trace(RewriteTrace* t) { return std::exchange(trace, t); }
+void set_disabled_rules(std::vector<std::string> names) { disabled() = std::move(names); }
+const std::vector<std::string>& disabled_rules() { return disabled(); }
+void request_interrupt() { interrupted.store(true); }
+
+Node apply_scalar(Op op, std::span<const Node> args) {
+  if (args.size() == 1) return apply(op, args[0]);
+  if (args.size() == 2) return apply(op, args[0], args[1]);
+  return apply(op, args[0], args[1], args[2]);
+}
+
+RuleSet::RuleSet(std::string_view name, std::initializer_list<RuleTable> tables)
+    : name_(name), tables_(tables), by_op_(kOps) {
+  for (const RuleTable& table : tables_)
+    for (const Rule& rule : table.rules)
+      by_op_[static_cast<std::size_t>(rule.from.root().op)].push_back({&table, &rule});
+}
+
+Node Rewriter::build(const Pat& p, int at, const Bindings& bound, DType dtype) {
+  const PatNode& n = p.nodes[static_cast<std::size_t>(at)];
+  if (n.kind == PatKind::Literal)
+    return splat(number(dtype.element(), static_cast<double>(n.literal)), dtype.lanes);
+  if (n.kind != PatKind::Apply) return bound[n.slot];
+  // A literal takes the dtype of its siblings; alone, that of the node being replaced.
+  DType operand = dtype;
+  for (std::size_t i = 0; i < n.args; ++i) {
+    const PatNode& a = p.nodes[n.arg[i]];
+    if ((a.kind == PatKind::Any || a.kind == PatKind::Const) && !(n.op == Op::Where && i == 0))
+      operand = bound[a.slot].dtype();
+  }
+  SmallVector<Node, 3> args;
+  for (std::size_t i = 0; i < n.args; ++i) {
+    DType want = n.op == Op::Where && i == 0 ? dtypes::Bool.vec(operand.lanes) : operand;
+    args.push_back(build(p, n.arg[i], bound, want));
+  }
+  return simplify(apply_scalar(n.op, args));
+}
+
+// One rule applied at the root, or null.
+Node Rewriter::step(Node node) {
+  const RuleTable* table = nullptr;
+  bool table_applies = false;
+  Bindings bound;
+  for (const RuleSet::Entry& entry : rules_.for_op(node.op())) {
+    if (entry.table != table) {
+      table = entry.table;
+      table_applies = table->applies(node);
+    }
+    if (!table_applies || !match(entry.rule->from, node, bound)) continue;
+    if (!holds(entry.rule->when, bound)) continue;
+    if (!disabled().empty() &&
+        std::find(disabled().begin(), disabled().end(), entry.rule->name) != disabled().end())
+      continue;
+    std::string_view name = entry.rule->name;
+    rule_before_ = std::exchange(last_rule_, name);
+    Node out = entry.rule->function != nullptr
+                   ? entry.rule->function(node, bound, *this)
+                   : build(entry.rule->to, entry.rule->to.size - 1, bound, node.dtype());
+    if (!out || out == node) continue;
+    if (out.dtype() != node.dtype())
+      throw InternalError("rewrite", fmt::format("rule {} of {} turned {} into {}", name, table->name,
+                                                 node.dtype().str(), out.dtype().str()));
+    ++stats_.applied;
+    if (trace != nullptr) trace->applied(table->name, name, node, out);
+    return out;
+  }
+  return Node();
+}
+
+Node Rewriter::simplify(Node node) {
+  if (node.arg_count() == 0) return node;
+  if (const Node* known = done_.find(node)) return *known;
+  if (++stats_.visited % kInterruptInterval == 0 && interrupted.exchange(false))
+    throw UserError("interrupted", fmt::format("in {} after {} nodes, last rule {}", rules_.name(),
+                                               stats_.visited, last_rule_));
+  if (++depth_ > kMaxDepth)
+    throw InternalError("rewrite", fmt::format("rules {} and {} undo each other", rule_before_, last_rule_));
+  Node now = node;
+  for (int steps = 0;; ++steps) {
+    Node next = step(now);
+    if (!next) break;
+    if (steps > kMaxStepsAtOneNode)
+      throw InternalError("rewrite", fmt::format("rules {} and {} undo each other at {}", rule_before_,
+                                                 last_rule_, index_text(node)));
+    now = next;
+    if (const Node* known = done_.find(now)) {
+      now = *known;
+      break;
+    }
+  }
+  --depth_;
+  done_.try_emplace(node, now);
+  if (now != node) done_.try_emplace(now, now);
+  return now;
+}
+
+Node Rewriter::rewrite(Node root) {
+  struct Frame {
+    Node node;
+    std::uint32_t next;
+  };
+  if (const Node* known = done_.find(root)) return *known;
+  if (root.arg_count() == 0) return root;
+  NodeMap<Node> seen;
+  std::vector<Frame> stack{{root, 0}};
+  SmallVector<Node, 16> args;
+  while (!stack.empty()) {
+    Frame& top = stack.back();
+    if (top.next < top.node.arg_count()) {
+      Node arg = top.node.arg(top.next++);
+      if (arg.arg_count() > 0 && !seen.contains(arg)) stack.push_back({arg, 0});
+      continue;
+    }
+    Node node = top.node;
+    stack.pop_back();
+    if (seen.contains(node)) continue;
+    args.clear();
+    bool changed = false;
+    for (Node a : node.args()) {
+      Node to = a.arg_count() == 0 ? a : *seen.find(a);
+      changed |= to != a;
+      args.push_back(to);
+    }
+    Node now = changed ? rebuild(node, std::span<const Node>(args.data(), args.size())) : node;
+    seen.try_emplace(node, simplify(now));
+  }
+  return *seen.find(root);
+}
+
+}  // namespace lathe

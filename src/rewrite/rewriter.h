@@ -1,0 +1,90 @@
+// The driver: applies tables of rules to a graph, operands before users, without recursion over the graph's
+// depth. Each node is visited once; what a rule builds is simplified as it is built, so there is no outer
+// fixpoint loop.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ir/node.h"
+#include "ir/walk.h"
+#include "rewrite/rule.h"
+
+namespace lathe {
+
+// Receives every rule application; off by default, and free when off.
+struct RewriteTrace {
+  virtual ~RewriteTrace() = default;
+  virtual void applied(std::string_view table, std::string_view rule, Node before, Node after) = 0;
+};
+// The trace of this thread; null turns tracing off. Returns the previous one.
+RewriteTrace* set_rewrite_trace(RewriteTrace* trace);
+
+// Names of optional rules that are switched off, for experiments (part of cache keys). Set before compiling.
+void set_disabled_rules(std::vector<std::string> names);
+const std::vector<std::string>& disabled_rules();
+
+// Makes every running rewrite stop with an error that names pass, rule and node count; used for Ctrl-C.
+void request_interrupt();
+
+// `apply` of ir/build.h over a list.
+Node apply_scalar(Op op, std::span<const Node> args);
+
+struct RewriteStats {
+  std::uint64_t visited = 0;  // nodes looked at
+  std::uint64_t applied = 0;  // rule applications
+};
+
+// A rule set prepared for matching: tables joined in order, rules indexed by their root op.
+class RuleSet {
+ public:
+  RuleSet(std::string_view name, std::initializer_list<RuleTable> tables);
+  struct Entry {
+    const RuleTable* table;
+    const Rule* rule;
+  };
+  std::span<const Entry> for_op(Op op) const { return by_op_[static_cast<std::size_t>(op)]; }
+  std::string_view name() const { return name_; }
+  std::span<const RuleTable> tables() const { return tables_; }
+
+ private:
+  std::string name_;
+  std::vector<RuleTable> tables_;
+  std::vector<std::vector<Entry>> by_op_;
+};
+
+class Rewriter {
+ public:
+  explicit Rewriter(const RuleSet& rules) : rules_(rules) {}
+
+  // The graph rewritten. Results are remembered, so several roots may share one Rewriter.
+  Node rewrite(Node root);
+  // A node whose operands are already rewritten.
+  Node simplify(Node node);
+  Node apply(Op op, Node x) { return simplify(apply_scalar(op, {&x, 1})); }
+  Node apply(Op op, Node x, Node y) {
+    Node a[] = {x, y};
+    return simplify(apply_scalar(op, a));
+  }
+  Node apply(Op op, Node x, Node y, Node z) {
+    Node a[] = {x, y, z};
+    return simplify(apply_scalar(op, a));
+  }
+
+  const RewriteStats& stats() const { return stats_; }
+
+ private:
+  Node step(Node node);
+  Node build(const Pat& pattern, int at, const Bindings& bound, DType dtype);
+
+  const RuleSet& rules_;
+  NodeMap<Node> done_;
+  RewriteStats stats_;
+  int depth_ = 0;
+  std::string_view last_rule_, rule_before_;
+};
+
+}  // namespace lathe

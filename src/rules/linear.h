@@ -1,0 +1,30 @@
+// An index expression as a sum: constant + sum of coefficient * term, terms distinct and no sums or constant
+// multiples themselves. The form in which division, modulo and comparison are decided.
+#pragma once
+
+#include <cstdint>
+
+#include "base/small_vector.h"
+#include "ir/node.h"
+
+namespace lathe {
+
+struct Term {
+  Node node;
+  std::int64_t coefficient;
+};
+
+struct Linear {
+  std::int64_t constant = 0;
+  SmallVector<Term, 8> terms;  // in order of structural key
+
+  void add(Node node, std::int64_t coefficient = 1);  // splits sums and constant multiples
+  void add_term(Node node, std::int64_t coefficient);
+  std::int64_t lo() const;  // bounds of the whole, saturated
+  std::int64_t hi() const;
+  Node build() const;  // left-deep, terms in order, constant last
+};
+
+Linear linear(Node node);
+
+}  // namespace lathe
