@@ -1,0 +1,199 @@
+#include "runtime/storage.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "ir/build.h"
+#include "runtime/devices.h"
+#include "runtime/fork_guard.h"
+
+namespace lathe {
+namespace {
+
+// One piece of memory, shared by the buffers that are versions of it.
+struct Storage {
+  OpenDevice* device = nullptr;
+  Memory memory;
+  std::size_t bytes = 0;
+  bool imported = false;
+  std::string made;
+  std::int64_t newest = 0;  // id of the buffer that is its last version
+
+  Storage() = default;
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+  ~Storage() {
+    if (device == nullptr || in_forked_child()) return;
+    try {
+      give_back();
+    } catch (const Error& error) {  // work that failed; whoever waits for its result hears of it as well
+      log_warning_once("memory", error.what());
+    }
+  }
+
+ private:
+  void give_back() {
+    if (!imported) {
+      device->pool.give(memory);
+      return;
+    }
+    executor().wait_unused(*device, {memory, 0, bytes});
+    device->pool.count_foreign(-static_cast<std::ptrdiff_t>(bytes));
+    device->device->free(memory);
+  }
+};
+
+// Shared, because the last of several buffers to die returns the memory.
+using StorageRef = std::shared_ptr<Storage>;
+
+struct Table {
+  std::mutex mutex;
+  std::unordered_map<std::int64_t, StorageRef> by_id;
+};
+
+Table& table() {
+  static auto* all = new Table;  // never destroyed: buffers may die during exit
+  return *all;
+}
+
+thread_local std::string made_at;
+
+// Runs wherever the last handle is dropped. The memory goes back outside the lock: that may wait for work.
+void buffer_died(std::int64_t id) {
+  if (in_forked_child()) return;
+  StorageRef last;
+  std::lock_guard guard(table().mutex);
+  if (auto found = table().by_id.find(id); found != table().by_id.end()) {
+    last = std::move(found->second);
+    table().by_id.erase(found);
+  }
+}
+
+void watch_deaths() {
+  static const bool once = [] {
+    set_buffer_death_hook(buffer_died);
+    return true;
+  }();
+  static_cast<void>(once);
+}
+
+StorageRef find(Node buffer) {
+  std::lock_guard guard(table().mutex);
+  const auto found = table().by_id.find(buffer_id(buffer));
+  return found == table().by_id.end() ? nullptr : found->second;
+}
+
+void enter(Node buffer, StorageRef storage) {
+  watch_deaths();
+  storage->made = made_at;
+  storage->newest = buffer_id(buffer);
+  std::lock_guard guard(table().mutex);
+  const bool added = table().by_id.emplace(buffer_id(buffer), std::move(storage)).second;
+  check_internal(added, "storage", "the buffer has memory already");
+}
+
+std::size_t byte_size(Node buffer) {
+  return static_cast<std::size_t>(buffer_size(buffer)) * static_cast<std::size_t>(buffer.dtype().bytes());
+}
+
+}  // namespace
+
+Place place_of(Node buffer) {
+  StorageRef storage = find(buffer);
+  if (storage == nullptr) {
+    storage = std::make_shared<Storage>();
+    OpenDevice& device = open_device(buffer_device(buffer));
+    storage->memory = device.pool.take(byte_size(buffer));
+    storage->device = &device;
+    storage->bytes = byte_size(buffer);
+    enter(buffer, storage);
+  }
+  return {storage->device, {storage->memory, 0, storage->bytes}};
+}
+
+bool has_memory(Node buffer) { return find(buffer) != nullptr; }
+
+void import_memory(Node buffer, void* data, std::size_t bytes, Owner owner) {
+  auto storage = std::make_shared<Storage>();
+  OpenDevice& device = open_device(buffer_device(buffer));
+  storage->memory = device.device->import(data, bytes, std::move(owner));
+  storage->device = &device;
+  storage->bytes = bytes;
+  storage->imported = true;
+  device.pool.count_foreign(static_cast<std::ptrdiff_t>(bytes));
+  enter(buffer, storage);
+}
+
+void share_memory(Node next, Node buffer) {
+  StorageRef storage = find(buffer);
+  check_internal(storage != nullptr, "storage", "only a buffer with memory has versions");
+  std::lock_guard guard(table().mutex);
+  storage->newest = buffer_id(next);
+  table().by_id[buffer_id(next)] = storage;
+}
+
+bool is_overwritten(Node buffer) {
+  const StorageRef storage = find(buffer);
+  if (storage == nullptr) return false;
+  std::lock_guard guard(table().mutex);
+  return storage->newest != buffer_id(buffer);
+}
+
+MadeAt::MadeAt(std::string where) : outer_(std::exchange(made_at, std::move(where))) {}
+MadeAt::~MadeAt() { made_at = std::move(outer_); }
+
+std::vector<LiveBuffer> live_buffers() {
+  std::vector<LiveBuffer> result;
+  {
+    std::lock_guard guard(table().mutex);
+    std::map<const Storage*, std::int64_t> first_id;
+    for (const auto& [id, storage] : table().by_id) {
+      const auto [entry, added] = first_id.emplace(storage.get(), id);
+      if (!added) entry->second = std::min(entry->second, id);
+    }
+    for (const auto& [storage, id] : first_id)
+      result.push_back({id, storage->device->text, storage->bytes, storage->made});
+  }
+  std::sort(result.begin(), result.end(), [](const LiveBuffer& a, const LiveBuffer& b) {
+    return std::tie(b.bytes, a.id) < std::tie(a.bytes, b.id);
+  });
+  return result;
+}
+
+std::string live_buffers_text(std::size_t most_lines) {
+  struct Group {
+    std::string device, made;
+    std::size_t bytes = 0, count = 0;
+  };
+  std::map<std::tuple<std::string, std::string, std::size_t>, Group> groups;
+  std::size_t total = 0, count = 0;
+  for (const LiveBuffer& buffer : live_buffers()) {
+    Group& group = groups[{buffer.device, buffer.made, buffer.bytes}];
+    group = {buffer.device, buffer.made, buffer.bytes, group.count + 1};
+    total += buffer.bytes;
+    ++count;
+  }
+  std::vector<Group> sorted;
+  for (auto& [key, group] : groups) sorted.push_back(std::move(group));
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Group& a, const Group& b) { return a.bytes * a.count > b.bytes * b.count; });
+  std::string text = fmt::format("{} buffers, {}\n", count, human_bytes(total));
+  for (std::size_t i = 0; i < sorted.size() && i < most_lines; ++i)
+    text +=
+        fmt::format("  {:>10} = {:>4} x {:<10} {:<8} {}\n", human_bytes(sorted[i].bytes * sorted[i].count),
+                    sorted[i].count, human_bytes(sorted[i].bytes), sorted[i].device,
+                    sorted[i].made.empty() ? "(unknown place)" : sorted[i].made);
+  if (sorted.size() > most_lines) text += fmt::format("  and {} more lines\n", sorted.size() - most_lines);
+  return text;
+}
+
+}  // namespace lathe

@@ -1,0 +1,2 @@
+set(LIBS runtime)
+set(LABELS fast fuzz)
