@@ -127,7 +127,8 @@ std::string text_at(const Pat& p, int at) {
     case PatKind::Apply: break;
   }
   std::string out = fmt::format("{}(", info(n.op).name);
-  for (std::size_t i = 0; i < n.args && n.args != kAnyArgs; ++i) out += (i > 0 ? ", " : "") + text_at(p, n.arg[i]);
+  for (std::size_t i = 0; i < n.args && n.args != kAnyArgs; ++i)
+    out += (i > 0 ? ", " : "") + text_at(p, n.arg[i]);
   return out + ")";
 }
 

@@ -1,0 +1,90 @@
+#include "schedule/cost.h"
+
+#include <algorithm>
+
+#include "ir/shape.h"
+
+namespace lathe {
+namespace {
+
+// Writing an element and reading it back, against one arithmetic operation on data in registers: in a cache,
+// and from memory. What is large enough to leave the caches is the same on every machine, so that schedules
+// are.
+constexpr double kStoreInCache = 12, kStoreInMemory = 32, kLargeBytes = 1 << 20;
+// Work that a kernel repeats may be this share of what it does anyway.
+constexpr double kSmallShare = 0.1;
+constexpr float kLoad = 4;
+constexpr float kTranscendental = 12;
+constexpr float kDivide = 6;
+constexpr float kCostCap = 1e6f;
+// A kernel with fewer outputs than this, over more inputs than that, is too serial: see reduce_parts.
+constexpr std::int64_t kFewOutputs = 64, kManyInputs = 1 << 16;
+
+float weight(Node n) {
+  switch (n.op()) {
+    case Op::Exp2:
+    case Op::Log2:
+    case Op::Sin:
+    case Op::Cos: return kTranscendental;
+    case Op::Div:
+    case Op::Recip:
+    case Op::Sqrt:
+    case Op::FloorDiv:
+    case Op::FloorMod:
+    case Op::TruncDiv:
+    case Op::TruncMod: return kDivide;
+    default: return is_elementwise(n.op()) ? 1 : 0;
+  }
+}
+
+bool in_memory(Node n) {
+  return n.is(Op::Buffer) || n.is(Op::After) || n.is(Op::Reduce) || n.is(Op::Copy) || n.is(Op::Contiguous);
+}
+
+}  // namespace
+
+NodeMap<ElementCost> element_costs(std::span<const Node> order) {
+  NodeMap<ElementCost> costs;
+  costs.reserve(order.size());
+  for (Node n : order) {
+    ElementCost c;
+    if (in_memory(n))
+      c.loads = 1;
+    else {
+      c.operations = weight(n);
+      std::size_t operands = is_movement(n.op()) ? std::min<std::size_t>(1, n.arg_count()) : n.arg_count();
+      for (std::size_t i = 0; i < operands; ++i) {
+        const ElementCost& a = costs[n.arg(i)];
+        c.operations = std::min(kCostCap, c.operations + a.operations);
+        c.loads = std::min(kCostCap, c.loads + a.loads);
+      }
+    }
+    costs.try_emplace(n, c);
+  }
+  return costs;
+}
+
+bool worth_storing(Node node, const ElementCost& cost, const Usage& usage) {
+  double store =
+      usage.elements * (usage.elements * node.dtype().bytes() > kLargeBytes ? kStoreInMemory : kStoreInCache);
+  double extra = usage.evaluations - usage.elements;
+  if (node.is(Op::Reduce)) {
+    // Inside a foreign reduce loop the outer kernel would run with the outer result's parallelism only.
+    if (usage.in_foreign_loop) return true;
+    bool serial = usage.kernel_outputs < kFewOutputs && usage.evaluations * usage.reduce_extent > kManyInputs;
+    if (usage.joins && serial) return true;
+    return extra * usage.reduce_extent > store;
+  }
+  double again = cost.operations + kLoad * std::max(0.f, cost.loads - 1);
+  return extra * again > std::max(store, kSmallShare * usage.kernel_work);
+}
+
+std::int64_t reduce_parts(std::int64_t outputs, std::int64_t inputs, std::int64_t extent) {
+  constexpr std::int64_t kMaxParts = 256, kMinParts = 8;
+  if (outputs >= kFewOutputs || inputs < kManyInputs || extent < 2 * kMinParts) return 0;
+  for (std::int64_t p = std::min(kMaxParts, extent / 2); p >= kMinParts; --p)
+    if (extent % p == 0) return p;
+  return 0;
+}
+
+}  // namespace lathe

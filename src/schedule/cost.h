@@ -1,0 +1,39 @@
+// The one place that decides whether a value is stored or computed again. Costs are in rough units of one
+// scalar operation on one element; only their ratios matter.
+#pragma once
+
+#include <cstdint>
+
+#include "ir/node.h"
+#include "ir/walk.h"
+
+namespace lathe {
+
+// What computing one element costs from the nearest values that are certainly in memory (buffers, reduces).
+struct ElementCost {
+  float operations = 0;  // weighted scalar operations
+  float loads = 0;       // elements read
+};
+
+// Costs of every node of an order (operands first).
+NodeMap<ElementCost> element_costs(std::span<const Node> order);
+
+// How a value is used: by one kernel at one position a `use`.
+struct Usage {
+  double evaluations = 0;        // over all uses, how often an element would be computed
+  double elements = 0;           // of the value
+  double kernel_work = 0;        // iterations of the innermost loops of the kernels that use it
+  double reduce_extent = 1;      // of a Reduce: elements combined into one
+  bool in_foreign_loop = false;  // a Reduce used inside another reduce's loop that it cannot join
+  bool joins = false;            // a Reduce that would join the reduce that uses it
+  double kernel_outputs = 0;     // smallest number of outputs of a kernel that uses it
+};
+
+// Whether to store the value (else every use computes it).
+bool worth_storing(Node node, const ElementCost& cost, const Usage& usage);
+
+// A reduce with few outputs and many inputs runs in parts: the number of parts for an axis of `extent`, or 0
+// to leave it whole. Depends on extents alone, so results do not depend on the machine.
+std::int64_t reduce_parts(std::int64_t outputs, std::int64_t inputs, std::int64_t extent);
+
+}  // namespace lathe

@@ -1,0 +1,206 @@
+#include "schedule/kernel_rules.h"
+
+#include <algorithm>
+
+#include "base/small_vector.h"
+#include "ir/build.h"
+#include "ir/ranges.h"
+#include "ir/walk.h"
+#include "rules/simplify.h"
+
+namespace lathe {
+namespace {
+
+bool is_kernel_reduce(Node n) { return n.is(Op::Reduce) && n.attr().kind == Attr::Kind::Int; }
+
+Node zero_like(Node n) { return zero_of(n.dtype()); }
+bool is_plus_zero(Node n) {
+  return n.is_const() &&
+         (n.attr().kind == Attr::Kind::Int ? n.attr().i == 0 : n.attr().f == 0 && !std::signbit(n.attr().f));
+}
+
+// where(c, load(m, i, g), 0) == load(m, i, g and c): a gated load gives 0.
+Node gate_into_load(Node node, const Bindings&, Rewriter& rewriter) {
+  Node c = node.arg(0), x = node.arg(1);
+  if (!x.is(Op::Load) || !is_plus_zero(node.arg(2)) || x.dtype().lanes != 1) return Node();
+  Node gate = x.arg_count() > 2 ? rewriter.apply(Op::And, x.arg(2), c) : c;
+  return load(x.arg(0), x.arg(1), gate);
+}
+
+// A range the element does not depend on: a sum becomes a product, the idempotent ops lose the range.
+Node drop_unused_range(Node node, const Bindings&, Rewriter& rewriter) {
+  if (!is_kernel_reduce(node)) return Node();
+  Op op = reduce_op(node);
+  if (op == Op::Mul) return Node();
+  Node element = node.arg(0);
+  SmallVector<Node, 8> kept;
+  Node times;
+  bool ragged = false;
+  for (Node r : node.args().subspan(1)) {
+    bool used = depends_on(element, r);
+    for (Node other : node.args().subspan(1)) used |= other != r && depends_on(other.arg(0), r);
+    bool may_be_empty = r.arg(0).lo() < 1 && op != Op::Add;
+    if (used || may_be_empty)
+      kept.push_back(r);
+    else
+      times = times ? times * r.arg(0) : r.arg(0), ragged |= !ranges_of(r.arg(0)).empty();
+  }
+  if (!times || ragged) return Node();
+  Node rest = reduce_ranges(op, element, kept);
+  if (is_kernel_reduce(rest)) rest = rewriter.simplify(rest);
+  if (op != Op::Add || node.dtype().is_bool()) return rest;
+  return rewriter.apply(Op::Mul, rest, cast(times, node.dtype()));
+}
+
+// sum over a of (sum over b of e) == sum over a, b of e; also under a gate that gives 0.
+Node join_sums(Node node, const Bindings&, Rewriter& rewriter) {
+  if (!is_kernel_reduce(node) || reduce_op(node) != Op::Add) return Node();
+  Node inner = node.arg(0), gate;
+  if (inner.is(Op::Where) && is_plus_zero(inner.arg(2))) {
+    gate = inner.arg(0);
+    inner = inner.arg(1);
+  }
+  if (!is_kernel_reduce(inner) || reduce_op(inner) != Op::Add || inner.dtype() != node.dtype()) return Node();
+  SmallVector<Node, 8> ranges(node.args().begin() + 1, node.args().end());
+  ranges.append(inner.args().begin() + 1, inner.args().end());
+  Node element = inner.arg(0);
+  if (gate) element = rewriter.apply(Op::Where, gate, element, zero_like(element));
+  return rewriter.simplify(reduce_ranges(Op::Add, element, ranges));
+}
+
+// Conditions joined by And.
+void conjuncts(Node c, SmallVector<Node, 8>& out) {
+  SmallVector<Node, 8> stack;
+  stack.push_back(c);
+  while (!stack.empty()) {
+    Node top = stack.back();
+    stack.pop_back();
+    if (top.is(Op::And) && top.dtype().is_bool()) {
+      stack.push_back(top.arg(1));
+      stack.push_back(top.arg(0));
+    } else {
+      out.push_back(top);
+    }
+  }
+}
+
+// If `eq` says range r equals a value that does not depend on r, that value as an index; else null.
+Node pinned_value(Node eq, Node r) {
+  if (!eq.is(Op::Eq)) return Node();
+  for (int side = 0; side < 2; ++side) {
+    Node with = eq.arg(static_cast<std::size_t>(side)), other = eq.arg(static_cast<std::size_t>(1 - side));
+    if (depends_on(other, r) || !other.dtype().is_int()) continue;
+    Node offset = index_const(0);
+    if (with.is(Op::Cast) && with.dtype().is_int()) {
+      // The cast keeps the value only where the index fits the dtype.
+      if (with.arg(0).dtype() != dtypes::Index || with.arg(0).lo() < with.dtype().min_int() ||
+          with.arg(0).hi() > with.dtype().max_int())
+        continue;
+      with = with.arg(0);
+    }
+    if (with.dtype() != dtypes::Index) continue;
+    if (with.is(Op::Add) && with.arg(1).is_const()) {
+      offset = with.arg(1);
+      with = with.arg(0);
+    }
+    if (with == r) return cast(other, dtypes::Index) - offset;
+  }
+  return Node();
+}
+
+// sum over r of where(r == v and rest, body(r), 0) == where(0 <= v < n and rest(v), body(v), 0):
+// one-hot, gather and their kin read one element instead of testing n.
+Node collapse_one_hot(Node node, const Bindings&, Rewriter& rewriter) {
+  if (!is_kernel_reduce(node) || reduce_op(node) != Op::Add) return Node();
+  Node element = node.arg(0);
+  // A gated load is where(gate, load, 0).
+  Node condition, body;
+  if (element.is(Op::Where) && is_plus_zero(element.arg(2))) {
+    condition = element.arg(0);
+    body = element.arg(1);
+  } else if (element.is(Op::Load) && element.arg_count() > 2) {
+    condition = element.arg(2);
+    body = load(element.arg(0), element.arg(1));
+  } else if (element.is(Op::Cast) && element.arg(0).dtype().is_bool()) {
+    condition = element.arg(0);
+    body = element_const(element.dtype(), {1, 1});
+  } else {
+    return Node();
+  }
+  SmallVector<Node, 8> parts;
+  conjuncts(condition, parts);
+  for (Node r : node.args().subspan(1)) {
+    if (!r.arg(0).is_const()) continue;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      Node v = pinned_value(parts[i], r);
+      if (!v) continue;
+      v = rewriter.rewrite(v);
+      Node last = index_const(r.arg(0).int_attr() - 1);
+      Node clamped = rewriter.rewrite(min(max(v, index_const(0)), last));
+      Node all = rewriter.rewrite(logical_and(logical_not(less(v, index_const(0))), less(v, r.arg(0))));
+      NodeMap<Node> to;
+      to[r] = clamped;
+      for (std::size_t j = 0; j < parts.size(); ++j)
+        if (j != i) all = rewriter.rewrite(logical_and(all, substitute(parts[j], to)));
+      Node value = rewriter.rewrite(where(all, substitute(body, to), zero_like(body)));
+      SmallVector<Node, 8> rest;
+      for (Node other : node.args().subspan(1))
+        if (other != r) rest.push_back(other);
+      Node out = reduce_ranges(Op::Add, value, rest);
+      return rest.empty() ? out : rewriter.simplify(out);
+    }
+  }
+  return Node();
+}
+
+// sum over r < n of where(r < c and rest, e, 0) == the same over r < c: a gate that only cuts the range
+// short.
+Node cut_range(Node node, const Bindings&, Rewriter& rewriter) {
+  if (!is_kernel_reduce(node) || reduce_op(node) != Op::Add) return Node();
+  Node element = node.arg(0);
+  Node condition = element.is(Op::Where) && is_plus_zero(element.arg(2)) ? element.arg(0)
+                   : element.is(Op::Load) && element.arg_count() > 2     ? element.arg(2)
+                                                                         : Node();
+  if (!condition) return Node();
+  SmallVector<Node, 8> parts;
+  conjuncts(condition, parts);
+  for (Node c : parts) {
+    if (!c.is(Op::Less) || !c.arg(0).is(Op::Range) || !c.arg(1).is_const()) continue;
+    Node r = c.arg(0);
+    auto closed = node.args().subspan(1);
+    if (std::find(closed.begin(), closed.end(), r) == closed.end()) continue;
+    std::int64_t n = c.arg(1).int_attr();
+    if (!r.arg(0).is_const() || n >= r.arg(0).int_attr() || n < 1) continue;
+    NodeMap<Node> to;
+    to[r] = range(index_const(n), range_id(r), range_kind(r));
+    return rewriter.rewrite(substitute(node, to));
+  }
+  return Node();
+}
+
+// clang-format off
+constexpr Pat x = any(0), y = any(1), p = any(2);
+constexpr Rule kKernel[] = {
+    {"gate-into-load",     where(p, x, y),          by(gate_into_load)},
+    {"drop-unused-range",  node_of(Op::Reduce),     by(drop_unused_range)},
+    {"collapse-one-hot",   node_of(Op::Reduce),     by(collapse_one_hot)},
+    {"join-sums",          node_of(Op::Reduce),     by(join_sums)},
+    {"cut-range",          node_of(Op::Reduce),     by(cut_range)},
+};
+// clang-format on
+static_assert(well_formed(kKernel));
+
+}  // namespace
+
+RuleTable kernel_algebra() {
+  return {"kernel", kKernel, [](Node) { return true; }};
+}
+
+Node simplify_kernel(Node kernel) {
+  static const auto* rules =
+      new RuleSet("kernel", {folding(), index_algebra(), compare_algebra(), logic_algebra(),
+                             integer_algebra(), float_algebra(), kernel_algebra()});
+  return Rewriter(*rules).rewrite(kernel);
+}
+
+}  // namespace lathe

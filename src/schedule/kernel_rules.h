@@ -1,0 +1,17 @@
+// Rules on kernels as scheduled: reduces that join, collapse or vanish, and gates that move into loads.
+#pragma once
+
+#include "ir/node.h"
+#include "rewrite/rewriter.h"
+
+namespace lathe {
+
+RuleTable kernel_algebra();
+
+// A kernel with index algebra and kernel rules applied.
+Node simplify_kernel(Node kernel);
+
+// Neighbouring ranges that every index walks as one are made one: r0*E1 + r1 becomes r.
+Node merge_ranges(Node kernel);
+
+}  // namespace lathe

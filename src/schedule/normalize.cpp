@@ -1,0 +1,50 @@
+#include "schedule/normalize.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "ir/build.h"
+#include "ir/ranges.h"
+#include "ir/walk.h"
+
+namespace lathe {
+
+NormalKernel normalize_kernel(Node sink) {
+  NormalKernel out;
+  NodeMap<Node> to;
+  auto number = [&](Node buffer) {
+    if (to.contains(buffer)) return;
+    to[buffer] = param(buffer.dtype(), static_cast<std::int64_t>(out.buffers.size()), buffer_size(buffer));
+    out.buffers.push_back(buffer);
+  };
+  for (Node effect : sink.args()) number((effect.is(Op::End) ? effect.arg(0) : effect).arg(0));
+  std::vector<Node> order = toposort(sink);
+  // Output ranges first, in their order, then reduce ranges in the order the walk meets them.
+  std::vector<Node> ranges;
+  for (Node n : order)
+    if (n.is(Op::Range)) ranges.push_back(n);
+  std::stable_sort(ranges.begin(), ranges.end(), [](Node a, Node b) {
+    bool reduce_a = range_kind(a) == RangeKind::Reduce, reduce_b = range_kind(b) == RangeKind::Reduce;
+    return reduce_a != reduce_b ? reduce_b : !reduce_a && range_id(a) < range_id(b);
+  });
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    Node r = ranges[i];
+    to[r] = range(r.arg(0), static_cast<std::int64_t>(i), range_kind(r));
+  }
+  for (Node n : order)
+    if (n.is(Op::Buffer)) number(n);
+  out.ast = substitute(sink, to);
+  return out;
+}
+
+std::string kernel_name(Node ast) {
+  std::string out, reduced;
+  for (Node r : all_ranges(ast)) {
+    std::string size = r.arg(0).is_const() ? fmt::format("_{}", r.arg(0).int_attr()) : "_n";
+    (range_kind(r) == RangeKind::Reduce ? reduced : out) += size;
+  }
+  return (reduced.empty() ? "e" : "r") + out + (reduced.empty() ? "" : "_x" + reduced.substr(1));
+}
+
+}  // namespace lathe

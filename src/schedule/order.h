@@ -1,0 +1,18 @@
+// An order of planned steps in which every read sees the version it names.
+#pragma once
+
+#include <vector>
+
+#include "schedule/planner.h"
+
+namespace lathe {
+
+// Positions of the steps in execution order. On a cycle (two stores that read each other's old versions) the
+// order is empty and `break_at` is a memory version to keep a copy of.
+struct StepOrder {
+  std::vector<int> order;
+  Node break_at;
+};
+StepOrder order_steps(const Plan& plan);
+
+}  // namespace lathe

@@ -1,0 +1,396 @@
+#include "schedule/planner.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "ir/build.h"
+#include "ir/ranges.h"
+#include "ir/shape.h"
+#include "rules/simplify.h"
+#include "schedule/prepare.h"
+
+namespace lathe {
+namespace {
+
+// A copy of a value that has no device yet only says where it is to be computed.
+bool is_placement(Node n) { return n.is(Op::Copy) && device_of(n.arg(0)).empty(); }
+bool is_identity(Node n) { return n.is(Op::Contiguous) || n.is(Op::Copy); }
+
+bool is_tensor_reduce(Node n) { return n.is(Op::Reduce) && n.attr().kind == Attr::Kind::Data; }
+
+std::span<const std::int64_t> reduce_axis_list(Node n) { return n.ints().subspan(1); }
+
+double extent_of(Node range) { return static_cast<double>(std::max<std::int64_t>(range.arg(0).hi(), 1)); }
+
+double iterations(Node loops) {
+  double n = 1;
+  if (loops)
+    for (Node r : loops.args()) n *= extent_of(r);
+  return n;
+}
+
+// How often a value at this index is computed: once for every turn of the innermost loop it depends on.
+double turns(Node index, Node loops) {
+  double all = 1, used = 1;
+  if (!index || !loops) return 1;
+  for (Node r : loops.args()) {
+    all *= extent_of(r);
+    if (depends_on(index, r)) used = all;
+  }
+  return used;
+}
+
+// The loops of a kernel that computes every position of `at`.
+Node loops_of(const Position& at) {
+  SmallVector<Node, 8> loops;
+  if (at.index)
+    for (Node i : at.index.args())
+      if (i.is(Op::Range)) loops.push_back(i);
+  return dims(loops);
+}
+
+// The memory a Store's view stands on.
+Node view_memory(Node view) {
+  while (is_movement(view.op())) view = view.arg(0);
+  if (!is_memory(view))
+    throw InternalError("schedule",
+                        fmt::format("a store into {}, which is not memory", info(view.op()).name));
+  return view;
+}
+
+}  // namespace
+
+bool is_memory(Node node) { return node.is(Op::Buffer) || node.is(Op::After); }
+
+Planner::Planner(std::span<const Node> targets, const NodeMap<char>& forced, std::string default_device)
+    : targets_(targets),
+      forced_(forced),
+      default_device_(std::move(default_device)),
+      rewriter_(simplify_rules()) {}
+
+bool Planner::is_root(Node node) const {
+  return node.is(Op::Store) || (node.is(Op::Copy) && !is_placement(node)) || node.is(Op::Contiguous) ||
+         forced_.contains(node) || needed_in_memory_.contains(node);
+}
+
+std::uint32_t Planner::request(Node node, int step, const Position& at, Node loops, bool in_sum,
+                               bool in_reduce) {
+  std::vector<Request>& list = requests_[node];
+  for (std::uint32_t i = 0; i < list.size(); ++i)
+    if (list[i].step == step && list[i].at == at) {
+      list[i].in_sum &= in_sum;
+      list[i].in_reduce |= in_reduce;
+      return i;
+    }
+  list.push_back({step, at, loops, in_sum, in_reduce, {}, {}, Node()});
+  return static_cast<std::uint32_t>(list.size() - 1);
+}
+
+// One range an axis; axes of size 1 need none.
+Position Planner::root_position(std::span<const Node> shape) {
+  SmallVector<Node, 8> index;
+  for (Node d : shape)
+    index.push_back(d.is_const_int(1) ? index_const(0) : range(d, next_range_++, RangeKind::Global));
+  return {dims(index), Node()};
+}
+
+int Planner::new_step(Node root, Node buffer) {
+  PlannedStep step;
+  step.root = root;
+  step.buffer = buffer;
+  plan_.steps.push_back(std::move(step));
+  root_at_.push_back({});
+  int id = static_cast<int>(plan_.steps.size() - 1);
+  step_of_[root] = id;
+  return id;
+}
+
+// Asks the operands of `node` for what request `index` needs of them.
+void Planner::expand(Node node, std::uint32_t index) {
+  // `requests_` may grow while operands are asked, so the request is copied and its children written back.
+  Request r = requests_[node][index];
+  auto ask = [&](Node arg, const Position& at, bool in_sum, bool in_reduce) {
+    r.children.push_back(request(arg, r.step, at, r.loops, in_sum, in_reduce));
+  };
+  if (is_movement(node.op())) {
+    ask(node.arg(0), map_position(node, r.at, rewriter_), r.in_sum, r.in_reduce);
+  } else if (is_tensor_reduce(node)) {
+    Node x = node.arg(0);
+    SmallVector<Node, 8> at(r.at.index.args().begin(), r.at.index.args().end());
+    for (std::int64_t axis : reduce_axis_list(node)) {
+      auto a = static_cast<std::size_t>(axis);
+      Node d = x.shape()[a];
+      if (d.is_const_int(1)) continue;
+      at[a] = range(d, next_range_++, RangeKind::Reduce);
+      r.ranges.push_back(at[a]);
+    }
+    SmallVector<Node, 8> loops;
+    if (r.loops) loops.append(r.loops.args().begin(), r.loops.args().end());
+    loops.append(r.ranges.begin(), r.ranges.end());
+    Node outer = std::exchange(r.loops, dims(loops));
+    ask(x, {dims(at), r.at.valid}, reduce_op(node) == Op::Add, true);
+    r.loops = outer;
+  } else if (node.is(Op::Bitcast) && node.arg(0).dtype().bits() != node.dtype().bits()) {
+    SmallVector<Node, 8> at(r.at.index.args().begin(), r.at.index.args().end());
+    int from = node.arg(0).dtype().bytes(), to = node.dtype().bytes();
+    Node last = at.back();
+    if (from > to) {
+      at.back() = rewriter_.rewrite(floor_div(last, index_const(from / to)));
+      ask(node.arg(0), {dims(at), r.at.valid}, false, r.in_reduce);
+    } else {
+      for (int j = 0; j < to / from; ++j) {
+        at.back() = rewriter_.rewrite(last * index_const(to / from) + index_const(j));
+        ask(node.arg(0), {dims(at), r.at.valid}, false, r.in_reduce);
+      }
+    }
+  } else {
+    for (Node a : node.args()) ask(a, {a.rank() == 0 ? Node() : r.at.index, r.at.valid}, false, r.in_reduce);
+  }
+  requests_[node][index].children = r.children;
+  requests_[node][index].ranges = r.ranges;
+}
+
+bool Planner::decide_store(Node node, const std::vector<Request>& requests) {
+  if (!is_elementwise(node.op()) && !is_tensor_reduce(node) && !node.is(Op::Bitcast)) return false;
+  if (node.rank() == 0 && !is_tensor_reduce(node)) return false;
+  Usage usage;
+  usage.elements = static_cast<double>(numel_max(node));
+  usage.kernel_outputs = 1e30;
+  for (const Request& r : requests) {
+    // A reduce keeps the loops around it parallel, so it is not computed once for many of their turns.
+    usage.evaluations += is_tensor_reduce(node) ? iterations(r.loops) : turns(r.at.index, r.loops);
+    usage.kernel_work += iterations(r.loops);
+    usage.in_foreign_loop |= r.in_reduce && !r.in_sum;
+    usage.joins |= r.in_sum;
+    usage.kernel_outputs =
+        std::min(usage.kernel_outputs, iterations(loops_of(root_at_[static_cast<std::size_t>(r.step)])));
+  }
+  ElementCost cost = costs_[node];
+  if (is_tensor_reduce(node)) {
+    usage.reduce_extent = static_cast<double>(numel_max(node.arg(0))) / std::max(usage.elements, 1.0);
+    // A sum joins only a sum of the same dtype.
+    usage.in_foreign_loop |= usage.joins && reduce_op(node) != Op::Add;
+  }
+  return worth_storing(node, cost, usage);
+}
+
+void Planner::plan_copy(Node copy) {
+  Node source = copy.arg(0);
+  DType dtype = copy.dtype();
+  std::int64_t offset = 0;
+  Node view = source;
+  if (view.is(Op::Bitcast)) view = view.arg(0);
+  if (view.is(Op::Shrink) && view.arg(0).is(Op::Buffer) && view.arg(1).is_const()) {
+    offset = view.arg(1).int_attr() * view.dtype().bytes();
+    view = view.arg(0);
+  }
+  if (!is_memory(view)) {
+    view = source;
+    offset = 0;
+  }
+  int id = new_step(copy, new_buffer(dtype, numel_max(copy), copy.text()));
+  PlannedStep& step = plan_.steps[static_cast<std::size_t>(id)];
+  step.source = view;
+  step.source_offset = offset;
+  step.reads.push_back(view);
+  plan_.stored[copy] = step.buffer;
+  if (!is_memory(view)) needed_in_memory_[view] = 1;
+}
+
+void Planner::visit(Node node) {
+  std::vector<Request>* asked = requests_.find(node);
+  bool root = is_root(node);
+  if (!root && (asked == nullptr || asked->empty())) return;
+  if (node.is(Op::Store)) {
+    Node view = node.arg(0), value = node.arg(1), memory = view_memory(view);
+    int id = new_step(node, base_memory(memory));
+    plan_.steps[static_cast<std::size_t>(id)].written_version = memory;
+    root_at_[static_cast<std::size_t>(id)] = root_position(view.shape());
+    const Position at = root_at_[static_cast<std::size_t>(id)];
+    request(value, id, {value.rank() == 0 ? Node() : at.index, Node()}, loops_of(at), false, false);
+    return;
+  }
+  if (node.is(Op::Copy) && !is_placement(node)) return plan_copy(node);
+  if (is_memory(node) && !root) return;
+  if (node.arg_count() == 0 && !root) return;
+  if (root || decide_store(node, *asked)) {
+    std::string device = device_of(node);
+    int id =
+        new_step(node, new_buffer(node.dtype(), numel_max(node), device.empty() ? default_device_ : device));
+    Position at = root_position(node.shape());
+    root_at_[static_cast<std::size_t>(id)] = at;
+    plan_.stored[node] = plan_.steps[static_cast<std::size_t>(id)].buffer;
+    std::uint32_t own = request(node, id, at, loops_of(at), false, false);
+    if (!is_memory(node)) expand(node, own);
+    return;
+  }
+  for (std::uint32_t i = 0; i < requests_[node].size(); ++i) expand(node, i);
+}
+
+// ---- writing down
+
+Node Planner::read(Node version, Node buffer, const Request& r) {
+  std::vector<Node>& reads = plan_.steps[static_cast<std::size_t>(r.step)].reads;
+  if (std::find(reads.begin(), reads.end(), version) == reads.end()) reads.push_back(version);
+  Node index =
+      flat_index(version.shape(), r.at.index ? r.at.index.args() : std::span<const Node>(), rewriter_);
+  return load(buffer, index, r.at.valid);
+}
+
+namespace {
+
+// Bits of a wider value taken apart, or of narrower ones put together, least significant first.
+Node slice_bits(Node x, DType to, Node position) {
+  DType wide = *parse_dtype(fmt::format("u{}", x.dtype().bits())),
+        narrow = *parse_dtype(fmt::format("u{}", to.bits()));
+  Node shift = cast(position * index_const(to.bits()), wide);
+  return bitcast(cast(apply(Op::Shr, bitcast(x, wide), shift), narrow), to);
+}
+Node join_bits(std::span<const Node> parts, DType to) {
+  DType narrow = *parse_dtype(fmt::format("u{}", parts[0].dtype().bits())),
+        wide = *parse_dtype(fmt::format("u{}", to.bits()));
+  Node out;
+  for (std::size_t j = 0; j < parts.size(); ++j) {
+    Node part = cast(bitcast(parts[j], narrow), wide);
+    if (j > 0)
+      part = apply(Op::Shl, part, int_const(wide, static_cast<std::int64_t>(j) * parts[j].dtype().bits()));
+    out = out ? apply(Op::Or, out, part) : part;
+  }
+  return bitcast(out, to);
+}
+
+}  // namespace
+
+// The value of a node at a request whose children are done.
+Node Planner::value_of(Node node, const Request& r) {
+  SmallVector<Node, 4> args;
+  for (std::size_t i = 0; i < r.children.size(); ++i) {
+    Node arg = node.arg(node.is(Op::Bitcast) ? 0 : i);
+    args.push_back((*requests_.find(arg))[r.children[i]].value);
+  }
+  if (is_movement(node.op())) {
+    const Position& inner = (*requests_.find(node.arg(0)))[r.children[0]].at;
+    bool gates = inner.valid && inner.valid != r.at.valid;
+    return gates ? where(inner.valid, args[0], zero_of(args[0].dtype())) : args[0];
+  }
+  if (is_tensor_reduce(node)) {
+    for (std::int64_t axis : reduce_axis_list(node))
+      if (node.arg(0).shape()[static_cast<std::size_t>(axis)].is_const_int(0))
+        return element_const(node.dtype(), unit_of(reduce_op(node), node.dtype()));
+    return reduce_ranges(reduce_op(node), args[0], r.ranges);
+  }
+  if (is_identity(node)) return args[0];
+  if (node.is(Op::Bitcast)) {
+    int from = node.arg(0).dtype().bits(), to = node.dtype().bits();
+    if (from == to) return bitcast(args[0], node.dtype());
+    if (from < to) return join_bits(args, node.dtype());
+    return slice_bits(args[0], node.dtype(),
+                      rewriter_.rewrite(floor_mod(r.at.index.args().back(), index_const(from / to))));
+  }
+  if (node.is(Op::Cast)) return cast(args[0], node.dtype());
+  if (is_scalar_op(node.op())) return apply_scalar(node.op(), args);
+  throw InternalError("schedule", fmt::format("{} cannot stand in a kernel", info(node.op()).name));
+}
+
+void Planner::finish_store(int step, Node value, std::span<const Node> shape, const Position& at,
+                           Node target) {
+  PlannedStep& s = plan_.steps[static_cast<std::size_t>(step)];
+  SmallVector<Node, 8> ranges;
+  if (at.index)
+    for (Node i : at.index.args())
+      if (i.is(Op::Range)) ranges.push_back(i);
+  bool empty = false;
+  for (Node d : shape) empty |= d.is_const_int(0);
+  if (empty) return;  // nothing to compute: the step stays without a kernel and is dropped
+  Node effect = end(store(s.buffer, target, value), ranges);
+  s.sink = sink({&effect, 1});
+}
+
+void Planner::finish(Node node) {
+  std::vector<Request>* asked = requests_.find(node);
+  const int* own_step = step_of_.find(node);
+  if (node.is(Op::Store) && own_step != nullptr) {
+    // Where in memory the view's element lies: the view's movement ops, followed down to the buffer.
+    Node view = node.arg(0), value = node.arg(1);
+    const Position at = root_at_[static_cast<std::size_t>(*own_step)];
+    Position p = at;
+    while (is_movement(view.op())) {
+      p = map_position(view, p, rewriter_);
+      view = view.arg(0);
+    }
+    if (p.valid) throw InternalError("schedule", "a store into a padded view");
+    Node v;
+    for (const Request& r : *requests_.find(value))
+      if (r.step == *own_step && !r.at.valid && r.at.index == (value.rank() == 0 ? Node() : at.index))
+        v = r.value;
+    Node target = flat_index(view.shape(), p.index ? p.index.args() : std::span<const Node>(), rewriter_);
+    finish_store(*own_step, v, node.arg(0).shape(), at, target);
+    return;
+  }
+  if (asked == nullptr) return;
+  const Node* buffer = plan_.stored.find(node);
+  for (Request& r : *asked) {
+    bool own = own_step != nullptr && r.step == *own_step && buffer != nullptr;
+    if (!node.is(Op::Copy) || is_placement(node)) {
+      auto& ops = plan_.steps[static_cast<std::size_t>(r.step)].ops;
+      if ((own || buffer == nullptr) && (is_elementwise(node.op()) || is_tensor_reduce(node)))
+        ops.push_back(node);
+    }
+    if (own) {
+      Node value = is_memory(node) ? read(node, base_memory(node), r) : value_of(node, r);
+      if (is_memory(node)) r.value = value;
+      Node target =
+          flat_index(node.shape(), r.at.index ? r.at.index.args() : std::span<const Node>(), rewriter_);
+      finish_store(r.step, value, node.shape(), r.at, target);
+    } else if (buffer != nullptr) {
+      r.value = read(node, *buffer, r);
+    } else if (is_memory(node)) {
+      r.value = read(node, base_memory(node), r);
+    } else if (node.is_const() || node.is(Op::Var)) {
+      r.value = node;
+    } else if (node.is(Op::Arange)) {
+      r.value = cast(r.at.index.arg(0), node.dtype());
+    } else {
+      r.value = value_of(node, r);
+    }
+  }
+}
+
+// What cannot be done in one kernel: reading two versions of a buffer, or reading at another index what it
+// overwrites.
+void Planner::check_hazards() {
+  for (PlannedStep& s : plan_.steps) {
+    for (std::size_t i = 0; i < s.reads.size(); ++i)
+      for (std::size_t j = 0; j < s.reads.size(); ++j) {
+        Node a = s.reads[i], b = s.reads[j];
+        if (i == j || !is_memory(a) || !is_memory(b) || plan_.stored.contains(a) || plan_.stored.contains(b))
+          continue;
+        if (base_memory(a) != base_memory(b)) continue;
+        // `a` is the older one if it lies under `b`.
+        for (Node v = b; v.is(Op::After); v = v.arg(0))
+          if (v.arg(0) == a) plan_.must_store.push_back(a);
+      }
+    if (!s.root.is(Op::Store) || !s.sink) continue;
+    Node kernel = s.sink.arg(0);
+    Node effect = kernel.is(Op::End) ? kernel.arg(0) : kernel;
+    Node written = simplify(effect.arg(1));
+    for (Node n : toposort(s.sink))
+      if (n.is(Op::Load) && n.arg(0) == s.buffer && simplify(n.arg(1)) != written) {
+        plan_.must_store.push_back(s.root.arg(1));
+        break;
+      }
+  }
+}
+
+Plan Planner::run() {
+  order_ = toposort(targets_);
+  costs_ = element_costs(order_);
+  for (std::size_t i = order_.size(); i-- > 0;) visit(order_[i]);
+  for (Node n : order_) finish(n);
+  check_hazards();
+  return std::move(plan_);
+}
+
+}  // namespace lathe

@@ -1,0 +1,89 @@
+// One walk from the outputs to the inputs decides everything: which values are stored (and so where kernels
+// begin), and at which positions every other value is computed. A second walk, inputs to outputs, writes the
+// kernels down.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/small_vector.h"
+#include "ir/node.h"
+#include "ir/walk.h"
+#include "rewrite/rewriter.h"
+#include "schedule/cost.h"
+#include "schedule/index_map.h"
+
+namespace lathe {
+
+// A kernel (or copy) being planned.
+struct PlannedStep {
+  Node root;                       // the stored value, or a Store effect, or a Copy
+  Node buffer;                     // written
+  Node written_version;            // of a Store effect: the memory version it replaces
+  std::vector<Node> reads;         // versions read: Buffer, After, or stored values
+  Node sink;                       // kernel form over Buffers; null for a copy
+  Node source;                     // of a copy: the buffer copied from
+  std::int64_t source_offset = 0;  // bytes
+  std::vector<Node> ops;           // what was computed in it, for names
+};
+
+struct Plan {
+  std::vector<PlannedStep> steps;
+  NodeMap<Node> stored;  // value, copy or version -> its buffer
+  // Values to store and plan again with: versions read beside a newer one, values that read what they
+  // overwrite.
+  std::vector<Node> must_store;
+};
+
+class Planner {
+ public:
+  Planner(std::span<const Node> targets, const NodeMap<char>& forced, std::string default_device);
+  Plan run();
+
+ private:
+  // A value needed by one kernel at one position.
+  struct Request {
+    int step;
+    Position at;
+    Node loops;                              // a Dims node: the loops around it, outermost first
+    bool in_sum;                             // used by a sum through movement alone, so a sum can join it
+    bool in_reduce;                          // inside some reduce's loop
+    SmallVector<std::uint32_t, 3> children;  // requests of the operands, in order
+    SmallVector<Node, 4> ranges;             // of a Reduce
+    Node value;
+  };
+
+  bool is_root(Node node) const;
+  bool decide_store(Node node, const std::vector<Request>& requests);
+  void visit(Node node);
+  std::uint32_t request(Node node, int step, const Position& at, Node loops, bool in_sum, bool in_reduce);
+  void expand(Node node, std::uint32_t index);
+  int new_step(Node root, Node buffer);
+  Position root_position(std::span<const Node> shape);
+  void plan_copy(Node copy);
+  Node value_of(Node node, const Request& r);
+  void finish(Node node);
+  Node read(Node version, Node buffer, const Request& r);
+  void finish_store(int step, Node value, std::span<const Node> shape, const Position& at, Node target);
+  void check_hazards();
+
+  std::span<const Node> targets_;
+  const NodeMap<char>& forced_;
+  std::string default_device_;
+  std::vector<Node> order_;
+  NodeMap<ElementCost> costs_;
+  NodeMap<std::vector<Request>> requests_;
+  NodeMap<int> step_of_;  // stored value, effect or copy -> step
+  NodeMap<char> needed_in_memory_;
+  std::vector<Position> root_at_;
+  Plan plan_;
+  Rewriter rewriter_;
+  std::int64_t next_range_ = 0;
+};
+
+// Whether reading the node is reading memory: a buffer or a version of one.
+bool is_memory(Node node);
+
+}  // namespace lathe

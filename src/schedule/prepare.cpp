@@ -1,0 +1,142 @@
+#include "schedule/prepare.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/small_vector.h"
+#include "ir/build.h"
+#include "ir/shape.h"
+#include "ir/walk.h"
+#include "schedule/cost.h"
+
+namespace lathe {
+namespace {
+
+using Sizes = SmallVector<Node, 8>;
+
+// split-reduce: reduce(x over n) == reduce over parts of (reduce over n/parts), for associative ops.
+Node split_reduce(Node node) {
+  Node x = node.arg(0);
+  // where(index == .., value, 0) summed reads one element (collapse-one-hot): nothing to split.
+  if (x.is(Op::Where) && x.arg(2).is_const()) return node;
+  std::span<const std::int64_t> ints = node.ints();
+  for (Node d : x.shape())
+    if (!d.is_const()) return node;
+  std::int64_t outputs = numel_max(node), inputs = numel_max(x);
+  for (std::size_t i = 1; i < ints.size(); ++i) {
+    auto axis = static_cast<std::size_t>(ints[i]);
+    std::int64_t extent = x.shape()[axis].int_attr();
+    std::int64_t parts = reduce_parts(outputs, inputs, extent);
+    if (parts == 0) continue;
+    // (.., n, ..) -> (.., parts, n/parts, ..): reduce all but `parts`, then `parts`.
+    Sizes sizes, kept;
+    SmallVector<std::int64_t, 8> first;
+    for (std::size_t a = 0; a < x.rank(); ++a) {
+      bool reduced = std::find(ints.begin() + 1, ints.end(), static_cast<std::int64_t>(a)) != ints.end();
+      if (a == axis) {
+        sizes.push_back(index_const(parts));
+        sizes.push_back(index_const(extent / parts));
+        first.push_back(static_cast<std::int64_t>(a) + 1);
+        kept.push_back(index_const(parts));
+        continue;
+      }
+      if (reduced) first.push_back(static_cast<std::int64_t>(a > axis ? a + 1 : a));
+      sizes.push_back(x.shape()[a]);
+      kept.push_back(reduced ? index_const(1) : x.shape()[a]);
+    }
+    Op op = reduce_op(node);
+    Node partial = contiguous(reduce_axes(op, reshape(x, sizes), first));
+    std::int64_t last[] = {static_cast<std::int64_t>(axis)};
+    return reduce_axes(op, reshape(partial, kept), last);
+  }
+  return node;
+}
+
+bool disk(std::string_view device) { return device.starts_with("DISK"); }
+
+// A copy moves the base, not the view: copy(expand(x)) == expand(copy(x)). A view that drops most of its base
+// is made whole on its own device first, unless that device runs no kernels. A slice of a flat buffer is
+// memory of its own.
+Node copy_base(Node node) {
+  Node view = node.arg(0), base = view;
+  std::vector<Node> chain;
+  while ((is_movement(base.op()) && !(base.is(Op::Shrink) && base.arg(0).is(Op::Buffer)))) {
+    chain.push_back(base);
+    base = base.arg(0);
+  }
+  if (chain.empty()) return node;
+  if (numel_max(base) > numel_max(view) && !disk(device_of(base))) return node;
+  Node out = copy_to(base, node.text());
+  for (std::size_t i = chain.size(); i-- > 0;) {
+    SmallVector<Node, 16> args(chain[i].args().begin(), chain[i].args().end());
+    args[0] = out;
+    out = chain[i].with_args(args);
+  }
+  return out;
+}
+
+Node prepare_node(Node node) {
+  switch (node.op()) {
+    case Op::Detach:
+    case Op::GradFence:
+    case Op::Custom: return node.arg(0);
+    case Op::Reduce: return split_reduce(node);
+    case Op::Contiguous:
+      // Stored already: a whole buffer, or another forced store.
+      return node.arg(0).is(Op::Contiguous) || node.arg(0).is(Op::Buffer) ? node.arg(0) : node;
+    case Op::Copy: {
+      std::string from = device_of(node.arg(0));
+      if (from == node.text()) return node.arg(0);
+      return from.empty() ? node : copy_base(node);
+    }
+    default: return node;
+  }
+}
+
+}  // namespace
+
+std::string device_of(Node node) {
+  // The first operand with a device decides; chains are followed without recursion.
+  NodeMap<char> seen;
+  std::vector<Node> stack{node};
+  while (!stack.empty()) {
+    Node n = stack.back();
+    stack.pop_back();
+    if (n.is(Op::Buffer)) return buffer_device(n);
+    if (n.is(Op::Copy)) return n.text();
+    if (!seen.try_emplace(n).second) continue;
+    for (std::size_t i = n.arg_count(); i-- > 0;)
+      if (n.arg(i).dtype() != dtypes::Index) stack.push_back(n.arg(i));
+  }
+  return "";
+}
+
+Prepared prepare(std::span<const Node> targets) {
+  Prepared out;
+  NodeMap<Node> done;
+  NodeMap<std::int64_t> bound;
+  SmallVector<Node, 16> args;
+  for (Node n : toposort(targets)) {
+    if (n.is(Op::Bind)) {
+      std::int64_t v = n.arg(1).const_int();
+      auto [old, fresh] = bound.try_emplace(n.arg(0), v);
+      if (!fresh && *old != v)
+        throw UserError("realize", fmt::format("variable {} is bound to {} and to {} in one graph",
+                                               n.arg(0).text(), *old, v))
+            .help("realize the two values separately");
+      if (fresh) out.bindings.emplace_back(n.arg(0), v);
+      done.try_emplace(n, n.arg(0));
+      continue;
+    }
+    args.clear();
+    for (Node a : n.args()) args.push_back(*done.find(a));
+    Node now = rebuild(n, std::span<const Node>(args.data(), args.size()));
+    done.try_emplace(n, prepare_node(now));
+  }
+  for (Node t : targets) out.targets.push_back(*done.find(t));
+  return out;
+}
+
+}  // namespace lathe

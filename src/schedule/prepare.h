@@ -1,0 +1,25 @@
+// The tensor graph made ready for scheduling: what only gradients need is dropped, variables lose their
+// bindings, long reduces with few outputs are split, copies move bases and not views.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/node.h"
+
+namespace lathe {
+
+struct Prepared {
+  std::vector<Node> targets;
+  std::vector<std::pair<Node, std::int64_t>> bindings;
+};
+
+Prepared prepare(std::span<const Node> targets);
+
+// The device a value lives on: that of its buffers; empty for values made of constants alone.
+std::string device_of(Node node);
+
+}  // namespace lathe

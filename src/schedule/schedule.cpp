@@ -1,0 +1,168 @@
+#include "schedule/schedule.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/small_vector.h"
+#include "ir/build.h"
+#include "ir/shape.h"
+#include "ir/walk.h"
+#include "schedule/kernel_rules.h"
+#include "schedule/normalize.h"
+#include "schedule/order.h"
+#include "schedule/planner.h"
+#include "schedule/prepare.h"
+
+namespace lathe {
+namespace {
+
+// Movement ops that keep every element, so that storing what is below them stores no more.
+bool keeps_elements(Op op) {
+  return op == Op::Reshape || op == Op::Permute || op == Op::Flip || op == Op::Expand;
+}
+
+// What has to be stored so that `target` can be read: null where nothing has to be.
+Node to_store(Node target) {
+  Node base = target;
+  bool pads = false;
+  while (is_movement(base.op())) {
+    pads |= base.is(Op::Pad) || base.is(Op::Unskew);
+    base = base.arg(0);
+  }
+  if (!pads && (is_memory(base) || base.is_const() || base.is(Op::Var) || base.is(Op::Sink))) return Node();
+  base = target;
+  while (keeps_elements(base.op())) base = base.arg(0);
+  return base;
+}
+
+// Kernels that name more buffers than the device takes: walking from the inputs, wherever an elementwise node
+// would need too many, the operand that brings most of them is stored by itself.
+void split_by_buffers(const Plan& plan, std::span<const Node> targets, int limit, NodeMap<char>& forced) {
+  bool over = false;
+  for (const PlannedStep& s : plan.steps) over |= static_cast<int>(s.reads.size()) + 1 > limit;
+  if (limit <= 0 || !over) return;
+  NodeMap<std::vector<Node>> needs;  // buffers (or stored values) one element of the node reads
+  for (Node n : toposort(targets)) {
+    std::vector<Node> all;
+    while (!is_memory(n)) {
+      all.clear();
+      Node heaviest;
+      std::size_t most = 1;
+      for (Node a : n.args()) {
+        const std::vector<Node>& of_arg = needs[a];
+        if (of_arg.size() > most) most = of_arg.size(), heaviest = a;
+        for (Node m : of_arg)
+          if (std::find(all.begin(), all.end(), m) == all.end()) all.push_back(m);
+      }
+      if (static_cast<int>(all.size()) < limit || !heaviest) break;
+      forced[heaviest] = 1;
+      needs[heaviest] = {heaviest};
+    }
+    if (is_memory(n) || plan.stored.contains(n) || forced.contains(n)) all = {n};
+    needs[n] = std::move(all);
+  }
+}
+
+// A stored value as the rest of the graph sees it: its buffer in the value's shape. Strides are fixed by the
+// largest sizes, so a symbolic shape is a cut of the whole.
+Node view_of(Node buffer, std::span<const Node> shape) {
+  SmallVector<Node, 8> whole, zeros;
+  bool symbolic = false;
+  for (Node d : shape) {
+    symbolic |= !d.is_const();
+    whole.push_back(index_const(d.hi()));
+    zeros.push_back(index_const(0));
+  }
+  Node view = shape.size() == 1 && !symbolic && shape[0].int_attr() == buffer_size(buffer)
+                  ? buffer
+                  : reshape(buffer, whole);
+  return symbolic ? shrink(view, zeros, shape) : view;
+}
+
+std::string describe(const PlannedStep& step) {
+  std::vector<std::string_view> names;
+  for (Node n : step.ops) {
+    std::string_view name = n.is(Op::Reduce) ? info(reduce_op(n)).name : info(n.op()).name;
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  std::string out;
+  for (std::size_t i = 0; i < names.size() && i < 8; ++i) out += (i > 0 ? " " : "") + std::string(names[i]);
+  return names.size() > 8 ? out + " ..." : out;
+}
+
+// Rewrites of a kernel depend on nothing but the kernel, so equal kernels share one.
+Node finished_kernel(Node normal, NodeMap<Node>& known) {
+  auto [slot, fresh] = known.try_emplace(normal);
+  if (!fresh) return *slot;
+  Node simple = simplify_kernel(merge_ranges(simplify_kernel(normal)));
+  *known.find(normal) = simple;
+  return simple;
+}
+
+}  // namespace
+
+Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options) {
+  Scope scope;
+  Prepared graph = prepare(targets);
+  NodeMap<char> forced;
+  for (Node t : graph.targets)
+    if (Node base = to_store(t)) forced[base] = 1;
+  Plan plan;
+  StepOrder order;
+  for (int round = 0;; ++round) {
+    if (round > 1000) throw InternalError("schedule", "kernels do not fit the device's limits");
+    plan = Planner(graph.targets, forced, options.default_device).run();
+    std::size_t before = forced.size();
+    for (Node n : plan.must_store) forced[n] = 1;
+    split_by_buffers(plan, graph.targets, options.max_buffers, forced);
+    if (forced.size() != before) continue;
+    order = order_steps(plan);
+    if (!order.break_at) break;
+    forced[order.break_at] = 1;
+    if (forced.size() == before) throw InternalError("schedule", "stores wait for each other");
+  }
+
+  Schedule out;
+  NodeMap<Node> known;
+  for (int i : order.order) {
+    const PlannedStep& s = plan.steps[static_cast<std::size_t>(i)];
+    Step step;
+    if (s.source) {
+      const Node* made = plan.stored.find(s.source);
+      step.buffers = {s.buffer, made != nullptr ? *made : base_memory(s.source)};
+      step.from_offset = s.source_offset;
+      step.device = buffer_device(s.buffer);
+      step.name = "copy";
+      step.origin = "Copy";
+    } else if (s.sink) {
+      NormalKernel normal = normalize_kernel(s.sink);
+      Node ast = finished_kernel(normal.ast, known);
+      // Simplifying may have dropped buffers and ranges: number what is left again.
+      NodeMap<Node> back;
+      for (Node n : toposort(ast))
+        if (n.is(Op::Param)) back[n] = normal.buffers[static_cast<std::size_t>(param_slot(n))];
+      NormalKernel last = normalize_kernel(substitute(ast, back));
+      step.ast = last.ast;
+      for (Node b : last.buffers) step.buffers.push_back(b);
+      step.device = buffer_device(s.buffer);
+      step.name = kernel_name(last.ast);
+      step.origin = describe(s);
+    } else {
+      continue;  // an empty tensor
+    }
+    out.steps.push_back(std::move(step));
+  }
+
+  NodeMap<Node> replaced;
+  for (const auto& [node, buffer] : plan.stored)
+    if (!is_memory(node)) replaced[node] = view_of(buffer, node.shape());
+  for (Node n : toposort(graph.targets))
+    if (n.is(Op::After)) replaced[n] = base_memory(n);
+  for (Node t : graph.targets) out.results.push_back(substitute(t, replaced));
+  for (auto& [variable, value] : graph.bindings) out.bindings.emplace_back(variable, value);
+  return out;
+}
+
+}  // namespace lathe

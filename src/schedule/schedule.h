@@ -1,0 +1,41 @@
+// Tensor graph in, steps out: each step is one kernel (or one copy between devices) over buffers, in an order
+// that respects every read and write. Scheduling is by ranges: see docs/scheduling.md.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/node.h"
+
+namespace lathe {
+
+struct Step {
+  NodeRef ast;                   // kernel form: a Sink over Params; null for a copy between devices
+  std::vector<NodeRef> buffers;  // Op::Buffer nodes, by param slot; for a copy: {to, from}
+  std::int64_t from_offset = 0;  // of a copy: bytes into the source
+  std::string device;            // where it runs; for a copy: the destination
+  std::string name;              // "r_64_x32": from its ranges; for people
+  std::string origin;            // the tensor ops it came from; for people
+  bool is_copy() const { return !ast; }
+};
+
+// What was decided: steps in order, and how each requested value can be read once they have run.
+struct Schedule {
+  std::vector<Step> steps;
+  std::vector<NodeRef> results;  // one per target: a buffer, movement ops over one, or a constant
+  std::vector<std::pair<NodeRef, std::int64_t>> bindings;  // variables bound in the targets
+};
+
+struct ScheduleOptions {
+  std::string default_device = "CPU";  // for values made of constants alone
+  int max_buffers = 0;                 // per kernel, of the device; 0 = no limit
+};
+
+// Targets are values, or After(buffer, Store...) nodes whose stores must happen. Newly needed buffers are
+// made as fresh Op::Buffer nodes on the value's device.
+Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options = {});
+
+}  // namespace lathe

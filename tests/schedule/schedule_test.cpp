@@ -1,0 +1,174 @@
+#include "schedule/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include "graphs.h"
+#include "ir/ranges.h"
+#include "ir/walk.h"
+
+namespace lathe {
+namespace {
+
+using namespace test;
+
+int count(Node root, Op op) {
+  int n = 0;
+  for (Node x : toposort(root)) n += x.is(op);
+  return n;
+}
+
+std::string index_of_load(Node ast, std::size_t slot) {
+  for (Node n : toposort(ast))
+    if (n.is(Op::Load) && n.arg(0).is(Op::Param) && param_slot(n.arg(0)) == static_cast<std::int64_t>(slot))
+      return index_text(n.arg(1));
+  return "none";
+}
+
+Schedule one(Node target) { return schedule(std::span(&target, 1)); }
+
+TEST(Schedule, ElementwiseOnContiguousBuffersIsOneKernelWithOneRange) {
+  Scope scope;
+  Node a = input({4, 5, 6}), b = input({4, 5, 6});
+  Schedule s = one(a + b);
+  ASSERT_EQ(s.steps.size(), 1u);
+  EXPECT_EQ(all_ranges(s.steps[0].ast).size(), 1u);
+  EXPECT_EQ(index_of_load(s.steps[0].ast, 1), "r0");
+  EXPECT_EQ(s.steps[0].buffers.size(), 3u);
+}
+
+TEST(Schedule, MovementNeverMakesAKernel) {
+  Scope scope;
+  Node x = input({4, 6});
+  Node moved = cut(swap_axes(x, {1, 0}), {1, 0}, {5, 3});
+  EXPECT_TRUE(one(moved).steps.empty());
+  Schedule s = one(moved * float_const(dtypes::Float32, 2));
+  ASSERT_EQ(s.steps.size(), 1u);
+}
+
+TEST(Schedule, AMatrixProductWithBiasAndReluIsOneKernel) {
+  Scope scope;
+  Node a = input({8, 16}), b = input({16, 12}), bias = grow(view(f32_buffer(12), {1, 12}), {8, 12});
+  Node y = max(matmul(a, b, 8, 16, 12) + bias, float_const(dtypes::Float32, 0));
+  Schedule s = one(y);
+  ASSERT_EQ(s.steps.size(), 1u);
+  EXPECT_EQ(all_ranges(s.steps[0].ast).size(), 3u);
+  EXPECT_EQ(count(s.steps[0].ast, Op::Reduce), 1);
+  EXPECT_EQ(count(s.steps[0].ast, Op::FloorDiv) + count(s.steps[0].ast, Op::FloorMod), 0);
+}
+
+TEST(Schedule, AConvolutionHasAffineIndicesForwardAndBackward) {
+  Scope scope;
+  Node x = input({2, 3, 10, 10}), w = input({4, 3, 5, 5});
+  // out (b, co, ci, ky, kx, oy, ox) summed over ci, ky, kx
+  Node win = grow(view(windows(x, 2, 3, 10, 10, 5, 1), {2, 1, 3, 5, 5, 6, 6}), {2, 4, 3, 5, 5, 6, 6});
+  Node wide = grow(view(w, {1, 4, 3, 5, 5, 1, 1}), {2, 4, 3, 5, 5, 6, 6});
+  Node y = sum(win * wide, {2, 3, 4});
+  Schedule s = one(y);
+  ASSERT_EQ(s.steps.size(), 1u);
+  EXPECT_EQ(count(s.steps[0].ast, Op::FloorDiv) + count(s.steps[0].ast, Op::FloorMod), 0);
+  // Gradient of x: sum over co, then back through both skews and the sum over ky, kx.
+  Node g = input({2, 4, 1, 1, 1, 6, 6});
+  Node gw = sum(grow(g, {2, 4, 3, 5, 5, 6, 6}) * wide, {1});
+  Node cols = view(gw, {2, 3, 5, 5, 6, 6});
+  Node back = unskew(unskew(cols, 5, 3, 1, 1, index_const(10)), 4, 2, 1, 1, index_const(10));
+  Schedule t = one(sum(back, {2, 3}));
+  ASSERT_EQ(t.steps.size(), 1u) << "the sum over co must join the sum over the window";
+  EXPECT_EQ(count(t.steps[0].ast, Op::Reduce), 1);
+  EXPECT_EQ(count(t.steps[0].ast, Op::FloorDiv) + count(t.steps[0].ast, Op::FloorMod), 0);
+  // Gradient of w.
+  Schedule u = one(sum(win * grow(g, {2, 4, 3, 5, 5, 6, 6}), {0, 5, 6}));
+  ASSERT_EQ(u.steps.size(), 1u);
+}
+
+TEST(Schedule, AValueReadOftenByAReduceIsStoredOnce) {
+  Scope scope;
+  Node a = apply(Op::Exp2, input({32, 64})), b = input({64, 48});
+  EXPECT_EQ(one(matmul(a, b, 32, 64, 48)).steps.size(), 2u);
+}
+
+TEST(Schedule, SoftmaxStoresTheRowMaximumAndTheRowSum) {
+  Scope scope;
+  Node x = input({16, 100});
+  Node e = apply(Op::Exp2, x - grow(maximum(x, {1}), {16, 100}));
+  EXPECT_LE(one(e / grow(sum(e, {1}), {16, 100})).steps.size(), 4u);
+}
+
+TEST(Schedule, GatherReadsTwoElementsAnOutput) {
+  Scope scope;
+  Node table = input({50000, 8}), index = view(new_buffer(dtypes::Int32, 6, "CPU"), {6, 1, 1});
+  Node hit = equal(grow(index, {6, 50000, 8}),
+                   grow(view(arange(dtypes::Int32, index_const(50000)), {1, 50000, 1}), {6, 50000, 8}));
+  Node rows =
+      sum(where(hit, grow(view(table, {1, 50000, 8}), {6, 50000, 8}), float_const(dtypes::Float32, 0)), {1});
+  Schedule s = one(rows);
+  ASSERT_EQ(s.steps.size(), 1u);
+  EXPECT_EQ(count(s.steps[0].ast, Op::Reduce), 0);
+  EXPECT_LE(count(s.steps[0].ast, Op::Load), 2);
+}
+
+TEST(Schedule, EqualLayersAreEqualKernels) {
+  Scope scope;
+  Node x = input({8, 8});
+  for (int i = 0; i < 6; ++i)
+    x = contiguous(max(matmul(x, input({8, 8}), 8, 8, 8), float_const(dtypes::Float32, 0)));
+  Schedule s = one(x);
+  ASSERT_EQ(s.steps.size(), 6u);
+  for (const Step& step : s.steps) EXPECT_EQ(step.ast.node(), s.steps[0].ast.node());
+}
+
+TEST(Schedule, ALongSumWithOneOutputRunsInParts) {
+  Scope scope;
+  Schedule s = one(sum(input({1 << 20}), {0}));
+  ASSERT_EQ(s.steps.size(), 2u);
+}
+
+TEST(Schedule, ConstantsNeedNoKernel) {
+  Scope scope;
+  Node c = grow(view(float_const(dtypes::Float32, 3), {1, 1}), {4, 5});
+  EXPECT_TRUE(one(c).steps.empty());
+}
+
+TEST(Schedule, AStoreWaitsForReadersOfTheOldVersion) {
+  Scope scope;
+  Node b = f32_buffer(8);
+  Node y = b * float_const(dtypes::Float32, 2);
+  Node effect = intern(Op::Store, dtypes::Void, {b, b + float_const(dtypes::Float32, 1)});
+  Node next = after(b, {&effect, 1});
+  Node targets[] = {next, y};
+  Schedule s = schedule(targets);
+  ASSERT_EQ(s.steps.size(), 2u);
+  EXPECT_EQ(s.steps[1].buffers[0].node(), b);
+  EXPECT_EQ(s.results[0].node(), b);
+}
+
+TEST(Schedule, AnOverlappingStoreKeepsItsValueFirst) {
+  Scope scope;
+  Node b = f32_buffer(8);
+  Node effect = intern(Op::Store, dtypes::Void, {cut(b, {1}, {8}), cut(b, {0}, {7})});
+  Node next = after(b, {&effect, 1});
+  EXPECT_EQ(one(next).steps.size(), 2u);
+}
+
+TEST(Schedule, TwoBuffersSwapThroughOneCopy) {
+  Scope scope;
+  Node a = f32_buffer(8), b = f32_buffer(8);
+  Node ea = intern(Op::Store, dtypes::Void, {a, b}), eb = intern(Op::Store, dtypes::Void, {b, a});
+  Node targets[] = {after(a, {&ea, 1}), after(b, {&eb, 1})};
+  EXPECT_EQ(schedule(targets).steps.size(), 3u);
+}
+
+TEST(Schedule, ALimitOfBuffersSplitsTheKernel) {
+  Scope scope;
+  Node x = f32_buffer(16);
+  for (int i = 1; i < 200; ++i) x = x + f32_buffer(16);
+  ScheduleOptions options;
+  for (int limit : {8, 31}) {
+    options.max_buffers = limit;
+    Schedule s = schedule(std::span(&x, 1), options);
+    for (const Step& step : s.steps) EXPECT_LE(static_cast<int>(step.buffers.size()), limit);
+    EXPECT_LE(s.steps.size(), 200u / static_cast<unsigned>(limit - 2) + 2);
+  }
+}
+
+}  // namespace
+}  // namespace lathe
