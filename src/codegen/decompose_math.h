@@ -1,0 +1,13 @@
+// Exp2, Log2, Sin and Cos on float32 and float64 as straight lines of arithmetic that vectorise: no tables in
+// memory, no branches. docs/numerics.md has the error bounds; scripts/fit_polynomials.py derives every
+// constant.
+#pragma once
+
+#include "ir/node.h"
+
+namespace lathe {
+
+// `op` is one of the four; `fma` says whether Fma nodes may be used.
+Node decompose_math(Op op, Node x, bool fma);
+
+}  // namespace lathe

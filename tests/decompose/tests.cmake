@@ -1,0 +1,2 @@
+set(LIBS codegen)
+set(TIMEOUT 900)
