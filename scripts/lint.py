@@ -13,10 +13,11 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # What each folder of src/ may include besides itself. `lathe` stands for include/lathe.
 BELOW_TARGET = ["base", "ir", "rewrite", "rules"]
 STAGE = BELOW_TARGET + ["target"]
-ENGINE = STAGE + ["schedule", "codegen", "render", "runtime", "verify"]
+ENGINE = STAGE + ["schedule", "codegen", "render", "runtime", "reference", "verify"]
 ARROWS = {
     "base": [],
     "ir": ["base"],
+    "reference": ["base", "ir"],
     "rewrite": ["base", "ir"],
     "rules": ["base", "ir", "rewrite"],
     "target": BELOW_TARGET,
@@ -24,8 +25,8 @@ ARROWS = {
     "codegen": STAGE,
     "render": STAGE,
     "runtime": STAGE,
-    "verify": STAGE,
-    "backends": STAGE + ["render", "runtime"],
+    "verify": STAGE + ["reference"],
+    "backends": STAGE + ["render", "runtime", "reference"],
     "engine": ENGINE,
     "search": ENGINE + ["engine"],
     "investigate": ENGINE + ["engine"],

@@ -1,0 +1,444 @@
+#include "reference/machine.h"
+
+#include <algorithm>
+#include <deque>
+#include <numeric>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "ir/text.h"
+#include "reference/memory.h"
+
+namespace lathe::reference {
+namespace {
+
+constexpr std::size_t kMaxFaults = 16;
+constexpr double kPatience = 8;  // how many times max_ops a run that cannot be sampled may take
+
+// A small generator of its own, so that a seed means the same order everywhere.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(hash_mix(seed ^ 0x243f6a8885a308d3ull)) {}
+  std::uint64_t next() { return hash_mix(state_ += 0x9e3779b97f4a7c15ull); }
+  std::int64_t below(std::int64_t n) {
+    return static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(n));
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+struct Thread {
+  std::vector<Cell> registers;
+  std::size_t at = 0;
+  Agent agent;
+  bool finished = false;
+};
+
+// What a run costs: all of it, and with one position of each sampled nest.
+struct Cost {
+  double whole = 0, one = 0;
+};
+Cost cost_of(const Code& code) {
+  Cost total;
+  std::vector<std::pair<double, double>> around = {{1, 1}};
+  for (const Step& s : code.steps) {
+    auto [whole, one] = around.back();
+    if (s.act == Act::LoopBegin) {
+      auto n = static_cast<double>(std::max<std::int64_t>(s.estimate, 0));
+      around.emplace_back(whole * n, s.sample_dim >= 0 ? one : one * n);
+    } else if (s.act == Act::ThreadsBegin) {
+      auto n = static_cast<double>(std::max<std::int64_t>(s.estimate, 1));
+      around.emplace_back(whole * n, one * n);
+    } else if (s.act == Act::LoopEnd || s.act == Act::ThreadsEnd) {
+      around.pop_back();
+    } else {
+      total.whole += whole * s.lanes;
+      total.one += one * s.lanes;
+    }
+  }
+  return total;
+}
+
+struct OutOfPatience {};
+
+class Machine {
+ public:
+  Machine(const Code& code, std::span<const View> params, const EvalOptions& options, EvalReport& report)
+      : code_(code), options_(options), report_(report), random_(options.seed) {
+    for (const MemorySlot& m : code.memories) make_memory(m, params);
+  }
+
+  void run(const Bindings& bindings, std::int64_t samples) {
+    samples_ = samples;
+    Thread driver;
+    driver.registers.assign(code_.registers, Cell{});
+    for (auto [r, value] : code_.constants) driver.registers[r] = value;
+    for (const auto& [r, name] : code_.variables) {
+      auto it =
+          std::find_if(bindings.begin(), bindings.end(), [&](const auto& b) { return b.first == name; });
+      if (it == bindings.end())
+        throw UserError("reference", fmt::format("the variable {} has no value", name));
+      driver.registers[r].i = it->second;
+    }
+    go(driver);
+    report_.ops = ops_;
+    if (report_.sampled) tell_written(params_slots());
+  }
+
+ private:
+  void make_memory(const MemorySlot& m, std::span<const View> params) {
+    if (m.kind == MemorySlot::Kind::Private) {
+      memories_.emplace_back(m.dtype, nullptr, 0);
+      return;
+    }
+    if (m.kind == MemorySlot::Kind::Group) {
+      storage_.emplace_back(static_cast<std::size_t>(m.size) * static_cast<std::size_t>(m.dtype.bytes()));
+      memories_.emplace_back(m.dtype, storage_.back().data(), m.size).watch_initialised();
+      memories_.back().watch_accesses();
+      return;
+    }
+    auto slot = static_cast<std::size_t>(m.slot);
+    if (slot >= params.size())
+      throw UserError("reference", fmt::format("no memory was given for {}", m.name));
+    const View& v = params[slot];
+    if (v.size < m.size || v.dtype.element() != m.dtype.element())
+      throw UserError("reference", fmt::format("{} needs {} elements of {}, was given {} of {}", m.name,
+                                               m.size, m.dtype.element().str(), v.size, v.dtype.str()));
+    WatchedMemory& memory = memories_.emplace_back(m.dtype, v.data, m.size);
+    if (!v.initialised) memory.watch_initialised();
+    if (m.writes) memory.watch_accesses();
+    if (m.writes && m.reads_first) memory.keep_first();
+  }
+
+  std::size_t params_slots() const {
+    std::size_t n = 0;
+    for (const MemorySlot& m : code_.memories)
+      if (m.kind == MemorySlot::Kind::Param) n = std::max(n, static_cast<std::size_t>(m.slot) + 1);
+    return n;
+  }
+
+  void tell_written(std::size_t slots) {
+    report_.written.resize(slots);
+    for (std::size_t k = 0; k < code_.memories.size(); ++k) {
+      const MemorySlot& m = code_.memories[k];
+      if (m.kind != MemorySlot::Kind::Param || !m.writes) continue;
+      std::vector<bool>& out = report_.written[static_cast<std::size_t>(m.slot)];
+      out.resize(static_cast<std::size_t>(m.size));
+      for (std::int64_t i = 0; i < m.size; ++i)
+        out[static_cast<std::size_t>(i)] = memories_[k].was_written(i);
+    }
+  }
+
+  // One fault a step and kind: the first says enough.
+  void fault(const Step& step, const char* kind, const std::string& detail) {
+    if (report_.faults.size() >= kMaxFaults || !told_.insert({&step, kind}).second) return;
+    report_.faults.push_back(
+        fmt::format("{}: {}{}", kind, detail, step.node ? " in " + print_node(step.node) : ""));
+  }
+
+  // ---- memory
+
+  struct Place {
+    std::int64_t index;
+    bool open;  // the gate
+  };
+  static Place place(const Step& s, const Cell* r, int lane) {
+    Cell gate = s.b == kNoRegister ? Cell{1} : r[s.b + (s.gate_lanes > 1 ? static_cast<unsigned>(lane) : 0u)];
+    std::int64_t index = s.index_lanes > 1 ? r[s.a + static_cast<unsigned>(lane)].i : r[s.a].i + lane;
+    return {index, gate.i != 0};
+  }
+
+  bool in_bounds(const Step& s, std::int64_t index, std::int64_t size, const char* what) {
+    if (index >= 0 && index < size) return true;
+    fault(s, "out of bounds",
+          fmt::format("{} of {} at {}, which has {} elements", what, code_.memories[s.memory].name, index,
+                      size));
+    return false;
+  }
+
+  void load(const Step& s, Thread& t) {
+    Cell* r = t.registers.data();
+    WatchedMemory& m = memories_[s.memory];
+    for (int lane = 0; lane < s.lanes; ++lane) {
+      Cell& out = r[s.dst + static_cast<unsigned>(lane)];
+      Place p = place(s, r, lane);
+      Cell zero{};
+      if (!p.open || !in_bounds(s, p.index, m.size(), "load")) {
+        out = zero;
+        continue;
+      }
+      if (!m.is_set(p.index))
+        fault(s, "uninitialised read",
+              fmt::format("load of {} at {}", code_.memories[s.memory].name, p.index));
+      if (m.note_read(p.index, t.agent)) conflict(s, p.index, "load", t);
+      out = s.first ? m.read_first(p.index) : m.read(p.index);
+    }
+  }
+
+  void store(const Step& s, Thread& t) {
+    Cell* r = t.registers.data();
+    WatchedMemory& m = memories_[s.memory];
+    for (int lane = 0; lane < s.lanes; ++lane) {
+      Place p = place(s, r, lane);
+      if (!p.open || !in_bounds(s, p.index, m.size(), "store")) continue;
+      if (m.note_write(p.index, t.agent)) conflict(s, p.index, "store", t);
+      m.write(p.index, r[s.c + static_cast<unsigned>(lane)]);
+    }
+  }
+
+  void conflict(const Step& s, std::int64_t index, const char* what, const Thread& t) {
+    fault(s, "race",
+          fmt::format("{} of {} at {} by thread {} with no order to another's access", what,
+                      code_.memories[s.memory].name, index, t.agent.thread));
+  }
+
+  void private_load(const Step& s, Thread& t) {
+    Cell* r = t.registers.data();
+    const MemorySlot& m = code_.memories[s.memory];
+    for (int lane = 0; lane < s.lanes; ++lane) {
+      Cell& out = r[s.dst + static_cast<unsigned>(lane)];
+      Place p = place(s, r, lane);
+      if (!p.open || !in_bounds(s, p.index, m.size, "load")) {
+        out = Cell{};
+        continue;
+      }
+      if (r[m.base + m.size + p.index].i == 0)
+        fault(s, "uninitialised read", fmt::format("load of {} at {}", m.name, p.index));
+      out = r[m.base + p.index];
+    }
+  }
+
+  void private_store(const Step& s, Thread& t) {
+    Cell* r = t.registers.data();
+    const MemorySlot& m = code_.memories[s.memory];
+    for (int lane = 0; lane < s.lanes; ++lane) {
+      Place p = place(s, r, lane);
+      if (!p.open || !in_bounds(s, p.index, m.size, "store")) continue;
+      r[m.base + p.index] = r[s.c + static_cast<unsigned>(lane)];
+      r[m.base + m.size + p.index].i = 1;
+    }
+  }
+
+  void forget(const Step& s, Thread& t) {
+    const MemorySlot& m = code_.memories[s.memory];
+    if (m.kind == MemorySlot::Kind::Private)
+      std::fill_n(t.registers.begin() + static_cast<std::ptrdiff_t>(m.base + m.size), m.size, Cell{});
+    else
+      memories_[s.memory].forget();
+  }
+
+  // ---- loops: an unordered one visits (multiplier * counter + offset) mod n, a permutation where they share
+  // no factor
+
+  std::int64_t sample_value(std::int64_t sample, int dim, std::int64_t extent) const {
+    if (sample == 0) return 0;
+    if (sample == 1) return extent - 1;
+    std::uint64_t h = hash_combine(hash_combine(hash_mix(options_.seed), static_cast<std::uint64_t>(sample)),
+                                   static_cast<std::uint64_t>(dim));
+    return static_cast<std::int64_t>(h % static_cast<std::uint64_t>(extent));
+  }
+
+  void set_index(const Step& s, Thread& t) {
+    Cell* r = t.registers.data();
+    Cell* state = r + s.memory;
+    std::int64_t n = r[s.a].i, counter = state[0].i;
+    if (s.sample_dim >= 0 && sampling_) {
+      if (s.sample_dim == 0) sample_ = counter;
+      r[s.dst].i = sample_value(sample_, s.sample_dim, n);
+    } else if (!s.shuffled) {
+      r[s.dst].i = counter;
+      return;
+    } else {
+      __extension__ using Wide = __int128;
+      r[s.dst].i = static_cast<std::int64_t>((static_cast<Wide>(state[2].i) * counter + state[3].i) % n);
+    }
+    if (s.id < 0) return;
+    std::uint64_t h =
+        hash_combine(hash_combine(static_cast<std::uint64_t>(state[4].i), static_cast<std::uint64_t>(s.id)),
+                     static_cast<std::uint64_t>(r[s.dst].i));
+    t.agent.group = static_cast<std::uint32_t>(h) | 1u;
+  }
+
+  bool begin_loop(const Step& s, Thread& t) {
+    Cell* r = t.registers.data();
+    Cell* state = r + s.memory;
+    std::int64_t n = r[s.a].i;
+    if (n <= 0) return false;
+    if (s.sample_dim == 0) {
+      sampling_ = samples_ > 0 && s.combinations > static_cast<double>(samples_);
+      report_.sampled = report_.sampled || sampling_;
+    }
+    state[0].i = 0;
+    state[1].i = n;
+    if (s.sample_dim >= 0 && sampling_) state[1].i = s.sample_dim == 0 ? samples_ : 1;
+    if (s.shuffled) {
+      std::int64_t factor = 1 + random_.below(n);
+      while (std::gcd(factor, n) != 1) factor = 1 + random_.below(n);
+      state[2].i = factor;
+      state[3].i = random_.below(n);
+    }
+    state[4].i = t.agent.group;
+    set_index(s, t);
+    return true;
+  }
+
+  // True if there is another iteration.
+  bool next_iteration(const Step& begin, Thread& t) {
+    Cell* state = t.registers.data() + begin.memory;
+    if (++state[0].i < state[1].i) {
+      set_index(begin, t);
+      return true;
+    }
+    t.agent.group = static_cast<std::uint32_t>(state[4].i);
+    if (begin.sample_dim == 0) sampling_ = false;
+    return false;
+  }
+
+  // ---- running
+
+  // Runs until a barrier, the end of the group's steps, or the end of all.
+  void go(Thread& t) {
+    for (;;) {
+      const Step& s = code_.steps[t.at];
+      Cell* r = t.registers.data();
+      switch (s.act) {
+        case Act::Scalar: s.fn(r + s.dst, r + s.a, r + s.b, r + s.c, s.lanes); break;
+        case Act::Convert:
+          for (unsigned l = 0; l < s.lanes; ++l)
+            r[s.dst + l] = cell_of(s.to, convert(s.to, s.from, element_of_cell(s.from, r[s.a + l])));
+          break;
+        case Act::Bits:
+          for (unsigned l = 0; l < s.lanes; ++l)
+            r[s.dst + l] = cell_of(s.to, reinterpret(s.to, s.from, element_of_cell(s.from, r[s.a + l])));
+          break;
+        case Act::Copy: std::copy_n(r + s.a, s.lanes, r + s.dst); break;
+        case Act::Splat: std::fill_n(r + s.dst, s.lanes, r[s.a]); break;
+        case Act::HReduce:
+          scratch_.resize(s.lanes);
+          r[s.dst] = reduce_lanes(s.fn, r + s.a, s.lanes, scratch_.data());
+          break;
+        case Act::Load: load(s, t); break;
+        case Act::Store: store(s, t); break;
+        case Act::PrivateLoad: private_load(s, t); break;
+        case Act::PrivateStore: private_store(s, t); break;
+        case Act::LoopBegin:
+          if (!begin_loop(s, t)) t.at += static_cast<std::size_t>(s.jump);
+          break;
+        case Act::LoopEnd:
+          count(static_cast<double>(s.jump));
+          if (next_iteration(code_.steps[t.at - static_cast<std::size_t>(s.jump)], t))
+            t.at -= static_cast<std::size_t>(s.jump);
+          break;
+        case Act::If:
+          if (r[s.a].i == 0) t.at += static_cast<std::size_t>(s.jump);
+          break;
+        case Act::Barrier: ++t.at; return;
+        case Act::ThreadsBegin:
+          run_group(s, t);
+          t.at += static_cast<std::size_t>(s.jump);
+          break;
+        case Act::Forget: forget(s, t); break;
+        case Act::ThreadsEnd:
+        case Act::Halt: t.finished = true; return;
+      }
+      ++t.at;
+    }
+  }
+
+  void count(double steps) {
+    ops_ += steps;
+    if (ops_ > options_.max_ops * kPatience) throw OutOfPatience{};
+  }
+
+  void run_group(const Step& s, Thread& driver) {
+    const ThreadDims& dims = code_.threads[s.memory];
+    std::int64_t total = 1;
+    for (std::uint32_t e : dims.extent) total *= std::max<std::int64_t>(driver.registers[e].i, 0);
+    for (std::size_t k = 0; k < memories_.size(); ++k)
+      if (code_.memories[k].kind == MemorySlot::Kind::Group) memories_[k].forget();
+    group_.resize(static_cast<std::size_t>(total));
+    for (std::int64_t i = 0; i < total; ++i) {
+      Thread& t = group_[static_cast<std::size_t>(i)];
+      t.registers = driver.registers;
+      t.at = driver.at + 1;
+      t.finished = false;
+      t.agent = driver.agent;
+      t.agent.thread = static_cast<std::uint16_t>(i);
+      t.agent.epoch = 0;
+      std::int64_t rest = i;
+      for (std::size_t d = dims.index.size(); d-- > 0;) {
+        std::int64_t n = driver.registers[dims.extent[d]].i;
+        t.registers[dims.index[d]].i = rest % n;
+        rest /= n;
+      }
+    }
+    std::vector<std::size_t> order(group_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    while (!order.empty()) {
+      for (std::size_t k = order.size(); k > 1; --k)
+        std::swap(order[k - 1], order[static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(k)))]);
+      for (std::size_t k : order) go(group_[k]);
+      if (!all_met(s, order)) return;
+      std::erase_if(order, [&](std::size_t k) { return group_[k].finished; });
+      for (std::size_t k : order) ++group_[k].agent.epoch;
+    }
+  }
+
+  // Whether all threads of the group stopped at the same place.
+  bool all_met(const Step& begin, const std::vector<std::size_t>& order) {
+    const Thread& first = group_[order[0]];
+    for (std::size_t k : order) {
+      const Thread& t = group_[k];
+      if (t.finished == first.finished && t.at == first.at) continue;
+      const Thread& waiting = t.finished ? first : t;
+      const Thread& other = t.finished ? t : first;
+      const Step& barrier = code_.steps[waiting.at - 1];
+      fault(barrier.node ? barrier : begin, "divergent barrier",
+            fmt::format("thread {} waits while thread {} {}", waiting.agent.thread, other.agent.thread,
+                        other.finished ? "has finished" : "waits at another barrier"));
+      return false;
+    }
+    return true;
+  }
+
+  const Code& code_;
+  const EvalOptions& options_;
+  EvalReport& report_;
+  Random random_;
+  std::deque<WatchedMemory> memories_;
+  std::deque<std::vector<std::byte>> storage_;
+  std::vector<Thread> group_;
+  std::vector<Cell> scratch_;
+  std::set<std::pair<const Step*, std::string>> told_;
+  std::int64_t samples_ = 0, sample_ = 0;
+  bool sampling_ = false;
+  double ops_ = 0;
+};
+
+}  // namespace
+
+EvalReport run_code(const Code& code, std::span<const View> params, const Bindings& bindings,
+                    const EvalOptions& options) {
+  EvalReport report;
+  Cost cost = cost_of(code);
+  std::int64_t samples = 0;
+  if (cost.whole > options.max_ops)
+    samples = std::max<std::int64_t>(2, static_cast<std::int64_t>(options.max_ops / std::max(cost.one, 1.0)));
+  if (samples > 0 && cost.one * 2 > options.max_ops * kPatience) {
+    report.incomplete = true;
+    return report;
+  }
+  Machine machine(code, params, options, report);
+  try {
+    machine.run(bindings, samples);
+  } catch (const OutOfPatience&) {
+    report.incomplete = true;
+  }
+  return report;
+}
+
+}  // namespace lathe::reference

@@ -1,0 +1,15 @@
+// Runs Code: a driver goes through the steps; groups of threads are interpreters of their own, run one after
+// the other in random order from barrier to barrier. Every access is checked.
+#pragma once
+
+#include <span>
+
+#include "reference/code.h"
+#include "reference/reference.h"
+
+namespace lathe::reference {
+
+EvalReport run_code(const Code& code, std::span<const View> params, const Bindings& bindings,
+                    const EvalOptions& options);
+
+}  // namespace lathe::reference

@@ -1,0 +1,53 @@
+#include "reference/memory.h"
+
+#include <algorithm>
+#include <new>
+
+namespace lathe::reference {
+
+WatchedMemory::WatchedMemory(DType dtype, std::byte* data, std::int64_t size)
+    : data_(data), size_(size), width_(dtype.bytes()), read_(reader_of(dtype)), write_(writer_of(dtype)) {}
+
+WatchedMemory::Accesses WatchedMemory::no_accesses() const {
+  void* p = std::calloc(static_cast<std::size_t>(std::max<std::int64_t>(size_, 1)), sizeof(Access));
+  if (p == nullptr) throw std::bad_alloc();
+  return Accesses(static_cast<Access*>(p));
+}
+
+void WatchedMemory::watch_initialised() { set_.assign(static_cast<std::size_t>(size_), false); }
+
+void WatchedMemory::watch_accesses() {
+  writes_ = no_accesses();
+  reads_ = no_accesses();
+}
+
+void WatchedMemory::keep_first() { first_.assign(data_, data_ + size_ * width_); }
+
+void WatchedMemory::forget() {
+  if (!set_.empty()) set_.assign(set_.size(), false);
+  if (writes_ != nullptr) std::fill_n(writes_.get(), size_, Access{});
+  if (reads_ != nullptr) std::fill_n(reads_.get(), size_, Access{});
+}
+
+bool WatchedMemory::note_read(std::int64_t i, Agent who) {
+  if (writes_ == nullptr) return false;
+  Access& r = reads_[i];
+  if (r.group == 0)
+    r = {who.group, who.thread, 0, who.epoch};
+  else if (r.group != who.group)
+    r.several |= kGroups;
+  else if (r.epoch != who.epoch)
+    r = {who.group, who.thread, static_cast<std::uint16_t>(r.several & kGroups), who.epoch};
+  else if (r.thread != who.thread)
+    r.several |= kThreads;
+  return unordered(writes_[i], who);
+}
+
+bool WatchedMemory::note_write(std::int64_t i, Agent who) {
+  if (writes_ == nullptr) return false;
+  bool conflict = unordered(writes_[i], who) || unordered(reads_[i], who);
+  writes_[i] = {who.group, who.thread, 0, who.epoch};
+  return conflict;
+}
+
+}  // namespace lathe::reference

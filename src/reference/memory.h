@@ -1,0 +1,78 @@
+// Memory under watch: which elements hold something, and who touched which element since when. Two accesses
+// of one element conflict when one of them writes and nothing orders them: they come from different groups,
+// or from different threads of one group with no barrier between.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "reference/array.h"
+
+namespace lathe::reference {
+
+// Who accesses: a group (a hash of the unordered loops around the access, never 0), a thread of it, and how
+// many barriers the group has passed.
+struct Agent {
+  std::uint32_t group = 1;
+  std::uint16_t thread = 0;
+  std::uint32_t epoch = 0;
+};
+
+class WatchedMemory {
+ public:
+  WatchedMemory(DType dtype, std::byte* data, std::int64_t size);
+
+  void watch_initialised();  // from now on only written elements hold something
+  void watch_accesses();     // conflicts are looked for
+  void keep_first();         // remembers the contents as they are now
+  void forget();             // nothing is written, nobody accessed anything
+
+  std::int64_t size() const { return size_; }
+  bool is_set(std::int64_t i) const { return set_.empty() || set_[static_cast<std::size_t>(i)]; }
+  bool was_written(std::int64_t i) const { return writes_ != nullptr && writes_[i].group != 0; }
+  Cell read(std::int64_t i) const { return read_(data_ + i * width_); }
+  Cell read_first(std::int64_t i) const {
+    return read_(first_.empty() ? data_ + i * width_ : first_.data() + i * width_);
+  }
+  void write(std::int64_t i, Cell v) {
+    write_(data_ + i * width_, v);
+    if (!set_.empty()) set_[static_cast<std::size_t>(i)] = true;
+  }
+
+  // Notes an access; true if it conflicts with an earlier one.
+  bool note_read(std::int64_t i, Agent who);
+  bool note_write(std::int64_t i, Agent who);
+
+ private:
+  struct Access {
+    std::uint32_t group;  // 0: none
+    std::uint16_t thread;
+    std::uint16_t several;  // bits: kThreads of one epoch, kGroups
+    std::uint32_t epoch;
+  };
+  static constexpr std::uint16_t kThreads = 1, kGroups = 2;
+  static bool unordered(const Access& a, Agent who) {
+    if (a.group == 0) return false;
+    if (a.several & kGroups || a.group != who.group) return true;
+    return a.epoch == who.epoch && (a.thread != who.thread || (a.several & kThreads) != 0);
+  }
+  struct Free {
+    void operator()(void* p) const { std::free(p); }
+  };
+  // Zeroed by the system page by page, so that watching a large output that is only sampled costs little.
+  using Accesses = std::unique_ptr<Access[], Free>;
+  Accesses no_accesses() const;
+
+  std::byte* data_;
+  std::int64_t size_;
+  int width_;
+  Reader read_;
+  Writer write_;
+  std::vector<bool> set_;
+  std::vector<std::byte> first_;
+  Accesses writes_, reads_;
+};
+
+}  // namespace lathe::reference

@@ -1,0 +1,21 @@
+#include "reference/reference.h"
+
+#include "reference/kernel_code.h"
+#include "reference/machine.h"
+#include "reference/program_code.h"
+
+namespace lathe::reference {
+
+EvalReport kernel_eval(Node kernel, std::span<const View> params, const Bindings& bindings,
+                       const EvalOptions& options) {
+  Scope scope;
+  return run_code(code_of_kernel(kernel), params, bindings, options);
+}
+
+EvalReport program_eval(const Program& program, std::span<const View> params, const Bindings& bindings,
+                        const EvalOptions& options) {
+  Scope scope;
+  return run_code(code_of_program(program), params, bindings, options);
+}
+
+}  // namespace lathe::reference
