@@ -7,7 +7,7 @@
 
 namespace lathe {
 
-// The device of tensors that name none: LATHE_DEVICE, else the one set here, else CPU.
+// The device of tensors that name none: the one set here, else LATHE_DEVICE, else CPU.
 std::string default_device();
 void set_default_device(std::string_view device);
 

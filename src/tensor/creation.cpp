@@ -1,0 +1,166 @@
+// Making tensors from nothing but sizes and numbers, and copies of a kind.
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "tensor/impl.h"
+
+namespace lathe {
+
+namespace {
+
+std::string device_for(const TensorOptions& options) {
+  return options.device.empty() ? default_device() : canonical_device(options.device);
+}
+
+Tensor finish(Tensor t, const TensorOptions& options) {
+  if (options.requires_grad) t.requires_grad_();
+  return t;
+}
+
+Nodes checked_sizes(const Shape& shape, std::string_view op) {
+  Nodes sizes = size_nodes(shape);
+  for (Node s : sizes)
+    if (s.hi() < 0)
+      throw UserError(op, fmt::format("size {} of {} is negative", index_text(s), to_string(shape)));
+  size_product(sizes);  // throws where the number of elements does not fit
+  return sizes;
+}
+
+TensorOptions like(const Tensor& t, TensorOptions options) {
+  if (!options.dtype) options.dtype = t.dtype();
+  if (options.device.empty()) options.device = t.device();
+  return options;
+}
+
+}  // namespace
+
+Tensor Tensor::full(const Shape& shape, Number value, const TensorOptions& options) {
+  Scope scope;
+  Nodes sizes = checked_sizes(shape, "full");
+  std::string device = device_for(options);
+  Tensor scalar = make_tensor(zero_of(dtypes::Bool), device);
+  Node c = node_of(constant(value, options.dtype ? *options.dtype : value.dtype(), scalar));
+  return finish(make_tensor(expand_to(c, sizes), device), options);
+}
+
+Tensor::Tensor(Number value, const TensorOptions& options) : Tensor(full({}, value, options)) {}
+Tensor Tensor::zeros(const Shape& shape, const TensorOptions& options) {
+  TensorOptions o = options;
+  if (!o.dtype) o.dtype = dtypes::default_float();
+  return full(shape, 0, o);
+}
+Tensor Tensor::ones(const Shape& shape, const TensorOptions& options) {
+  TensorOptions o = options;
+  if (!o.dtype) o.dtype = dtypes::default_float();
+  return full(shape, 1, o);
+}
+
+Tensor Tensor::empty(const Shape& shape, const TensorOptions& options) {
+  Scope scope;
+  Nodes sizes = checked_sizes(shape, "empty");
+  std::int64_t count = 1;
+  for (Node s : sizes) count *= std::max<std::int64_t>(s.hi(), 0);
+  DataType dtype = options.dtype ? *options.dtype : dtypes::default_float();
+  std::string device = device_for(options);
+  Node memory = new_buffer(ir_dtype(dtype), count, device);
+  if (size_product(sizes).is_const()) return finish(make_tensor(reshape_to(memory, sizes), device), options);
+  // A symbolic shape is the front of memory laid out for the greatest sizes.
+  Nodes greatest, zero(sizes.size(), index_const(0));
+  for (Node s : sizes) greatest.push_back(index_const(s.hi()));
+  return finish(make_tensor(shrink_to_bounds(reshape_to(memory, greatest), zero, sizes), device), options);
+}
+
+Tensor iota_along(const Size& n, std::int64_t axis, std::int64_t rank, DataType dtype,
+                  const std::string& device) {
+  Tensor line = Tensor::arange(n, {.dtype = dtype, .device = device});
+  Shape shape(static_cast<std::size_t>(rank), Size(1));
+  shape[static_cast<std::size_t>(axis)] = n;
+  return line.reshape(shape);
+}
+
+// i is the number of ones in its window of n: a sum the scheduler turns into the index itself.
+Tensor Tensor::arange(const Size& stop, const TensorOptions& options) {
+  Scope scope;
+  DataType dtype = options.dtype ? *options.dtype : dtypes::default_int();
+  if (!stop.is_symbolic() && stop.value() <= 0)
+    return Tensor::full({0}, 0, {.dtype = dtype, .device = options.device});
+  DataType counter = stop.max() > ir_dtype(dtypes::int32).max_int() ? dtypes::int64 : dtypes::int32;
+  Node n = size_node(stop), less_one = n - index_const(1), zero = index_const(0);
+  Node line[] = {n};
+  Node ones = expand_to(number(ir_dtype(counter), 1), line);
+  Node wide = lathe::pad(ones, std::span(&less_one, 1), std::span(&zero, 1));  // n - 1 zeros, n ones
+  Node column[] = {wide.shape()[0], index_const(1)}, square[] = {wide.shape()[0], n};
+  Node table =
+      skew(lathe::expand(lathe::reshape(wide, column), square), 0, 1, 1, 1, n);  // [o, k] = wide[o + k]
+  std::int64_t axis = 1;
+  Node count = reshape_to(reduce_axes(Op::Add, table, std::span(&axis, 1)), line);  // o + 1
+  Node index = count + int_const(ir_dtype(counter), -1);
+  return finish(make_tensor(lathe::cast(index, ir_dtype(dtype)), device_for(options)), options);
+}
+
+Tensor Tensor::arange(Number stop, const TensorOptions& options) { return arange(0, stop, 1, options); }
+
+Tensor Tensor::arange(Number start, Number stop, Number step, const TensorOptions& options) {
+  Scope scope;
+  if (step.to_double() == 0) throw UserError("arange", "the step is 0");
+  bool floats = start.kind() == Number::Kind::Float || stop.kind() == Number::Kind::Float ||
+                step.kind() == Number::Kind::Float;
+  DataType dtype = options.dtype ? *options.dtype : floats ? dtypes::default_float() : dtypes::default_int();
+  double steps = std::ceil((stop.to_double() - start.to_double()) / step.to_double());
+  auto n = static_cast<std::int64_t>(std::max(steps, 0.0));
+  Tensor i = arange(Size(n), {.dtype = dtype, .device = options.device});
+  if (step.to_double() != 1) i = i * constant(step, dtype, i);
+  if (start.to_double() != 0) i = i + constant(start, dtype, i);
+  return finish(i, options);
+}
+
+Tensor Tensor::linspace(Number start, Number stop, std::int64_t steps, const TensorOptions& options) {
+  Scope scope;
+  if (steps < 0) throw UserError("linspace", fmt::format("{} steps", steps));
+  DataType dtype = options.dtype ? *options.dtype : dtypes::default_float();
+  DataType wide = sum_accumulator(least_upper_float(dtype));
+  Tensor i = arange(Size(steps), {.dtype = wide, .device = options.device});
+  double gap = steps > 1 ? (stop.to_double() - start.to_double()) / static_cast<double>(steps - 1) : 0;
+  return finish((i * gap + start.to_double()).cast(dtype), options);
+}
+
+Tensor Tensor::eye(std::int64_t n, std::optional<std::int64_t> m, const TensorOptions& options) {
+  Scope scope;
+  std::int64_t columns = m.value_or(n);
+  if (n < 0 || columns < 0) throw UserError("eye", fmt::format("sizes ({}, {}) are negative", n, columns));
+  std::string device = device_for(options);
+  Tensor rows = iota_along(n, 0, 2, dtypes::int32, device),
+         cols = iota_along(columns, 1, 2, dtypes::int32, device);
+  return finish((rows == cols).cast(options.dtype ? *options.dtype : dtypes::default_float()), options);
+}
+
+std::vector<Tensor> Tensor::meshgrid(const std::vector<Tensor>& axes, std::string_view indexing) {
+  Scope scope;
+  if (indexing != "ij" && indexing != "xy")
+    throw UserError("meshgrid", fmt::format("indexing \"{}\" is unknown", indexing)).help("\"ij\" or \"xy\"");
+  const std::size_t rank = axes.size();
+  auto place = [&](std::size_t i) { return indexing == "xy" && i < 2 && rank > 1 ? 1 - i : i; };
+  Shape full_shape(rank, Size(1));
+  for (std::size_t i = 0; i < rank; ++i) full_shape[place(i)] = axes[i].numel();
+  std::vector<Tensor> out;
+  for (std::size_t i = 0; i < rank; ++i) {
+    Shape line(rank, Size(1));
+    line[place(i)] = axes[i].numel();
+    out.push_back(axes[i].reshape(line).expand(full_shape));
+  }
+  return out;
+}
+
+Tensor Tensor::const_like(Number value) const { return full_like(value); }
+Tensor Tensor::full_like(Number value, const TensorOptions& o) const {
+  return full(shape(), value, like(*this, o));
+}
+Tensor Tensor::zeros_like(const TensorOptions& o) const { return full(shape(), 0, like(*this, o)); }
+Tensor Tensor::ones_like(const TensorOptions& o) const { return full(shape(), 1, like(*this, o)); }
+Tensor Tensor::empty_like(const TensorOptions& o) const { return empty(shape(), like(*this, o)); }
+Tensor Tensor::rand_like(const TensorOptions& o) const { return rand(shape(), like(*this, o)); }
+Tensor Tensor::randn_like(const TensorOptions& o) const { return randn(shape(), like(*this, o)); }
+
+}  // namespace lathe

@@ -1,0 +1,286 @@
+// Elementwise operations of several tensors: promotion, broadcasting, devices, and the rows of binary.def.
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "tensor/impl.h"
+
+namespace lathe {
+
+std::string describe(const Tensor& t) {
+  return fmt::format("{} {} on {}", to_string(t.shape()), t.dtype().name(), t.device());
+}
+
+void check_same_device(std::string_view op, const Tensor& a, const Tensor& b) {
+  if (a.device() == b.device()) return;
+  throw UserError(op, fmt::format("tensors are on different devices: {} and {}", describe(a), describe(b)))
+      .help(fmt::format("move one: to(\"{}\")", a.device()));
+}
+
+Tensor constant(Number value, DataType dtype, const Tensor& like) {
+  DType d = ir_dtype(dtype);
+  Node c = value.kind() != Number::Kind::Float && !d.is_float()
+               ? cast(int_const(dtypes::Int64, value.to_int()), d)
+               : number(d, value.to_double());
+  return make_tensor(c, like.device());
+}
+
+DataType operand_dtype(const Operand& operand, DataType beside) {
+  if (operand.tensor() != nullptr) return least_upper_dtype(beside, operand.tensor()->dtype());
+  if (operand.is_size()) return least_upper_dtype(beside, Number(1));
+  return least_upper_dtype(beside, operand.number());
+}
+
+Tensor operand_tensor(const Operand& operand, const Tensor& beside, DataType dtype) {
+  if (operand.tensor() != nullptr) return operand.tensor()->cast(dtype);
+  if (!operand.is_size()) return constant(operand.number(), dtype, beside);
+  return make_tensor(cast(size_node(operand.size()), ir_dtype(dtype)), beside.device());
+}
+
+Tensor literal_beside(Number literal, const Tensor& tensor) {
+  Scope scope;
+  return constant(literal, least_upper_dtype(tensor.dtype(), literal), tensor);
+}
+
+namespace {
+
+struct Pair {
+  Node x, y;
+};
+
+// Both over the common shape. Scalars need no axes beside a tensor.
+Pair broadcast_pair(const Tensor& a, const Tensor& b, std::string_view op) {
+  check_same_device(op, a, b);
+  Node x = node_of(a), y = node_of(b);
+  if (x.rank() == 0 || y.rank() == 0 || x.shape_node() == y.shape_node()) return {x, y};
+  Nodes common = broadcast_shapes(x.shape(), y.shape(), op);
+  return {broadcast_to(x, common, op), broadcast_to(y, common, op)};
+}
+
+[[noreturn]] void refuse_dtype(std::string_view op, const Tensor& x, std::string_view needed) {
+  throw UserError(op, fmt::format("{} tensor where {} is needed", x.dtype().name(), needed));
+}
+
+void check_domain(Op op, const Tensor& x) {
+  const OpInfo& row = info(op);
+  DataType d = x.dtype();
+  if (d.is_float() ? row.on_float : d.is_bool() ? row.on_bool : row.on_int) return;
+  refuse_dtype(row.name, x, row.on_float ? "a float one" : row.on_int ? "an integer one" : "a bool one");
+}
+
+}  // namespace
+
+Tensor primitive(Op op, const Tensor& x) {
+  Scope scope;
+  check_domain(op, x);
+  return make_like(x, apply(op, node_of(x)));
+}
+
+Tensor primitive(Op op, const Tensor& x, const Tensor& y) {
+  Scope scope;
+  check_domain(op, x);
+  auto [a, b] = broadcast_pair(x, y, info(op).name);
+  check_internal(a.dtype() == b.dtype(), "primitive", "operands of two dtypes");
+  return make_tensor(apply(op, a, b), x.device(), is_tracked(x) || is_tracked(y));
+}
+
+Tensor select(const Tensor& condition, const Tensor& x, const Tensor& y) {
+  Scope scope;
+  check_same_device("where", condition, x);
+  check_same_device("where", condition, y);
+  Node c = node_of(condition), a = node_of(x), b = node_of(y);
+  Nodes common = broadcast_shapes(a.shape(), b.shape(), "where");
+  common = broadcast_shapes(c.shape(), common, "where");
+  auto fit = [&](Node n) { return n.rank() == 0 ? n : broadcast_to(n, common, "where"); };
+  Node out = where(fit(c), fit(a), fit(b));
+  return make_tensor(out, condition.device(), is_tracked(x) || is_tracked(y));
+}
+
+// ---- the helpers binary.def names: x and y have one dtype
+
+namespace {
+
+enum class Rule : std::uint8_t { Common, Float, Whole };
+
+Tensor difference(const Tensor& x, const Tensor& y) {
+  if (x.dtype().is_bool()) refuse_dtype("sub", x, "a number");
+  return x.dtype().is_float() ? primitive(Op::Sub, x, y) : primitive(Op::Add, x, y.neg());
+}
+
+Tensor floor_quotient(const Tensor& x, const Tensor& y) {
+  return x.dtype().is_float() ? primitive(Op::Div, x, y).floor() : primitive(Op::FloorDiv, x, y);
+}
+// The result has the divisor's sign, as Python's %.
+Tensor floor_remainder(const Tensor& x, const Tensor& y) {
+  return x.dtype().is_float() ? x - floor_quotient(x, y) * y : primitive(Op::FloorMod, x, y);
+}
+// The result has the dividend's sign, as C's.
+Tensor trunc_remainder(const Tensor& x, const Tensor& y) {
+  return x.dtype().is_float() ? x - (x / y).trunc() * y : primitive(Op::TruncMod, x, y);
+}
+
+Tensor with_sign(const Tensor& x, const Tensor& y) {
+  // -0 is not less than 0, but its reciprocal is.
+  Tensor negative = (y < 0) | ((y == 0) & (y.reciprocal() < 0));
+  Tensor size = x.abs();
+  return negative.where(size.neg(), size);
+}
+
+Tensor log_add_exp(const Tensor& x, const Tensor& y) {
+  Tensor top = x.maximum(y);
+  Tensor safe = top.isinf().where(0, top).detach();
+  return ((x - safe).exp() + (y - safe).exp()).log() + safe;
+}
+
+// not (y < x) is wrong for NaN.
+Tensor at_most(const Tensor& x, const Tensor& y) {
+  Tensor greater = primitive(Op::Less, y, x).logical_not();
+  if (!x.dtype().is_float()) return greater;
+  return primitive(Op::Less, x, y) | primitive(Op::Eq, x, y);
+}
+
+DataType dtype_for(Rule rule, const Tensor& x, const Operand& y, std::string_view op) {
+  DataType d = operand_dtype(y, x.dtype());
+  if (rule == Rule::Float) return least_upper_float(d);
+  if (rule == Rule::Whole && d.is_float())
+    throw UserError(op, fmt::format("{} has no bits to work on", d.name())).help("cast to an integer dtype");
+  return d;
+}
+
+}  // namespace
+
+#define LATHE_BINARY(name, rule, meaning)                                            \
+  Tensor Tensor::name(const Operand& other) const {                                  \
+    Scope scope;                                                                     \
+    DataType d = dtype_for(Rule::rule, *this, other, #name);                         \
+    if (other.tensor() != nullptr) check_same_device(#name, *this, *other.tensor()); \
+    Tensor x = cast(d), y = operand_tensor(other, *this, d);                         \
+    return meaning;                                                                  \
+  }
+#include "lathe/binary.def"
+#undef LATHE_BINARY
+
+Tensor Tensor::div(const Operand& other, std::string_view rounding) const {
+  if (rounding.empty()) return fdiv(other);
+  if (rounding == "floor") return floor_divide(other);
+  if (rounding != "trunc")
+    throw UserError("div", fmt::format("rounding \"{}\" is unknown", rounding))
+        .help("\"\", \"trunc\" or \"floor\"");
+  Scope scope;
+  DataType d = operand_dtype(other, dtype());
+  Tensor x = cast(d), y = operand_tensor(other, *this, d);
+  return d.is_float() ? primitive(Op::Div, x, y).trunc() : primitive(Op::TruncDiv, x, y);
+}
+
+Tensor Tensor::where(const Operand& yes, const Operand& no) const {
+  Scope scope;
+  DataType d = yes.tensor() != nullptr  ? operand_dtype(no, yes.tensor()->dtype())
+               : no.tensor() != nullptr ? operand_dtype(yes, no.tensor()->dtype())
+               : yes.is_size()          ? operand_dtype(no, dtypes::default_int())
+                                        : operand_dtype(no, yes.number().dtype());
+  return select(cast(dtypes::bool_), operand_tensor(yes, *this, d), operand_tensor(no, *this, d));
+}
+
+Tensor Tensor::masked_fill(const Tensor& mask, const Operand& value) const {
+  Scope scope;
+  return mask.where(operand_tensor(value, *this, operand_dtype(value, dtype())), *this);
+}
+
+Tensor Tensor::lerp(const Tensor& end, const Operand& weight) const {
+  return *this + (end - *this).mul(weight);
+}
+
+namespace {
+
+// x to a whole power by repeated squaring: exact signs, and gradients at 0.
+Tensor whole_power(const Tensor& x, std::int64_t n) {
+  std::optional<Tensor> out;
+  Tensor square = x;
+  for (std::uint64_t rest = static_cast<std::uint64_t>(n); rest != 0; rest >>= 1) {
+    if (rest & 1) out = out ? *out * square : square;
+    if (rest > 1) square = square * square;
+  }
+  return out ? *out : x.ones_like();
+}
+
+// |x|^y by logarithms, with the sign x^y has where y is whole, NaN where it has none, and 1 for y = 0.
+Tensor general_power(const Tensor& x, const Tensor& y) {
+  Tensor size = (x.abs().log2() * y).exp2();
+  Tensor zero = x == 0;
+  size = (zero & (y == 0)).where(1, size);
+  Tensor negative = x < 0;
+  Tensor whole = y == y.floor();
+  Tensor odd = (y * 0.5).floor() * 2 != y;
+  Tensor signed_size = odd.where(size.neg(), size);
+  return negative.where(whole.where(signed_size, std::nan("")), size);
+}
+
+}  // namespace
+
+Tensor Tensor::pow(const Operand& exponent) const {
+  Scope scope;
+  constexpr double kLargestUnrolled = 64;
+  if (exponent.tensor() == nullptr && !exponent.is_size()) {
+    Number n = exponent.number();
+    double e = n.to_double();
+    DataType d = operand_dtype(exponent, dtype());
+    Tensor x = cast(d);
+    if (e == std::floor(e) && std::abs(e) <= kLargestUnrolled) {
+      if (e >= 0) return whole_power(x, static_cast<std::int64_t>(e));
+      if (!d.is_float())
+        throw UserError("pow", fmt::format("{} to the power {} is no integer", d.name(), e))
+            .help("cast to a float dtype");
+      return whole_power(x, static_cast<std::int64_t>(-e)).reciprocal();
+    }
+    if (e == 0.5) return x.sqrt();
+    if (e == -0.5) return x.rsqrt();
+    return general_power(x, constant(n, x.dtype(), x));
+  }
+  DataType d = operand_dtype(exponent, dtype());
+  DataType f = least_upper_float(d);
+  Tensor out = general_power(cast(f), operand_tensor(exponent, *this, f));
+  return d.is_float() ? out : out.round().cast(d);
+}
+
+Tensor Tensor::rpow(Number base) const {
+  Scope scope;
+  return literal_beside(base, *this).pow(*this);
+}
+
+Tensor Tensor::isclose(const Tensor& other, double rtol, double atol, bool equal_nan) const {
+  Scope scope;
+  Tensor near = (*this - other).abs() <= other.abs() * rtol + atol;
+  Tensor finite = isfinite() & other.isfinite();
+  Tensor out = (finite & near) | (finite.logical_not() & (*this == other));
+  return equal_nan ? out | (isnan() & other.isnan()) : out;
+}
+
+bool Tensor::allclose(const Tensor& other, double rtol, double atol, bool equal_nan) const {
+  return isclose(other, rtol, atol, equal_nan).all().item<bool>();
+}
+
+Tensor Tensor::clamp(std::optional<Number> low, std::optional<Number> high) const {
+  Scope scope;
+  if (!low && !high) throw UserError("clamp", "neither a lower nor an upper bound was given");
+  Tensor out = low ? maximum(*low) : *this;
+  return high ? out.minimum(*high) : out;
+}
+Tensor Tensor::clamp(const Tensor* low, const Tensor* high) const {
+  if (low == nullptr && high == nullptr)
+    throw UserError("clamp", "neither a lower nor an upper bound was given");
+  Tensor out = low != nullptr ? maximum(*low) : *this;
+  return high != nullptr ? out.minimum(*high) : out;
+}
+
+Tensor Tensor::usum(const std::vector<Tensor>& others) const {
+  Tensor out = *this;
+  for (const Tensor& t : others) out = out + t;
+  return out;
+}
+Tensor Tensor::uprod(const std::vector<Tensor>& others) const {
+  Tensor out = *this;
+  for (const Tensor& t : others) out = out * t;
+  return out;
+}
+
+}  // namespace lathe

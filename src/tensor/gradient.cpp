@@ -1,0 +1,377 @@
+// Reverse-mode differentiation of tensor graphs. The derivative of each scalar op is its columns in ops.def;
+// the other ops are the table below. A gradient is an ordinary graph, so it can be differentiated again.
+// Iterative: a chain of a million nodes must not overflow the stack.
+#include <algorithm>
+#include <numbers>
+
+#include <fmt/format.h>
+
+#include "tensor/custom.h"
+#include "tensor/impl.h"
+#include "tensor/realize.h"
+
+namespace lathe {
+namespace {
+
+// ---- the vocabulary of the d/dx columns, over nodes
+
+constexpr double kLn2 = std::numbers::ln2;
+
+Node zero(Node g) { return zero_of(g.dtype()); }
+Node real(Node g, double v) { return number(g.dtype(), v); }
+Node sin(Node x) { return apply(Op::Sin, x); }
+Node cos(Node x) { return apply(Op::Cos, x); }
+// 1 where x > y, 1/2 where they are equal, else 0, in x's dtype.
+Node tie(Node x, Node y) {
+  Node half = number(x.dtype(), 0.5), one = number(x.dtype(), 1);
+  return where(equal(x, y), half, where(less(y, x), one, zero_of(x.dtype())));
+}
+
+// The gradient for one operand, or null where there is none. `x y z` are the operands, `out` the node itself.
+struct Derivatives {
+  Node dx, dy, dz;
+};
+using ScalarRule = Node (*)(Node g, Node x, Node y, Node z, Node out);
+
+template <class F>
+constexpr ScalarRule rule_or_null(F f) {
+  return f;
+}
+
+struct ScalarRules {
+  ScalarRule by[3];
+};
+
+// An empty column `()` has no derivative: the macro tells by counting what the parentheses hold.
+#define LATHE_EMPTY_PROBE(...) __VA_OPT__(1)
+#define LATHE_RULE_I(probe, body) LATHE_RULE_II(probe, body)
+#define LATHE_RULE_II(probe, body) LATHE_RULE_##probe body
+#define LATHE_RULE_ (nullptr) LATHE_DROP
+#define LATHE_DROP(...)
+#define LATHE_RULE_1(...)                                                                                 \
+  ([]([[maybe_unused]] Node g, [[maybe_unused]] Node x, [[maybe_unused]] Node y, [[maybe_unused]] Node z, \
+      [[maybe_unused]] Node out) -> Node { return __VA_ARGS__; })
+#define LATHE_RULE(body) LATHE_RULE_I(LATHE_EMPTY_PROBE body, body)
+
+const ScalarRules kScalarRules[] = {
+#define LATHE_OP(name, args, result, domain, traits, unit, value, text, dx, dy, dz) \
+  {{LATHE_RULE(dx), LATHE_RULE(dy), LATHE_RULE(dz)}},
+#include "ir/ops.def"
+#undef LATHE_OP
+};
+
+// ---- the other ops
+
+Node sum_to(Node g, std::span<const Node> sizes) {
+  if (g.rank() == sizes.size()) {
+    Axes axes;
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      if (g.shape()[i] != sizes[i]) axes.push_back(static_cast<std::int64_t>(i));
+    return axes.empty() ? g : reduce_axes(Op::Add, g, axes);
+  }
+  Axes axes;
+  for (std::size_t i = 0; i < g.rank(); ++i) axes.push_back(static_cast<std::int64_t>(i));
+  return reshape_to(reduce_axes(Op::Add, g, axes), sizes);
+}
+
+Node whole(Node x, std::span<const Node> sizes) { return expand_to(x, sizes); }
+
+Node expand_gradient(Node g, Node out) { return sum_to(g, out.arg(0).shape()); }
+Node reshape_gradient(Node g, Node out) { return reshape_to(g, out.arg(0).shape()); }
+Node permute_gradient(Node g, Node out) {
+  Axes inverse(out.ints().size(), 0);
+  for (std::size_t i = 0; i < inverse.size(); ++i)
+    inverse[static_cast<std::size_t>(out.ints()[i])] = static_cast<std::int64_t>(i);
+  return permute_to(g, inverse);
+}
+Node pad_gradient(Node g, Node out) {
+  Node x = out.arg(0);
+  Nodes begin, end;
+  for (std::size_t i = 0; i < x.rank(); ++i) {
+    begin.push_back(out.arg(1 + i));
+    end.push_back(out.arg(1 + i) + x.shape()[i]);
+  }
+  return shrink_to_bounds(g, begin, end);
+}
+Node shrink_gradient(Node g, Node out) {
+  Node x = out.arg(0);
+  Nodes low, high;
+  for (std::size_t i = 0; i < x.rank(); ++i) {
+    low.push_back(out.arg(1 + i));
+    high.push_back(x.shape()[i] - out.arg(1 + x.rank() + i));
+  }
+  return pad(g, low, high);
+}
+Node flip_gradient(Node g, Node out) { return flip(g, out.ints()); }
+Node skew_gradient(Node g, Node out) {
+  auto a = out.ints();
+  return unskew(g, a[0], a[1], a[2], a[3], out.arg(0).shape()[static_cast<std::size_t>(a[0])]);
+}
+Node unskew_gradient(Node g, Node out) {
+  auto a = out.ints();
+  return skew(g, a[0], a[1], a[2], a[3], out.arg(0).shape()[static_cast<std::size_t>(a[0])]);
+}
+Node cast_gradient(Node g, Node out) {
+  DType from = out.arg(0).dtype();
+  return from.is_float() && out.dtype().is_float() ? cast(g, from) : Node();
+}
+Node same_gradient(Node g, Node) { return g; }
+Node fence_gradient(Node g, Node) { return contiguous(g); }
+Node copy_gradient(Node g, Node out) {
+  std::string home = device_of(out.arg(0));
+  return home.empty() || home == out.text() ? g : copy_to(g, home);
+}
+
+Node no_axes(Node g, Node x) { return whole(g, x.shape()); }
+
+// The elements that are the extreme share the gradient equally.
+Node extreme_gradient(Node g, Node out) {
+  Node x = out.arg(0);
+  Node hit = cast(equal(x, whole(out, x.shape())), g.dtype());
+  Node count = reduce_axes(Op::Add, hit, out.ints().subspan(1));
+  return hit * whole(g / count, x.shape());
+}
+
+// d(prod)/dx_i is the product of the others. With P the product of the elements that are not 0 and Z the
+// number of zeros: P / x_i where Z = 0, P at the zero where Z = 1, else 0.
+Node product_gradient(Node g, Node out) {
+  Node x = out.arg(0);
+  DType d = x.dtype();
+  Node is_zero = equal(x, zero_of(d)), one = number(d, 1);
+  Node others = where(is_zero, one, x);
+  auto axes = out.ints().subspan(1);
+  Node product = whole(reduce_axes(Op::Mul, others, axes), x.shape());
+  Node zeros = whole(reduce_axes(Op::Add, cast(is_zero, d), axes), x.shape());
+  Node at_zero = where(equal(zeros, one), product, zero_of(d));
+  Node elsewhere = where(equal(zeros, zero_of(d)), product / others, zero_of(d));
+  return whole(g, x.shape()) * where(is_zero, at_zero, elsewhere);
+}
+
+Node reduce_gradient(Node g, Node out) {
+  switch (reduce_op(out)) {
+    case Op::Add: return no_axes(g, out.arg(0));
+    case Op::Max:
+    case Op::Min: return extreme_gradient(g, out);
+    case Op::Mul: return product_gradient(g, out);
+    default: return Node();
+  }
+}
+
+using MoveRule = Node (*)(Node g, Node out);
+struct Row {
+  Op op;
+  MoveRule gradient;
+};
+// Ops with one operand that can have a gradient. What is not here has none.
+constexpr Row kRows[] = {
+    {Op::Reshape, reshape_gradient}, {Op::Expand, expand_gradient},   {Op::Permute, permute_gradient},
+    {Op::Pad, pad_gradient},         {Op::Shrink, shrink_gradient},   {Op::Flip, flip_gradient},
+    {Op::Skew, skew_gradient},       {Op::Unskew, unskew_gradient},   {Op::Reduce, reduce_gradient},
+    {Op::Cast, cast_gradient},       {Op::Contiguous, same_gradient}, {Op::GradFence, fence_gradient},
+    {Op::Copy, copy_gradient},
+};
+
+MoveRule rule_of(Op op) {
+  for (const Row& row : kRows)
+    if (row.op == op) return row.gradient;
+  return nullptr;
+}
+
+class Backward {
+ public:
+  Backward(std::span<const Node> targets, std::string device) : device_(std::move(device)) {
+    for (Node t : targets) needed_[t] = 1;
+  }
+
+  void run(Node root, Node seed) {
+    std::vector<Node> order = toposort(root);
+    for (Node n : order) mark(n);
+    if (!needed(root)) return;
+    grads_[root] = seed;
+    for (std::size_t i = order.size(); i-- > 0;) {
+      Node n = order[i];
+      const Node* g = grads_.find(n);
+      if (g != nullptr && n.arg_count() > 0) spread(n, *g);
+    }
+  }
+  Node gradient(Node target) const {
+    const Node* g = grads_.find(target);
+    return g == nullptr ? Node() : *g;
+  }
+
+ private:
+  bool needed(Node n) const { return needed_.contains(n); }
+
+  // A node is on the way to a target when an operand is; shapes, conditions and integers are not.
+  void mark(Node n) {
+    if (needed(n) || n.is(Op::Detach) || n.is(Op::Bitcast)) return;
+    if (!n.dtype().is_float() && !n.is(Op::Store)) return;
+    for (Node a : n.args())
+      if (needed(a)) {
+        needed_[n] = 1;
+        return;
+      }
+  }
+
+  void add(Node to, Node g) {
+    if (!g || !needed(to)) return;
+    if (g.shape_node() != to.shape_node()) g = g.rank() == 0 ? whole(g, to.shape()) : sum_to(g, to.shape());
+    auto [held, fresh] = grads_.try_emplace(to, g);
+    if (!fresh) *held = *held + g;
+  }
+
+  void spread(Node n, Node g) {
+    if (is_scalar_op(n.op())) {
+      const ScalarRules& rules = kScalarRules[static_cast<std::size_t>(n.op())];
+      Node x = n.arg(0), y = n.arg_count() > 1 ? n.arg(1) : Node(), z = n.arg_count() > 2 ? n.arg(2) : Node();
+      for (std::size_t i = 0; i < n.arg_count(); ++i)
+        if (rules.by[i] != nullptr && needed(n.arg(i))) add(n.arg(i), rules.by[i](g, x, y, z, n));
+    } else if (n.is(Op::After)) {
+      spread_store(n, g);
+    } else if (n.is(Op::Custom)) {
+      spread_custom(n, g);
+    } else if (MoveRule rule = rule_of(n.op()); rule != nullptr && needed(n.arg(0))) {
+      add(n.arg(0), rule(g, n));
+    }
+  }
+
+  // The value stored gets the view of g; the version before gets g with that view zeroed. Later effects hide
+  // earlier ones.
+  void spread_store(Node n, Node g) {
+    Node memory = n.arg(0);
+    for (std::size_t i = n.arg_count(); i-- > 1;) {
+      Node store = n.arg(i), view = store.arg(0), value = store.arg(1);
+      std::vector<Node> chain;
+      for (Node v = view; v != memory; v = v.arg(0)) chain.push_back(v);
+      Node seen = g;
+      for (std::size_t c = chain.size(); c-- > 0;) {
+        Nodes args(chain[c].args().begin(), chain[c].args().end());
+        args[0] = seen;
+        seen = chain[c].with_args(args);
+      }
+      add(value, seen);
+      Node covered = whole(bool_const(true), view.shape());
+      bool all = true;
+      for (Node step : chain) {
+        all &= step.is(Op::Reshape) || step.is(Op::Permute) || step.is(Op::Flip);
+        covered = rule_of(step.op())(covered, step);
+      }
+      if (all) return;
+      g = where(covered, zero(g), g);
+    }
+    add(memory, g);
+  }
+
+  void spread_custom(Node n, Node g) {
+    const CustomOp* op = find_custom(n.text());
+    if (op == nullptr || !op->gradient) return add(n.arg(0), g);
+    std::vector<Tensor> inputs;
+    for (Node a : n.args().subspan(1)) inputs.push_back(make_tensor(a, device_));
+    std::vector<Tensor> grads = op->gradient(inputs, make_tensor(n, device_), make_tensor(g, device_));
+    if (grads.size() != inputs.size())
+      throw UserError(n.text(), fmt::format("its gradient function gave {} gradients for {} inputs",
+                                            grads.size(), inputs.size()));
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!grads[i].defined()) continue;
+      Node input = n.arg(1 + i), gi = node_of(grads[i]);
+      if (gi.shape_node() != input.shape_node())
+        throw UserError(n.text(), fmt::format("the gradient of input {} has shape {}, the input {}", i,
+                                              shape_text(gi.shape()), shape_text(input.shape())));
+      keep_.push_back(grads[i]);
+      add(input, cast(gi, input.dtype()));
+    }
+  }
+
+  std::string device_;
+  NodeMap<char> needed_;
+  NodeMap<Node> grads_;
+  std::vector<Tensor> keep_;  // what user code made stays alive while the pass runs
+};
+
+// The node a target has inside `root`'s graph. A tensor that was realised since stands there as the
+// expression whose value its buffer now holds.
+Node node_in_graph(const Tensor& target, std::span<const Node> order, const NodeMap<char>& in_graph) {
+  Node n = node_of(target);
+  if (in_graph.contains(n)) return n;
+  const TensorImpl& impl = *target.impl();
+  Node memory = memory_of(impl.storage->value);
+  if (!memory || !memory.is(Op::Buffer)) return n;
+  for (Node m : order)
+    if (realized(m) == memory && m.shape_node() == impl.storage->value->shape_node()) {
+      Node old = apply_view(impl.view, m);
+      if (in_graph.contains(old)) return old;
+    }
+  return n;
+}
+
+Node seed_for(const Tensor& t, const Tensor* seed) {
+  Node root = node_of(t);
+  if (!t.dtype().is_float())
+    throw UserError("gradient", fmt::format("{} has no gradients", describe(t)))
+        .help("start from a float tensor");
+  if (seed == nullptr) {
+    if (!size_product(root.shape()).is_const_int(1))
+      throw UserError("gradient",
+                      fmt::format("the tensor has shape {}, not one element", shape_text(root.shape())))
+          .help("reduce it (sum, mean), or give the gradient to start with");
+    return whole(number(root.dtype(), 1), root.shape());
+  }
+  check_same_device("gradient", t, *seed);
+  return broadcast_to(cast(node_of(*seed), root.dtype()), root.shape(), "gradient");
+}
+
+}  // namespace
+
+std::vector<Node> gradients(Node root, Node seed, std::span<const Node> targets, const std::string& device) {
+  Backward pass(targets, device);
+  pass.run(root, seed);
+  std::vector<Node> out;
+  for (Node t : targets) out.push_back(pass.gradient(t));
+  return out;
+}
+
+std::vector<Tensor> Tensor::gradient(const std::vector<Tensor>& targets, const Tensor* seed) const {
+  Scope scope;
+  Node root = node_of(*this), start = seed_for(*this, seed);
+  std::vector<Node> order = toposort(root);
+  NodeMap<char> in_graph;
+  for (Node n : order) in_graph[n] = 1;
+  std::vector<Node> nodes;
+  for (const Tensor& t : targets) nodes.push_back(node_in_graph(t, order, in_graph));
+  std::vector<Node> grads = gradients(root, start, nodes, device());
+  std::vector<Tensor> out;
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    out.push_back(grads[i] ? make_tensor(grads[i], targets[i].device(), is_tracked(*this))
+                           : targets[i].zeros_like());
+  return out;
+}
+
+void Tensor::backward(const Tensor* seed) const {
+  Scope scope;
+  Node root = node_of(*this), start = seed_for(*this, seed);
+  std::vector<Node> order = toposort(root);
+  NodeMap<char> in_graph;
+  for (Node n : order) in_graph[n] = 1;
+  std::vector<Tensor> leaves;
+  std::vector<Node> nodes;
+  for (Tensor& leaf : live_leaves()) {
+    Node n = node_in_graph(leaf, order, in_graph);
+    if (!in_graph.contains(n)) continue;
+    leaves.push_back(leaf);
+    nodes.push_back(n);
+  }
+  if (leaves.empty())
+    throw UserError("backward",
+                    fmt::format("{} does not depend on any tensor that requires a gradient", describe(*this)))
+        .help("call requires_grad_() on the parameters");
+  std::vector<Node> grads = gradients(root, start, nodes, device());
+  NoGradScope no_grad;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    if (!grads[i]) continue;
+    Tensor g = make_tensor(grads[i], leaves[i].device());
+    TensorImpl& impl = *leaves[i].impl();
+    impl.grad = impl.grad ? *impl.grad + g : g;
+  }
+}
+
+}  // namespace lathe

@@ -1,0 +1,151 @@
+// What a Tensor handle points at, and the few functions every file of this folder builds on. A Storage holds
+// the graph of a base value; a TensorImpl is a view of it: the chain of movement ops from the base. Writing
+// through any handle gives the storage a new value (a new version), and every handle re-applies its chain to
+// that value at its next use. Graphs that were built before keep the node they named.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/small_vector.h"
+#include "ir/build.h"
+#include "ir/node.h"
+#include "ir/shape.h"
+#include "ir/walk.h"
+#include "lathe/tensor.h"
+
+namespace lathe {
+
+using Nodes = SmallVector<Node, 8>;
+using Axes = SmallVector<std::int64_t, 8>;
+
+struct SizeExpr {
+  NodeRef node;
+};
+
+struct Storage {
+  Storage(Node v, std::string d);
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  NodeRef value;
+  std::string device;
+  std::uint64_t version = 0;  // grows whenever `value` changes
+  bool tracked = false;       // the value's expression leads to something that requires a gradient
+  Storage *before = nullptr, *after = nullptr;  // the list of live storages, oldest first
+};
+
+// One movement op (or Detach, Bitcast) of a chain. `model` is the op over whatever it was first applied to.
+struct ViewStep {
+  std::shared_ptr<const ViewStep> parent;
+  NodeRef model;
+  bool overlaps;  // some element of the base is named twice from here on
+};
+
+struct TensorImpl {
+  std::shared_ptr<Storage> storage;      // shared by all aliases
+  std::shared_ptr<const ViewStep> view;  // null: all of the base
+  bool tracked = false;                  // made from something that requires a gradient
+  bool leaf = false;                     // requires_grad_(): backward() fills grad
+  bool detached = false;
+  std::optional<Tensor> grad;
+
+  // Remembered for one version of the storage.
+  NodeRef node;
+  std::uint64_t node_version = ~std::uint64_t{0};
+  std::optional<Shape> shape;
+};
+
+// Guards every storage's value and the list of live ones. Held for short steps only, never while devices
+// work.
+std::recursive_mutex& storage_mutex();
+
+// The node this handle stands for now. Throws UserError for an empty handle.
+Node node_of(const Tensor& t);
+bool is_tracked(const Tensor& t);
+bool grad_enabled();
+
+// A tensor with a storage of its own.
+Tensor make_tensor(Node value, std::string_view device, bool tracked = false);
+// The same, on the device of `like` and tracked as it is.
+Tensor make_like(const Tensor& like, Node value);
+// A handle to x's storage through one more movement op: `moved` is that op over node_of(x).
+Tensor make_view(const Tensor& x, Node moved);
+
+// Writes `value` (of the handle's shape and dtype) through the handle: a new version of its storage.
+void store_into(const Tensor& target, Node value, bool tracked, std::string_view op);
+
+// Every live storage's latest value, for capture and memory reports.
+std::vector<NodeRef> live_values();
+
+// Handles with requires_grad_, oldest first.
+std::vector<Tensor> live_leaves();
+void remember_leaf(const std::shared_ptr<TensorImpl>& impl);
+
+// ---- sizes
+Node size_node(const Size& size);
+Size size_of(Node node);
+Nodes size_nodes(const Shape& shape);
+Shape shape_of_nodes(std::span<const Node> sizes);
+Node size_product(std::span<const Node> sizes);  // in one canonical form
+std::optional<Node> exact_quotient(std::span<const Node> total, std::span<const Node> known);
+
+// ---- dtypes
+inline DType ir_dtype(DataType d) { return DType(d.scalar); }
+inline DataType data_type(DType d) { return DataType(d.scalar); }
+
+// ---- node helpers
+bool is_one(Node size);
+// An axis from -rank..rank-1 as 0..rank-1; throws UserError naming the op.
+std::int64_t resolve_axis(std::int64_t axis, std::int64_t rank, std::string_view op);
+Axes resolve_axes(const Ints& axes, std::int64_t rank, std::string_view op);  // sorted; none means all
+// The movement ops, folding those over a constant everywhere.
+Node reshape_to(Node x, std::span<const Node> sizes);
+Node expand_to(Node x, std::span<const Node> sizes);
+Node permute_to(Node x, std::span<const std::int64_t> order);
+Node shrink_to_bounds(Node x, std::span<const Node> begin, std::span<const Node> end);
+// x with leading axes of 1 and its axes of 1 grown; throws UserError where that cannot be.
+Node broadcast_to(Node x, std::span<const Node> sizes, std::string_view op);
+// The common shape by numpy's rule; throws UserError naming both shapes.
+Nodes broadcast_shapes(std::span<const Node> a, std::span<const Node> b, std::string_view op);
+
+// Where a graph lives: the device of the first buffer or copy below it, or "".
+std::string device_of(Node node);
+
+// Throws UserError naming both tensors where they are on different devices.
+void check_same_device(std::string_view op, const Tensor& a, const Tensor& b);
+// A tensor as errors name it: "(2, 3) float32 on CPU".
+std::string describe(const Tensor& t);
+
+// ---- operations on tensors of one dtype, broadcasting
+Tensor primitive(Op op, const Tensor& x);
+Tensor primitive(Op op, const Tensor& x, const Tensor& y);
+Tensor select(const Tensor& condition, const Tensor& x, const Tensor& y);
+// An operand as a tensor beside `beside`: literals adapt to `dtype` (rank 0).
+Tensor operand_tensor(const Operand& operand, const Tensor& beside, DataType dtype);
+// The dtype an operand has beside a tensor.
+DataType operand_dtype(const Operand& operand, DataType beside);
+// A rank-0 constant on the device of `like`.
+Tensor constant(Number value, DataType dtype, const Tensor& like);
+// Reduce by one op over sorted axes, which stay with size 1; no change of dtype.
+Tensor reduce_keep(Op op, const Tensor& x, std::span<const std::int64_t> axes);
+// 0, 1, ..., n-1 along `axis` of a shape of `rank` axes that are 1 elsewhere.
+Tensor iota_along(const Size& n, std::int64_t axis, std::int64_t rank, DataType dtype,
+                  const std::string& device);
+// Windows of the last `kernel.size()` axes: (..., o..., k...), o[i] * stride + k[i] * dilation.
+Tensor windows(const Tensor& x, std::span<const std::int64_t> kernel, std::span<const std::int64_t> stride,
+               std::span<const std::int64_t> dilation);
+// Gradients as graphs: of the sum of root * seed with respect to each target (a null node where there is
+// none).
+std::vector<Node> gradients(Node root, Node seed, std::span<const Node> targets, const std::string& device);
+
+}  // namespace lathe

@@ -1,0 +1,238 @@
+#include "tensor/realize.h"
+
+#include "engine/engine.h"
+
+namespace lathe {
+namespace {
+
+// Whether the value can be read without computing anything.
+bool at_rest(Node value) {
+  if (realized(value)) return true;
+  while (is_movement(value.op())) {
+    if (value.is(Op::Pad) || value.is(Op::Unskew)) return false;
+    value = value.arg(0);
+    if (realized(value)) return true;
+  }
+  return value.is(Op::Buffer) || value.is_const();
+}
+
+bool not_computed(Node n) { return !realized(n); }
+
+// What realising some targets will write: the buffers, every version on the way, and the last version of
+// each.
+struct Writes {
+  NodeMap<char> buffers, versions, last;
+};
+
+Writes writes_of(std::span<const Node> targets) {
+  Writes w;
+  for (Node n : toposort(targets, not_computed))
+    if (n.is(Op::After) && !realized(n)) {
+      w.versions[n] = 1;
+      w.buffers[base_memory(n)] = 1;
+    }
+  NodeMap<char> superseded;
+  for (const auto& [version, one] : w.versions) superseded[version.arg(0)] = 1;
+  for (const auto& [version, one] : w.versions)
+    if (!superseded.contains(version)) w.last[version] = 1;
+  return w;
+}
+
+// The buffer a value at rest is read from, or null.
+Node buffer_held(Node value) {
+  for (;; value = value.arg(0)) {
+    if (Node held = realized(value)) return held;
+    if (value.is(Op::Buffer)) return value;
+    if (!is_movement(value.op())) return Node();
+  }
+}
+
+// The live storages that the writes concern: those that are one of the versions being written, those still to
+// be computed that read something the writes replace, and those at rest in a buffer that is written (equal
+// expressions share one), which need a copy. Visits each node once.
+std::vector<Storage*> affected(const Writes& w) {
+  std::vector<Storage*> out;
+  NodeMap<char> reads;  // 1: reads an overwritten version
+  struct Frame {
+    Node node;
+    std::size_t next;
+  };
+  std::vector<Frame> stack;
+  auto settle = [&](Node n) {  // the answer for nodes that need no walk
+    if (reads.contains(n)) return true;
+    if (w.last.contains(n))
+      reads[n] = 0;
+    else if (w.buffers.contains(n))
+      reads[n] = 1;
+    else if (Node held = realized(n))
+      reads[n] = w.buffers.contains(held);
+    else if (n.arg_count() == 0)
+      reads[n] = 0;
+    else
+      return false;
+    return true;
+  };
+  for (Storage* s = first_live_storage(); s != nullptr; s = s->after) {
+    Node value = s->value;
+    Node memory = memory_of(value);
+    if (memory && w.versions.contains(memory)) {
+      out.push_back(s);
+      continue;
+    }
+    if (at_rest(value)) {
+      Node held = buffer_held(value);
+      if (held && w.buffers.contains(held)) out.push_back(s);
+      continue;
+    }
+    if (!settle(value)) stack.push_back({value, 0});
+    while (!stack.empty()) {
+      Frame& top = stack.back();
+      if (top.next < top.node.arg_count()) {
+        Node arg = top.node.arg(top.next++);
+        if (!settle(arg)) stack.push_back({arg, 0});
+        continue;
+      }
+      char any = 0;
+      for (Node a : top.node.args()) any |= *reads.find(a);
+      reads[top.node] = any;
+      stack.pop_back();
+    }
+    if (*reads.find(value) != 0) out.push_back(s);
+  }
+  return out;
+}
+
+// What is asked from the engine for a storage. A value at rest is asked for only when its buffer is
+// overwritten: a copy. A value made of constants alone names no device; one that is to live elsewhere than on
+// the default says so.
+Node request_of(const Storage& s) {
+  Node value = s.value;
+  if (at_rest(value)) return contiguous(value);
+  if (s.device == default_device() || !device_of(value).empty()) return value;
+  return copy_to(value, s.device);
+}
+
+void add_affected(std::vector<Storage*>& chosen) {
+  for (std::size_t before = 0; before != chosen.size();) {
+    before = chosen.size();
+    std::vector<Node> values;
+    for (Storage* s : chosen) values.push_back(s->value);
+    Writes w = writes_of(values);
+    if (w.buffers.empty()) return;
+    for (Storage* s : affected(w))
+      if (std::find(chosen.begin(), chosen.end(), s) == chosen.end()) chosen.push_back(s);
+  }
+}
+
+struct Requests {
+  std::vector<NodeRef> values, asked;
+
+  void add(const Storage& s) {
+    values.push_back(s.value);
+    asked.push_back(request_of(s));
+  }
+  // Asks the engine and gives the results to whatever live storages still hold the values.
+  void run() {
+    std::vector<Node> targets(asked.begin(), asked.end());
+    std::vector<NodeRef> results = engine::realize(targets);
+    check_internal(results.size() == targets.size(), "realize", "the engine gave another number of results");
+    NodeMap<std::size_t> position;
+    for (std::size_t i = 0; i < values.size(); ++i) position[values[i]] = i;
+    std::lock_guard guard(storage_mutex());
+    for (Storage* s = first_live_storage(); s != nullptr; s = s->after)
+      if (const std::size_t* i = position.find(s->value)) settle(*s, asked[*i], results[*i]);
+  }
+
+ private:
+  static void settle(Storage& s, Node asked, Node result) {
+    if (s.tracked) {  // the expression stays, for backward; a copy becomes where it is read from
+      if (asked.is(Op::Contiguous) && asked.arg(0) == s.value.node())
+        if (Node memory = memory_of(result)) set_realized(s.value, memory);
+      return;
+    }
+    if (result.shape_node() != s.value->shape_node()) {
+      Nodes sizes(s.value->shape().begin(), s.value->shape().end());
+      result = reshape_to(result, sizes);
+    }
+    if (result == s.value.node()) return;
+    s.value = result;
+    ++s.version;
+  }
+};
+
+}  // namespace
+
+void realize_storages(const std::vector<std::shared_ptr<Storage>>& wanted) {
+  Scope scope;
+  Requests requests;
+  {
+    std::lock_guard guard(storage_mutex());
+    std::vector<Storage*> chosen;
+    for (const auto& s : wanted)
+      if (!at_rest(s->value) && std::find(chosen.begin(), chosen.end(), s.get()) == chosen.end())
+        chosen.push_back(s.get());
+    if (chosen.empty()) return;
+    add_affected(chosen);
+    for (Storage* s : chosen) requests.add(*s);
+  }
+  requests.run();
+}
+
+void forget_version(Node version) {
+  Scope scope;
+  Requests requests;
+  {
+    std::lock_guard guard(storage_mutex());
+    for (Storage* s = first_live_storage(); s != nullptr; s = s->after) {
+      Node value = s->value;
+      if (at_rest(value)) continue;
+      std::vector<Node> order = toposort(std::span<const Node>(&value, 1), not_computed);
+      if (std::find(order.begin(), order.end(), version) != order.end()) requests.add(*s);
+    }
+  }
+  if (!requests.values.empty()) requests.run();
+  set_realized(version, Node());
+}
+
+Tensor& Tensor::realize() {
+  Tensor* self = this;
+  realize_all(std::span<Tensor* const>(&self, 1));
+  return *this;
+}
+
+void Tensor::realize_all(std::span<Tensor* const> tensors) {
+  std::vector<std::shared_ptr<Storage>> wanted;
+  for (Tensor* t : tensors) {
+    Node value = node_of(*t);
+    TensorImpl& impl = *t->impl();
+    {
+      // The only handle of a base that was not computed yet: what is kept is the view alone.
+      std::lock_guard guard(storage_mutex());
+      if (impl.view && impl.storage.use_count() == 1 && !at_rest(impl.storage->value) &&
+          !impl.view->overlaps) {
+        auto own = std::make_shared<Storage>(value, impl.storage->device);
+        own->tracked = is_tracked(*t) && !impl.leaf;
+        impl.storage = std::move(own);
+        impl.view = nullptr;
+        impl.node_version = 0;
+      }
+    }
+    wanted.push_back(impl.storage);
+  }
+  realize_storages(wanted);
+}
+
+void Tensor::realize_all(std::span<const Tensor> tensors) {
+  std::vector<Tensor> handles(tensors.begin(), tensors.end());
+  std::vector<Tensor*> pointers;
+  for (Tensor& t : handles) pointers.push_back(&t);
+  realize_all(pointers);
+}
+
+bool Tensor::is_realized() const {
+  node_of(*this);
+  std::lock_guard guard(storage_mutex());
+  return at_rest(impl_->storage->value);
+}
+
+}  // namespace lathe

@@ -1,0 +1,274 @@
+// Storages, views and versions: what happens when a handle is read and when one is written.
+#include <fmt/format.h>
+
+#include "base/env.h"
+#include "tensor/impl.h"
+#include "tensor/realize.h"
+
+namespace lathe {
+namespace {
+
+struct LiveList {
+  Storage *first = nullptr, *last = nullptr;
+  std::vector<std::weak_ptr<TensorImpl>> leaves;
+};
+LiveList& live() {
+  static auto* list = new LiveList;  // never destroyed: tensors may die during exit
+  return *list;
+}
+
+thread_local bool grad_on = true;
+
+bool is_view_op(Op op) {
+  return op == Op::Reshape || op == Op::Expand || op == Op::Permute || op == Op::Shrink || op == Op::Flip ||
+         op == Op::Skew || op == Op::Detach || op == Op::Bitcast || op == Op::GradFence;
+}
+
+// The constant a value is everywhere, or null.
+Node splat_constant(Node x) {
+  while (x.is(Op::Expand) || x.is(Op::Reshape) || x.is(Op::Permute) || x.is(Op::Shrink) || x.is(Op::Flip))
+    x = x.arg(0);
+  return x.is_const() ? x : Node();
+}
+
+Node fold_splat(Node moved) {
+  Node constant = splat_constant(moved);
+  if (!constant) return moved;
+  return moved.rank() == 0 ? constant : expand(constant, moved.shape());
+}
+
+Node apply_step(const ViewStep& step, Node x) {
+  Nodes args(step.model->args().begin(), step.model->args().end());
+  args[0] = x;
+  return fold_splat(step.model->with_args(args));
+}
+
+std::vector<const ViewStep*> steps_of(const std::shared_ptr<const ViewStep>& view) {
+  std::vector<const ViewStep*> steps;
+  for (const ViewStep* s = view.get(); s != nullptr; s = s->parent.get()) steps.push_back(s);
+  return {steps.rbegin(), steps.rend()};
+}
+
+bool overlaps(Node moved) {
+  if (moved.is(Op::Expand)) return moved.shape_node() != moved.arg(0).shape_node();
+  return moved.is(Op::Skew) && !is_one(moved.shape()[static_cast<std::size_t>(moved.ints()[1])]);
+}
+
+}  // namespace
+
+std::recursive_mutex& storage_mutex() {
+  static auto* mutex = new std::recursive_mutex;
+  return *mutex;
+}
+
+Storage::Storage(Node v, std::string d) : value(v), device(std::move(d)) {
+  std::lock_guard guard(storage_mutex());
+  before = live().last;
+  (before != nullptr ? before->after : live().first) = this;
+  live().last = this;
+}
+
+Storage::~Storage() {
+  std::lock_guard guard(storage_mutex());
+  (before != nullptr ? before->after : live().first) = after;
+  (after != nullptr ? after->before : live().last) = before;
+}
+
+Storage* first_live_storage() { return live().first; }
+
+std::vector<NodeRef> live_values() {
+  std::lock_guard guard(storage_mutex());
+  std::vector<NodeRef> out;
+  for (Storage* s = live().first; s != nullptr; s = s->after) out.push_back(s->value);
+  return out;
+}
+
+void remember_leaf(const std::shared_ptr<TensorImpl>& impl) {
+  std::lock_guard guard(storage_mutex());
+  std::erase_if(live().leaves, [](const auto& leaf) { return leaf.expired(); });
+  live().leaves.push_back(impl);
+}
+
+std::vector<Tensor> live_leaves() {
+  std::lock_guard guard(storage_mutex());
+  std::vector<Tensor> out;
+  for (const auto& weak : live().leaves)
+    if (auto impl = weak.lock(); impl && impl->leaf) out.push_back(Tensor(impl));
+  return out;
+}
+
+bool grad_enabled() { return grad_on; }
+NoGradScope::NoGradScope() : before_(grad_on) { grad_on = false; }
+NoGradScope::~NoGradScope() { grad_on = before_; }
+
+Tensor::Tensor() = default;
+Tensor::Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
+
+Node apply_view(const std::shared_ptr<const ViewStep>& view, Node base) {
+  if (!view) return base;
+  for (const ViewStep* step : steps_of(view)) base = apply_step(*step, base);
+  return base;
+}
+
+Node node_of(const Tensor& t) {
+  if (!t.defined()) throw UserError("tensor", "an empty Tensor was used").help("assign one to it first");
+  TensorImpl& impl = *t.impl();
+  std::lock_guard guard(storage_mutex());
+  if (impl.node_version != impl.storage->version) {
+    Scope scope;
+    impl.node = apply_view(impl.view, impl.storage->value);
+    impl.node_version = impl.storage->version;
+  }
+  return impl.node;
+}
+
+bool is_tracked(const Tensor& t) {
+  const TensorImpl& impl = *t.impl();
+  return impl.leaf || (!impl.detached && (impl.tracked || impl.storage->tracked));
+}
+
+Tensor make_tensor(Node value, std::string_view device, bool tracked) {
+  auto impl = std::make_shared<TensorImpl>();
+  impl->storage = std::make_shared<Storage>(value, std::string(device));
+  impl->storage->tracked = impl->tracked = tracked && grad_on;
+  impl->node = value;
+  impl->node_version = 0;
+  return Tensor(std::move(impl));
+}
+
+Tensor make_like(const Tensor& like, Node value) {
+  return make_tensor(value, like.device(), is_tracked(like));
+}
+
+Tensor make_view(const Tensor& x, Node moved) {
+  if (moved == node_of(x)) return x;
+  check_internal(is_view_op(moved.op()), "make_view", "not a view op");
+  auto impl = std::make_shared<TensorImpl>();
+  const TensorImpl& from = *x.impl();
+  impl->storage = from.storage;
+  impl->view = std::make_shared<const ViewStep>(
+      ViewStep{from.view, moved, (from.view && from.view->overlaps) || overlaps(moved)});
+  impl->tracked = is_tracked(x) && grad_on;
+  impl->detached = from.detached || moved.is(Op::Detach);
+  impl->node = fold_splat(moved);
+  impl->node_version = from.node_version;
+  return Tensor(std::move(impl));
+}
+
+Node memory_of(Node value) {
+  while (is_movement(value.op()) && !value.is(Op::Pad) && !value.is(Op::Unskew)) value = value.arg(0);
+  return value.is(Op::Buffer) || value.is(Op::After) ? value : Node();
+}
+
+namespace {
+
+// The movement ops of `value` (which end at `memory`) over other memory.
+Node over_memory(Node value, Node memory, Node other) {
+  NodeMap<Node> map;
+  map[memory] = other;
+  std::vector<Node> chain;
+  for (Node n = value; n != memory; n = n.arg(0)) chain.push_back(n);
+  Node out = other;
+  for (std::size_t i = chain.size(); i-- > 0;) {
+    Nodes args(chain[i].args().begin(), chain[i].args().end());
+    args[0] = out;
+    out = chain[i].with_args(args);
+  }
+  return out;
+}
+
+// The part of memory a handle writes: its chain without the ops that matter to gradients only.
+Node written_view(const std::shared_ptr<const ViewStep>& view, Node base, std::string_view op) {
+  if (view && view->overlaps)
+    throw UserError(op, "the target is an expanded view, so one element has several names")
+        .help("contiguous() gives every element memory of its own");
+  for (const ViewStep* step : steps_of(view)) {
+    if (step->model->is(Op::Detach) || step->model->is(Op::GradFence)) continue;
+    if (step->model->is(Op::Bitcast))
+      throw UserError(op, "the target is a bitcast view, which can be read but not written")
+          .help("write to the tensor it was made from");
+    Nodes args(step->model->args().begin(), step->model->args().end());
+    args[0] = base;
+    base = step->model->with_args(args);
+  }
+  return base;
+}
+
+}  // namespace
+
+void store_into(const Tensor& target, Node value, bool tracked, std::string_view op) {
+  Scope scope;
+  TensorImpl& impl = *target.impl();
+  Storage& s = *impl.storage;
+  std::lock_guard guard(storage_mutex());
+  Node base = s.value, memory = memory_of(base);
+  tracked = tracked && grad_on && !impl.leaf;
+  const bool whole = !impl.view;
+  if (whole && !memory) {
+    s.value = value;
+  } else {
+    if (!memory) {
+      Node buffer = new_buffer(base.dtype(), numel_max(base), s.device);
+      Node first = intern(Op::Store, dtypes::Void, {buffer, reshape_to(base, buffer.shape())});
+      memory = after(buffer, std::span(&first, 1));
+      Nodes sizes(base.shape().begin(), base.shape().end());
+      base = reshape_to(memory, sizes);
+    }
+    Node view = written_view(impl.view, base, op);
+    Node store = intern(Op::Store, dtypes::Void, {view, broadcast_to(value, view.shape(), op)});
+    Node next = after(memory, std::span(&store, 1));
+    if (realized(next)) forget_version(next);
+    s.value = over_memory(base, memory, next);
+  }
+  s.tracked = tracked || (s.tracked && !whole);
+  ++s.version;
+}
+
+Tensor& Tensor::assign(const Operand& operand) {
+  Scope scope;
+  Node mine = node_of(*this);
+  Tensor value = operand_tensor(operand, *this, dtype());
+  check_same_device("assign", *this, value);
+  value = value.cast(dtype());
+  Node v = broadcast_to(node_of(value), mine.shape(), "assign");
+  if (v == mine) return *this;
+  store_into(*this, v, is_tracked(value), "assign");
+  return *this;
+}
+
+Tensor& Tensor::replace(const Tensor& other) {
+  Scope scope;
+  Node a = node_of(*this), b = node_of(other);
+  if (a.shape_node() != b.shape_node() || a.dtype() != b.dtype())
+    throw UserError("replace", fmt::format("this is {}, the other {}", describe(*this), describe(other)))
+        .help("shapes and dtypes must be equal");
+  std::lock_guard guard(storage_mutex());
+  impl_->storage = other.impl()->storage;
+  impl_->view = other.impl()->view;
+  impl_->detached = other.impl()->detached;
+  impl_->tracked = other.impl()->tracked;
+  impl_->node = b;
+  impl_->node_version = impl_->storage->version;
+  return *this;
+}
+
+Tensor& Tensor::requires_grad_(bool on) {
+  node_of(*this);
+  if (on && !dtype().is_float())
+    throw UserError("requires_grad_", fmt::format("{} has no gradients", dtype().name()))
+        .help("cast to a float dtype");
+  if (on && !impl_->leaf) remember_leaf(impl_);
+  impl_->leaf = on;
+  return *this;
+}
+bool Tensor::requires_grad() const { return defined() && is_tracked(*this); }
+bool Tensor::is_leaf() const { return defined() && (impl_->leaf || !is_tracked(*this)); }
+std::optional<Tensor> Tensor::grad() const { return impl_ ? impl_->grad : std::nullopt; }
+void Tensor::set_grad(std::optional<Tensor> grad) {
+  if (grad && node_of(*grad).shape_node() != node_of(*this).shape_node())
+    throw UserError("grad",
+                    fmt::format("the gradient is {}, the tensor {}", describe(*grad), describe(*this)));
+  impl_->grad = std::move(grad);
+}
+
+}  // namespace lathe
