@@ -1,5 +1,5 @@
-# LLVM is loaded only when a kernel has to be compiled with it: linking it would cost every program 15 ms of start-up.
+# LLVM in a module of its own, loaded on first use; without LLVM the device uses the system's C compiler.
 if(LATHE_FOUND_llvm)
   lathe_module(llvm FROM ${CMAKE_CURRENT_LIST_DIR}/llvm LIBS lathe_dep_llvm)
+  add_dependencies(${BACKEND} lathe_module_llvm)
 endif()
-target_link_libraries(${BACKEND} PUBLIC Threads::Threads ${CMAKE_DL_LIBS})

@@ -1,0 +1,27 @@
+// The two ways from a program to code for a CPU: LLVM in process, and C source through the system's compiler.
+// Both give the same result bits.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "runtime/device.h"
+
+namespace lathe::backends {
+
+// What LLVM runs before its code generator: local variables become registers, repeated address arithmetic
+// goes.
+inline constexpr const char* kLlvmPasses = "sroa,early-cse";
+
+// Throws DeviceError where the LLVM module cannot be loaded.
+std::shared_ptr<const Compiler> make_llvm_compiler(Target target);
+// Throws DeviceError where no C compiler is found.
+std::shared_ptr<const Compiler> make_c_compiler(Target target);
+
+// By LATHE_CPU; where LLVM cannot be loaded, the C compiler.
+std::shared_ptr<const Compiler> make_cpu_compiler(Target target);
+
+// Full path of the C compiler: cc, gcc or clang, the first that PATH has; empty where there is none.
+std::string find_c_compiler();
+
+}  // namespace lathe::backends

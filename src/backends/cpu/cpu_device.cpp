@@ -1,0 +1,211 @@
+#include "backends/cpu/cpu_device.h"
+
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backends/cpu/loader.h"
+#include "backends/cpu/queue.h"
+#include "base/error.h"
+#include "base/small_vector.h"
+#include "base/text.h"
+#include "base/thread_pool.h"
+
+namespace lathe::backends {
+namespace {
+
+constexpr std::size_t kAlignment = 64, kHugePage = std::size_t{2} << 20, kHugeFrom = std::size_t{4} << 20;
+constexpr std::size_t kCopyPiece = std::size_t{4}
+                                   << 20;  // copies are cut into pieces of this size for the pool
+
+// Memory of one thread for kernels with large arrays inside; grows, and goes with the thread.
+struct Scratch {
+  char* data = nullptr;
+  std::size_t bytes = 0;
+  ~Scratch() { std::free(data); }
+  char* at_least(std::size_t wanted) {
+    if (wanted <= bytes) return data;
+    std::free(data);
+    bytes = (wanted + kHugePage - 1) / kHugePage * kHugePage;
+    data = static_cast<char*>(std::aligned_alloc(kHugePage, bytes));
+    if (data == nullptr) {
+      bytes = 0;
+      throw OutOfMemory("CPU", fmt::format("no {} of scratch memory for a kernel", human_bytes(wanted)));
+    }
+    return data;
+  }
+};
+thread_local Scratch scratch;
+
+struct LaunchArguments {
+  SmallVector<void*, 16> buffers;
+  SmallVector<std::int64_t, 8> variables;
+};
+
+char* pointer(const Span& span) { return static_cast<char*>(span.memory.host) + span.offset; }
+
+LaunchArguments arguments_of(std::span<const Arg> args) {
+  LaunchArguments out;
+  for (const Arg& arg : args) {
+    if (arg.kind == Arg::Kind::Span)
+      out.buffers.push_back(pointer(arg.span));
+    else
+      out.variables.push_back(arg.value);
+  }
+  return out;
+}
+
+void run_kernel(const CpuKernel& kernel, std::int64_t threads, LaunchArguments& arguments) {
+  const auto run = [&](std::int64_t part) {
+    char* own =
+        kernel.scratch_bytes > 0 ? scratch.at_least(static_cast<std::size_t>(kernel.scratch_bytes)) : nullptr;
+    kernel.function(arguments.buffers.data(), arguments.variables.data(), part, own);
+  };
+  if (threads == 1)
+    run(0);
+  else
+    ThreadPool::shared().parallel_for(threads, run);
+}
+
+void copy_bytes(char* to, const char* from, std::size_t bytes) {
+  bool apart = to + bytes <= from || from + bytes <= to;
+  if (!apart || bytes < 2 * kCopyPiece) {
+    std::memmove(to, from, bytes);
+    return;
+  }
+  auto pieces = static_cast<std::int64_t>((bytes + kCopyPiece - 1) / kCopyPiece);
+  ThreadPool::shared().parallel_for(pieces, [&](std::int64_t piece) {
+    std::size_t begin = static_cast<std::size_t>(piece) * kCopyPiece;
+    std::memcpy(to + begin, from + begin, std::min(kCopyPiece, bytes - begin));
+  });
+}
+
+// More than the machine has would only be noticed when it is touched, and then the process is killed.
+bool more_than_machine(std::size_t bytes) {
+  struct sysinfo machine{};
+  if (sysinfo(&machine) != 0) return false;
+  return bytes / machine.mem_unit >= machine.totalram + machine.totalswap;
+}
+
+class CpuDevice : public Device {
+ public:
+  explicit CpuDevice(int index) : first_queue_(index * kQueuesPerDevice) {}
+
+  Memory alloc(std::size_t bytes) override {
+    std::size_t alignment = bytes >= kHugeFrom ? kHugePage : kAlignment;
+    if (more_than_machine(bytes)) throw out_of_memory(bytes);
+    std::size_t rounded = std::max<std::size_t>((bytes + alignment - 1) / alignment * alignment, alignment);
+    void* data = std::aligned_alloc(alignment, rounded);
+    if (data == nullptr) throw out_of_memory(bytes);
+    if (alignment == kHugePage) madvise(data, rounded, MADV_HUGEPAGE);  // a wish: refusal only costs speed
+    return {reinterpret_cast<std::uintptr_t>(data), bytes, data};
+  }
+
+  // Imported memory has odd handles, which no allocation has.
+  Memory import(void* data, std::size_t bytes, Owner owner) override {
+    std::lock_guard lock(mutex_);
+    std::uintptr_t handle = next_import_;
+    next_import_ += 2;
+    imports_.emplace(handle, std::move(owner));
+    return {handle, bytes, data};
+  }
+
+  void free(Memory memory) override {
+    if (memory.handle % 2 == 0) {
+      std::free(reinterpret_cast<void*>(memory.handle));
+      return;
+    }
+    Owner owner;
+    {
+      std::lock_guard lock(mutex_);
+      auto found = imports_.find(memory.handle);
+      check_internal(found != imports_.end(), "CPU", "memory was freed twice");
+      owner = std::move(found->second);
+      imports_.erase(found);
+    }
+    if (owner) owner();
+  }
+
+  std::unique_ptr<Kernel> load(const Binary& binary) override { return load_kernel(binary); }
+
+  Event copy(Queue queue, Span to, Span from, std::span<const Event> after) override {
+    check_internal(to.memory.host != nullptr && from.memory.host != nullptr, "CPU",
+                   "a copy the host cannot reach");
+    char* target = pointer(to);
+    const char* source = pointer(from);
+    std::size_t bytes = to.bytes;
+    return submit(queue, after, [=] { copy_bytes(target, source, bytes); });
+  }
+
+  Event launch(Queue queue, Kernel& kernel, const Grid& grid, std::span<const Arg> args,
+               std::span<const Event> after) override {
+    const auto* code = static_cast<const CpuKernel*>(&kernel);
+    std::int64_t threads = grid.threads;
+    return submit(queue, after, [code, threads, arguments = arguments_of(args)]() mutable {
+      run_kernel(*code, threads, arguments);
+    });
+  }
+
+  void wait(Event event) override { CpuQueue::numbered(event.queue).wait(event.value); }
+
+  double elapsed_ns(Event from, Event to) override {
+    CpuQueue::Times begin = CpuQueue::numbered(from.queue).times(from.value);
+    CpuQueue::Times end = CpuQueue::numbered(to.queue).times(to.value);
+    if (begin.value == 0 || end.value == 0) return 0;
+    return static_cast<double>(end.end - begin.start);
+  }
+
+  void set_timing(bool on) override { timing_ = on; }
+  int queues() const override { return kQueuesPerDevice; }
+  bool reaches(const Device& other) const override {
+    return dynamic_cast<const CpuDevice*>(&other) != nullptr;
+  }
+
+ private:
+  template <class Run>
+  Event submit(Queue queue, std::span<const Event> after, Run run) {
+    int number = first_queue_ + queue;
+    CpuQueue& line = CpuQueue::numbered(number);
+    bool timed = timing_.load(std::memory_order_relaxed);
+    std::uint64_t value = line.begin_now(after);
+    if (value == 0) return {number, line.push(std::move(run), after, timed)};
+    std::int64_t start = timed ? now_ns() : 0;
+    try {
+      run();
+    } catch (...) {
+      line.end_now(value, false, 0);
+      throw;
+    }
+    line.end_now(value, timed, start);
+    return {number, value};
+  }
+
+  static OutOfMemory out_of_memory(std::size_t bytes) {
+    return OutOfMemory("CPU", fmt::format("no {} of memory", human_bytes(bytes)));
+  }
+
+  int first_queue_;
+  std::atomic<bool> timing_{false};
+  std::mutex mutex_;  // guards imports
+  std::unordered_map<std::uintptr_t, Owner> imports_;
+  std::uintptr_t next_import_ = 1;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> open_cpu_device(int index) {
+  if (index < 0 || index >= kCpuDevices)
+    throw DeviceError("CPU", fmt::format("there is no CPU:{}", index))
+        .help(fmt::format("virtual devices are CPU:0 to CPU:{}", kCpuDevices - 1));
+  return std::make_unique<CpuDevice>(index);
+}
+
+}  // namespace lathe::backends

@@ -1,0 +1,176 @@
+#include <algorithm>
+
+#include "base/error.h"
+#include "ir/build.h"
+#include "render/c_printer.h"
+#include "render/prepare.h"
+
+namespace lathe::render {
+
+// Sums of multiples and products with a multiple; enough for the indices that grouped loads have.
+bool is_multiple(Node index, std::int64_t n) {
+  std::vector<Node> open{index};
+  for (std::size_t steps = 0; !open.empty(); ++steps) {
+    if (steps > 256) return false;
+    Node node = open.back();
+    open.pop_back();
+    if (n == 1) continue;
+    if (node.is_const()) {
+      if (node.int_attr() % n != 0) return false;
+    } else if (node.is(Op::Add) || node.is(Op::Sub)) {
+      open.push_back(node.arg(0));
+      open.push_back(node.arg(1));
+    } else if (node.is(Op::Mul) && node.arg(1).is_const()) {
+      if (node.arg(1).int_attr() % n != 0) return false;
+    } else if (node.is(Op::Shl) && node.arg(1).is_const() && node.arg(1).int_attr() < 62) {
+      if ((std::int64_t{1} << node.arg(1).int_attr()) % n != 0) return false;
+    } else if (node.is(Op::Cast) && node.dtype().is_int() && node.arg(0).dtype().is_int()) {
+      open.push_back(node.arg(0));
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::string CPrinter::zero(DType dtype) {
+  if (dtype.lanes == 1) return "0";
+  return repeat(dtype, "0");
+}
+
+void CPrinter::declare_locals() {
+  for (const LocalMemory& memory : layout_locals(program_, dialect_.stack_bytes).memories) {
+    Node define = memory.define;
+    std::string name = fmt::format("m{}", define_id(define)), type = unit_.memory_type(define.dtype());
+    names_[define] = name;
+    bool shared = define_space(define) == Space::Shared && !dialect_.shared.empty();
+    if (memory.scratch_offset >= 0)
+      line("{0}* {1} = ({0}*)(scratch + {2});", type, name, memory.scratch_offset);
+    else
+      line("{}{} {}[{}];", shared ? dialect_.shared : "", type, name, memory_size(define));
+  }
+}
+
+std::string CPrinter::pointer(Node memory, Node index) {
+  std::string base = value(base_memory(memory));
+  return index.is_const_int(0) ? base : fmt::format("({} + {})", base, value(index));
+}
+
+std::string CPrinter::element_at(Node memory, const std::string& index) {
+  Node base = base_memory(memory);
+  return fmt::format("{}[{}]", value(base), index);
+}
+
+std::string CPrinter::load_value(Node node) {
+  Node memory = node.arg(0), index = node.arg(1), gate = node.arg_count() > 2 ? node.arg(2) : Node();
+  DType dtype = node.dtype();
+  if (gate && gate.is_const_int(1)) gate = Node();
+  bool whole = base_memory(memory).dtype().lanes == dtype.lanes && index.dtype().lanes == 1;
+  if (!whole) return vector_load(node);
+  std::string element = element_at(memory, value(index));
+  if (dtype.is_bool() && dtype.lanes == 1) element = fmt::format("({} != 0)", element);
+  return gate ? fmt::format("({} ? {} : {})", value(gate), element, zero(dtype)) : element;
+}
+
+// Several elements of scalar memory: consecutive ones, or those a vector index names.
+std::string CPrinter::vector_load(Node node) {
+  Node memory = node.arg(0), index = node.arg(1), gate = node.arg_count() > 2 ? node.arg(2) : Node();
+  if (gate && gate.is_const_int(1)) gate = Node();
+  DType dtype = node.dtype(), element = dtype.element();
+  bool gather = index.dtype().lanes > 1, by_lane = gate && gate.dtype().lanes > 1;
+  std::string type = unit_.type(dtype), memory_type = unit_.memory_type(element),
+              read = element.is_bool() ? " != 0" : "";
+  if (!dialect_.vectors) {
+    if (!gather && !gate && is_multiple(index, dtype.lanes))
+      return fmt::format("*(const {}*){}", type, pointer(memory, index));
+    std::vector<std::string> lanes;
+    for (int i = 0; i < dtype.lanes; ++i) {
+      std::string at = gather ? lane_value(index, i) : fmt::format("{} + {}", value(index), i);
+      std::string x = fmt::format("{}{}", element_at(memory, at), read);
+      lanes.push_back(gate ? fmt::format("({} ? {} : 0)", lane_value(gate, i), x) : x);
+    }
+    return vector_literal(dtype, lanes);
+  }
+  std::string name =
+      fmt::format("lathe_{}{}_{}", gather ? "gather" : "load", by_lane ? "_if" : "", dtype.str());
+  std::string index_type = gather ? unit_.type(index.dtype()) : "",
+              parameters = fmt::format("const {}* p", memory_type);
+  if (gather) {
+    name += "_" + index.dtype().element().str();
+    parameters += fmt::format(", {} at", index_type);
+  }
+  if (by_lane) parameters += fmt::format(", {} gate", unit_.type(gate.dtype()));
+  unit_.function(name, [&] {
+    std::string text =
+        fmt::format("{} {} {}({}) {{\n  {} r = {{0}};\n", dialect_.helper, type, name, parameters, type);
+    if (!gather && !by_lane) {
+      text += fmt::format("  __builtin_memcpy(&r, p, {});\n", dtype.bytes() * dtype.lanes);
+      return text + (element.is_bool() ? "  return r != 0;\n}" : "  return r;\n}");
+    }
+    std::string one = fmt::format("p[{}]{}", gather ? "at[i]" : "i", read);
+    if (element.is_bool()) one = "-(" + one + ")";
+    text += fmt::format("  for (int i = 0; i < {}; ++i)\n    {}r[i] = {};\n  return r;\n}}", dtype.lanes,
+                        by_lane ? "if (gate[i]) " : "", one);
+    return text;
+  });
+  std::string arguments =
+      gather ? fmt::format("{}, {}", value(base_memory(memory)), value(index)) : pointer(memory, index);
+  if (by_lane) arguments += ", " + value(gate);
+  std::string call = fmt::format("{}({})", name, arguments);
+  return gate && !by_lane ? fmt::format("({} ? {} : {})", value(gate), call, zero(dtype)) : call;
+}
+
+void CPrinter::store_value(Node node) {
+  Node memory = node.arg(0), index = node.arg(1), stored = node.arg(2);
+  Node gate = node.arg_count() > 3 ? node.arg(3) : Node();
+  if (gate && gate.is_const_int(1)) gate = Node();
+  bool whole = base_memory(memory).dtype().lanes == stored.dtype().lanes && index.dtype().lanes == 1;
+  if (!whole) return vector_store(node);
+  std::string condition = gate ? fmt::format("if ({}) ", value(gate)) : "";
+  line("{}{} = {};", condition, element_at(memory, value(index)), value(stored));
+}
+
+void CPrinter::vector_store(Node node) {
+  Node memory = node.arg(0), index = node.arg(1), stored = node.arg(2);
+  Node gate = node.arg_count() > 3 ? node.arg(3) : Node();
+  if (gate && gate.is_const_int(1)) gate = Node();
+  DType dtype = stored.dtype(), element = dtype.element();
+  bool scatter = index.dtype().lanes > 1, by_lane = gate && gate.dtype().lanes > 1;
+  std::string type = unit_.type(dtype), memory_type = unit_.memory_type(element);
+  std::string condition = gate && !by_lane ? fmt::format("if ({}) ", value(gate)) : "";
+  if (!dialect_.vectors) {
+    if (!scatter && !by_lane && is_multiple(index, dtype.lanes)) {
+      line("{}*({}*){} = {};", condition, type, pointer(memory, index), value(stored));
+      return;
+    }
+    for (int i = 0; i < dtype.lanes; ++i) {
+      std::string at = scatter ? lane_value(index, i) : fmt::format("{} + {}", value(index), i);
+      std::string when = gate ? fmt::format("if ({}) ", lane_value(gate, i)) : "";
+      line("{}{} = {};", when, element_at(memory, at), lane_value(stored, i));
+    }
+    return;
+  }
+  std::string name =
+      fmt::format("lathe_{}{}_{}", scatter ? "scatter" : "store", by_lane ? "_if" : "", dtype.str());
+  std::string parameters = fmt::format("{}* p, {} x", memory_type, type);
+  if (scatter) {
+    name += "_" + index.dtype().element().str();
+    parameters += fmt::format(", {} at", unit_.type(index.dtype()));
+  }
+  if (by_lane) parameters += fmt::format(", {} gate", unit_.type(gate.dtype()));
+  unit_.function(name, [&] {
+    std::string text = fmt::format("{} void {}({}) {{\n", dialect_.helper, name, parameters);
+    if (element.is_bool()) text += "  x = -x;\n";
+    if (!scatter && !by_lane)
+      return text + fmt::format("  __builtin_memcpy(p, &x, {});\n}}", dtype.bytes() * dtype.lanes);
+    return text + fmt::format("  for (int i = 0; i < {}; ++i)\n    {}p[{}] = x[i];\n}}", dtype.lanes,
+                              by_lane ? "if (gate[i]) " : "", scatter ? "at[i]" : "i");
+  });
+  std::string arguments = scatter ? value(base_memory(memory)) : pointer(memory, index);
+  arguments += ", " + value(stored);
+  if (scatter) arguments += ", " + value(index);
+  if (by_lane) arguments += ", " + value(gate);
+  line("{}{}({});", condition, name, arguments);
+}
+
+}  // namespace lathe::render

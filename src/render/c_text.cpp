@@ -1,0 +1,178 @@
+#include "render/c_text.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ir/build.h"
+#include "render/c_printer.h"
+#include "render/prepare.h"
+
+namespace lathe::render {
+namespace {
+
+constexpr Spelling kCpuSpecials[] = {{"t", "part"}};
+
+// Threads of a group, where all three sizes are constants.
+std::int64_t block_size(const Program& program) {
+  std::int64_t threads = 1;
+  for (const NodeRef& local : program.locals) {
+    if (!local) continue;
+    if (!local->is_const()) return 1024;
+    threads *= local->const_int();
+  }
+  return threads;
+}
+
+bool writes(const Program& program, std::int64_t slot) {
+  return std::any_of(program.code.begin(), program.code.end(), [&](const NodeRef& node) {
+    if (!node->is(Op::Store)) return false;
+    Node base = base_memory(node->arg(0));
+    return base.is(Op::Param) && param_slot(base) == slot;
+  });
+}
+
+}  // namespace
+
+const CDialect& gnu_c() {
+  static const CDialect dialect = [] {
+    CDialect d;
+    d.specials = kCpuSpecials;
+    return d;
+  }();
+  return dialect;
+}
+
+std::string CPrinter::signature() {
+  std::string kernel = fill(dialect_.kernel, {{"block", fmt::format("{}", block_size(program_))}});
+  if (dialect_.packed_arguments)
+    return fmt::format("{} {}(void** buffers, const {}* variables, {} part, char* scratch)", kernel,
+                       program_.name, unit_.type(dtypes::Int64), unit_.type(dtypes::Int64));
+  std::vector<std::string> arguments;
+  for (std::size_t i = 0; i < program_.params.size(); ++i) {
+    const ProgramParam& p = program_.params[i];
+    std::string_view form = writes(program_, p.slot) ? dialect_.buffer : dialect_.const_buffer;
+    arguments.push_back(fill(form, {{"T", unit_.memory_type(p.dtype)}, {"name", fmt::format("p{}", i)}}));
+  }
+  for (std::size_t i = 0; i < program_.variables.size(); ++i)
+    arguments.push_back(fmt::format("const {} n{}", unit_.type(dtypes::Int64), i));
+  return fmt::format("{} {}({})", kernel, program_.name, fmt::join(arguments, ", "));
+}
+
+void CPrinter::entry() {
+  if (dialect_.packed_arguments) {
+    for (std::size_t i = 0; i < program_.params.size(); ++i) {
+      const ProgramParam& p = program_.params[i];
+      line("{}{}* p{} = buffers[{}];", writes(program_, p.slot) ? "" : "const ", unit_.memory_type(p.dtype),
+           i, i);
+    }
+    for (std::size_t i = 0; i < program_.variables.size(); ++i)
+      line("const {} n{} = variables[{}];", unit_.type(dtypes::Int64), i, i);
+  }
+  declare_locals();
+}
+
+std::string CPrinter::value(Node node) {
+  if (const std::string* found = names_.find(node)) return *found;
+  if (Node c = constant_of(node)) return repeat(node.dtype(), constant(node.dtype().element(), c));
+  switch (node.op()) {
+    case Op::Param:
+      for (std::size_t i = 0; i < program_.params.size(); ++i)
+        if (program_.params[i].slot == param_slot(node)) return fmt::format("p{}", i);
+      break;
+    case Op::Var:
+      for (std::size_t i = 0; i < program_.variables.size(); ++i)
+        if (program_.variables[i]->text() == node.text())
+          return node.dtype().bits() == 64 ? fmt::format("n{}", i)
+                                           : fmt::format("(({})n{})", unit_.type(node.dtype()), i);
+      break;
+    case Op::Special:
+      for (const Spelling& row : dialect_.specials)
+        if (row.name == node.text()) return fmt::format("(({}){})", unit_.type(node.dtype()), row.text);
+      break;
+    default: break;
+  }
+  throw InternalError("c_text", fmt::format("{} {} has no spelling in {}", info(node.op()).name,
+                                            node.is(Op::Special) ? node.text() : "", dialect_.name));
+}
+
+std::string CPrinter::lane_value(Node node, int i) {
+  if (node.dtype().lanes == 1) return value(node);
+  if (node.is(Op::Splat)) return value(node.arg(0));
+  std::string lane = unit_.lane(value(node), i);
+  return dialect_.vectors && node.dtype().is_bool() ? fmt::format("({} != 0)", lane) : lane;
+}
+
+void CPrinter::define_value(Node node, const std::string& text) {
+  std::string name = fmt::format("v{}", next_++);
+  line("const {} {} = {};", unit_.type(node.dtype()), name, text);
+  names_[node] = name;
+}
+
+void CPrinter::instruction(Node node) {
+  switch (node.op()) {
+    case Op::Const:
+    case Op::Param:
+    case Op::Var:
+    case Op::Special:
+    case Op::Define:
+    case Op::After:
+    case Op::Sink: return;
+    case Op::Barrier:
+      if (!dialect_.barrier.empty()) line("{}", dialect_.barrier);
+      return;
+    case Op::Range: {
+      std::string name = fmt::format("r{}", range_id(node));
+      names_[node] = name;
+      line("for ({0} {1} = 0; {1} < {2}; ++{1}) {{", unit_.type(node.dtype()), name, value(node.arg(0)));
+      ++depth_;
+      return;
+    }
+    case Op::If:
+      line("if ({}) {{", value(node.arg(0)));
+      ++depth_;
+      return;
+    case Op::End:
+    case Op::EndIf:
+      --depth_;
+      line("}}");
+      return;
+    case Op::Load: return define_value(node, load_value(node));
+    case Op::Store: return store_value(node);
+    case Op::Cast:
+    case Op::Bitcast: return define_value(node, cast_value(node));
+    case Op::Splat:
+      if (constant_of(node) && dialect_.vectors) return;  // a struct can only be written where it is declared
+      [[fallthrough]];
+    case Op::Vec:
+    case Op::Lane:
+    case Op::Iota:
+    case Op::HReduce: return define_value(node, vector_op(node));
+    default: break;
+  }
+  if (!is_scalar_op(node.op()))
+    throw InternalError("c_text", fmt::format("{} does not stand in a program", info(node.op()).name));
+  define_value(node, scalar_op(node));
+}
+
+std::string CPrinter::print() {
+  std::string head = signature();
+  entry();
+  for (const NodeRef& node : program_.code) instruction(node);
+  return head + " {\n" + body_ + "}\n";
+}
+
+std::string c_text(std::span<const Program> programs, const CDialect& dialect) {
+  Scope scope;
+  CUnit unit(dialect);
+  std::string kernels;
+  for (const Program& program : programs) {
+    Program lowered = lower_small_floats(program, dialect.native_half);
+    if (!kernels.empty()) kernels += "\n";
+    kernels += CPrinter(unit, lowered).print();
+  }
+  return unit.head() + kernels;
+}
+
+std::string c_text(const Program& program, const CDialect& dialect) { return c_text({&program, 1}, dialect); }
+
+}  // namespace lathe::render

@@ -1,0 +1,123 @@
+#include "base/error.h"
+#include "ir/build.h"
+#include "render/llvm_printer.h"
+#include "render/prepare.h"
+
+namespace lathe::render {
+
+void LlvmPrinter::declare_locals() {
+  for (const LocalMemory& memory : layout_locals(program_, kStackBytes).memories) {
+    Node define = memory.define;
+    std::string type = llvm_memory_type(define.dtype());
+    if (memory.scratch_offset >= 0) {
+      name(define, emit("getelementptr i8, ptr %scratch, i64 {}", memory.scratch_offset));
+    } else if (memory_size(define) == 1) {
+      name(define, emit("alloca {}, align {}", type,
+                        std::min<std::int64_t>(64, local_element_bytes(define.dtype()))));
+    } else {
+      name(define, emit("alloca [{} x {}], align 64", memory_size(define), type));
+    }
+  }
+}
+
+// `proved` says that the element is inside the memory whenever this point is reached.
+std::string LlvmPrinter::address(Node memory, Node index, bool proved) {
+  Node base = base_memory(memory);
+  std::string pointer;
+  if (base.is(Op::Param)) {
+    std::size_t i = 0;
+    while (i < program_.params.size() && program_.params[i].slot != param_slot(base)) ++i;
+    check_internal(i < program_.params.size(), "llvm_text", "a param that the program does not list");
+    pointer = fmt::format("%p{}", i);
+  } else {
+    pointer = value(base);
+  }
+  if (index.is_const_int(0)) return pointer;
+  std::string element = llvm_memory_type(base.dtype());
+  if (index.dtype().lanes > 1) return emit("getelementptr {}, ptr {}, {}", element, pointer, typed(index));
+  return emit("getelementptr {}{}, ptr {}, {}", proved ? "inbounds " : "", element, pointer, typed(index));
+}
+
+std::string LlvmPrinter::from_memory(DType dtype, const std::string& x) {
+  if (!dtype.is_bool()) return x;
+  return emit("icmp ne {} {}, zeroinitializer", llvm_memory_type(dtype), x);
+}
+
+std::string LlvmPrinter::to_memory(DType dtype, const std::string& x) {
+  if (!dtype.is_bool()) return x;
+  return emit("zext {} {} to {}", llvm_type(dtype), x, llvm_memory_type(dtype));
+}
+
+// A mask with one bit a lane; all true where there is no gate.
+std::string LlvmPrinter::mask_of(Node gate, int lanes) {
+  if (!gate) return "splat (i1 true)";
+  if (gate.dtype().lanes == lanes) return value(gate);
+  std::string first = emit("insertelement <{0} x i1> poison, i1 {1}, i64 0", lanes, value(gate));
+  return emit("shufflevector <{0} x i1> {1}, <{0} x i1> poison, <{0} x i32> zeroinitializer", lanes, first);
+}
+
+// A load with a false scalar gate reads a constant zero instead: no branch, and nothing else is touched.
+std::string LlvmPrinter::load_value(Node node) {
+  DType dtype = node.dtype();
+  Node memory = node.arg(0), index = node.arg(1), gate = node.arg_count() > 2 ? node.arg(2) : Node();
+  if (gate && gate.is_const_int(1)) gate = Node();
+  std::string type = llvm_memory_type(dtype);
+  int lanes = dtype.lanes, bytes = dtype.bytes();
+  DType in_memory = dtype.is_bool() ? dtypes::UInt8.vec(dtype.lanes) : dtype;
+  std::string mask_type = fmt::format("<{} x i1>", lanes);
+
+  if (index.dtype().lanes > 1) {
+    std::string pointers = address(memory, index, false), pointer_type = fmt::format("<{} x ptr>", lanes);
+    std::string mask = mask_of(gate, lanes);
+    return from_memory(dtype, call(fmt::format("llvm.masked.gather.{}.v{}p0", llvm_suffix(in_memory), lanes),
+                                   type, {pointer_type, "i32", mask_type, type},
+                                   {pointers, fmt::format("{}", bytes), mask, "zeroinitializer"}));
+  }
+  std::string pointer = address(memory, index, !gate);
+  if (gate && gate.dtype().lanes > 1)
+    return from_memory(dtype, call(fmt::format("llvm.masked.load.{}.p0", llvm_suffix(in_memory)), type,
+                                   {"ptr", "i32", mask_type, type},
+                                   {pointer, fmt::format("{}", bytes), value(gate), "zeroinitializer"}));
+  if (gate) {
+    zero_bytes_ = std::max<std::int64_t>(zero_bytes_, std::max<std::int64_t>(64, local_element_bytes(dtype)));
+    pointer = emit("select i1 {}, ptr {}, ptr @zeros", value(gate), pointer);
+  }
+  return from_memory(dtype, emit("load {}, ptr {}, align {}", type, pointer, bytes));
+}
+
+void LlvmPrinter::store_value(Node node) {
+  Node memory = node.arg(0), index = node.arg(1), stored = node.arg(2);
+  Node gate = node.arg_count() > 3 ? node.arg(3) : Node();
+  if (gate && gate.is_const_int(1)) gate = Node();
+  DType dtype = stored.dtype();
+  int lanes = dtype.lanes, bytes = dtype.bytes();
+  DType in_memory = dtype.is_bool() ? dtypes::UInt8.vec(dtype.lanes) : dtype;
+  std::string type = llvm_memory_type(dtype), mask_type = fmt::format("<{} x i1>", lanes);
+
+  int skip = -1;
+  if (gate && gate.dtype().lanes == 1) {  // nothing may be written where it is false
+    skip = next_block_++;
+    line("br i1 {}, label %then{}, label %endif{}", value(gate), skip, skip);
+    label(fmt::format("then{}", skip));
+    gate = Node();
+  }
+  std::string x = to_memory(dtype, value(stored));
+  if (index.dtype().lanes > 1) {
+    std::string pointers = address(memory, index, false);
+    call(fmt::format("llvm.masked.scatter.{}.v{}p0", llvm_suffix(in_memory), lanes), "void",
+         {type, fmt::format("<{} x ptr>", lanes), "i32", mask_type},
+         {x, pointers, fmt::format("{}", bytes), mask_of(gate, lanes)});
+  } else if (gate) {
+    call(fmt::format("llvm.masked.store.{}.p0", llvm_suffix(in_memory)), "void",
+         {type, "ptr", "i32", mask_type},
+         {x, address(memory, index, false), fmt::format("{}", bytes), value(gate)});
+  } else {
+    line("store {} {}, ptr {}, align {}", type, x, address(memory, index, true), bytes);
+  }
+  if (skip >= 0) {
+    line("br label %endif{}", skip);
+    label(fmt::format("endif{}", skip));
+  }
+}
+
+}  // namespace lathe::render

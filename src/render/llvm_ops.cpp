@@ -1,0 +1,284 @@
+#include <cmath>
+
+#include "base/error.h"
+#include "ir/build.h"
+#include "render/llvm_printer.h"
+#include "render/prepare.h"
+
+namespace lathe::render {
+namespace {
+
+// Ops that are one instruction, by kind of operand; an empty text: not defined there or not one instruction.
+struct InstructionRow {
+  Op op;
+  std::string_view on_signed, on_unsigned, on_float, on_bool;
+};
+constexpr InstructionRow kInstructions[] = {
+    {Op::Add, "add", "add", "fadd", "or"},
+    {Op::Sub, "sub", "sub", "fsub", ""},
+    {Op::Mul, "mul", "mul", "fmul", "and"},
+    {Op::Div, "", "", "fdiv", ""},
+    {Op::And, "and", "and", "", "and"},
+    {Op::Or, "or", "or", "", "or"},
+    {Op::Xor, "xor", "xor", "", "xor"},
+    {Op::Max, "", "", "", "or"},
+    {Op::Min, "", "", "", "and"},
+    {Op::Less, "icmp slt", "icmp ult", "fcmp olt", "icmp ult"},
+    {Op::Eq, "icmp eq", "icmp eq", "fcmp oeq", "icmp eq"},
+    {Op::Ne, "icmp ne", "icmp ne", "fcmp une", "icmp ne"},
+};
+
+// Ops that are one intrinsic on floats.
+struct IntrinsicRow {
+  Op op;
+  std::string_view name;
+};
+constexpr IntrinsicRow kIntrinsics[] = {
+    {Op::Fma, "llvm.fma"},   {Op::Sqrt, "llvm.sqrt"}, {Op::Trunc, "llvm.trunc"}, {Op::Floor, "llvm.floor"},
+    {Op::Exp2, "llvm.exp2"}, {Op::Log2, "llvm.log2"}, {Op::Sin, "llvm.sin"},     {Op::Cos, "llvm.cos"},
+};
+
+std::string_view instruction_of(Op op, DType dtype) {
+  for (const InstructionRow& row : kInstructions)
+    if (row.op == op)
+      return dtype.is_bool()       ? row.on_bool
+             : dtype.is_float()    ? row.on_float
+             : dtype.is_unsigned() ? row.on_unsigned
+                                   : row.on_signed;
+  return "";
+}
+
+}  // namespace
+
+// `constant` is the text of a scalar.
+std::string LlvmPrinter::all_lanes(const std::string& constant, DType dtype) const {
+  return dtype.lanes == 1 ? constant : fmt::format("splat ({} {})", llvm_type(dtype.element()), constant);
+}
+
+std::string LlvmPrinter::scalar_op(Node node) {
+  Op op = node.op();
+  DType dtype = node.arg(0).dtype();
+  std::string type = llvm_type(dtype);
+  if (std::string_view text = instruction_of(op, dtype); !text.empty()) {
+    bool flag = never_wraps(node) && (op == Op::Add || op == Op::Sub || op == Op::Mul);
+    return emit("{}{} {} {}, {}", text, flag ? " nsw" : "", type, value(node.arg(0)), value(node.arg(1)));
+  }
+  if (dtype.is_float())
+    for (const IntrinsicRow& row : kIntrinsics)
+      if (row.op == op) {
+        std::vector<std::string> operands;
+        for (Node arg : node.args()) operands.push_back(value(arg));
+        return call(fmt::format("{}.{}", row.name, llvm_suffix(dtype)), type,
+                    std::vector<std::string>(operands.size(), type), operands);
+      }
+  switch (op) {
+    case Op::Max:
+    case Op::Min: return extremum(node);
+    case Op::Where:
+      return emit("select {}, {}, {}", typed(node.arg(0)), typed(node.arg(1)), typed(node.arg(2)));
+    case Op::Neg:
+      return dtype.is_float() ? emit("fneg {} {}", type, value(node.arg(0)))
+                              : emit("sub {} zeroinitializer, {}", type, value(node.arg(0)));
+    case Op::Not:
+      return emit("xor {} {}, {}", type, value(node.arg(0)),
+                  all_lanes(dtype.is_bool() ? "true" : "-1", dtype));
+    case Op::Recip: return emit("fdiv {} {}, {}", type, all_lanes("1.0", dtype), value(node.arg(0)));
+    case Op::Shl:
+    case Op::Shr: return shift(node);
+    case Op::TruncDiv:
+    case Op::TruncMod:
+    case Op::FloorDiv:
+    case Op::FloorMod: return divide(node);
+    default: throw InternalError("llvm_text", fmt::format("{} on {}", info(op).name, dtype.name()));
+  }
+}
+
+// (x is NaN or x > y) ? x : y. Where y is a number, "unordered or greater" says the same in one comparison.
+std::string LlvmPrinter::extremum(Node node) {
+  Node x = node.arg(0), y = node.arg(1);
+  DType dtype = x.dtype();
+  if (!dtype.is_float()) return combine(node.op(), dtype, value(x), value(y));
+  if (!is_number(y)) return combine(node.op(), dtype, value(x), value(y));
+  std::string keep = emit("fcmp {} {}, {}", node.is(Op::Max) ? "ugt" : "ult", typed(x), value(y));
+  return emit("select {} {}, {}, {}", llvm_type(dtypes::Bool.vec(dtype.lanes)), keep, typed(x), typed(y));
+}
+
+// A reduction's op on two values of one dtype.
+std::string LlvmPrinter::combine(Op op, DType dtype, const std::string& x, const std::string& y) {
+  std::string type = llvm_type(dtype);
+  if (std::string_view text = instruction_of(op, dtype); !text.empty())
+    return emit("{} {} {}, {}", text, type, x, y);
+  bool is_max = op == Op::Max;
+  check_internal(is_max || op == Op::Min, "llvm_text", "this op is no reduction");
+  if (!dtype.is_float()) {
+    std::string_view sign = dtype.is_unsigned() ? "u" : "s";
+    return call(fmt::format("llvm.{}{}.{}", sign, is_max ? "max" : "min", llvm_suffix(dtype)), type,
+                {type, type}, {x, y});
+  }
+  std::string flags = llvm_type(dtypes::Bool.vec(dtype.lanes));
+  std::string nan = emit("fcmp uno {} {}, {}", type, x, x);
+  std::string wins = emit("fcmp {} {} {}, {}", is_max ? "ogt" : "olt", type, x, y);
+  std::string keep = emit("or {} {}, {}", flags, nan, wins);
+  return emit("select {} {}, {} {}, {} {}", flags, keep, type, x, type, y);
+}
+
+// x / 0 and x % 0 are 0, and the smallest value / -1 wraps; none may trap. The floor forms correct the
+// truncated ones.
+std::string LlvmPrinter::divide(Node node) {
+  Op op = node.op();
+  DType dtype = node.dtype();
+  bool is_unsigned = dtype.is_unsigned(), quotient = op == Op::TruncDiv || op == Op::FloorDiv;
+  bool floor = !is_unsigned && (op == Op::FloorDiv || op == Op::FloorMod);
+  std::string type = llvm_type(dtype), flags = llvm_type(dtypes::Bool.vec(dtype.lanes));
+  std::string x = value(node.arg(0)), y = value(node.arg(1)), zero = "zeroinitializer";
+  const char* prefix = is_unsigned ? "u" : "s";
+  bool plain = divides_plainly(node.arg(1));
+  std::string divisor = y, is_zero, is_minus;
+  if (!plain) {
+    is_zero = emit("icmp eq {} {}, {}", type, y, zero);
+    std::string unsafe = is_zero;
+    if (!is_unsigned) {
+      is_minus = emit("icmp eq {} {}, {}", type, y, all_lanes("-1", dtype));
+      unsafe = emit("or {} {}, {}", flags, is_zero, is_minus);
+    }
+    divisor = emit("select {} {}, {} {}, {} {}", flags, unsafe, type, all_lanes("1", dtype), type, y);
+  }
+  const auto guarded = [&](std::string result, bool is_quotient) {
+    if (plain) return result;
+    if (!is_unsigned) {
+      std::string other = is_quotient ? emit("sub {} {}, {}", type, zero, x) : zero;
+      result = emit("select {} {}, {} {}, {} {}", flags, is_minus, type, other, type, result);
+    }
+    return emit("select {} {}, {} {}, {} {}", flags, is_zero, type, zero, type, result);
+  };
+  std::string q, r;
+  if (quotient) q = guarded(emit("{}div {} {}, {}", prefix, type, x, divisor), true);
+  if (!quotient || floor) r = guarded(emit("{}rem {} {}, {}", prefix, type, x, divisor), false);
+  if (!floor) return quotient ? q : r;
+  std::string inexact = emit("icmp ne {} {}, {}", type, r, zero);
+  std::string signs = emit("xor {} {}, {}", type, quotient ? x : r, y);
+  std::string differ = emit("icmp slt {} {}, {}", type, signs, zero);
+  std::string correct = emit("and {} {}, {}", flags, inexact, differ);
+  std::string corrected =
+      quotient ? emit("add {} {}, {}", type, q, all_lanes("-1", dtype)) : emit("add {} {}, {}", type, r, y);
+  return emit("select {} {}, {} {}, {} {}", flags, correct, type, corrected, type, quotient ? q : r);
+}
+
+// Amounts are unsigned. Shifting all bits out gives 0, or the sign for a signed right shift.
+std::string LlvmPrinter::shift(Node node) {
+  DType dtype = node.dtype();
+  bool left = node.is(Op::Shl), is_unsigned = dtype.is_unsigned();
+  std::string type = llvm_type(dtype), x = value(node.arg(0)), n = value(node.arg(1));
+  const char* text = left ? "shl" : is_unsigned ? "lshr" : "ashr";
+  if (shifts_plainly(node.arg(1))) return emit("{} {} {}, {}", text, type, x, n);
+  std::string flags = llvm_type(dtypes::Bool.vec(dtype.lanes));
+  std::string out = emit("icmp uge {} {}, {}", type, n, all_lanes(fmt::format("{}", dtype.bits()), dtype));
+  std::string last = all_lanes(left || is_unsigned ? "0" : fmt::format("{}", dtype.bits() - 1), dtype);
+  std::string amount = emit("select {} {}, {} {}, {} {}", flags, out, type, last, type, n);
+  std::string result = emit("{} {} {}, {}", text, type, x, amount);
+  if (!left && !is_unsigned) return result;
+  return emit("select {} {}, {} zeroinitializer, {} {}", flags, out, type, type, result);
+}
+
+// Saturating, NaN gives 0; the widths are those of ir/value.h.
+std::string LlvmPrinter::float_to_int(DType to, DType from, const std::string& x) {
+  std::string type = llvm_type(from);
+  const auto saturate = [&](const char* sign, DType wide) {
+    return call(fmt::format("llvm.fpto{}i.sat.{}.{}", sign, llvm_suffix(wide), llvm_suffix(from)),
+                llvm_type(wide), {type}, {x});
+  };
+  DType i32 = dtypes::Int32.vec(from.lanes), i64 = dtypes::Int64.vec(from.lanes);
+  if (to.scalar == Scalar::UInt64) {
+    std::string flags = llvm_type(dtypes::Bool.vec(from.lanes));
+    std::string negative = emit("fcmp olt {} {}, {}", type, x, all_lanes("0.0", from));
+    std::string low = saturate("s", i64), high = saturate("u", i64);
+    return emit("select {} {}, {} {}, {} {}", flags, negative, llvm_type(i64), low, llvm_type(i64), high);
+  }
+  bool wide = to.bits() == 64 || to.scalar == Scalar::UInt32;
+  std::string result = saturate("s", wide ? i64 : i32);
+  if (to.bits() == (wide ? 64 : 32)) return result;
+  return emit("trunc {} {} to {}", llvm_type(wide ? i64 : i32), result, llvm_type(to));
+}
+
+std::string LlvmPrinter::cast_value(Node node) {
+  Node arg = node.arg(0);
+  DType to = node.dtype(), from = arg.dtype();
+  std::string x = value(arg), source = llvm_type(from), result = llvm_type(to);
+  if (node.is(Op::Bitcast)) {
+    if (to.is_bool()) return emit("icmp ne {} {}, zeroinitializer", source, x);
+    if (from.is_bool()) return emit("zext {} {} to {}", source, x, result);
+    return source == result ? x : emit("bitcast {} {} to {}", source, x, result);
+  }
+  if (to.is_bool())
+    return from.is_float()  ? emit("fcmp une {} {}, zeroinitializer", source, x)
+           : from.is_bool() ? x
+                            : emit("icmp ne {} {}, zeroinitializer", source, x);
+  if (from.is_float() && to.is_float()) {
+    if (source == result) return x;
+    return emit("{} {} {} to {}", to.bits() > from.bits() ? "fpext" : "fptrunc", source, x, result);
+  }
+  if (from.is_float()) return float_to_int(to, from, x);
+  bool zero_extend = from.is_unsigned() || from.is_bool();
+  if (to.is_float()) return emit("{} {} {} to {}", zero_extend ? "uitofp" : "sitofp", source, x, result);
+  if (source == result) return x;
+  if (from.is_bool() || to.bits() > from.bits())
+    return emit("{} {} {} to {}", zero_extend ? "zext" : "sext", source, x, result);
+  return emit("trunc {} {} to {}", source, x, result);
+}
+
+std::string LlvmPrinter::vector_op(Node node) {
+  DType dtype = node.dtype();
+  std::string type = llvm_type(dtype);
+  int lanes = dtype.lanes;
+  switch (node.op()) {
+    case Op::Splat: {
+      if (constant_of(node)) return llvm_constant(dtype, constant_of(node));
+      std::string first = emit("insertelement {} poison, {}, i64 0", type, typed(node.arg(0)));
+      return emit("shufflevector {} {}, {} poison, <{} x i32> zeroinitializer", type, first, type, lanes);
+    }
+    case Op::Vec: {
+      std::string built = "poison";
+      for (std::size_t i = 0; i < node.arg_count(); ++i)
+        built = emit("insertelement {} {}, {}, i64 {}", type, built, typed(node.arg(i)), i);
+      return built;
+    }
+    case Op::Lane: return emit("extractelement {}, i64 {}", typed(node.arg(0)), node.int_attr());
+    case Op::Iota: {
+      std::string element = llvm_type(dtype.element()), text = "<";
+      for (int i = 0; i < lanes; ++i) text += fmt::format("{}{} {}", i == 0 ? "" : ", ", element, i);
+      return text + ">";
+    }
+    default: return hreduce(node);
+  }
+}
+
+// The upper half onto the lower half, again and again; one after the other where the lanes are no power of
+// two.
+std::string LlvmPrinter::hreduce(Node node) {
+  Op op = static_cast<Op>(node.int_attr());
+  DType dtype = node.arg(0).dtype(), element = dtype.element();
+  std::string x = value(node.arg(0));
+  int lanes = dtype.lanes;
+  const auto part = [&](int begin, int count) {
+    if (count == 1) return emit("extractelement {} {}, i64 {}", llvm_type(dtype), x, begin);
+    std::string picks;
+    for (int i = 0; i < count; ++i) picks += fmt::format("{}i32 {}", i == 0 ? "" : ", ", begin + i);
+    std::string type = llvm_type(dtype);
+    return emit("shufflevector {} {}, {} poison, <{} x i32> <{}>", type, x, type, count, picks);
+  };
+  if ((lanes & (lanes - 1)) != 0) {
+    std::string sum = part(0, 1);
+    for (int i = 1; i < lanes; ++i) sum = combine(op, element, sum, part(i, 1));
+    return sum;
+  }
+  while (lanes > 1) {
+    lanes /= 2;
+    std::string low = part(0, lanes), high = part(lanes, lanes);
+    DType half = dtype.vec(static_cast<std::uint16_t>(lanes));
+    x = combine(op, half, low, high);
+    dtype = half;
+  }
+  return x;
+}
+
+}  // namespace lathe::render

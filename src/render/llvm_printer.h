@@ -1,0 +1,96 @@
+// The LLVM printer's state, shared by its three files: llvm_text.cpp walks the program, llvm_ops.cpp prints
+// what computes, llvm_memory.cpp what loads and stores.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "ir/program.h"
+#include "ir/walk.h"
+#include "target/target.h"
+
+namespace lathe::render {
+
+// Type of a value in registers ("<8 x float>", bool is i1) and in memory (bool is i8), of its scalar, and the
+// suffix of an intrinsic on it ("v8f32").
+std::string llvm_type(DType dtype);
+std::string llvm_memory_type(DType dtype);
+std::string llvm_suffix(DType dtype);
+// A constant of a scalar type, in every lane where lanes > 1.
+std::string llvm_constant(DType dtype, Node constant);
+
+class LlvmPrinter {
+ public:
+  LlvmPrinter(const Program& program, const Target& target) : program_(program), target_(target) {}
+  std::string print();
+
+ private:
+  // ---- llvm_text.cpp
+  void entry();
+  void instruction(Node node);
+  void open_loop(Node range);
+  void close_loop(Node range);
+  void open_if(Node node);
+  void close_if(Node node);
+  void label(std::string_view name);
+  std::string value(Node node);  // "%v3", or a constant
+  std::string typed(Node node) { return llvm_type(node.dtype()) + " " + value(node); }
+  std::string fresh() { return fmt::format("%v{}", next_++); }
+  void name(Node node, std::string text) { names_[node] = std::move(text); }
+
+  template <class... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    body_ += "  ";
+    fmt::format_to(std::back_inserter(body_), format, std::forward<Args>(args)...);
+    body_ += '\n';
+  }
+  // Prints "%vN = <text>" and returns %vN.
+  template <class... Args>
+  std::string emit(fmt::format_string<Args...> format, Args&&... args) {
+    std::string result = fresh();
+    body_ += "  " + result + " = ";
+    fmt::format_to(std::back_inserter(body_), format, std::forward<Args>(args)...);
+    body_ += '\n';
+    return result;
+  }
+  // Calls an intrinsic and remembers to declare it: types of the result and of each operand.
+  std::string call(const std::string& intrinsic, const std::string& result, std::vector<std::string> types,
+                   std::vector<std::string> operands);
+
+  // ---- llvm_ops.cpp
+  std::string scalar_op(Node node);
+  std::string combine(Op op, DType dtype, const std::string& x, const std::string& y);
+  std::string extremum(Node node);
+  std::string divide(Node node);
+  std::string shift(Node node);
+  std::string cast_value(Node node);
+  std::string float_to_int(DType to, DType from, const std::string& x);
+  std::string vector_op(Node node);
+  std::string hreduce(Node node);
+  std::string all_lanes(const std::string& constant, DType dtype) const;
+
+  // ---- llvm_memory.cpp
+  void declare_locals();
+  std::string address(Node memory, Node index, bool proved);
+  std::string load_value(Node node);
+  void store_value(Node node);
+  std::string mask_of(Node gate, int lanes);
+  std::string from_memory(DType dtype, const std::string& x);
+  std::string to_memory(DType dtype, const std::string& x);
+
+  const Program& program_;
+  const Target& target_;
+  std::string body_;
+  std::set<std::string> declarations_;  // ordered, so that text never depends on hashing
+  NodeMap<std::string> names_;
+  std::string block_ = "entry";  // label of the block being printed
+  std::int64_t zero_bytes_ = 0;  // size of the constant that loads with a false gate read
+  int next_ = 0, next_block_ = 0;
+  NodeMap<int> blocks_;
+};
+
+}  // namespace lathe::render

@@ -1,0 +1,210 @@
+#include "render/llvm_text.h"
+
+#include <bit>
+#include <cmath>
+
+#include "base/error.h"
+#include "ir/build.h"
+#include "render/llvm_printer.h"
+#include "render/prepare.h"
+
+namespace lathe::render {
+namespace {
+
+struct TypeRow {
+  Scalar scalar;
+  std::string_view type, suffix;
+};
+constexpr TypeRow kTypes[] = {
+    {Scalar::Bool, "i1", "i1"},         {Scalar::Int8, "i8", "i8"},       {Scalar::UInt8, "i8", "i8"},
+    {Scalar::Int16, "i16", "i16"},      {Scalar::UInt16, "i16", "i16"},   {Scalar::Int32, "i32", "i32"},
+    {Scalar::UInt32, "i32", "i32"},     {Scalar::Int64, "i64", "i64"},    {Scalar::UInt64, "i64", "i64"},
+    {Scalar::Index, "i64", "i64"},      {Scalar::Float16, "half", "f16"}, {Scalar::Float32, "float", "f32"},
+    {Scalar::Float64, "double", "f64"},
+};
+
+const TypeRow& type_row(DType dtype) {
+  for (const TypeRow& row : kTypes)
+    if (row.scalar == dtype.scalar) return row;
+  throw InternalError("llvm_text", fmt::format("no LLVM type for {}", dtype.name()));
+}
+
+std::string with_lanes(std::string_view scalar, int lanes) {
+  return lanes == 1 ? std::string(scalar) : fmt::format("<{} x {}>", lanes, scalar);
+}
+
+}  // namespace
+
+std::string llvm_type(DType dtype) { return with_lanes(type_row(dtype).type, dtype.lanes); }
+std::string llvm_memory_type(DType dtype) {
+  return with_lanes(dtype.is_bool() ? "i8" : type_row(dtype).type, dtype.lanes);
+}
+std::string llvm_suffix(DType dtype) {
+  std::string_view suffix = type_row(dtype).suffix;
+  return dtype.lanes == 1 ? std::string(suffix) : fmt::format("v{}{}", dtype.lanes, suffix);
+}
+
+// Floats are written as the bits of the double of the same value, which is exact.
+std::string llvm_constant(DType dtype, Node constant) {
+  std::string text;
+  if (dtype.is_bool()) {
+    text = constant.int_attr() != 0 ? "true" : "false";
+  } else if (dtype.is_float()) {
+    double v = constant.float_attr();
+    if (dtype.scalar == Scalar::Float32) v = static_cast<double>(static_cast<float>(v));
+    text = fmt::format("0x{:016X}", std::bit_cast<std::uint64_t>(v));
+  } else {
+    text = fmt::format("{}", constant.int_attr());
+  }
+  return dtype.lanes == 1 ? text : fmt::format("splat ({} {})", llvm_type(dtype.element()), text);
+}
+
+std::string LlvmPrinter::call(const std::string& intrinsic, const std::string& result,
+                              std::vector<std::string> types, std::vector<std::string> operands) {
+  declarations_.insert(fmt::format("declare {} @{}({})", result, intrinsic, fmt::join(types, ", ")));
+  std::string arguments;
+  for (std::size_t i = 0; i < types.size(); ++i)
+    arguments += fmt::format("{}{} {}", i == 0 ? "" : ", ", types[i], operands[i]);
+  if (result == "void") {
+    line("call void @{}({})", intrinsic, arguments);
+    return "";
+  }
+  return emit("call {} @{}({})", result, intrinsic, arguments);
+}
+
+std::string LlvmPrinter::value(Node node) {
+  if (const std::string* found = names_.find(node)) return *found;
+  if (Node c = constant_of(node)) return llvm_constant(node.dtype(), c);
+  // Arguments are 64 bits wide and may be used as 32.
+  std::string_view width = node.dtype().bits() == 32 ? ".narrow" : "";
+  if (node.is(Op::Special)) {
+    if (node.text() != "t") throw InternalError("llvm_text", "a CPU launch has no index " + node.text());
+    return fmt::format("%part{}", width);
+  }
+  if (node.is(Op::Var))
+    for (std::size_t i = 0; i < program_.variables.size(); ++i)
+      if (program_.variables[i]->text() == node.text()) return fmt::format("%n{}{}", i, width);
+  throw InternalError("llvm_text", fmt::format("{} is used before it is listed", info(node.op()).name));
+}
+
+void LlvmPrinter::label(std::string_view text) {
+  fmt::format_to(std::back_inserter(body_), "{}:\n", text);
+  block_ = text;
+}
+
+void LlvmPrinter::entry() {
+  for (std::size_t i = 0; i < program_.params.size(); ++i) {
+    line("%b{0} = getelementptr ptr, ptr %buffers, i64 {0}", i);
+    line("%p{0} = load ptr, ptr %b{0}, align 8", i);
+  }
+  for (std::size_t i = 0; i < program_.variables.size(); ++i) {
+    line("%n{0}.at = getelementptr i64, ptr %variables, i64 {0}", i);
+    line("%n{0} = load i64, ptr %n{0}.at, align 8", i);
+    line("%n{0}.narrow = trunc i64 %n{0} to i32", i);
+  }
+  line("%part.narrow = trunc i64 %part to i32");
+  declare_locals();
+}
+
+void LlvmPrinter::open_loop(Node range) {
+  int id = next_block_++;
+  blocks_[range] = id;
+  Node extent = range.arg(0);
+  std::string type = llvm_type(range.dtype()), counter = fmt::format("%r{}.{}", range_id(range), id);
+  name(range, counter);
+  std::string before = block_;
+  if (extent.lo() >= 1) {
+    line("br label %loop{}", id);
+  } else {
+    std::string any = emit("icmp slt {} 0, {}", type, value(extent));
+    line("br i1 {}, label %loop{}, label %done{}", any, id, id);
+  }
+  label(fmt::format("loop{}", id));
+  line("{} = phi {} [ 0, %{} ], [ {}.next, %latch{} ]", counter, type, before, counter, id);
+}
+
+void LlvmPrinter::close_loop(Node range) {
+  const int* id = blocks_.find(range);
+  check_internal(id != nullptr, "llvm_text", "End of a range that is not open");
+  std::string counter = value(range), type = llvm_type(range.dtype());
+  line("br label %latch{}", *id);
+  label(fmt::format("latch{}", *id));
+  line("{}.next = add nuw nsw {} {}, 1", counter, type, counter);
+  std::string more = emit("icmp slt {} {}.next, {}", type, counter, value(range.arg(0)));
+  line("br i1 {}, label %loop{}, label %done{}", more, *id, *id);
+  label(fmt::format("done{}", *id));
+}
+
+void LlvmPrinter::open_if(Node node) {
+  int id = next_block_++;
+  blocks_[node] = id;
+  line("br i1 {}, label %then{}, label %endif{}", value(node.arg(0)), id, id);
+  label(fmt::format("then{}", id));
+}
+
+void LlvmPrinter::close_if(Node node) {
+  const int* id = blocks_.find(node);
+  check_internal(id != nullptr, "llvm_text", "EndIf without If");
+  line("br label %endif{}", *id);
+  label(fmt::format("endif{}", *id));
+}
+
+void LlvmPrinter::instruction(Node node) {
+  switch (node.op()) {
+    // Operands only, or of no meaning on one thread.
+    case Op::Const:
+    case Op::Param:
+    case Op::Var:
+    case Op::Special:
+    case Op::Define:
+    case Op::After:
+    case Op::Barrier:
+    case Op::Sink: return;
+    case Op::Range: return open_loop(node);
+    case Op::End: return close_loop(node.arg(node.arg_count() - 1));
+    case Op::If: return open_if(node);
+    case Op::EndIf: return close_if(node.arg(0));
+    case Op::Load: return name(node, load_value(node));
+    case Op::Store: return store_value(node);
+    case Op::Cast:
+    case Op::Bitcast: return name(node, cast_value(node));
+    case Op::Splat:
+    case Op::Vec:
+    case Op::Lane:
+    case Op::Iota:
+    case Op::HReduce: return name(node, vector_op(node));
+    default: break;
+  }
+  if (!is_scalar_op(node.op()))
+    throw InternalError("llvm_text", fmt::format("{} does not stand in a program", info(node.op()).name));
+  name(node, scalar_op(node));
+}
+
+std::string LlvmPrinter::print() {
+  entry();
+  for (const NodeRef& node : program_.code) instruction(node);
+  line("ret void");
+  std::string out = fmt::format("; {} for {}\ntarget triple = \"x86_64-unknown-linux-gnu\"\n\n",
+                                program_.name, target_.name);
+  if (zero_bytes_ > 0)
+    out += fmt::format("@zeros = private constant [{} x i8] zeroinitializer, align 64\n\n", zero_bytes_);
+  for (const std::string& declaration : declarations_) out += declaration + "\n";
+  if (!declarations_.empty()) out += "\n";
+  out += fmt::format(
+      "define void @{}(ptr noalias %buffers, ptr noalias %variables, i64 %part, ptr noalias %scratch) #0 "
+      "{{\n",
+      program_.name);
+  out += "entry:\n" + body_ + "}\n\n";
+  out += fmt::format("attributes #0 = {{ nounwind \"prefer-vector-width\"=\"{}\" }}\n",
+                     target_.vector_bytes * 8);
+  return out;
+}
+
+std::string llvm_text(const Program& program, const Target& target) {
+  Scope scope;
+  bool native_half = target.features.find("+f16c") != std::string::npos;
+  Program lowered = lower_small_floats(program, native_half);
+  return LlvmPrinter(lowered, target).print();
+}
+
+}  // namespace lathe::render

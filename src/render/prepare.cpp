@@ -1,0 +1,74 @@
+#include "render/prepare.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "ir/build.h"
+
+namespace lathe::render {
+
+std::int64_t local_element_bytes(DType dtype) {
+  return std::int64_t{dtype.bytes()} * static_cast<std::int64_t>(std::bit_ceil(unsigned{dtype.lanes}));
+}
+
+LocalLayout layout_locals(const Program& program, std::int64_t stack_bytes) {
+  LocalLayout layout;
+  std::vector<Node> seen;
+  const auto add = [&](Node node) {
+    Node base = base_memory(node);
+    if (base.is(Op::Define) && std::find(seen.begin(), seen.end(), base) == seen.end()) {
+      seen.push_back(base);
+      layout.memories.push_back({base, -1});
+    }
+  };
+  for (const NodeRef& instruction : program.code) {
+    Node node = instruction;
+    if (node.is(Op::Define)) add(node);
+    if (node.is(Op::Load) || node.is(Op::Store)) add(node.arg(0));
+  }
+  if (stack_bytes == 0) return layout;
+  std::int64_t on_stack = 0;
+  for (LocalMemory& memory : layout.memories) {
+    std::int64_t bytes = local_element_bytes(memory.define.dtype()) * memory_size(memory.define);
+    if (memory_size(memory.define) == 1 || on_stack + bytes <= stack_bytes) {
+      on_stack += bytes;
+    } else {
+      memory.scratch_offset = layout.scratch_bytes;
+      layout.scratch_bytes += (bytes + 63) / 64 * 64;
+    }
+  }
+  return layout;
+}
+
+Node constant_of(Node node) {
+  if (node.is(Op::Splat)) node = node.arg(0);
+  return node.is_const() ? node : Node();
+}
+
+bool is_number(Node node) {
+  Node c = constant_of(node);
+  return c && (!c.dtype().is_float() || !std::isnan(c.const_float()));
+}
+
+// Bounds of uint64 stop at int64's maximum, so only a constant says anything about a uint64 value.
+bool divides_plainly(Node divisor) {
+  bool is_unsigned = divisor.dtype().is_unsigned();
+  if (Node c = constant_of(divisor)) return c.int_attr() != 0 && (is_unsigned || c.int_attr() != -1);
+  if (divisor.dtype().scalar == Scalar::UInt64) return false;
+  return divisor.lo() > 0 || divisor.hi() < -1;
+}
+
+bool shifts_plainly(Node amount) {
+  int bits = amount.dtype().bits();
+  if (Node c = constant_of(amount)) return 0 <= c.int_attr() && c.int_attr() < bits;
+  return amount.dtype().scalar != Scalar::UInt64 && amount.lo() >= 0 && amount.hi() < bits;
+}
+
+bool never_wraps(Node node) {
+  DType dtype = node.dtype();
+  if (!dtype.is_int() || dtype.is_unsigned()) return false;
+  return node.lo() > dtype.min_int() || node.hi() < dtype.max_int();
+}
+
+}  // namespace lathe::render

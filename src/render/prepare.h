@@ -1,0 +1,44 @@
+// What both printers need to know about a program before they print it. Small floats become their bits here,
+// once, as nodes: so the printers know only integers, bool, float and double, and agree to the bit on all
+// others.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ir/program.h"
+
+namespace lathe::render {
+
+// The program with half, bfloat16 and 8-bit floats held as unsigned integers and computed in float. With
+// `native_half` the conversion between half and float stays a Cast (over Bitcast), for machines that have it.
+Program lower_small_floats(const Program& program, bool native_half);
+
+// Memory inside a kernel (Define). Arrays that would strain a stack live at an offset of a scratch area that
+// the launcher provides; all else is a local variable.
+struct LocalMemory {
+  Node define;
+  std::int64_t scratch_offset = -1;  // -1: a local variable
+};
+struct LocalLayout {
+  std::vector<LocalMemory> memories;  // in order of first use
+  std::int64_t scratch_bytes = 0;
+};
+LocalLayout layout_locals(const Program& program, std::int64_t stack_bytes);
+inline constexpr std::int64_t kStackBytes = 32 * 1024;
+
+// Bytes that one element of memory takes inside a kernel: vectors are padded to a power of two lanes.
+std::int64_t local_element_bytes(DType dtype);
+
+// Facts that make the plain instruction right: no zero or -1 among the divisors; no shift by the width or
+// more; no overflow of a signed operation.
+bool divides_plainly(Node divisor);
+bool shifts_plainly(Node amount);
+bool never_wraps(Node node);
+
+// The constant in every lane of a Const or a Splat of one, else null.
+Node constant_of(Node node);
+// A constant that is not NaN, so that a comparison with it decides maximum and minimum alone.
+bool is_number(Node node);
+
+}  // namespace lathe::render
