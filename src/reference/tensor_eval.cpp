@@ -1,0 +1,329 @@
+#include "reference/tensor_eval.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "ir/build.h"
+#include "ir/text.h"
+#include "reference/movement.h"
+#include "reference/scalar.h"
+
+namespace lathe::reference {
+
+std::int64_t index_value(Node expression, const Bindings& bindings) {
+  if (expression.is_const()) return expression.int_attr();
+  NodeMap<Element> values;
+  for (Node n : toposort(expression)) {
+    Element v;
+    if (n.is_const())
+      v = element_of(n);
+    else if (n.is(Op::Var)) {
+      auto it =
+          std::find_if(bindings.begin(), bindings.end(), [&](const auto& b) { return b.first == n.text(); });
+      if (it == bindings.end())
+        throw UserError("reference", fmt::format("the variable {} has no value", n.text()));
+      v.i = it->second;
+    } else if (n.is(Op::Bind))
+      v = *values.find(n.arg(1));
+    else if (n.is(Op::Cast))
+      v = convert(n.dtype(), n.arg(0).dtype(), *values.find(n.arg(0)));
+    else if (is_scalar_op(n.op())) {
+      Element x[3];
+      for (std::size_t i = 0; i < n.arg_count(); ++i) x[i] = *values.find(n.arg(i));
+      v = evaluate(n.op(), n.arg(n.is(Op::Where) ? 1 : 0).dtype(), x[0], x[1], x[2]);
+    } else
+      throw InternalError("reference", "no index expression: " + print_node(expression));
+    values[n] = v;
+  }
+  return values.find(expression)->i;
+}
+
+namespace {
+
+constexpr std::size_t kBlock = 1024;
+constexpr std::int64_t kMaxShared = std::int64_t{1}
+                                    << 22;  // elements worth keeping so as not to compute them twice
+constexpr int kMaxDepth = 48;               // ops computed through one another without keeping any
+
+bool passes_through(Op op) {
+  return op == Op::Contiguous || op == Op::Detach || op == Op::GradFence || op == Op::Custom ||
+         op == Op::Copy || op == Op::Get;
+}
+
+class TensorEval {
+ public:
+  TensorEval(std::span<const Node> roots, const BufferContents& buffers, Bindings bindings)
+      : roots_(roots.begin(), roots.end()), buffers_(buffers), bindings_(std::move(bindings)) {
+    find_order();
+    find_bindings();
+    for (Node n : order_) sizes_[n] = sizes_of(n.shape());
+    choose_kept();
+  }
+
+  std::vector<TensorValue> run() {
+    for (Node n : order_)
+      if (kept_.contains(n) && !arrays_.contains(n)) arrays_[n] = compute(n);
+    std::vector<TensorValue> out;
+    for (Node r : roots_) out.push_back({*sizes_.find(r), *arrays_.find(r)});
+    return out;
+  }
+
+ private:
+  using Cells = std::vector<Cell>;
+
+  // The operands whose values a node's value is made from.
+  static std::vector<Node> value_args(Node n) {
+    if (is_movement(n.op()) || passes_through(n.op()) || n.is(Op::Reduce)) return {n.arg(0)};
+    if (is_scalar_op(n.op()) || n.is(Op::Cast) || n.is(Op::Bitcast))
+      return {n.args().begin(), n.args().end()};
+    if (n.is(Op::After)) {
+      std::vector<Node> out = {n.arg(0)};
+      for (Node effect : n.args().subspan(1)) {
+        if (!effect.is(Op::Store))
+          throw InternalError("reference", "no effect of a tensor graph: " + print_node(effect));
+        out.push_back(effect.arg(1));
+      }
+      return out;
+    }
+    if (n.is(Op::Const) || n.is(Op::Var) || n.is(Op::Bind) || n.is(Op::Buffer) || n.is(Op::Arange)) return {};
+    throw InternalError("reference", "no value of a tensor graph: " + print_node(n));
+  }
+
+  void find_order() {
+    struct Frame {
+      Node node;
+      std::vector<Node> args;
+      std::size_t next;
+    };
+    NodeMap<char> seen;
+    std::vector<Frame> stack;
+    auto enter = [&](Node n) {
+      if (seen.try_emplace(n).second) stack.push_back({n, value_args(n), 0});
+    };
+    for (Node r : roots_) {
+      enter(r);
+      while (!stack.empty()) {
+        Frame& top = stack.back();
+        if (top.next < top.args.size()) {
+          enter(top.args[top.next++]);
+        } else {
+          order_.push_back(top.node);
+          stack.pop_back();
+        }
+      }
+    }
+  }
+
+  // Bind nodes may stand anywhere below, in shapes too.
+  void find_bindings() {
+    for (Node n : toposort(roots_))
+      if (n.is(Op::Bind)) bindings_.emplace_back(n.arg(0).text(), n.arg(1).const_int());
+  }
+
+  std::vector<std::int64_t> sizes_of(std::span<const Node> shape) const {
+    std::vector<std::int64_t> out;
+    for (Node d : shape) out.push_back(index_value(d, bindings_));
+    return out;
+  }
+  std::int64_t count(Node n) const { return product(*sizes_.find(n)); }
+
+  static bool changes_width(Node n) {
+    return n.is(Op::Bitcast) && n.dtype().bits() != n.arg(0).dtype().bits();
+  }
+
+  void choose_kept() {
+    NodeMap<std::uint32_t> uses;
+    for (Node n : order_)
+      for (Node a : value_args(n)) {
+        ++uses[a];
+        if (changes_width(n) || n.is(Op::After)) kept_[a] = 1;
+      }
+    for (Node r : roots_) kept_[r] = 1;
+    NodeMap<int> depth;
+    for (Node n : order_) {
+      int d = 0;
+      for (Node a : value_args(n)) d = std::max(d, *depth.find(a) + 1);
+      bool own = n.is(Op::Buffer) || n.is(Op::After) || n.is(Op::Reduce) || changes_width(n) || n.rank() == 0;
+      bool shared = uses[n] > 1 && !is_movement(n.op()) && count(n) <= kMaxShared;
+      if (own || shared || d > kMaxDepth) kept_[n] = 1;
+      depth[n] = kept_.contains(n) ? 0 : d;
+    }
+    for (Node n : order_)
+      if (is_movement(n.op())) maps_[n] = map_of(n);
+  }
+
+  MovementMap map_of(Node n) const {
+    std::vector<std::int64_t> operands;
+    for (Node a : n.args().subspan(1)) operands.push_back(index_value(a, bindings_));
+    return MovementMap(n, sizes_of(n.arg(0).shape()), sizes_of(n.shape()), operands);
+  }
+
+  // ---- whole arrays
+
+  Array compute(Node n) {
+    if (n.is(Op::Buffer)) {
+      const Array* contents = buffers_.find(n);
+      if (contents == nullptr) throw UserError("reference", "no contents were given for " + print_node(n));
+      if (contents->size() != buffer_size(n) || contents->dtype() != n.dtype())
+        throw UserError("reference", "the contents do not fit " + print_node(n));
+      return *contents;
+    }
+    if (n.is(Op::After)) return next_version(n);
+    if (n.is(Op::Reduce)) return reduce(n);
+    if (changes_width(n)) {
+      const Array& from = *arrays_.find(n.arg(0));
+      Array out(n.dtype(), count(n));
+      std::memcpy(out.data(), from.data(), std::min(out.byte_count(), from.byte_count()));
+      return out;
+    }
+    Array out(n.dtype(), count(n));
+    each_block(out.size(), [&](std::span<const std::int64_t> places) {
+      Cells block(places.size());
+      read_new(n, places, block.data());
+      for (std::size_t i = 0; i < places.size(); ++i) out.set_cell(places[i], block[i]);
+    });
+    return out;
+  }
+
+  template <class Work>
+  static void each_block(std::int64_t size, Work work) {
+    std::vector<std::int64_t> places;
+    for (std::int64_t at = 0; at < size;) {
+      places.clear();
+      while (at < size && places.size() < kBlock) places.push_back(at++);
+      work(std::span<const std::int64_t>(places));
+    }
+  }
+
+  Array reduce(Node n) {
+    const std::vector<std::int64_t>&in = *sizes_.find(n.arg(0)), &to = *sizes_.find(n);
+    Op op = reduce_op(n);
+    ScalarFn fn = scalar_function(op, n.dtype());
+    Cells total(static_cast<std::size_t>(product(to)), cell_of(n.dtype(), unit_of(op, n.dtype())));
+    each_block(product(in), [&](std::span<const std::int64_t> places) {
+      Cells block(places.size());
+      read(n.arg(0), places, block.data());
+      for (std::size_t i = 0; i < places.size(); ++i) {
+        std::int64_t rest = places[i], flat = 0, step = 1;
+        for (std::size_t a = in.size(); a-- > 0;) {
+          if (to[a] != 1) flat += rest % in[a] * step;
+          rest /= in[a];
+          step *= to[a];
+        }
+        Cell& t = total[static_cast<std::size_t>(flat)];
+        fn(&t, &t, &block[i], nullptr, 1);
+      }
+    });
+    Array out(n.dtype(), static_cast<std::int64_t>(total.size()));
+    for (std::size_t i = 0; i < total.size(); ++i) out.set_cell(static_cast<std::int64_t>(i), total[i]);
+    return out;
+  }
+
+  Array next_version(Node n) {
+    Array out = *arrays_.find(n.arg(0));
+    for (Node effect : n.args().subspan(1)) {
+      Node view = effect.arg(0), value = effect.arg(1);
+      std::int64_t size = product(sizes_of(view.shape()));
+      each_block(size, [&](std::span<const std::int64_t> places) {
+        Cells block(places.size());
+        std::vector<std::int64_t> from(places.begin(), places.end()), to = from;
+        if (value.rank() == 0) std::fill(from.begin(), from.end(), 0);
+        read(value, from, block.data());
+        Node at = view;
+        for (; is_movement(at.op()) || at.is(Op::Bitcast); at = at.arg(0))
+          if (is_movement(at.op()))
+            map_of(at).map(to, to.data());
+          else if (changes_width(at))
+            throw InternalError("reference", "a store through " + print_node(at));
+        if (base_memory(at) != base_memory(n.arg(0)))
+          throw InternalError("reference", "a store to other memory than that of " + print_node(n));
+        for (std::size_t i = 0; i < places.size(); ++i) {
+          if (to[i] < 0) continue;
+          Element v = element_of_cell(value.dtype(), block[i]);
+          if (value.dtype() != out.dtype()) v = reinterpret(out.dtype(), value.dtype(), v);
+          out.set(to[i], v);
+        }
+      });
+    }
+    return out;
+  }
+
+  // ---- some elements
+
+  void read(Node n, std::span<const std::int64_t> places, Cell* out) {
+    if (const Array* whole = arrays_.find(n)) {
+      for (std::size_t i = 0; i < places.size(); ++i) out[i] = whole->cell(places[i]);
+      return;
+    }
+    read_new(n, places, out);
+  }
+
+  void read_new(Node n, std::span<const std::int64_t> places, Cell* out) {
+    if (n.is(Op::Const) || n.is(Op::Var) || n.is(Op::Bind)) {
+      Element v = n.is(Op::Const) ? element_of(n) : Element{index_value(n, bindings_), 0};
+      std::fill_n(out, places.size(), cell_of(n.dtype(), v));
+    } else if (n.is(Op::Arange)) {
+      for (std::size_t i = 0; i < places.size(); ++i)
+        out[i] = cell_of(n.dtype(), convert(n.dtype(), dtypes::Index, {places[i], 0}));
+    } else if (passes_through(n.op())) {
+      read(n.arg(0), places, out);
+    } else if (is_movement(n.op())) {
+      read_moved(n, places, out);
+    } else if (n.is(Op::Cast) || n.is(Op::Bitcast)) {
+      DType from = n.arg(0).dtype(), to = n.dtype();
+      read(n.arg(0), places, out);
+      for (std::size_t i = 0; i < places.size(); ++i) {
+        Element v = element_of_cell(from, out[i]);
+        out[i] = cell_of(to, n.is(Op::Cast) ? convert(to, from, v) : reinterpret(to, from, v));
+      }
+    } else {
+      read_elementwise(n, places, out);
+    }
+  }
+
+  void read_elementwise(Node n, std::span<const std::int64_t> places, Cell* out) {
+    Cells args[3];
+    std::vector<std::int64_t> origin;
+    for (std::size_t i = 0; i < n.arg_count(); ++i) {
+      args[i].resize(places.size());
+      bool scalar = n.arg(i).rank() == 0 && n.rank() != 0;
+      if (scalar) origin.assign(places.size(), 0);
+      read(n.arg(i), scalar ? std::span<const std::int64_t>(origin) : places, args[i].data());
+    }
+    DType operand = n.arg(n.is(Op::Where) ? 1 : 0).dtype();
+    scalar_function(n.op(), operand)(out, args[0].data(), args[1].data(), args[2].data(),
+                                     static_cast<int>(places.size()));
+  }
+
+  void read_moved(Node n, std::span<const std::int64_t> places, Cell* out) {
+    std::vector<std::int64_t> from(places.size()), real;
+    maps_.find(n)->map(places, from.data());
+    for (std::int64_t p : from)
+      if (p >= 0) real.push_back(p);
+    Cells values(real.size());
+    read(n.arg(0), real, values.data());
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < from.size(); ++i) out[i] = from[i] >= 0 ? values[next++] : Cell{};
+  }
+
+  std::vector<Node> roots_, order_;
+  const BufferContents& buffers_;
+  Bindings bindings_;
+  NodeMap<std::vector<std::int64_t>> sizes_;
+  NodeMap<char> kept_;
+  NodeMap<MovementMap> maps_;
+  NodeMap<Array> arrays_;
+};
+
+}  // namespace
+
+std::vector<TensorValue> tensor_eval(std::span<const Node> nodes, const BufferContents& buffers,
+                                     const Bindings& bindings) {
+  Scope scope;
+  return TensorEval(nodes, buffers, bindings).run();
+}
+
+}  // namespace lathe::reference
