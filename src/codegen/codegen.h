@@ -1,0 +1,24 @@
+// One kernel in, one program out. `pipeline.cpp` is the map of what runs when.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/options.h"
+#include "ir/node.h"
+#include "ir/program.h"
+#include "target/target.h"
+
+namespace lathe {
+
+// The options a kernel gets without search: a pure function of the kernel and the target.
+std::vector<Opt> choose_options(Node kernel, const Target& target);
+
+// The kernel with options applied: still kernel form. Throws KernelOptError naming the option and the reason.
+Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target);
+
+// Options, expansion, lowering, linearising.
+Program lower_kernel(Node kernel, std::span<const Opt> opts, const Target& target, const std::string& name);
+
+}  // namespace lathe

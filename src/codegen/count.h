@@ -1,0 +1,16 @@
+// How much work a kernel is, counted as scheduled: what GFLOP/s and GB/s are computed from. Options and
+// lowering may do more (padding) or less; the count does not change with them.
+#pragma once
+
+#include "ir/node.h"
+
+namespace lathe {
+
+struct Work {
+  double flops = 0;  // arithmetic on values; index arithmetic is not counted
+  double bytes = 0;  // every element that is read or written moves once
+};
+
+Work count_work(Node kernel);
+
+}  // namespace lathe

@@ -1,0 +1,16 @@
+// Contraction as a rule of ours: x*y + z rounds once where the target has the instruction. It happens here
+// and nowhere else (every compiler below runs with its own contraction off), so all printers for one target
+// agree to the bit.
+//
+//   before   Add(Mul(a, b), c)        after   Fma(a, b, c)
+//
+// A product with another user stays: it would be computed twice.
+#pragma once
+
+#include "ir/node.h"
+
+namespace lathe {
+
+Node fuse_multiply_add(Node kernel);
+
+}  // namespace lathe

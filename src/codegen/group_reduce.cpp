@@ -1,0 +1,135 @@
+#include "codegen/group_reduce.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/small_vector.h"
+#include "codegen/substitute.h"
+#include "ir/build.h"
+#include "ir/ranges.h"
+#include "ir/walk.h"
+
+namespace lathe {
+namespace {
+
+using Nodes = SmallVector<Node, 16>;
+
+bool is_kind(Node range, std::initializer_list<RangeKind> kinds) {
+  return std::find(kinds.begin(), kinds.end(), range_kind(range)) != kinds.end();
+}
+
+class GroupReducer {
+ public:
+  Node run(Node kernel) {
+    for (Node r : all_ranges(kernel)) {
+      if (is_kind(r, {RangeKind::Local, RangeKind::Group})) threads_.push_back(r);
+      if (is_kind(r, {RangeKind::Group})) groups_.push_back(r);
+    }
+    if (groups_.empty()) return kernel;
+    ids_ = fresh_ids(kernel);
+    for (Node n : toposort(kernel)) done_.try_emplace(n, lower(n));
+    return *done_.find(kernel);
+  }
+
+ private:
+  Node lower(Node n) {
+    if (n.arg_count() == 0) return n;
+    Nodes args;
+    for (Node a : n.args()) args.push_back(*done_.find(a));
+    if (n.is(Op::Reduce)) {
+      for (Node r : closed_ranges(n))
+        if (is_kind(r, {RangeKind::Group})) return spread(n, args[0]);
+    }
+    if (n.is(Op::Store) && base_memory(n.arg(0)).is(Op::Param)) {
+      Node gate = n.arg_count() > 3 ? args[3] : Node();
+      for (Node t : groups_) {
+        Node first = equal(t, index_const(0));
+        gate = gate ? logical_and(gate, first) : first;
+      }
+      return store(args[0], args[1], args[2], gate);
+    }
+    if (n.is(Op::Sink)) {  // every effect now runs over the group
+      for (Node& effect : args) {
+        Nodes closed(closed_ranges(effect).begin(), closed_ranges(effect).end());
+        for (Node t : groups_)
+          if (std::find(closed.begin(), closed.end(), t) == closed.end()) closed.push_back(t);
+        effect = end(effect.is(Op::End) ? effect.arg(0) : effect, closed);
+      }
+      return sink(args);
+    }
+    return rebuild(n, args);
+  }
+
+  Node spread(Node reduce, Node element) {
+    Op op = reduce_op(reduce);
+    Nodes parts, rest,
+        copies;  // ranges over threads; over steps of one thread; output positions held by one thread
+    for (Node r : closed_ranges(reduce))
+      (is_kind(r, {RangeKind::Group}) ? parts : rest).push_back(*done_.find(r));
+    bool repeated = false;  // in a loop, so that the shared memory is used again
+    for (Node r : ranges_of(reduce)) {
+      if (is_kind(r, {RangeKind::Upcast, RangeKind::Unroll}))
+        copies.push_back(*done_.find(r));
+      else
+        repeated |= is_kind(r, {RangeKind::Loop, RangeKind::Reduce});
+    }
+
+    // S[other threads][copies][parts]: threads that do not share this reduce keep their own.
+    Nodes order;
+    for (Node t : threads_)
+      if (std::find(parts.begin(), parts.end(), t) == parts.end()) order.push_back(t);
+    order.append(copies.begin(), copies.end());
+    order.append(parts.begin(), parts.end());
+    std::int64_t size = 1;
+    Node place = row_major(order, size);
+    Node shared = define(reduce.dtype(), ids_.define++, size, Space::Shared);
+    Node write = each_copy(store(shared, place, reduce_ranges(op, element, rest)), copies);
+    Node written = barrier({&write, 1});
+
+    NodeMap<Node> all;
+    Nodes over;
+    for (Node p : parts) {
+      over.push_back(range(p.arg(0), ids_.range++, RangeKind::Reduce));
+      all.try_emplace(p, over.back());
+    }
+    Node total = reduce_ranges(op, load(after(shared, {&written, 1}), substitute_free(place, all)), over);
+    if (!repeated) return total;
+
+    std::int64_t held = 1;
+    Node slot = row_major(copies, held);
+    Node own = define(reduce.dtype(), ids_.define++, held, Space::Register);
+    Node keep = each_copy(store(own, slot, total), copies);
+    Node read = barrier({&keep, 1});
+    return load(after(own, {&read, 1}), slot);
+  }
+
+  // The effect for every copy, under ranges of its own, so that one barrier serves all of them.
+  Node each_copy(Node effect, std::span<const Node> copies) {
+    NodeMap<Node> map;
+    Nodes own;
+    for (Node r : copies) {
+      own.push_back(range(r.arg(0), ids_.range++, RangeKind::Upcast));
+      map.try_emplace(r, own.back());
+    }
+    return copies.empty() ? effect : end(substitute_free(effect, map), own);
+  }
+  static Node row_major(std::span<const Node> ranges, std::int64_t& size) {
+    Node index = index_const(0);
+    for (Node r : ranges) {
+      std::int64_t extent = std::max<std::int64_t>(r.arg(0).hi(), 1);
+      index = index * index_const(extent) + r;
+      size *= extent;
+    }
+    return index;
+  }
+
+  FreshIds ids_;
+  Nodes threads_, groups_;
+  NodeMap<Node> done_;
+};
+
+}  // namespace
+
+Node group_reduce(Node kernel) { return GroupReducer().run(kernel); }
+
+}  // namespace lathe

@@ -1,0 +1,94 @@
+#include "codegen/lanes.h"
+
+#include <algorithm>
+
+#include "ir/build.h"
+#include "ir/ranges.h"
+#include "ir/walk.h"
+#include "rules/linear.h"
+
+namespace lathe {
+namespace {
+
+struct Candidate {
+  std::size_t which;
+  int score = 0;
+  std::uint16_t lanes = 1;
+};
+
+// The widest power of two that divides the extent and fits a register with the widest element the range
+// touches.
+std::uint16_t lanes_for(std::int64_t extent, int vector_bytes, int element_bytes) {
+  std::int64_t lanes = 1;
+  while (lanes * 2 * element_bytes <= vector_bytes && extent % (lanes * 2) == 0) lanes *= 2;
+  return static_cast<std::uint16_t>(lanes);
+}
+
+}  // namespace
+
+bool is_affine(Node index, Node range, std::int64_t& stride) {
+  stride = 0;
+  if (!depends_on(index, range)) return true;
+  for (const Term& t : linear(index).terms) {
+    if (t.node == range)
+      stride = t.coefficient;
+    else if (depends_on(t.node, range))
+      return false;
+  }
+  return true;
+}
+
+std::vector<ExpandedRange> choose_lanes(Node kernel, const Target& target) {
+  std::vector<ExpandedRange> all;
+  std::vector<Node> order = toposort(kernel);
+  for (Node n : order)
+    if (n.is(Op::Range) && (range_kind(n) == RangeKind::Upcast || range_kind(n) == RangeKind::Unroll))
+      all.push_back({n, n.arg(0).const_int(), 1});
+  std::sort(all.begin(), all.end(), [](const ExpandedRange& a, const ExpandedRange& b) {
+    return range_id(a.range) < range_id(b.range);
+  });
+  if (!target.vectors || all.empty()) return all;
+
+  std::vector<Candidate> candidates;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    Node r = all[i].range;
+    Candidate c{i};
+    int element_bytes = 1;
+    for (Node n : order) {
+      bool memory = n.is(Op::Load) || n.is(Op::Store);
+      if (!depends_on(n, r)) continue;
+      if (memory || n.is(Op::Cast) || n.is(Op::Reduce)) {
+        DType dtype = n.is(Op::Store) ? n.arg(2).dtype() : n.dtype();
+        if (!dtype.is_index()) element_bytes = std::max(element_bytes, dtype.bytes());
+      }
+      if (!memory) continue;
+      std::int64_t stride = 0;
+      if (!is_affine(n.arg(1), r, stride))
+        c.score -= 2;
+      else if (stride == 1)
+        c.score += n.is(Op::Store) ? 2 : 1;
+      else if (stride != 0)
+        c.score -= 2;
+    }
+    c.lanes = lanes_for(all[i].copies, target.vector_bytes, element_bytes);
+    if (c.score > 0 && c.lanes > 1) candidates.push_back(c);
+  }
+  // Best first; of equals the inner one.
+  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return a.score != b.score ? a.score > b.score : a.which > b.which;
+  });
+  std::vector<Node> taken;
+  for (const Candidate& c : candidates) {
+    Node r = all[c.which].range;
+    bool free = true;  // no value may depend on two ranges with lanes
+    for (Node other : taken)
+      for (Node n : order) free &= !(depends_on(n, r) && depends_on(n, other));
+    if (!free) continue;
+    taken.push_back(r);
+    all[c.which].lanes = c.lanes;
+    all[c.which].copies /= c.lanes;
+  }
+  return all;
+}
+
+}  // namespace lathe

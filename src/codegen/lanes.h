@@ -1,0 +1,25 @@
+// Which unrolled ranges become vector lanes: the range along which most loads and stores are contiguous, at
+// most one for every value.
+#pragma once
+
+#include <vector>
+
+#include "ir/node.h"
+#include "target/target.h"
+
+namespace lathe {
+
+// A range that expansion removes: `copies` times `lanes` values.
+struct ExpandedRange {
+  Node range;
+  std::int64_t copies = 1;
+  std::uint16_t lanes = 1;
+};
+
+// All Upcast and Unroll ranges of a kernel in order of id, with lanes given to those that get them.
+std::vector<ExpandedRange> choose_lanes(Node kernel, const Target& target);
+
+// By how much an index grows with a step of the range; nothing where it is no multiple of it.
+bool is_affine(Node index, Node range, std::int64_t& stride);
+
+}  // namespace lathe

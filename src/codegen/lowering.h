@@ -1,0 +1,23 @@
+// What the passes of one kernel's lowering share: the target, and what linearising needs to know beyond the
+// graph.
+#pragma once
+
+#include <array>
+
+#include "ir/node.h"
+#include "target/target.h"
+
+namespace lathe {
+
+// Sizes of the launch, as index expressions over constants and variables; null means 1.
+struct Launch {
+  std::array<Node, 3> groups, locals;
+  Node threads;
+};
+
+struct Lowering {
+  const Target& target;
+  Launch launch;
+};
+
+}  // namespace lathe

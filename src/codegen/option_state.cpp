@@ -1,0 +1,314 @@
+#include "codegen/option_state.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "ir/build.h"
+#include "ir/ranges.h"
+#include "ir/walk.h"
+
+namespace lathe {
+namespace {
+
+constexpr std::int64_t kStandInIds = std::int64_t{1} << 32;  // beyond the ids of real ranges
+constexpr std::int64_t kMostCopies = 4096;                   // of a kernel's body in one step
+
+Node ceil_div(Node x, std::int64_t n) { return floor_div(x + index_const(n - 1), index_const(n)); }
+
+}  // namespace
+
+OptionState::OptionState(Node kernel, const Target& target) : kernel_(kernel), target_(target) {
+  for (Node r : all_ranges(kernel)) {
+    Axis axis;
+    axis.origin = static_cast<int>(origins_.size());
+    axis.kind = range_kind(r);
+    axis.extent = r.arg(0);
+    axis.stand_in = stand_in(axis.extent);
+    origins_.push_back({r, axis.stand_in, {}, false, false});
+    insert(axes_.size(), axis);
+  }
+  for (Node n : toposort(kernel))
+    if (n.is(Op::Fold))
+      for (Node r : closed_ranges(n))
+        for (Origin& origin : origins_) origin.carries_tuple |= origin.range == r;
+}
+
+Node OptionState::stand_in(Node extent) {
+  return range(extent, kStandInIds + next_stand_in_++, RangeKind::Loop);
+}
+
+void OptionState::refuse(const std::string& reason) const {
+  throw KernelOptError(to_string({opt_, 1}), reason)
+      .note(fmt::format("the kernel has {} range{} here", axes_.size(), axes_.size() == 1 ? "" : "s"));
+}
+
+std::size_t OptionState::position(int axis) const {
+  if (axis < 0 || static_cast<std::size_t>(axis) >= axes_.size())
+    refuse(fmt::format("there is no axis {}: the list has {}", axis, axes_.size()));
+  return static_cast<std::size_t>(axis);
+}
+
+std::size_t OptionState::reduce_position(int axis) const {
+  int seen = 0;
+  for (std::size_t i = 0; i < axes_.size(); ++i) {
+    if (axes_[i].kind != RangeKind::Reduce || seen++ != axis) continue;
+    if (origins_[static_cast<std::size_t>(axes_[i].origin)].carries_tuple)
+      refuse("a reduce that carries a tuple takes its steps one after the other");
+    return i;
+  }
+  refuse(fmt::format("there is no reduce axis {}: the list has {}", axis, seen));
+}
+
+std::int64_t OptionState::size_arg(std::size_t at, bool zero_is_whole) const {
+  if (opt_->arg.empty()) refuse("a size is needed");
+  std::int64_t size = opt_->arg[0];
+  if (size < 0 || (size == 0 && !zero_is_whole))
+    refuse(fmt::format("the size must be positive, not {}", size));
+  if (size > 0) return size;
+  if (!axes_[at].extent.is_const()) refuse("only a range of constant extent can be taken whole");
+  return std::max<std::int64_t>(axes_[at].extent.const_int(), 1);
+}
+
+void OptionState::need_kind(std::size_t at, std::initializer_list<RangeKind> kinds, const char* what) const {
+  for (RangeKind k : kinds)
+    if (axes_[at].kind == k) return;
+  refuse(fmt::format("axis {} is a {} range, not {}", at, name(axes_[at].kind), what));
+}
+
+// Where LOCAL and GROUP ranges go: after everything that is spread over groups.
+std::size_t OptionState::after_launch() const {
+  std::size_t to = 0;
+  for (std::size_t i = 0; i < axes_.size(); ++i)
+    for (RangeKind k : {RangeKind::Thread, RangeKind::Global, RangeKind::Local, RangeKind::Group})
+      if (axes_[i].kind == k) to = i + 1;
+  return to;
+}
+
+void OptionState::insert(std::size_t to, Axis axis) {
+  axes_.insert(axes_.begin() + static_cast<std::ptrdiff_t>(to), std::move(axis));
+  serials_.insert(serials_.begin() + static_cast<std::ptrdiff_t>(to), next_serial_++);
+}
+
+// Axis `at` now is `index` over newer stand-ins. With `gate_limit`, not every index below it exists, and it
+// needs a gate, unless the axis is the leading part of a range that is gated as a whole: a step too many
+// there is a step beyond the range's end.
+void OptionState::become(std::size_t at, Node index, Node gate_limit) {
+  Origin& origin = origins_[static_cast<std::size_t>(axes_[at].origin)];
+  NodeMap<Node> map;
+  map.try_emplace(axes_[at].stand_in, index);
+  origin.index = substitute(origin.index, map);
+  for (Node& gate : origin.gates) gate = substitute(gate, map);
+  if (!gate_limit || (axes_[at].leading && origin.whole_gated)) return;
+  origin.gates.push_back(less(index, gate_limit));
+  origin.whole_gated |= axes_[at].leading;
+}
+
+void OptionState::drop_if_single(std::size_t at) {
+  if (!axes_[at].extent.is_const_int(1)) return;
+  become(at, index_const(0), Node());
+  // What was staged at this loop is staged at the next one out; -1 is the kernel as a whole.
+  for (StageRequest& request : stages_)
+    if (request.axis_serial == serials_[at]) request.axis_serial = at > 0 ? serials_[at - 1] : -1;
+  axes_.erase(axes_.begin() + static_cast<std::ptrdiff_t>(at));
+  serials_.erase(serials_.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+void OptionState::split_low(std::size_t at, std::int64_t size, RangeKind kind, std::size_t to) {
+  if (size == 1) return;
+  Node extent = axes_[at].extent;
+  bool exact = extent.is_const() && extent.const_int() % size == 0;
+  Axis inner{axes_[at].origin, kind, index_const(size), stand_in(index_const(size)), false};
+  Node steps = ceil_div(extent, size), outer = stand_in(steps);
+  become(at, outer * index_const(size) + inner.stand_in, exact ? Node() : extent);
+  axes_[at].extent = steps;
+  axes_[at].stand_in = outer;
+  insert(to, inner);
+  drop_if_single(to <= at ? at + 1 : at);
+}
+
+void OptionState::split_high(std::size_t at, std::int64_t size, RangeKind kind, std::size_t to) {
+  if (size == 1) return;
+  Node extent = axes_[at].extent;
+  bool exact = extent.is_const() && extent.const_int() % size == 0;
+  Axis parts{axes_[at].origin, kind, index_const(size), stand_in(index_const(size)), axes_[at].leading};
+  Node steps = ceil_div(extent, size), inner = stand_in(steps);
+  become(at, parts.stand_in * steps + inner, exact ? Node() : extent);
+  axes_[at].extent = steps;
+  axes_[at].stand_in = inner;
+  axes_[at].leading = false;
+  insert(to, parts);
+  drop_if_single(to <= at ? at + 1 : at);
+}
+
+// The outer half moves to `to`, the inner half stays. The loop that STAGE and the user know as "the outer
+// half" is new.
+void OptionState::tile(std::size_t at, std::int64_t size, std::size_t to) {
+  if (size == 1) return;
+  Node extent = axes_[at].extent;
+  bool exact = extent.is_const() && extent.const_int() % size == 0;
+  Axis outer{axes_[at].origin, axes_[at].kind, ceil_div(extent, size), Node(), axes_[at].leading};
+  outer.stand_in = stand_in(outer.extent);
+  Node inner = stand_in(index_const(size));
+  become(at, outer.stand_in * index_const(size) + inner, exact ? Node() : extent);
+  axes_[at].extent = index_const(size);
+  axes_[at].stand_in = inner;
+  axes_[at].leading = false;
+  // On a GPU the inner half is a block that one thread works through.
+  if (axes_[at].kind == RangeKind::Global && target_.groups) axes_[at].kind = RangeKind::Loop;
+  insert(to, outer);
+  drop_if_single(to);
+}
+
+void OptionState::pad(std::size_t at, std::int64_t multiple) {
+  Node extent = axes_[at].extent;
+  if (extent.is_const() && extent.const_int() % multiple == 0) return;
+  Node padded = ceil_div(extent, multiple) * index_const(multiple), wider = stand_in(padded);
+  become(at, wider, extent);
+  axes_[at].extent = padded;
+  axes_[at].stand_in = wider;
+}
+
+void OptionState::stage(std::size_t at) {
+  if (opt_->arg.empty()) refuse("the number of a value is needed");
+  std::vector<Node> values = stage_values(kernel_);
+  if (opt_->arg[0] < 0 || static_cast<std::size_t>(opt_->arg[0]) >= values.size())
+    refuse(fmt::format("there is no value {}: the kernel has {}", opt_->arg[0], values.size()));
+  if (opt_->arg.size() > 1 && opt_->arg[1] != 0)
+    refuse(fmt::format("layout {} does not exist: 0 is the one derived from the consumer", opt_->arg[1]));
+  need_kind(at, {RangeKind::Global, RangeKind::Loop, RangeKind::Reduce, RangeKind::Thread}, "a loop");
+  if (target_.groups && axes_[at].kind == RangeKind::Global)
+    refuse("values are staged at a loop inside a group");
+  stages_.push_back({values[static_cast<std::size_t>(opt_->arg[0])], serials_[at]});
+}
+
+void OptionState::check_limits() const {
+  for (std::size_t i = 0; i < axes_.size(); ++i)
+    for (Node r : ranges_of(axes_[i].extent))
+      for (std::size_t j = i + 1; j < axes_.size(); ++j)
+        if (origins_[static_cast<std::size_t>(axes_[j].origin)].range == r)
+          refuse(fmt::format("the extent of axis {} depends on axis {}, which would stand inside it", i, j));
+  std::int64_t group = 1, copies = 1;
+  for (const Axis& axis : axes_) {
+    std::int64_t n = std::max<std::int64_t>(axis.extent.hi(), 1);
+    if (axis.kind == RangeKind::Local || axis.kind == RangeKind::Group) group *= n;
+    if (axis.kind == RangeKind::Upcast || axis.kind == RangeKind::Unroll)
+      copies *= std::min(n, kMostCopies + 1);
+    if (copies > kMostCopies) refuse(fmt::format("the body would be copied more than {} times", kMostCopies));
+  }
+  if (group > target_.max_group)
+    refuse(fmt::format("a group of {} has {} threads, more than the {} of target {}", to_string({opt_, 1}),
+                       group, target_.max_group, target_.name));
+}
+
+void OptionState::apply(const Opt& opt) {
+  opt_ = &opt;
+  using K = RangeKind;
+  switch (opt.op) {
+    case OptOp::TC: refuse(fmt::format("target {} has no matrix units", target_.name));
+    case OptOp::UPCAST: {
+      std::size_t at = position(opt.axis);
+      need_kind(at, {K::Global, K::Local, K::Loop},
+                "an output range that runs one after the other (UNROLL is for reduces)");
+      split_low(at, size_arg(at, true), K::Upcast, axes_.size());
+      break;
+    }
+    case OptOp::UNROLL: {
+      std::size_t at = reduce_position(opt.axis);
+      split_low(at, size_arg(at, true), K::Unroll, axes_.size());
+      break;
+    }
+    case OptOp::LOCAL: {
+      std::size_t at = position(opt.axis);
+      if (!target_.groups) refuse(fmt::format("target {} has no groups of threads", target_.name));
+      if (no_locals_) refuse("NOLOCALS came before");
+      need_kind(at, {K::Global}, "a global range");
+      split_low(at, size_arg(at, false), K::Local, after_launch());
+      break;
+    }
+    case OptOp::THREAD: {
+      std::size_t at = position(opt.axis);
+      if (!target_.threads) refuse(fmt::format("target {} has no thread pool", target_.name));
+      need_kind(at, {K::Global}, "a global range");
+      split_high(at, size_arg(at, false), K::Thread, 0);
+      break;
+    }
+    case OptOp::GROUP:
+    case OptOp::GROUPTOP: {
+      if (!target_.groups) refuse(fmt::format("target {} has no groups of threads", target_.name));
+      if (no_locals_) refuse("NOLOCALS came before");
+      std::size_t at = reduce_position(opt.axis);
+      if (opt.op == OptOp::GROUP)
+        split_low(at, size_arg(at, false), K::Group, after_launch());
+      else
+        split_high(at, size_arg(at, false), K::Group, after_launch());
+      break;
+    }
+    case OptOp::PADTO: {
+      std::size_t at = position(opt.axis);
+      need_kind(at, {K::Global, K::Loop, K::Reduce}, "a range that is not yet spread or unrolled");
+      pad(at, size_arg(at, false));
+      break;
+    }
+    case OptOp::SWAP: {
+      if (opt.arg.empty()) refuse("the other position is needed");
+      std::size_t a = position(opt.axis), b = position(static_cast<int>(opt.arg[0]));
+      for (std::size_t at : {a, b}) need_kind(at, {K::Global, K::Loop, K::Reduce}, "a loop");
+      std::swap(axes_[a], axes_[b]);
+      std::swap(serials_[a], serials_[b]);
+      break;
+    }
+    case OptOp::NOLOCALS:
+      for (const Axis& axis : axes_)
+        if (axis.kind == K::Local || axis.kind == K::Group) refuse("the kernel already has local ranges");
+      no_locals_ = true;
+      break;
+    case OptOp::TILE: {
+      std::size_t at = position(opt.axis);
+      need_kind(at, {K::Global, K::Loop, K::Reduce}, "a loop");
+      std::int64_t size = size_arg(at, false);
+      std::size_t to = opt.arg.size() > 1 ? position(static_cast<int>(opt.arg[1])) : at;
+      tile(at, size, to);
+      break;
+    }
+    case OptOp::STAGE: stage(position(opt.axis)); break;
+    case OptOp::PIPELINE: {
+      std::size_t at = position(opt.axis);
+      need_kind(at, {K::Global, K::Loop, K::Reduce}, "a loop");
+      if (opt.arg.empty() || opt.arg[0] < 1) refuse("the depth must be at least 1");
+      // How far copies run ahead changes no value; targets without asynchronous copies run them in place.
+      break;
+    }
+  }
+  check_limits();
+}
+
+std::vector<Node> stage_values(Node kernel) {
+  std::vector<Node> values;
+  NodeMap<char> known;
+  std::vector<Node> order = toposort(kernel);
+  auto add = [&](Node n) {
+    if (known.try_emplace(n).second) values.push_back(n);
+  };
+  for (Node n : order)
+    if (n.is(Op::Load)) add(n);
+  for (Node n : order) {
+    if (!n.is(Op::Reduce)) continue;
+    std::vector<Node> factors{n.arg(0)};
+    for (std::size_t i = 0; i < factors.size();) {
+      if (!factors[i].is(Op::Mul)) {
+        ++i;
+        continue;
+      }
+      Node product = factors[i];
+      factors[i] = product.arg(0);
+      factors.insert(factors.begin() + static_cast<std::ptrdiff_t>(i) + 1, product.arg(1));
+    }
+    for (Node f : factors) add(f);
+  }
+  return values;
+}
+
+}  // namespace lathe

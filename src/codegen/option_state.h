@@ -1,0 +1,92 @@
+// What a list of options has done to a kernel's ranges so far, without touching the kernel: the list of axes
+// in loop order, and for every range of the kernel its index as an expression over the axes. Each option
+// changes only this state, so trying many options is cheap; codegen/apply_options.cpp rewrites the kernel
+// once, at the end.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/options.h"
+#include "ir/node.h"
+#include "ir/op.h"
+#include "target/target.h"
+
+namespace lathe {
+
+// One range of the list as it stands.
+struct Axis {
+  int origin = 0;  // the kernel's range it is a part of
+  RangeKind kind = RangeKind::Loop;
+  Node extent;          // over nodes of the kernel
+  Node stand_in;        // a Range node that means this axis in index expressions until its position is final
+  bool leading = true;  // the most significant part of its range
+};
+
+// One range of the kernel as scheduled.
+struct Origin {
+  Node range;
+  Node index;                  // over the stand-ins
+  std::vector<Node> gates;     // all must hold for the index to be one the kernel has
+  bool whole_gated = false;    // the gates imply index < extent
+  bool carries_tuple = false;  // a Fold closes it
+};
+
+// STAGE: a value, and the stand-in chain of the loop it is copied in.
+struct StageRequest {
+  Node value;       // a node of the kernel
+  int axis_serial;  // see OptionState::serial_of
+};
+
+class OptionState {
+ public:
+  OptionState(Node kernel, const Target& target);
+
+  // Throws KernelOptError naming the option and the reason.
+  void apply(const Opt& opt);
+
+  Node kernel() const { return kernel_; }
+  const std::vector<Axis>& axes() const { return axes_; }
+  const std::vector<Origin>& origins() const { return origins_; }
+  const std::vector<StageRequest>& stages() const { return stages_; }
+  int serial_of(std::size_t position) const { return serials_[position]; }
+
+ private:
+  [[noreturn]] void refuse(const std::string& reason) const;
+  std::size_t position(int axis) const;
+  std::size_t reduce_position(int axis) const;
+  std::int64_t size_arg(std::size_t at, bool zero_is_whole) const;
+  void need_kind(std::size_t at, std::initializer_list<RangeKind> kinds, const char* what) const;
+  std::size_t after_launch() const;
+
+  // Splits axis `at`; the new axis of `size` steps goes to position `to` of the list that then holds it. Low:
+  // the new axis counts within a step of the old one. High: it counts parts of the old one.
+  void split_low(std::size_t at, std::int64_t size, RangeKind kind, std::size_t to);
+  void split_high(std::size_t at, std::int64_t size, RangeKind kind, std::size_t to);
+  void tile(std::size_t at, std::int64_t size, std::size_t to);
+  void pad(std::size_t at, std::int64_t multiple);
+  void stage(std::size_t at);
+  void become(std::size_t at, Node index, Node gate_limit);
+  void insert(std::size_t to, Axis axis);
+  void drop_if_single(std::size_t at);
+  Node stand_in(Node extent);
+  void check_limits() const;
+
+  Node kernel_;
+  const Target& target_;
+  const Opt* opt_ = nullptr;
+  std::vector<Axis> axes_;
+  std::vector<int> serials_;
+  std::vector<Origin> origins_;
+  std::vector<StageRequest> stages_;
+  std::int64_t next_stand_in_ = 0;
+  int next_serial_ = 0;
+  bool no_locals_ = false;
+};
+
+// The values STAGE can name: the kernel's loads, then the factors of each reduce, by first visit.
+std::vector<Node> stage_values(Node kernel);
+
+}  // namespace lathe

@@ -1,0 +1,164 @@
+#include "codegen/place_accumulators.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/small_vector.h"
+#include "codegen/substitute.h"
+#include "ir/build.h"
+#include "ir/ranges.h"
+#include "ir/walk.h"
+
+namespace lathe {
+namespace {
+
+using Nodes = SmallVector<Node, 16>;
+
+bool by_id(Node a, Node b) { return range_id(a) < range_id(b); }
+bool contains(std::span<const Node> list, Node n) {
+  return std::find(list.begin(), list.end(), n) != list.end();
+}
+bool in_registers(Node range) {
+  return range_kind(range) == RangeKind::Upcast || range_kind(range) == RangeKind::Unroll;
+}
+bool is_parallel(Node range) {
+  RangeKind k = range_kind(range);
+  return k == RangeKind::Local || k == RangeKind::Thread || k == RangeKind::Group;
+}
+
+// Whether some range of the reduce stands outside an output loop the reduce runs in.
+bool is_outside(Node reduce) {
+  for (Node r : closed_ranges(reduce))
+    if (is_parallel(r)) return false;  // threads meet in it at every step
+  std::int64_t first =
+      range_id(*std::min_element(closed_ranges(reduce).begin(), closed_ranges(reduce).end(), by_id));
+  for (Node r : ranges_of(reduce))
+    if (range_id(r) > first && !in_registers(r) && !is_parallel(r)) return true;
+  return false;
+}
+
+class Placer {
+ public:
+  Placer(Node kernel, const std::vector<Node>& order)
+      : kernel_(kernel), order_(order), ids_(fresh_ids(kernel)) {}
+
+  Node place(Node effect, Node reduce) {
+    Node store_node = effect.arg(0);
+    std::span<const Node> closed = closed_ranges(effect);
+    Nodes outputs(closed.begin(), closed.end()),
+        reduced(closed_ranges(reduce).begin(), closed_ranges(reduce).end());
+    std::sort(outputs.begin(), outputs.end(), by_id);
+    std::sort(reduced.begin(), reduced.end(), by_id);
+    std::int64_t first = range_id(reduced[0]), last = first;
+    Nodes outer,
+        inner;  // output ranges above the first reduce range; those below it, which the array runs over
+    for (Node o : outputs) {
+      bool below = !is_parallel(o) && (range_id(o) > first || in_registers(o));
+      if (below && depends_on(reduce, o))
+        inner.push_back(o);
+      else if (!below)
+        outer.push_back(o);
+      if (below && !in_registers(o)) last = std::max(last, range_id(o));
+    }
+    Nodes above, rest;  // reduce ranges outside the array's loops; those inside
+    for (Node r : reduced) (range_id(r) < last && !in_registers(r) ? above : rest).push_back(r);
+
+    Node target = base_memory(store_node.arg(0));
+    bool in_output = target.is(Op::Param) && target.dtype() == reduce.dtype() && !is_read(target) &&
+                     inner.size() + outer.size() == outputs.size();
+    std::int64_t size = 1;
+    for (Node o : inner) size *= std::max<std::int64_t>(o.arg(0).hi(), 1);
+    Node memory = in_output ? target : define(reduce.dtype(), ids_.define++, size, Space::Register);
+    Node index = in_output ? store_node.arg(1) : row_major(inner);
+    Node gate = in_output && store_node.arg_count() > 3 ? store_node.arg(3) : Node();
+    Op op = reduce_op(reduce);
+
+    Nodes none, init_ranges, body_ranges, end_ranges;
+    NodeMap<Node> init_map = clone(inner, init_ranges);
+    Node unit = element_const(reduce.dtype(), unit_of(op, reduce.dtype()));
+    Node fresh = outer_loops(memory, outer, Node(), none);
+    Node init = end(at(store(fresh, index, unit, gate), init_map), init_ranges);
+
+    Nodes nest = inner;
+    nest.append(above.begin(), above.end());
+    std::sort(nest.begin(), nest.end(), by_id);
+    NodeMap<Node> body_map = clone(nest, body_ranges);
+    Node current = outer_loops(memory, outer, init, above);
+    Node sum = apply(op, load(current, index, gate), reduce_ranges(op, reduce.arg(0), rest));
+    Node body = end(at(store(current, index, sum, gate), body_map), body_ranges);
+
+    Nodes finish(outputs);
+    if (in_output && store_node.arg(2) == reduce) return end(body, outer);
+    NodeMap<Node> end_map = clone(inner, end_ranges);
+    NodeMap<Node> value;
+    value.try_emplace(reduce, load(after(memory, {&body, 1}), index, gate));
+    Node last_store = at(substitute(store_node, value), end_map);
+    for (Node& o : finish)
+      if (const Node* to = end_map.find(o)) o = *to;
+    return end(last_store, finish);
+  }
+
+ private:
+  bool is_read(Node memory) const {
+    for (Node n : order_)
+      if (n.is(Op::Load) && base_memory(n.arg(0)) == memory) return true;
+    return false;
+  }
+  static Node row_major(std::span<const Node> ranges) {
+    Node index = index_const(0);
+    for (Node r : ranges) index = index * index_const(std::max<std::int64_t>(r.arg(0).hi(), 1)) + r;
+    return index;
+  }
+  // The same ranges with ids of their own, in the same order. Inside a reduce nothing is spread over groups.
+  NodeMap<Node> clone(std::span<const Node> ranges, Nodes& made) {
+    NodeMap<Node> map;
+    for (Node r : ranges) {
+      RangeKind kind = range_kind(r) == RangeKind::Global ? RangeKind::Loop : range_kind(r);
+      made.push_back(range(r.arg(0), ids_.range++, kind));
+      map.try_emplace(r, made.back());
+    }
+    return map;
+  }
+  static Node at(Node effect, const NodeMap<Node>& map) { return substitute_free(effect, map); }
+  // The memory inside the outer loops, after an effect, within further ranges.
+  static Node outer_loops(Node memory, std::span<const Node> outer, Node effect, std::span<const Node> more) {
+    Nodes order;
+    if (effect) order.push_back(effect);
+    order.append(more.begin(), more.end());
+    for (Node o : outer)
+      if (!in_registers(o)) order.push_back(o);
+    return order.empty() ? memory : after(memory, order);
+  }
+
+  Node kernel_;
+  const std::vector<Node>& order_;
+  FreshIds ids_;
+};
+
+}  // namespace
+
+Node place_accumulators(Node kernel) {
+  std::vector<Node> order = toposort(kernel);
+  std::vector<Node> outside;
+  for (Node n : order)
+    if (n.is(Op::Reduce) && is_outside(n)) outside.push_back(n);
+  if (outside.empty()) return kernel;
+  Placer placer(kernel, order);
+  Nodes effects(kernel.args().begin(), kernel.args().end());
+  for (Node& effect : effects) {
+    if (!effect.is(Op::End) || !effect.arg(0).is(Op::Store)) continue;
+    // Loop order is a matter of speed: where several reduces of one store disagree with it, they run
+    // innermost.
+    Node only;
+    int found = 0;
+    for (Node n : toposort(effect.arg(0).arg(2)))
+      if (contains(outside, n)) only = n, ++found;
+    bool direct = found == 1;
+    for (Node r : only ? ranges_of(only) : std::span<const Node>())
+      direct &= contains(closed_ranges(effect), r);
+    if (direct) effect = placer.place(effect, only);
+  }
+  return sink(effects);
+}
+
+}  // namespace lathe

@@ -1,0 +1,96 @@
+#include "codegen/stage.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/small_vector.h"
+#include "codegen/substitute.h"
+#include "ir/build.h"
+#include "ir/ranges.h"
+#include "ir/walk.h"
+
+namespace lathe {
+namespace {
+
+using Nodes = SmallVector<Node, 16>;
+
+bool in_group(Node range) {
+  return range_kind(range) == RangeKind::Local || range_kind(range) == RangeKind::Group;
+}
+
+// A panel is indexed by the ranges below its loop; threads of a group fill it together, each its own part.
+class Stager {
+ public:
+  Stager(Node kernel, const Target& target) : target_(target), ids_(fresh_ids(kernel)) {
+    for (Node r : all_ranges(kernel))
+      if (in_group(r)) group_.push_back(r);
+  }
+
+  Node panel_read(Node value, int position) {
+    Nodes above, below, copied;
+    for (Node r : ranges_of(value)) {
+      bool launch = range_kind(r) == RangeKind::Thread || range_kind(r) == RangeKind::Global;
+      bool outside = range_id(r) <= position && !in_group(r);
+      (outside || (launch && target_.groups) ? above : below).push_back(r);
+    }
+    NodeMap<Node> map;
+    Node index = index_const(0);
+    std::int64_t size = 1;
+    for (Node r : below) {
+      std::int64_t extent = std::max<std::int64_t>(r.arg(0).hi(), 1);
+      index = index * index_const(extent) + r;
+      size *= extent;
+      if (in_group(r)) continue;
+      RangeKind kind = range_kind(r) == RangeKind::Upcast || range_kind(r) == RangeKind::Unroll
+                           ? RangeKind::Upcast
+                           : RangeKind::Loop;
+      copied.push_back(range(r.arg(0), ids_.range++, kind));
+      map.try_emplace(r, copied.back());
+    }
+    bytes_ += size * value.dtype().bytes();
+    if (bytes_ > target_.shared_bytes)
+      throw KernelOptError("STAGE", fmt::format("panels of {} bytes exceed the {} bytes of target {}", bytes_,
+                                                target_.shared_bytes, target_.name));
+    // Without groups a panel is private to its thread.
+    Node panel = define(value.dtype(), ids_.define++, size, group_.empty() ? Space::Register : Space::Shared);
+    Nodes order;
+    for (Node r : above)
+      if (range_kind(r) != RangeKind::Upcast) order.push_back(r);
+    // Nobody may still read the panel of the step before when it is overwritten.
+    if (!group_.empty() && !order.empty()) order[0] = barrier(order);
+    Node memory = order.empty() ? panel : after(panel, order);
+    Node gate;
+    for (Node r : group_)
+      if (std::find(below.begin(), below.end(), r) == below.end()) {
+        Node first = equal(r, index_const(0));
+        gate = gate ? logical_and(gate, first) : first;
+      }
+    Node copy = end(substitute_free(store(memory, index, value, gate), map), copied);
+    if (!group_.empty()) copy = barrier({&copy, 1});
+    return load(after(panel, {&copy, 1}), index);
+  }
+
+ private:
+  const Target& target_;
+  FreshIds ids_;
+  Nodes group_;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace
+
+Node stage_values(Node kernel, std::span<const Staging> stages, const Target& target) {
+  if (stages.empty()) return kernel;
+  Stager stager(kernel, target);
+  for (const Staging& s : stages) {
+    if (!s.value || s.value.is_const()) continue;  // folded away: nothing left to copy
+    NodeMap<Node> staged;
+    staged.try_emplace(s.value, stager.panel_read(s.value, s.position));
+    kernel = substitute(kernel, staged);
+  }
+  return kernel;
+}
+
+}  // namespace lathe

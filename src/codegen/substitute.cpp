@@ -1,0 +1,79 @@
+#include "codegen/substitute.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/small_vector.h"
+#include "ir/build.h"
+#include "ir/ranges.h"
+
+namespace lathe {
+namespace {
+
+bool mentions(Node node, const NodeMap<Node>& map) {
+  for (Node r : ranges_of(node))
+    if (map.contains(r)) return true;
+  return false;
+}
+
+// The part of the map that is visible inside a node that closes ranges; empty optional-like: null when all of
+// it is.
+bool hides(Node node, const NodeMap<Node>& map) {
+  for (Node r : closed_ranges(node))
+    if (map.contains(r)) return true;
+  return false;
+}
+
+}  // namespace
+
+Node substitute_free(Node root, const NodeMap<Node>& map) {
+  NodeMap<Node> done;
+  std::vector<std::pair<Node, std::size_t>> stack;
+  auto enter = [&](Node n) {
+    if (done.contains(n)) return;
+    if (const Node* to = map.find(n))
+      done.try_emplace(n, *to);
+    else if (!mentions(n, map))
+      done.try_emplace(n, n);
+    else if (hides(n, map)) {
+      NodeMap<Node> visible;  // closers nest a few deep at most, so recursion is bounded
+      std::span<const Node> closed = closed_ranges(n);
+      for (auto& [from, to] : map)
+        if (std::find(closed.begin(), closed.end(), from) == closed.end()) visible.try_emplace(from, to);
+      SmallVector<Node, 16> args;
+      for (Node a : n.args()) args.push_back(substitute_free(a, visible));
+      done.try_emplace(n, rebuild(n, args));
+    } else {
+      stack.emplace_back(n, 0);
+    }
+  };
+  enter(root);
+  SmallVector<Node, 16> args;
+  while (!stack.empty()) {
+    auto& [node, next] = stack.back();
+    if (next < node.arg_count()) {
+      Node arg = node.arg(next++);
+      enter(arg);
+      continue;
+    }
+    Node top = node;
+    stack.pop_back();
+    if (done.contains(top)) continue;
+    args.clear();
+    for (Node a : top.args()) args.push_back(*done.find(a));
+    done.try_emplace(top, rebuild(top, args));
+  }
+  return *done.find(root);
+}
+
+FreshIds fresh_ids(Node root) {
+  FreshIds next;
+  for (Node n : toposort(root)) {
+    if (n.is(Op::Define)) next.define = std::max(next.define, define_id(n) + 1);
+    if (n.is(Op::Range)) next.range = std::max(next.range, range_id(n) + 1);
+    if (n.is(Op::Fold)) next.fold = std::max(next.fold, n.ints()[0] + 1);
+  }
+  return next;
+}
+
+}  // namespace lathe

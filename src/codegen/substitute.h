@@ -1,0 +1,20 @@
+// Replacing ranges in kernel expressions. A range that a Reduce, Fold or End closes belongs to that node:
+// inside it the same Range node is another variable, so a replacement from outside must not reach it.
+#pragma once
+
+#include "ir/node.h"
+#include "ir/walk.h"
+
+namespace lathe {
+
+// The root with every free occurrence of the ranges in `map` replaced. Parts without such an occurrence are
+// shared.
+Node substitute_free(Node root, const NodeMap<Node>& map);
+
+// One more than the largest id of any Define (or of any Range) below the root: where fresh ids start.
+struct FreshIds {
+  std::int64_t define = 0, range = 0, fold = 0;
+};
+FreshIds fresh_ids(Node root);
+
+}  // namespace lathe

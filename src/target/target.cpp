@@ -1,0 +1,137 @@
+#include "target/target.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace lathe {
+namespace {
+
+constexpr std::int64_t kKiB = 1024, kMiB = 1024 * kKiB;
+
+// No device this milestone compiles for computes in 8- or 16-bit floats: values are stored in them and
+// computed in float, which rounds the same way on every device.
+const std::vector<Scalar> kSmallFloats = {Scalar::Float16, Scalar::BFloat16,    Scalar::Fp8e4m3,
+                                          Scalar::Fp8e5m2, Scalar::Fp8e4m3fnuz, Scalar::Fp8e5m2fnuz};
+
+// One row an x86-64 level. Caches are those of a plain server core of that level: the rows are for golden
+// files and offline compiles; a real machine fills in its own.
+struct X86Row {
+  const char* name;
+  int vector_bytes, vector_registers;
+  bool fma;
+  std::int64_t l1, l2, l3;
+};
+constexpr X86Row kX86[] = {
+    // name         vector  registers  fma    l1         l2           l3
+    {"x86-64-v2", 16, 16, false, 32 * kKiB, 256 * kKiB, 8 * kMiB},
+    {"x86-64-v3", 32, 16, true, 32 * kKiB, 512 * kKiB, 16 * kMiB},
+    {"x86-64-v4", 64, 32, true, 32 * kKiB, 1 * kMiB, 32 * kMiB},
+};
+
+Target x86(const X86Row& row) {
+  Target t;
+  t.name = t.cpu = row.name;
+  t.kind = TargetKind::Cpu;
+  t.vectors = t.threads = true;
+  t.fma = row.fma;
+  t.vector_bytes = row.vector_bytes;
+  t.vector_registers = row.vector_registers;
+  t.max_load_bytes = row.vector_bytes;
+  t.cores = 2;
+  t.l1 = row.l1, t.l2 = row.l2, t.l3 = row.l3;
+  t.shared_bytes = 64 * kMiB;  // scratch of one part, in ordinary memory
+  t.emulated = kSmallFloats;
+  if (row.vector_bytes >= 32) t.converted = {Scalar::Float16};  // F16C
+  return t;
+}
+
+struct CudaRow {
+  const char* name;
+  std::int64_t shared_bytes, l2;
+  int cores;
+};
+constexpr CudaRow kCuda[] = {
+    // name     shared      l2         cores (multiprocessors)
+    {"sm_80", 48 * kKiB, 40 * kMiB, 108},
+    {"sm_90a", 48 * kKiB, 50 * kMiB, 132},
+};
+
+Target cuda(const CudaRow& row) {
+  Target t;
+  t.name = row.name;
+  t.kind = TargetKind::Cuda;
+  t.groups = t.fma = true;
+  t.max_load_bytes = 16;
+  t.cores = row.cores;
+  t.l2 = row.l2;
+  t.max_group = 1024;
+  t.max_locals[0] = t.max_locals[1] = 1024, t.max_locals[2] = 64;
+  t.max_groups[0] = 2147483647, t.max_groups[1] = t.max_groups[2] = 65535;
+  t.shared_bytes = row.shared_bytes;
+  t.emulated = kSmallFloats;
+  return t;
+}
+
+// REF may do everything, so that every option has a meaning there; it has no fused multiply-add, so that a
+// program rounds as its kernel does.
+Target ref() {
+  Target t;
+  t.name = "ref";
+  t.kind = TargetKind::Ref;
+  t.vectors = t.groups = t.threads = true;
+  t.vector_bytes = 16;
+  t.vector_registers = 16;
+  t.l1 = 32 * kKiB, t.l2 = 256 * kKiB, t.l3 = 8 * kMiB;
+  t.max_group = 1024;
+  for (int i = 0; i < 3; ++i) t.max_locals[i] = 1024, t.max_groups[i] = 2147483647;
+  t.shared_bytes = 64 * kMiB;
+  return t;
+}
+
+}  // namespace
+
+bool Target::emulates(DType dtype) const {
+  return std::find(emulated.begin(), emulated.end(), dtype.scalar) != emulated.end();
+}
+
+std::string Target::key() const {
+  std::vector<std::string_view> small;
+  for (Scalar s : emulated) small.push_back(DType(s).name());
+  std::vector<std::string_view> direct;
+  for (Scalar s : converted) direct.push_back(DType(s).name());
+  return fmt::format(
+      "{} kind={} cpu={} features={} vectors={} groups={} threads={} fma={} vector_bytes={} "
+      "vector_registers={} "
+      "max_load_bytes={} cores={} l1={} l2={} l3={} max_buffers={} max_group={} max_locals={} max_groups={} "
+      "shared_bytes={} emulated={} converted={}",
+      name, static_cast<int>(kind), cpu, features, vectors, groups, threads, fma, vector_bytes,
+      vector_registers, max_load_bytes, cores, l1, l2, l3, max_buffers, max_group, fmt::join(max_locals, "x"),
+      fmt::join(max_groups, "x"), shared_bytes, fmt::join(small, ","), fmt::join(direct, ","));
+}
+
+Target named_target(std::string_view name) {
+  if (name == "ref") return ref();
+  for (const X86Row& row : kX86)
+    if (name == row.name) return x86(row);
+  for (const CudaRow& row : kCuda)
+    if (name == row.name) return cuda(row);
+  std::vector<std::string> names = target_names();
+  UserError error("target", fmt::format("no target is called '{}'", name));
+  std::vector<std::string_view> views(names.begin(), names.end());
+  if (auto near = nearest_word(name, views)) error.note(fmt::format("did you mean '{}'?", *near));
+  throw std::move(error).help(fmt::format("known targets: {}", fmt::join(names, ", ")));
+}
+
+std::vector<std::string> target_names() {
+  std::vector<std::string> names{"ref"};
+  for (const X86Row& row : kX86) names.emplace_back(row.name);
+  for (const CudaRow& row : kCuda) names.emplace_back(row.name);
+  return names;
+}
+
+}  // namespace lathe

@@ -1,0 +1,50 @@
+// Facts about a device as plain data. Heuristics, legalising rules and printers read them; nothing asks
+// "which chip is this". A target has a name (`x86-64-v3`, `sm_90a`, `ref`) under which golden files and NULL
+// compile for it, and a key that holds every fact, which is part of every cache key.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/dtype.h"
+
+namespace lathe {
+
+enum class TargetKind : std::uint8_t { Ref, Cpu, Cuda };
+
+struct Target {
+  std::string name;
+  TargetKind kind = TargetKind::Ref;
+  std::string features;  // for the code generator: "+avx2,+fma,..." on a CPU
+  std::string cpu;       // LLVM CPU name or empty
+
+  // What a kernel may use.
+  bool vectors = false;  // vector values in programs (LLVM, GNU C); else expansion unrolls and groups loads
+  bool groups = false;   // groups of threads with shared memory and barriers
+  bool threads = false;  // THREAD: parts run by a pool
+  bool fma = false;      // fused multiply-add is native
+  int vector_bytes = 0;  // width of a vector register
+  int vector_registers = 0;
+  int max_load_bytes = 16;  // widest load or store of one instruction where `vectors` is false
+  int cores = 1;
+  std::int64_t l1 = 0, l2 = 0, l3 = 0;  // data cache sizes in bytes
+  int max_buffers = 0;                  // per kernel; 0 = no limit
+  std::int64_t max_group = 1;           // threads a group
+  std::int64_t max_locals[3] = {1, 1, 1};
+  std::int64_t max_groups[3] = {1, 1, 1};
+  std::int64_t shared_bytes = 0;
+  std::vector<Scalar> emulated;  // dtypes without native arithmetic (stored, computed in float)
+  std::vector<Scalar>
+      converted;  // small floats with instructions to and from float32 (else integer operations)
+
+  bool emulates(DType dtype) const;
+  std::string key() const;  // every fact, as text
+};
+
+// Targets that are known by name on any machine: "ref", "x86-64-v3", "x86-64-v4", "sm_90a", ...
+Target named_target(std::string_view name);
+std::vector<std::string> target_names();
+
+}  // namespace lathe

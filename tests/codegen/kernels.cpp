@@ -1,0 +1,182 @@
+#include "codegen/kernels.h"
+
+#include <initializer_list>
+
+#include "ir/build.h"
+
+namespace lathe::test {
+namespace {
+
+Node global(std::int64_t extent, std::int64_t id) {
+  return range(index_const(extent), id, RangeKind::Global);
+}
+Node reduce_over(std::int64_t extent, std::int64_t id) {
+  return range(index_const(extent), id, RangeKind::Reduce);
+}
+Node f32(std::int64_t slot, std::int64_t size) { return param(dtypes::Float32, slot, size); }
+Node c(std::int64_t v) { return index_const(v); }
+Node sum(Node e, std::initializer_list<Node> ranges) {
+  return reduce_ranges(Op::Add, e, std::span<const Node>(ranges.begin(), ranges.size()));
+}
+Node one_store(Node memory, Node index, Node value, std::initializer_list<Node> ranges, Node gate = Node()) {
+  Node effect = end(store(memory, index, value, gate), std::span<const Node>(ranges.begin(), ranges.size()));
+  return sink({&effect, 1});
+}
+
+}  // namespace
+
+Node matmul(std::int64_t m, std::int64_t n, std::int64_t k) {
+  Node i = global(m, 0), j = global(n, 1), l = reduce_over(k, 2);
+  Node a = load(f32(1, m * k), i * c(k) + l), b = load(f32(2, k * n), l * c(n) + j);
+  return one_store(f32(0, m * n), i * c(n) + j, sum(a * b, {l}), {i, j});
+}
+
+Node matmul_transposed(std::int64_t m, std::int64_t n, std::int64_t k) {
+  Node i = global(m, 0), j = global(n, 1), l = reduce_over(k, 2);
+  Node a = load(f32(1, m * k), i * c(k) + l), b = load(f32(2, k * n), j * c(k) + l);
+  return one_store(f32(0, m * n), i * c(n) + j, sum(a * b, {l}), {i, j});
+}
+
+Node row_sum(std::int64_t rows, std::int64_t columns) {
+  Node i = global(rows, 0), j = reduce_over(columns, 1);
+  return one_store(f32(0, rows), i, sum(load(f32(1, rows * columns), i * c(columns) + j), {j}), {i});
+}
+
+Node row_max(std::int64_t rows, std::int64_t columns) {
+  Node i = global(rows, 0), j = reduce_over(columns, 1);
+  Node largest = reduce_ranges(Op::Max, load(f32(1, rows * columns), i * c(columns) + j), {&j, 1});
+  return one_store(f32(0, rows), i, largest, {i});
+}
+
+Node column_sum(std::int64_t rows, std::int64_t columns) {
+  Node i = global(columns, 0), j = reduce_over(rows, 1);
+  return one_store(f32(0, columns), i, sum(load(f32(1, rows * columns), j * c(columns) + i), {j}), {i});
+}
+
+Node scale_add(std::int64_t n) {
+  Node i = global(n, 0);
+  Node value = load(f32(1, n), i) * load(f32(2, n), i) + float_const(dtypes::Float32, 2);
+  return one_store(f32(0, n), i, value, {i});
+}
+
+Node transpose(std::int64_t rows, std::int64_t columns) {
+  Node i = global(columns, 0), j = global(rows, 1);
+  return one_store(f32(0, rows * columns), i * c(rows) + j, load(f32(1, rows * columns), j * c(columns) + i),
+                   {i, j});
+}
+
+// Same padding: out[b, o, y, x] = sum W[o, i, ky, kx] * X[b, i, y + ky - pad, x + kx - pad].
+Node convolution(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
+                 std::int64_t window) {
+  Node b = global(batch, 0), o = global(out, 1), y = global(size, 2), x = global(size, 3);
+  Node i = reduce_over(in, 4), ky = reduce_over(window, 5), kx = reduce_over(window, 6);
+  Node pad = c(-(window / 2));
+  Node sy = y + ky + pad, sx = x + kx + pad;
+  Node inside = logical_and(logical_and(less(c(-1), sy), less(sy, c(size))),
+                            logical_and(less(c(-1), sx), less(sx, c(size))));
+  Node pixel =
+      load(f32(1, batch * in * size * size), ((b * c(in) + i) * c(size) + sy) * c(size) + sx, inside);
+  Node weight = load(f32(2, out * in * window * window), ((o * c(in) + i) * c(window) + ky) * c(window) + kx);
+  Node index = ((b * c(out) + o) * c(size) + y) * c(size) + x;
+  return one_store(f32(0, batch * out * size * size), index, sum(weight * pixel, {i, ky, kx}), {b, o, y, x});
+}
+
+Node softmax_denominator(std::int64_t rows, std::int64_t columns) {
+  Node i = global(rows, 0), j = reduce_over(columns, 1);
+  Node x = load(f32(1, rows * columns), i * c(columns) + j);
+  Node largest = reduce_ranges(Op::Max, x, {&j, 1});
+  return one_store(f32(0, rows), i, sum(apply(Op::Exp2, x - largest), {j}), {i});
+}
+
+// out[i] = sum_j Y[j] * (index[i] == (sum_k mask(j, k)) - 1): the gather Y[index] where mask(j, k) is k <= j.
+Node masked_reduce_in_reduce(std::int64_t ni, std::int64_t nj, std::int64_t nk) {
+  Node i = global(ni, 0), j = reduce_over(nj, 1), k = reduce_over(nk, 2);
+  Node one = int_const(dtypes::Int32, 1), zero = int_const(dtypes::Int32, 0);
+  Node count = sum(where(less(k, j + c(1)), one, zero), {k});
+  Node hit = equal(load(param(dtypes::Int32, 2, ni), i), count + int_const(dtypes::Int32, -1));
+  Node element = where(hit, load(param(dtypes::UInt8, 1, nj), j), int_const(dtypes::UInt8, 0));
+  return one_store(param(dtypes::UInt8, 0, ni), i, sum(element, {j}), {i});
+}
+
+Node arg_max(std::int64_t rows, std::int64_t columns) {
+  Node i = global(rows, 0), j = reduce_over(columns, 1);
+  Node x = load(f32(1, rows * columns), i * c(columns) + j);
+  AttrData best_name{"", {0, 0, 0}}, where_name{"", {0, 1, 0}}, fold_name{"", {0, 2, 0}};
+  Node best = intern(Op::Carry, dtypes::Float32, {}, Attr::of(best_name));
+  Node place = intern(Op::Carry, dtypes::Int32, {}, Attr::of(where_name));
+  Node better = less(best, x);
+  Node low = element_const(dtypes::Float32, unit_of(Op::Max, dtypes::Float32));
+  Node fold = intern(Op::Fold, dtypes::Void,
+                     {low, int_const(dtypes::Int32, 0), where(better, x, best),
+                      where(better, cast(j, dtypes::Int32), place), j},
+                     Attr::of(fold_name));
+  Node result = intern(Op::Get, dtypes::Int32, {fold}, Attr::of(std::int64_t{1}));
+  return one_store(param(dtypes::Int32, 0, rows), i, result, {i});
+}
+
+Node ragged_sum(std::int64_t rows, std::int64_t width) {
+  Node i = global(rows, 0);
+  Node length = min(max(cast(load(param(dtypes::Int32, 2, rows), i), dtypes::Index), c(0)), c(width));
+  Node j = range(length, 1, RangeKind::Reduce);
+  return one_store(f32(0, rows), i, sum(load(f32(1, rows * width), i * c(width) + j), {j}), {i});
+}
+
+Node two_outputs(std::int64_t rows, std::int64_t columns) {
+  Node i = global(rows, 0), j = reduce_over(columns, 1);
+  Node x = load(f32(1, rows * columns), i * c(columns) + j);
+  Node effects[] = {end(store(f32(0, rows), i, sum(x, {j})), {&i, 1}),
+                    end(store(f32(2, rows), i, sum(x * x, {j})), {&i, 1})};
+  return sink(effects);
+}
+
+Node bias_relu_matmul(std::int64_t m, std::int64_t n, std::int64_t k) {
+  Node i = global(m, 0), j = global(n, 1), l = reduce_over(k, 2);
+  Node a = load(f32(1, m * k), i * c(k) + l), b = load(f32(2, k * n), l * c(n) + j);
+  Node value = max(sum(a * b, {l}) + load(f32(3, n), j), float_const(dtypes::Float32, 0));
+  return one_store(f32(0, m * n), i * c(n) + j, value, {i, j});
+}
+
+Node total(std::int64_t n) {
+  Node j = reduce_over(n, 0);
+  return one_store(f32(0, 1), c(0), sum(load(f32(1, n), j), {j}), {});
+}
+
+Node flipped_rows(std::int64_t rows, std::int64_t columns) {
+  Node i = global(rows, 0), j = global(columns, 1);
+  Node x = load(f32(1, rows * columns), i * c(columns) + j * c(-1) + c(columns - 1), less(j, c(columns / 2)));
+  return one_store(f32(0, rows * columns), i * c(columns) + j, x + float_const(dtypes::Float32, 1), {i, j});
+}
+
+Node bytes_to_floats(std::int64_t n) {
+  Node i = global(n, 0);
+  Node value = cast(load(param(dtypes::UInt8, 1, n), i), dtypes::Float32) * float_const(dtypes::Float32, 0.5);
+  return one_store(f32(0, n), i, value, {i});
+}
+
+std::vector<NamedKernel> small_kernels() {
+  return {
+      {"matmul 8x16x8", matmul(8, 16, 8)},
+      {"matmul 5x7x3", matmul(5, 7, 3)},
+      {"matmul_transposed 6x10x16", matmul_transposed(6, 10, 16)},
+      {"row_sum 5x32", row_sum(5, 32)},
+      {"row_sum 4x13", row_sum(4, 13)},
+      {"row_max 6x17", row_max(6, 17)},
+      {"column_sum 9x16", column_sum(9, 16)},
+      {"column_sum 7x5", column_sum(7, 5)},
+      {"scale_add 64", scale_add(64)},
+      {"scale_add 37", scale_add(37)},
+      {"transpose 6x10", transpose(6, 10)},
+      {"convolution 2,3,4,6,3", convolution(2, 3, 4, 6, 3)},
+      {"softmax_denominator 5x12", softmax_denominator(5, 12)},
+      {"masked_reduce_in_reduce 6,9,9", masked_reduce_in_reduce(6, 9, 9)},
+      {"arg_max 5x11", arg_max(5, 11)},
+      {"ragged_sum 7x6", ragged_sum(7, 6)},
+      {"two_outputs 6x14", two_outputs(6, 14)},
+      {"bias_relu_matmul 7x12x10", bias_relu_matmul(7, 12, 10)},
+      {"total 50", total(50)},
+      {"flipped_rows 5x12", flipped_rows(5, 12)},
+      {"bytes_to_floats 40", bytes_to_floats(40)},
+  };
+}
+
+}  // namespace lathe::test

@@ -1,0 +1,40 @@
+// Kernels for the tests of codegen, as a scheduler would make them: ranges 0.. outermost first.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/node.h"
+
+namespace lathe::test {
+
+struct NamedKernel {
+  std::string name;
+  NodeRef kernel;
+};
+
+Node matmul(std::int64_t m, std::int64_t n, std::int64_t k);
+Node matmul_transposed(std::int64_t m, std::int64_t n, std::int64_t k);  // B stored n x k
+Node row_sum(std::int64_t rows, std::int64_t columns);
+Node row_max(std::int64_t rows, std::int64_t columns);
+Node column_sum(std::int64_t rows, std::int64_t columns);
+Node scale_add(std::int64_t n);  // out[i] = a[i] * b[i] + 2
+Node transpose(std::int64_t rows, std::int64_t columns);
+Node convolution(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
+                 std::int64_t window);
+Node softmax_denominator(std::int64_t rows,
+                         std::int64_t columns);  // two reduces over one range, one in the other
+Node masked_reduce_in_reduce(std::int64_t i, std::int64_t j, std::int64_t k);
+Node arg_max(std::int64_t rows, std::int64_t columns);   // a tuple reduce
+Node ragged_sum(std::int64_t rows, std::int64_t width);  // lengths are loaded
+Node two_outputs(std::int64_t rows, std::int64_t columns);
+Node bias_relu_matmul(std::int64_t m, std::int64_t n, std::int64_t k);
+Node total(std::int64_t n);
+Node flipped_rows(std::int64_t rows, std::int64_t columns);  // a negative stride and a gate
+Node bytes_to_floats(std::int64_t n);
+
+// All of the above at small odd and even sizes.
+std::vector<NamedKernel> small_kernels();
+
+}  // namespace lathe::test
