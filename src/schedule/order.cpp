@@ -59,8 +59,10 @@ StepOrder order_steps(const Plan& plan) {
   }
   if (out.order.size() == n) return out;
   out.order.clear();
+  out.cycle = true;
   for (std::size_t i = 0; i < n && !out.break_at; ++i)
-    if (waiting[i] > 0 && plan.steps[i].written_version) out.break_at = plan.steps[i].written_version;
+    if (Node v = plan.steps[i].written_version; waiting[i] > 0 && v && !plan.stored.contains(v))
+      out.break_at = v;
   return out;
 }
 

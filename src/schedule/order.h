@@ -11,6 +11,7 @@ namespace lathe {
 // order is empty and `break_at` is a memory version to keep a copy of.
 struct StepOrder {
   std::vector<int> order;
+  bool cycle = false;
   Node break_at;
 };
 StepOrder order_steps(const Plan& plan);

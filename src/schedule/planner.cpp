@@ -51,7 +51,10 @@ Node loops_of(const Position& at) {
   return dims(loops);
 }
 
-// The memory a Store's view stands on.
+}  // namespace
+
+bool is_memory(Node node) { return node.is(Op::Buffer) || node.is(Op::After); }
+
 Node view_memory(Node view) {
   while (is_movement(view.op())) view = view.arg(0);
   if (!is_memory(view))
@@ -59,10 +62,6 @@ Node view_memory(Node view) {
                         fmt::format("a store into {}, which is not memory", info(view.op()).name));
   return view;
 }
-
-}  // namespace
-
-bool is_memory(Node node) { return node.is(Op::Buffer) || node.is(Op::After); }
 
 Planner::Planner(std::span<const Node> targets, const NodeMap<char>& forced, std::string default_device)
     : targets_(targets),

@@ -86,4 +86,7 @@ class Planner {
 // Whether reading the node is reading memory: a buffer or a version of one.
 bool is_memory(Node node);
 
+// The memory version a Store's view stands on.
+Node view_memory(Node view);
+
 }  // namespace lathe

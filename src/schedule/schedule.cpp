@@ -23,15 +23,24 @@ bool keeps_elements(Op op) {
   return op == Op::Reshape || op == Op::Permute || op == Op::Flip || op == Op::Expand;
 }
 
+// Memory versions that a store of this graph replaces: a view of one does not outlive the schedule.
+NodeMap<char> replaced_versions(std::span<const Node> targets) {
+  NodeMap<char> out;
+  for (Node n : toposort(targets))
+    if (n.is(Op::Store)) out[view_memory(n.arg(0))] = 1;
+  return out;
+}
+
 // What has to be stored so that `target` can be read: null where nothing has to be.
-Node to_store(Node target) {
+Node to_store(Node target, const NodeMap<char>& replaced) {
   Node base = target;
   bool pads = false;
   while (is_movement(base.op())) {
     pads |= base.is(Op::Pad) || base.is(Op::Unskew);
     base = base.arg(0);
   }
-  if (!pads && (is_memory(base) || base.is_const() || base.is(Op::Var) || base.is(Op::Sink))) return Node();
+  bool lasting = is_memory(base) && !replaced.contains(base);
+  if (!pads && (lasting || base.is_const() || base.is(Op::Var) || base.is(Op::Sink))) return Node();
   base = target;
   while (keeps_elements(base.op())) base = base.arg(0);
   return base;
@@ -106,9 +115,9 @@ Node finished_kernel(Node normal, NodeMap<Node>& known) {
 Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options) {
   Scope scope;
   Prepared graph = prepare(targets);
-  NodeMap<char> forced;
+  NodeMap<char> forced, overwritten = replaced_versions(graph.targets);
   for (Node t : graph.targets)
-    if (Node base = to_store(t)) forced[base] = 1;
+    if (Node base = to_store(t, overwritten)) forced[base] = 1;
   Plan plan;
   StepOrder order;
   for (int round = 0;; ++round) {
@@ -119,9 +128,9 @@ Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options)
     split_by_buffers(plan, graph.targets, options.max_buffers, forced);
     if (forced.size() != before) continue;
     order = order_steps(plan);
-    if (!order.break_at) break;
+    if (!order.cycle) break;
+    if (!order.break_at) throw InternalError("schedule", "stores wait for each other");
     forced[order.break_at] = 1;
-    if (forced.size() == before) throw InternalError("schedule", "stores wait for each other");
   }
 
   Schedule out;
@@ -156,10 +165,9 @@ Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options)
   }
 
   NodeMap<Node> replaced;
-  for (const auto& [node, buffer] : plan.stored)
-    if (!is_memory(node)) replaced[node] = view_of(buffer, node.shape());
+  for (const auto& [node, buffer] : plan.stored) replaced[node] = view_of(buffer, node.shape());
   for (Node n : toposort(graph.targets))
-    if (n.is(Op::After)) replaced[n] = base_memory(n);
+    if (n.is(Op::After)) replaced.try_emplace(n, base_memory(n));
   for (Node t : graph.targets) out.results.push_back(substitute(t, replaced));
   for (auto& [variable, value] : graph.bindings) out.bindings.emplace_back(variable, value);
   return out;

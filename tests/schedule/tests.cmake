@@ -1,1 +1,1 @@
-set(LIBS schedule)
+set(LIBS schedule reference)
