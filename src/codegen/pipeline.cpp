@@ -33,9 +33,6 @@ constexpr Pass kPasses[] = {
      [](Node k, Lowering&) { return lower_reduce(k); }},
     {"fuse_multiply_add", "x*y + z where the target does it in one step",
      [](Node k, Lowering& l) { return l.target.fma ? fuse_multiply_add(k) : k; }},
-    // After contraction: the error terms that decompositions keep are exact only as written.
-    {"decompose", "what the target lacks is written with what it has",
-     [](Node k, Lowering& l) { return decompose(k, l.target); }},
     // After contraction: the error terms of the polynomials are exact only as written.
     {"decompose", "what the target lacks, by what it has",
      [](Node k, Lowering& l) { return decompose(k, l.target); }},
