@@ -1,0 +1,39 @@
+// Whether a graph is what docs/ir.md says a graph of its form is: dtypes, operands, shapes, gates, scopes,
+// address spaces. Run at every stage border in tests and debug builds, so that a broken graph is blamed on
+// the pass and the rule that broke it and not on whoever stumbles over it later. Linear in the number of
+// nodes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/node.h"
+#include "ir/program.h"
+
+namespace lathe {
+
+struct VerifyFault {
+  Node node;  // the guilty one
+  std::string text;
+};
+
+// Ranges: indices have the dtype Index and iteration spaces are ranges, from scheduling to expansion.
+// Lowered: on the way to a program; indices may be machine integers and parallel ranges may be launch
+// indices.
+enum class KernelStage : std::uint8_t { Ranges, Lowered };
+
+std::vector<VerifyFault> verify_tensor(std::span<const Node> roots);
+std::vector<VerifyFault> verify_kernel(Node kernel, KernelStage stage = KernelStage::Ranges);
+std::vector<VerifyFault> verify_program(const Program& program);
+
+// The same, throwing InternalError for the first fault: it names the pass, the rule (may be empty) and the
+// guilty node.
+void check_tensor(std::span<const Node> roots, std::string_view pass, std::string_view rule = "");
+void check_kernel(Node kernel, std::string_view pass, std::string_view rule = "",
+                  KernelStage stage = KernelStage::Ranges);
+void check_program(const Program& program, std::string_view pass, std::string_view rule = "");
+
+}  // namespace lathe

@@ -1,0 +1,318 @@
+#include "ir/verify_node.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "ir/build.h"
+#include "ir/ranges.h"
+#include "ir/wellformed.h"
+
+namespace lathe {
+namespace {
+
+std::string name_of(Node n) { return std::string(info(n.op()).name); }
+
+bool in_domain(Op op, DType dtype) {
+  const OpInfo& row = info(op);
+  return dtype.is_bool() ? row.on_bool : dtype.is_float() ? row.on_float : dtype.is_int() && row.on_int;
+}
+
+bool is_effect(Node n) { return n.dtype() == dtypes::Void; }
+
+std::string scalar_op_fault(Node n, Form form) {
+  bool where = n.is(Op::Where);
+  DType operand = n.arg(where ? 1 : 0).dtype();
+  for (std::size_t i = where ? 1 : 0; i < n.arg_count(); ++i)
+    if (n.arg(i).dtype() != operand)
+      return fmt::format("{} has operands of {} and {}", name_of(n), operand.str(), n.arg(i).dtype().str());
+  if (where && n.arg(0).dtype() != dtypes::Bool.vec(operand.lanes))
+    return fmt::format("the condition of Where is {}, not {}", n.arg(0).dtype().str(),
+                       dtypes::Bool.vec(operand.lanes).str());
+  if (!in_domain(n.op(), operand)) return fmt::format("{} is not defined on {}", name_of(n), operand.str());
+  DType want = info(n.op()).result == ResultKind::Boolean ? dtypes::Bool.vec(operand.lanes) : operand;
+  if (n.dtype() != want)
+    return fmt::format("{} of {} gives {}, not {}", name_of(n), operand.str(), want.str(), n.dtype().str());
+  if (operand.is_index() && (n.is(Op::Sub) || n.is(Op::Neg)))
+    return fmt::format("{} stands in an index expression: write x + y * -1", name_of(n));
+  if (form == Form::Program && (n.is(Op::FloorDiv) || n.is(Op::FloorMod)))
+    return fmt::format("{} in a program: lowering leaves TruncDiv and TruncMod", name_of(n));
+  return "";
+}
+
+std::string const_fault(Node n) {
+  if (n.dtype().is_float()) {
+    double v = n.float_attr();
+    return std::isnan(v) || round_to(n.dtype(), v) == v
+               ? ""
+               : fmt::format("{} is no value of {}", v, n.dtype().str());
+  }
+  if (n.dtype() == dtypes::Void) return "a constant of dtype void";
+  return wrap(n.dtype(), n.int_attr()) == n.int_attr()
+             ? ""
+             : fmt::format("{} is no value of {}", n.int_attr(), n.dtype().str());
+}
+
+std::string cast_fault(Node n, Form form) {
+  DType from = n.arg(0).dtype(), to = n.dtype();
+  if (from == dtypes::Void || to == dtypes::Void) return name_of(n) + " of a node without a value";
+  if (from.lanes != to.lanes)
+    return fmt::format("{} from {} to {}: lanes differ", name_of(n), from.str(), to.str());
+  if (to.is_index() && from.is_float())
+    return fmt::format("{} in an index: only integers become an index", from.str());
+  if (n.is(Op::Bitcast)) {
+    if (from.is_index() || to.is_index()) return "the bits of an index have no meaning";
+    if (form != Form::Tensor && from.bits() != to.bits())
+      return fmt::format("Bitcast from {} to {}: widths differ", from.str(), to.str());
+  }
+  return "";
+}
+
+// ---- memory
+
+std::string memory_fault(Node user, Node memory) {
+  Node base = base_memory(memory);
+  if (base.is(Op::Param) || base.is(Op::Define)) return "";
+  return fmt::format("{} of {}, which is no memory", name_of(user), name_of(base));
+}
+
+std::string index_fault(Node user, Node index, Form form) {
+  Scalar s = index.dtype().scalar;
+  bool machine = s == Scalar::Int32 || s == Scalar::Int64;
+  bool ok = form == Form::Kernel    ? s == Scalar::Index
+            : form == Form::Program ? machine
+                                    : machine || s == Scalar::Index;
+  return ok ? "" : fmt::format("the index of {} is {}", name_of(user), index.dtype().str());
+}
+
+std::string gate_fault(Node user, std::size_t place, std::uint16_t lanes) {
+  if (user.arg_count() <= place) return "";
+  DType gate = user.arg(place).dtype();
+  if (gate.is_bool() && (gate.lanes == 1 || gate.lanes == lanes)) return "";
+  return fmt::format("the gate of {} is {}, not {} or {}", name_of(user), gate.str(), dtypes::Bool.str(),
+                     dtypes::Bool.vec(lanes).str());
+}
+
+std::string access_fault(Node n, Node value, std::size_t most, Form form) {
+  if (n.arg_count() > most)
+    return fmt::format("{} has {} operands, at most {}", name_of(n), n.arg_count(), most);
+  if (std::string f = memory_fault(n, n.arg(0)); !f.empty()) return f;
+  if (std::string f = index_fault(n, n.arg(1), form); !f.empty()) return f;
+  DType memory = n.arg(0).dtype(), index = n.arg(1).dtype();
+  if (value.dtype().scalar != memory.scalar)
+    return fmt::format("{} moves {} and the memory holds {}", name_of(n), value.dtype().str(), memory.str());
+  if (index.lanes != 1 && index.lanes != value.dtype().lanes)
+    return fmt::format("{} of {} lanes with an index of {}", name_of(n), value.dtype().lanes, index.lanes);
+  return gate_fault(n, most - 1, value.dtype().lanes);
+}
+
+bool is_view(Node n) {
+  while (is_movement(n.op()) || n.is(Op::Bitcast)) n = n.arg(0);
+  return base_memory(n).is(Op::Buffer);
+}
+
+std::string store_fault(Node n, Form form) {
+  if (!is_effect(n)) return "a Store has the dtype void";
+  if (form != Form::Tensor) {
+    if (n.arg_count() < 3) return "a Store in a kernel takes memory, index and value";
+    return access_fault(n, n.arg(2), 4, form);
+  }
+  if (n.arg_count() != 2) return "a Store in a tensor graph takes a view and a value";
+  if (!is_view(n.arg(0))) return "a Store to what is no view of a buffer";
+  if (n.arg(0).dtype() != n.arg(1).dtype())
+    return fmt::format("a Store of {} to a view of {}", n.arg(1).dtype().str(), n.arg(0).dtype().str());
+  return "";
+}
+
+std::string after_fault(Node n, Form form) {
+  Node base = base_memory(n);
+  bool memory = form == Form::Tensor ? base.is(Op::Buffer) : base.is(Op::Param) || base.is(Op::Define);
+  if (!memory) return fmt::format("After of {}, which is no memory", name_of(base));
+  if (n.dtype() != base.dtype())
+    return fmt::format("After of {} memory is {}", base.dtype().str(), n.dtype().str());
+  if (form != Form::Tensor) return "";
+  for (Node effect : n.args().subspan(1)) {
+    if (!is_effect(effect)) return fmt::format("After waits for {}, which is no effect", name_of(effect));
+    if (!effect.is(Op::Store)) continue;
+    Node at = effect.arg(0);
+    while (is_movement(at.op()) || at.is(Op::Bitcast)) at = at.arg(0);
+    if (base_memory(at) != base) return "After of one buffer waits for a Store to another";
+  }
+  return "";
+}
+
+// ---- loops
+
+std::string ranges_fault(Node n) {
+  std::span<const Node> closed = closed_ranges(n);
+  for (std::size_t i = 0; i < closed.size(); ++i) {
+    if (!closed[i].is(Op::Range))
+      return fmt::format("{} closes {}, which is no range", name_of(n), name_of(closed[i]));
+    if (std::find(closed.begin(), closed.begin() + static_cast<std::ptrdiff_t>(i), closed[i]) !=
+        closed.begin() + static_cast<std::ptrdiff_t>(i))
+      return fmt::format("{} closes range {} twice", name_of(n), range_id(closed[i]));
+    RangeKind kind = range_kind(closed[i]);
+    bool outputs = kind == RangeKind::Global || kind == RangeKind::Local || kind == RangeKind::Thread ||
+                   kind == RangeKind::Device;
+    if (!n.is(Op::End) && outputs)
+      return fmt::format("{} closes range {}, which is {}: its iterations do not meet", name_of(n),
+                         range_id(closed[i]), name(kind));
+  }
+  return "";
+}
+
+std::string range_fault(Node n, Form form) {
+  if (n.dtype() != n.arg(0).dtype())
+    return fmt::format("a range of {} over an extent of {}", n.dtype().str(), n.arg(0).dtype().str());
+  if (std::string f = index_fault(n, n.arg(0), form); !f.empty())
+    return "the extent of a range is " + n.arg(0).dtype().str();
+  if (form == Form::Kernel)
+    for (Node r : ranges_of(n.arg(0)))
+      if (range_id(r) >= range_id(n))
+        return fmt::format("the extent of range {} depends on range {}, which is not outside it", range_id(n),
+                           range_id(r));
+  return "";
+}
+
+std::string reduce_fault(Node n, Form form) {
+  bool tensor = form == Form::Tensor;
+  if (tensor != (n.attr().kind == Attr::Kind::Data)) return "a Reduce of another form of the IR";
+  if (n.dtype() != n.arg(0).dtype())
+    return fmt::format("a Reduce of {} gives {}", n.arg(0).dtype().str(), n.dtype().str());
+  if (!in_domain(reduce_op(n), n.dtype()))
+    return fmt::format("{} is not defined on {}", info(reduce_op(n)).name, n.dtype().str());
+  if (!tensor && n.arg_count() < 2) return "a Reduce over no range";
+  return tensor ? "" : ranges_fault(n);
+}
+
+std::string fold_fault(Node n) {
+  auto count = static_cast<std::size_t>(n.ints()[1]);
+  for (std::size_t part = 1; part < (n.ints()[2] != 0 ? 3u : 2u); ++part)
+    for (std::size_t c = 0; c < count; ++c)
+      if (n.arg(part * count + c).dtype() != n.arg(c).dtype())
+        return fmt::format("component {} of a Fold starts as {} and becomes {}", c, n.arg(c).dtype().str(),
+                           n.arg(part * count + c).dtype().str());
+  return ranges_fault(n);
+}
+
+std::string get_fault(Node n, Form form) {
+  if (form == Form::Tensor) return n.arg(0).is(Op::Custom) ? "" : "Get of what is no Custom op";
+  if (!n.arg(0).is(Op::Fold)) return fmt::format("Get of {}, which is no Fold", name_of(n.arg(0)));
+  if (n.int_attr() >= n.arg(0).ints()[1])
+    return fmt::format("Get {} of a Fold of {} components", n.int_attr(), n.arg(0).ints()[1]);
+  DType want = n.arg(0).arg(static_cast<std::size_t>(n.int_attr())).dtype();
+  return n.dtype() == want ? "" : fmt::format("Get of a component of {} is {}", want.str(), n.dtype().str());
+}
+
+std::string effects_fault(Node n, std::size_t from) {
+  for (Node a : n.args().subspan(from))
+    if (!is_effect(a)) return fmt::format("{} of {}, which is no effect", name_of(n), name_of(a));
+  return "";
+}
+
+std::string end_fault(Node n, Form form) {
+  if (form == Form::Program)
+    return n.arg_count() == 1 && n.arg(0).is(Op::Range) ? "" : "an End in a program closes one range";
+  if (n.arg_count() < 2) return "an End that closes no range";
+  if (!is_effect(n.arg(0))) return fmt::format("End of {}, which is no effect", name_of(n.arg(0)));
+  return ranges_fault(n);
+}
+
+// ---- vectors
+
+std::string vector_fault(Node n) {
+  DType d = n.dtype();
+  switch (n.op()) {
+    case Op::Splat:
+      return n.arg(0).dtype() == d.element() && d.lanes > 1
+                 ? ""
+                 : fmt::format("Splat of {} gives {}", n.arg(0).dtype().str(), d.str());
+    case Op::Vec:
+      for (Node a : n.args())
+        if (a.dtype() != d.element())
+          return fmt::format("Vec of {} holds a lane of {}", d.str(), a.dtype().str());
+      return n.arg_count() == d.lanes ? "" : fmt::format("Vec of {} from {} lanes", d.str(), n.arg_count());
+    case Op::Lane:
+      if (n.arg(0).dtype().element() != d)
+        return fmt::format("Lane of {} gives {}", n.arg(0).dtype().str(), d.str());
+      return n.int_attr() < n.arg(0).dtype().lanes
+                 ? ""
+                 : fmt::format("lane {} of {}", n.int_attr(), n.arg(0).dtype().str());
+    case Op::Iota: return d.is_int() && d.lanes > 1 ? "" : fmt::format("Iota of {}", d.str());
+    default:
+      if (n.arg(0).dtype().element() != d || n.arg(0).dtype().lanes < 2)
+        return fmt::format("HReduce of {} gives {}", n.arg(0).dtype().str(), d.str());
+      return in_domain(static_cast<Op>(n.int_attr()), d)
+                 ? ""
+                 : fmt::format("{} is not defined on {}", info(static_cast<Op>(n.int_attr())).name, d.str());
+  }
+}
+
+std::string form_fault(Node n, Form form) {
+  char letter = form == Form::Tensor ? 'T' : form == Form::Program ? 'P' : 'K';
+  std::string_view forms = info(n.op()).form;
+  bool ok = forms.find(letter) != std::string_view::npos;
+  if (form == Form::LoweredKernel && n.is(Op::Special)) ok = true;
+  constexpr const char* kNames[] = {"a tensor graph", "a kernel", "a kernel", "a program"};
+  if (!ok) return fmt::format("{} does not stand in {}", name_of(n), kNames[static_cast<int>(form)]);
+  if (form == Form::Tensor && n.dtype().lanes != 1)
+    return fmt::format("{} in a tensor graph", n.dtype().str());
+  if (form == Form::Program && n.dtype().is_index()) return "the dtype Index in a program";
+  return "";
+}
+
+}  // namespace
+
+std::string local_fault(Node n, Form form) {
+  if (std::string f = node_fault(n.op(), n.dtype(), n.args(), n.attr()); !f.empty()) return f;
+  if (std::string f = form_fault(n, form); !f.empty()) return f;
+  if (is_scalar_op(n.op())) return scalar_op_fault(n, form);
+  if (is_movement(n.op())) {
+    for (Node size : n.args().subspan(1))
+      if (size.dtype() != dtypes::Index)
+        return fmt::format("{} takes a size of {}", name_of(n), size.dtype().str());
+    return n.dtype() == n.arg(0).dtype()
+               ? ""
+               : fmt::format("{} of {} gives {}", name_of(n), n.arg(0).dtype().str(), n.dtype().str());
+  }
+  switch (n.op()) {
+    case Op::Const: return const_fault(n);
+    case Op::Cast:
+    case Op::Bitcast: return cast_fault(n, form);
+    case Op::Load: return access_fault(n, n, 3, form);
+    case Op::Store: return store_fault(n, form);
+    case Op::After: return after_fault(n, form);
+    case Op::Range: return range_fault(n, form);
+    case Op::Reduce: return reduce_fault(n, form);
+    case Op::Fold: return fold_fault(n);
+    case Op::Get: return get_fault(n, form);
+    case Op::End: return end_fault(n, form);
+    case Op::Barrier: return effects_fault(n, 0);
+    case Op::Sink: return form == Form::Tensor ? "" : effects_fault(n, 0);
+    case Op::If:
+      return n.arg(0).dtype() == dtypes::Bool ? "" : "the condition of If is " + n.arg(0).dtype().str();
+    case Op::EndIf: return n.arg(0).is(Op::If) ? "" : "EndIf of " + name_of(n.arg(0));
+    case Op::Splat:
+    case Op::Vec:
+    case Op::Lane:
+    case Op::Iota:
+    case Op::HReduce: return vector_fault(n);
+    case Op::Bind:
+      if (!n.arg(0).is(Op::Var) || !n.arg(1).is_const()) return "Bind takes a variable and a constant";
+      return n.arg(1).lo() >= n.arg(0).lo() && n.arg(1).hi() <= n.arg(0).hi()
+                 ? ""
+                 : fmt::format("{} is outside [{}, {}] of {}", n.arg(1).lo(), n.arg(0).lo(), n.arg(0).hi(),
+                               n.arg(0).text());
+    case Op::Contiguous:
+    case Op::Detach:
+    case Op::GradFence:
+    case Op::Copy:
+      return n.dtype() == n.arg(0).dtype()
+                 ? ""
+                 : fmt::format("{} of {} gives {}", name_of(n), n.arg(0).dtype().str(), n.dtype().str());
+    default: return "";
+  }
+}
+
+}  // namespace lathe

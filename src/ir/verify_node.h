@@ -1,0 +1,16 @@
+// The part of verifying that looks at one node and its operands and at nothing else.
+#pragma once
+
+#include <string>
+
+#include "ir/node.h"
+#include "ir/verify.h"
+
+namespace lathe {
+
+enum class Form : std::uint8_t { Tensor, Kernel, LoweredKernel, Program };
+
+// What is wrong with the node in this form, or "".
+std::string local_fault(Node node, Form form);
+
+}  // namespace lathe

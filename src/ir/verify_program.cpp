@@ -1,0 +1,171 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/build.h"
+#include "ir/verify.h"
+#include "ir/verify_node.h"
+#include "ir/walk.h"
+
+namespace lathe {
+namespace {
+
+class ProgramVerifier {
+ public:
+  explicit ProgramVerifier(const Program& program) : program_(program) {}
+
+  std::vector<VerifyFault> run() {
+    scopes_.push_back({});
+    for (const NodeRef& ref : program_.code) instruction(ref);
+    for (std::size_t i = scopes_.size(); i-- > 1;) fault(scopes_[i].opener, "this scope is never closed");
+    check_shared_bytes();
+    return std::move(faults_);
+  }
+
+ private:
+  struct Scope {
+    Node opener;
+    std::size_t number = 0;
+    bool divergent = false;  // threads of a group may disagree whether or how often it runs
+  };
+  struct Listed {
+    std::size_t scope;
+    bool divergent;
+  };
+
+  void fault(Node n, std::string text) { faults_.push_back({n, std::move(text)}); }
+
+  static bool is_operand_only(Node n) {
+    return n.is(Op::Const) || n.is(Op::Param) || n.is(Op::Var) || n.is(Op::Special) || n.is(Op::Define) ||
+           n.is(Op::Iota);
+  }
+  bool is_open(std::size_t number) const {
+    return std::any_of(scopes_.begin(), scopes_.end(), [&](const Scope& s) { return s.number == number; });
+  }
+
+  void instruction(Node n) {
+    if (n.is(Op::After) || n.is(Op::Sink)) return;
+    if (!is_operand_only(n) && listed_.contains(n)) fault(n, "listed twice");
+    if (std::string text = local_fault(n, Form::Program); !text.empty()) {
+      fault(n, text);
+      listed_.try_emplace(n, {scopes_.back().number, false});
+      return;
+    }
+    bool closes = n.is(Op::EndIf) || n.is(Op::End);
+    bool divergent = false;
+    if (!closes)
+      for (Node a : n.args()) divergent = operand(n, a) || divergent;
+    note_memory(n);
+    if (n.is(Op::Barrier)) check_barrier(n);
+    if (closes) {
+      close(n);
+    } else if (n.is(Op::Range) || n.is(Op::If)) {
+      scopes_.push_back({n, ++last_scope_, divergent});
+    }
+    if (!is_operand_only(n)) listed_.try_emplace(n, {scopes_.back().number, divergent || varies(n)});
+  }
+
+  // Whether the value itself may differ between the threads of a group.
+  static bool varies(Node n) {
+    if (n.is(Op::Special)) return n.text().starts_with("l");
+    if (!n.is(Op::Load)) return false;
+    Node base = base_memory(n.arg(0));
+    return base.is(Op::Define) && define_space(base) != Space::Shared;
+  }
+
+  // Checks an operand and says whether it may differ between threads.
+  bool operand(Node user, Node a) {
+    if (is_operand_only(a)) {
+      check_argument(user, a);
+      return varies(a);
+    }
+    if (a.is(Op::After)) {  // effects it waits for have happened; the memory behind it is what counts
+      std::vector<Node> stack = {a};
+      while (!stack.empty()) {
+        Node top = stack.back();
+        stack.pop_back();
+        if (top.is(Op::After))
+          stack.insert(stack.end(), top.args().begin(), top.args().end());
+        else if (is_operand_only(top))
+          check_argument(user, top);
+        else if (!listed_.contains(top) && !(top.is(Op::End) && top.arg_count() > 1))
+          fault(user, fmt::format("waits for {}, which is not listed before it", info(top.op()).name));
+      }
+      return false;
+    }
+    const Listed* where = listed_.find(a);
+    if (where == nullptr) {
+      if (a.is(Op::End) && a.arg_count() > 1)
+        return false;  // an effect of the kernel form: its loop stands in the list
+      fault(user, fmt::format("its operand {} is not listed before it", info(a.op()).name));
+      return false;
+    }
+    bool effect = a.dtype() == dtypes::Void;
+    if (!effect && !is_open(where->scope))
+      fault(user, fmt::format("its operand {} stands in a scope that is closed", info(a.op()).name));
+    return where->divergent;
+  }
+
+  void check_argument(Node user, Node a) {
+    if (a.is(Op::Const) && a.dtype().is_index()) fault(user, "a constant of dtype Index in a program");
+    if (a.is(Op::Param)) {
+      auto it = std::find_if(program_.params.begin(), program_.params.end(),
+                             [&](const ProgramParam& p) { return p.slot == param_slot(a); });
+      if (it == program_.params.end())
+        fault(user, fmt::format("param {} is no argument of the program", param_slot(a)));
+      else if (it->dtype != a.dtype() || it->size != memory_size(a))
+        fault(user, fmt::format("param {} is not what the program's argument is", param_slot(a)));
+    }
+    if (a.is(Op::Var) && std::none_of(program_.variables.begin(), program_.variables.end(),
+                                      [&](const NodeRef& v) { return v->text() == a.text(); }))
+      fault(user, fmt::format("the variable {} is no argument of the program", a.text()));
+  }
+
+  void note_memory(Node n) {
+    if (!n.is(Op::Load) && !n.is(Op::Store)) return;
+    Node base = base_memory(n.arg(0));
+    for (const ProgramParam& p : program_.params)
+      if (base.is(Op::Param) && p.slot == param_slot(base) && !(n.is(Op::Load) ? p.reads : p.writes))
+        fault(n, fmt::format("param {} is {}, which its argument does not say", p.slot,
+                             n.is(Op::Load) ? "read" : "written"));
+  }
+
+  void check_barrier(Node n) {
+    for (const Scope& s : scopes_)
+      if (s.divergent) fault(n, fmt::format("a barrier inside a divergent {}", info(s.opener.op()).name));
+  }
+
+  void close(Node n) {
+    if (scopes_.size() == 1 || scopes_.back().opener != n.arg(0)) {
+      fault(n, "closes a scope that is not the innermost open one");
+      return;
+    }
+    scopes_.pop_back();
+  }
+
+  void check_shared_bytes() {
+    NodeMap<char> seen;
+    std::int64_t bytes = 0;
+    for (const NodeRef& ref : program_.code) {
+      if (!ref->is(Op::Load) && !ref->is(Op::Store)) continue;
+      Node base = base_memory(ref->arg(0));
+      if (base.is(Op::Define) && define_space(base) == Space::Shared && seen.try_emplace(base).second)
+        bytes += memory_size(base) * base.dtype().bytes() * base.dtype().lanes;
+    }
+    if (bytes > program_.shared_bytes)
+      fault(Node(),
+            fmt::format("shared memory takes {} bytes, the program says {}", bytes, program_.shared_bytes));
+  }
+
+  const Program& program_;
+  std::vector<Scope> scopes_;
+  std::size_t last_scope_ = 0;
+  NodeMap<Listed> listed_;
+  std::vector<VerifyFault> faults_;
+};
+
+}  // namespace
+
+std::vector<VerifyFault> verify_program(const Program& program) { return ProgramVerifier(program).run(); }
+
+}  // namespace lathe

@@ -1,0 +1,102 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/build.h"
+#include "ir/shape.h"
+#include "ir/verify.h"
+#include "ir/verify_node.h"
+#include "ir/walk.h"
+
+namespace lathe {
+namespace {
+
+std::string name_of(Node n) { return std::string(info(n.op()).name); }
+
+std::string expand_fault(Node n) {
+  std::span<const Node> from = n.arg(0).shape(), to = n.shape();
+  if (from.empty()) return "";
+  if (from.size() != to.size())
+    return fmt::format("Expand from {} to {}: ranks differ", shape_text(from), shape_text(to));
+  for (std::size_t i = 0; i < from.size(); ++i)
+    if (from[i] != to[i] && !from[i].is_const_int(1))
+      return fmt::format("Expand from {} to {}: axis {} is not 1", shape_text(from), shape_text(to), i);
+  return "";
+}
+
+// Sizes that are not known may be anything; known ones must agree.
+std::string reshape_fault(Node n) {
+  Node from = numel(n.arg(0)), to = numel(n);
+  if (from == to || from.hi() != from.lo() || to.hi() != to.lo()) return "";
+  return from.lo() == to.lo()
+             ? ""
+             : fmt::format("Reshape from {} to {}: {} elements become {}", shape_text(n.arg(0).shape()),
+                           shape_text(n.shape()), from.lo(), to.lo());
+}
+
+std::string edges_fault(Node n) {
+  std::size_t rank = n.arg(0).rank();
+  for (std::size_t i = 0; i < rank; ++i) {
+    Node low = n.arg(1 + i), high = n.arg(1 + rank + i), size = n.arg(0).shape()[i];
+    if (n.is(Op::Pad) && (low.hi() < 0 || high.hi() < 0))
+      return fmt::format("Pad by a negative size at axis {}", i);
+    if (n.is(Op::Shrink) && (low.hi() < 0 || high.lo() > size.hi() || low.lo() > high.hi()))
+      return fmt::format("Shrink to [{}, {}) of an axis of {}", index_text(low), index_text(high),
+                         index_text(size));
+  }
+  return "";
+}
+
+std::string skew_fault(Node n) {
+  std::int64_t stride = n.ints()[2], dilation = n.ints()[3];
+  if (stride < 1 || dilation < 0)
+    return fmt::format("{} with stride {} and dilation {}", name_of(n), stride, dilation);
+  auto n_axis = static_cast<std::size_t>(n.ints()[0]), k_axis = static_cast<std::size_t>(n.ints()[1]);
+  Node size = n.arg(1), from = n.arg(0).shape()[n_axis], k = n.arg(0).shape()[k_axis];
+  if (!n.is(Op::Skew) || size.lo() <= 0 || k.lo() <= 0) return "";
+  std::int64_t last = (size.lo() - 1) * stride + (k.lo() - 1) * dilation;
+  return last < from.hi() ? ""
+                          : fmt::format("Skew reads position {} of an axis of {}", last, index_text(from));
+}
+
+std::string shape_fault(Node n) {
+  if (is_elementwise(n.op())) {
+    for (Node a : n.args())
+      if (a.shape_node() && a.shape_node() != n.shape_node())
+        return fmt::format("{} of shapes {} and {}", name_of(n), shape_text(n.shape()),
+                           shape_text(a.shape()));
+    return "";
+  }
+  switch (n.op()) {
+    case Op::Expand: return expand_fault(n);
+    case Op::Reshape: return reshape_fault(n);
+    case Op::Pad:
+    case Op::Shrink: return edges_fault(n);
+    case Op::Skew:
+    case Op::Unskew: return skew_fault(n);
+    case Op::Store: {
+      Node view = n.arg(0), value = n.arg(1);
+      if (!value.shape_node() || value.shape_node() == view.shape_node()) return "";
+      return fmt::format("a Store of {} to a view of {}", shape_text(value.shape()),
+                         shape_text(view.shape()));
+    }
+    default: return "";
+  }
+}
+
+// Nodes that are sizes: index arithmetic over constants and variables, not values with a shape.
+bool enter_operands(Node n) { return !n.is(Op::Kernel); }
+
+}  // namespace
+
+std::vector<VerifyFault> verify_tensor(std::span<const Node> roots) {
+  std::vector<VerifyFault> faults;
+  for (Node n : toposort(roots, enter_operands)) {
+    std::string text = local_fault(n, Form::Tensor);
+    if (text.empty()) text = shape_fault(n);
+    if (!text.empty()) faults.push_back({n, text});
+  }
+  return faults;
+}
+
+}  // namespace lathe
