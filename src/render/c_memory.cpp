@@ -61,6 +61,14 @@ std::string CPrinter::element_at(Node memory, const std::string& index) {
   return fmt::format("{}[{}]", value(base), index);
 }
 
+// Whether a struct of so many lanes may be read or written there in one piece: buffers and shared memory
+// begin at a multiple of any vector, a thread's own arrays need not.
+bool CPrinter::aligned(Node memory, Node index, int lanes) {
+  Node base = base_memory(memory);
+  bool own = base.is(Op::Define) && define_space(base) != Space::Shared;
+  return !own && (lanes & (lanes - 1)) == 0 && is_multiple(index, lanes);
+}
+
 std::string CPrinter::load_value(Node node) {
   Node memory = node.arg(0), index = node.arg(1), gate = node.arg_count() > 2 ? node.arg(2) : Node();
   DType dtype = node.dtype();
@@ -81,7 +89,7 @@ std::string CPrinter::vector_load(Node node) {
   std::string type = unit_.type(dtype), memory_type = unit_.memory_type(element),
               read = element.is_bool() ? " != 0" : "";
   if (!dialect_.vectors) {
-    if (!gather && !gate && is_multiple(index, dtype.lanes))
+    if (!gather && !gate && aligned(memory, index, dtype.lanes))
       return fmt::format("*(const {}*){}", type, pointer(memory, index));
     std::vector<std::string> lanes;
     for (int i = 0; i < dtype.lanes; ++i) {
@@ -139,7 +147,7 @@ void CPrinter::vector_store(Node node) {
   std::string type = unit_.type(dtype), memory_type = unit_.memory_type(element);
   std::string condition = gate && !by_lane ? fmt::format("if ({}) ", value(gate)) : "";
   if (!dialect_.vectors) {
-    if (!scatter && !by_lane && is_multiple(index, dtype.lanes)) {
+    if (!scatter && !by_lane && aligned(memory, index, dtype.lanes)) {
       line("{}*({}*){} = {};", condition, type, pointer(memory, index), value(stored));
       return;
     }

@@ -61,6 +61,7 @@ class CPrinter {
   // ---- c_text.cpp
   std::string signature();
   void entry();
+  void launch_index(Node special);
   void instruction(Node node);
   void define_value(Node node, const std::string& text);
   std::string value(Node node);
@@ -94,6 +95,7 @@ class CPrinter {
   std::string load_value(Node node);
   void store_value(Node node);
   std::string element_at(Node memory, const std::string& index);
+  bool aligned(Node memory, Node index, int lanes);
   std::string vector_load(Node node);
   void vector_store(Node node);
   std::string zero(DType dtype);

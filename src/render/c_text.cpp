@@ -85,14 +85,9 @@ std::string CPrinter::value(Node node) {
           return node.dtype().bits() == 64 ? fmt::format("n{}", i)
                                            : fmt::format("(({})n{})", unit_.type(node.dtype()), i);
       break;
-    case Op::Special:
-      for (const Spelling& row : dialect_.specials)
-        if (row.name == node.text()) return fmt::format("(({}){})", unit_.type(node.dtype()), row.text);
-      break;
     default: break;
   }
-  throw InternalError("c_text", fmt::format("{} {} has no spelling in {}", info(node.op()).name,
-                                            node.is(Op::Special) ? node.text() : "", dialect_.name));
+  throw InternalError("c_text", fmt::format("{} is used before it is listed", info(node.op()).name));
 }
 
 std::string CPrinter::lane_value(Node node, int i) {
@@ -108,15 +103,25 @@ void CPrinter::define_value(Node node, const std::string& text) {
   names_[node] = name;
 }
 
+void CPrinter::launch_index(Node node) {
+  for (const Spelling& row : dialect_.specials)
+    if (row.name == node.text()) {
+      line("const {0} {1} = ({0}){2};", unit_.type(node.dtype()), row.name, row.text);
+      names_[node] = node.text();
+      return;
+    }
+  throw InternalError("c_text", fmt::format("{} has no launch index {}", dialect_.name, node.text()));
+}
+
 void CPrinter::instruction(Node node) {
   switch (node.op()) {
     case Op::Const:
     case Op::Param:
     case Op::Var:
-    case Op::Special:
     case Op::Define:
     case Op::After:
     case Op::Sink: return;
+    case Op::Special: return launch_index(node);
     case Op::Barrier:
       if (!dialect_.barrier.empty()) line("{}", dialect_.barrier);
       return;
@@ -141,8 +146,6 @@ void CPrinter::instruction(Node node) {
     case Op::Cast:
     case Op::Bitcast: return define_value(node, cast_value(node));
     case Op::Splat:
-      if (constant_of(node) && dialect_.vectors) return;  // a struct can only be written where it is declared
-      [[fallthrough]];
     case Op::Vec:
     case Op::Lane:
     case Op::Iota:

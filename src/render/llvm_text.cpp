@@ -75,15 +75,10 @@ std::string LlvmPrinter::call(const std::string& intrinsic, const std::string& r
 std::string LlvmPrinter::value(Node node) {
   if (const std::string* found = names_.find(node)) return *found;
   if (Node c = constant_of(node)) return llvm_constant(node.dtype(), c);
-  // Arguments are 64 bits wide and may be used as 32.
-  std::string_view width = node.dtype().bits() == 32 ? ".narrow" : "";
-  if (node.is(Op::Special)) {
-    if (node.text() != "t") throw InternalError("llvm_text", "a CPU launch has no index " + node.text());
-    return fmt::format("%part{}", width);
-  }
   if (node.is(Op::Var))
     for (std::size_t i = 0; i < program_.variables.size(); ++i)
-      if (program_.variables[i]->text() == node.text()) return fmt::format("%n{}{}", i, width);
+      if (program_.variables[i]->text() == node.text())
+        return fmt::format("%n{}{}", i, node.dtype().bits() == 32 ? ".narrow" : "");
   throw InternalError("llvm_text", fmt::format("{} is used before it is listed", info(node.op()).name));
 }
 
@@ -102,7 +97,6 @@ void LlvmPrinter::entry() {
     line("%n{0} = load i64, ptr %n{0}.at, align 8", i);
     line("%n{0}.narrow = trunc i64 %n{0} to i32", i);
   }
-  line("%part.narrow = trunc i64 %part to i32");
   declare_locals();
 }
 
@@ -155,11 +149,13 @@ void LlvmPrinter::instruction(Node node) {
     case Op::Const:
     case Op::Param:
     case Op::Var:
-    case Op::Special:
     case Op::Define:
     case Op::After:
     case Op::Barrier:
     case Op::Sink: return;
+    case Op::Special:
+      if (node.text() != "t") throw InternalError("llvm_text", "a CPU launch has no index " + node.text());
+      return name(node, node.dtype().bits() == 32 ? emit("trunc i64 %part to i32") : std::string("%part"));
     case Op::Range: return open_loop(node);
     case Op::End: return close_loop(node.arg(node.arg_count() - 1));
     case Op::If: return open_if(node);
