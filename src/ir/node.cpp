@@ -1,5 +1,10 @@
 #include "ir/node.h"
 
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -26,19 +31,40 @@ class SpinLock {
   std::atomic_flag flag_;
 };
 
-// Blocks of equal size are recycled through free lists; nodes with many args go to the allocator directly.
+constexpr std::size_t kHugePage = std::size_t{1} << 21;
+
+// Large tables and chunks are met at random: with small pages most accesses would also miss the page tables' cache.
+void advise_huge(void* memory, std::size_t bytes) {
+#ifdef __linux__
+  if (bytes >= kHugePage) madvise(memory, bytes, MADV_HUGEPAGE);
+#else
+  static_cast<void>(memory), static_cast<void>(bytes);
+#endif
+}
+
+// Memory for nodes, one per thread: blocks come from large chunks in the order nodes are made, so that walking a graph
+// walks memory, and freed blocks of equal size are used again. Nodes with many args go to the allocator directly. Chunks are
+// never given back. Trivially destroyed, because nodes may die while a thread or the process ends.
 constexpr std::size_t kPooledArgs = 8;
-constexpr std::size_t kSlabNodes = 256;
+constexpr std::size_t kFirstChunk = std::size_t{1} << 16;
 
 struct Pool {
   std::array<void*, kPooledArgs + 1> free{};
+  char* next = nullptr;
+  char* end = nullptr;
+  std::size_t chunk = kFirstChunk;
 
   void* take(std::size_t args) {
     std::size_t bytes = sizeof(NodeData) + args * sizeof(Node);
     if (args > kPooledArgs) return ::operator new(bytes);
-    if (free[args] == nullptr) refill(args, bytes);
     void* block = free[args];
-    std::memcpy(&free[args], block, sizeof(void*));
+    if (block != nullptr) {
+      std::memcpy(&free[args], block, sizeof(void*));
+      return block;
+    }
+    if (static_cast<std::size_t>(end - next) < bytes) refill();
+    block = next;
+    next += bytes;
     return block;
   }
   void give(void* block, std::size_t args) {
@@ -46,61 +72,114 @@ struct Pool {
     std::memcpy(block, &free[args], sizeof(void*));
     free[args] = block;
   }
-  void refill(std::size_t args, std::size_t bytes) {
-    char* slab = static_cast<char*>(::operator new(bytes * kSlabNodes));
-    for (std::size_t i = kSlabNodes; i-- > 0;) give(slab + i * bytes, args);
+  void refill() {
+    if (end == nullptr && adopt()) return;
+    next = static_cast<char*>(::operator new(chunk, std::align_val_t(chunk)));
+    end = next + chunk;
+    advise_huge(next, chunk);
+    chunk = std::min(chunk * 2, kHugePage);
   }
+  // Takes over what an ended thread left; called on an empty pool. Says whether there is a chunk with room now.
+  bool adopt();
 };
 
-// Open addressing with linear probing and backward-shift deletion, so there are no tombstones to clean up.
+// Free blocks of threads that have ended, for the next thread that needs some.
+struct Orphans {
+  SpinLock lock;
+  std::vector<Pool> pools;
+};
+Orphans& orphans() {
+  static auto* all = new Orphans;  // never destroyed: threads may end during exit
+  return *all;
+}
+
+bool Pool::adopt() {
+  Orphans& all = orphans();
+  std::lock_guard guard(all.lock);
+  if (all.pools.empty()) return false;
+  *this = all.pools.back();
+  all.pools.pop_back();
+  return static_cast<std::size_t>(end - next) >= sizeof(NodeData) + kPooledArgs * sizeof(Node);
+}
+
+// Open addressing with linear probing and backward-shift deletion, so there are no tombstones to clean up. A slot holds the
+// hash beside the node, so that probing, growing and deleting touch no node but the one looked for.
 class alignas(64) Shard {
  public:
+  struct Slot {
+    std::uint64_t hash;
+    NodeData* node;
+  };
   SpinLock lock;
-  Pool pool;
   std::uint64_t created = 0, hits = 0;
-  std::size_t count = 0;
-  std::vector<NodeData*> slots = std::vector<NodeData*>(64, nullptr);
+  std::size_t count = 0, mask = 63;
+  Slot* slots = new_table(64);
 
-  std::size_t home(std::uint64_t hash) const { return (hash >> 8) & (slots.size() - 1); }
+  std::size_t home(std::uint64_t hash) const { return (hash >> 8) & mask; }
 
-  void insert(NodeData* node) {
-    if ((count + 1) * 2 > slots.size()) grow();
-    std::size_t i = home(node->hash);
-    while (slots[i] != nullptr) i = (i + 1) & (slots.size() - 1);
-    slots[i] = node;
+  // Asks for the line of a hash ahead of its use. Called without the lock, so it reads copies that may be stale: then the
+  // wrong line is fetched.
+  void prefetch(std::uint64_t hash) const {
+    __builtin_prefetch(prefetch_slots.load(std::memory_order_relaxed) +
+                       ((hash >> 8) & prefetch_mask.load(std::memory_order_relaxed)));
+  }
+
+  void insert(std::uint64_t hash, NodeData* node) {
+    if ((count + 1) * 2 > mask + 1) grow();
+    std::size_t i = home(hash);
+    while (slots[i].node != nullptr) i = (i + 1) & mask;
+    slots[i] = {hash, node};
     ++count;
   }
-  void erase(NodeData* node) {
-    std::size_t mask = slots.size() - 1, i = home(node->hash);
-    while (slots[i] != node) i = (i + 1) & mask;
+  void erase(const NodeData* node) {
+    std::size_t i = home(node->hash);
+    while (slots[i].node != node) i = (i + 1) & mask;
     --count;
     for (std::size_t j = i;;) {
-      slots[i] = nullptr;
+      slots[i].node = nullptr;
       do {
         j = (j + 1) & mask;
-        if (slots[j] == nullptr) return;
-      } while (((j - home(slots[j]->hash)) & mask) < ((j - i) & mask));
+        if (slots[j].node == nullptr) return;
+      } while (((j - home(slots[j].hash)) & mask) < ((j - i) & mask));
       slots[i] = slots[j];
       i = j;
     }
   }
 
  private:
-  void grow() {
-    std::vector<NodeData*> old = std::move(slots);
-    slots.assign(old.size() * 2, nullptr);
-    count = 0;
-    for (NodeData* n : old)
-      if (n != nullptr) insert(n);
+  static Slot* new_table(std::size_t size) {
+    std::size_t bytes = size * sizeof(Slot);
+    void* memory = ::operator new(bytes, std::align_val_t(table_alignment(bytes)));
+    advise_huge(memory, bytes);
+    return static_cast<Slot*>(std::memset(memory, 0, bytes));
   }
+  static std::size_t table_alignment(std::size_t bytes) { return bytes >= kHugePage ? kHugePage : 64; }
+
+  void grow() {
+    Slot* old = slots;
+    std::size_t old_size = mask + 1;
+    slots = new_table(old_size * 2);
+    mask = old_size * 2 - 1;
+    prefetch_slots.store(slots, std::memory_order_relaxed);
+    prefetch_mask.store(mask, std::memory_order_relaxed);
+    count = 0;
+    for (std::size_t i = 0; i < old_size; ++i)
+      if (old[i].node != nullptr) insert(old[i].hash, old[i].node);
+    ::operator delete(old, std::align_val_t(table_alignment(old_size * sizeof(Slot))));
+  }
+
+  std::atomic<const Slot*> prefetch_slots{slots};
+  std::atomic<std::size_t> prefetch_mask{63};
 };
 
-constexpr std::size_t kShards = 64;
+constexpr std::size_t kShards = 16;
 std::array<Shard, kShards>& shards() {
   static auto* all = new std::array<Shard, kShards>;  // never destroyed: nodes may die during exit
   return *all;
 }
 Shard& shard_of(std::uint64_t hash) { return shards()[hash & (kShards - 1)]; }
+
+thread_local constinit Pool pool;
 
 std::atomic<void (*)(std::int64_t)> buffer_death_hook{nullptr};
 
@@ -115,7 +194,7 @@ bool lower(const NodeData* node) {
   Shard& shard = shard_of(node->hash);
   std::lock_guard guard(shard.lock);
   if (node->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
-  shard.erase(const_cast<NodeData*>(node));
+  shard.erase(node);
   return true;
 }
 
@@ -127,11 +206,9 @@ void destroy(NodeData* node, std::vector<const NodeData*>& pending) {
   if (node->op == Op::Buffer)
     if (auto hook = buffer_death_hook.load()) hook(node->attr.data->ints[0]);
   if (node->attr.kind == Attr::Kind::Data) delete node->attr.data;
-  Shard& shard = shard_of(node->hash);
   std::size_t args = node->arg_count;
   node->~NodeData();
-  std::lock_guard guard(shard.lock);
-  shard.pool.give(node, args);
+  pool.give(node, args);
 }
 
 void release(const NodeData* first) {
@@ -145,22 +222,47 @@ void release(const NodeData* first) {
   }
 }
 
-// What this thread made or found since its outermost scope opened, each entry holding one count.
+// What this thread made or found since its outermost scope opened, each entry holding one count. `recent` remembers some of
+// them by hash: a node found there is alive for certain and needs neither the shard nor another count.
 struct Nursery {
+  static constexpr std::size_t kRecent = 256;
+  struct Recent {
+    std::uint64_t hash;
+    const NodeData* node;
+  };
   std::vector<const NodeData*> nodes;
+  std::array<Recent, kRecent> recent{};
   int depth = 0;
+
+  static std::size_t place(std::uint64_t hash) { return (hash >> 20) & (kRecent - 1); }
+
+  void keep(std::uint64_t hash, const NodeData* node) {
+    recent[place(hash)] = {hash, node};
+    nodes.push_back(node);
+  }
 
   void flush() {
     // Newest first: users go before what they use, so most nodes are freed without a long chain of followers.
     std::vector<const NodeData*> taken;
     taken.swap(nodes);
-    for (std::size_t i = taken.size(); i-- > 0;) release(taken[i]);
+    for (const NodeData* node : taken) recent[place(node->hash)] = {0, nullptr};
+    constexpr std::size_t kAhead = 8;
+    for (std::size_t i = taken.size(); i-- > 0;) {
+      if (i >= kAhead) shard_of(taken[i - kAhead]->hash).prefetch(taken[i - kAhead]->hash);
+      release(taken[i]);
+    }
     if (nodes.empty() && taken.capacity() <= 65536) {
       taken.clear();
       nodes.swap(taken);
     }
   }
-  ~Nursery() { flush(); }
+  ~Nursery() {
+    flush();
+    Orphans& all = orphans();
+    std::lock_guard guard(all.lock);
+    all.pools.push_back(pool);
+    pool = Pool();
+  }
 };
 thread_local Nursery nursery;
 
@@ -184,15 +286,20 @@ std::uint64_t head(Op op, DType dtype, std::size_t args) {
          static_cast<std::uint64_t>(dtype.lanes) << 16 | static_cast<std::uint64_t>(args) << 32;
 }
 
-bool same(const NodeData* n, std::uint64_t hash, Op op, DType dtype, std::span<const Node> args,
+bool same(const NodeData* n, Op op, DType dtype, std::span<const Node> args,
           const Attr& attr) {
-  return n->hash == hash && n->op == op && n->dtype == dtype && n->arg_count == args.size() &&
-         (args.empty() || std::memcmp(n->args(), args.data(), args.size_bytes()) == 0) && n->attr == attr;
+  return n->op == op && n->dtype == dtype && n->arg_count == args.size() &&
+         std::equal(args.begin(), args.end(), n->args()) && n->attr == attr;
 }
 
-NodeData* construct(Shard& shard, std::uint64_t hash, std::uint64_t key, Op op, DType dtype,
+// Whether shape_of interns for this op; the others take a shape that is there.
+bool makes_shape(Op op) {
+  return is_movement(op) || op == Op::Buffer || op == Op::Arange || op == Op::Reduce || op == Op::Bitcast;
+}
+
+NodeData* construct(std::uint64_t hash, std::uint64_t key, Op op, DType dtype,
                     std::span<const Node> args, const Attr& attr) {
-  NodeData* node = new (shard.pool.take(args.size())) NodeData{};
+  NodeData* node = new (pool.take(args.size())) NodeData{};
   node->op = op;
   node->owns_shape = false;
   node->dtype = dtype;
@@ -227,44 +334,46 @@ Node intern(Op op, DType dtype, std::span<const Node> args, const Attr& attr) {
   std::uint64_t h = head(op, dtype, args.size());
   std::uint64_t hash = hash_combine(h, attr.kind == Attr::Kind::None ? 0 : attr_hash(attr, true, op));
   for (Node a : args) hash = hash_combine(hash, reinterpret_cast<std::uintptr_t>(a.get()));
+  Nursery& mine = nursery;
+  const Nursery::Recent& recent = mine.recent[Nursery::place(hash)];
+  if (recent.hash == hash && recent.node != nullptr && same(recent.node, op, dtype, args, attr))
+    return Node(recent.node);
+
   Shard& shard = shard_of(hash);
-  {
-    std::lock_guard guard(shard.lock);
-    std::size_t mask = shard.slots.size() - 1;
-    for (std::size_t i = shard.home(hash); shard.slots[i] != nullptr; i = (i + 1) & mask) {
-      const NodeData* found = shard.slots[i];
-      if (!same(found, hash, op, dtype, args, attr)) continue;
-      retain(found);
+  shard.prefetch(hash);
+  auto find = [&]() -> const NodeData* {
+    for (std::size_t i = shard.home(hash); shard.slots[i].node != nullptr; i = (i + 1) & shard.mask) {
+      const Shard::Slot& slot = shard.slots[i];
+      if (slot.hash != hash || !same(slot.node, op, dtype, args, attr)) continue;
+      retain(slot.node);
       ++shard.hits;
-      nursery.nodes.push_back(found);
-      return Node(found);
+      mine.keep(hash, slot.node);
+      return slot.node;
     }
+    return nullptr;
+  };
+  // A shape may need nodes of its own, so it is worked out without the lock; looking first spares that for a node that is
+  // there. Other facts are quick enough to work out while the slot is on its way from memory.
+  if (makes_shape(op)) {
+    std::lock_guard guard(shard.lock);
+    if (const NodeData* found = find()) return Node(found);
   }
-  // A miss. The derived facts are worked out without the lock (a shape may intern nodes of its own); if
-  // another thread made the same node meanwhile, its copy wins.
   std::uint64_t key = hash_combine(h, attr_hash(attr, false, op));
   for (Node a : args) key = hash_combine(key, a.key());
   Interval bounds = bounds_of(op, dtype, args, attr);
   Node shape = shape_of(op, dtype, args, attr);
-  bool owns_shape = shape && !(args.size() > 0 && args[0].shape_node() == shape);
+
   std::lock_guard guard(shard.lock);
-  std::size_t mask = shard.slots.size() - 1;
-  for (std::size_t i = shard.home(hash); shard.slots[i] != nullptr; i = (i + 1) & mask) {
-    const NodeData* found = shard.slots[i];
-    if (!same(found, hash, op, dtype, args, attr)) continue;
-    retain(found);
-    nursery.nodes.push_back(found);
-    return Node(found);
-  }
-  NodeData* node = construct(shard, hash, key, op, dtype, args, attr);
+  if (const NodeData* found = find()) return Node(found);
+  NodeData* node = construct(hash, key, op, dtype, args, attr);
   node->lo = bounds.lo;
   node->hi = bounds.hi;
   node->shape = shape.get();
-  node->owns_shape = owns_shape;
-  if (owns_shape) retain(shape.get());
-  shard.insert(node);
+  node->owns_shape = shape && !(args.size() > 0 && args[0].shape_node() == shape);
+  if (node->owns_shape) retain(shape.get());
+  shard.insert(hash, node);
   ++shard.created;
-  nursery.nodes.push_back(node);
+  mine.keep(hash, node);
   return Node(node);
 }
 

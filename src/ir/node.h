@@ -129,6 +129,7 @@ struct NodeData {
   mutable std::atomic<const NodeData*>
       ranges;  // memo of ranges_of (ir/ranges.h): a Dims node or null; counted
   mutable std::atomic<const NodeData*> realized;  // buffer that holds this value (engine); counted
+  mutable std::uint64_t mark;                     // the last walk that met it (ir/walk.cpp); 0 for none
 
   Node* args() { return reinterpret_cast<Node*>(this + 1); }
   const Node* args() const { return reinterpret_cast<const Node*>(this + 1); }

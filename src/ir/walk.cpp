@@ -11,19 +11,49 @@ struct Frame {
   std::uint32_t next;
 };
 
+// Which nodes a walk has met. One walk at a time, whichever comes first, may note it on the nodes themselves: a number
+// that no walk had before. Others (on other threads, or started inside that walk) use a set.
+class Seen {
+ public:
+  Seen() : owns_marks_(!marks_taken.exchange(true, std::memory_order_acquire)) {
+    if (owns_marks_) number_ = ++last_number;
+  }
+  ~Seen() {
+    if (owns_marks_) marks_taken.store(false, std::memory_order_release);
+  }
+  Seen(const Seen&) = delete;
+  Seen& operator=(const Seen&) = delete;
+
+  // Whether the node is new to this walk.
+  bool add(Node node) {
+    if (!owns_marks_) return set_.try_emplace(node).second;
+    if (node->mark == number_) return false;
+    node->mark = number_;
+    return true;
+  }
+
+ private:
+  static inline std::atomic<bool> marks_taken{false};
+  static inline std::uint64_t last_number = 0;  // guarded by marks_taken
+
+  bool owns_marks_;
+  std::uint64_t number_ = 0;
+  NodeMap<char> set_;
+};
+
 template <class Enter>
 std::vector<Node> sort_from(std::span<const Node> roots, Enter enter) {
   std::vector<Node> order;
-  NodeMap<char> seen;
+  Seen seen;
   std::vector<Frame> stack;
   for (Node root : roots) {
-    if (!seen.try_emplace(root).second) continue;
+    if (!seen.add(root)) continue;
     stack.push_back({root, 0});
     while (!stack.empty()) {
       Frame& top = stack.back();
       if (top.next < top.node.arg_count() && enter(top.node)) {
         Node arg = top.node.arg(top.next++);
-        if (!seen.try_emplace(arg).second) continue;
+        if (!seen.add(arg)) continue;
         if (arg.arg_count() == 0)
           order.push_back(arg);
         else

@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 #include "ir/build.h"
+#include "ir/device_of.h"
 #include "ir/ranges.h"
 #include "ir/shape.h"
 #include "rules/simplify.h"
-#include "schedule/prepare.h"
 
 namespace lathe {
 namespace {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/small_vector.h"
 #include "ir/build.h"
+#include "ir/device_of.h"
 #include "ir/shape.h"
 #include "ir/walk.h"
 #include "schedule/cost.h"
@@ -96,22 +97,6 @@ Node prepare_node(Node node) {
 }
 
 }  // namespace
-
-std::string device_of(Node node) {
-  // The first operand with a device decides; chains are followed without recursion.
-  NodeMap<char> seen;
-  std::vector<Node> stack{node};
-  while (!stack.empty()) {
-    Node n = stack.back();
-    stack.pop_back();
-    if (n.is(Op::Buffer)) return buffer_device(n);
-    if (n.is(Op::Copy)) return n.text();
-    if (!seen.try_emplace(n).second) continue;
-    for (std::size_t i = n.arg_count(); i-- > 0;)
-      if (n.arg(i).dtype() != dtypes::Index) stack.push_back(n.arg(i));
-  }
-  return "";
-}
 
 Prepared prepare(std::span<const Node> targets) {
   Prepared out;

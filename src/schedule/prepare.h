@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,8 +17,5 @@ struct Prepared {
 };
 
 Prepared prepare(std::span<const Node> targets);
-
-// The device a value lives on: that of its buffers; empty for values made of constants alone.
-std::string device_of(Node node);
 
 }  // namespace lathe

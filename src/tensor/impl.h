@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/small_vector.h"
 #include "ir/build.h"
+#include "ir/device_of.h"
 #include "ir/node.h"
 #include "ir/shape.h"
 #include "ir/walk.h"
@@ -118,8 +119,7 @@ Node broadcast_to(Node x, std::span<const Node> sizes, std::string_view op);
 // The common shape by numpy's rule; throws UserError naming both shapes.
 Nodes broadcast_shapes(std::span<const Node> a, std::span<const Node> b, std::string_view op);
 
-// Where a graph lives: the device of the first buffer or copy below it, or "".
-std::string device_of(Node node);
+
 
 // Throws UserError naming both tensors where they are on different devices.
 void check_same_device(std::string_view op, const Tensor& a, const Tensor& b);

@@ -1,11 +1,13 @@
-// Questions about graphs that several files of this folder ask.
-#include "tensor/impl.h"
+#include "ir/device_of.h"
+
+#include <vector>
+
+#include "ir/build.h"
+#include "ir/walk.h"
 
 namespace lathe {
 
 std::string device_of(Node root) {
-  // Operands are visited in order and the first buffer or copy wins, so the answer does not depend on
-  // addresses.
   NodeMap<char> seen;
   std::vector<Node> stack{root};
   while (!stack.empty()) {
@@ -15,7 +17,8 @@ std::string device_of(Node root) {
     if (n.is(Op::Copy)) return n.text();
     if (Node held = realized(n)) return buffer_device(held);
     if (!seen.try_emplace(n).second) continue;
-    for (std::size_t i = n.arg_count(); i-- > 0;) stack.push_back(n.arg(i));
+    for (std::size_t i = n.arg_count(); i-- > 0;)
+      if (n.arg(i).dtype() != dtypes::Index) stack.push_back(n.arg(i));
   }
   return "";
 }
