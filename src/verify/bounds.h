@@ -1,0 +1,40 @@
+// Proves that every access of a kernel stays inside its memory wherever its gate is true: first by intervals
+// (what every node knows about itself, narrowed by what the gate says), then by an SMT solver. An index that
+// depends on loaded data is often beyond both: such an access needs a guard at run time. A refuted access
+// comes with values that break it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/node.h"
+
+namespace lathe::verify {
+
+enum class Proof : std::uint8_t { Interval, Solver, Unproved, Refuted };
+std::string_view name(Proof proof);
+
+struct AccessProof {
+  Node access;  // a Load or Store
+  Proof proof = Proof::Unproved;
+  std::string counterexample;  // "r0 = 15, n = 3: index 18 of 16", where refuted
+};
+
+struct BoundsReport {
+  std::vector<AccessProof> accesses;  // in order of the graph
+  std::size_t count(Proof proof) const;
+  bool all_proved() const { return count(Proof::Unproved) + count(Proof::Refuted) == 0; }
+};
+
+struct BoundsOptions {
+  bool solver = true;        // ask the solver where intervals do not suffice
+  unsigned timeout_ms = 50;  // a question
+};
+
+BoundsReport prove_bounds(Node kernel, const BoundsOptions& options = {});
+
+// Whether this build has a solver.
+bool has_solver();
+
+}  // namespace lathe::verify

@@ -1,0 +1,32 @@
+// Interval arithmetic over index expressions under assumptions: what a gate says about a node narrows every
+// expression the node stands in.
+#pragma once
+
+#include "ir/bounds.h"
+#include "ir/node.h"
+#include "ir/walk.h"
+
+namespace lathe::verify {
+
+class Assumptions {
+ public:
+  // Takes in a condition that holds: comparisons, joined by And, below Not.
+  void assume(Node condition);
+
+  // False where the assumptions contradict each other: then nothing under them ever runs.
+  bool possible() const { return possible_; }
+
+  // The values an integer expression can have.
+  Interval of(Node expression);
+
+ private:
+  void assume_one(Node condition, bool holds);
+  void narrow(Node node, Interval to);
+  Interval compute(Node node) const;
+  Interval known(Node node) const;
+
+  NodeMap<Interval> narrowed_, computed_;
+  bool possible_ = true;
+};
+
+}  // namespace lathe::verify

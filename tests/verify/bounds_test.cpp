@@ -1,0 +1,184 @@
+// Bounds proofs: what intervals prove, what needs the solver, what nobody can prove, and planted faults.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "ir/build.h"
+#include "ir/text.h"
+#include "ir/walk.h"
+#include "verify/bounds.h"
+
+namespace lathe::verify {
+namespace {
+
+constexpr DType f32 = dtypes::Float32;
+
+Node global(std::int64_t n, std::int64_t id) { return range(index_const(n), id, RangeKind::Global); }
+Node c(std::int64_t v) { return index_const(v); }
+
+// The verdict on a load of `size` elements at an index under a gate.
+AccessProof verdict(Node index, std::int64_t size, Node gate = Node(), BoundsOptions options = {},
+                    std::uint16_t lanes = 1) {
+  options.timeout_ms = 5000;  // the answer matters here, not how long a loaded machine takes
+  Node x = load(param(f32, 1, size), index, gate, lanes);
+  return prove_bounds(
+             sink(std::vector<Node>{store(param(f32, 0, 4), c(0), lanes > 1 ? hreduce(Op::Add, x) : x)}),
+             options)
+      .accesses[0];
+}
+
+TEST(Bounds, IntervalsProvePlainIndices) {
+  Scope scope;
+  Node i = global(4, 0), j = global(6, 1);
+  EXPECT_EQ(verdict(i * c(6) + j, 24).proof, Proof::Interval);
+  EXPECT_EQ(verdict(floor_mod(i * c(6) + j, c(5)), 5).proof, Proof::Interval);
+}
+
+TEST(Bounds, AGateNarrowsTheIntervalsOfWhatItCompares) {
+  Scope scope;
+  Node i = global(12, 0);
+  // A padded axis: 2 <= i < 10, read at i - 2 of 8.
+  Node gate = logical_and(logical_not(less(i, c(2))), less(i, c(10)));
+  BoundsOptions no_solver{.solver = false};
+  EXPECT_EQ(verdict(i - c(2), 8, gate, no_solver).proof, Proof::Interval);
+  EXPECT_EQ(verdict(i - c(2), 8, less(i, c(10)), no_solver).proof, Proof::Unproved);
+  // The compared expression is part of the index.
+  Node shifted = i * c(3) - c(4);
+  Node both = logical_and(less(c(-1), shifted), less(shifted, c(9)));
+  EXPECT_EQ(verdict(shifted, 9, both, no_solver).proof, Proof::Interval);
+}
+
+TEST(Bounds, AGateThatIsNeverTrueProvesAnything) {
+  Scope scope;
+  Node i = global(12, 0);
+  EXPECT_EQ(verdict(i + c(100), 8, less(i, c(0))).proof, Proof::Interval);
+}
+
+TEST(Bounds, TheSolverProvesWhatIntervalsCannot) {
+  if (!has_solver()) GTEST_SKIP() << "built without a solver";
+  Scope scope;
+  Node i = global(10, 0), j = global(10, 1);
+  // i + j < 12 says nothing about i or j alone.
+  EXPECT_EQ(verdict(i + j, 12, less(i + j, c(12)), {.solver = false}).proof, Proof::Interval);
+  EXPECT_EQ(verdict(i * c(2) + j * c(2), 24, less(i + j, c(12)), {.solver = false}).proof, Proof::Unproved);
+  EXPECT_EQ(verdict(i * c(2) + j * c(2), 24, less(i + j, c(12))).proof, Proof::Solver);
+  // i - i % 4 + 3 stays below the next multiple of four.
+  Node k = global(16, 2);
+  EXPECT_EQ(verdict(k - floor_mod(k, c(4)) + c(3), 16).proof, Proof::Solver);
+}
+
+TEST(Bounds, RaggedExtentsAndVariablesAreTakenIntoAccount) {
+  if (!has_solver()) GTEST_SKIP() << "built without a solver";
+  Scope scope;
+  Node n = variable("n", 1, 8);
+  Node i = range(n, 0, RangeKind::Global), j = range(n - i, 1, RangeKind::Reduce);
+  EXPECT_EQ(verdict(i + j, 8).proof, Proof::Solver);
+  AccessProof p = verdict(i + j, 7);
+  EXPECT_EQ(p.proof, Proof::Refuted) << p.counterexample;
+}
+
+TEST(Bounds, VectorsAreProvedForEveryLane) {
+  if (!has_solver()) GTEST_SKIP() << "built without a solver";
+  Scope scope;
+  Node i = global(4, 0);
+  EXPECT_EQ(verdict(i * c(4), 16, Node(), {}, 4).proof, Proof::Interval);
+  AccessProof p = verdict(i * c(4), 15, Node(), {}, 4);
+  EXPECT_EQ(p.proof, Proof::Refuted);
+  EXPECT_EQ(p.counterexample, "r0 = 3: index 15 of 15");
+  Node lanes = splat(i * c(4), 4) + iota(dtypes::Index, 4);
+  EXPECT_EQ(verdict(lanes, 16).proof, Proof::Interval);
+  EXPECT_EQ(verdict(lanes, 13).proof, Proof::Refuted);
+  EXPECT_EQ(verdict(lanes, 13, less(lanes, splat(c(13), 4))).proof, Proof::Solver);
+}
+
+TEST(Bounds, AnIndexFromMemoryIsUnprovedUnlessItsGateChecksIt) {
+  Scope scope;
+  Node i = global(4, 0);
+  Node at = cast(load(param(dtypes::Int32, 2, 4), i), dtypes::Index);
+  auto proof_of = [&](Node gate) {
+    Node x = load(param(f32, 1, 50), at, gate);
+    for (const AccessProof& a : prove_bounds(sink(std::vector<Node>{store(param(f32, 0, 4), i, x)})).accesses)
+      if (a.access == x) return a.proof;
+    return Proof::Refuted;
+  };
+  EXPECT_EQ(proof_of(Node()), Proof::Unproved);
+  EXPECT_EQ(proof_of(logical_and(logical_not(less(at, c(0))), less(at, c(50)))), Proof::Interval);
+}
+
+TEST(Bounds, PlantedFaultsAreRefutedWithValuesThatBreakThem) {
+  if (!has_solver()) GTEST_SKIP() << "built without a solver";
+  Scope scope;
+  Node i = global(4, 0), j = global(6, 1);
+  AccessProof p = verdict(i * c(6) + j, 23);
+  EXPECT_EQ(p.proof, Proof::Refuted);
+  EXPECT_NE(p.counterexample.find("index 23 of 23"), std::string::npos) << p.counterexample;
+  p = verdict(i - c(1), 4);
+  EXPECT_EQ(p.proof, Proof::Refuted);
+  EXPECT_EQ(p.counterexample, "r0 = 0: index -1 of 4");
+  // A gate that is off by one.
+  EXPECT_EQ(verdict(i * c(6) + j, 20, less(i * c(6) + j, c(21))).proof, Proof::Refuted);
+}
+
+TEST(Bounds, MachineIntegersThatMayWrapAreNotTrusted) {
+  Scope scope;
+  Node t = special("g0", 0, dtypes::Int32);  // any int32 >= 0
+  Node x = load(param(f32, 1, 100), t * int_const(dtypes::Int32, 4),
+                less(t * int_const(dtypes::Int32, 4), int_const(dtypes::Int32, 100)));
+  Node kernel = sink(std::vector<Node>{store(param(f32, 0, 1), int_const(dtypes::Int32, 0), x)});
+  EXPECT_EQ(prove_bounds(kernel).accesses[0].proof, Proof::Unproved);  // 4 * 2^29 is negative in 32 bits
+}
+
+// Random index expressions with random gates: a verdict must agree with trying every value.
+TEST(Bounds, VerdictsAgreeWithTryingAllValues) {
+  std::uint64_t seed = 97;
+  std::mt19937_64 random(seed);
+  auto pick = [&](std::int64_t lo, std::int64_t hi) {
+    return std::uniform_int_distribution<std::int64_t>(lo, hi)(random);
+  };
+  int proved = 0, refuted = 0;
+  for (int round = 0; round < 150; ++round) {
+    Scope scope;
+    std::int64_t n0 = pick(1, 6), n1 = pick(1, 6), size = pick(1, 20);
+    Node r[] = {global(n0, 0), global(n1, 1)};
+    std::vector<Node> pool = {r[0], r[1]};
+    for (int k = 0; k < 4; ++k) {
+      Node x = pool[static_cast<std::size_t>(pick(0, static_cast<std::int64_t>(pool.size()) - 1))];
+      Node y = pool[static_cast<std::size_t>(pick(0, static_cast<std::int64_t>(pool.size()) - 1))];
+      switch (pick(0, 4)) {
+        case 0: pool.push_back(x + y); break;
+        case 1: pool.push_back(x * c(pick(-2, 4))); break;
+        case 2: pool.push_back(floor_div(x, c(pick(1, 4)))); break;
+        case 3: pool.push_back(floor_mod(x, c(pick(1, 4)))); break;
+        default: pool.push_back(x + c(pick(-3, 3))); break;
+      }
+    }
+    Node index = pool.back();
+    Node g = pool[static_cast<std::size_t>(pick(0, static_cast<std::int64_t>(pool.size()) - 1))];
+    Node gate = logical_and(less(g, c(pick(0, 12))), logical_not(less(index, c(pick(-4, 1)))));
+    bool leaves = false;
+    for (std::int64_t a = 0; a < n0; ++a)
+      for (std::int64_t b = 0; b < n1; ++b) {
+        NodeMap<Node> at;
+        at[r[0]] = c(a);
+        at[r[1]] = c(b);
+        std::int64_t v = substitute(index, at).const_int();
+        leaves = leaves || (substitute(gate, at).const_int() != 0 && (v < 0 || v >= size));
+      }
+    AccessProof p = verdict(index, size, gate);
+    if (p.proof == Proof::Interval || p.proof == Proof::Solver) {
+      EXPECT_FALSE(leaves) << "seed " << seed << " round " << round << ": " << index_text(index) << " under "
+                           << index_text(gate);
+      ++proved;
+    } else if (p.proof == Proof::Refuted) {
+      EXPECT_TRUE(leaves) << "seed " << seed << " round " << round << ": " << p.counterexample;
+      ++refuted;
+    } else if (has_solver()) {
+      ADD_FAILURE() << "unproved: " << index_text(index) << " under " << index_text(gate);
+    }
+  }
+  EXPECT_GT(proved, 30);
+  EXPECT_GT(refuted, has_solver() ? 10 : -1);
+}
+
+}  // namespace
+}  // namespace lathe::verify
