@@ -33,7 +33,8 @@ class SpinLock {
 
 constexpr std::size_t kHugePage = std::size_t{1} << 21;
 
-// Large tables and chunks are met at random: with small pages most accesses would also miss the page tables' cache.
+// Large tables and chunks are met at random: with small pages most accesses would also miss the page tables'
+// cache.
 void advise_huge(void* memory, std::size_t bytes) {
 #ifdef __linux__
   if (bytes >= kHugePage) madvise(memory, bytes, MADV_HUGEPAGE);
@@ -42,9 +43,10 @@ void advise_huge(void* memory, std::size_t bytes) {
 #endif
 }
 
-// Memory for nodes, one per thread: blocks come from large chunks in the order nodes are made, so that walking a graph
-// walks memory, and freed blocks of equal size are used again. Nodes with many args go to the allocator directly. Chunks are
-// never given back. Trivially destroyed, because nodes may die while a thread or the process ends.
+// Memory for nodes, one per thread: blocks come from large chunks in the order nodes are made, so that
+// walking a graph walks memory, and freed blocks of equal size are used again. Nodes with many args go to the
+// allocator directly. Chunks are never given back. Trivially destroyed, because nodes may die while a thread
+// or the process ends.
 constexpr std::size_t kPooledArgs = 8;
 constexpr std::size_t kFirstChunk = std::size_t{1} << 16;
 
@@ -79,7 +81,8 @@ struct Pool {
     advise_huge(next, chunk);
     chunk = std::min(chunk * 2, kHugePage);
   }
-  // Takes over what an ended thread left; called on an empty pool. Says whether there is a chunk with room now.
+  // Takes over what an ended thread left; called on an empty pool. Says whether there is a chunk with room
+  // now.
   bool adopt();
 };
 
@@ -102,8 +105,9 @@ bool Pool::adopt() {
   return static_cast<std::size_t>(end - next) >= sizeof(NodeData) + kPooledArgs * sizeof(Node);
 }
 
-// Open addressing with linear probing and backward-shift deletion, so there are no tombstones to clean up. A slot holds the
-// hash beside the node, so that probing, growing and deleting touch no node but the one looked for.
+// Open addressing with linear probing and backward-shift deletion, so there are no tombstones to clean up. A
+// slot holds the hash beside the node, so that probing, growing and deleting touch no node but the one looked
+// for.
 class alignas(64) Shard {
  public:
   struct Slot {
@@ -117,8 +121,8 @@ class alignas(64) Shard {
 
   std::size_t home(std::uint64_t hash) const { return (hash >> 8) & mask; }
 
-  // Asks for the line of a hash ahead of its use. Called without the lock, so it reads copies that may be stale: then the
-  // wrong line is fetched.
+  // Asks for the line of a hash ahead of its use. Called without the lock, so it reads copies that may be
+  // stale: then the wrong line is fetched.
   void prefetch(std::uint64_t hash) const {
     __builtin_prefetch(prefetch_slots.load(std::memory_order_relaxed) +
                        ((hash >> 8) & prefetch_mask.load(std::memory_order_relaxed)));
@@ -222,8 +226,9 @@ void release(const NodeData* first) {
   }
 }
 
-// What this thread made or found since its outermost scope opened, each entry holding one count. `recent` remembers some of
-// them by hash: a node found there is alive for certain and needs neither the shard nor another count.
+// What this thread made or found since its outermost scope opened, each entry holding one count. `recent`
+// remembers some of them by hash: a node found there is alive for certain and needs neither the shard nor
+// another count.
 struct Nursery {
   static constexpr std::size_t kRecent = 256;
   struct Recent {
@@ -286,8 +291,7 @@ std::uint64_t head(Op op, DType dtype, std::size_t args) {
          static_cast<std::uint64_t>(dtype.lanes) << 16 | static_cast<std::uint64_t>(args) << 32;
 }
 
-bool same(const NodeData* n, Op op, DType dtype, std::span<const Node> args,
-          const Attr& attr) {
+bool same(const NodeData* n, Op op, DType dtype, std::span<const Node> args, const Attr& attr) {
   return n->op == op && n->dtype == dtype && n->arg_count == args.size() &&
          std::equal(args.begin(), args.end(), n->args()) && n->attr == attr;
 }
@@ -297,8 +301,8 @@ bool makes_shape(Op op) {
   return is_movement(op) || op == Op::Buffer || op == Op::Arange || op == Op::Reduce || op == Op::Bitcast;
 }
 
-NodeData* construct(std::uint64_t hash, std::uint64_t key, Op op, DType dtype,
-                    std::span<const Node> args, const Attr& attr) {
+NodeData* construct(std::uint64_t hash, std::uint64_t key, Op op, DType dtype, std::span<const Node> args,
+                    const Attr& attr) {
   NodeData* node = new (pool.take(args.size())) NodeData{};
   node->op = op;
   node->owns_shape = false;
@@ -352,8 +356,8 @@ Node intern(Op op, DType dtype, std::span<const Node> args, const Attr& attr) {
     }
     return nullptr;
   };
-  // A shape may need nodes of its own, so it is worked out without the lock; looking first spares that for a node that is
-  // there. Other facts are quick enough to work out while the slot is on its way from memory.
+  // A shape may need nodes of its own, so it is worked out without the lock; looking first spares that for a
+  // node that is there. Other facts are quick enough to work out while the slot is on its way from memory.
   if (makes_shape(op)) {
     std::lock_guard guard(shard.lock);
     if (const NodeData* found = find()) return Node(found);

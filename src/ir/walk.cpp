@@ -11,8 +11,8 @@ struct Frame {
   std::uint32_t next;
 };
 
-// Which nodes a walk has met. One walk at a time, whichever comes first, may note it on the nodes themselves: a number
-// that no walk had before. Others (on other threads, or started inside that walk) use a set.
+// Which nodes a walk has met. One walk at a time, whichever comes first, may note it on the nodes themselves:
+// a number that no walk had before. Others (on other threads, or started inside that walk) use a set.
 class Seen {
  public:
   Seen() : owns_marks_(!marks_taken.exchange(true, std::memory_order_acquire)) {

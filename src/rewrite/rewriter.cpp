@@ -25,6 +25,19 @@ constexpr int kMaxStepsAtOneNode = 1000;
 constexpr int kMaxDepth = 4000;
 constexpr std::uint64_t kInterruptInterval = 1024;
 
+constexpr std::uint8_t kNoOp = 255;
+static_assert(kOps < kNoOp);
+
+// The op an operand must have for a pattern to match, or kNoOp.
+std::uint8_t needed_op(const Pat& pattern, std::size_t operand) {
+  const PatNode& root = pattern.root();
+  if (root.kind != PatKind::Apply || root.args == kAnyArgs || operand >= root.args) return kNoOp;
+  const PatNode& n = pattern.nodes[root.arg[operand]];
+  if (n.kind == PatKind::Apply) return static_cast<std::uint8_t>(n.op);
+  if (n.kind == PatKind::Const || n.kind == PatKind::Literal) return static_cast<std::uint8_t>(Op::Const);
+  return kNoOp;
+}
+
 }  // namespace
 
 RewriteTrace* set_rewrite_trace(RewriteTrace* t) { return std::exchange(trace, t); }
@@ -40,9 +53,32 @@ Node apply_scalar(Op op, std::span<const Node> args) {
 
 RuleSet::RuleSet(std::string_view name, std::initializer_list<RuleTable> tables)
     : name_(name), tables_(tables), by_op_(kOps) {
-  for (const RuleTable& table : tables_)
-    for (const Rule& rule : table.rules)
-      by_op_[static_cast<std::size_t>(rule.from.root().op)].push_back({&table, &rule});
+  for (const RuleTable& table : tables_) {
+    if (table.joins != nullptr) joining_.push_back(table.joins);
+    for (const Rule& rule : table.rules) {
+      const PatNode& root = rule.from.root();
+      by_op_[static_cast<std::size_t>(root.op)].push_back({&table,
+                                                           &rule,
+                                                           {needed_op(rule.from, 0), needed_op(rule.from, 1)},
+                                                           root.args == 2 && is_commutative(root.op)});
+    }
+  }
+}
+
+bool RuleSet::Entry::may_match(Node node) const {
+  auto fits = [&](std::size_t pattern, std::size_t operand) {
+    return operand_ops[pattern] == kNoOp ||
+           operand_ops[pattern] == static_cast<std::uint8_t>(node.arg(operand).op());
+  };
+  if (operand_ops[0] == kNoOp && operand_ops[1] == kNoOp) return true;
+  if (node.arg_count() < 2) return node.arg_count() == 0 || fits(0, 0);
+  return (fits(0, 0) && fits(1, 1)) || (either_order && fits(0, 1) && fits(1, 0));
+}
+
+bool RuleSet::joins(Node node) const {
+  for (auto joins : joining_)
+    if (joins(node)) return true;
+  return false;
 }
 
 Node Rewriter::build(const Pat& p, int at, const Bindings& bound, DType dtype) {
@@ -75,7 +111,7 @@ Node Rewriter::step(Node node) {
       table = entry.table;
       table_applies = table->applies(node);
     }
-    if (!table_applies || !match(entry.rule->from, node, bound)) continue;
+    if (!table_applies || !entry.may_match(node) || !match(entry.rule->from, node, bound)) continue;
     if (!holds(entry.rule->when, bound)) continue;
     if (!disabled().empty() &&
         std::find(disabled().begin(), disabled().end(), entry.rule->name) != disabled().end())
@@ -144,16 +180,17 @@ Node Rewriter::rewrite(Node root) {
     stack.pop_back();
     if (seen.contains(node)) continue;
     args.clear();
-    bool changed = false;
+    bool changed = false, joining = rules_.joins(node);
     for (Node a : node.args()) {
       Node to = a.arg_count() == 0 ? a : *seen.find(a);
+      if (!joining && to.arg_count() > 0 && rules_.joins(to)) to = simplify(to);
       changed |= to != a;
       args.push_back(to);
     }
     Node now = changed ? rebuild(node, std::span<const Node>(args.data(), args.size())) : node;
-    seen.try_emplace(node, simplify(now));
+    seen.try_emplace(node, joining ? now : simplify(now));
   }
-  return *seen.find(root);
+  return simplify(*seen.find(root));
 }
 
 }  // namespace lathe

@@ -3,6 +3,7 @@
 // fixpoint loop.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -45,8 +46,14 @@ class RuleSet {
   struct Entry {
     const RuleTable* table;
     const Rule* rule;
+    // What the pattern asks of the operands, so that most rules are passed over without matching: an op (or
+    // kNoOp for any) for each, in either order where the root commutes.
+    std::array<std::uint8_t, 2> operand_ops;
+    bool either_order;
+    bool may_match(Node node) const;
   };
   std::span<const Entry> for_op(Op op) const { return by_op_[static_cast<std::size_t>(op)]; }
+  bool joins(Node node) const;
   std::string_view name() const { return name_; }
   std::span<const RuleTable> tables() const { return tables_; }
 
@@ -54,6 +61,7 @@ class RuleSet {
   std::string name_;
   std::vector<RuleTable> tables_;
   std::vector<std::vector<Entry>> by_op_;
+  std::vector<bool (*)(Node)> joining_;
 };
 
 class Rewriter {

@@ -14,6 +14,9 @@ constexpr Pat x = any(0), y = any(1), c0 = any_const(2), c1 = any_const(3);
 
 bool is_index(Node n) { return n.dtype() == dtypes::Index; }
 
+// Sums and constant multiples: one Linear, however deep.
+bool is_linear(Node n) { return is_index(n) && (n.is(Op::Add) || (n.is(Op::Mul) && n.arg(1).is_const())); }
+
 // (x/c)*c*d + (x%c)*d == x*d, for terms of a sum.
 bool join_divmod(Linear& sum) {
   for (const Term& mod : sum.terms) {
@@ -44,8 +47,20 @@ bool join_divmod(Linear& sum) {
   return false;
 }
 
+// Whether some term of a normal sum is (a multiple of) a remainder by a constant: what join_divmod starts
+// from.
+bool has_remainder(Node sum) {
+  for (;; sum = sum.arg(0)) {
+    Node term = sum.is(Op::Add) ? sum.arg(1) : sum;
+    if (term.is(Op::Mul) && term.arg(1).is_const()) term = term.arg(0);
+    if (term.is(Op::FloorMod)) return true;
+    if (!sum.is(Op::Add)) return false;
+  }
+}
+
 // A sum of terms in canonical order, like terms combined, quotient and remainder of one value joined.
 Node normal_sum(Node node, const Bindings&, Rewriter& rewriter) {
+  if (is_normal_sum(node) && !has_remainder(node)) return Node();
   Linear sum = linear(node);
   bool joined = false;
   while (join_divmod(sum)) joined = true;
@@ -68,7 +83,7 @@ Linear take_multiples(Linear& sum, std::int64_t g) {
   Linear out, rest;
   for (const Term& t : sum.terms)
     if (t.coefficient % g == 0)
-      out.terms.push_back({t.node, t.coefficient / g});
+      out.terms.push_back({t.node, t.coefficient / g, Node()});
     else
       rest.terms.push_back(t);
   std::int64_t q = value::floor_div(sum.constant, g);
@@ -128,7 +143,7 @@ Node fold_mod(Node node, const Bindings& bound, Rewriter& rewriter) {
   Linear lower = rest;
   for (Term& t : lower.terms)
     if (t.coefficient > c || t.coefficient < -c) {
-      t.coefficient %= c;
+      t = {t.node, t.coefficient % c, Node()};
       reduced = true;
     }
   if (reduced) return rewriter.apply(Op::FloorMod, lower.build(), bound[2]);
@@ -191,7 +206,7 @@ Node normal_less(Node node, const Bindings&, Rewriter& rewriter) {
   std::int64_t g = 0;
   for (const Term& t : left.terms) g = std::gcd(g, t.coefficient);
   if (g > 1) {  // every term is a multiple: g*a < c == a < ceil(c/g)
-    for (Term& t : left.terms) t.coefficient /= g;
+    for (Term& t : left.terms) t = {t.node, t.coefficient / g, Node()};
     c = -value::floor_div(-c, g);
   }
   // Terms too small to matter: g*a + r < g*q == a < q where 0 <= r < g. Try each coefficient of c as g.
@@ -235,7 +250,7 @@ bool compares_index(Node n) { return n.arg(0).dtype() == dtypes::Index; }
 
 }  // namespace
 
-RuleTable index_algebra() { return {"index-algebra", kIndexAlgebra, is_index}; }
+RuleTable index_algebra() { return {"index-algebra", kIndexAlgebra, is_index, is_linear}; }
 RuleTable compare_algebra() { return {"compare-algebra", kCompareAlgebra, compares_index}; }
 
 }  // namespace lathe

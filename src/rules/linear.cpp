@@ -16,18 +16,22 @@ std::int64_t clamp(__int128 v) {
 
 }  // namespace
 
-void Linear::add_term(Node node, std::int64_t coefficient) {
+void Linear::add_term(Node node, std::int64_t coefficient, Node product) {
   if (coefficient == 0) return;
   // Keys are unique but for buffers of equal structure, whose loads then stand side by side in the order met.
-  auto at = std::find_if(terms.begin(), terms.end(), [&](const Term& t) { return t.node == node; });
-  if (at != terms.end()) {
+  std::uint64_t key = node.key();
+  auto at = terms.begin();
+  if (terms.size() > 16)
+    at = std::lower_bound(terms.begin(), terms.end(), key,
+                          [](const Term& t, std::uint64_t k) { return t.node.key() < k; });
+  for (; at != terms.end() && at->node.key() <= key; ++at) {
+    if (at->node != node) continue;
     at->coefficient += coefficient;
+    at->product = Node();
     if (at->coefficient == 0) terms.erase(at);
     return;
   }
-  auto place =
-      std::find_if(terms.begin(), terms.end(), [&](const Term& t) { return t.node.key() > node.key(); });
-  terms.insert(place, Term{node, coefficient});
+  terms.insert(at, Term{node, coefficient, product});
 }
 
 void Linear::add(Node node, std::int64_t coefficient) {
@@ -36,21 +40,30 @@ void Linear::add(Node node, std::int64_t coefficient) {
     std::int64_t coefficient;
   };
   SmallVector<Part, 16> stack;
-  stack.push_back({node, coefficient});
-  while (!stack.empty()) {
-    Part part = stack.back();
-    stack.pop_back();
+  Part part{node, coefficient};
+  for (;;) {
     Node n = part.node;
-    if (n.is_const())
-      constant += part.coefficient * n.int_attr();
-    else if (n.is(Op::Add)) {
+    if (n.is(Op::Add)) {
       stack.push_back({n.arg(1), part.coefficient});
-      stack.push_back({n.arg(0), part.coefficient});
+      part.node = n.arg(0);
+      continue;
+    }
+    if (n.is_const()) {
+      constant += part.coefficient * n.int_attr();
     } else if (n.is(Op::Mul) && n.arg(1).is_const()) {
-      stack.push_back({n.arg(0), part.coefficient * n.arg(1).int_attr()});
+      Node x = n.arg(0);
+      std::int64_t c = n.arg(1).int_attr();
+      if (x.is(Op::Add) || x.is(Op::Mul) || x.is_const()) {
+        part = {x, part.coefficient * c};
+        continue;
+      }
+      add_term(x, part.coefficient * c, part.coefficient == 1 ? n : Node());
     } else {
       add_term(n, part.coefficient);
     }
+    if (stack.empty()) return;
+    part = stack.back();
+    stack.pop_back();
   }
 }
 
@@ -69,7 +82,9 @@ Node Linear::build() const {
   Node sum;
   auto plus = [&](Node n) { sum = sum ? intern(Op::Add, dtypes::Index, {sum, n}) : n; };
   for (const Term& t : terms)
-    plus(t.coefficient == 1 ? t.node : intern(Op::Mul, dtypes::Index, {t.node, index_const(t.coefficient)}));
+    plus(t.coefficient == 1 ? t.node
+         : t.product        ? t.product
+                            : intern(Op::Mul, dtypes::Index, {t.node, index_const(t.coefficient)}));
   if (constant != 0 || !sum) plus(index_const(constant));
   return sum;
 }
@@ -78,6 +93,32 @@ Linear linear(Node node) {
   Linear out;
   out.add(node);
   return out;
+}
+
+bool is_normal_sum(Node node) {
+  // From the right: an optional constant that is not 0, then terms of falling key.
+  bool last = true;
+  std::uint64_t above = 0;
+  for (;; last = false) {
+    bool more = node.is(Op::Add);
+    Node part = more ? node.arg(1) : node;
+    if (part.is_const()) {
+      if (!last || !more || part.int_attr() == 0) return !more && last;
+      node = node.arg(0);
+      continue;
+    }
+    Node term = part;
+    if (part.is(Op::Mul) && part.arg(1).is_const()) {
+      term = part.arg(0);
+      std::int64_t c = part.arg(1).int_attr();
+      if (c == 0 || c == 1 || term.is_const() || (term.is(Op::Mul) && term.arg(1).is_const())) return false;
+    }
+    if (term.is(Op::Add)) return false;
+    if (above != 0 && term.key() >= above) return false;
+    above = term.key();
+    if (!more) return true;
+    node = node.arg(0);
+  }
 }
 
 }  // namespace lathe

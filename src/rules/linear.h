@@ -12,6 +12,7 @@ namespace lathe {
 struct Term {
   Node node;
   std::int64_t coefficient;
+  Node product{};  // coefficient * node where such a node was met, so that it need not be made again
 };
 
 struct Linear {
@@ -19,12 +20,15 @@ struct Linear {
   SmallVector<Term, 8> terms;  // in order of structural key
 
   void add(Node node, std::int64_t coefficient = 1);  // splits sums and constant multiples
-  void add_term(Node node, std::int64_t coefficient);
+  void add_term(Node node, std::int64_t coefficient, Node product = Node());
   std::int64_t lo() const;  // bounds of the whole, saturated
   std::int64_t hi() const;
   Node build() const;  // left-deep, terms in order, constant last
 };
 
 Linear linear(Node node);
+
+// Whether a sum is what Linear::build would make of it.
+bool is_normal_sum(Node node);
 
 }  // namespace lathe

@@ -1,5 +1,6 @@
-// Micro-benchmarks of the graph itself: making nodes, finding them again, walking, simplifying. Each row is one
-// operation over many nodes on one thread, the best of several rounds. Unstable: for tools and benchmarks.
+// Micro-benchmarks of the graph itself: making nodes, finding them again, walking, simplifying. Each row is
+// one operation over many nodes on one thread, the best of several rounds. Unstable: for tools and
+// benchmarks.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,8 @@ struct IrBenchOptions {
 
 std::vector<IrBenchRow> bench_ir(const IrBenchOptions& options = {});
 
-// The same walk at growing sizes: ns per node of create, toposort and simplify for `from`, 10 * from, .. `to` nodes.
+// The same walk at growing sizes: ns per node of create, toposort and simplify for `from`, 10 * from, .. `to`
+// nodes.
 struct GrowthRow {
   std::string name;
   std::uint64_t size = 0;
