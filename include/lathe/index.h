@@ -4,7 +4,7 @@
 
 #include <concepts>
 #include <memory>
-#include <optional>
+#include <utility>
 
 #include "lathe/variable.h"
 
@@ -12,9 +12,25 @@ namespace lathe {
 
 class Tensor;
 
+// One end of a slice, which may be left out: Slice{{}, 3} is [:3].
+class SliceEnd {
+ public:
+  SliceEnd() = default;
+  template <std::integral T>
+  SliceEnd(T at) : at_(at), given_(true) {}                // NOLINT
+  SliceEnd(Size at) : at_(std::move(at)), given_(true) {}  // NOLINT
+  explicit operator bool() const { return given_; }
+  const Size& operator*() const { return at_; }
+  const Size* operator->() const { return &at_; }
+
+ private:
+  Size at_;
+  bool given_ = false;
+};
+
 // start:stop:step, each optional; negative numbers count from the end.
 struct Slice {
-  std::optional<Size> start = std::nullopt, stop = std::nullopt;
+  SliceEnd start = {}, stop = {};
   std::int64_t step = 1;
 };
 

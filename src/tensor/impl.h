@@ -119,8 +119,6 @@ Node broadcast_to(Node x, std::span<const Node> sizes, std::string_view op);
 // The common shape by numpy's rule; throws UserError naming both shapes.
 Nodes broadcast_shapes(std::span<const Node> a, std::span<const Node> b, std::string_view op);
 
-
-
 // Throws UserError naming both tensors where they are on different devices.
 void check_same_device(std::string_view op, const Tensor& a, const Tensor& b);
 // A tensor as errors name it: "(2, 3) float32 on CPU".

@@ -51,7 +51,9 @@ std::vector<const ViewStep*> steps_of(const std::shared_ptr<const ViewStep>& vie
 
 bool overlaps(Node moved) {
   if (moved.is(Op::Expand)) return moved.shape_node() != moved.arg(0).shape_node();
-  return moved.is(Op::Skew) && !is_one(moved.shape()[static_cast<std::size_t>(moved.ints()[1])]);
+  if (!moved.is(Op::Skew)) return false;
+  auto size = [&](std::size_t i) { return moved.shape()[static_cast<std::size_t>(moved.ints()[i])]; };
+  return !is_one(size(0)) && !is_one(size(1));  // with one position or one offset every element has one name
 }
 
 }  // namespace

@@ -1,0 +1,182 @@
+// Optimizers: after loss.backward(), step() changes every parameter in place, in one realize call together
+// with the optimizer's own state. The learning rate and everything else that changes from step to step is in
+// tensors, so a captured step sees the changes. All state is named (parts()), so it is saved and loaded like
+// a net.
+#pragma once
+
+#include <memory>
+
+#include "lathe/nn/module.h"
+
+namespace lathe::nn::optim {
+
+class Optimizer : public Module {
+ public:
+  // Tensors that need no gradient (running statistics) may be among the parameters: step() realizes them too.
+  Optimizer(std::vector<Tensor> parameters, double lr);
+
+  // The changes as graph: the tensors that hold them once they are realized. Throws UserError where a
+  // parameter has no gradient.
+  std::vector<Tensor> schedule_step();
+  // schedule_step(), realized.
+  void step();
+  void zero_grad();
+
+  double learning_rate() const;
+  void set_learning_rate(double lr);
+  const std::vector<Tensor>& parameters() const { return parameters_; }
+
+  // "lr", then what the kind of optimizer keeps, one tensor a parameter by position: "momentum.0", ...
+  void parts(Parts& p) override;
+
+ protected:
+  // Names a list of zeros, one shaped like each parameter (float32 for narrower ones), as state. For
+  // constructors.
+  std::size_t add_state(std::string name);
+  // The same for one number, which starts with `value`.
+  std::size_t add_scalar(std::string name, double value);
+  // Realizes the state made so far: a captured step must find memory, not expressions.
+  void finish();
+
+  // Assigns what changes once a step, before any parameter.
+  virtual void begin_step() {}
+  // Assigns the new state of parameter i and returns its new value. Narrow floats come widened to float32.
+  virtual Tensor updated(std::size_t i, const Tensor& value, const Tensor& grad) = 0;
+
+  const Tensor& lr() const { return scalars_[0].tensor; }
+  Tensor& scalar(std::size_t which) { return scalars_[which].tensor; }
+  Tensor& state(std::size_t which, std::size_t i) { return lists_[which].tensors[i]; }
+
+ private:
+  struct Scalar {
+    std::string name;
+    Tensor tensor;
+  };
+  struct List {
+    std::string name;
+    std::vector<Tensor> tensors;
+  };
+  std::vector<Tensor> parameters_, others_;  // those with gradients; those without
+  std::vector<Scalar> scalars_;
+  std::vector<List> lists_;
+  double rate_;  // what was last written to lr, before it was rounded
+};
+
+// Several optimizers stepped together, each with parameters and a learning rate of its own.
+class OptimizerGroup : public Module {
+ public:
+  explicit OptimizerGroup(
+      std::vector<std::shared_ptr<Optimizer>> optimizers);  // shared: schedulers hold them too
+  std::vector<Tensor> schedule_step();
+  void step();
+  void zero_grad();
+  Optimizer& operator[](std::size_t i) { return *optimizers_.at(i); }
+  std::size_t size() const { return optimizers_.size(); }
+  void parts(Parts& p) override;
+
+ private:
+  std::vector<std::shared_ptr<Optimizer>> optimizers_;
+};
+
+struct SGDOptions {
+  double momentum = 0, weight_decay = 0;
+  bool nesterov = false;
+};
+// v = momentum * v + g;  p -= lr * v  (nesterov: lr * (g + momentum * v)), where g has weight_decay * p
+// added.
+class SGD : public Optimizer {
+ public:
+  explicit SGD(std::vector<Tensor> parameters, double lr = 0.001, const SGDOptions& options = {});
+
+ protected:
+  Tensor updated(std::size_t i, const Tensor& value, const Tensor& grad) override;
+
+ private:
+  SGDOptions options_;
+};
+
+struct LARSOptions {
+  double momentum = 0.9, weight_decay = 1e-4;
+  bool nesterov = false;
+  double trust = 0.001;
+};
+// SGD whose gradient is scaled, parameter by parameter, by trust * |p| / (|g| + weight_decay * |p|).
+class LARS : public Optimizer {
+ public:
+  explicit LARS(std::vector<Tensor> parameters, double lr = 0.001, const LARSOptions& options = {});
+
+ protected:
+  Tensor updated(std::size_t i, const Tensor& value, const Tensor& grad) override;
+
+ private:
+  LARSOptions options_;
+};
+
+struct AdamOptions {
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+};
+// m and v are running means of g and g^2; u = m / c1 / (sqrt(v / c2) + eps), where c1 and c2 are the sums of
+// the weights in the means. p -= lr * (u + weight_decay * p): AdamW's decay, which is not part of the
+// gradient.
+class AdamW : public Optimizer {
+ public:
+  explicit AdamW(std::vector<Tensor> parameters, double lr = 0.001,
+                 const AdamOptions& options = {.weight_decay = 0.01});
+
+ protected:
+  void begin_step() override;
+  Tensor updated(std::size_t i, const Tensor& value, const Tensor& grad) override;
+  // u + weight_decay * p.
+  Tensor direction(std::size_t i, const Tensor& value, const Tensor& grad);
+
+ private:
+  AdamOptions options_;
+};
+
+// AdamW without decay; a weight decay asked for becomes part of the gradient.
+class Adam : public AdamW {
+ public:
+  explicit Adam(std::vector<Tensor> parameters, double lr = 0.001, const AdamOptions& options = {});
+
+ protected:
+  Tensor updated(std::size_t i, const Tensor& value, const Tensor& grad) override;
+
+ private:
+  double decay_;
+};
+
+// AdamW whose direction is scaled, parameter by parameter, by |p| / |direction|.
+class LAMB : public AdamW {
+ public:
+  explicit LAMB(std::vector<Tensor> parameters, double lr = 0.001,
+                const AdamOptions& options = {.eps = 1e-6, .weight_decay = 0});
+
+ protected:
+  Tensor updated(std::size_t i, const Tensor& value, const Tensor& grad) override;
+};
+
+struct MuonOptions {
+  double momentum = 0.95, weight_decay = 0.1;
+  bool nesterov = true;
+  std::int64_t steps = 5;
+  std::vector<double> coefficients = {3.4445, -4.775, 2.0315};
+};
+// Momentum whose direction, as a matrix (first axis by the rest), is made orthogonal by Newton-Schulz steps.
+// For parameters of two axes or more; the others belong to another optimizer of an OptimizerGroup.
+class Muon : public Optimizer {
+ public:
+  explicit Muon(std::vector<Tensor> parameters, double lr = 0.02, const MuonOptions& options = {});
+
+ protected:
+  Tensor updated(std::size_t i, const Tensor& value, const Tensor& grad) override;
+
+ private:
+  MuonOptions options_;
+};
+
+// Scales all gradients so that their common norm is at most max_norm; returns the norm they had (a scalar).
+Tensor clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm);
+// Clamps every element of every gradient to [-limit, limit].
+void clip_grad_value(const std::vector<Tensor>& parameters, double limit);
+
+}  // namespace lathe::nn::optim
