@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <tuple>
 #include <unordered_map>
 
@@ -19,14 +20,13 @@
 namespace lathe {
 namespace {
 
-// One piece of memory, shared by the buffers that are versions of it.
+// The memory of one buffer.
 struct Storage {
   OpenDevice* device = nullptr;
   Memory memory;
   std::size_t bytes = 0;
   bool imported = false;
   std::string made;
-  std::int64_t newest = 0;  // id of the buffer that is its last version
 
   Storage() = default;
   Storage(const Storage&) = delete;
@@ -52,8 +52,7 @@ struct Storage {
   }
 };
 
-// Shared, because the last of several buffers to die returns the memory.
-using StorageRef = std::shared_ptr<Storage>;
+using StorageRef = std::unique_ptr<Storage>;
 
 struct Table {
   std::mutex mutex;
@@ -86,19 +85,23 @@ void watch_deaths() {
   static_cast<void>(once);
 }
 
-StorageRef find(Node buffer) {
+// The bytes of a buffer that has memory.
+std::optional<Place> find(Node buffer) {
   std::lock_guard guard(table().mutex);
   const auto found = table().by_id.find(buffer_id(buffer));
-  return found == table().by_id.end() ? nullptr : found->second;
+  if (found == table().by_id.end()) return std::nullopt;
+  const Storage& storage = *found->second;
+  return Place{storage.device, {storage.memory, 0, storage.bytes}};
 }
 
-void enter(Node buffer, StorageRef storage) {
+Place enter(Node buffer, StorageRef storage) {
   watch_deaths();
   storage->made = made_at;
-  storage->newest = buffer_id(buffer);
+  const Place place{storage->device, {storage->memory, 0, storage->bytes}};
   std::lock_guard guard(table().mutex);
   const bool added = table().by_id.emplace(buffer_id(buffer), std::move(storage)).second;
   check_internal(added, "storage", "the buffer has memory already");
+  return place;
 }
 
 std::size_t byte_size(Node buffer) {
@@ -108,44 +111,26 @@ std::size_t byte_size(Node buffer) {
 }  // namespace
 
 Place place_of(Node buffer) {
-  StorageRef storage = find(buffer);
-  if (storage == nullptr) {
-    storage = std::make_shared<Storage>();
-    OpenDevice& device = open_device(buffer_device(buffer));
-    storage->memory = device.pool.take(byte_size(buffer));
-    storage->device = &device;
-    storage->bytes = byte_size(buffer);
-    enter(buffer, storage);
-  }
-  return {storage->device, {storage->memory, 0, storage->bytes}};
+  if (const std::optional<Place> known = find(buffer)) return *known;
+  auto storage = std::make_unique<Storage>();
+  OpenDevice& device = open_device(buffer_device(buffer));
+  storage->memory = device.pool.take(byte_size(buffer));
+  storage->device = &device;
+  storage->bytes = byte_size(buffer);
+  return enter(buffer, std::move(storage));
 }
 
-bool has_memory(Node buffer) { return find(buffer) != nullptr; }
+bool has_memory(Node buffer) { return find(buffer).has_value(); }
 
 void import_memory(Node buffer, void* data, std::size_t bytes, Owner owner) {
-  auto storage = std::make_shared<Storage>();
+  auto storage = std::make_unique<Storage>();
   OpenDevice& device = open_device(buffer_device(buffer));
   storage->memory = device.device->import(data, bytes, std::move(owner));
   storage->device = &device;
   storage->bytes = bytes;
   storage->imported = true;
   device.pool.count_foreign(static_cast<std::ptrdiff_t>(bytes));
-  enter(buffer, storage);
-}
-
-void share_memory(Node next, Node buffer) {
-  StorageRef storage = find(buffer);
-  check_internal(storage != nullptr, "storage", "only a buffer with memory has versions");
-  std::lock_guard guard(table().mutex);
-  storage->newest = buffer_id(next);
-  table().by_id[buffer_id(next)] = storage;
-}
-
-bool is_overwritten(Node buffer) {
-  const StorageRef storage = find(buffer);
-  if (storage == nullptr) return false;
-  std::lock_guard guard(table().mutex);
-  return storage->newest != buffer_id(buffer);
+  enter(buffer, std::move(storage));
 }
 
 MadeAt::MadeAt(std::string where) : outer_(std::exchange(made_at, std::move(where))) {}
@@ -155,12 +140,7 @@ std::vector<LiveBuffer> live_buffers() {
   std::vector<LiveBuffer> result;
   {
     std::lock_guard guard(table().mutex);
-    std::map<const Storage*, std::int64_t> first_id;
-    for (const auto& [id, storage] : table().by_id) {
-      const auto [entry, added] = first_id.emplace(storage.get(), id);
-      if (!added) entry->second = std::min(entry->second, id);
-    }
-    for (const auto& [storage, id] : first_id)
+    for (const auto& [id, storage] : table().by_id)
       result.push_back({id, storage->device->text, storage->bytes, storage->made});
   }
   std::sort(result.begin(), result.end(), [](const LiveBuffer& a, const LiveBuffer& b) {

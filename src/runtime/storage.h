@@ -1,7 +1,6 @@
 // Where the bytes of each buffer are. A Buffer node has only an identity; this table gives it memory on its
-// device when it is first needed, and takes the memory back when the node dies. Several buffers may name one
-// memory: versions of it, each made by a store. What is alive can be listed with the place in the user's
-// program that made it.
+// device when it is first needed, and takes the memory back when the node dies. What is alive can be listed
+// with the place in the user's program that made it.
 #pragma once
 
 #include <cstddef>
@@ -22,11 +21,6 @@ bool has_memory(Node buffer);
 // memory.
 void import_memory(Node buffer, void* data, std::size_t bytes, Owner owner);
 
-// Lets `next` name the memory of `buffer`: its next version, after a store in place.
-void share_memory(Node next, Node buffer);
-// Whether a newer version of its memory exists, so that the value of this buffer is gone.
-bool is_overwritten(Node buffer);
-
 // Says, for buffers made on this thread while it lives, which place in the user's program they belong to.
 class MadeAt {
  public:
@@ -45,7 +39,7 @@ struct LiveBuffer {
   std::size_t bytes = 0;
   std::string made;  // "train.cpp:41", or empty if nobody said
 };
-// All memory that is held, largest first; versions of one memory are listed once.
+// All memory that buffers hold, largest first.
 std::vector<LiveBuffer> live_buffers();
 // The same for people: one line per place and size, with the number of buffers and the sum.
 std::string live_buffers_text(std::size_t most_lines = 20);

@@ -78,25 +78,6 @@ TEST_F(Memories, ABufferHasMemoryFromFirstUseUntilItsNodeDies) {
   EXPECT_EQ(device->pool.used(), before);
 }
 
-TEST_F(Memories, VersionsOfABufferShareItsMemoryAndTheLastOneFreesIt) {
-  const std::size_t before = device->pool.used();
-  NodeRef first, second;
-  {
-    const Scope scope;
-    first = new_buffer(dtypes::Float32, 8, "FAKE:9");
-    second = new_buffer(dtypes::Float32, 8, "FAKE:9");
-  }
-  place_of(first);
-  share_memory(second, first);
-  EXPECT_TRUE(is_overwritten(first));
-  EXPECT_FALSE(is_overwritten(second));
-  EXPECT_EQ(place_of(second).span.memory.handle, place_of(first).span.memory.handle);
-  first = NodeRef();
-  EXPECT_EQ(device->pool.used(), before + 256);
-  second = NodeRef();
-  EXPECT_EQ(device->pool.used(), before);
-}
-
 TEST_F(Memories, ImportedMemoryIsReleasedWhenItsBufferDies) {
   std::vector<float> data(16, 2.0f);
   bool released = false;

@@ -1,0 +1,38 @@
+// What LATHE_DEBUG shows, and the profile behind it. Level 1: devices and schedules; 2: a line for each
+// kernel that ran; 3 options, 4 source, 5 kernel graph, 6 program, each when the kernel is made. Also
+// LATHE_SAVE, which writes the same to files.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "engine/kernels.h"
+#include "engine/memory_plan.h"
+#include "schedule/schedule.h"
+
+namespace lathe::engine {
+
+// What one kernel did in one run.
+struct KernelRun {
+  std::string name, device, options, origin;
+  double ns = 0, flops = 0, bytes = 0;
+  double roof =
+      0;  // share of what the machine can do for this ratio of flops to bytes; 0 where it is not known
+};
+
+// The line of level 2. `colours` as the terminal has them.
+std::string kernel_line(const KernelRun& run, bool colours);
+
+// Shows a run at level 2 and up, and adds it to the profile while that is on.
+void note_run(const KernelRun& run);
+// Whether runs must be timed: level 2, or a profile is being taken.
+bool timing_wanted();
+
+// Shows a kernel that was just made (levels 3 to 6) and saves it (LATHE_SAVE). `program` is empty if it came
+// from disk.
+void show_kernel(const MadeKernel& made, const Program& program);
+// Shows what a schedule will do (level 1; level 5 adds the memory plan).
+void show_schedule(const Schedule& schedule, const MemoryPlan& plan, bool cached);
+
+}  // namespace lathe::engine

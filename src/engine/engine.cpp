@@ -1,0 +1,270 @@
+#include "engine/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "engine/counting.h"
+#include "engine/debug.h"
+#include "engine/graph_key.h"
+#include "engine/prepared.h"
+#include "engine/schedule_cache.h"
+#include "ir/build.h"
+#include "ir/walk.h"
+#include "runtime/devices.h"
+#include "runtime/executor.h"
+#include "runtime/fork_guard.h"
+#include "runtime/storage.h"
+
+namespace lathe {
+
+namespace backends {
+void register_all(Registry& registry);
+}
+
+namespace engine {
+namespace {
+
+// Whoever links the engine gets every backend of the build: runtime/registry.cpp only has a weak reference.
+[[gnu::used]] void (*const kBackends)(Registry&) = backends::register_all;
+
+struct State {
+  std::mutex mutex;  // one computation is prepared and submitted at a time
+  ScheduleCache schedules;
+  std::vector<std::pair<NodeRef, std::vector<Opt>>> options;  // attached, not used yet
+  std::string device;                                         // set_default_device
+
+  std::mutex counters_mutex;
+  Counters counters;
+};
+
+State& state() {
+  static auto* all = new State;  // never destroyed: tensors may die during exit
+  return *all;
+}
+
+thread_local Observer observer;
+
+std::string current_default_device() {
+  if (!state().device.empty()) return state().device;
+  const std::string& flag = flag_text(Flag::Device);
+  return flag.empty() ? "CPU" : parse_device_name(flag).str();
+}
+
+// The options attached to these targets, or to what they are views of; they serve once.
+TargetOptions take_options(std::span<const Node> targets) {
+  TargetOptions taken;
+  auto& attached = state().options;
+  if (attached.empty()) return taken;
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    for (Node node = targets[i];; node = node.arg(0)) {
+      auto found = std::find_if(attached.begin(), attached.end(),
+                                [&](const auto& a) { return a.first.node() == node; });
+      if (found != attached.end()) {
+        taken.emplace_back(i, std::move(found->second));
+        attached.erase(found);
+        break;
+      }
+      if (!is_movement(node.op())) break;
+    }
+  return taken;
+}
+
+// The tightest limit of all devices a graph may use.
+int max_buffers(const GraphKey& key, std::span<const Node> targets, const std::string& default_name) {
+  std::vector<std::string> names{default_name};
+  auto add = [&](const std::string& name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  };
+  for (const Node& buffer : key.buffers) add(buffer_device(buffer));
+  for (const Node& node : toposort(targets))
+    if (node.is(Op::Copy)) add(node.text());
+  int limit = 0;
+  for (const std::string& name : names) {
+    const OpenDevice& device = open_device(name);
+    const int own = device.compiler == nullptr ? 0 : device.compiler->target().max_buffers;
+    if (own > 0 && (limit == 0 || own < limit)) limit = own;
+  }
+  return limit;
+}
+
+std::shared_ptr<const Prepared> prepared_for(std::span<const Node> targets, const GraphKey& key,
+                                             const TargetOptions& options) {
+  const std::string device = current_default_device();
+  std::string extra = flags_key() + device;
+  for (const auto& [target, opts] : options) extra += fmt::format(";{} {}", target, to_string(opts));
+  if (auto known = state().schedules.find(key, extra)) {
+    show_schedule(known->schedule, known->memory, true);
+    return known;
+  }
+  const Normalised normal = normalise(targets, key);
+  ScheduleOptions wanted;
+  wanted.default_device = device;
+  wanted.max_buffers = max_buffers(key, targets, device);
+  Schedule made = schedule(normal.targets, wanted);
+  count_schedule();
+  auto prepared = prepare(std::move(made), normal.stand_ins, options);
+  show_schedule(prepared->schedule, prepared->memory, false);
+  state().schedules.insert(key, extra, prepared);
+  return prepared;
+}
+
+// Remembers where a value is now. A target that is a view was computed as what it is a view of; the two
+// chains of movement ops run in step.
+void remember(Node target, Node result) {
+  while (is_movement(target.op()) && target.op() == result.op() && target.arg_count() == result.arg_count() &&
+         target.attr() == result.attr()) {
+    target = target.arg(0);
+    result = result.arg(0);
+  }
+  if (target.is(Op::Buffer) || target.is_const() || target.rank() != result.rank()) return;
+  Node buffer = result;
+  while (is_movement(buffer.op())) buffer = buffer.arg(0);
+  if (!buffer.is(Op::Buffer) || buffer.dtype() != target.dtype() || result != view_of(buffer, result.shape()))
+    return;
+  for (std::size_t i = 0; i < target.rank(); ++i)
+    if (unbound(target.shape()[i]) != unbound(result.shape()[i])) return;
+  set_realized(target, buffer);
+}
+
+}  // namespace
+
+std::vector<NodeRef> realize(std::span<const Node> targets) {
+  refuse_in_forked_child();
+  const Scope scope;
+  std::lock_guard guard(state().mutex);
+  const Stripped stripped = strip_realized(targets);
+  const GraphKey key = key_of(stripped.targets);
+  const auto prepared = prepared_for(stripped.targets, key, take_options(targets));
+  const std::vector<std::pair<NodeRef, std::int64_t>> bindings(key.bindings.begin(), key.bindings.end());
+  std::vector<NodeRef> results = run(*prepared, key.buffers, bindings);
+  for (const auto& [version, here] : stripped.versions) set_realized(version, base_memory(here));
+  for (std::size_t i = 0; i < targets.size(); ++i) remember(targets[i], results[i]);
+  if (observer)
+    observer({prepared,
+              {key.buffers.begin(), key.buffers.end()},
+              bindings,
+              {targets.begin(), targets.end()},
+              results});
+  return results;
+}
+
+NodeRef buffer_from_host(DType dtype, std::int64_t size, std::string_view device, const void* data) {
+  const Scope scope;
+  NodeRef buffer = new_buffer(dtype, size, open_device(device).text);
+  buffer_write(buffer, data, static_cast<std::size_t>(size) * static_cast<std::size_t>(dtype.bytes()));
+  return buffer;
+}
+
+void buffer_write(Node buffer, const void* data, std::size_t bytes) {
+  const Place place = place_of(buffer);
+  check_internal(bytes == place.span.bytes, "engine", "a buffer is written whole");
+  if (bytes == 0) return;
+  if (place.span.memory.host != nullptr) {
+    executor().wait_unused(*place.device, place.span);
+    std::memcpy(place.span.memory.host, data, bytes);
+    return;
+  }
+  // The copy only reads the host's side, though a Span has no const.
+  const Place host{nullptr, {{0, bytes, const_cast<void*>(data)}, 0, bytes}};
+  executor().wait(executor().copy(place, host));  // the caller may change the memory when this returns
+}
+
+void buffer_to_host(Node buffer, void* data, std::size_t bytes) {
+  Place place = place_of(buffer);
+  check_internal(bytes <= place.span.bytes, "engine", "a buffer has fewer bytes than were asked for");
+  if (bytes == 0) return;
+  place.span.bytes = bytes;
+  if (place.span.memory.host != nullptr) {
+    executor().wait_written(*place.device, place.span);
+    std::memcpy(data, place.span.memory.host, bytes);
+    return;
+  }
+  const Place host{nullptr, {{0, bytes, data}, 0, bytes}};
+  executor().wait(executor().copy(host, place));
+}
+
+NodeRef buffer_import(DType dtype, std::int64_t size, void* data, void (*release)(void*), void* context) {
+  const Scope scope;
+  NodeRef buffer = new_buffer(dtype, size, "CPU");
+  const auto bytes = static_cast<std::size_t>(size) * static_cast<std::size_t>(dtype.bytes());
+  import_memory(buffer, data, bytes, [release, context] {
+    if (release != nullptr) release(context);
+  });
+  return buffer;
+}
+
+void synchronize() { executor().synchronize(); }
+
+std::string default_device() {
+  std::lock_guard guard(state().mutex);
+  return current_default_device();
+}
+
+void set_default_device(std::string_view device) {
+  std::string name = device.empty() ? "" : parse_device_name(device).str();
+  std::lock_guard guard(state().mutex);
+  state().device = std::move(name);
+}
+
+void set_options(Node value, std::vector<Opt> options) {
+  std::lock_guard guard(state().mutex);
+  auto& attached = state().options;
+  std::erase_if(attached, [&](const auto& a) { return a.first.node() == value; });
+  attached.emplace_back(value, std::move(options));
+}
+
+void set_observer(Observer next) { observer = std::move(next); }
+
+void drop_caches() {
+  std::lock_guard guard(state().mutex);
+  state().schedules.clear();
+  drop_kernels();
+}
+
+void count_schedule() {
+  std::lock_guard guard(state().counters_mutex);
+  ++state().counters.schedules;
+}
+void count_kernel(double flops, double bytes) {
+  std::lock_guard guard(state().counters_mutex);
+  state().counters.flops += flops;
+  state().counters.bytes += bytes;
+}
+void count_seconds(double seconds) {
+  std::lock_guard guard(state().counters_mutex);
+  state().counters.seconds += seconds;
+}
+
+Counters counters() {
+  std::unique_lock guard(state().counters_mutex);
+  Counters result = state().counters;
+  guard.unlock();
+  const ExecutorCounters work = executor().counters();
+  result.kernels = work.kernels;
+  result.copies = work.copies;
+  result.bytes_copied = work.bytes_copied;
+  result.compiles = compile_count();
+  for (OpenDevice* device : open_devices()) {
+    result.memory_used += device->pool.used();
+    result.memory_peak += device->pool.peak();
+  }
+  return result;
+}
+
+void reset_counters() {
+  {
+    std::lock_guard guard(state().counters_mutex);
+    state().counters = {};
+  }
+  executor().reset_counters();
+  reset_compile_count();
+  for (OpenDevice* device : open_devices()) device->pool.reset_peak();
+}
+
+}  // namespace engine
+}  // namespace lathe

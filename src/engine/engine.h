@@ -1,0 +1,87 @@
+// From tensor graph to numbers: schedule, codegen, render, compile, plan memory, run, with the caches in
+// between. The only folder that sees all stages.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "codegen/options.h"
+#include "ir/node.h"
+
+namespace lathe::engine {
+
+// Computes the targets and returns, for each, a node that needs no more work: an Op::Buffer, or movement ops
+// over one, or a constant. After(buffer, Store) targets are stored in place and give the view of the buffer.
+// Values that were computed are remembered on their nodes (set_realized), so that other graphs that hold them
+// find the buffer. Safe from any thread; one computation is prepared at a time.
+std::vector<NodeRef> realize(std::span<const Node> targets);
+
+// A buffer filled from host memory (copied), and host memory filled from a buffer (waits for pending work).
+NodeRef buffer_from_host(DType dtype, std::int64_t size, std::string_view device, const void* data);
+void buffer_to_host(Node buffer, void* data, std::size_t bytes);
+// Fills a buffer that exists (its bytes, all of them) from host memory.
+void buffer_write(Node buffer, const void* data, std::size_t bytes);
+// A buffer over host memory that is not copied; `release` runs when the buffer dies.
+NodeRef buffer_import(DType dtype, std::int64_t size, void* data, void (*release)(void*), void* context);
+
+// Waits until everything submitted on all devices is done.
+void synchronize();
+
+// The device of values made of constants alone: the one set here, else LATHE_DEVICE, else CPU.
+std::string default_device();
+void set_default_device(std::string_view device);  // "" forgets it
+
+// Options for the kernel that stores this value when it is next a target of realize, instead of the
+// heuristic's. Options that do not fit the kernel are a KernelOptError from realize.
+void set_options(Node value, std::vector<Opt> options);
+
+// Counters since the last reset, for tests and users.
+struct Counters {
+  std::uint64_t kernels = 0;       // launched
+  std::uint64_t copies = 0;        // between devices
+  double flops = 0, bytes = 0;     // counted on the kernels launched
+  std::uint64_t bytes_copied = 0;  // between devices
+  std::uint64_t schedules = 0;     // graphs scheduled (cache misses)
+  std::uint64_t compiles = 0;      // kernels compiled (cache misses)
+  std::size_t memory_used = 0;     // bytes held by live buffers now
+  std::size_t memory_peak = 0;
+  double seconds = 0;  // time in kernels, where it was measured
+};
+Counters counters();
+void reset_counters();
+
+// What each kernel cost while profiling was on, most expensive first.
+struct KernelProfile {
+  std::string name, device, options, origin;
+  std::uint64_t runs = 0;
+  double ns = 0, flops = 0, bytes = 0;  // sums over the runs
+  double roof = 0;                      // best share of the machine's roof, 0 where it is not known
+};
+void set_profiling(bool on);  // turning it on forgets the last profile
+std::vector<KernelProfile> profile();
+
+// Sees every computation that realize runs, as it could be run again: for captures. The slots are the buffers
+// it read and wrote, `made` those it made new, by the order of Prepared::fresh.
+struct Prepared;
+struct Call {
+  std::shared_ptr<const Prepared> prepared;
+  std::vector<NodeRef> slots;
+  std::vector<std::pair<NodeRef, std::int64_t>> bindings;
+  std::vector<NodeRef> targets, results;
+};
+using Observer = std::function<void(const Call&)>;
+// Observes the calls of this thread until set again; an empty one stops it.
+void set_observer(Observer observer);
+
+// Forgets every schedule and kernel of this process, as if it had just begun. Nothing prepared may be used
+// again.
+void drop_caches();
+
+}  // namespace lathe::engine

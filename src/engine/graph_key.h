@@ -1,0 +1,50 @@
+// Recognises a graph that was scheduled before. What a graph asks for is written down as a list of numbers in
+// which buffers are numbered by first visit and the values of bound variables are left out: graphs that
+// differ only in those give equal lists, and one schedule serves them all. The list means the same in every
+// process of one build, so it is also the key on disk.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/node.h"
+
+namespace lathe::engine {
+
+struct GraphKey {
+  std::vector<std::uint64_t> words;
+  std::uint64_t hash = 0;
+  std::vector<Node> buffers;                            // by slot
+  std::vector<std::pair<Node, std::int64_t>> bindings;  // variables and their values
+};
+
+// The key of these targets. Throws UserError where a variable is bound to two values.
+GraphKey key_of(std::span<const Node> targets);
+
+// The targets with each buffer replaced by the stand-in of its slot and every bound value by the variable's
+// lowest: what is scheduled, so that a cached schedule holds no user's memory.
+struct Normalised {
+  std::vector<Node> targets;
+  std::vector<Node> stand_ins;  // by slot
+};
+Normalised normalise(std::span<const Node> targets, const GraphKey& key);
+
+// The targets without what was computed before: a node that has a realised buffer becomes a view of it.
+struct Stripped {
+  std::vector<Node> targets;
+  std::vector<std::pair<Node, Node>>
+      versions;  // each After that is still to be done: as it was, and as it is here
+};
+Stripped strip_realized(std::span<const Node> targets);
+
+// A size expression with its bound variables free again.
+Node unbound(Node size);
+
+// A buffer that holds a value of this shape, read as such: strides are fixed by the largest sizes, so a
+// symbolic shape is a cut of the whole.
+Node view_of(Node buffer, std::span<const Node> shape);
+
+}  // namespace lathe::engine

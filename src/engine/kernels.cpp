@@ -1,0 +1,320 @@
+#include "engine/kernels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "codegen/codegen.h"
+#include "engine/build_id.h"
+#include "engine/debug.h"
+#include "engine/disk_cache.h"
+#include "ir/text.h"
+#include "ir/value.h"
+#include "ir/walk.h"
+#include "runtime/executor.h"
+
+namespace lathe::engine {
+namespace {
+
+// One kernel of one backend and target under one way of choosing options.
+struct CacheKey {
+  Node ast;
+  int backend;
+  std::string choice;  // target, flags, and the user's options where there are any
+  bool operator==(const CacheKey&) const = default;
+};
+struct CacheKeyHash {
+  std::size_t operator()(const CacheKey& key) const {
+    return std::hash<Node>()(key.ast) ^ std::hash<std::string>()(key.choice) ^
+           static_cast<std::size_t>(key.backend) * 3;
+  }
+};
+
+struct Entry {
+  MadeKernel made;  // keeps the key's node alive
+  std::vector<std::pair<const OpenDevice*, std::unique_ptr<Kernel>>> loaded;
+};
+
+struct Table {
+  std::mutex mutex;
+  std::unordered_map<CacheKey, std::unique_ptr<Entry>, CacheKeyHash> kernels;
+  OptionSource source;
+  std::uint64_t compiles = 0;
+};
+
+Table& table() {
+  static auto* all = new Table;  // never destroyed: work may run until the process ends
+  return *all;
+}
+
+std::string choice_text(const KernelRequest& request) {
+  std::string text = request.device->name.target + " " + flags_key();
+  if (request.options) text += "user " + to_string(*request.options);
+  return text;
+}
+
+void choose(MadeKernel& made, const KernelRequest& request, const Target& target) {
+  if (request.options) {
+    made.options = *request.options;
+    made.options_from = "user";
+  } else if (flag_on(Flag::NoOpt)) {
+    made.options_from = "none";
+  } else if (auto tuned = table().source ? table().source(request.ast, *request.device) : std::nullopt) {
+    made.options = *std::move(tuned);
+    made.options_from = "search";
+  } else {
+    made.options = choose_options(request.ast, target);
+    made.options_from = "heuristic";
+  }
+}
+
+// Everything the binary depends on. The heuristic is part of the build, so the options it chooses need not be
+// named.
+std::string disk_key(const MadeKernel& made, const KernelRequest& request, const Compiler& compiler) {
+  const std::string options = made.options_from == "search" ? to_string(made.options) : choice_text(request);
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", build_id(), compiler.version(), compiler.target().key(),
+                     options, request.name, print_graph(request.ast));
+}
+
+void put_part(std::string& text, std::string_view part) {
+  text += fmt::format("{}\n", part.size());
+  text += part;
+}
+
+std::optional<std::string_view> take_part(std::string_view& text) {
+  const std::size_t line = text.find('\n');
+  if (line == std::string_view::npos) return std::nullopt;
+  const std::size_t bytes = std::strtoull(std::string(text.substr(0, line)).c_str(), nullptr, 10);
+  text.remove_prefix(line + 1);
+  if (bytes > text.size()) return std::nullopt;
+  const std::string_view part = text.substr(0, bytes);
+  text.remove_prefix(bytes);
+  return part;
+}
+
+std::string pack(const MadeKernel& made) {
+  std::string text;
+  for (const std::string& part : {to_string(made.options), print_program(made.launch), made.binary.entry,
+                                  made.binary.bytes, made.binary.source})
+    put_part(text, part);
+  return text;
+}
+
+bool unpack(std::string_view text, MadeKernel& made) {
+  std::string_view parts[5];
+  for (std::string_view& part : parts) {
+    const auto taken = take_part(text);
+    if (!taken) return false;
+    part = *taken;
+  }
+  made.options = parse_opts(parts[0]);
+  made.launch = parse_program(parts[1]);
+  made.binary = {std::string(parts[2]), std::string(parts[3]), std::string(parts[4])};
+  return true;
+}
+
+// One kernel on its way from request to binary.
+struct Pending {
+  CacheKey key;
+  const KernelRequest* request;
+  std::unique_ptr<Entry> entry;
+  std::string disk_key;
+  Program program;
+  bool from_disk = false;
+};
+
+const Compiler& compiler_of(const KernelRequest& request) {
+  if (request.device->compiler == nullptr)
+    throw UserError("realize", fmt::format("{} holds data but computes nothing", request.device->text))
+        .help("move the tensor to another device first: x.to(\"CPU\")");
+  return *request.device->compiler;
+}
+
+std::string usual_source(const KernelRequest& request) {
+  return request.options ? "user" : flag_on(Flag::NoOpt) ? "none" : "heuristic";
+}
+
+void lower(Pending& work) {
+  MadeKernel& made = work.entry->made;
+  const Target& target = compiler_of(*work.request).target();
+  if (made.options_from.empty()) choose(made, *work.request, target);
+  work.program = lower_kernel(made.ast, made.options, target, work.request->name);
+  made.launch = work.program;
+  made.launch.code.clear();
+}
+
+// Finds the kernel on disk or lowers it; compiling comes later, for all together.
+void prepare(Pending& work, DiskCache* disk) {
+  const KernelRequest& request = *work.request;
+  const Compiler& compiler = compiler_of(request);
+  work.entry = std::make_unique<Entry>();
+  MadeKernel& made = work.entry->made;
+  made.ast = request.ast;
+  // Tuned options come from outside, so the key names them; all others follow from what it holds anyway.
+  if (table().source != nullptr && !request.options && !flag_on(Flag::NoOpt))
+    choose(made, request, compiler.target());
+  if (disk != nullptr) {
+    work.disk_key = disk_key(made, request, compiler);
+    // A level that shows the program needs the program to be made.
+    const bool look = flag_number(Flag::Debug) < 6;
+    if (const auto entry = look ? disk->get("kernel", work.disk_key) : std::nullopt;
+        entry && unpack(*entry, made)) {
+      work.from_disk = true;
+      if (made.options_from.empty()) made.options_from = usual_source(request);
+      return;
+    }
+  }
+  lower(work);
+}
+
+// One call per compiler for everything that was not on disk.
+void compile(std::span<Pending> all, DiskCache* disk) {
+  std::vector<const Compiler*> compilers;
+  for (const Pending& work : all) {
+    const Compiler* compiler = work.request->device->compiler.get();
+    if (!work.from_disk && std::find(compilers.begin(), compilers.end(), compiler) == compilers.end())
+      compilers.push_back(compiler);
+  }
+  for (const Compiler* compiler : compilers) {
+    std::vector<Pending*> mine;
+    std::vector<Program> programs;
+    for (Pending& work : all)
+      if (!work.from_disk && work.request->device->compiler.get() == compiler) {
+        mine.push_back(&work);
+        programs.push_back(work.program);
+      }
+    std::vector<Binary> binaries = compiler->compile_all(programs);
+    check_internal(binaries.size() == mine.size(), "engine", "a compiler gave another number of binaries");
+    for (std::size_t i = 0; i < mine.size(); ++i) {
+      MadeKernel& made = mine[i]->entry->made;
+      made.binary = std::move(binaries[i]);
+      if (disk != nullptr) disk->put("kernel", mine[i]->disk_key, pack(made));
+    }
+    table().compiles += mine.size();
+  }
+}
+
+Kernel* loaded_on(Entry& entry, OpenDevice& device) {
+  for (const auto& [owner, kernel] : entry.loaded)
+    if (owner == &device) return kernel.get();
+  entry.loaded.emplace_back(&device, device.device->load(entry.made.binary));
+  return entry.loaded.back().second.get();
+}
+
+// An object from disk that cannot be loaded is made anew; one just compiled that cannot is an error.
+void load_first(Pending& work, DiskCache* disk) {
+  try {
+    loaded_on(*work.entry, *work.request->device);
+  } catch (const DeviceError& error) {
+    if (!work.from_disk) throw;
+    log_warning_once("cache", fmt::format("a cached kernel could not be loaded and is compiled again: {}",
+                                          error.message()));
+    work.from_disk = false;
+    lower(work);
+    compile({&work, 1}, disk);
+    loaded_on(*work.entry, *work.request->device);
+  }
+}
+
+}  // namespace
+
+std::vector<ReadyKernel> ready_kernels(std::span<const KernelRequest> requests) {
+  Table& all = table();
+  std::lock_guard guard(all.mutex);
+  std::vector<CacheKey> keys;
+  std::vector<Pending> pending;
+  std::unordered_map<CacheKey, bool, CacheKeyHash> asked;
+  for (const KernelRequest& request : requests) {
+    keys.push_back({request.ast, request.device->backend_number, choice_text(request)});
+    if (all.kernels.contains(keys.back()) || !asked.emplace(keys.back(), true).second) continue;
+    pending.push_back({keys.back(), &request, nullptr, {}, {}, false});
+  }
+  if (!pending.empty()) {
+    const Scope scope;
+    DiskCache* disk = DiskCache::current();
+    for (Pending& work : pending) prepare(work, disk);
+    compile(pending, disk);
+    for (Pending& work : pending) {
+      show_kernel(work.entry->made, work.program);
+      load_first(work, disk);
+      all.kernels.emplace(work.key, std::move(work.entry));
+    }
+  }
+  std::vector<ReadyKernel> result;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    Entry& entry = *all.kernels.at(keys[i]);
+    result.push_back({&entry.made, loaded_on(entry, *requests[i].device)});
+  }
+  return result;
+}
+
+std::int64_t evaluate_index(Node expression, Bindings bindings) {
+  if (expression.is_const()) return expression.const_int();
+  NodeMap<std::int64_t> values;
+  for (const Node& node : toposort(expression)) {
+    if (node.is_const()) {
+      values[node] = node.const_int();
+    } else if (node.is(Op::Var)) {
+      // By name: a lowered program's variable may have another dtype than the graph's.
+      const auto bound = std::find_if(bindings.begin(), bindings.end(),
+                                      [&](const auto& b) { return b.first->text() == node.text(); });
+      if (bound == bindings.end())
+        throw UserError("realize", fmt::format("variable {} has no value", node.text()))
+            .help(fmt::format("bind it: {}.bind(n)", node.text()));
+      values[node] = bound->second;
+    } else {
+      Element e[3];
+      check_internal((is_scalar_op(node.op()) || node.is(Op::Cast)) && node.arg_count() <= 3, "engine",
+                     "a launch size is no index expression");
+      for (std::size_t i = 0; i < node.arg_count(); ++i) e[i].i = *values.find(node.arg(i));
+      const DType operand = node.arg(node.is(Op::Where) ? 1 : 0).dtype();
+      values[node] = node.is(Op::Cast) ? convert(node.dtype(), operand, e[0]).i
+                                       : evaluate(node.op(), operand, e[0], e[1], e[2]).i;
+    }
+  }
+  return *values.find(expression);
+}
+
+Grid grid_of(const Program& launch, Bindings bindings) {
+  Grid grid;
+  auto value = [&](const NodeRef& size) { return size ? evaluate_index(size, bindings) : 1; };
+  for (std::size_t i = 0; i < 3; ++i) {
+    grid.groups[i] = value(launch.groups[i]);
+    grid.locals[i] = value(launch.locals[i]);
+  }
+  grid.threads = value(launch.threads);
+  grid.shared_bytes = launch.shared_bytes;
+  return grid;
+}
+
+void set_option_source(OptionSource source) {
+  std::lock_guard guard(table().mutex);
+  table().source = std::move(source);
+}
+
+std::uint64_t compile_count() {
+  std::lock_guard guard(table().mutex);
+  return table().compiles;
+}
+void reset_compile_count() {
+  std::lock_guard guard(table().mutex);
+  table().compiles = 0;
+}
+
+void drop_kernels() {
+  executor().synchronize();
+  std::lock_guard guard(table().mutex);
+  table().kernels.clear();
+}
+
+std::string flags_key() {
+  return fmt::format("noopt={} invariant={} cpu={};", flag_number(Flag::NoOpt), flag_number(Flag::Invariant),
+                     flag_text(Flag::Cpu));
+}
+
+}  // namespace lathe::engine

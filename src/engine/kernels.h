@@ -1,0 +1,69 @@
+// Kernels ready to launch. A kernel as scheduled, with its options and a device's target, becomes a binary
+// once: equal kernels are equal nodes, so a lookup is by handle; a second process finds the binary on disk
+// and neither lowers nor compiles. Several kernels are asked for together, so that a compiler may take them
+// all at once.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/options.h"
+#include "ir/node.h"
+#include "ir/program.h"
+#include "runtime/devices.h"
+
+namespace lathe::engine {
+
+// Variables and their values for one run.
+using Bindings = std::span<const std::pair<NodeRef, std::int64_t>>;
+
+struct MadeKernel {
+  NodeRef ast;  // as scheduled
+  std::vector<Opt> options;
+  std::string options_from;  // "heuristic", "user", "search" or "none"
+  Program launch;            // without its code: params, variables, sizes, counts
+  Binary binary;
+};
+
+// One that is loaded on a device. Both pointers stay valid.
+struct ReadyKernel {
+  const MadeKernel* made = nullptr;
+  Kernel* kernel = nullptr;
+};
+
+struct KernelRequest {
+  Node ast;
+  std::string name;
+  OpenDevice* device = nullptr;
+  std::optional<std::vector<Opt>> options = std::nullopt;  // given by the user; else search or heuristic
+};
+
+// The kernels, in the order asked for. Each distinct one is made once per process, for all devices of a
+// backend.
+std::vector<ReadyKernel> ready_kernels(std::span<const KernelRequest> requests);
+
+// The launch sizes under these bindings. Throws UserError naming a variable without a value.
+Grid grid_of(const Program& launch, Bindings bindings);
+// An index expression over constants and variables.
+std::int64_t evaluate_index(Node expression, Bindings bindings);
+
+// Where tuned options come from; asked for every new kernel before the heuristic. Set by the search.
+using OptionSource = std::function<std::optional<std::vector<Opt>>(Node kernel, const OpenDevice& device)>;
+void set_option_source(OptionSource source);
+
+// Kernels lowered and compiled since the last reset; those found on disk do not count.
+std::uint64_t compile_count();
+void reset_compile_count();
+// Forgets all kernels of this process (tests and memory reports); none may be running or be used again.
+void drop_kernels();
+
+// Every flag that changes what is generated, as part of keys.
+std::string flags_key();
+
+}  // namespace lathe::engine

@@ -1,0 +1,64 @@
+// Where the intermediate buffers of a schedule live: one arena per device, with offsets chosen from lifetimes
+// so that buffers which are never needed at the same time share bytes. Made before anything is allocated, so
+// the peak is known and can be refused; a plain value that prints itself and that an independent checker can
+// re-check (aliasing.h).
+//
+//   step        0    1    2    3
+//   a (64 KiB)  w----r                 offset 0
+//   b (64 KiB)       w----r            offset 64 KiB
+//   c (64 KiB)            w----r       offset 0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/node.h"
+#include "schedule/schedule.h"
+
+namespace lathe::engine {
+
+struct PlannedBuffer {
+  NodeRef buffer;
+  std::string device;
+  std::size_t bytes = 0;    // as the kernels see it
+  std::size_t offset = 0;   // in the arena of its device; always a whole number of kArenaAlign
+  int first = 0, last = 0;  // steps that use it, both inclusive
+  int in_place_of = -1;     // place in `buffers` of one whose bytes it takes over in step `first`
+};
+
+struct Arena {
+  std::string device;
+  std::size_t bytes = 0;
+};
+
+struct MemoryPlan {
+  std::vector<PlannedBuffer> buffers;  // intermediates, in order of first use
+  std::vector<Arena> arenas;           // by first use
+  std::vector<NodeRef> outside;        // buffers of steps that keep memory of their own: inputs and results
+  std::size_t arena_bytes(const std::string& device) const;
+  std::size_t unshared_bytes() const;  // what the intermediates would take without sharing
+};
+
+inline constexpr std::size_t kArenaAlign = 256;
+
+// Plans a schedule. `kept` are the buffers that are read after the last step or belong to the user: they are
+// never in an arena. In-place reuse: an elementwise kernel may write over an input that dies with it.
+MemoryPlan plan_memory(const Schedule& schedule, std::span<const Node> kept);
+
+// One line per arena and buffer; the last line of a device is its peak.
+std::string to_string(const MemoryPlan& plan);
+
+// Whether the kernel may write its output `output` over its input `input` (param slots): it has one store,
+// and each element of the input is read only by the iteration that writes the same element.
+bool can_run_in_place(Node kernel, std::int64_t output, std::int64_t input);
+
+// The slots a kernel reads and writes.
+struct SlotUse {
+  bool reads = false, writes = false;
+};
+std::vector<SlotUse> slot_uses(Node kernel, std::size_t slots);
+
+}  // namespace lathe::engine

@@ -1,0 +1,241 @@
+#include "engine/prepared.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "engine/counting.h"
+#include "engine/debug.h"
+#include "engine/roof.h"
+#include "engine/shadow.h"
+#include "ir/build.h"
+#include "ir/walk.h"
+#include "runtime/executor.h"
+#include "runtime/fork_guard.h"
+#include "runtime/storage.h"
+
+namespace lathe::engine {
+namespace {
+
+std::size_t byte_size(Node buffer) {
+  return static_cast<std::size_t>(buffer_size(buffer)) * static_cast<std::size_t>(buffer.dtype().bytes());
+}
+
+// Buffers that results are read from and that no slot brings: each run makes them anew.
+std::vector<NodeRef> fresh_buffers(const Schedule& schedule, std::span<const Node> slots) {
+  NodeMap<bool> known;
+  for (const Node& slot : slots) known[slot] = true;
+  std::vector<Node> roots(schedule.results.begin(), schedule.results.end());
+  std::vector<NodeRef> fresh;
+  for (const Node& node : toposort(roots))
+    if (node.is(Op::Buffer) && !known.contains(node)) fresh.push_back(node);
+  return fresh;
+}
+
+// The options attached to the target whose buffer this step writes.
+std::optional<std::vector<Opt>> options_for(const Schedule& schedule, const Step& step,
+                                            const TargetOptions& options) {
+  if (options.empty()) return std::nullopt;
+  const std::vector<SlotUse> uses = slot_uses(step.ast, step.buffers.size());
+  for (const auto& [target, opts] : options) {
+    Node base = schedule.results[target];
+    while (is_movement(base.op())) base = base.arg(0);
+    for (std::size_t i = 0; i < step.buffers.size(); ++i)
+      if (uses[i].writes && step.buffers[i].node() == base) return opts;
+  }
+  return std::nullopt;
+}
+
+bool has_variables(const Program& launch) {
+  auto varies = [](const NodeRef& size) { return size && !size->is_const(); };
+  return std::any_of(launch.groups.begin(), launch.groups.end(), varies) ||
+         std::any_of(launch.locals.begin(), launch.locals.end(), varies) || varies(launch.threads);
+}
+
+// The memory of one run: arenas are borrowed for it and go back to the pools, where the next run's work is
+// ordered after this one's by the bytes.
+class RunMemory {
+ public:
+  RunMemory(const Prepared& prepared, std::span<const Node> slots) : prepared_(prepared) {
+    check_room(slots);
+    for (const Node& slot : slots) slots_.push_back(place_of(slot));
+    for (const NodeRef& stand_in : prepared.fresh) {
+      made.emplace_back(new_buffer(stand_in->dtype(), buffer_size(stand_in), buffer_device(stand_in)));
+      fresh_.push_back(place_of(made.back()));
+    }
+    for (const Arena& arena : prepared.memory.arenas) {
+      OpenDevice& device = open_device(arena.device);
+      arenas_.push_back({&device, {device.pool.take(arena.bytes), 0, arena.bytes}});
+    }
+    for (const PlannedBuffer& buffer : prepared.memory.buffers) {
+      std::size_t arena = 0;
+      while (prepared.memory.arenas[arena].device != buffer.device) ++arena;
+      planned_.push_back({arenas_[arena].device, {arenas_[arena].span.memory, buffer.offset, buffer.bytes}});
+    }
+  }
+  ~RunMemory() {
+    for (const Place& arena : arenas_) arena.device->pool.give(arena.span.memory);
+  }
+  RunMemory(const RunMemory&) = delete;
+  RunMemory& operator=(const RunMemory&) = delete;
+
+  const Place& at(BufferSource source) const {
+    switch (source.kind) {
+      case BufferSource::Kind::Slot: return slots_[source.index];
+      case BufferSource::Kind::Fresh: return fresh_[source.index];
+      case BufferSource::Kind::Planned: break;
+    }
+    return planned_[source.index];
+  }
+
+  std::vector<NodeRef> made;  // the fresh buffers of this run
+
+ private:
+  // Refuses a run that cannot fit before it takes anything.
+  void check_room(std::span<const Node> slots) const {
+    std::vector<std::string> devices;
+    auto add = [&](const std::string& device) {
+      if (std::find(devices.begin(), devices.end(), device) == devices.end()) devices.push_back(device);
+    };
+    for (const Arena& arena : prepared_.memory.arenas) add(arena.device);
+    for (const NodeRef& buffer : prepared_.fresh) add(buffer_device(buffer));
+    for (const std::string& name : devices) {
+      std::size_t bytes = prepared_.bytes_needed(name);
+      for (const Node& slot : slots)
+        if (buffer_device(slot) == name && !has_memory(slot)) bytes += MemoryPool::rounded(byte_size(slot));
+      try {
+        open_device(name).pool.check_room(bytes);
+      } catch (OutOfMemory& error) {
+        error.note(fmt::format(
+            "planned: {} for results, {} for intermediates (they would take {} without sharing)",
+            human_bytes(bytes - prepared_.memory.arena_bytes(name)),
+            human_bytes(prepared_.memory.arena_bytes(name)), human_bytes(prepared_.memory.unshared_bytes())));
+        error.note(to_string(prepared_.memory));
+        error.help("compute in smaller pieces, or raise LATHE_MEMORY_LIMIT");
+        throw;
+      }
+    }
+  }
+
+  const Prepared& prepared_;
+  std::vector<Place> slots_, fresh_, arenas_, planned_;
+};
+
+void run_copy(const Step& step, const PreparedStep& ready, const RunMemory& memory) {
+  const Place to = memory.at(ready.buffers[0]);
+  Place from = memory.at(ready.buffers[1]);
+  from.span.offset += static_cast<std::size_t>(step.from_offset);
+  from.span.bytes = to.span.bytes;
+  executor().copy(to, from);
+}
+
+void run_kernel(const Step& step, const PreparedStep& ready, const RunMemory& memory, Bindings bindings) {
+  const MadeKernel& made = *ready.kernel.made;
+  const Grid grid = ready.symbolic ? grid_of(made.launch, bindings) : ready.grid;
+  const auto empty = [](std::int64_t n) { return n <= 0; };
+  if (std::any_of(grid.groups.begin(), grid.groups.end(), empty) || empty(grid.threads)) return;
+
+  SmallVector<Arg, 8> args;
+  SmallVector<Place, 8> reads, writes;
+  for (const ProgramParam& param : made.launch.params) {
+    const Place& place = memory.at(ready.buffers[static_cast<std::size_t>(param.slot)]);
+    args.push_back({Arg::Kind::Span, place.span, 0});
+    if (param.reads) reads.push_back(place);
+    if (param.writes) writes.push_back(place);
+  }
+  for (const NodeRef& variable : made.launch.variables)
+    args.push_back({Arg::Kind::Int, {}, evaluate_index(variable, bindings)});
+  const LaunchWork work{ready.device, 0, ready.kernel.kernel, grid, args, reads, writes, step.name};
+
+  count_kernel(made.launch.flops, made.launch.bytes);
+  if (flag_on(Flag::Verify)) {
+    std::vector<Place> places;
+    for (const BufferSource& source : ready.buffers) places.push_back(memory.at(source));
+    Shadow shadow(step, made, places, bindings);
+    executor().wait(executor().launch(work));
+    shadow.compare();
+  } else if (timing_wanted()) {
+    const double ns = executor().launch_timed(work);
+    count_seconds(ns * 1e-9);
+    KernelRun shown{step.name, ready.device->text, to_string(made.options), step.origin,
+                    ns,        made.launch.flops,  made.launch.bytes,       0};
+    shown.roof = share_of_roof(*ready.device, shown.flops, shown.bytes, ns);
+    note_run(shown);
+  } else {
+    executor().launch(work);
+  }
+}
+
+}  // namespace
+
+std::size_t Prepared::bytes_needed(const std::string& device) const {
+  const std::size_t arena = memory.arena_bytes(device);
+  std::size_t sum = arena == 0 ? 0 : MemoryPool::rounded(arena);
+  for (const NodeRef& buffer : fresh)
+    if (buffer_device(buffer) == device) sum += MemoryPool::rounded(byte_size(buffer));
+  return sum;
+}
+
+std::shared_ptr<const Prepared> prepare(Schedule schedule, std::span<const Node> slots,
+                                        const TargetOptions& options) {
+  auto made = std::make_shared<Prepared>();
+  made->schedule = std::move(schedule);
+  made->slots.assign(slots.begin(), slots.end());
+  made->fresh = fresh_buffers(made->schedule, slots);
+  std::vector<Node> kept(slots.begin(), slots.end());
+  kept.insert(kept.end(), made->fresh.begin(), made->fresh.end());
+  made->memory = plan_memory(made->schedule, kept);
+
+  NodeMap<BufferSource> sources;
+  for (std::uint32_t i = 0; i < slots.size(); ++i) sources[slots[i]] = {BufferSource::Kind::Slot, i};
+  for (std::uint32_t i = 0; i < made->fresh.size(); ++i)
+    sources[made->fresh[i]] = {BufferSource::Kind::Fresh, i};
+  for (std::uint32_t i = 0; i < made->memory.buffers.size(); ++i)
+    sources[made->memory.buffers[i].buffer] = {BufferSource::Kind::Planned, i};
+
+  std::vector<KernelRequest> requests;
+  for (const Step& step : made->schedule.steps) {
+    PreparedStep ready;
+    ready.device = &open_device(step.device);
+    for (const NodeRef& buffer : step.buffers) ready.buffers.push_back(*sources.find(buffer));
+    made->steps.push_back(std::move(ready));
+    if (!step.is_copy())
+      requests.push_back(
+          {step.ast, step.name, made->steps.back().device, options_for(made->schedule, step, options)});
+  }
+  const std::vector<ReadyKernel> kernels = ready_kernels(requests);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < made->steps.size(); ++i) {
+    if (made->schedule.steps[i].is_copy()) continue;
+    PreparedStep& ready = made->steps[i];
+    ready.kernel = kernels[next++];
+    ready.symbolic = has_variables(ready.kernel.made->launch);
+    if (!ready.symbolic) ready.grid = grid_of(ready.kernel.made->launch, {});
+  }
+  return made;
+}
+
+std::vector<NodeRef> run(const Prepared& prepared, std::span<const Node> slots, Bindings bindings) {
+  refuse_in_forked_child();
+  const Scope scope;
+  check_internal(slots.size() == prepared.slots.size(), "engine", "a run needs one buffer for each slot");
+  const RunMemory memory(prepared, slots);
+  for (std::size_t i = 0; i < prepared.steps.size(); ++i) {
+    const Step& step = prepared.schedule.steps[i];
+    if (step.is_copy())
+      run_copy(step, prepared.steps[i], memory);
+    else
+      run_kernel(step, prepared.steps[i], memory, bindings);
+  }
+  NodeMap<Node> actual;
+  for (std::size_t i = 0; i < slots.size(); ++i) actual[prepared.slots[i]] = slots[i];
+  for (std::size_t i = 0; i < prepared.fresh.size(); ++i) actual[prepared.fresh[i]] = memory.made[i];
+  std::vector<NodeRef> results;
+  for (const NodeRef& result : prepared.schedule.results) results.emplace_back(substitute(result, actual));
+  return results;
+}
+
+}  // namespace lathe::engine

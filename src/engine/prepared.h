@@ -1,0 +1,58 @@
+// A schedule with everything it needs to run again and again: kernels, memory plan, and for every buffer of
+// every step where its bytes come from. It names no user's buffer: those are given for each run, by slot.
+// realize() caches these by the graph they came from; a capture keeps the ones it ran and runs them again
+// without any graph.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/kernels.h"
+#include "engine/memory_plan.h"
+#include "ir/node.h"
+#include "schedule/schedule.h"
+
+namespace lathe::engine {
+
+// Where the bytes of a step's buffer come from in one run.
+struct BufferSource {
+  enum class Kind : std::uint8_t { Slot, Fresh, Planned } kind = Kind::Slot;
+  std::uint32_t index = 0;  // of the slots, of the fresh buffers, of the memory plan's buffers
+};
+
+struct PreparedStep {
+  OpenDevice* device = nullptr;
+  ReadyKernel kernel;                 // null for a copy
+  std::vector<BufferSource> buffers;  // by param slot; of a copy: {to, from}
+  Grid grid;
+  bool symbolic = false;  // the grid depends on variables, so it is worked out for each run
+};
+
+struct Prepared {
+  Schedule schedule;  // over stand-ins
+  MemoryPlan memory;
+  std::vector<NodeRef> slots;  // stand-ins of the buffers the graph came with
+  std::vector<NodeRef> fresh;  // stand-ins of buffers that every run makes anew: the results
+  std::vector<PreparedStep> steps;
+
+  // Bytes a run takes on this device beyond what it finds: arena and results, as the pool counts them.
+  std::size_t bytes_needed(const std::string& device) const;
+};
+
+// Options the user attached, by target.
+using TargetOptions = std::vector<std::pair<std::size_t, std::vector<Opt>>>;
+
+// Plans memory and makes the kernels of a schedule whose inputs are these stand-ins.
+std::shared_ptr<const Prepared> prepare(Schedule schedule, std::span<const Node> slots,
+                                        const TargetOptions& options);
+
+// Runs it over these buffers, by slot. Returns, for each target, what can be read afterwards. Throws
+// OutOfMemory with the plan before anything is allocated or submitted.
+std::vector<NodeRef> run(const Prepared& prepared, std::span<const Node> slots, Bindings bindings);
+
+}  // namespace lathe::engine

@@ -1,0 +1,37 @@
+// Schedules of this process, found by the graph they were made for. A hit rewrites nothing: it gives the very
+// steps, kernels and memory plan of the first time, to be run over other buffers and other values of the
+// variables.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "engine/graph_key.h"
+#include "engine/prepared.h"
+
+namespace lathe::engine {
+
+class ScheduleCache {
+ public:
+  // `extra` is what the schedule depends on beside the graph: flags, default device, attached options.
+  std::shared_ptr<const Prepared> find(const GraphKey& key, const std::string& extra);
+  void insert(const GraphKey& key, const std::string& extra, std::shared_ptr<const Prepared> prepared);
+  void clear();
+  std::size_t size() const { return entries_.size(); }
+
+ private:
+  struct Entry {
+    std::uint64_t hash;
+    std::vector<std::uint64_t> words;
+    std::string extra;
+    std::shared_ptr<const Prepared> prepared;  // shared with captures that hold it
+  };
+  using Entries = std::list<Entry>;
+  Entries entries_;  // used last first
+  std::unordered_multimap<std::uint64_t, Entries::iterator> by_hash_;
+};
+
+}  // namespace lathe::engine

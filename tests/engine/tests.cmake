@@ -1,0 +1,2 @@
+set(LIBS engine)
+set(ENVIRONMENT LATHE_CACHE=off)
