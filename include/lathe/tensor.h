@@ -123,7 +123,6 @@ class Tensor {
   // Over memory of the caller, not copied; `release` runs when the last use is gone.
   static Tensor from_blob(void* data, const Shape& shape, const TensorOptions& options = {},
                           std::function<void()> release = {});
-  static Tensor from_url(std::string_view url, const TensorOptions& options = {});
 
   static Tensor empty(const Shape& shape, const TensorOptions& options = {});
   static Tensor full(const Shape& shape, Number value, const TensorOptions& options = {});
