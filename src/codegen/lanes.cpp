@@ -12,7 +12,7 @@ namespace {
 
 struct Candidate {
   std::size_t which;
-  int score = 0;
+  double score = 0;  // accesses that gain from lanes along the range, less those that lose, by how often they happen
   std::uint16_t lanes = 1;
 };
 
@@ -22,6 +22,35 @@ std::uint16_t lanes_for(std::int64_t extent, int vector_bytes, int element_bytes
   std::int64_t lanes = 1;
   while (lanes * 2 * element_bytes <= vector_bytes && extent % (lanes * 2) == 0) lanes *= 2;
   return static_cast<std::uint16_t>(lanes);
+}
+
+bool in_registers(Node range) {
+  return range_kind(range) == RangeKind::Upcast || range_kind(range) == RangeKind::Unroll;
+}
+
+// How often each load and store happens. One inside a reduce's loop happens for every step of all loops around it; ranges in
+// registers count only where it depends on them.
+NodeMap<double> times_executed(std::span<const Node> order) {
+  NodeMap<double> times;
+  auto count = [](Node access, std::span<const Node> around) {
+    double n = 1;
+    for (Node r : around)
+      if (!in_registers(r) || depends_on(access, r))
+        n *= static_cast<double>(std::max<std::int64_t>(r.arg(0).hi(), 1));
+    return n;
+  };
+  for (Node n : order)
+    if (n.is(Op::Load) || n.is(Op::Store)) times.try_emplace(n, count(n, ranges_of(n)));
+  for (Node reduce : order) {
+    if (!reduce.is(Op::Reduce)) continue;
+    for (Node n : toposort(reduce.arg(0))) {
+      if (!n.is(Op::Load)) continue;
+      bool inside = false;
+      for (Node r : closed_ranges(reduce)) inside |= !in_registers(r) && depends_on(n, r);
+      if (inside) times[n] = std::max(times[n], count(n, ranges_of(reduce.arg(0))));
+    }
+  }
+  return times;
 }
 
 }  // namespace
@@ -49,6 +78,7 @@ std::vector<ExpandedRange> choose_lanes(Node kernel, const Target& target) {
   });
   if (!target.vectors || all.empty()) return all;
 
+  NodeMap<double> executed = times_executed(order);
   std::vector<Candidate> candidates;
   for (std::size_t i = 0; i < all.size(); ++i) {
     Node r = all[i].range;
@@ -62,13 +92,13 @@ std::vector<ExpandedRange> choose_lanes(Node kernel, const Target& target) {
         if (!dtype.is_index()) element_bytes = std::max(element_bytes, dtype.bytes());
       }
       if (!memory) continue;
+      double times = *executed.find(n);
       std::int64_t stride = 0;
-      if (!is_affine(n.arg(1), r, stride))
-        c.score -= 2;
-      else if (stride == 1)
-        c.score += n.is(Op::Store) ? 2 : 1;
-      else if (stride != 0)
-        c.score -= 2;
+      bool affine = is_affine(n.arg(1), r, stride);
+      if (affine && stride == 1)
+        c.score += (n.is(Op::Store) ? 2 : 1) * times;
+      else if (!affine || stride != 0)
+        c.score -= 2 * times;
     }
     c.lanes = lanes_for(all[i].copies, target.vector_bytes, element_bytes);
     if (c.score > 0 && c.lanes > 1) candidates.push_back(c);

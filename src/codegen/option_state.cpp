@@ -51,6 +51,15 @@ std::size_t OptionState::position(int axis) const {
   return static_cast<std::size_t>(axis);
 }
 
+int OptionState::loop_position(Node range) const {
+  for (std::size_t i = 0; i < axes_.size(); ++i) {
+    const Axis& axis = axes_[i];
+    bool loop = axis.kind == RangeKind::Global || axis.kind == RangeKind::Loop || axis.kind == RangeKind::Reduce;
+    if (loop && origins_[static_cast<std::size_t>(axis.origin)].range == range) return static_cast<int>(i);
+  }
+  return -1;
+}
+
 std::size_t OptionState::reduce_position(int axis) const {
   int seen = 0;
   for (std::size_t i = 0; i < axes_.size(); ++i) {
@@ -146,7 +155,6 @@ void OptionState::split_high(std::size_t at, std::int64_t size, RangeKind kind, 
 // The outer half moves to `to`, the inner half stays. The loop that STAGE and the user know as "the outer
 // half" is new.
 void OptionState::tile(std::size_t at, std::int64_t size, std::size_t to) {
-  if (size == 1) return;
   Node extent = axes_[at].extent;
   bool exact = extent.is_const() && extent.const_int() % size == 0;
   Axis outer{axes_[at].origin, axes_[at].kind, ceil_div(extent, size), Node(), axes_[at].leading};
@@ -159,7 +167,8 @@ void OptionState::tile(std::size_t at, std::int64_t size, std::size_t to) {
   // On a GPU the inner half is a block that one thread works through.
   if (axes_[at].kind == RangeKind::Global && target_.groups) axes_[at].kind = RangeKind::Loop;
   insert(to, outer);
-  drop_if_single(to);
+  std::size_t stays = to <= at ? at + 1 : at;
+  for (std::size_t i : {std::max(to, stays), std::min(to, stays)}) drop_if_single(i);
 }
 
 void OptionState::pad(std::size_t at, std::int64_t multiple) {

@@ -53,6 +53,9 @@ class OptionState {
   const std::vector<StageRequest>& stages() const { return stages_; }
   int serial_of(std::size_t position) const { return serials_[position]; }
 
+  // Where the part of a range that is still a loop stands, or -1 where none is left.
+  int loop_position(Node range) const;
+
  private:
   [[noreturn]] void refuse(const std::string& reason) const;
   std::size_t position(int axis) const;

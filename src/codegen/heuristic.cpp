@@ -1,0 +1,262 @@
+// The options a kernel gets without search: a few rules, each with its reason, as a pure function of the kernel and facts of
+// the target. How a reduce is split never depends on the number of cores, so results do not either.
+#include <algorithm>
+#include <cmath>
+
+#include "codegen/codegen.h"
+#include "codegen/kernel_facts.h"
+#include "codegen/option_state.h"
+#include "codegen/product_tile.h"
+#include "ir/build.h"
+
+namespace lathe {
+namespace {
+
+// Below this many scalar steps, waking a thread costs more than it saves.
+constexpr double kWorthThreads = 1 << 16;
+constexpr double kWorkPerPart = 1 << 15;
+// Reduces over windows and such: unrolled whole up to this many steps.
+constexpr std::int64_t kSmallReduce = 9;
+
+class Chooser {
+ public:
+  Chooser(Node kernel, const Target& target)
+      : kernel_(kernel), target_(target), facts_(kernel_facts(kernel)), state_(kernel, target) {}
+
+  std::vector<Opt> run() {
+    if (target_.kind == TargetKind::Ref || facts_.ranges.empty()) return {};  // REF is for checking, not for speed
+    if (target_.groups) {
+      for_groups();
+    } else {
+      if (!product()) elementwise_or_reduce();
+    }
+    return std::move(opts_);
+  }
+
+ private:
+  void add(OptOp op, int axis, std::vector<std::int64_t> arg) {
+    Opt opt{op, axis, std::move(arg)};
+    state_.apply(opt);
+    opts_.push_back(std::move(opt));
+  }
+  int position(std::size_t range) const { return state_.loop_position(facts_.ranges[range].range); }
+  int reduce_number(std::size_t range) const {
+    int number = 0;
+    for (int i = 0; i < position(range); ++i)
+      number += state_.axes()[static_cast<std::size_t>(i)].kind == RangeKind::Reduce;
+    return number;
+  }
+  std::int64_t left(std::size_t range) const {  // steps of the loop that is left of it
+    int at = position(range);
+    return at < 0 ? 1 : std::max<std::int64_t>(state_.axes()[static_cast<std::size_t>(at)].extent.hi(), 1);
+  }
+  bool is_output(std::size_t r) const { return facts_.ranges[r].kind == RangeKind::Global; }
+  bool splittable(std::size_t r) const {
+    return facts_.ranges[r].constant && !facts_.ranges[r].ragged && facts_.ranges[r].extent > 1;
+  }
+
+  // ---- sums of products
+
+  bool product() {
+    std::optional<ProductTile> tile = choose_product_tile(facts_, target_);
+    double scalar_cost = static_cast<double>(target_.vector_bytes / std::max(facts_.element_bytes, 1));
+    if (!tile || tile->cost >= scalar_cost) return false;  // no better than one product at a time
+    for (auto [range, size] : tile->rows) add(OptOp::UPCAST, position(range), {size});
+    if (tile->lanes_reduce) add(OptOp::UNROLL, reduce_number(tile->lane_range), {tile->width});
+    else add(OptOp::UPCAST, position(tile->lane_range), {tile->width});
+
+    std::vector<Node> values;
+    std::int64_t value = 0;
+    if (tile->panel != Panel::None) {
+      values = stage_values(kernel_);
+      value = std::find(values.begin(), values.end(), facts_.factors[tile->factor]) - values.begin();
+    }
+    // Blocks of lanes are packed by the thread that uses them; other panels are shared by all steps of a thread, so there
+    // the threads divide what the panel does not depend on.
+    std::vector<std::size_t> order;
+    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+      if (is_output(r)) order.push_back(r);
+    auto first = [&](std::size_t r) {
+      bool in_panel = facts_.depends(facts_.factors[tile->factor], r);
+      return tile->panel == Panel::None ? true : (tile->panel == Panel::Block ? r == tile->lane_range : !in_panel);
+    };
+    std::stable_partition(order.begin(), order.end(), first);
+    bool threaded = threads(order, tile->panel == Panel::Steps ? 1 : 4);
+    int outermost = threaded ? 1 : 0;
+    switch (tile->panel) {
+      case Panel::None: break;
+      case Panel::Whole: add(OptOp::STAGE, 0, {value, 0}); break;
+      case Panel::Block: {
+        // The blocks, and whatever else moves the factor, stand outside everything that uses the panel again.
+        int at = outermost;
+        for (std::size_t r = 0; r < facts_.ranges.size(); ++r) {
+          if (!is_output(r) || r == tile->lane_range || !facts_.depends(facts_.factors[tile->factor], r)) continue;
+          if (position(r) >= 0) move(position(r), at++);
+        }
+        if (position(tile->lane_range) >= 0) move(position(tile->lane_range), at++);
+        if (at > 0) add(OptOp::STAGE, at - 1, {value, 0});
+        break;
+      }
+      case Panel::Steps:
+        for (std::size_t r = 0; r < facts_.ranges.size(); ++r) {
+          if (facts_.ranges[r].kind != RangeKind::Reduce) continue;
+          add(OptOp::TILE, position(r), {tile->steps, outermost});
+          add(OptOp::STAGE, outermost, {value, 0});
+          break;
+        }
+        break;
+    }
+    return true;
+  }
+  void move(int from, int to) {
+    if (from != to) add(OptOp::TILE, from, {1, to});
+  }
+
+  // ---- everything else on a CPU
+
+  // How much of a range becomes lanes: whole vectors where they fit, up to `most` of them for independent work in flight;
+  // else the largest power of two that fits evenly; else vectors under a mask, where the target masks cheaply.
+  std::int64_t width(std::int64_t extent, int element_bytes, std::int64_t most) const {
+    std::int64_t lanes = std::max(target_.vector_bytes / element_bytes, 1);
+    for (std::int64_t v = most; v >= 1; v /= 2)
+      if (extent % (v * lanes) == 0) return v * lanes;
+    std::int64_t power = 1;
+    while (power < lanes && extent % (power * 2) == 0) power *= 2;
+    bool cheap_masks = target_.vector_bytes >= 64 || element_bytes >= 4;
+    if (power * 2 >= lanes || !cheap_masks) return power;
+    return extent * 2 > lanes ? lanes : power;
+  }
+
+  // What lanes along a range would gain: contiguous accesses, less those that would be taken apart, by how often they happen.
+  double gain(std::size_t r) const {
+    double score = 0;
+    for (const AccessFacts& a : facts_.accesses) {
+      if (a.strides[r] == 1) score += (a.is_store ? 2 : 1) * a.times;
+      else if (a.strides[r] != 0) score -= 2 * a.times;
+    }
+    return score;
+  }
+
+  void elementwise_or_reduce() {
+    std::size_t lane = facts_.ranges.size();
+    double best = 0;
+    for (std::size_t r = 0; r < facts_.ranges.size(); ++r) {
+      const RangeFacts& range = facts_.ranges[r];
+      bool fits = is_output(r) || (range.kind == RangeKind::Reduce && !range.carries_tuple);
+      if (!splittable(r) || !fits) continue;
+      if (double g = gain(r); g > 0 && g >= best) best = g, lane = r;
+    }
+    if (lane < facts_.ranges.size()) {
+      // A reduce along the lanes gets four accumulators, so that one addition need not wait for the one before.
+      std::int64_t most = is_output(lane) && facts_.reduces == 0 ? 2 : 4;
+      std::int64_t w = width(facts_.ranges[lane].extent, facts_.element_bytes, most);
+      if (w > 1 && is_output(lane)) add(OptOp::UPCAST, position(lane), {w});
+      else if (w > 1) add(OptOp::UNROLL, reduce_number(lane), {w});
+    }
+    unroll_small_reduces();
+    std::vector<std::size_t> order;
+    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+      if (is_output(r)) order.push_back(r);
+    threads(order, 4);
+  }
+
+  void unroll_small_reduces() {
+    std::int64_t copies = 1;
+    for (const Axis& axis : state_.axes())
+      if (axis.kind == RangeKind::Upcast || axis.kind == RangeKind::Unroll) copies *= axis.extent.hi();
+    for (std::size_t r = facts_.ranges.size(); r-- > 0;) {
+      const RangeFacts& range = facts_.ranges[r];
+      if (range.kind != RangeKind::Reduce || range.carries_tuple || !splittable(r) || position(r) < 0) continue;
+      copies *= left(r);
+      if (left(r) > kSmallReduce || copies > 16 * kSmallReduce) return;
+      add(OptOp::UNROLL, reduce_number(r), {0});
+    }
+  }
+
+  // The first output range with enough steps is divided among threads: into several parts a core, so that a core that is
+  // slowed down holds up little, and evenly where that is possible.
+  bool threads(const std::vector<std::size_t>& order, std::int64_t parts_per_core) {
+    if (!target_.threads || target_.cores < 2 || facts_.work < kWorthThreads) return false;
+    auto wanted = static_cast<std::int64_t>(
+        std::min(static_cast<double>(target_.cores * parts_per_core), std::max(2.0, facts_.work / kWorkPerPart)));
+    std::size_t chosen = facts_.ranges.size();
+    std::int64_t chosen_parts = 1;
+    for (std::size_t r : order) {
+      if (position(r) < 0 || facts_.ranges[r].ragged || !facts_.ranges[r].constant) continue;
+      std::int64_t parts = even_parts(left(r), wanted);
+      if (parts > chosen_parts) chosen = r, chosen_parts = parts;
+      if (parts * 2 > wanted) break;
+    }
+    if (chosen == facts_.ranges.size()) return false;
+    add(OptOp::THREAD, position(chosen), {chosen_parts});
+    return true;
+  }
+  static std::int64_t even_parts(std::int64_t extent, std::int64_t wanted) {
+    for (std::int64_t parts = std::min(extent, wanted); parts * 2 > wanted; --parts)
+      if (extent % parts == 0) return parts;
+    // Uneven parts waste part of the last one: only where that is little.
+    return extent >= 8 * wanted ? wanted : extent % 2 == 0 ? 2 : extent <= wanted ? extent : 1;
+  }
+
+  // ---- targets with groups of threads
+
+  void for_groups() {
+    double outputs = 1, steps = 1;
+    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+      (is_output(r) ? outputs : steps) *= static_cast<double>(facts_.ranges[r].extent);
+    // Few outputs, long reduce: the threads of a group share one, reading side by side.
+    if (outputs < 4096 && steps >= 256) {
+      for (std::size_t r = facts_.ranges.size(); r-- > 0;) {
+        const RangeFacts& range = facts_.ranges[r];
+        if (range.kind != RangeKind::Reduce || range.carries_tuple || !splittable(r) || range.extent < 32) continue;
+        add(OptOp::GROUP, reduce_number(r), {std::min<std::int64_t>(range.extent, 256)});
+        return;
+      }
+    }
+    std::size_t lane = facts_.ranges.size();
+    double best = 0;
+    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+      if (is_output(r) && splittable(r))
+        if (double g = gain(r); lane == facts_.ranges.size() || g >= best) best = g, lane = r;
+    if (lane == facts_.ranges.size()) {
+      unroll_small_reduces();
+      return;
+    }
+    // Four elements a thread make one wide access, where there are threads enough without them.
+    if (best > 0 && facts_.ranges[lane].extent % 4 == 0 && outputs >= 1 << 16) add(OptOp::UPCAST, position(lane), {4});
+    unroll_small_reduces();
+    // Neighbouring threads take neighbouring elements: whole warps, up to 256 threads.
+    std::int64_t threads_here = std::min<std::int64_t>(left(lane), 256);
+    for (std::int64_t n : {256, 128, 64, 32})
+      if (left(lane) % n == 0) {
+        threads_here = n;
+        break;
+      }
+    if (position(lane) >= 0 && left(lane) > 1) add(OptOp::LOCAL, position(lane), {threads_here});
+    std::int64_t room = 128 / threads_here;
+    for (std::size_t r = facts_.ranges.size(); r-- > 0 && room > 1;) {
+      if (r == lane || !is_output(r) || !splittable(r) || position(r) < 0) continue;
+      for (std::int64_t n = room; n > 1; n /= 2)
+        if (left(r) % n == 0) {
+          add(OptOp::LOCAL, position(r), {n});
+          room /= n;
+          break;
+        }
+    }
+  }
+
+  Node kernel_;
+  const Target& target_;
+  KernelFacts facts_;
+  OptionState state_;
+  std::vector<Opt> opts_;
+};
+
+}  // namespace
+
+std::vector<Opt> choose_options(Node kernel, const Target& target) {
+  Scope scope;
+  return Chooser(kernel, target).run();
+}
+
+}  // namespace lathe

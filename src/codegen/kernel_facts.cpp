@@ -1,0 +1,97 @@
+#include "codegen/kernel_facts.h"
+
+#include <algorithm>
+
+#include "codegen/count.h"
+#include "ir/build.h"
+#include "ir/ranges.h"
+#include "ir/walk.h"
+#include "rules/linear.h"
+
+namespace lathe {
+namespace {
+
+double iterations(std::span<const Node> ranges) {
+  double n = 1;
+  for (Node r : ranges) n *= static_cast<double>(std::max<std::int64_t>(r.arg(0).hi(), 1));
+  return n;
+}
+
+AccessFacts access_facts(Node n, const std::vector<RangeFacts>& ranges) {
+  AccessFacts a;
+  a.node = n;
+  a.is_store = n.is(Op::Store);
+  a.gated = n.arg_count() > (a.is_store ? 3u : 2u);
+  a.strides.assign(ranges.size(), 0);
+  a.times = iterations(ranges_of(n));
+  Linear sum = linear(n.arg(1));
+  for (std::size_t i = 0; i < ranges.size(); ++i)
+    for (const Term& t : sum.terms) {
+      if (t.node == ranges[i].range) {
+        if (a.strides[i] != kUneven) a.strides[i] = t.coefficient;
+      } else if (depends_on(t.node, ranges[i].range)) {
+        a.strides[i] = kUneven;
+      }
+    }
+  return a;
+}
+
+}  // namespace
+
+double KernelFacts::extent_product(RangeKind kind) const {
+  double n = 1;
+  for (const RangeFacts& r : ranges)
+    if (r.kind == kind) n *= static_cast<double>(r.extent);
+  return n;
+}
+
+bool KernelFacts::depends(Node node, std::size_t range) const { return depends_on(node, ranges[range].range); }
+
+KernelFacts kernel_facts(Node kernel) {
+  KernelFacts facts;
+  std::vector<Node> order = toposort(kernel);
+  for (Node n : order)
+    if (n.is(Op::Range)) {
+      RangeFacts r;
+      r.range = n;
+      r.kind = range_kind(n);
+      r.extent = std::max<std::int64_t>(n.arg(0).hi(), 1);
+      r.constant = n.arg(0).is_const();
+      r.ragged = !ranges_of(n.arg(0)).empty();
+      facts.ranges.push_back(r);
+    }
+  std::sort(facts.ranges.begin(), facts.ranges.end(),
+            [](const RangeFacts& a, const RangeFacts& b) { return range_id(a.range) < range_id(b.range); });
+  for (RangeFacts& r : facts.ranges)
+    for (Node n : order) {
+      if (n.is(Op::Range) && n != r.range && depends_on(n.arg(0), r.range)) r.ragged = true;
+      if (!n.is(Op::Fold)) continue;
+      std::span<const Node> closed = closed_ranges(n);
+      r.carries_tuple |= std::find(closed.begin(), closed.end(), r.range) != closed.end();
+    }
+  double most = 0;
+  for (Node n : order) {
+    if ((n.is(Op::Load) || n.is(Op::Store)) && base_memory(n.arg(0)).is(Op::Param)) {
+      facts.accesses.push_back(access_facts(n, facts.ranges));
+      facts.work += facts.accesses.back().times;
+    }
+    bool is_value = n.is(Op::Load) || n.is(Op::Cast) || n.is(Op::Reduce);
+    if (is_value && !n.dtype().is_index()) facts.element_bytes = std::max(facts.element_bytes, n.dtype().bytes());
+    if (!n.is(Op::Reduce)) continue;
+    ++facts.reduces;
+    double steps = iterations(ranges_of(n.arg(0)));
+    if (steps <= most) continue;
+    most = steps;
+    facts.reduce = n;
+  }
+  facts.work += count_work(kernel).flops;
+  if (!facts.reduce || reduce_op(facts.reduce) != Op::Add || !facts.reduce.dtype().is_float()) return facts;
+  Node element = facts.reduce.arg(0);
+  while (element.is(Op::Cast)) element = element.arg(0);
+  if (!element.is(Op::Mul)) return facts;
+  facts.factors[0] = element.arg(0);
+  facts.factors[1] = element.arg(1);
+  return facts;
+}
+
+}  // namespace lathe
