@@ -150,7 +150,9 @@ class KernelCode {
     begin.dst = code_.take(1);
     begin.memory = code_.take(kLoopState);
     begin.shuffled = unordered;
-    if (unordered && !in_threads()) begin.id = range_id(range);
+    // Upcast positions are one thread's own: no order within their loop, but the order of effects around it.
+    bool agents = range_kind(range) != RangeKind::Upcast;
+    if (unordered && agents && !in_threads()) begin.id = range_id(range);
     begin.sample_dim = static_cast<std::int16_t>(sample_dim);
     begin.combinations = combinations;
     begin.estimate = expected_extent(range.arg(0));
