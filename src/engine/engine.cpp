@@ -36,7 +36,9 @@ struct State {
   std::mutex mutex;  // one computation is prepared and submitted at a time
   ScheduleCache schedules;
   std::vector<std::pair<NodeRef, std::vector<Opt>>> options;  // attached, not used yet
-  std::string device;                                         // set_default_device
+
+  std::mutex device_mutex;
+  std::string device;  // set_default_device
 
   std::mutex counters_mutex;
   Counters counters;
@@ -48,12 +50,6 @@ State& state() {
 }
 
 thread_local Observer observer;
-
-std::string current_default_device() {
-  if (!state().device.empty()) return state().device;
-  const std::string& flag = flag_text(Flag::Device);
-  return flag.empty() ? "CPU" : parse_device_name(flag).str();
-}
 
 // The options attached to these targets, or to what they are views of; they serve once.
 TargetOptions take_options(std::span<const Node> targets) {
@@ -94,7 +90,7 @@ int max_buffers(const GraphKey& key, std::span<const Node> targets, const std::s
 
 std::shared_ptr<const Prepared> prepared_for(std::span<const Node> targets, const GraphKey& key,
                                              const TargetOptions& options) {
-  const std::string device = current_default_device();
+  const std::string device = default_device();
   std::string extra = flags_key() + device;
   for (const auto& [target, opts] : options) extra += fmt::format(";{} {}", target, to_string(opts));
   if (auto known = state().schedules.find(key, extra)) {
@@ -201,13 +197,17 @@ NodeRef buffer_import(DType dtype, std::int64_t size, void* data, void (*release
 void synchronize() { executor().synchronize(); }
 
 std::string default_device() {
-  std::lock_guard guard(state().mutex);
-  return current_default_device();
+  {
+    std::lock_guard guard(state().device_mutex);
+    if (!state().device.empty()) return state().device;
+  }
+  const std::string& flag = flag_text(Flag::Device);
+  return flag.empty() ? "CPU" : parse_device_name(flag).str();
 }
 
 void set_default_device(std::string_view device) {
   std::string name = device.empty() ? "" : parse_device_name(device).str();
-  std::lock_guard guard(state().mutex);
+  std::lock_guard guard(state().device_mutex);
   state().device = std::move(name);
 }
 

@@ -63,7 +63,8 @@ bool is_pending(Node node) { return !realized(node); }
 
 GraphKey key_of(std::span<const Node> targets) {
   GraphKey key;
-  const std::vector<Node> order = toposort(targets);
+  // A bound value is not entered: it would tell apart what one schedule serves.
+  const std::vector<Node> order = toposort(targets, [](Node node) { return !node.is(Op::Bind); });
   NodeMap<std::uint32_t> number;
   number.reserve(order.size());
   key.words.reserve(order.size() * 5);
@@ -79,7 +80,7 @@ GraphKey key_of(std::span<const Node> targets) {
     }
     if (node.is(Op::Bind)) {
       bind(key.bindings, node.arg(0), node.arg(1).const_int());
-      key.words.push_back(*number.find(node.arg(0)));
+      add_attr(key.words, node.arg(0).attr());
       continue;
     }
     add_attr(key.words, node.attr());

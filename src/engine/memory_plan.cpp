@@ -191,16 +191,18 @@ std::size_t MemoryPlan::unshared_bytes() const {
   return sum;
 }
 
-std::string to_string(const MemoryPlan& plan) {
+std::string to_string(const MemoryPlan& plan, std::size_t most_lines) {
   std::string text;
+  std::size_t lines = 0;
   for (const Arena& arena : plan.arenas) {
     text += fmt::format("arena on {}: {}\n", arena.device, human_bytes(arena.bytes));
     for (const PlannedBuffer& buffer : plan.buffers) {
-      if (buffer.device != arena.device) continue;
+      if (buffer.device != arena.device || ++lines > most_lines) continue;
       text += fmt::format("  {:>10} at {:>12}  steps {}..{}{}\n", human_bytes(buffer.bytes), buffer.offset,
                           buffer.first, buffer.last, buffer.in_place_of >= 0 ? "  in place" : "");
     }
   }
+  if (lines > most_lines) text += fmt::format("  and {} more\n", lines - most_lines);
   return text;
 }
 

@@ -48,8 +48,8 @@ inline constexpr std::size_t kArenaAlign = 256;
 // never in an arena. In-place reuse: an elementwise kernel may write over an input that dies with it.
 MemoryPlan plan_memory(const Schedule& schedule, std::span<const Node> kept);
 
-// One line per arena and buffer; the last line of a device is its peak.
-std::string to_string(const MemoryPlan& plan);
+// One line per arena and per buffer in it.
+std::string to_string(const MemoryPlan& plan, std::size_t most_lines = SIZE_MAX);
 
 // Whether the kernel may write its output `output` over its input `input` (param slots): it has one store,
 // and each element of the input is read only by the iteration that writes the same element.

@@ -24,6 +24,9 @@ std::size_t byte_size(Node buffer) {
   return static_cast<std::size_t>(buffer_size(buffer)) * static_cast<std::size_t>(buffer.dtype().bytes());
 }
 
+// Of a plan that is part of an error.
+constexpr std::size_t kPlanLines = 40;
+
 // Buffers that results are read from and that no slot brings: each run makes them anew.
 std::vector<NodeRef> fresh_buffers(const Schedule& schedule, std::span<const Node> slots) {
   NodeMap<bool> known;
@@ -113,7 +116,8 @@ class RunMemory {
             "planned: {} for results, {} for intermediates (they would take {} without sharing)",
             human_bytes(bytes - prepared_.memory.arena_bytes(name)),
             human_bytes(prepared_.memory.arena_bytes(name)), human_bytes(prepared_.memory.unshared_bytes())));
-        error.note(to_string(prepared_.memory));
+        std::string plan = to_string(prepared_.memory, kPlanLines);
+        if (!plan.empty()) error.note(std::string_view(plan).substr(0, plan.size() - 1));
         error.help("compute in smaller pieces, or raise LATHE_MEMORY_LIMIT");
         throw;
       }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/kernels.h"
+#include "reference/array.h"
 #include "runtime/executor.h"
 #include "schedule/schedule.h"
 
@@ -26,11 +27,7 @@ class Shadow {
   const MadeKernel& made_;
   std::vector<Place> buffers_;
   Bindings bindings_;
-  std::vector<std::vector<std::byte>> before_;
+  std::vector<reference::Array> before_;  // REF writes its results here
 };
-
-// The largest relative difference that rounding can explain: per operation one rounding of the coarsest float
-// dtype in the kernel, and one more per step of its reduces.
-double rounding_bound(Node kernel, DType stored);
 
 }  // namespace lathe::engine
