@@ -1,0 +1,90 @@
+// Trains a small convolutional net to tell pictures of clothes apart, and says how many of the test pictures
+// it gets right.
+//   build/bin/mnist                  Fashion-MNIST, from the package dataset-fashion-mnist
+//   build/bin/mnist FOLDER [EPOCHS]  any folder with the four IDX files of such a set, the MNIST digits for
+//   example
+#include <lathe/lathe.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <span>
+
+using lathe::Tensor;
+namespace nn = lathe::nn;
+namespace datasets = lathe::datasets;
+
+// A net is a module: it names its layers (for the optimizer, and for saving) and says what it computes from
+// them.
+struct Net : nn::Module {
+  nn::Conv2d conv1{1, 32, 5}, conv2{32, 32, 5};
+  nn::BatchNorm norm1{32};
+  nn::Conv2d conv3{32, 64, 3}, conv4{64, 64, 3};
+  nn::BatchNorm norm2{64};
+  nn::Linear linear{576, 10};
+
+  Tensor operator()(const Tensor& pictures) {
+    Tensor x = pictures.cast(lathe::dtypes::float32) / 255;  // (batch, 1, 28, 28)
+    x = norm1(conv2(conv1(x).relu()).relu()).max_pool2d();   // (batch, 32, 10, 10)
+    x = norm2(conv4(conv3(x).relu()).relu()).max_pool2d();   // (batch, 64, 3, 3)
+    return linear(x.flatten(1));                             // (batch, 10): a score for every class
+  }
+
+  void parts(nn::Parts& p) override {
+    p("conv1", conv1)("conv2", conv2)("norm1", norm1)("conv3", conv3)("conv4", conv4)("norm2", norm2);
+    p("linear", linear);
+  }
+};
+
+constexpr std::int64_t kBatch = 512;
+
+// One step of training: how wrong the net is, which way is better, and a small step that way.
+Tensor train_step(Net& net, nn::optim::Optimizer& optimizer, const Tensor& pictures, const Tensor& labels) {
+  lathe::TrainingScope training;  // batch norm uses the statistics of this batch
+  optimizer.zero_grad();
+  Tensor loss = net(pictures).sparse_categorical_crossentropy(labels);
+  loss.backward();   // builds the graph of the gradients; nothing has been computed yet
+  optimizer.step();  // computes forward, backward and update as one graph
+  return loss;
+}
+
+// The share of pictures whose highest score is the right class, in percent.
+double accuracy(Net& net, const datasets::Pictures& set) {
+  lathe::NoGradScope no_grad;
+  double right = 0;
+  for (std::int64_t begin = 0; begin < set.count; begin += kBatch) {
+    auto [pictures, labels] = set.range(begin, std::min(begin + kBatch, set.count));
+    right += (net(pictures).argmax(1) == labels).cast(lathe::dtypes::float32).sum().item();
+  }
+  return 100 * right / static_cast<double>(set.count);
+}
+
+void train(const datasets::PictureSet& data, int epochs) {
+  Tensor::manual_seed(1);
+  Net net;
+  nn::optim::Adam optimizer(nn::get_parameters(net), 0.002);
+  for (int epoch = 0; epoch < epochs; ++epoch) {
+    const std::vector<std::int64_t> order = datasets::shuffled(data.train.count, epoch);
+    const std::int64_t steps = data.train.count / kBatch;
+    for (std::int64_t step = 0; step < steps; ++step) {
+      auto [pictures, labels] = data.train.batch(std::span(order).subspan(step * kBatch, kBatch));
+      const Tensor loss = train_step(net, optimizer, pictures, labels);
+      if (step % 10 == 0) {
+        std::printf("\repoch %d/%d  step %3ld/%ld  loss %.4f ", epoch + 1, epochs, step, steps, loss.item());
+        std::fflush(stdout);
+      }
+    }
+    std::printf("  test accuracy %.2f %%\n", accuracy(net, data.test));
+  }
+}
+
+int main(int argc, char** argv) {
+  try {
+    train(argc > 1 ? datasets::load_idx_folder(argv[1]) : datasets::fashion_mnist(),
+          argc > 2 ? std::atoi(argv[2]) : 2);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

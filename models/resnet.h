@@ -1,0 +1,39 @@
+// ResNet for pictures of 224x224 (He and others, 2015): stages of residual blocks, named as torchvision names
+// them, so that its files load.
+#pragma once
+
+#include <optional>
+
+#include "lathe/nn.h"
+
+namespace lathe::models {
+
+// The weighted path of one block and the shortcut beside it.
+struct ResidualBlock : nn::Module {
+  struct Shape {
+    std::int64_t in, width, out, stride;
+    bool bottleneck;  // 1x1, 3x3, 1x1 instead of 3x3, 3x3
+  };
+  explicit ResidualBlock(const Shape& shape);
+  Tensor operator()(const Tensor& x);
+  void parts(nn::Parts& p) override;
+
+  std::vector<nn::Conv2d> convs;
+  std::vector<nn::BatchNorm> norms;
+  std::optional<nn::Conv2d> shortcut;  // where the shape changes
+  std::optional<nn::BatchNorm> shortcut_norm;
+};
+
+struct ResNet : nn::Module {
+  // depth: 18, 34 or 50.
+  explicit ResNet(std::int64_t depth, std::int64_t classes = 1000);
+  Tensor operator()(const Tensor& x);  // (batch, 3, height, width) -> (batch, classes)
+  void parts(nn::Parts& p) override;
+
+  nn::Conv2d conv1;
+  nn::BatchNorm bn1;
+  std::vector<std::vector<ResidualBlock>> stages;
+  nn::Linear fc;
+};
+
+}  // namespace lathe::models

@@ -1,0 +1,121 @@
+#include "lathe/nn/module.h"
+
+#include <fmt/format.h>
+
+#include <unordered_map>
+
+namespace lathe::nn {
+namespace {
+
+thread_local bool leave_uninitialized = false;
+
+// At most this many names stand in an error; the rest is counted.
+constexpr std::size_t kNamesShown = 6;
+
+std::string list_names(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size() && i < kNamesShown; ++i) text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > kNamesShown) text += fmt::format(" and {} more", names.size() - kNamesShown);
+  return text;
+}
+
+using Names = std::unordered_map<std::string_view, const Tensor*>;
+
+Names by_name(const StateDict& dict) {
+  Names names;
+  for (const auto& [name, tensor] : dict) names.emplace(name, &tensor);
+  return names;
+}
+
+std::vector<std::string> names_missing(const StateDict& wanted, const Names& given) {
+  std::vector<std::string> missing;
+  for (const auto& [name, tensor] : wanted)
+    if (!given.contains(name)) missing.push_back(name);
+  return missing;
+}
+
+void check_names(const StateDict& mine, const StateDict& values) {
+  const std::vector<std::string> missing = names_missing(mine, by_name(values));
+  const std::vector<std::string> unknown = names_missing(values, by_name(mine));
+  if (missing.empty() && unknown.empty()) return;
+  UserError error("load_state_dict",
+                  fmt::format("the names differ: {} of the module's {} have no value, {} of "
+                              "the {} given are unknown",
+                              missing.size(), mine.size(), unknown.size(), values.size()));
+  if (!missing.empty()) error.note("without a value: " + list_names(missing));
+  if (!unknown.empty()) error.note("unknown: " + list_names(unknown));
+  throw error.help("pass strict = false to load only the names both have");
+}
+
+}  // namespace
+
+std::size_t Parts::enter(std::string_view name) {
+  const std::size_t before = prefix_.size();
+  prefix_.append(name).push_back('.');
+  return before;
+}
+
+Parts& Parts::operator()(std::string_view name, Tensor& tensor) {
+  if (tensor.defined()) found_.emplace_back(prefix_ + std::string(name), tensor);
+  return *this;
+}
+
+Parts& Parts::operator()(std::string_view name, Module& module) {
+  const std::size_t before = enter(name);
+  module.parts(*this);
+  leave(before);
+  return *this;
+}
+
+StateDict get_state_dict(Module& module) {
+  Parts parts;
+  module.parts(parts);
+  return parts.found();
+}
+
+std::vector<Tensor> get_parameters(Module& module) {
+  std::vector<Tensor> tensors;
+  for (const auto& [name, tensor] : get_state_dict(module)) tensors.push_back(tensor);
+  return tensors;
+}
+
+const Tensor* find(const StateDict& dict, std::string_view name) {
+  for (const auto& [own, tensor] : dict)
+    if (own == name) return &tensor;
+  return nullptr;
+}
+
+void load_state_dict(Module& module, const StateDict& values, bool strict) {
+  StateDict mine = get_state_dict(module);
+  if (strict) check_names(mine, values);
+  const Names given = by_name(values);
+  for (const auto& [name, tensor] : mine)
+    if (auto at = given.find(name); at != given.end() && at->second->shape() != tensor.shape())
+      throw UserError("load_state_dict",
+                      fmt::format("{} has shape {}, the value given {}", name, to_string(tensor.shape()),
+                                  to_string(at->second->shape())))
+          .help("the file belongs to a net of another size, or the tensor is stored transposed");
+  NoGradScope no_grad;
+  std::vector<Tensor> loaded;
+  for (auto& [name, tensor] : mine)
+    if (auto at = given.find(name); at != given.end())
+      loaded.push_back(tensor.assign(at->second->detach().to(tensor.device()).cast(tensor.dtype())));
+  Tensor::realize_all(loaded);
+}
+
+Tensor buffer(const Tensor& initial) {
+  NoGradScope no_grad;
+  Tensor memory = Tensor::empty(initial.shape(), {.dtype = initial.dtype(), .device = initial.device()});
+  // Through memory made here, not by keeping `initial`: equal expressions share one buffer, and two
+  // parameters must not.
+  if (!leave_uninitialized) memory.assign(initial);
+  return memory;
+}
+
+Tensor parameter(const Tensor& initial) { return buffer(initial).requires_grad_(); }
+
+UninitializedScope::UninitializedScope() : before_(leave_uninitialized) { leave_uninitialized = true; }
+UninitializedScope::~UninitializedScope() { leave_uninitialized = before_; }
+bool UninitializedScope::active() { return leave_uninitialized; }
+
+}  // namespace lathe::nn

@@ -1,0 +1,150 @@
+// What all optimizers share: state, the step, and clipping.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "lathe/optim.h"
+
+namespace lathe::nn::optim {
+namespace {
+
+// A number in memory of its own on the device. Made from host memory, so that no kernel is compiled for its
+// value.
+Tensor number_on(const std::string& device, double value) {
+  return Tensor(std::vector<float>{static_cast<float>(value)}, Shape{},
+                {.dtype = dtypes::float32, .device = device});
+}
+
+void check_not_negative(std::string_view what, double value) {
+  if (!(value >= 0)) throw UserError("optimizer", fmt::format("{} is {}, which is negative", what, value));
+}
+
+// Small updates are lost in 16-bit floats, so the arithmetic and the state are float32 at least.
+DataType wide(DataType dtype) { return least_upper_dtype(dtype, dtypes::float32); }
+
+}  // namespace
+
+Optimizer::Optimizer(std::vector<Tensor> parameters, double lr) : rate_(lr) {
+  check_not_negative("the learning rate", lr);
+  for (Tensor& p : parameters) (p.requires_grad() ? parameters_ : others_).push_back(p);
+  if (parameters_.empty())
+    throw UserError("optimizer", "no parameter requires a gradient").help("pass nn::get_parameters(net)");
+  for (const Tensor& p : parameters_)
+    if (p.device() != parameters_[0].device())
+      throw UserError("optimizer",
+                      fmt::format("parameters on {} and {}", parameters_[0].device(), p.device()))
+          .help("make an optimizer for each device and join them with OptimizerGroup");
+  add_scalar("lr", lr);
+}
+
+std::size_t Optimizer::add_scalar(std::string name, double value) {
+  scalars_.push_back({std::move(name), number_on(parameters_[0].device(), value)});
+  return scalars_.size() - 1;
+}
+
+std::size_t Optimizer::add_state(std::string name) {
+  List list{std::move(name), {}};
+  for (const Tensor& p : parameters_)
+    list.tensors.push_back(buffer(p.zeros_like({.dtype = wide(p.dtype())})));
+  lists_.push_back(std::move(list));
+  return lists_.size() - 1;
+}
+
+void Optimizer::finish() {
+  if (UninitializedScope::active()) return;
+  std::vector<Tensor> all = parameters_;
+  all.insert(all.end(), others_.begin(), others_.end());
+  for (const List& list : lists_) all.insert(all.end(), list.tensors.begin(), list.tensors.end());
+  Tensor::realize_all(all);
+}
+
+std::vector<Tensor> Optimizer::schedule_step() {
+  NoGradScope no_grad;
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (!parameters_[i].grad())
+      throw UserError("optimizer", fmt::format("parameter {} of shape {} has no gradient", i,
+                                               to_string(parameters_[i].shape())))
+          .help("call loss.backward() before step(); a parameter the loss does not use cannot be trained");
+  begin_step();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    Tensor& p = parameters_[i];
+    const DataType dtype = wide(p.dtype());
+    p.assign(updated(i, p.detach().cast(dtype), p.grad()->detach().cast(dtype)).cast(p.dtype()));
+  }
+  std::vector<Tensor> changed = parameters_;
+  changed.insert(changed.end(), others_.begin(), others_.end());
+  for (const Scalar& s : scalars_) changed.push_back(s.tensor);
+  for (const List& list : lists_) changed.insert(changed.end(), list.tensors.begin(), list.tensors.end());
+  return changed;
+}
+
+void Optimizer::step() { Tensor::realize_all(schedule_step()); }
+
+void Optimizer::zero_grad() {
+  for (Tensor& p : parameters_) p.zero_grad();
+}
+
+double Optimizer::learning_rate() const {
+  const auto held = lr().item<float>();
+  return static_cast<float>(rate_) == held ? rate_ : held;  // they differ once a state was loaded
+}
+
+void Optimizer::set_learning_rate(double lr) {
+  check_not_negative("the learning rate", lr);
+  rate_ = lr;
+  scalars_[0].tensor.assign(number_on(parameters_[0].device(), lr)).realize();
+}
+
+void Optimizer::parts(Parts& p) {
+  for (Scalar& s : scalars_) p(s.name, s.tensor);
+  for (List& list : lists_) p(list.name, list.tensors);
+}
+
+OptimizerGroup::OptimizerGroup(std::vector<std::shared_ptr<Optimizer>> optimizers)
+    : optimizers_(std::move(optimizers)) {
+  if (optimizers_.empty()) throw UserError("OptimizerGroup", "there is no optimizer in it");
+}
+
+std::vector<Tensor> OptimizerGroup::schedule_step() {
+  std::vector<Tensor> changed;
+  for (const auto& optimizer : optimizers_) {
+    std::vector<Tensor> more = optimizer->schedule_step();
+    changed.insert(changed.end(), more.begin(), more.end());
+  }
+  return changed;
+}
+
+void OptimizerGroup::step() { Tensor::realize_all(schedule_step()); }
+
+void OptimizerGroup::zero_grad() {
+  for (const auto& optimizer : optimizers_) optimizer->zero_grad();
+}
+
+void OptimizerGroup::parts(Parts& p) {
+  for (std::size_t i = 0; i < optimizers_.size(); ++i) p(std::to_string(i), *optimizers_[i]);
+}
+
+Tensor clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm) {
+  check_not_negative("max_norm", max_norm);
+  NoGradScope no_grad;
+  std::vector<Tensor> squares;
+  for (const Tensor& p : parameters)
+    if (auto grad = p.grad()) squares.push_back(grad->cast(dtypes::float32).square().sum());
+  if (squares.empty())
+    throw UserError("clip_grad_norm", "no parameter has a gradient").help("call backward() first");
+  const Tensor norm = Tensor::stack(squares).sum().sqrt();
+  // 1e-6 keeps an all-zero gradient from dividing by zero.
+  const Tensor scale = (max_norm / (norm + 1e-6)).minimum(1.0);
+  for (Tensor p : parameters)
+    if (auto grad = p.grad()) p.set_grad((*grad * scale).cast(grad->dtype()));
+  return norm;
+}
+
+void clip_grad_value(const std::vector<Tensor>& parameters, double limit) {
+  check_not_negative("the limit", limit);
+  NoGradScope no_grad;
+  for (Tensor p : parameters)
+    if (auto grad = p.grad()) p.set_grad(grad->clamp(-limit, limit));
+}
+
+}  // namespace lathe::nn::optim

@@ -1,0 +1,115 @@
+// The update formulas, one optimizer after the other.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "lathe/optim.h"
+
+namespace lathe::nn::optim {
+namespace {
+
+Tensor norm_of(const Tensor& x) { return x.square().sum().sqrt(); }
+
+// top / bottom where both are positive, else 1.
+Tensor ratio_or_one(const Tensor& top, const Tensor& bottom) {
+  return ((top > 0) & (bottom > 0)).where(top / bottom, 1.0);
+}
+
+// The direction of a gradient with momentum; `velocity` takes its new value.
+Tensor with_momentum(Tensor& velocity, const Tensor& grad, double momentum, bool nesterov) {
+  velocity.assign(velocity * momentum + grad);
+  return nesterov ? grad + velocity * momentum : velocity;
+}
+
+}  // namespace
+
+SGD::SGD(std::vector<Tensor> parameters, double lr, const SGDOptions& options)
+    : Optimizer(std::move(parameters), lr), options_(options) {
+  if (options.nesterov && options.momentum == 0) throw UserError("SGD", "nesterov needs a momentum");
+  if (options.momentum != 0) add_state("momentum");
+  finish();
+}
+
+Tensor SGD::updated(std::size_t i, const Tensor& value, const Tensor& grad) {
+  const Tensor full = options_.weight_decay == 0 ? grad : grad + value * options_.weight_decay;
+  if (options_.momentum == 0) return value - lr() * full;
+  return value - lr() * with_momentum(state(0, i), full, options_.momentum, options_.nesterov);
+}
+
+LARS::LARS(std::vector<Tensor> parameters, double lr, const LARSOptions& options)
+    : Optimizer(std::move(parameters), lr), options_(options) {
+  add_state("momentum");
+  finish();
+}
+
+Tensor LARS::updated(std::size_t i, const Tensor& value, const Tensor& grad) {
+  const Tensor size = norm_of(value), slope = norm_of(grad);
+  const Tensor trust =
+      ((size > 0) & (slope > 0)).where(size * options_.trust / (slope + size * options_.weight_decay), 1.0);
+  const Tensor full = (grad + value * options_.weight_decay) * trust;
+  return value - lr() * with_momentum(state(0, i), full, options_.momentum, options_.nesterov);
+}
+
+AdamW::AdamW(std::vector<Tensor> parameters, double lr, const AdamOptions& options)
+    : Optimizer(std::move(parameters), lr), options_(options) {
+  // The sums of weights start at 0 and approach 1. Kept instead of beta^t because 1 - beta^t loses digits.
+  add_scalar("weight_sum1", 0);
+  add_scalar("weight_sum2", 0);
+  add_state("m");
+  add_state("v");
+  finish();
+}
+
+void AdamW::begin_step() {
+  scalar(1).assign(scalar(1) * options_.beta1 + (1 - options_.beta1));
+  scalar(2).assign(scalar(2) * options_.beta2 + (1 - options_.beta2));
+}
+
+Tensor AdamW::direction(std::size_t i, const Tensor& value, const Tensor& grad) {
+  Tensor &m = state(0, i), &v = state(1, i);
+  m.assign(m * options_.beta1 + grad * (1 - options_.beta1));
+  v.assign(v * options_.beta2 + grad.square() * (1 - options_.beta2));
+  const Tensor u = m / scalar(1) / ((v / scalar(2)).sqrt() + options_.eps);
+  return options_.weight_decay == 0 ? u : u + value * options_.weight_decay;
+}
+
+Tensor AdamW::updated(std::size_t i, const Tensor& value, const Tensor& grad) {
+  return value - lr() * direction(i, value, grad);
+}
+
+Adam::Adam(std::vector<Tensor> parameters, double lr, const AdamOptions& options)
+    : AdamW(std::move(parameters), lr, {options.beta1, options.beta2, options.eps, 0}),
+      decay_(options.weight_decay) {}
+
+Tensor Adam::updated(std::size_t i, const Tensor& value, const Tensor& grad) {
+  return AdamW::updated(i, value, decay_ == 0 ? grad : grad + value * decay_);
+}
+
+LAMB::LAMB(std::vector<Tensor> parameters, double lr, const AdamOptions& options)
+    : AdamW(std::move(parameters), lr, options) {}
+
+Tensor LAMB::updated(std::size_t i, const Tensor& value, const Tensor& grad) {
+  const Tensor way = direction(i, value, grad);
+  return value - lr() * ratio_or_one(norm_of(value), norm_of(way)) * way;
+}
+
+Muon::Muon(std::vector<Tensor> parameters, double lr, const MuonOptions& options)
+    : Optimizer(std::move(parameters), lr), options_(options) {
+  for (const Tensor& p : this->parameters())
+    if (p.ndim() < 2)
+      throw UserError("Muon",
+                      fmt::format("a parameter has shape {}, two axes are needed", to_string(p.shape())))
+          .help("give biases and norms to another optimizer and join the two with OptimizerGroup");
+  if (options.momentum != 0) add_state("momentum");
+  finish();
+}
+
+Tensor Muon::updated(std::size_t i, const Tensor& value, const Tensor& grad) {
+  const Tensor way =
+      options_.momentum == 0 ? grad : with_momentum(state(0, i), grad, options_.momentum, options_.nesterov);
+  const Tensor orthogonal =
+      way.flatten(1).newton_schulz(options_.steps, options_.coefficients).reshape(value.shape());
+  return value * (1.0 - lr() * options_.weight_decay) - lr() * orthogonal;
+}
+
+}  // namespace lathe::nn::optim

@@ -1,0 +1,25 @@
+#include "models/benchmarks.h"
+
+#include <gtest/gtest.h>
+
+namespace lathe::models {
+namespace {
+
+TEST(Benchmarks, EveryNetBuildsItsGraphWithoutComputing) {
+  for (const BenchmarkNet& net : benchmark_nets()) {
+    SCOPED_TRACE(net.name);
+    const std::vector<Tensor> targets = net.build();
+    ASSERT_FALSE(targets.empty());
+    EXPECT_FALSE(targets[0].is_realized());
+  }
+}
+
+TEST(Benchmarks, TargetsHaveTheSizesTheNamesPromise) {
+  EXPECT_EQ(to_string(resnet50_forward()[0].shape()), "(64, 1000)");
+  EXPECT_EQ(to_string(gpt2_124m_train()[0].shape()), "()");
+  EXPECT_EQ(to_string(llama_1b_decode()[0].shape()), "(1)");
+  EXPECT_EQ(llama_1b_decode().size(), 1 + 2 * 16U);
+}
+
+}  // namespace
+}  // namespace lathe::models
