@@ -51,6 +51,13 @@ std::uint32_t Dependencies::carry_token(std::int64_t fold) const {
   throw InternalError("reference", fmt::format("a running value of fold {} stands outside it", fold));
 }
 
+bool Dependencies::depends_only_on(Node node, std::span<const std::uint32_t> tokens) const {
+  std::vector<std::uint64_t> rest(words_);
+  std::copy_n(&bits_[*numbers_.find(node) * words_], words_, rest.begin());
+  for (std::uint32_t token : tokens) rest[token / 64] &= ~(std::uint64_t{1} << (token % 64));
+  return std::all_of(rest.begin(), rest.end(), [](std::uint64_t w) { return w == 0; });
+}
+
 void Dependencies::add(Node to, Node from) {
   std::uint64_t* a = row(to);
   const std::uint64_t* b = row(from);

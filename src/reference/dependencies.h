@@ -24,6 +24,9 @@ class Dependencies {
     return bits_[*numbers_.find(node) * words_ + token / 64] >> (token % 64) & 1;
   }
 
+  // Whether the node depends on nothing but these tokens.
+  bool depends_only_on(Node node, std::span<const std::uint32_t> tokens) const;
+
   // The components that component c of a fold needs, itself included, ascending.
   std::vector<std::size_t> needed(Node fold, std::size_t c) const;
 

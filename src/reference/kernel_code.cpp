@@ -357,11 +357,13 @@ class KernelCode {
       std::size_t depth = chain_.size();
       std::uint32_t result = kNoRegister;
       if (node.is(Op::End)) {
+        std::vector<Node> together = ends_beside(node);
         for (Node r : by_id(closed_ranges(node)))
           if (std::find(threads_.begin(), threads_.end(), r) == threads_.end() || !in_threads())
             open_loop(r, is_parallel(r), -1, 1);
-        value(node.arg(0));
+        for (Node e : together) value(e.arg(0));
         close_to(depth);
+        for (Node e : together) here().values[e] = kNoRegister;
       } else if (node.is(Op::Reduce)) {
         result = reduce(node, depth);
       } else {
@@ -369,6 +371,30 @@ class KernelCode {
       }
       here().values[node] = result;
     });
+  }
+
+  // The Ends that run in one loop with this one, itself first: those over the same ranges, in the same scope,
+  // with no order between them. A range is one loop wherever that is possible: the components of a fold that
+  // became accumulators rely on it.
+  std::vector<Node> ends_beside(Node node) {
+    std::vector<Node> out = {node};
+    std::span<const Node> ranges = closed_ranges(node);
+    std::vector<std::uint32_t> open;
+    for (const auto& frame : chain_) open.insert(open.end(), frame->tokens.begin(), frame->tokens.end());
+    for (Node e : deps_.order()) {
+      std::span<const Node> other = closed_ranges(e);
+      if (!e.is(Op::End) || e == node ||
+          !std::equal(ranges.begin(), ranges.end(), other.begin(), other.end()))
+        continue;
+      if (!deps_.depends_only_on(e, open) || home(e) + 1 != chain_.size() || known(e) != nullptr) continue;
+      if (std::none_of(out.begin(), out.end(), [&](Node o) { return is_below(o, e) || is_below(e, o); }))
+        out.push_back(e);
+    }
+    return out;
+  }
+  static bool is_below(Node node, Node root) {
+    std::vector<Node> below = toposort(root);
+    return std::find(below.begin(), below.end(), node) != below.end();
   }
 
   std::uint32_t reduce(Node node, std::size_t depth) {

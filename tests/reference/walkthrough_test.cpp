@@ -110,6 +110,57 @@ TEST(Walkthrough, AComponentDependsOnlyOnTheRangesOfWhatItReads) {
   for (int i = 0; i < 6; ++i) EXPECT_GE(a[0].number(i), 1);
 }
 
+// The position of the largest element of each row, after its fold became two accumulators: both Ends over k
+// are one loop, because each step reads both running values.
+constexpr const char* kLoweredArgMax = R"(
+%zero = Const.idx 0 ()
+%rows = Const.idx 3 ()
+%i = Range.idx [0, global] (%rows)
+%columns = Const.idx 5 ()
+%k = Range.idx [1, reduce] (%columns)
+%best = Define.f32 [0, 1, register] ()
+%place = Define.i32 [1, 1, register] ()
+%low = Const.f32 -inf ()
+%none = Const.i32 0 ()
+%best_here = After.f32 (%best, %i)
+%best_init = Store.void (%best_here, %zero, %low)
+%place_here = After.i32 (%place, %i)
+%place_init = Store.void (%place_here, %zero, %none)
+%best_in = After.f32 (%best, %best_init, %k)
+%place_in = After.i32 (%place, %place_init, %k)
+%best_is = Load.f32 (%best_in, %zero)
+%place_is = Load.i32 (%place_in, %zero)
+%best_read = After.f32 (%best_in, %best_is, %place_is)
+%place_read = After.i32 (%place_in, %best_is, %place_is)
+%row = Mul.idx (%i, %columns)
+%at = Add.idx (%row, %k)
+%x_all = Param.f32 [1, 15] ()
+%x = Load.f32 (%x_all, %at)
+%more = Less.b1 (%best_is, %x)
+%best_new = Where.f32 (%more, %x, %best_is)
+%k_i32 = Cast.i32 (%k)
+%place_new = Where.i32 (%more, %k_i32, %place_is)
+%best_set = Store.void (%best_read, %zero, %best_new)
+%place_set = Store.void (%place_read, %zero, %place_new)
+%best_loop = End.void (%best_set, %k)
+%place_loop = End.void (%place_set, %k)
+%place_done = After.i32 (%place, %best_loop, %place_loop)
+%result = Load.i32 (%place_done, %zero)
+%out = Param.i32 [0, 3] ()
+%store = Store.void (%out, %i, %result)
+%end = End.void (%store, %i)
+%sink = Sink.void (%end)
+)";
+
+TEST(Walkthrough, EndsOverTheSameRangesWithoutAnOrderAreOneLoop) {
+  Scope scope;
+  std::vector<Array> a = {Array(dtypes::Int32, 3),
+                          Array::of(f32, std::vector<double>{1, 9, 3, 4, 5, 7, 1, 2, 3, 4, 1, 2, 3, 4, 8})};
+  EvalReport report = run_kernel(parse_graph(kLoweredArgMax), a);
+  EXPECT_TRUE(report.ok()) << all_faults(report);
+  EXPECT_EQ(a[0].numbers(), (std::vector<double>{1, 0, 4}));
+}
+
 // out[i] = sum_j Y[j] * (idx[i] == (sum_k mask(j, k)) - 1) with the inner sum spread over 4 threads. K = 7 is
 // padded to 8; mask(j, k) is k <= j. Each thread sums a contiguous part into shared memory.
 std::string nested_group_reduce(const char* after_barrier) {
