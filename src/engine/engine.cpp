@@ -3,16 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <mutex>
 
 #include "base/env.h"
 #include "base/error.h"
+#include "engine/build_id.h"
 #include "engine/counting.h"
 #include "engine/debug.h"
+#include "engine/disk_cache.h"
 #include "engine/graph_key.h"
 #include "engine/prepared.h"
 #include "engine/schedule_cache.h"
+#include "engine/schedule_text.h"
 #include "ir/build.h"
 #include "ir/walk.h"
 #include "runtime/devices.h"
@@ -88,6 +92,28 @@ int max_buffers(const GraphKey& key, std::span<const Node> targets, const std::s
   return limit;
 }
 
+// Scheduling that took no longer than this is done again by the next process: reading would not be quicker.
+constexpr auto kWorthKeeping = std::chrono::milliseconds(2);
+
+Schedule scheduled(const Normalised& graph, const GraphKey& key, const ScheduleOptions& options,
+                   const std::string& extra) {
+  DiskCache* disk = DiskCache::current();
+  std::string disk_key;
+  if (disk != nullptr) {
+    disk_key = fmt::format("{}\n{}\n{}\n", build_id(), extra, options.max_buffers);
+    disk_key.append(reinterpret_cast<const char*>(key.words.data()), key.words.size() * 8);
+    if (const auto text = disk->get("schedule", disk_key))
+      if (auto known = parse_schedule(*text)) return *std::move(known);
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  Schedule made = schedule(graph.targets, options);
+  const auto took = std::chrono::steady_clock::now() - begin;
+  count_schedule();
+  if (disk != nullptr && took > kWorthKeeping)
+    disk->put("schedule", disk_key, print_schedule(made, graph.stand_ins));
+  return made;
+}
+
 std::shared_ptr<const Prepared> prepared_for(std::span<const Node> targets, const GraphKey& key,
                                              const TargetOptions& options) {
   const std::string device = default_device();
@@ -101,8 +127,7 @@ std::shared_ptr<const Prepared> prepared_for(std::span<const Node> targets, cons
   ScheduleOptions wanted;
   wanted.default_device = device;
   wanted.max_buffers = max_buffers(key, targets, device);
-  Schedule made = schedule(normal.targets, wanted);
-  count_schedule();
+  Schedule made = scheduled(normal, key, wanted, extra);
   auto prepared = prepare(std::move(made), normal.stand_ins, options);
   show_schedule(prepared->schedule, prepared->memory, false);
   state().schedules.insert(key, extra, prepared);

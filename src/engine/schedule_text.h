@@ -1,0 +1,22 @@
+// A schedule as text, so that the next process need not make it again. Steps become Kernel nodes of one
+// graph, printed and read by ir/text.h; buffers are numbered anew, below zero, so that they never meet a
+// user's.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ir/node.h"
+#include "schedule/schedule.h"
+
+namespace lathe::engine {
+
+// `slots` are the stand-ins of the buffers the graph came with; they keep their ids.
+std::string print_schedule(const Schedule& schedule, std::span<const Node> slots);
+
+// Nothing if the text is not what print_schedule writes.
+std::optional<Schedule> parse_schedule(std::string_view text);
+
+}  // namespace lathe::engine
