@@ -337,7 +337,12 @@ std::vector<Tensor> Tensor::gradient(const std::vector<Tensor>& targets, const T
   NodeMap<char> in_graph;
   for (Node n : order) in_graph[n] = 1;
   std::vector<Node> nodes;
-  for (const Tensor& t : targets) nodes.push_back(node_in_graph(t, order, in_graph));
+  for (const Tensor& t : targets) {
+    if (device_of(node_of(t)).empty() && node_of(t).is(Op::Expand) && node_of(t).arg(0).is_const())
+      throw UserError("gradient", fmt::format("target {} is a constant, and equal constants are one", describe(t)))
+          .help("call requires_grad_() on it before it is used");
+    nodes.push_back(node_in_graph(t, order, in_graph));
+  }
   std::vector<Node> grads = gradients(root, start, nodes, device());
   std::vector<Tensor> out;
   for (std::size_t i = 0; i < targets.size(); ++i)

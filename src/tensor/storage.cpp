@@ -196,6 +196,23 @@ Node written_view(const std::shared_ptr<const ViewStep>& view, Node base, std::s
   return base;
 }
 
+// The value stored in a buffer of its own, as version 1 of it; gives the After.
+Node stored_value(Node value, std::string_view device) {
+  Node buffer = new_buffer(value.dtype(), numel_max(value), device);
+  Node first = intern(Op::Store, dtypes::Void, {buffer, reshape_to(value, buffer.shape())});
+  return after(buffer, std::span(&first, 1));
+}
+
+// Equal constants are one node, but a parameter made of constants must be told from them: it gets memory.
+void give_identity(Storage& s) {
+  Scope scope;
+  std::lock_guard guard(storage_mutex());
+  Node value = s.value;
+  if (!device_of(value).empty() || !size_product(value.shape()).is_const()) return;
+  s.value = reshape_to(stored_value(value, s.device), value.shape());
+  ++s.version;
+}
+
 }  // namespace
 
 void store_into(const Tensor& target, Node value, bool tracked, std::string_view op) {
@@ -210,9 +227,7 @@ void store_into(const Tensor& target, Node value, bool tracked, std::string_view
     s.value = value;
   } else {
     if (!memory) {
-      Node buffer = new_buffer(base.dtype(), numel_max(base), s.device);
-      Node first = intern(Op::Store, dtypes::Void, {buffer, reshape_to(base, buffer.shape())});
-      memory = after(buffer, std::span(&first, 1));
+      memory = stored_value(base, s.device);
       Nodes sizes(base.shape().begin(), base.shape().end());
       base = reshape_to(memory, sizes);
     }
@@ -259,6 +274,7 @@ Tensor& Tensor::requires_grad_(bool on) {
   if (on && !dtype().is_float())
     throw UserError("requires_grad_", fmt::format("{} has no gradients", dtype().name()))
         .help("cast to a float dtype");
+  if (on) give_identity(*impl_->storage);
   if (on && !impl_->leaf) remember_leaf(impl_);
   impl_->leaf = on;
   return *this;
