@@ -131,6 +131,20 @@ std::string CPrinter::op_text(Op op, DType dtype, const std::vector<std::string>
   return with_operands(text, x);
 }
 
+// Signed arithmetic as unsigned where the language would leave its overflow open; empty where it may stand as
+// it is.
+std::string CPrinter::wrapped(Node node, DType dtype, const std::vector<std::string>& x) {
+  Op op = node.op();
+  bool arithmetic = op == Op::Add || op == Op::Sub || op == Op::Mul || op == Op::Neg;
+  bool is_signed = dtype.is_int() && !dtype.is_unsigned();
+  // Narrower integers are computed as int, which holds every result.
+  if (dialect_.wraps || !arithmetic || !is_signed || dtype.bits() < 32 || never_wraps(node)) return "";
+  std::string bits = unit_.type(dtype.bits() == 32 ? dtypes::UInt32 : dtypes::UInt64);
+  std::vector<std::string> operands;
+  for (const std::string& text : x) operands.push_back(fmt::format("({}){}", bits, text));
+  return fmt::format("(({}){})", unit_.type(dtype.element()), with_operands(info(op).text, operands));
+}
+
 std::string CPrinter::scalar_op(Node node) {
   if (node.dtype().lanes > 1) return dialect_.vectors ? gnu_op(node) : by_lanes(node);
   std::vector<std::string> x;
@@ -140,6 +154,7 @@ std::string CPrinter::scalar_op(Node node) {
   // The constant is a number, so one comparison decides: unordered keeps x.
   if ((node.is(Op::Max) || node.is(Op::Min)) && dtype.is_float() && is_number(node.arg(1)))
     return fmt::format("(!({0} {2} {1}) ? {0} : {1})", x[0], x[1], node.is(Op::Max) ? "<=" : ">=");
+  if (std::string text = wrapped(node, dtype, x); !text.empty()) return text;
   return op_text(node.op(), dtype, x, is_plain(node));
 }
 
@@ -223,6 +238,8 @@ std::string CPrinter::by_lanes(Node node) {
     for (Node arg : node.args()) x.push_back(lane_value(arg, i));
     if (node.is(Op::Where))
       lanes.push_back(fmt::format("({} ? {} : {})", x[0], x[1], x[2]));
+    else if (std::string text = wrapped(node, operand.element(), x); !text.empty())
+      lanes.push_back(text);
     else
       lanes.push_back(op_text(node.op(), operand, x, is_plain(node)));
   }

@@ -80,6 +80,7 @@ class CPrinter {
   // A scalar op on texts of one scalar dtype; `plain`: no operand needs the guarded form.
   std::string op_text(Op op, DType dtype, const std::vector<std::string>& x, bool plain);
   std::string scalar_op(Node node);
+  std::string wrapped(Node node, DType dtype, const std::vector<std::string>& x);
   std::string gnu_op(Node node);
   std::string by_lanes(Node node);  // a vector op, one lane after the other
   std::string mask(DType dtype, const std::string& comparison);

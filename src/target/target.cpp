@@ -74,6 +74,7 @@ Target cuda(const CudaRow& row) {
   t.max_groups[0] = 2147483647, t.max_groups[1] = t.max_groups[2] = 65535;
   t.shared_bytes = row.shared_bytes;
   t.emulated = kSmallFloats;
+  t.converted = {Scalar::Float16};
   return t;
 }
 

@@ -1,0 +1,240 @@
+#include "backends/cuda/cuda_device.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "backends/cuda/cuda_queue.h"
+#include "backends/cuda/driver.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/small_vector.h"
+#include "base/text.h"
+
+namespace lathe::backends {
+namespace {
+
+// A loaded cubin. Kernels that were compiled in one unit share it.
+class LoadedModule {
+ public:
+  LoadedModule(const CudaDriver& driver, CuContext context, const std::string& image)
+      : driver_(driver), context_(context) {
+    driver_.check(driver_.module_load(&module_, image.data()), "loading a compiled kernel");
+  }
+  ~LoadedModule() {
+    if (driver_.context_set(context_) == kCuSuccess)
+      driver_.module_unload(module_);  // fails only when all is over
+  }
+  LoadedModule(const LoadedModule&) = delete;
+  LoadedModule& operator=(const LoadedModule&) = delete;
+
+  CuFunction function(const std::string& name) const {
+    CuFunction out = nullptr;
+    driver_.check(driver_.module_function(&out, module_, name.c_str()), "looking up kernel " + name);
+    return out;
+  }
+
+ private:
+  const CudaDriver& driver_;
+  CuContext context_;
+  CuModule module_ = nullptr;
+};
+
+struct CudaKernel : Kernel {
+  std::shared_ptr<LoadedModule> module;
+  CuFunction function = nullptr;
+  std::string name;
+};
+
+// One GPU, shared by its virtual devices: its context and the modules that are loaded there.
+struct Gpu {
+  CuContext context = nullptr;
+  std::mutex mutex;
+  std::map<std::uint64_t, std::weak_ptr<LoadedModule>> modules;  // by hash of the cubin
+};
+
+Gpu& gpu_numbered(const CudaDriver& driver, int ordinal) {
+  static std::mutex mutex;
+  static auto* all = new std::map<int, std::unique_ptr<Gpu>>;  // never destroyed, as the driver may end first
+  std::lock_guard lock(mutex);
+  auto& gpu = (*all)[ordinal];
+  if (gpu) return *gpu;
+  CuDevice device = 0;
+  driver.check(driver.device_get(&device, ordinal), "opening the GPU");
+  auto fresh = std::make_unique<Gpu>();
+  driver.check(driver.context_retain(&fresh->context, device), "making a context");
+  gpu = std::move(fresh);
+  return *gpu;
+}
+
+class CudaDevice : public Device {
+ public:
+  CudaDevice(const CudaDriver& driver, int index, int ordinal)
+      : driver_(driver), gpu_(gpu_numbered(driver, ordinal)), first_queue_(index * kCudaQueues) {
+    enter();
+    for (int q = 0; q < kCudaQueues; ++q) CudaQueue::make(first_queue_ + q, driver_);
+  }
+
+  Memory alloc(std::size_t bytes) override {
+    enter();
+    CuPointer pointer = 0;
+    int code = driver_.memory_alloc(&pointer, std::max<std::size_t>(bytes, 1));
+    if (code == kCuOutOfMemory) {
+      std::size_t left = 0, total = 0;
+      driver_.memory_info(&left, &total);
+      throw OutOfMemory("CUDA", fmt::format("no {} of memory", human_bytes(bytes)))
+          .note(fmt::format("{} of the GPU's {} are free", human_bytes(left), human_bytes(total)));
+    }
+    driver_.check(code, fmt::format("allocating {}", human_bytes(bytes)));
+    return {static_cast<std::uintptr_t>(pointer), bytes, nullptr};
+  }
+
+  // The host's pages are pinned and read over the bus where they are.
+  Memory import(void* data, std::size_t bytes, Owner owner) override {
+    enter();
+    driver_.check(driver_.host_register(data, bytes, kCuHostMapped), "pinning memory of the host");
+    CuPointer pointer = 0;
+    if (int code = driver_.host_pointer(&pointer, data, 0); code != kCuSuccess) {
+      driver_.host_unregister(data);
+      driver_.check(code, "mapping memory of the host");
+    }
+    std::lock_guard lock(mutex_);
+    imports_[static_cast<std::uintptr_t>(pointer)] = std::move(owner);
+    return {static_cast<std::uintptr_t>(pointer), bytes, data};
+  }
+
+  void free(Memory memory) override {
+    enter();
+    if (memory.host == nullptr) {
+      driver_.check(driver_.memory_free(memory.handle), "freeing memory");
+      return;
+    }
+    Owner owner;
+    {
+      std::lock_guard lock(mutex_);
+      auto found = imports_.find(memory.handle);
+      check_internal(found != imports_.end(), "CUDA", "memory was freed twice");
+      owner = std::move(found->second);
+      imports_.erase(found);
+    }
+    driver_.check(driver_.host_unregister(memory.host), "unpinning memory of the host");
+    if (owner) owner();
+  }
+
+  std::unique_ptr<Kernel> load(const Binary& binary) override {
+    enter();
+    auto kernel = std::make_unique<CudaKernel>();
+    kernel->module = module_of(binary.bytes);
+    kernel->function = kernel->module->function(binary.entry);
+    kernel->name = binary.entry;
+    return kernel;
+  }
+
+  Event copy(Queue queue, Span to, Span from, std::span<const Event> after) override {
+    enter();
+    return submit(queue, after, [&](CuStream stream) {
+      if (to.bytes == 0) return;
+      void* host_to = to.memory.host == nullptr ? nullptr : static_cast<char*>(to.memory.host) + to.offset;
+      const void* host_from =
+          from.memory.host == nullptr ? nullptr : static_cast<const char*>(from.memory.host) + from.offset;
+      CuPointer device_to = to.memory.handle + to.offset, device_from = from.memory.handle + from.offset;
+      if (host_to != nullptr && host_from != nullptr) {
+        driver_.check(driver_.stream_synchronize(stream), "waiting for a stream");
+        std::memmove(host_to, host_from, to.bytes);
+      } else if (host_from != nullptr) {
+        driver_.check(driver_.copy_to_device(device_to, host_from, to.bytes, stream), "copying to the GPU");
+      } else if (host_to != nullptr) {
+        driver_.check(driver_.copy_to_host(host_to, device_from, to.bytes, stream), "copying from the GPU");
+      } else {
+        driver_.check(driver_.copy_on_device(device_to, device_from, to.bytes, stream), "copying on the GPU");
+      }
+    });
+  }
+
+  Event launch(Queue queue, Kernel& kernel, const Grid& grid, std::span<const Arg> args,
+               std::span<const Event> after) override {
+    enter();
+    auto& code = static_cast<CudaKernel&>(kernel);
+    SmallVector<std::uint64_t, 16> values;  // a pointer or an int64 each
+    for (const Arg& arg : args)
+      values.push_back(arg.kind == Arg::Kind::Span ? arg.span.memory.handle + arg.span.offset
+                                                   : static_cast<std::uint64_t>(arg.value));
+    SmallVector<void*, 16> pointers;
+    for (std::uint64_t& value : values) pointers.push_back(&value);
+    bool empty = false;
+    for (int i = 0; i < 3; ++i) empty |= grid.groups[i] == 0 || grid.locals[i] == 0;
+    return submit(queue, after, [&](CuStream stream) {
+      if (empty) return;
+      auto size = [](std::int64_t n) { return static_cast<unsigned>(n); };
+      // Shared memory is declared in the kernel with its size, so none is asked for here.
+      int result = driver_.launch(code.function, size(grid.groups[0]), size(grid.groups[1]),
+                                  size(grid.groups[2]), size(grid.locals[0]), size(grid.locals[1]),
+                                  size(grid.locals[2]), 0, stream, pointers.data(), nullptr);
+      driver_.check(result, fmt::format("launching kernel {} with {} x {} x {} groups of {} x {} x {}",
+                                        code.name, grid.groups[0], grid.groups[1], grid.groups[2],
+                                        grid.locals[0], grid.locals[1], grid.locals[2]));
+    });
+  }
+
+  void wait(Event event) override {
+    if (event.value == 0) return;
+    enter();
+    CudaQueue::numbered(event.queue).wait(event.value);
+  }
+  double elapsed_ns(Event from, Event to) override {
+    enter();
+    return CudaQueue::elapsed_ns(from, to);
+  }
+  void set_timing(bool on) override { timing_ = on; }
+  int queues() const override { return kCudaQueues; }
+  bool reaches(const Device& other) const override {
+    return dynamic_cast<const CudaDevice*>(&other) != nullptr;
+  }
+
+ private:
+  // The driver keeps a current context per thread, and any thread may call.
+  void enter() const { driver_.check(driver_.context_set(gpu_.context), "entering the GPU's context"); }
+
+  template <class Work>
+  Event submit(Queue queue, std::span<const Event> after, Work work) {
+    return CudaQueue::numbered(first_queue_ + queue)
+        .submit(after, timing_.load(std::memory_order_relaxed), work);
+  }
+
+  std::shared_ptr<LoadedModule> module_of(const std::string& image) {
+    std::uint64_t key = hash_string(image);
+    std::lock_guard lock(gpu_.mutex);
+    std::weak_ptr<LoadedModule>& kept = gpu_.modules[key];
+    std::shared_ptr<LoadedModule> module = kept.lock();
+    if (!module) {
+      module = std::make_shared<LoadedModule>(driver_, gpu_.context, image);
+      kept = module;
+    }
+    return module;
+  }
+
+  const CudaDriver& driver_;
+  Gpu& gpu_;
+  int first_queue_;
+  std::atomic<bool> timing_{false};
+  std::mutex mutex_;  // guards imports
+  std::map<std::uintptr_t, Owner> imports_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> open_cuda_device(int index) {
+  const CudaDriver* driver = CudaDriver::get();
+  if (driver == nullptr)
+    throw DeviceError("CUDA", CudaDriver::why_missing()).help("`lathe devices` lists what can be used");
+  int devices = std::max(kCudaDevices, driver->gpus);
+  if (index < 0 || index >= devices)
+    throw DeviceError("CUDA", fmt::format("there is no CUDA:{}", index))
+        .help(fmt::format("devices are CUDA:0 to CUDA:{}", devices - 1));
+  return std::make_unique<CudaDevice>(*driver, index, index % driver->gpus);
+}
+
+}  // namespace lathe::backends

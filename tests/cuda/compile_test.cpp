@@ -1,0 +1,105 @@
+// CUDA source and cubins, without a GPU: skipped, with the reason, where NVRTC is not installed.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "backends/cuda/dialect.h"
+#include "base/error.h"
+#include "codegen/kernels.h"
+#include "cuda/support.h"
+#include "ir/build.h"
+
+namespace lathe::test {
+namespace {
+
+// out[i] = op(a[i], ...) over one global range.
+Node elementwise(Op op, DType dtype, std::int64_t n) {
+  Node i = range(index_const(n), 0, RangeKind::Global);
+  int count = info(op).args;
+  std::vector<Node> x;
+  for (int k = 0; k < count; ++k)
+    x.push_back(load(param(op == Op::Where && k == 0 ? dtypes::Bool : dtype, k + 1, n), i));
+  Node value = count == 1   ? apply(op, x[0])
+               : count == 2 ? apply(op, x[0], x[1])
+                            : apply(op, x[0], x[1], x[2]);
+  Node effect = end(store(param(value.dtype(), 0, n), i, value), {&i, 1});
+  return sink({&effect, 1});
+}
+
+Node conversion(DType from, DType to, std::int64_t n) {
+  Node i = range(index_const(n), 0, RangeKind::Global);
+  Node effect = end(store(param(to, 0, n), i, cast(load(param(from, 1, n), i), to)), {&i, 1});
+  return sink({&effect, 1});
+}
+
+const DType kAll[] = {dtypes::Bool,       dtypes::Int8,    dtypes::UInt8,    dtypes::Int16,
+                      dtypes::UInt16,     dtypes::Int32,   dtypes::UInt32,   dtypes::Int64,
+                      dtypes::UInt64,     dtypes::Float16, dtypes::BFloat16, dtypes::Float32,
+                      dtypes::Float64,    dtypes::Fp8e4m3, dtypes::Fp8e5m2,  dtypes::Fp8e4m3fnuz,
+                      dtypes::Fp8e5m2fnuz};
+
+bool defined_on(Op op, DType dtype) {
+  const OpInfo& row = info(op);
+  return dtype.is_bool() ? row.on_bool : dtype.is_float() ? row.on_float : row.on_int;
+}
+
+std::string golden(const char* name) { return std::string(LATHE_SOURCE_DIR "/tests/cuda/golden/") + name; }
+
+TEST(CudaSource, OfALocalAndGroupedRowSumIsAsExpected) {
+  Scope scope;
+  Target target = named_target("sm_90a");
+  Program program = lower_kernel(row_sum(64, 256), parse_opts("LOCAL(0, 4) GROUP(0, 8)"), target, "row_sum");
+  expect_golden(golden("row_sum_local_group.cu"), render::c_text(program, backends::cuda_c()));
+}
+
+TEST(CudaCompiler, CompilesEveryKernelOfTheCodegenTestsInOneUnit) {
+  LATHE_NEEDS_NVRTC();
+  Scope scope;
+  std::shared_ptr<const Compiler> compiler = cuda_compiler();
+  std::vector<Program> programs;
+  for (const NamedKernel& k : small_kernels())
+    programs.push_back(lower_kernel(k.kernel, choose_options(k.kernel, compiler->target()),
+                                    compiler->target(), "k" + std::to_string(programs.size())));
+  std::vector<Binary> binaries = compiler->compile_all(programs);
+  ASSERT_EQ(binaries.size(), programs.size());
+  for (std::size_t i = 0; i < binaries.size(); ++i) {
+    EXPECT_EQ(binaries[i].entry, programs[i].name);
+    EXPECT_EQ(binaries[i].bytes.substr(1, 3), "ELF") << programs[i].name;
+  }
+}
+
+TEST(CudaCompiler, CompilesEveryOpOnEveryDtype) {
+  LATHE_NEEDS_NVRTC();
+  Scope scope;
+  std::shared_ptr<const Compiler> compiler = cuda_compiler();
+  std::vector<Program> programs;
+  for (int o = 0; o < kScalarOps; ++o)
+    for (DType dtype : kAll)
+      if (Op op = static_cast<Op>(o); defined_on(op, dtype))
+        programs.push_back(lower_kernel(elementwise(op, dtype, 60), {}, compiler->target(),
+                                        std::string(info(op).name) + "_" + dtype.str()));
+  for (DType from : kAll)
+    for (DType to : kAll)
+      if (from != to)
+        programs.push_back(
+            lower_kernel(conversion(from, to, 60), {}, compiler->target(), from.str() + "_to_" + to.str()));
+  std::vector<Binary> binaries = compiler->compile_all(programs);
+  for (std::size_t i = 0; i < binaries.size(); ++i)
+    EXPECT_EQ(binaries[i].bytes.substr(1, 3), "ELF") << programs[i].name;
+  // A unit holds a batch: its kernels share one cubin.
+  std::set<std::string> units;
+  for (const Binary& binary : binaries) units.insert(binary.bytes);
+  EXPECT_EQ(units.size(), (programs.size() + backends::kCudaBatch - 1) / backends::kCudaBatch);
+}
+
+TEST(CudaCompiler, SaysWhatItRefusedAndShowsTheSource) {
+  LATHE_NEEDS_NVRTC();
+  std::string log;
+  EXPECT_EQ(backends::Nvrtc::get()->compile("__global__ void broken() { nonsense; }", "sm_90a", log), "");
+  EXPECT_NE(log.find("nonsense"), std::string::npos) << log;
+  EXPECT_EQ(backends::Nvrtc::get()->compile("", "sm_1", log), "");
+  EXPECT_FALSE(log.empty());
+}
+
+}  // namespace
+}  // namespace lathe::test

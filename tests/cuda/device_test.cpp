@@ -1,0 +1,161 @@
+// The device itself: needs a GPU, else every test here is skipped with the driver's reason.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "codegen/kernels.h"
+#include "cuda/support.h"
+#include "ir/build.h"
+#include "reference/reference.h"
+
+namespace lathe::test {
+namespace {
+
+void expect_same_as_reference(Device& device, const Program& program, const Binary& binary) {
+  constexpr std::uint64_t seed = 21;
+  std::vector<reference::Array> got = arrays_for(program, seed), want = got;
+  std::vector<reference::View> views;
+  for (reference::Array& array : want) views.push_back(array.view());
+  reference::EvalReport report = reference::program_eval(program, views);
+  EXPECT_TRUE(report.ok()) << program.name << ": "
+                           << (report.faults.empty() ? "incomplete" : report.faults[0]);
+  run_on(device, program, binary, got);
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_EQ(got[i], want[i]) << program.name << ", param " << i << ", seed " << seed << "\n"
+                               << binary.source;
+}
+
+TEST(CudaDevice, RunsTheKernelsOfTheCodegenTestsAsReferenceDoes) {
+  LATHE_NEEDS_GPU();
+  Scope scope;
+  std::shared_ptr<const Compiler> compiler = cuda_compiler();
+  std::unique_ptr<Device> device = backends::open_cuda_device(0);
+  std::vector<Program> programs;
+  std::vector<std::string> names;
+  for (const NamedKernel& k : small_kernels()) {
+    auto name = [&] { return "k" + std::to_string(programs.size()); };
+    programs.push_back(
+        lower_kernel(k.kernel, choose_options(k.kernel, compiler->target()), compiler->target(), name()));
+    programs.push_back(lower_kernel(k.kernel, {}, compiler->target(), name()));
+    names.insert(names.end(), {k.name + " with its options", k.name + " without options"});
+  }
+  std::vector<Binary> binaries = compiler->compile_all(programs);
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    SCOPED_TRACE(names[i]);
+    expect_same_as_reference(*device, programs[i], binaries[i]);
+  }
+}
+
+TEST(CudaDevice, RunsGroupedReducesWithSharedMemoryAndBarriers) {
+  LATHE_NEEDS_GPU();
+  Scope scope;
+  std::shared_ptr<const Compiler> compiler = cuda_compiler();
+  std::unique_ptr<Device> device = backends::open_cuda_device(0);
+  struct Case {
+    const char* name;
+    Node kernel;
+    const char* options;
+  };
+  const Case cases[] = {
+      {"rows", row_sum(64, 256), "LOCAL(0, 4) GROUP(0, 8)"},
+      {"rows_top", row_sum(64, 250), "GROUPTOP(0, 16)"},
+      {"nested", masked_reduce_in_reduce(16, 50, 64), "GROUPTOP(1, 16)"},
+      {"product", matmul(32, 32, 64), "LOCAL(0, 4) LOCAL(1, 4) GROUP(0, 8)"},
+  };
+  for (const Case& c : cases) {
+    Program program = lower_kernel(c.kernel, parse_opts(c.options), compiler->target(), c.name);
+    EXPECT_GT(program.shared_bytes, 0) << c.name;
+    expect_same_as_reference(*device, program, compiler->compile(program));
+  }
+}
+
+TEST(CudaDevice, VirtualDevicesCopyAndWaitForEachOther) {
+  LATHE_NEEDS_GPU();
+  std::vector<std::unique_ptr<Device>> devices;
+  for (int i = 0; i < backends::kCudaDevices; ++i) devices.push_back(backends::open_cuda_device(i));
+  constexpr std::size_t bytes = 1 << 20;
+  std::vector<unsigned char> in(bytes), out(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) in[i] = static_cast<unsigned char>(i * 7);
+  std::vector<Memory> memories;
+  for (auto& device : devices) memories.push_back(device->alloc(bytes));
+  Memory from{0, bytes, in.data()}, to{0, bytes, out.data()};
+  Event last = devices[0]->copy(0, {memories[0], 0, bytes}, {from, 0, bytes}, {});
+  for (std::size_t i = 1; i < devices.size(); ++i) {
+    EXPECT_TRUE(devices[i]->reaches(*devices[i - 1]));
+    last = devices[i]->copy(static_cast<int>(i % 2), {memories[i], 0, bytes}, {memories[i - 1], 0, bytes},
+                            {&last, 1});
+  }
+  last = devices[0]->copy(1, {to, 0, bytes}, {memories.back(), 0, bytes}, {&last, 1});
+  devices[0]->wait(last);
+  EXPECT_EQ(in, out);
+  for (std::size_t i = 0; i < devices.size(); ++i) devices[i]->free(memories[i]);
+}
+
+TEST(CudaDevice, TimesWorkOnlyWhenAsked) {
+  LATHE_NEEDS_GPU();
+  std::unique_ptr<Device> device = backends::open_cuda_device(0);
+  Memory memory = device->alloc(1 << 24);
+  Span lower{memory, 0, 1 << 23}, upper{memory, 1 << 23, 1 << 23};
+  Event plain = device->copy(0, lower, upper, {});
+  device->set_timing(true);
+  Event timed = device->copy(0, lower, upper, {});
+  device->set_timing(false);
+  device->wait(timed);
+  EXPECT_EQ(device->elapsed_ns(plain, plain), 0);
+  EXPECT_GT(device->elapsed_ns(timed, timed), 0);
+  device->free(memory);
+}
+
+TEST(CudaDevice, ThousandsOfWorksKeepTheirOrder) {
+  LATHE_NEEDS_GPU();
+  std::unique_ptr<Device> device = backends::open_cuda_device(1);
+  Memory memory = device->alloc(8);
+  Event first, last;
+  std::vector<std::uint64_t> values(5000);
+  for (std::uint64_t i = 0; i < values.size(); ++i) {
+    values[i] = i;
+    last = device->copy(0, {memory, 0, 8}, {{0, 8, &values[i]}, 0, 8}, {});
+    if (i == 0) first = last;
+  }
+  std::uint64_t got = 0;
+  device->wait(device->copy(1, {{0, 8, &got}, 0, 8}, {memory, 0, 8}, {&last, 1}));
+  device->wait(first);
+  EXPECT_EQ(got, values.size() - 1);
+  device->free(memory);
+}
+
+TEST(CudaDevice, OutOfMemorySaysHowMuchIsLeft) {
+  LATHE_NEEDS_GPU();
+  std::unique_ptr<Device> device = backends::open_cuda_device(0);
+  try {
+    device->alloc(std::size_t{1} << 46);
+    FAIL() << "64 TiB were handed out";
+  } catch (const OutOfMemory& e) {
+    EXPECT_NE(std::string(e.what()).find("are free"), std::string::npos) << e.what();
+  }
+}
+
+TEST(CudaDevice, ImportedHostMemoryIsReadWhereItIs) {
+  LATHE_NEEDS_GPU();
+  std::unique_ptr<Device> device = backends::open_cuda_device(0);
+  std::vector<int> data(4096, 7), back(4096, 0);
+  bool released = false;
+  Memory memory = device->import(data.data(), data.size() * sizeof(int), [&] { released = true; });
+  EXPECT_EQ(memory.host, data.data());
+  device->free(memory);
+  EXPECT_TRUE(released);
+}
+
+TEST(CudaDevice, RefusesAnIndexThatDoesNotExist) {
+  LATHE_NEEDS_GPU();
+  EXPECT_THROW(backends::open_cuda_device(-1), DeviceError);
+  EXPECT_THROW(backends::open_cuda_device(1000), DeviceError);
+}
+
+TEST(CudaDevice, WithoutADriverSaysWhy) {
+  if (backends::CudaDriver::get() != nullptr) GTEST_SKIP() << "this machine has a GPU";
+  EXPECT_FALSE(backends::CudaDriver::why_missing().empty());
+  EXPECT_THROW(backends::open_cuda_device(0), DeviceError);
+}
+
+}  // namespace
+}  // namespace lathe::test
