@@ -15,6 +15,7 @@
 
 #include "base/small_vector.h"
 #include "codegen/codegen.h"
+#include "codegen/group_reduce.h"
 #include "codegen/option_state.h"
 #include "codegen/place_accumulators.h"
 #include "codegen/stage.h"
@@ -223,7 +224,9 @@ Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target)
     }
     result = stage_values(result, stages, target);
   }
-  return simplify(place_accumulators(result));
+  // Reduces over groups become shared memory and barriers here, before expansion, so that the copies of a
+  // register tile share one barrier.
+  return simplify(group_reduce(place_accumulators(result)));
 }
 
 }  // namespace lathe

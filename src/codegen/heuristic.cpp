@@ -1,5 +1,6 @@
-// The options a kernel gets without search: a few rules, each with its reason, as a pure function of the kernel and facts of
-// the target. How a reduce is split never depends on the number of cores, so results do not either.
+// The options a kernel gets without search: a few rules, each with its reason, as a pure function of the
+// kernel and facts of the target. How a reduce is split never depends on the number of cores, so results do
+// not either.
 #include <algorithm>
 #include <cmath>
 
@@ -24,7 +25,8 @@ class Chooser {
       : kernel_(kernel), target_(target), facts_(kernel_facts(kernel)), state_(kernel, target) {}
 
   std::vector<Opt> run() {
-    if (target_.kind == TargetKind::Ref || facts_.ranges.empty()) return {};  // REF is for checking, not for speed
+    if (target_.kind == TargetKind::Ref || facts_.ranges.empty())
+      return {};  // REF is for checking, not for speed
     if (target_.groups) {
       for_groups();
     } else {
@@ -62,8 +64,10 @@ class Chooser {
     double scalar_cost = static_cast<double>(target_.vector_bytes / std::max(facts_.element_bytes, 1));
     if (!tile || tile->cost >= scalar_cost) return false;  // no better than one product at a time
     for (auto [range, size] : tile->rows) add(OptOp::UPCAST, position(range), {size});
-    if (tile->lanes_reduce) add(OptOp::UNROLL, reduce_number(tile->lane_range), {tile->width});
-    else add(OptOp::UPCAST, position(tile->lane_range), {tile->width});
+    if (tile->lanes_reduce)
+      add(OptOp::UNROLL, reduce_number(tile->lane_range), {tile->width});
+    else
+      add(OptOp::UPCAST, position(tile->lane_range), {tile->width});
 
     std::vector<Node> values;
     std::int64_t value = 0;
@@ -71,14 +75,15 @@ class Chooser {
       values = stage_values(kernel_);
       value = std::find(values.begin(), values.end(), facts_.factors[tile->factor]) - values.begin();
     }
-    // Blocks of lanes are packed by the thread that uses them; other panels are shared by all steps of a thread, so there
-    // the threads divide what the panel does not depend on.
+    // Blocks of lanes are packed by the thread that uses them; other panels are shared by all steps of a
+    // thread, so there the threads divide what the panel does not depend on.
     std::vector<std::size_t> order;
     for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
       if (is_output(r)) order.push_back(r);
     auto first = [&](std::size_t r) {
       bool in_panel = facts_.depends(facts_.factors[tile->factor], r);
-      return tile->panel == Panel::None ? true : (tile->panel == Panel::Block ? r == tile->lane_range : !in_panel);
+      return tile->panel == Panel::None ? true
+                                        : (tile->panel == Panel::Block ? r == tile->lane_range : !in_panel);
     };
     std::stable_partition(order.begin(), order.end(), first);
     bool threaded = threads(order, tile->panel == Panel::Steps ? 1 : 4);
@@ -90,7 +95,8 @@ class Chooser {
         // The blocks, and whatever else moves the factor, stand outside everything that uses the panel again.
         int at = outermost;
         for (std::size_t r = 0; r < facts_.ranges.size(); ++r) {
-          if (!is_output(r) || r == tile->lane_range || !facts_.depends(facts_.factors[tile->factor], r)) continue;
+          if (!is_output(r) || r == tile->lane_range || !facts_.depends(facts_.factors[tile->factor], r))
+            continue;
           if (position(r) >= 0) move(position(r), at++);
         }
         if (position(tile->lane_range) >= 0) move(position(tile->lane_range), at++);
@@ -114,8 +120,9 @@ class Chooser {
 
   // ---- everything else on a CPU
 
-  // How much of a range becomes lanes: whole vectors where they fit, up to `most` of them for independent work in flight;
-  // else the largest power of two that fits evenly; else vectors under a mask, where the target masks cheaply.
+  // How much of a range becomes lanes: whole vectors where they fit, up to `most` of them for independent
+  // work in flight; else the largest power of two that fits evenly; else vectors under a mask, where the
+  // target masks cheaply.
   std::int64_t width(std::int64_t extent, int element_bytes, std::int64_t most) const {
     std::int64_t lanes = std::max(target_.vector_bytes / element_bytes, 1);
     for (std::int64_t v = most; v >= 1; v /= 2)
@@ -127,12 +134,15 @@ class Chooser {
     return extent * 2 > lanes ? lanes : power;
   }
 
-  // What lanes along a range would gain: contiguous accesses, less those that would be taken apart, by how often they happen.
+  // What lanes along a range would gain: contiguous accesses, less those that would be taken apart, by how
+  // often they happen.
   double gain(std::size_t r) const {
     double score = 0;
     for (const AccessFacts& a : facts_.accesses) {
-      if (a.strides[r] == 1) score += (a.is_store ? 2 : 1) * a.times;
-      else if (a.strides[r] != 0) score -= 2 * a.times;
+      if (a.strides[r] == 1)
+        score += (a.is_store ? 2 : 1) * a.times;
+      else if (a.strides[r] != 0)
+        score -= 2 * a.times;
     }
     return score;
   }
@@ -147,11 +157,14 @@ class Chooser {
       if (double g = gain(r); g > 0 && g >= best) best = g, lane = r;
     }
     if (lane < facts_.ranges.size()) {
-      // A reduce along the lanes gets four accumulators, so that one addition need not wait for the one before.
+      // A reduce along the lanes gets four accumulators, so that one addition need not wait for the one
+      // before.
       std::int64_t most = is_output(lane) && facts_.reduces == 0 ? 2 : 4;
       std::int64_t w = width(facts_.ranges[lane].extent, facts_.element_bytes, most);
-      if (w > 1 && is_output(lane)) add(OptOp::UPCAST, position(lane), {w});
-      else if (w > 1) add(OptOp::UNROLL, reduce_number(lane), {w});
+      if (w > 1 && is_output(lane))
+        add(OptOp::UPCAST, position(lane), {w});
+      else if (w > 1)
+        add(OptOp::UNROLL, reduce_number(lane), {w});
     }
     unroll_small_reduces();
     std::vector<std::size_t> order;
@@ -166,19 +179,20 @@ class Chooser {
       if (axis.kind == RangeKind::Upcast || axis.kind == RangeKind::Unroll) copies *= axis.extent.hi();
     for (std::size_t r = facts_.ranges.size(); r-- > 0;) {
       const RangeFacts& range = facts_.ranges[r];
-      if (range.kind != RangeKind::Reduce || range.carries_tuple || !splittable(r) || position(r) < 0) continue;
+      if (range.kind != RangeKind::Reduce || range.carries_tuple || !splittable(r) || position(r) < 0)
+        continue;
       copies *= left(r);
       if (left(r) > kSmallReduce || copies > 16 * kSmallReduce) return;
       add(OptOp::UNROLL, reduce_number(r), {0});
     }
   }
 
-  // The first output range with enough steps is divided among threads: into several parts a core, so that a core that is
-  // slowed down holds up little, and evenly where that is possible.
+  // The first output range with enough steps is divided among threads: into several parts a core, so that a
+  // core that is slowed down holds up little, and evenly where that is possible.
   bool threads(const std::vector<std::size_t>& order, std::int64_t parts_per_core) {
     if (!target_.threads || target_.cores < 2 || facts_.work < kWorthThreads) return false;
-    auto wanted = static_cast<std::int64_t>(
-        std::min(static_cast<double>(target_.cores * parts_per_core), std::max(2.0, facts_.work / kWorkPerPart)));
+    auto wanted = static_cast<std::int64_t>(std::min(static_cast<double>(target_.cores * parts_per_core),
+                                                     std::max(2.0, facts_.work / kWorkPerPart)));
     std::size_t chosen = facts_.ranges.size();
     std::int64_t chosen_parts = 1;
     for (std::size_t r : order) {
@@ -208,7 +222,8 @@ class Chooser {
     if (outputs < 4096 && steps >= 256) {
       for (std::size_t r = facts_.ranges.size(); r-- > 0;) {
         const RangeFacts& range = facts_.ranges[r];
-        if (range.kind != RangeKind::Reduce || range.carries_tuple || !splittable(r) || range.extent < 32) continue;
+        if (range.kind != RangeKind::Reduce || range.carries_tuple || !splittable(r) || range.extent < 32)
+          continue;
         add(OptOp::GROUP, reduce_number(r), {std::min<std::int64_t>(range.extent, 256)});
         return;
       }
@@ -223,7 +238,8 @@ class Chooser {
       return;
     }
     // Four elements a thread make one wide access, where there are threads enough without them.
-    if (best > 0 && facts_.ranges[lane].extent % 4 == 0 && outputs >= 1 << 16) add(OptOp::UPCAST, position(lane), {4});
+    if (best > 0 && facts_.ranges[lane].extent % 4 == 0 && outputs >= 1 << 16)
+      add(OptOp::UPCAST, position(lane), {4});
     unroll_small_reduces();
     // Neighbouring threads take neighbouring elements: whole warps, up to 256 threads.
     std::int64_t threads_here = std::min<std::int64_t>(left(lane), 256);

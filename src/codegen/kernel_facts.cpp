@@ -45,7 +45,9 @@ double KernelFacts::extent_product(RangeKind kind) const {
   return n;
 }
 
-bool KernelFacts::depends(Node node, std::size_t range) const { return depends_on(node, ranges[range].range); }
+bool KernelFacts::depends(Node node, std::size_t range) const {
+  return depends_on(node, ranges[range].range);
+}
 
 KernelFacts kernel_facts(Node kernel) {
   KernelFacts facts;
@@ -76,7 +78,8 @@ KernelFacts kernel_facts(Node kernel) {
       facts.work += facts.accesses.back().times;
     }
     bool is_value = n.is(Op::Load) || n.is(Op::Cast) || n.is(Op::Reduce);
-    if (is_value && !n.dtype().is_index()) facts.element_bytes = std::max(facts.element_bytes, n.dtype().bytes());
+    if (is_value && !n.dtype().is_index())
+      facts.element_bytes = std::max(facts.element_bytes, n.dtype().bytes());
     if (!n.is(Op::Reduce)) continue;
     ++facts.reduces;
     double steps = iterations(ranges_of(n.arg(0)));

@@ -12,7 +12,8 @@ namespace {
 
 struct Candidate {
   std::size_t which;
-  double score = 0;  // accesses that gain from lanes along the range, less those that lose, by how often they happen
+  double score =
+      0;  // accesses that gain from lanes along the range, less those that lose, by how often they happen
   std::uint16_t lanes = 1;
 };
 
@@ -28,8 +29,8 @@ bool in_registers(Node range) {
   return range_kind(range) == RangeKind::Upcast || range_kind(range) == RangeKind::Unroll;
 }
 
-// How often each load and store happens. One inside a reduce's loop happens for every step of all loops around it; ranges in
-// registers count only where it depends on them.
+// How often each load and store happens. One inside a reduce's loop happens for every step of all loops
+// around it; ranges in registers count only where it depends on them.
 NodeMap<double> times_executed(std::span<const Node> order) {
   NodeMap<double> times;
   auto count = [](Node access, std::span<const Node> around) {

@@ -54,7 +54,8 @@ std::size_t OptionState::position(int axis) const {
 int OptionState::loop_position(Node range) const {
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     const Axis& axis = axes_[i];
-    bool loop = axis.kind == RangeKind::Global || axis.kind == RangeKind::Loop || axis.kind == RangeKind::Reduce;
+    bool loop =
+        axis.kind == RangeKind::Global || axis.kind == RangeKind::Loop || axis.kind == RangeKind::Reduce;
     if (loop && origins_[static_cast<std::size_t>(axis.origin)].range == range) return static_cast<int>(i);
   }
   return -1;
@@ -188,12 +189,22 @@ void OptionState::stage(std::size_t at) {
   if (opt_->arg.size() > 1 && opt_->arg[1] != 0)
     refuse(fmt::format("layout {} does not exist: 0 is the one derived from the consumer", opt_->arg[1]));
   need_kind(at, {RangeKind::Global, RangeKind::Loop, RangeKind::Reduce, RangeKind::Thread}, "a loop");
-  if (target_.groups && axes_[at].kind == RangeKind::Global)
-    refuse("values are staged at a loop inside a group");
-  stages_.push_back({values[static_cast<std::size_t>(opt_->arg[0])], serials_[at]});
+  Node value = values[static_cast<std::size_t>(opt_->arg[0])];
+  for (const Origin& origin : origins_)
+    for (Node n : toposort(origin.range.arg(0)))
+      if (n == value) refuse("a value that decides how far a range goes stays where it is");
+  stages_.push_back({value, serials_[at]});
 }
 
 void OptionState::check_limits() const {
+  auto in_group = [](const Axis& a) { return a.kind == RangeKind::Local || a.kind == RangeKind::Group; };
+  bool meets = !stages_.empty() || std::any_of(axes_.begin(), axes_.end(),
+                                               [](const Axis& a) { return a.kind == RangeKind::Group; });
+  for (const Axis& ragged : axes_)
+    for (Node r : ranges_of(ragged.extent))
+      for (const Axis& a : axes_)
+        if (meets && in_group(a) && origins_[static_cast<std::size_t>(a.origin)].range == r)
+          refuse("the threads of a group would meet at barriers a different number of times");
   for (std::size_t i = 0; i < axes_.size(); ++i)
     for (Node r : ranges_of(axes_[i].extent))
       for (std::size_t j = i + 1; j < axes_.size(); ++j)
@@ -208,8 +219,8 @@ void OptionState::check_limits() const {
     if (copies > kMostCopies) refuse(fmt::format("the body would be copied more than {} times", kMostCopies));
   }
   if (group > target_.max_group)
-    refuse(fmt::format("a group of {} has {} threads, more than the {} of target {}", to_string({opt_, 1}),
-                       group, target_.max_group, target_.name));
+    refuse(fmt::format("the group would have {} threads, more than the {} of target {}", group,
+                       target_.max_group, target_.name));
 }
 
 void OptionState::apply(const Opt& opt) {

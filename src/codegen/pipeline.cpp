@@ -6,7 +6,6 @@
 #include "codegen/decompose.h"
 #include "codegen/expand.h"
 #include "codegen/fuse_multiply_add.h"
-#include "codegen/group_reduce.h"
 #include "codegen/linearize.h"
 #include "codegen/lower_index.h"
 #include "codegen/lower_reduce.h"
@@ -25,9 +24,6 @@ struct Pass {
 
 // What happens to a kernel after its options, in order.
 constexpr Pass kPasses[] = {
-    // Before expansion, so that the copies of a register tile share one barrier.
-    {"group_reduce", "reduces over the threads of a group",
-     [](Node k, Lowering&) { return group_reduce(k); }},
     {"expand", "unrolled ranges become copies and vector lanes", expand},
     {"lower_reduce", "reduces become loops over accumulators",
      [](Node k, Lowering&) { return lower_reduce(k); }},

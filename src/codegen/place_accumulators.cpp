@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/small_vector.h"
+#include "codegen/lanes.h"
 #include "codegen/substitute.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
@@ -28,8 +29,6 @@ bool is_parallel(Node range) {
 
 // Whether some range of the reduce stands outside an output loop the reduce runs in.
 bool is_outside(Node reduce) {
-  for (Node r : closed_ranges(reduce))
-    if (is_parallel(r)) return false;  // threads meet in it at every step
   std::int64_t first =
       range_id(*std::min_element(closed_ranges(reduce).begin(), closed_ranges(reduce).end(), by_id));
   for (Node r : ranges_of(reduce))
@@ -74,7 +73,7 @@ class Placer {
     Op op = reduce_op(reduce);
 
     Nodes none, init_ranges, body_ranges, end_ranges;
-    NodeMap<Node> init_map = clone(inner, init_ranges);
+    NodeMap<Node> init_map = clone(inner, init_ranges, index);
     Node unit = element_const(reduce.dtype(), unit_of(op, reduce.dtype()));
     Node fresh = outer_loops(memory, outer, Node(), none);
     Node init = end(at(store(fresh, index, unit, gate), init_map), init_ranges);
@@ -110,10 +109,14 @@ class Placer {
     return index;
   }
   // The same ranges with ids of their own, in the same order. Inside a reduce nothing is spread over groups.
-  NodeMap<Node> clone(std::span<const Node> ranges, Nodes& made) {
+  // With `along`, a range in registers stays there only where that index runs along it, so that it makes
+  // vectors and not many copies.
+  NodeMap<Node> clone(std::span<const Node> ranges, Nodes& made, Node along = Node()) {
     NodeMap<Node> map;
     for (Node r : ranges) {
       RangeKind kind = range_kind(r) == RangeKind::Global ? RangeKind::Loop : range_kind(r);
+      std::int64_t stride = 0;
+      if (along && !(is_affine(along, r, stride) && stride == 1)) kind = RangeKind::Loop;
       made.push_back(range(r.arg(0), ids_.range++, kind));
       map.try_emplace(r, made.back());
     }
@@ -140,8 +143,11 @@ class Placer {
 Node place_accumulators(Node kernel) {
   std::vector<Node> order = toposort(kernel);
   std::vector<Node> outside;
-  for (Node n : order)
+  for (Node n : order) {
     if (n.is(Op::Reduce) && is_outside(n)) outside.push_back(n);
+    // One thread of a group stores what all of them would have to read back.
+    if (n.is(Op::Range) && range_kind(n) == RangeKind::Group) return kernel;
+  }
   if (outside.empty()) return kernel;
   Placer placer(kernel, order);
   Nodes effects(kernel.args().begin(), kernel.args().end());

@@ -11,7 +11,7 @@ namespace lathe {
 namespace {
 
 // Prices, in steps of one vector operation. They only need to order the choices.
-constexpr double kLoad = 0.5;          // a vector load or a repeated scalar, beside the arithmetic it feeds
+constexpr double kLoad = 0.5;  // a vector load or a repeated scalar, beside the arithmetic it feeds
 constexpr double kMaskedLoad = 1.5;
 constexpr double kCopyElement = 2;     // to a panel, one element at a time
 constexpr double kStoreElement = 1.5;  // where lanes are not side by side
@@ -21,11 +21,11 @@ constexpr double kEnoughInFlight = 8;  // accumulators that hide the latency of 
 struct Model {
   const KernelFacts& facts;
   const Target& target;
-  std::int64_t lanes = 1;      // of a full vector
-  std::int64_t budget = 1;     // accumulators that fit the registers
-  double products = 1;         // multiplications
+  std::int64_t lanes = 1;   // of a full vector
+  std::int64_t budget = 1;  // accumulators that fit the registers
+  double products = 1;      // multiplications
   double outputs = 1;
-  std::vector<char> only[2];   // by range: an output range that only this factor depends on
+  std::vector<char> only[2];  // by range: an output range that only this factor depends on
   std::vector<char> is_output;
 
   std::int64_t extent(std::size_t r) const { return facts.ranges[r].extent; }
@@ -50,7 +50,8 @@ struct Model {
   }
   bool is_below(Node root, Node n) const {
     for (std::size_t f = 0; f < 2; ++f)
-      if (root == facts.factors[f]) return std::find(below_[f].begin(), below_[f].end(), n) != below_[f].end();
+      if (root == facts.factors[f])
+        return std::find(below_[f].begin(), below_[f].end(), n) != below_[f].end();
     return false;
   }
   // Nothing is contiguous along the range, so an uneven split of it costs no masks.
@@ -103,7 +104,8 @@ Rows choose_rows(const Model& m, int factor, std::int64_t vectors) {
   return best;
 }
 
-// Bytes of the vector factor's panel, and how many elements are copied over the whole kernel by one part; 0 bytes: not possible.
+// Bytes of the vector factor's panel, and how many elements are copied over the whole kernel by one part; 0
+// bytes: not possible.
 struct PanelSize {
   double bytes = 0, copied = 0;
   std::int64_t steps = 1;
@@ -129,7 +131,8 @@ PanelSize panel_size(const Model& m, int factor, std::size_t lane, std::int64_t 
     case Panel::Block: size.bytes = reduced * static_cast<double>(width) * bytes; break;
     case Panel::Steps: {
       // A factor that other output ranges move would need a panel for each of their steps.
-      if (other != 1 || m.facts.reduces != 1 || !m.facts.depends(f, first_reduce) || !m.usable(first_reduce)) return {};
+      if (other != 1 || m.facts.reduces != 1 || !m.facts.depends(f, first_reduce) || !m.usable(first_reduce))
+        return {};
       std::int64_t extent = m.extent(first_reduce);
       double one = reduced / static_cast<double>(extent) * padded * bytes;
       while (size.steps * 2 <= 16 && extent % (size.steps * 2) == 0 &&
@@ -181,7 +184,8 @@ void price_output_lanes(const Model& m, std::optional<ProductTile>& best) {
   }
 }
 
-// Both factors contiguous along one reduce range: lanes along it, a square tile of accumulators, lanes combined at the end.
+// Both factors contiguous along one reduce range: lanes along it, a square tile of accumulators, lanes
+// combined at the end.
 void price_reduce_lanes(const Model& m, std::optional<ProductTile>& best) {
   for (std::size_t lane = 0; lane < m.facts.ranges.size(); ++lane) {
     if (!m.reduces(lane) || !m.usable(lane) || m.facts.ranges[lane].carries_tuple) continue;
@@ -208,7 +212,8 @@ void price_reduce_lanes(const Model& m, std::optional<ProductTile>& best) {
         if (taken != 0) tile.rows.emplace_back(static_cast<std::size_t>(taken - 1), size);
         (factor == 0 ? a : b) = static_cast<double>(size);
       }
-      double load = even && !m.gated(m.facts.factors[0]) && !m.gated(m.facts.factors[1]) ? kLoad : kMaskedLoad;
+      double load =
+          even && !m.gated(m.facts.factors[0]) && !m.gated(m.facts.factors[1]) ? kLoad : kMaskedLoad;
       double inner = (1 + load * (a + b) / (a * b)) * std::max(1.0, kEnoughInFlight / (a * b));
       double used = share_used(extent, width) * static_cast<double>(width) / static_cast<double>(m.lanes);
       double cost = inner / used + m.outputs * kCombineLanes / (m.products / static_cast<double>(m.lanes));

@@ -1,11 +1,13 @@
 #include "codegen/stage.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/small_vector.h"
+#include "codegen/lanes.h"
 #include "codegen/substitute.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
@@ -20,12 +22,22 @@ bool in_group(Node range) {
   return range_kind(range) == RangeKind::Local || range_kind(range) == RangeKind::Group;
 }
 
+// Whether copying with lanes along a register range reads and writes side by side; else one element at a time
+// is as good.
+bool runs_along(Node value, Node range) {
+  std::int64_t stride = 0;
+  bool registers = range_kind(range) == RangeKind::Upcast || range_kind(range) == RangeKind::Unroll;
+  return registers && value.is(Op::Load) && is_affine(value.arg(1), range, stride) && stride == 1;
+}
+
 // A panel is indexed by the ranges below its loop; threads of a group fill it together, each its own part.
 class Stager {
  public:
   Stager(Node kernel, const Target& target) : target_(target), ids_(fresh_ids(kernel)) {
-    for (Node r : all_ranges(kernel))
+    for (Node r : all_ranges(kernel)) {
       if (in_group(r)) group_.push_back(r);
+      if (range_kind(r) == RangeKind::Reduce) first_reduce_ = std::min(first_reduce_, range_id(r));
+    }
   }
 
   Node panel_read(Node value, int position) {
@@ -43,10 +55,8 @@ class Stager {
       index = index * index_const(extent) + r;
       size *= extent;
       if (in_group(r)) continue;
-      RangeKind kind = range_kind(r) == RangeKind::Upcast || range_kind(r) == RangeKind::Unroll
-                           ? RangeKind::Upcast
-                           : RangeKind::Loop;
-      copied.push_back(range(r.arg(0), ids_.range++, kind));
+      copied.push_back(
+          range(r.arg(0), ids_.range++, runs_along(value, r) ? RangeKind::Upcast : RangeKind::Loop));
       map.try_emplace(r, copied.back());
     }
     bytes_ += size * value.dtype().bytes();
@@ -59,7 +69,8 @@ class Stager {
     for (Node r : above)
       if (range_kind(r) != RangeKind::Upcast) order.push_back(r);
     // Nobody may still read the panel of the step before when it is overwritten.
-    if (!group_.empty() && !order.empty()) order[0] = barrier(order);
+    bool repeated = std::any_of(order.begin(), order.end(), [&](Node r) { return is_repeated(r); });
+    if (!group_.empty() && repeated) order[0] = barrier(order);
     Node memory = order.empty() ? panel : after(panel, order);
     Node gate;
     for (Node r : group_)
@@ -73,10 +84,17 @@ class Stager {
   }
 
  private:
+  // A loop of one group; a global range is one only where it stands inside a reduce.
+  bool is_repeated(Node r) const {
+    RangeKind k = range_kind(r);
+    return k == RangeKind::Loop || k == RangeKind::Reduce ||
+           (k == RangeKind::Global && range_id(r) > first_reduce_);
+  }
+
   const Target& target_;
   FreshIds ids_;
   Nodes group_;
-  std::int64_t bytes_ = 0;
+  std::int64_t bytes_ = 0, first_reduce_ = std::numeric_limits<std::int64_t>::max();
 };
 
 }  // namespace

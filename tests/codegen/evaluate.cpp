@@ -1,0 +1,93 @@
+#include "codegen/evaluate.h"
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "codegen/codegen.h"
+#include "ir/build.h"
+#include "ir/text.h"
+#include "ir/walk.h"
+#include "reference/reference.h"
+
+namespace lathe::test {
+namespace {
+
+using reference::Array;
+using reference::View;
+
+// Small whole numbers, so that sums are exact in any order; int32 stays small enough to be a length or an
+// index.
+std::vector<Array> made_up(Node kernel) {
+  std::mt19937 random(7);
+  std::vector<Array> arrays(8);
+  for (Node n : toposort(kernel)) {
+    if (!n.is(Op::Param)) continue;
+    Array array(n.dtype(), memory_size(n));
+    for (std::int64_t i = 0; i < array.size(); ++i) {
+      int v = static_cast<int>(random() % 17);
+      if (n.dtype() == dtypes::Int32)
+        v %= 7;
+      else if (!n.dtype().is_unsigned())
+        v -= 8;
+      array.set(i, {v, static_cast<double>(v)});
+    }
+    arrays[static_cast<std::size_t>(param_slot(n))] = array;
+  }
+  return arrays;
+}
+std::vector<View> views(std::vector<Array>& arrays) {
+  std::vector<View> out;
+  for (Array& a : arrays) out.push_back(a.view());
+  return out;
+}
+
+std::string difference(const std::vector<Array>& want, const std::vector<Array>& got) {
+  for (std::size_t slot = 0; slot < want.size(); ++slot)
+    for (std::int64_t i = 0; i < want[slot].size(); ++i) {
+      double x = want[slot].number(i), y = got[slot].number(i);
+      if (x != y && !(std::fabs(x - y) <= 1e-5 * (1 + std::fabs(x))))
+        return fmt::format("param {} at {} is {}, not {}", slot, i, y, x);
+    }
+  return "";
+}
+std::string fault(const reference::EvalReport& report) {
+  return report.ok() ? "" : report.faults.empty() ? "the evaluation is incomplete" : report.faults[0];
+}
+
+}  // namespace
+
+std::string compare_with_reference(Node kernel, std::span<const Opt> opts, const Target& target,
+                                   std::uint64_t seed) {
+  auto blame = [&](std::string_view form, const std::string& what) {
+    return fmt::format("{} for {} with options '{}', seed {}: {}", form, target.name, to_string(opts), seed,
+                       what);
+  };
+  reference::EvalOptions options;
+  options.seed = seed;
+  std::vector<Array> want = made_up(kernel);
+  std::vector<View> memory = views(want);
+  if (std::string f = fault(reference::kernel_eval(kernel, memory, {}, options)); !f.empty())
+    return blame("kernel as scheduled", f);
+
+  std::vector<Array> optimised = made_up(kernel);
+  memory = views(optimised);
+  Node after = apply_options(kernel, opts, target);
+  if (std::string f = fault(reference::kernel_eval(after, memory, {}, options)); !f.empty())
+    return blame("kernel", f + "\n" + print_graph(after));
+  if (std::string d = difference(want, optimised); !d.empty())
+    return blame("kernel", d + "\n" + print_graph(after));
+
+  std::vector<Array> lowered = made_up(kernel);
+  memory = views(lowered);
+  Program program = lower_kernel(kernel, opts, target, "k");
+  if (std::string f = fault(reference::program_eval(program, memory, {}, options)); !f.empty())
+    return blame("program", f + "\n" + print_program(program));
+  if (std::string d = difference(want, lowered); !d.empty())
+    return blame("program", d + "\n" + print_program(program));
+  return "";
+}
+
+}  // namespace lathe::test

@@ -1,0 +1,19 @@
+// Runs kernels and programs on REF with made-up inputs and compares what they store.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "codegen/options.h"
+#include "ir/node.h"
+#include "target/target.h"
+
+namespace lathe::test {
+
+// "" where the kernel with the options applied, and the program made of it for the target, both store what
+// the kernel as scheduled stores; else what went wrong, with everything needed to repeat it.
+std::string compare_with_reference(Node kernel, std::span<const Opt> opts, const Target& target,
+                                   std::uint64_t seed);
+
+}  // namespace lathe::test

@@ -1,0 +1,236 @@
+#include "codegen/options.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/error.h"
+#include "codegen/codegen.h"
+#include "codegen/evaluate.h"
+#include "codegen/kernels.h"
+#include "codegen/option_state.h"
+#include "ir/build.h"
+#include "ir/ranges.h"
+#include "ir/text.h"
+#include "ir/walk.h"
+
+namespace lathe::test {
+namespace {
+
+// The text of the refusal, without the notes.
+std::string refusal(Node kernel, const char* opts, const char* target = "ref") {
+  try {
+    apply_options(kernel, parse_opts(opts), named_target(target));
+  } catch (const KernelOptError& error) {
+    std::string text = error.what();
+    return text.substr(0, text.find('\n'));
+  }
+  return "accepted";
+}
+
+// The list of ranges: "global 8, reduce 3".
+std::string list_of(Node kernel, const char* opts, const char* target = "ref") {
+  OptionState state(kernel, named_target(target));
+  for (const Opt& opt : parse_opts(opts)) state.apply(opt);
+  std::string out;
+  for (const Axis& axis : state.axes()) {
+    if (!out.empty()) out += ", ";
+    out += std::string(name(axis.kind)) + " " + index_text(axis.extent);
+  }
+  return out;
+}
+
+TEST(Options, PrintAndReadBackUnchanged) {
+  const char* text =
+      "TC(0, 0, 0, 1) UPCAST(0, 4) UNROLL(0, 0) TILE(2, 32, 1) STAGE(1, 0, 0) SWAP(0, 1) NOLOCALS(0)";
+  EXPECT_EQ(to_string(parse_opts(text)), text);
+  EXPECT_TRUE(parse_opts("").empty());
+}
+
+TEST(Options, MisspeltOptionsAreNamed) {
+  try {
+    parse_opts("UPCAST(0, 4) UNROL(0, 4)");
+    FAIL();
+  } catch (const KernelOptError& error) {
+    EXPECT_STREQ(error.what(),
+                 "lathe: options: 'UNROL' is no option, at column 14\n  help: did you mean UNROLL?");
+  }
+}
+
+TEST(Options, EachPutsItsRangeWhereItBelongs) {
+  Scope scope;
+  Node k = matmul(96, 64, 48);
+  EXPECT_EQ(list_of(k, ""), "global 96, global 64, reduce 48");
+  EXPECT_EQ(list_of(k, "UPCAST(1, 16)"), "global 96, global 4, reduce 48, upcast 16");
+  EXPECT_EQ(list_of(k, "UPCAST(1, 0)"), "global 96, reduce 48, upcast 64");
+  EXPECT_EQ(list_of(k, "UNROLL(0, 4)"), "global 96, global 64, reduce 12, unroll 4");
+  EXPECT_EQ(list_of(k, "LOCAL(0, 8)"), "global 12, global 64, local 8, reduce 48");
+  EXPECT_EQ(list_of(k, "THREAD(1, 4)"), "thread 4, global 96, global 16, reduce 48");
+  EXPECT_EQ(list_of(k, "GROUP(0, 16)"), "global 96, global 64, group 16, reduce 3");
+  EXPECT_EQ(list_of(k, "GROUPTOP(0, 16)"), "global 96, global 64, group 16, reduce 3");
+  EXPECT_EQ(list_of(k, "PADTO(2, 32)"), "global 96, global 64, reduce 64");
+  EXPECT_EQ(list_of(k, "SWAP(0, 2)"), "reduce 48, global 64, global 96");
+  EXPECT_EQ(list_of(k, "TILE(2, 16)", "x86-64-v3"), "global 96, global 64, reduce 3, reduce 16");
+  EXPECT_EQ(list_of(k, "TILE(2, 16, 0)", "x86-64-v3"), "reduce 3, global 96, global 64, reduce 16");
+  EXPECT_EQ(list_of(k, "TILE(1, 1, 0)", "x86-64-v3"), "global 64, global 96, reduce 48");
+}
+
+TEST(Options, TheListOfTheWorkedMatrixProduct) {
+  Scope scope;
+  Node k = matmul(448, 2048, 768);
+  const char* opts =
+      "UPCAST(0, 14) UPCAST(1, 32) THREAD(1, 2) TILE(2, 8, 1) TILE(4, 384, 2) STAGE(2, 0, 0) TILE(3, 16, 3) "
+      "STAGE(3, 1, 0) SWAP(4, 5)";
+  EXPECT_EQ(list_of(k, opts, "x86-64-v4"),
+            "thread 2, global 4, reduce 2, global 2, global 8, global 16, reduce 384, upcast 14, upcast 32");
+}
+
+TEST(Options, RefusalsSayWhy) {
+  Scope scope;
+  Node k = matmul(8, 8, 8);
+  EXPECT_EQ(refusal(k, "UPCAST(7, 2)"), "lathe: UPCAST(7, 2): there is no axis 7: the list has 3");
+  EXPECT_EQ(refusal(k, "UNROLL(1, 2)"), "lathe: UNROLL(1, 2): there is no reduce axis 1: the list has 1");
+  EXPECT_EQ(refusal(k, "UPCAST(2, 2)"),
+            "lathe: UPCAST(2, 2): axis 2 is a reduce range, not an output range that runs one after the "
+            "other (UNROLL is "
+            "for reduces)");
+  EXPECT_EQ(refusal(k, "THREAD(2, 2)"), "lathe: THREAD(2, 2): axis 2 is a reduce range, not a global range");
+  EXPECT_EQ(refusal(k, "UPCAST(0, -1)"), "lathe: UPCAST(0, -1): the size must be positive, not -1");
+  EXPECT_EQ(refusal(k, "TILE(0)"), "lathe: TILE(0): a size is needed");
+  EXPECT_EQ(refusal(k, "LOCAL(0, 2)", "x86-64-v3"),
+            "lathe: LOCAL(0, 2): target x86-64-v3 has no groups of threads");
+  EXPECT_EQ(refusal(k, "THREAD(0, 2)", "sm_90a"), "lathe: THREAD(0, 2): target sm_90a has no thread pool");
+  EXPECT_EQ(refusal(k, "NOLOCALS(0) LOCAL(0, 2)"), "lathe: LOCAL(0, 2): NOLOCALS came before");
+  EXPECT_EQ(refusal(k, "LOCAL(0, 2) NOLOCALS(0)"), "lathe: NOLOCALS(0): the kernel already has local ranges");
+  EXPECT_EQ(refusal(matmul(4096, 4096, 4), "LOCAL(0, 64) LOCAL(1, 64)"),
+            "lathe: LOCAL(1, 64): the group would have 4096 threads, more than the 1024 of target ref");
+  EXPECT_EQ(refusal(scale_add(100000), "UPCAST(0, 0)"),
+            "lathe: UPCAST(0, 0): the body would be copied more than 4096 times");
+  EXPECT_EQ(refusal(k, "TC(0, 0, 0, 1)"), "lathe: TC(0, 0, 0, 1): target ref has no matrix units");
+  EXPECT_EQ(refusal(k, "STAGE(2, 9, 0)"), "lathe: STAGE(2, 9, 0): there is no value 9: the kernel has 2");
+  EXPECT_EQ(refusal(k, "STAGE(2, 0, 3)"),
+            "lathe: STAGE(2, 0, 3): layout 3 does not exist: 0 is the one derived from the consumer");
+  EXPECT_EQ(refusal(k, "PIPELINE(2, 0)"), "lathe: PIPELINE(2, 0): the depth must be at least 1");
+  EXPECT_EQ(refusal(k, "UPCAST(0, 2) SWAP(0, 3)"), "lathe: SWAP(0, 3): axis 3 is a upcast range, not a loop");
+  EXPECT_EQ(refusal(arg_max(4, 8), "UNROLL(0, 2)"),
+            "lathe: UNROLL(0, 2): a reduce that carries a tuple takes its steps one after the other");
+  EXPECT_EQ(refusal(ragged_sum(4, 8), "SWAP(0, 1)"),
+            "lathe: SWAP(0, 1): the extent of axis 0 depends on axis 1, which would stand inside it");
+  EXPECT_EQ(refusal(ragged_sum(4, 8), "STAGE(1, 0, 0)"),
+            "lathe: STAGE(1, 0, 0): a value that decides how far a range goes stays where it is");
+}
+
+TEST(Options, PanelsThatDoNotFitAreRefused) {
+  Scope scope;
+  EXPECT_EQ(refusal(row_sum(4, 100000), "LOCAL(0, 4) TILE(1, 50000) STAGE(1, 0, 0)", "sm_90a"),
+            "lathe: STAGE: panels of 800000 bytes exceed the 49152 bytes of target sm_90a");
+}
+
+TEST(Options, StageNumbersLoadsAndThenFactors) {
+  Scope scope;
+  Node k = bias_relu_matmul(4, 8, 16);
+  std::vector<Node> values = stage_values(k);
+  ASSERT_EQ(values.size(), 3u);  // the factors of the sum are loads, and known
+  for (Node v : values) EXPECT_TRUE(v.is(Op::Load));
+}
+
+TEST(Options, AnUnevenSplitGatesTheStoreAndLeavesTheElementNeutral) {
+  Scope scope;
+  std::string text =
+      print_graph(apply_options(row_max(4, 7), parse_opts("UNROLL(0, 4)"), named_target("ref")));
+  EXPECT_NE(text.find("Where.f32"), std::string::npos) << text;  // a maximum needs -inf there
+  text = print_graph(apply_options(row_sum(4, 7), parse_opts("UNROLL(0, 4)"), named_target("ref")));
+  EXPECT_EQ(text.find("Where.f32"), std::string::npos) << text;  // a gated load is the neutral 0
+}
+
+TEST(Options, PipelineChangesNoValue) {
+  Scope scope;
+  EXPECT_EQ(compare_with_reference(matmul(8, 8, 8), parse_opts("TILE(2, 4) STAGE(2, 0, 0) PIPELINE(2, 2)"),
+                                   named_target("ref"), 1),
+            "");
+}
+
+TEST(Options, TheWorkedMatrixProductIsRightAtSmallOddSizes) {
+  Scope scope;
+  const char* opts =
+      "UPCAST(0, 3) UPCAST(1, 8) THREAD(1, 2) TILE(2, 2, 1) TILE(4, 5, 2) STAGE(2, 0, 0) TILE(3, 2, 3) "
+      "STAGE(3, 1, 0) "
+      "SWAP(4, 5)";
+  for (const char* target : {"ref", "x86-64-v3", "x86-64-v4"}) {
+    EXPECT_EQ(compare_with_reference(matmul(13, 37, 11), parse_opts(opts), named_target(target), 1), "");
+    EXPECT_EQ(compare_with_reference(bias_relu_matmul(13, 37, 11), parse_opts(opts), named_target(target), 1),
+              "");
+  }
+}
+
+// The masked reduce in a reduce, spread over a group: every thread takes part, whatever order they run in.
+TEST(Options, AGroupedReduceWorksInsideAReduce) {
+  Scope scope;
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    EXPECT_EQ(compare_with_reference(masked_reduce_in_reduce(16, 25, 25), parse_opts("GROUPTOP(1, 16)"),
+                                     named_target("ref"), seed),
+              "");
+    EXPECT_EQ(compare_with_reference(masked_reduce_in_reduce(7, 11, 13),
+                                     parse_opts("GROUPTOP(1, 5) LOCAL(0, 3)"), named_target("sm_90a"), seed),
+              "");
+    EXPECT_EQ(compare_with_reference(masked_reduce_in_reduce(7, 11, 13),
+                                     parse_opts("GROUP(1, 4) UPCAST(0, 2)"), named_target("ref"), seed),
+              "");
+  }
+}
+
+Opt random_option(std::mt19937& random) {
+  constexpr OptOp kOps[] = {OptOp::UPCAST, OptOp::UPCAST, OptOp::UNROLL,   OptOp::UNROLL, OptOp::LOCAL,
+                            OptOp::THREAD, OptOp::GROUP,  OptOp::GROUPTOP, OptOp::PADTO,  OptOp::SWAP,
+                            OptOp::TILE,   OptOp::STAGE,  OptOp::PIPELINE};
+  constexpr std::int64_t kSizes[] = {0, 1, 2, 3, 4, 5, 8, 16};
+  Opt opt{kOps[random() % std::size(kOps)],
+          static_cast<int>(random() % 4),
+          {kSizes[random() % std::size(kSizes)]}};
+  if (opt.op == OptOp::SWAP) opt.arg = {static_cast<std::int64_t>(random() % 4)};
+  if (opt.op == OptOp::STAGE) opt.arg = {static_cast<std::int64_t>(random() % 3), 0};
+  if (opt.op == OptOp::TILE && random() % 2 == 0) opt.arg.push_back(static_cast<std::int64_t>(random() % 4));
+  return opt;
+}
+
+// Up to six options that the kernel takes, drawn at random.
+std::vector<Opt> random_options(Node kernel, const Target& target, std::mt19937& random) {
+  std::vector<Opt> opts;
+  for (std::size_t tries = random() % 9; tries > 0 && opts.size() < 6; --tries) {
+    opts.push_back(random_option(random));
+    try {
+      apply_options(kernel, opts, target);
+    } catch (const KernelOptError&) {
+      opts.pop_back();
+    }
+  }
+  return opts;
+}
+
+TEST(Options, RandomListsKeepTheResult) {
+  constexpr const char* kTargets[] = {"ref", "x86-64-v2", "x86-64-v3", "x86-64-v4", "sm_90a"};
+  for (std::uint32_t seed = 1; seed <= 600; ++seed) {
+    Scope scope;
+    std::mt19937 random(seed);
+    std::vector<NamedKernel> kernels = small_kernels();
+    const NamedKernel& k = kernels[random() % kernels.size()];
+    Target target = named_target(kTargets[random() % std::size(kTargets)]);
+    std::vector<Opt> opts = random_options(k.kernel, target, random);
+    ASSERT_EQ(compare_with_reference(k.kernel, opts, target, seed), "") << k.name << ", seed " << seed;
+  }
+}
+
+TEST(Options, ReplayGivesTheSameProgram) {
+  Scope scope;
+  Node k = convolution(2, 3, 4, 6, 3);
+  for (const char* name : {"x86-64-v3", "x86-64-v4", "sm_90a"}) {
+    Target target = named_target(name);
+    std::vector<Opt> opts = choose_options(k, target);
+    Program first = lower_kernel(k, opts, target, "k");
+    Program again = lower_kernel(k, parse_opts(to_string(opts)), target, "k");
+    EXPECT_EQ(print_program(first), print_program(again));
+  }
+}
+
+}  // namespace
+}  // namespace lathe::test
