@@ -21,4 +21,9 @@ Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target)
 // Options, expansion, lowering, linearising.
 Program lower_kernel(Node kernel, std::span<const Opt> opts, const Target& target, const std::string& name);
 
+// Called on this thread after each step of lower_kernel with its name ("apply_options", "expand", ...,
+// "linearize"), for benchmarks; null turns it off. Returns the one before.
+using PassHook = void (*)(const char* pass);
+PassHook set_pass_hook(PassHook hook);
+
 }  // namespace lathe

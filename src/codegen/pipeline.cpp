@@ -1,6 +1,5 @@
-#include <fmt/format.h>
+#include <utility>
 
-#include "base/error.h"
 #include "codegen/codegen.h"
 #include "codegen/count.h"
 #include "codegen/decompose.h"
@@ -11,7 +10,7 @@
 #include "codegen/lower_reduce.h"
 #include "codegen/lowering.h"
 #include "codegen/map_parallel.h"
-#include "ir/build.h"
+#include "ir/verify.h"
 
 namespace lathe {
 namespace {
@@ -20,33 +19,60 @@ struct Pass {
   const char* name;
   const char* purpose;
   Node (*run)(Node kernel, Lowering& lowering);
+  KernelStage gives;  // what the verifier expects of its result
 };
+
+#ifdef NDEBUG
+constexpr bool kVerify = false;
+#else
+constexpr bool kVerify = true;  // a broken graph is blamed on the pass that broke it
+#endif
 
 // What happens to a kernel after its options, in order.
+// clang-format off
 constexpr Pass kPasses[] = {
-    {"expand", "unrolled ranges become copies and vector lanes", expand},
+    {"expand", "unrolled ranges become copies and vector lanes",
+     expand, KernelStage::Ranges},
     {"lower_reduce", "reduces become loops over accumulators",
-     [](Node k, Lowering&) { return lower_reduce(k); }},
+     [](Node k, Lowering&) { return lower_reduce(k); }, KernelStage::Ranges},
     {"fuse_multiply_add", "x*y + z where the target does it in one step",
-     [](Node k, Lowering& l) { return l.target.fma ? fuse_multiply_add(k) : k; }},
+     [](Node k, Lowering& l) { return l.target.fma ? fuse_multiply_add(k) : k; }, KernelStage::Ranges},
     // After contraction: the error terms of the polynomials are exact only as written.
     {"decompose", "what the target lacks, by what it has",
-     [](Node k, Lowering& l) { return decompose(k, l.target); }},
-    {"map_parallel", "parallel ranges become launch indices", map_parallel},
-    // Last, because it needs the bounds of launch indices and makes plain machine integers of all that came
-    // before.
+     [](Node k, Lowering& l) { return decompose(k, l.target); }, KernelStage::Ranges},
+    {"map_parallel", "parallel ranges become launch indices",
+     map_parallel, KernelStage::Lowered},
+    // Last, because it needs the bounds of launch indices and makes machine integers of all that came before.
     {"lower_index", "index arithmetic becomes 32- or 64-bit",
-     [](Node k, Lowering&) { return lower_index(k); }},
+     [](Node k, Lowering&) { return lower_index(k); }, KernelStage::Lowered},
 };
+// clang-format on
+
+thread_local PassHook pass_hook = nullptr;
+
+void done(const char* pass) {
+  if (pass_hook != nullptr) pass_hook(pass);
+}
 
 }  // namespace
+
+PassHook set_pass_hook(PassHook hook) { return std::exchange(pass_hook, hook); }
 
 Program lower_kernel(Node kernel, std::span<const Opt> opts, const Target& target, const std::string& name) {
   Scope scope;
   Lowering lowering{target, {}};
+  if constexpr (kVerify) check_kernel(kernel, "schedule");
   Node node = apply_options(kernel, opts, target);
-  for (const Pass& pass : kPasses) node = pass.run(node, lowering);
+  done("apply_options");
+  if constexpr (kVerify) check_kernel(node, "apply_options", to_string(opts));
+  for (const Pass& pass : kPasses) {
+    node = pass.run(node, lowering);
+    done(pass.name);
+    if constexpr (kVerify) check_kernel(node, pass.name, "", pass.gives);
+  }
   Program program = linearize(node, lowering.launch);
+  done("linearize");
+  if constexpr (kVerify) check_program(program, "linearize");
   program.name = name;
   Work work = count_work(kernel);
   program.flops = work.flops;

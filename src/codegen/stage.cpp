@@ -69,8 +69,10 @@ class Stager {
     for (Node r : above)
       if (range_kind(r) != RangeKind::Upcast) order.push_back(r);
     // Nobody may still read the panel of the step before when it is overwritten.
-    bool repeated = std::any_of(order.begin(), order.end(), [&](Node r) { return is_repeated(r); });
-    if (!group_.empty() && repeated) order[0] = barrier(order);
+    Nodes loops;
+    for (Node r : order)
+      if (is_repeated(r)) loops.push_back(r);
+    if (!group_.empty() && !loops.empty()) order.push_back(barrier(loops));
     Node memory = order.empty() ? panel : after(panel, order);
     Node gate;
     for (Node r : group_)

@@ -206,8 +206,8 @@ std::string get_fault(Node n, Form form) {
 }
 
 std::string effects_fault(Node n, std::size_t from) {
-  for (Node a : n.args().subspan(from))
-    if (!is_effect(a)) return fmt::format("{} of {}, which is no effect", name_of(n), name_of(a));
+  for (Node a : n.args().subspan(from))  // a Barrier of a range stands at the beginning of each of its steps
+    if (!is_effect(a) && !(n.is(Op::Barrier) && a.is(Op::Range))) return fmt::format("{} of {}, which is no effect", name_of(n), name_of(a));
   return "";
 }
 
