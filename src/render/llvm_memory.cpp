@@ -85,22 +85,43 @@ std::string LlvmPrinter::load_value(Node node) {
   return from_memory(dtype, emit("load {}, ptr {}, align {}", type, pointer, bytes));
 }
 
+// Stores to buffers that follow each other under one scalar gate share one branch, so they are kept back
+// until something comes that might tell: another kind of store, a read of a buffer, the border of a block.
 void LlvmPrinter::store_value(Node node) {
-  Node memory = node.arg(0), index = node.arg(1), stored = node.arg(2);
   Node gate = node.arg_count() > 3 ? node.arg(3) : Node();
   if (gate && gate.is_const_int(1)) gate = Node();
+  if (!gate || gate.dtype().lanes > 1) return print_store(node, gate);
+  if (!pending_.empty() && pending_.back().arg(3) != gate) flush_stores();
+  pending_.push_back(node);
+  if (!base_memory(node.arg(0)).is(Op::Param)) flush_stores();
+}
+
+bool LlvmPrinter::keeps_stores_pending(Node node) const {
+  if (node.is(Op::Load)) return base_memory(node.arg(0)).is(Op::Define);
+  if (node.is(Op::Store)) return node.arg_count() > 3 && node.arg(3).dtype().lanes == 1;
+  return is_scalar_op(node.op()) || node.is(Op::Cast) || node.is(Op::Bitcast) || node.is(Op::Splat) ||
+         node.is(Op::Vec) || node.is(Op::Lane) || node.is(Op::Iota) || node.is(Op::HReduce) ||
+         node.is(Op::After);
+}
+
+void LlvmPrinter::flush_stores() {
+  if (pending_.empty()) return;
+  int id = next_block_++;
+  line("br i1 {}, label %then{}, label %endif{}", value(pending_.back().arg(3)), id, id);
+  label(fmt::format("then{}", id));
+  for (Node store : pending_) print_store(store, Node());
+  line("br label %endif{}", id);
+  label(fmt::format("endif{}", id));
+  pending_.clear();
+}
+
+// `gate` is a mask or null.
+void LlvmPrinter::print_store(Node node, Node gate) {
+  Node memory = node.arg(0), index = node.arg(1), stored = node.arg(2);
   DType dtype = stored.dtype();
   int lanes = dtype.lanes, bytes = dtype.bytes();
   DType in_memory = dtype.is_bool() ? dtypes::UInt8.vec(dtype.lanes) : dtype;
   std::string type = llvm_memory_type(dtype), mask_type = fmt::format("<{} x i1>", lanes);
-
-  int skip = -1;
-  if (gate && gate.dtype().lanes == 1) {  // nothing may be written where it is false
-    skip = next_block_++;
-    line("br i1 {}, label %then{}, label %endif{}", value(gate), skip, skip);
-    label(fmt::format("then{}", skip));
-    gate = Node();
-  }
   std::string x = to_memory(dtype, value(stored));
   if (index.dtype().lanes > 1) {
     std::string pointers = address(memory, index, false);
@@ -113,10 +134,6 @@ void LlvmPrinter::store_value(Node node) {
          {x, address(memory, index, false), fmt::format("{}", bytes), value(gate)});
   } else {
     line("store {} {}, ptr {}, align {}", type, x, address(memory, index, true), bytes);
-  }
-  if (skip >= 0) {
-    line("br label %endif{}", skip);
-    label(fmt::format("endif{}", skip));
   }
 }
 

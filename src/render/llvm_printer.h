@@ -78,6 +78,9 @@ class LlvmPrinter {
   std::string address(Node memory, Node index, bool proved);
   std::string load_value(Node node);
   void store_value(Node node);
+  void print_store(Node node, Node gate);
+  bool keeps_stores_pending(Node node) const;
+  void flush_stores();
   std::string mask_of(Node gate, int lanes);
   std::string from_memory(DType dtype, const std::string& x);
   std::string to_memory(DType dtype, const std::string& x);
@@ -91,6 +94,7 @@ class LlvmPrinter {
   std::int64_t zero_bytes_ = 0;  // size of the constant that loads with a false gate read
   int next_ = 0, next_block_ = 0;
   NodeMap<int> blocks_;
+  std::vector<Node> pending_;  // stores of one scalar gate, not printed yet
 };
 
 }  // namespace lathe::render

@@ -178,7 +178,11 @@ void LlvmPrinter::instruction(Node node) {
 
 std::string LlvmPrinter::print() {
   entry();
-  for (const NodeRef& node : program_.code) instruction(node);
+  for (const NodeRef& node : program_.code) {
+    if (!keeps_stores_pending(node)) flush_stores();
+    instruction(node);
+  }
+  flush_stores();
   line("ret void");
   std::string out = fmt::format("; {} for {}\ntarget triple = \"x86_64-unknown-linux-gnu\"\n\n",
                                 program_.name, target_.name);
