@@ -76,9 +76,9 @@ TEST_F(Idx, RefusesFilesThatAreCutOffOrTooLong) {
   EXPECT_EQ(refusal(write("header", {0, 0, 8, 2, 0, 0, 0, 2})),
             "lathe: read_idx: header is cut off: 8 bytes of a header of 12");
   EXPECT_EQ(refusal(write("cut", {0, 0, 8, 1, 0, 0, 0, 3, 1, 2})),
-            "lathe: read_idx: cut is cut off: 2 bytes of elements, shape (3) of uint8 needs 3");
+            "lathe: read_idx: cut is cut off: 2 bytes of elements, shape (3,) of uint8 needs 3");
   EXPECT_EQ(refusal(write("long", {0, 0, 8, 1, 0, 0, 0, 1, 1, 2})),
-            "lathe: read_idx: long is too long: 2 bytes of elements, shape (1) of uint8 needs 1");
+            "lathe: read_idx: long is too long: 2 bytes of elements, shape (1,) of uint8 needs 1");
   Bytes huge = {0, 0, 0x0e, 3};
   for (int i = 0; i < 12; ++i) huge.push_back(0xff);
   EXPECT_NE(refusal(write("huge", huge)).find("is cut off"), std::string::npos)
@@ -124,7 +124,7 @@ TEST_F(Idx, AFolderWithFilesThatDoNotBelongTogetherIsRefused) {
   write("train-images-idx3-ubyte", labels({1, 2, 3}));
   EXPECT_EQ(
       text_of([&] { load_idx_folder(folder_); }),
-      "lathe: load_idx_folder: train-images-idx3-ubyte holds uint8 of shape (3), 3 axes of uint8 are needed");
+      "lathe: load_idx_folder: train-images-idx3-ubyte holds uint8 of shape (3,), 3 axes of uint8 are needed");
 }
 
 #if LATHE_HAVE_ZLIB

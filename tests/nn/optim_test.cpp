@@ -125,7 +125,7 @@ TEST(Optim, MuonStepsAlongANearlyOrthogonalMatrix) {
       EXPECT_NEAR(dot, a == b ? 1 : 0, 0.6);
     }
   EXPECT_EQ(refusal([] { Muon({parameter(Tensor::ones({3}))}); }).substr(0, 70),
-            "lathe: Muon: a parameter has shape (3), two axes are needed\n  help: gi");
+            "lathe: Muon: a parameter has shape (3,), two axes are needed\n  help: g");
 }
 
 TEST(Optim, AChangedLearningRateIsUsedByTheNextStep) {
@@ -188,7 +188,7 @@ TEST(Optim, RefusesWhatCannotBeTrained) {
   Tensor p = parameter(Tensor::ones({2}));
   EXPECT_EQ(
       refusal([&] { SGD({p}).step(); }),
-      "lathe: optimizer: parameter 0 of shape (2) has no gradient\n"
+      "lathe: optimizer: parameter 0 of shape (2,) has no gradient\n"
       "  help: call loss.backward() before step(); a parameter the loss does not use cannot be trained");
   EXPECT_EQ(refusal([&] { SGD({p}, -1); }), "lathe: optimizer: the learning rate is -1, which is negative");
 }
