@@ -68,6 +68,18 @@ TEST(CudaCompiler, CompilesEveryKernelOfTheCodegenTestsInOneUnit) {
   }
 }
 
+TEST(CudaCompiler, CompilesTheNestedGroupReduceAtFullSizeForEveryTarget) {
+  LATHE_NEEDS_NVRTC();
+  Scope scope;
+  for (const char* name : {"sm_80", "sm_90a"}) {
+    Program program = lower_kernel(masked_reduce_in_reduce(1024, 50000, 50000), parse_opts("GROUPTOP(1, 16)"),
+                                   named_target(name), "gather");
+    EXPECT_GT(program.shared_bytes, 0);
+    EXPECT_EQ(backends::make_cuda_compiler(named_target(name))->compile(program).bytes.substr(1, 3), "ELF")
+        << name;
+  }
+}
+
 TEST(CudaCompiler, CompilesEveryOpOnEveryDtype) {
   LATHE_NEEDS_NVRTC();
   Scope scope;

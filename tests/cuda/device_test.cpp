@@ -1,6 +1,8 @@
 // The device itself: needs a GPU, else every test here is skipped with the driver's reason.
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "base/error.h"
 #include "codegen/kernels.h"
 #include "cuda/support.h"
@@ -66,6 +68,26 @@ TEST(CudaDevice, RunsGroupedReducesWithSharedMemoryAndBarriers) {
     EXPECT_GT(program.shared_bytes, 0) << c.name;
     expect_same_as_reference(*device, program, compiler->compile(program));
   }
+}
+
+// out[i] = Y[idx[i]] by counting, the slow way: 2.6e12 steps. Every thread of a group takes part in each
+// inner reduce.
+TEST(CudaDevice, RunsTheNestedGroupReduceAtFullSize) {
+  LATHE_NEEDS_GPU();
+  Scope scope;
+  constexpr std::int64_t rows = 1024, columns = 50000;
+  std::shared_ptr<const Compiler> compiler = cuda_compiler();
+  std::unique_ptr<Device> device = backends::open_cuda_device(0);
+  Program program = lower_kernel(masked_reduce_in_reduce(rows, columns, columns),
+                                 parse_opts("GROUPTOP(1, 16)"), compiler->target(), "gather");
+  std::mt19937 random(17);  // seed 17
+  std::vector<reference::Array> arrays = arrays_for(program, 17);
+  for (std::int64_t j = 0; j < columns; ++j) arrays[1].set(j, {static_cast<std::int64_t>(random() % 256), 0});
+  for (std::int64_t i = 0; i < rows; ++i)
+    arrays[2].set(i, {static_cast<std::int64_t>(random() % columns), 0});
+  run_on(*device, program, compiler->compile(program), arrays);
+  for (std::int64_t i = 0; i < rows; ++i)
+    ASSERT_EQ(arrays[0].at(i).i, arrays[1].at(arrays[2].at(i).i).i) << "row " << i;
 }
 
 TEST(CudaDevice, VirtualDevicesCopyAndWaitForEachOther) {
