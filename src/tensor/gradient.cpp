@@ -339,7 +339,8 @@ std::vector<Tensor> Tensor::gradient(const std::vector<Tensor>& targets, const T
   std::vector<Node> nodes;
   for (const Tensor& t : targets) {
     if (device_of(node_of(t)).empty() && node_of(t).is(Op::Expand) && node_of(t).arg(0).is_const())
-      throw UserError("gradient", fmt::format("target {} is a constant, and equal constants are one", describe(t)))
+      throw UserError("gradient",
+                      fmt::format("target {} is a constant, and equal constants are one", describe(t)))
           .help("call requires_grad_() on it before it is used");
     nodes.push_back(node_in_graph(t, order, in_graph));
   }

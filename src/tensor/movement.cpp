@@ -53,7 +53,7 @@ Node splat_to(Node constant, std::span<const Node> sizes) {
 Node reshape_to(Node x, std::span<const Node> sizes) {
   if (same_sizes(x.shape(), sizes)) return x;
   if (Node c = splat_of(x)) return splat_to(c, sizes);
-  return reshape(x.is(Op::Reshape) ? x.arg(0) : x, sizes);
+  return reshape(x, sizes);  // over a reshape too: that one may be the node a parameter is known by
 }
 
 Node expand_to(Node x, std::span<const Node> sizes) {

@@ -176,7 +176,8 @@ std::pair<Tensor, Tensor> Tensor::sort(std::int64_t axis, bool descending) const
     for (std::int64_t half = block / 2; half >= 1; half /= 2)
       k = layer(k, half, half == block / 2, descending, n, size != n);
   Tensor index = k.index.shrink_to(last.shape()).movedim(-1, axis);
-  Tensor value = is_tracked(*this) ? gather(axis, index) : k.value.shrink_to(last.shape()).movedim(-1, axis);
+  // Floats are gathered anew, so that a gradient goes straight to where each value came from.
+  Tensor value = dtype().is_float() ? gather(axis, index) : k.value.shrink_to(last.shape()).movedim(-1, axis);
   return {value, index};
 }
 

@@ -1,0 +1,116 @@
+// The promotion lattice (R61), every pair spelled out, and the rules for literals and accumulators.
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "lathe/lathe.h"
+
+namespace lathe {
+namespace {
+
+// clang-format off
+// Row and column in this order; a cell is what the two meet in.
+constexpr const char* kNames = "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 fp8e4m3 fp8e5m2 fp8e4m3fnuz fp8e5m2fnuz float16 bfloat16 float32 float64";
+constexpr const char* kTable[] = {
+    "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 fp8e4m3 fp8e5m2 fp8e4m3fnuz fp8e5m2fnuz float16 bfloat16 float32 float64",
+    "int8 int8 int16 int16 int32 int32 int64 int64 float32 fp8e4m3 fp8e5m2 fp8e4m3fnuz fp8e5m2fnuz float16 bfloat16 float32 float64",
+    "uint8 int16 uint8 int16 uint16 int32 uint32 int64 uint64 fp8e4m3 fp8e5m2 fp8e4m3fnuz fp8e5m2fnuz float16 bfloat16 float32 float64",
+    "int16 int16 int16 int16 int32 int32 int64 int64 float32 fp8e4m3 fp8e5m2 fp8e4m3fnuz fp8e5m2fnuz float16 bfloat16 float32 float64",
+    "uint16 int32 uint16 int32 uint16 int32 uint32 int64 uint64 fp8e4m3 fp8e5m2 fp8e4m3fnuz fp8e5m2fnuz float16 bfloat16 float32 float64",
+    "int32 int32 int32 int32 int32 int32 int64 int64 float32 fp8e4m3 fp8e5m2 fp8e4m3fnuz fp8e5m2fnuz float16 bfloat16 float32 float64",
+    "uint32 int64 uint32 int64 uint32 int64 uint32 int64 uint64 fp8e4m3 fp8e5m2 fp8e4m3fnuz fp8e5m2fnuz float16 bfloat16 float32 float64",
+    "int64 int64 int64 int64 int64 int64 int64 int64 float32 fp8e4m3 fp8e5m2 fp8e4m3fnuz fp8e5m2fnuz float16 bfloat16 float32 float64",
+    "uint64 float32 uint64 float32 uint64 float32 uint64 float32 uint64 fp8e4m3 fp8e5m2 fp8e4m3fnuz fp8e5m2fnuz float16 bfloat16 float32 float64",
+    "fp8e4m3 fp8e4m3 fp8e4m3 fp8e4m3 fp8e4m3 fp8e4m3 fp8e4m3 fp8e4m3 fp8e4m3 fp8e4m3 float16 float16 float16 float16 bfloat16 float32 float64",
+    "fp8e5m2 fp8e5m2 fp8e5m2 fp8e5m2 fp8e5m2 fp8e5m2 fp8e5m2 fp8e5m2 fp8e5m2 float16 fp8e5m2 float16 float16 float16 bfloat16 float32 float64",
+    "fp8e4m3fnuz fp8e4m3fnuz fp8e4m3fnuz fp8e4m3fnuz fp8e4m3fnuz fp8e4m3fnuz fp8e4m3fnuz fp8e4m3fnuz fp8e4m3fnuz float16 float16 fp8e4m3fnuz float16 float16 bfloat16 float32 float64",
+    "fp8e5m2fnuz fp8e5m2fnuz fp8e5m2fnuz fp8e5m2fnuz fp8e5m2fnuz fp8e5m2fnuz fp8e5m2fnuz fp8e5m2fnuz fp8e5m2fnuz float16 float16 float16 fp8e5m2fnuz float16 bfloat16 float32 float64",
+    "float16 float16 float16 float16 float16 float16 float16 float16 float16 float16 float16 float16 float16 float16 float32 float32 float64",
+    "bfloat16 bfloat16 bfloat16 bfloat16 bfloat16 bfloat16 bfloat16 bfloat16 bfloat16 bfloat16 bfloat16 bfloat16 bfloat16 float32 bfloat16 float32 float64",
+    "float32 float32 float32 float32 float32 float32 float32 float32 float32 float32 float32 float32 float32 float32 float32 float32 float64",
+    "float64 float64 float64 float64 float64 float64 float64 float64 float64 float64 float64 float64 float64 float64 float64 float64 float64",
+};
+// clang-format on
+
+std::vector<DataType> words(const char* text) {
+  std::istringstream in(text);
+  std::vector<DataType> out;
+  for (std::string word; in >> word;) out.push_back(dtypes::parse(word));
+  return out;
+}
+
+TEST(Promotion, EveryPairMeetsWhereTheTableSays) {
+  std::vector<DataType> names = words(kNames);
+  ASSERT_EQ(names.size(), dtypes::all().size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    std::vector<DataType> row = words(kTable[i]);
+    for (std::size_t j = 0; j < names.size(); ++j) {
+      EXPECT_EQ(least_upper_dtype(names[i], names[j]).name(), row[j].name())
+          << names[i].name() << " and " << names[j].name();
+      Tensor x = Tensor::zeros({2}, {.dtype = names[i]}), y = Tensor::ones({2}, {.dtype = names[j]});
+      EXPECT_EQ((x * y).dtype().name(), row[j].name());
+    }
+  }
+}
+
+TEST(Promotion, AnIntegerLiteralKeepsTheTensorsDtypeExceptBool) {
+  for (DataType d : dtypes::all()) {
+    Tensor x = Tensor::ones({2}, {.dtype = d});
+    EXPECT_EQ((x + 1).dtype(), d.is_bool() ? dtypes::default_int() : d) << d.name();
+    EXPECT_EQ((2 * x).dtype(), d.is_bool() ? dtypes::default_int() : d) << d.name();
+  }
+}
+
+TEST(Promotion, AFloatLiteralLiftsIntegersOnly) {
+  for (DataType d : dtypes::all())
+    EXPECT_EQ((Tensor::ones({2}, {.dtype = d}) + 0.5).dtype(), d.is_float() ? d : dtypes::default_float())
+        << d.name();
+}
+
+TEST(Promotion, ABoolLiteralChangesNothing) {
+  for (DataType d : dtypes::all()) EXPECT_EQ((Tensor::ones({2}, {.dtype = d}) * true).dtype(), d) << d.name();
+}
+
+TEST(Promotion, DivisionOfIntegersGivesTheDefaultFloat) {
+  EXPECT_EQ((Tensor({1, 2}) / Tensor({3, 4})).dtype(), dtypes::float32);
+  EXPECT_EQ(Tensor({1, 2}).sin().dtype(), dtypes::float32);
+  EXPECT_EQ(Tensor::ones({2}, {.dtype = dtypes::float16}).sin().dtype(), dtypes::float16);
+  EXPECT_EQ(Tensor({4, 2}).floor_divide(Tensor({3, 4})).dtype(), dtypes::int32);
+}
+
+TEST(Promotion, SumsOfSmallIntegersAreWideAndOfSmallFloatsComeBack) {
+  struct Row {
+    DataType from, sum;
+  };
+  for (auto [from, sum] : {Row{dtypes::bool_, dtypes::int32}, Row{dtypes::int8, dtypes::int32},
+                           Row{dtypes::uint8, dtypes::uint32}, Row{dtypes::int16, dtypes::int32},
+                           Row{dtypes::int64, dtypes::int64}, Row{dtypes::uint64, dtypes::uint64},
+                           Row{dtypes::float16, dtypes::float16}, Row{dtypes::bfloat16, dtypes::bfloat16},
+                           Row{dtypes::fp8e4m3, dtypes::fp8e4m3}, Row{dtypes::float64, dtypes::float64}})
+    EXPECT_EQ(Tensor::ones({3}, {.dtype = from}).sum().dtype().name(), sum.name()) << from.name();
+}
+
+TEST(Promotion, ASumOfManyHalvesAccumulatesInFloat) {
+  EXPECT_EQ(Tensor::ones({4096}, {.dtype = dtypes::float16}).contiguous().sum().item(), 4096);
+  EXPECT_EQ(Tensor::full({300}, true, {.dtype = dtypes::bool_}).sum().item(), 300);
+}
+
+TEST(Dtypes, FactsAndGroups) {
+  EXPECT_EQ(dtypes::float32.name(), "float32");
+  EXPECT_EQ(dtypes::float16.itemsize(), 2);
+  EXPECT_EQ(dtypes::int32.fmt(), 'i');
+  EXPECT_EQ(dtypes::bool_.bitsize(), 1);
+  EXPECT_TRUE(dtypes::int8 < dtypes::float16);
+  EXPECT_EQ(dtypes::ints().size(), 8u);
+  EXPECT_EQ(dtypes::floats().size(), 8u);
+  EXPECT_EQ(dtypes::fp8s().size(), 4u);
+  for (DataType d : dtypes::floats()) EXPECT_TRUE(d.is_float());
+  for (DataType d : dtypes::ints()) EXPECT_TRUE(d.is_int());
+  EXPECT_EQ(dtypes::finfo(dtypes::float16).max, 65504);
+  EXPECT_EQ(dtypes::min(dtypes::int8).to_int(), -128);
+  EXPECT_EQ(dtypes::parse("half"), dtypes::float16);
+  EXPECT_EQ(dtypes::parse("long"), dtypes::int64);
+}
+
+}  // namespace
+}  // namespace lathe

@@ -1,0 +1,51 @@
+// Variables in shapes: what is computed follows the bound value, shapes stay symbolic.
+#include "tensor/values.h"
+
+namespace lathe {
+namespace {
+
+using testing::expect_values;
+using testing::message_of;
+
+TEST(Symbolic, SizesAreExpressions) {
+  Variable n("n", 1, 10);
+  Size s = n.bind(3) * 2 + 1;
+  EXPECT_TRUE(s.is_symbolic());
+  EXPECT_EQ(s.bound_value(), 7);
+  EXPECT_EQ(n.size().max(), 10);
+  EXPECT_EQ(message_of([&] { n.size().bound_value(); }), "size: variable n has no value");
+  EXPECT_EQ(message_of([&] { n.bind(11); }), "bind: 11 is outside the range [1, 10] of variable n");
+  EXPECT_EQ(message_of([&] { n.bind(3).value(); }), "size: n is symbolic where a plain number is needed");
+  EXPECT_EQ(Size(7) / 2, 3);
+  EXPECT_EQ(Size(-7) / 2, -4);
+}
+
+TEST(Symbolic, ASliceFollowsTheBoundValue) {
+  Variable n("n", 1, 6);
+  Tensor x = Tensor::arange(6).cast(dtypes::float32).contiguous().realize();
+  for (std::int64_t v : {1, 4, 6}) {
+    Tensor part = x[Slice{0, n.bind(v)}];
+    EXPECT_EQ(part.shape()[0].bound_value(), v);
+    expect_values(part.sum(), {static_cast<double>(v * (v - 1)) / 2});
+    EXPECT_EQ((part * 2).tolist().size(), static_cast<std::size_t>(v));
+  }
+}
+
+TEST(Symbolic, ArithmeticWithAVariableIsATensor) {
+  Variable n("n", 1, 6);
+  expect_values(Tensor({1, 2}).mul(n.bind(5)), {5, 10});
+}
+
+TEST(Symbolic, APositionCanBeWritten) {
+  Variable at("at", 0, 3);
+  Tensor cache = Tensor::zeros({4, 2}).contiguous().realize();
+  for (std::int64_t v : {0, 2}) {
+    Size i = at.bind(v);
+    cache.shrink({{i, i + 1}, {0, 2}}).assign(Tensor({{1.0, 2.0}}));
+    cache.realize();
+  }
+  expect_values(cache, {1, 2, 0, 0, 1, 2, 0, 0});
+}
+
+}  // namespace
+}  // namespace lathe
