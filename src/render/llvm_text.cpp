@@ -1,5 +1,6 @@
 #include "render/llvm_text.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -202,7 +203,8 @@ std::string LlvmPrinter::print() {
 
 std::string llvm_text(const Program& program, const Target& target) {
   Scope scope;
-  bool native_half = target.features.find("+f16c") != std::string::npos;
+  bool native_half =
+      std::find(target.converted.begin(), target.converted.end(), Scalar::Float16) != target.converted.end();
   Program lowered = lower_small_floats(program, native_half);
   return LlvmPrinter(lowered, target).print();
 }

@@ -63,7 +63,10 @@ Node bits_to_float(Node bits, DType from, bool native_half) {
   Node code = bitcast(value, dtypes::UInt32);
   if (f.infinite) {
     Node special = less(word(f.largest, n), both(wide, (1u << (f.bits - 1)) - 1));
-    code = where(special, either(magnitude, word(0x7f800000, n)), code);
+    // A signalling NaN becomes quiet, as the instruction makes it.
+    Node quiet =
+        where(less(word(f.overflow, n), both(wide, (1u << (f.bits - 1)) - 1)), word(0x400000, n), word(0, n));
+    code = where(special, either(either(magnitude, word(0x7f800000, n)), quiet), code);
   } else if (!f.unsigned_nan) {
     code = where(equals(both(wide, f.nan), f.nan), word(0x7fc00000, n), code);
   }
