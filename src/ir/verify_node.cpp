@@ -205,9 +205,11 @@ std::string get_fault(Node n, Form form) {
   return n.dtype() == want ? "" : fmt::format("Get of a component of {} is {}", want.str(), n.dtype().str());
 }
 
-std::string effects_fault(Node n, std::size_t from) {
-  for (Node a : n.args().subspan(from))  // a Barrier of a range stands at the beginning of each of its steps
-    if (!is_effect(a) && !(n.is(Op::Barrier) && a.is(Op::Range))) return fmt::format("{} of {}, which is no effect", name_of(n), name_of(a));
+// A barrier may also name ranges: it then stands inside their loops.
+std::string effects_fault(Node n) {
+  for (Node a : n.args())
+    if (!is_effect(a) && !(n.is(Op::Barrier) && a.is(Op::Range)))
+      return fmt::format("{} of {}, which is no effect", name_of(n), name_of(a));
   return "";
 }
 
@@ -288,8 +290,8 @@ std::string local_fault(Node n, Form form) {
     case Op::Fold: return fold_fault(n);
     case Op::Get: return get_fault(n, form);
     case Op::End: return end_fault(n, form);
-    case Op::Barrier: return effects_fault(n, 0);
-    case Op::Sink: return form == Form::Tensor ? "" : effects_fault(n, 0);
+    case Op::Barrier: return effects_fault(n);
+    case Op::Sink: return form == Form::Tensor ? "" : effects_fault(n);
     case Op::If:
       return n.arg(0).dtype() == dtypes::Bool ? "" : "the condition of If is " + n.arg(0).dtype().str();
     case Op::EndIf: return n.arg(0).is(Op::If) ? "" : "EndIf of " + name_of(n.arg(0));

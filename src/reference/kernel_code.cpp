@@ -62,7 +62,6 @@ struct Frame {
   std::vector<Step> steps;
   NodeMap<std::uint32_t> values;  // registers of what was computed here
   Step begin;                     // LoopBegin or ThreadsBegin; Halt where there is none
-  bool barrier = false;
 };
 
 class KernelCode {
@@ -179,17 +178,10 @@ class KernelCode {
     chain_.pop_back();
     Frame& outer = here();
     if (frame->begin.act == Act::Halt) {  // a scope without a loop
-      outer.barrier = outer.barrier || frame->barrier;
       outer.steps.insert(outer.steps.end(), frame->steps.begin(), frame->steps.end());
       return;
     }
     bool loop = frame->begin.act == Act::LoopBegin;
-    if (loop && frame->barrier) {
-      Step barrier;
-      barrier.act = Act::Barrier;
-      frame->steps.push_back(barrier);
-      outer.barrier = true;
-    }
     Step end;
     end.act = loop ? Act::LoopEnd : Act::ThreadsEnd;
     end.jump = frame->begin.jump = static_cast<std::int32_t>(frame->steps.size() + 1);
@@ -315,7 +307,6 @@ class KernelCode {
         s.act = Act::Barrier;
         s.node = node;
         frame.steps.push_back(s);
-        frame.barrier = true;
         break;
       }
       case Op::Load: {

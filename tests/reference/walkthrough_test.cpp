@@ -163,7 +163,16 @@ TEST(Walkthrough, EndsOverTheSameRangesWithoutAnOrderAreOneLoop) {
 
 // out[i] = sum_j Y[j] * (idx[i] == (sum_k mask(j, k)) - 1) with the inner sum spread over 4 threads. K = 7 is
 // padded to 8; mask(j, k) is k <= j. Each thread sums a contiguous part into shared memory.
-std::string nested_group_reduce(const char* after_barrier) {
+// The second barrier follows every thread's total into its own register, so that the next j writes only after
+// that.
+const char* const kSecond = R"(%own = Define.i32 [1, 1, register] ()
+%keep = Store.void (%own, %zero, %sum)
+%read = Barrier.void (%keep)
+%own_now = After.i32 (%own, %read)
+%total = Load.i32 (%own_now, %zero))";
+const char* const kNoSecond = "%total = Add.i32 (%sum, %none)";
+
+std::string nested_group_reduce(const char* first, const char* second = kSecond) {
   return fmt::format(R"(
 %i_n = Const.idx 5 ()
 %i = Range.idx [0, global] (%i_n)
@@ -185,6 +194,7 @@ std::string nested_group_reduce(const char* after_barrier) {
 %both = And.b1 (%in, %not_above)
 %one = Const.i32 1 ()
 %none = Const.i32 0 ()
+%zero = Const.idx 0 ()
 %mask = Where.i32 (%both, %one, %none)
 %part = Reduce.i32 Add (%mask, %k1)
 %S = Define.i32 [0, 4, shared] ()
@@ -192,7 +202,8 @@ std::string nested_group_reduce(const char* after_barrier) {
 {}
 %ready = After.i32 (%S, %shared)
 %x = Load.i32 (%ready, %u)
-%total = Reduce.i32 Add (%x, %u)
+%sum = Reduce.i32 Add (%x, %u)
+{}
 %last = Sub.i32 (%total, %one)
 %want = Load.i32 (%idx, %i)
 %hit = Eq.b1 (%want, %last)
@@ -200,13 +211,12 @@ std::string nested_group_reduce(const char* after_barrier) {
 %y = Load.u8 (%Y, %j)
 %term = Mul.u8 (%y, %hit_u8)
 %acc = Reduce.u8 Add (%term, %j)
-%zero = Const.idx 0 ()
 %is_first = Eq.b1 (%t, %zero)
 %store = Store.void (%out, %i, %acc, %is_first)
 %end = End.void (%store, %i, %t)
 %sink = Sink.void (%end)
 )",
-                     after_barrier);
+                     first, second);
 }
 
 std::vector<Array> gather_arrays() {
@@ -228,6 +238,14 @@ TEST(Walkthrough, AGroupedReduceInsideAnotherReduceIsRightInEveryThreadOrder) {
 TEST(Walkthrough, WithoutItsBarrierTheGroupedReduceIsARace) {
   Scope scope;
   Node kernel = parse_graph(nested_group_reduce("%shared = End.void (%write, %t)"));
+  std::vector<Array> a = gather_arrays();
+  EvalReport report = run_kernel(kernel, a);
+  EXPECT_TRUE(has_fault(report, "race", "define 0 (shared)")) << all_faults(report);
+}
+
+TEST(Walkthrough, WithoutTheBarrierBeforeTheNextWriteTheGroupedReduceIsARace) {
+  Scope scope;
+  Node kernel = parse_graph(nested_group_reduce("%shared = Barrier.void (%write)", kNoSecond));
   std::vector<Array> a = gather_arrays();
   EvalReport report = run_kernel(kernel, a);
   EXPECT_TRUE(has_fault(report, "race", "define 0 (shared)")) << all_faults(report);
