@@ -27,7 +27,7 @@ shards=$(($(nproc) < 8 ? $(nproc) : 8))
 echo "== op suite on CUDA in $shards parts"
 logs=$(mktemp -d)
 for ((i = 0; i < shards; ++i)); do
-  (OPS_DEVICE=CUDA GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i "$folder/bin/test_ops" --gtest_brief=1 \
+  (LATHE_DEVICE=CUDA OPS_DEVICE=CUDA GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i "$folder/bin/test_ops" --gtest_brief=1 \
     >"$logs/$i" 2>&1; echo $? >"$logs/$i.status") &
 done
 wait
