@@ -210,18 +210,24 @@ Program accumulate(std::uint16_t lanes, std::int64_t rows, DType dtype) {
   return b.take();
 }
 
-TEST(CpuMemory, AccumulatorsLiveAcrossALoop) {
+TEST(CpuMemory, AccumulatorsOfEveryKindLiveAcrossALoop) {
   Scope scope;
-  for (std::uint16_t lanes : {1, 3, 8})
-    for (const auto& compiler : compilers()) {
-      constexpr int kRows = 50;
-      Bytes buffers[] = {Bytes(lanes * 4u), bytes_of(counting(kRows * lanes, 0.37f))};
-      Binary binary = compiler->compile(accumulate(lanes, kRows, dtypes::Float32));
-      run(binary, buffers);
-      std::vector<float> want(lanes), in = values_of<float>(buffers[1]);
-      for (int k = 0; k < kRows; ++k)
-        for (int i = 0; i < lanes; ++i) want[i] = want[i] + in[k * lanes + i];
-      EXPECT_EQ(values_of<float>(buffers[0]), want) << binary.source;
+  constexpr int kRows = 50;
+  for (DType dtype :
+       {dtypes::Float32, dtypes::Float16, dtypes::Fp8e5m2, dtypes::Int8, dtypes::UInt64, dtypes::Bool})
+    for (std::uint16_t lanes : {1, 3, 8}) {
+      std::vector<Element> in, want(lanes);
+      for (int i = 0; i < kRows * lanes; ++i)
+        in.push_back(convert(dtype, dtypes::Float64, {0, dtype.is_bool() ? i % 31 == 5 : i * 0.37}));
+      for (std::size_t i = 0; i < in.size(); ++i)
+        want[i % lanes] = evaluate(Op::Add, dtype, want[i % lanes], in[i]);
+      for (const auto& compiler : compilers()) {
+        Bytes buffers[] = {Bytes(static_cast<std::size_t>(lanes * dtype.bytes())), elements(dtype, in)};
+        Binary binary = compiler->compile(accumulate(lanes, kRows, dtype));
+        run(binary, buffers);
+        EXPECT_EQ(buffers[0], elements(dtype, want)) << dtype.name() << " x" << lanes << "\n"
+                                                     << binary.source;
+      }
     }
 }
 
