@@ -45,7 +45,9 @@ class KernelVerifier {
       std::vector<Node> seen;
       for (Node n : order_)
         if (n.is(kind.op)) seen.push_back(n);
-      std::stable_sort(seen.begin(), seen.end(), [](Node a, Node b) { return a.ints()[0] < b.ints()[0]; });
+      std::sort(seen.begin(), seen.end(), [](Node a, Node b) {
+        return a.ints()[0] != b.ints()[0] ? a.ints()[0] < b.ints()[0] : a.key() < b.key();
+      });
       for (std::size_t i = 1; i < seen.size(); ++i)
         if (seen[i].ints()[0] == seen[i - 1].ints()[0])
           fault(seen[i], fmt::format("two nodes are {} {}", kind.what, seen[i].ints()[0]));

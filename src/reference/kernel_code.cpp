@@ -27,7 +27,9 @@ bool may_be_thread(Node range) {
 
 std::vector<Node> by_id(std::span<const Node> ranges) {
   std::vector<Node> out(ranges.begin(), ranges.end());
-  std::stable_sort(out.begin(), out.end(), [](Node a, Node b) { return range_id(a) < range_id(b); });
+  std::sort(out.begin(), out.end(), [](Node a, Node b) {
+    return range_id(a) != range_id(b) ? range_id(a) < range_id(b) : a.key() < b.key();
+  });
   return out;
 }
 

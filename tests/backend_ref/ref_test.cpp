@@ -56,6 +56,7 @@ class RefDeviceTest : public testing::Test {
     Binary binary = row_->compiler("")->compile(parse_program(text));
     auto kernel = device_->load(binary);
     Memory a = device_->alloc(32), b = device_->alloc(32);
+    taken_.insert(taken_.end(), {a, b});
     Span host_in{{0, 32, in}, 0, 32}, host_out{{0, 32, out}, 0, 32}, at_a{a, 0, 32}, at_b{b, 0, 32};
     std::memset(a.host, 0, 32);
     Event copied = device_->copy(0, at_b, host_in, {});
@@ -64,10 +65,13 @@ class RefDeviceTest : public testing::Test {
     device_->wait(ran);
     EXPECT_GE(device_->elapsed_ns(ran, ran), 0);
     device_->copy(0, host_out, at_a, {&ran, 1});
-    device_->free(a);
-    device_->free(b);
   }
 
+  ~RefDeviceTest() override {
+    for (Memory m : taken_) device_->free(m);
+  }
+
+  std::vector<Memory> taken_;
   Registry registry_;
   const Backend* row_ = nullptr;
   std::unique_ptr<Device> device_;
