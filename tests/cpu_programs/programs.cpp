@@ -1,0 +1,165 @@
+// What codegen makes, run on the CPU by both compilers, against REF's evaluation of the same program: equal
+// bits, for kernels with the options of the heuristic and with random ones, for every level this machine can
+// run.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include <fmt/format.h>
+
+#include "backends/cpu/host.h"
+#include "base/error.h"
+#include "codegen/codegen.h"
+#include "codegen/kernels.h"
+#include "cpu/harness.h"
+#include "ir/text.h"
+#include "ir/walk.h"
+#include "reference/reference.h"
+
+namespace lathe::test {
+namespace {
+
+// Inputs by slot. Floats are no whole numbers, so that another order of additions would show; int32 stays
+// small enough to be a length or an index.
+std::vector<Bytes> made_up(Node kernel, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<Bytes> out;
+  for (Node n : toposort(kernel)) {
+    if (!n.is(Op::Param)) continue;
+    auto slot = static_cast<std::size_t>(param_slot(n));
+    if (out.size() <= slot) out.resize(slot + 1);
+    std::vector<Element> values;
+    for (std::int64_t i = 0; i < memory_size(n); ++i) {
+      double v = n.dtype().is_float()         ? static_cast<double>(random() % 20001) / 1000 - 10
+                 : n.dtype() == dtypes::Int32 ? static_cast<double>(random() % 7)
+                                              : static_cast<double>(random() % 250);
+      values.push_back(convert(n.dtype(), dtypes::Float64, {0, v}));
+    }
+    out[slot] = elements(n.dtype(), values);
+  }
+  return out;
+}
+
+struct Case {
+  std::string name;
+  NodeRef kernel;
+  Target target;
+  std::vector<Opt> opts;
+  Program program;
+};
+
+Case make_case(const NamedKernel& k, const Target& target, std::vector<Opt> opts, std::size_t number) {
+  Program program = lower_kernel(k.kernel, opts, target, fmt::format("k{}", number));
+  return {k.name, k.kernel, target, std::move(opts), std::move(program)};
+}
+
+void check(const Case& c, const Binary& binary, const std::string& compiler) {
+  std::vector<Bytes> want = made_up(c.kernel, 5), got = want;
+  std::vector<reference::View> views(want.size());
+  std::vector<Bytes> ordered;
+  for (const ProgramParam& p : c.program.params) {
+    auto slot = static_cast<std::size_t>(p.slot);
+    views[slot] = {p.dtype, want[slot].data(), p.size, true};
+    ordered.push_back(got[slot]);
+  }
+  reference::EvalReport report = reference::program_eval(c.program, views);
+  ASSERT_TRUE(report.ok()) << c.name << ": " << (report.faults.empty() ? "incomplete" : report.faults[0]);
+  std::int64_t threads = c.program.threads ? c.program.threads->const_int() : 1;
+  run(binary, ordered, {}, threads);
+  for (std::size_t p = 0; p < ordered.size(); ++p) {
+    const ProgramParam& param = c.program.params[p];
+    auto width = static_cast<std::size_t>(param.dtype.bytes());
+    const Bytes& expected = want[static_cast<std::size_t>(param.slot)];
+    for (std::size_t i = 0; i * width < expected.size(); ++i) {
+      Element x = read_element(param.dtype, expected.data() + i * width),
+              y = read_element(param.dtype, ordered[p].data() + i * width);
+      ASSERT_TRUE(same(param.dtype, x, y))
+          << c.name << " for " << c.target.name << " by " << compiler << " with '" << to_string(c.opts)
+          << "': param " << param.slot << " at " << i << " is " << text_of(param.dtype, y) << ", not "
+          << text_of(param.dtype, x) << "\n"
+          << print_program(c.program) << binary.source;
+    }
+  }
+}
+
+void check_all(const std::vector<Case>& cases) {
+  for (bool llvm : {true, false}) {
+    // One batch a target: a compiler makes code for one.
+    std::size_t begin = 0;
+    while (begin < cases.size()) {
+      std::size_t end = begin;
+      std::vector<Program> programs;
+      while (end < cases.size() && cases[end].target.name == cases[begin].target.name)
+        programs.push_back(cases[end++].program);
+      const Target& target = cases[begin].target;
+      auto compiler = llvm ? backends::make_llvm_compiler(target) : backends::make_c_compiler(target);
+      std::vector<Binary> binaries = compiler->compile_all(programs);
+      for (std::size_t i = begin; i < end; ++i) check(cases[i], binaries[i - begin], compiler->version());
+      begin = end;
+    }
+  }
+}
+
+// The host's own target, and the levels it can run.
+std::vector<Target> runnable_targets() {
+  std::vector<Target> out;
+  for (const std::string& name : backends::cpu_target_names()) {
+    Target target = backends::cpu_target(name);
+    if (backends::missing_features(target.features).empty()) out.push_back(target);
+  }
+  return out;
+}
+
+TEST(CpuPrograms, KernelsWithTheHeuristicsOptionsEqualTheReference) {
+  Scope scope;
+  std::vector<Case> cases;
+  std::vector<NamedKernel> kernels = small_kernels();
+  for (const Target& target : runnable_targets())
+    for (const NamedKernel& k : kernels) {
+      cases.push_back(make_case(k, target, {}, cases.size()));
+      cases.push_back(make_case(k, target, choose_options(k.kernel, target), cases.size()));
+    }
+  check_all(cases);
+}
+
+Opt random_option(std::mt19937& random) {
+  constexpr OptOp kOps[] = {OptOp::UPCAST, OptOp::UPCAST, OptOp::UNROLL, OptOp::THREAD,
+                            OptOp::PADTO,  OptOp::SWAP,   OptOp::TILE,   OptOp::STAGE};
+  constexpr std::int64_t kSizes[] = {0, 2, 3, 4, 8, 16};
+  Opt opt{kOps[random() % std::size(kOps)],
+          static_cast<int>(random() % 4),
+          {kSizes[random() % std::size(kSizes)]}};
+  if (opt.op == OptOp::SWAP) opt.arg = {static_cast<std::int64_t>(random() % 4)};
+  if (opt.op == OptOp::STAGE) opt.arg = {static_cast<std::int64_t>(random() % 3), 0};
+  if (opt.op == OptOp::TILE && random() % 2 == 0) opt.arg.push_back(static_cast<std::int64_t>(random() % 4));
+  return opt;
+}
+
+TEST(CpuPrograms, KernelsWithRandomOptionsEqualTheReference) {
+  constexpr std::uint32_t kSeed = 2026;
+  SCOPED_TRACE(fmt::format("seed {}", kSeed));
+  Scope scope;
+  std::mt19937 random(kSeed);
+  std::vector<Case> cases;
+  std::vector<NamedKernel> kernels = small_kernels();
+  for (const Target& target : runnable_targets())
+    for (int i = 0; i < 60; ++i) {
+      const NamedKernel& k = kernels[random() % kernels.size()];
+      std::vector<Opt> opts;
+      for (std::size_t tries = 1 + random() % 8; tries > 0 && opts.size() < 5; --tries) {
+        opts.push_back(random_option(random));
+        try {
+          apply_options(k.kernel, opts, target);
+        } catch (const KernelOptError&) {
+          opts.pop_back();  // it does not fit this kernel
+        }
+      }
+      cases.push_back(make_case(k, target, std::move(opts), cases.size()));
+    }
+  check_all(cases);
+}
+
+}  // namespace
+}  // namespace lathe::test
