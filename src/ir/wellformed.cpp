@@ -42,7 +42,7 @@ constexpr AttrRow kAttrRows[] = {
 };
 // clang-format on
 
-constexpr std::int64_t kRangeKindCount = 12, kSpaceCount = 5;
+constexpr std::int64_t kRangeKindCount = 12, kSpaceCount = 5, kMaxComponents = 1 << 16, kMaxSlots = 1 << 20;
 
 bool is_op(std::int64_t v) {
   return v >= 0 && v < kScalarOps && info(static_cast<Op>(v)).unit != UnitKind::None;
@@ -74,7 +74,11 @@ std::string attr_fault(Op op, DType dtype, const Attr& attr) {
   if (op == Op::Reduce && !is_op(d.ints[0])) return refuse();
   if (op == Op::Range && (d.ints[1] < 0 || d.ints[1] >= kRangeKindCount)) return refuse();
   if (op == Op::Define && (d.ints[2] < 0 || d.ints[2] >= kSpaceCount)) return refuse();
-  if (op == Op::Fold && (d.ints[1] < 1 || d.ints[2] < 0 || d.ints[2] > 1)) return refuse();
+  if (op == Op::Fold && (d.ints[1] < 1 || d.ints[1] > kMaxComponents || d.ints[2] < 0 || d.ints[2] > 1))
+    return refuse();
+  if (op == Op::Carry && (d.ints[1] < 0 || d.ints[1] >= kMaxComponents)) return refuse();
+  if ((op == Op::Param || op == Op::Define || op == Op::Buffer) && d.ints[1] < 0) return refuse();
+  if (op == Op::Param && (d.ints[0] < 0 || d.ints[0] > kMaxSlots)) return refuse();
   return "";
 }
 

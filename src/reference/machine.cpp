@@ -237,6 +237,12 @@ class Machine {
   std::int64_t sample_value(std::int64_t sample, int dim, std::int64_t extent) const {
     if (sample == 0) return 0;
     if (sample == 1) return extent - 1;
+    // Where tiles of the usual sizes begin and end, if the axis is that long.
+    constexpr std::int64_t kEdges[] = {7, 8, 15, 16, 31, 32, 63, 64, 127, 128};
+    auto edge = static_cast<std::size_t>(sample - 2);
+    if (edge < std::size(kEdges) &&
+        kEdges[(edge + static_cast<std::size_t>(dim)) % std::size(kEdges)] < extent)
+      return kEdges[(edge + static_cast<std::size_t>(dim)) % std::size(kEdges)];
     std::uint64_t h = hash_combine(hash_combine(hash_mix(options_.seed), static_cast<std::uint64_t>(sample)),
                                    static_cast<std::uint64_t>(dim));
     return static_cast<std::int64_t>(h % static_cast<std::uint64_t>(extent));

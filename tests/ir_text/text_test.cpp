@@ -176,6 +176,48 @@ TEST(Text, MalformedTextIsRefusedWithLineAndExpectation) {
   }
 }
 
+// Whatever the text, reading it gives nodes or a UserError: golden files, caches and repros may be damaged.
+TEST(Text, DamagedTextIsReadOrRefusedButNeverCrashes) {
+  std::uint64_t seed = 31;
+  std::mt19937_64 random(seed);
+  auto pick = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
+  const std::string letters = "%=.,()[]\" -0159axbifgRF\n";
+  Scope scope;
+  std::string graph = print_graph(random_graph(random, 40)) + R"(%t1 = Const.idx 3 ()
+%t2 = Buffer.f32 "CPU" [1, 6] ()
+%t3 = Reshape.f32 (%t2, %t1, %t1)
+%t4 = Permute.f32 [1, 0] (%t3)
+%t5 = Reduce.f32 [Add, 1] (%t4)
+%t6 = Skew.f32 [0, 1, 2, 1] (%t4, %t1)
+%t7 = Carry.f32 [0, 0, 0] ()
+%t8 = Range.idx [5, reduce] (%t1)
+%t9 = Fold.void [0, 1, 0] (%t7, %t7, %t8)
+%t10 = Get.f32 0 (%t9)
+%t11 = Bitcast.u8 (%t2)
+%t12 = Pad.f32 (%t2, %t1, %t1)
+)";
+  int read = 0, refused = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::string text = graph;
+    for (std::size_t k = 0, n = 1 + pick(4); k < n; ++k) {
+      std::size_t at = pick(text.size());
+      switch (pick(3)) {
+        case 0: text[at] = letters[pick(letters.size())]; break;
+        case 1: text.erase(at, 1 + pick(5)); break;
+        default: text.insert(at, 1, letters[pick(letters.size())]);
+      }
+    }
+    try {
+      parse_nodes(text);
+      ++read;
+    } catch (const UserError&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 500) << "seed " << seed;
+  EXPECT_GT(read, 50) << "seed " << seed;
+}
+
 Program small_program() {
   Program p;
   p.name = "add_16";

@@ -5,8 +5,11 @@
 
 #include "ir/build.h"
 #include "ir/text.h"
+#include "ir/verify.h"
 #include "ir/walk.h"
+#include "reference/reference.h"
 #include "verify/bounds.h"
+#include "verify/guard.h"
 
 namespace lathe::verify {
 namespace {
@@ -126,6 +129,49 @@ TEST(Bounds, MachineIntegersThatMayWrapAreNotTrusted) {
                 less(t * int_const(dtypes::Int32, 4), int_const(dtypes::Int32, 100)));
   Node kernel = sink(std::vector<Node>{store(param(f32, 0, 1), int_const(dtypes::Int32, 0), x)});
   EXPECT_EQ(prove_bounds(kernel).accesses[0].proof, Proof::Unproved);  // 4 * 2^29 is negative in 32 bits
+}
+
+TEST(Guard, UnprovedAccessesGetAGateThatProvesThem) {
+  Scope scope;
+  Node i = global(8, 0);
+  Node at = cast(load(param(dtypes::Int32, 2, 8), i), dtypes::Index);
+  Node x = load(param(f32, 1, 50), at), y = load(param(f32, 3, 50), at + c(1), less(i, c(5)));
+  Node kernel = sink(std::vector<Node>{end(store(param(f32, 0, 9), at, x + y), {&i, 1})});
+  BoundsReport before = prove_bounds(kernel);
+  EXPECT_EQ(before.count(Proof::Unproved), 3u);
+  Node guarded = guard_unproved(kernel, before);
+  EXPECT_TRUE(prove_bounds(guarded).all_proved()) << print_graph(guarded);
+  EXPECT_TRUE(verify_kernel(guarded).empty());
+
+  std::vector<double> places = {0, 8, 9, -1, 49, 50, 1 << 30, 3};
+  using reference::Array;
+  Array out(f32, 9), table(f32, 50), index = Array::of(dtypes::Int32, places), other(f32, 50);
+  for (int k = 0; k < 50; ++k) table.set(k, {0, 100.0 + k});
+  std::vector<reference::View> views = {out.view(), table.view(), index.view(), other.view()};
+  reference::EvalReport report = reference::kernel_eval(guarded, views);
+  EXPECT_TRUE(report.ok()) << report.faults[0];
+  EXPECT_EQ(out.number(8), 108);
+  EXPECT_EQ(out.number(3), 103);
+  EXPECT_EQ(out.number(1), 0);
+  EXPECT_FALSE(reference::kernel_eval(kernel, views).ok());
+}
+
+TEST(Guard, AVectorAccessKeepsItsScalarGate) {
+  Scope scope;
+  Node i = global(8, 0);
+  Node at = splat(cast(load(param(dtypes::Int32, 2, 8), i), dtypes::Index), 4) + iota(dtypes::Index, 4);
+  Node x = hreduce(Op::Add, load(param(f32, 1, 50), at, less(i, c(5))));
+  Node kernel = sink(std::vector<Node>{end(store(param(f32, 0, 8), i, x), {&i, 1})});
+  Node guarded = guard_unproved(kernel, prove_bounds(kernel));
+  EXPECT_TRUE(verify_kernel(guarded).empty());
+  EXPECT_TRUE(!has_solver() || prove_bounds(guarded, {.timeout_ms = 5000}).all_proved());
+}
+
+TEST(Guard, ProvedKernelsStayAsTheyAre) {
+  Scope scope;
+  Node i = global(8, 0);
+  Node kernel = sink(std::vector<Node>{end(store(param(f32, 0, 8), i, load(param(f32, 1, 8), i)), {&i, 1})});
+  EXPECT_EQ(guard_unproved(kernel, prove_bounds(kernel)), kernel);
 }
 
 // Random index expressions with random gates: a verdict must agree with trying every value.

@@ -1,0 +1,13 @@
+// The last resort for accesses that nobody can prove: a gate that checks the index when the kernel runs. A
+// guarded load outside its memory gives 0, a guarded store does nothing.
+#pragma once
+
+#include "verify/bounds.h"
+
+namespace lathe::verify {
+
+// The kernel with every unproved access of the report guarded; all of the result is then proved. Accesses
+// that were refuted stay as they are: they are wrong, and hiding that helps nobody.
+Node guard_unproved(Node kernel, const BoundsReport& report);
+
+}  // namespace lathe::verify
