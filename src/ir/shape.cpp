@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/small_vector.h"
 #include "ir/build.h"
+#include "ir/walk.h"
 
 namespace lathe {
 namespace {
@@ -12,6 +13,43 @@ namespace {
 using Sizes = SmallVector<Node, 8>;
 
 Sizes copy_of(std::span<const Node> s) { return Sizes(s.begin(), s.end()); }
+
+// Adds the terms of factor * n to a sum of terms and a constant.
+void add_terms(Node n, std::int64_t factor, NodeMap<std::int64_t>& terms, std::int64_t& constant) {
+  struct Part {
+    Node node;
+    std::int64_t factor;
+  };
+  SmallVector<Part, 8> stack;
+  stack.push_back({n, factor});
+  while (!stack.empty()) {
+    Part part = stack.back();
+    stack.pop_back();
+    Node x = part.node;
+    if (x.is_const()) {
+      constant += part.factor * x.const_int();
+    } else if (x.is(Op::Add)) {
+      stack.push_back({x.arg(0), part.factor});
+      stack.push_back({x.arg(1), part.factor});
+    } else if (x.is(Op::Mul) && x.arg(1).is_const()) {
+      stack.push_back({x.arg(0), part.factor * x.arg(1).const_int()});
+    } else {
+      terms[x] += part.factor;
+    }
+  }
+}
+
+// end - begin; a number where the variables cancel, so that x[i : i + 1] has size 1 whatever i is.
+Node extent_between(Node begin, Node end) {
+  if (begin.is_const()) return end - begin;
+  NodeMap<std::int64_t> terms;
+  std::int64_t constant = 0;
+  add_terms(end, 1, terms, constant);
+  add_terms(begin, -1, terms, constant);
+  for (const auto& [term, factor] : terms)
+    if (factor != 0) return end - begin;
+  return index_const(constant);
+}
 
 Node movement_shape(Op op, std::span<const Node> args, const Attr& attr) {
   std::span<const Node> in = args[0].shape();
@@ -27,7 +65,8 @@ Node movement_shape(Op op, std::span<const Node> args, const Attr& attr) {
         out.push_back(in[i] + args[1 + i] + args[1 + in.size() + i]);
       return dims(out);
     case Op::Shrink:
-      for (std::size_t i = 0; i < in.size(); ++i) out.push_back(args[1 + in.size() + i] - args[1 + i]);
+      for (std::size_t i = 0; i < in.size(); ++i)
+        out.push_back(extent_between(args[1 + i], args[1 + in.size() + i]));
       return dims(out);
     case Op::Skew:
     case Op::Unskew:

@@ -72,6 +72,13 @@ TEST(Module, ParametersRequireGradientsAndBuffersDoNot) {
   EXPECT_EQ(get_parameters(norm).size(), 5U);
 }
 
+TEST(Module, AParameterUsedOnlyThroughABroadcastGetsItsGradient) {
+  Tensor w = parameter(Tensor::ones({2, 3}));
+  Tensor::ones({4, 2, 3}).add(w).sum().backward();
+  ASSERT_TRUE(w.grad().has_value());
+  expect_near(*w.grad(), Values(6, 4));
+}
+
 TEST(Module, UninitializedParametersKeepShapeAndDtype) {
   UninitializedScope uninitialized;
   Linear layer(3, 4);
