@@ -167,6 +167,25 @@ TEST(CudaDevice, ImportedHostMemoryIsReadWhereItIs) {
   EXPECT_TRUE(released);
 }
 
+TEST(CudaDevice, RefusesToRunOnMemoryOfTheHost) {
+  LATHE_NEEDS_GPU();
+  Scope scope;
+  std::shared_ptr<const Compiler> compiler = cuda_compiler();
+  std::unique_ptr<Device> device = backends::open_cuda_device(0);
+  Program program = lower_kernel(scale_add(8), {}, compiler->target(), "scale");
+  std::unique_ptr<Kernel> kernel = device->load(compiler->compile(program));
+  float data[8] = {};
+  Memory memory{reinterpret_cast<std::uintptr_t>(data), sizeof data, data};
+  Arg arg{Arg::Kind::Span, {memory, 0, sizeof data}, 0};
+  const Arg args[] = {arg, arg, arg};
+  try {
+    device->launch(0, *kernel, {}, args, {});
+    FAIL() << "the kernel was launched";
+  } catch (const DeviceError& e) {
+    EXPECT_STREQ(e.what(), "lathe: CUDA: argument 0 of kernel scale is memory of another device");
+  }
+}
+
 TEST(CudaDevice, RefusesAnIndexThatDoesNotExist) {
   LATHE_NEEDS_GPU();
   EXPECT_THROW(backends::open_cuda_device(-1), DeviceError);

@@ -159,9 +159,11 @@ class CudaDevice : public Device {
     enter();
     auto& code = static_cast<CudaKernel&>(kernel);
     SmallVector<std::uint64_t, 16> values;  // a pointer or an int64 each
-    for (const Arg& arg : args)
+    for (const Arg& arg : args) {
+      if (arg.kind == Arg::Kind::Span) check_reachable(arg.span.memory, code.name, values.size());
       values.push_back(arg.kind == Arg::Kind::Span ? arg.span.memory.handle + arg.span.offset
                                                    : static_cast<std::uint64_t>(arg.value));
+    }
     SmallVector<void*, 16> pointers;
     for (std::uint64_t& value : values) pointers.push_back(&value);
     bool empty = false;
@@ -197,6 +199,15 @@ class CudaDevice : public Device {
  private:
   // The driver keeps a current context per thread, and any thread may call.
   void enter() const { driver_.check(driver_.context_set(gpu_.context), "entering the GPU's context"); }
+
+  // A pointer of the host would fault inside the kernel, and the context would be lost with it.
+  void check_reachable(const Memory& memory, const std::string& kernel, std::size_t position) {
+    if (memory.host == nullptr) return;
+    std::lock_guard lock(mutex_);
+    if (!imports_.contains(memory.handle))
+      throw DeviceError(
+          "CUDA", fmt::format("argument {} of kernel {} is memory of another device", position, kernel));
+  }
 
   template <class Work>
   Event submit(Queue queue, std::span<const Event> after, Work work) {
