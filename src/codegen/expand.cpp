@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <vector>
 
 #include "base/error.h"
 #include "base/small_vector.h"
+#include "codegen/group_memory.h"
 #include "codegen/lanes.h"
 #include "codegen/substitute.h"
 #include "ir/build.h"
@@ -37,14 +37,7 @@ struct Copies {
 
 Mask bit(int axis) { return Mask{1} << axis; }
 
-// The largest number known to divide an index.
-std::int64_t divisor_of(Node n) {
-  if (n.is_const()) return n.int_attr() < 0 ? -n.int_attr() : n.int_attr();  // 0: divisible by everything
-  if (n.is(Op::Add)) return std::gcd(divisor_of(n.arg(0)), divisor_of(n.arg(1)));
-  if (n.is(Op::Mul) && n.arg(1).is_const()) return divisor_of(n.arg(0)) * divisor_of(n.arg(1));
-  return 1;
-}
-bool divides(std::int64_t n, Node index) { return divisor_of(index) % n == 0; }
+bool divides(std::int64_t n, Node index) { return known_divisor(index) % n == 0; }
 
 Node plus(Node index, std::int64_t c) {
   if (c == 0) return index;

@@ -79,12 +79,12 @@ class Lowering {
     return groups_.back();
   }
 
-  Node within(const LoopGroup& group, Node value) const {
+  Node within(const LoopGroup& group, Node value) {
     if (!group.renamed) return value;
     NodeMap<Node> map;
     for (std::size_t i = 0; i < group.opened.size(); ++i)
       map.try_emplace(group.ranges.arg(i), group.opened[i]);
-    return substitute_free(value, map);
+    return copy_for_loop(value, map, ids_);
   }
 
   // The accumulator's memory inside the loop, once initialised.

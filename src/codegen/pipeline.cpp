@@ -5,6 +5,7 @@
 #include "codegen/decompose.h"
 #include "codegen/expand.h"
 #include "codegen/fuse_multiply_add.h"
+#include "codegen/group_memory.h"
 #include "codegen/linearize.h"
 #include "codegen/lower_index.h"
 #include "codegen/lower_reduce.h"
@@ -33,6 +34,8 @@ constexpr bool kVerify = true;  // a broken graph is blamed on the pass that bro
 constexpr Pass kPasses[] = {
     {"expand", "unrolled ranges become copies and vector lanes",
      expand, KernelStage::Ranges},
+    {"group_memory", "neighbouring accesses become one, where there are no vector values",
+     group_memory, KernelStage::Ranges},
     {"lower_reduce", "reduces become loops over accumulators",
      [](Node k, Lowering&) { return lower_reduce(k); }, KernelStage::Ranges},
     {"fuse_multiply_add", "x*y + z where the target does it in one step",

@@ -66,6 +66,37 @@ Node substitute_free(Node root, const NodeMap<Node>& map) {
   return *done.find(root);
 }
 
+Node copy_for_loop(Node root, const NodeMap<Node>& map, FreshIds& ids) {
+  NodeMap<Node> full = map;
+  std::vector<Node> order = toposort(root);
+  // Whatever runs inside a copied loop is copied with it, so the set grows until nothing new is closed in it.
+  for (std::size_t before = 0; before != full.size();) {
+    before = full.size();
+    for (Node n : order) {
+      if (!mentions(n, full)) continue;
+      for (Node r : closed_ranges(n))
+        if (!full.contains(r)) full.try_emplace(r, range(r.arg(0), ids.range++, range_kind(r)));
+      if (!n.is(Op::Store)) continue;
+      Node memory = base_memory(n.arg(0));
+      if (memory.is(Op::Define) && !full.contains(memory))
+        full.try_emplace(memory,
+                         define(memory.dtype(), ids.define++, memory_size(memory), define_space(memory)));
+    }
+  }
+  NodeMap<Node> done;
+  for (Node n : order) {
+    if (const Node* to = full.find(n)) {
+      done.try_emplace(n, *to);
+      continue;
+    }
+    SmallVector<Node, 16> args;
+    bool inside = mentions(n, full);
+    for (Node a : n.args()) args.push_back(*done.find(a));
+    done.try_emplace(n, inside && n.arg_count() > 0 ? rebuild(n, args) : n);
+  }
+  return *done.find(root);
+}
+
 FreshIds fresh_ids(Node root) {
   FreshIds next;
   for (Node n : toposort(root)) {

@@ -17,4 +17,9 @@ struct FreshIds {
 };
 FreshIds fresh_ids(Node root);
 
+// Another copy of a value for another loop: as substitute_free, and every loop and memory inside that belongs
+// to the value (its loops run within the replaced ranges) gets an id of its own, so that both copies can
+// stand in one kernel.
+Node copy_for_loop(Node root, const NodeMap<Node>& map, FreshIds& ids);
+
 }  // namespace lathe
