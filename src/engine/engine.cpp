@@ -54,6 +54,7 @@ State& state() {
 }
 
 thread_local Observer observer;
+thread_local bool host_reads_forbidden = false;
 
 // The options attached to these targets, or to what they are views of; they serve once.
 TargetOptions take_options(std::span<const Node> targets) {
@@ -156,6 +157,7 @@ void remember(Node target, Node result) {
 
 std::vector<NodeRef> realize(std::span<const Node> targets) {
   refuse_in_forked_child();
+  if (targets.empty()) return {};
   const Scope scope;
   std::lock_guard guard(state().mutex);
   const Stripped stripped = strip_realized(targets);
@@ -165,12 +167,14 @@ std::vector<NodeRef> realize(std::span<const Node> targets) {
   std::vector<NodeRef> results = run(*prepared, key.buffers, bindings);
   for (const auto& [version, here] : stripped.versions) set_realized(version, base_memory(here));
   for (std::size_t i = 0; i < targets.size(); ++i) remember(targets[i], results[i]);
-  if (observer)
+  if (observer) {
+    const Normalised normal = normalise(stripped.targets, key);
     observer({prepared,
               {key.buffers.begin(), key.buffers.end()},
               bindings,
-              {targets.begin(), targets.end()},
+              {normal.targets.begin(), normal.targets.end()},
               results});
+  }
   return results;
 }
 
@@ -185,7 +189,8 @@ void buffer_write(Node buffer, const void* data, std::size_t bytes) {
   const Place place = place_of(buffer);
   check_internal(bytes == place.span.bytes, "engine", "a buffer is written whole");
   if (bytes == 0) return;
-  if (place.span.memory.host != nullptr) {
+  // Straight into memory that kernels work on; a file's wants its device to know.
+  if (place.span.memory.host != nullptr && place.device->compiler != nullptr) {
     executor().wait_unused(*place.device, place.span);
     std::memcpy(place.span.memory.host, data, bytes);
     return;
@@ -196,6 +201,9 @@ void buffer_write(Node buffer, const void* data, std::size_t bytes) {
 }
 
 void buffer_to_host(Node buffer, void* data, std::size_t bytes) {
+  if (host_reads_forbidden)
+    throw JitError("jit", "the function reads a tensor's data while it is captured")
+        .help("return the tensor and read it after the call");
   Place place = place_of(buffer);
   check_internal(bytes <= place.span.bytes, "engine", "a buffer has fewer bytes than were asked for");
   if (bytes == 0) return;
@@ -244,6 +252,7 @@ void set_options(Node value, std::vector<Opt> options) {
 }
 
 void set_observer(Observer next) { observer = std::move(next); }
+bool forbid_host_reads(bool forbid) { return std::exchange(host_reads_forbidden, forbid); }
 
 void drop_caches() {
   std::lock_guard guard(state().mutex);

@@ -74,11 +74,15 @@ struct Call {
   std::shared_ptr<const Prepared> prepared;
   std::vector<NodeRef> slots;
   std::vector<std::pair<NodeRef, std::int64_t>> bindings;
-  std::vector<NodeRef> targets, results;
+  std::vector<NodeRef> targets;  // what was scheduled, over stand-ins
+  std::vector<NodeRef> results;
 };
 using Observer = std::function<void(const Call&)>;
 // Observes the calls of this thread until set again; an empty one stops it.
 void set_observer(Observer observer);
+// While on, buffer_to_host on this thread throws JitError: a capture must not depend on what it reads. Gives the setting
+// before.
+bool forbid_host_reads(bool forbid);
 
 // Forgets every schedule and kernel of this process, as if it had just begun. Nothing prepared may be used
 // again.

@@ -65,8 +65,13 @@ class RunMemory {
   RunMemory(const Prepared& prepared, std::span<const Node> slots) : prepared_(prepared) {
     check_room(slots);
     for (const Node& slot : slots) slots_.push_back(place_of(slot));
-    for (const NodeRef& stand_in : prepared.fresh) {
-      made.emplace_back(new_buffer(stand_in->dtype(), buffer_size(stand_in), buffer_device(stand_in)));
+    for (std::size_t i = 0; i < prepared.fresh.size(); ++i) {
+      const Node stand_in = prepared.fresh[i];
+      made.emplace_back(new_buffer(stand_in.dtype(), buffer_size(stand_in), buffer_device(stand_in)));
+      // Where the user's program is not known, the ops that made a result are the next best thing to call it
+      // by.
+      std::optional<MadeAt> origin;
+      if (!MadeAt::is_said()) origin.emplace(prepared.fresh_origins[i]);
       fresh_.push_back(place_of(made.back()));
     }
     for (const Arena& arena : prepared.memory.arenas) {
@@ -200,8 +205,13 @@ std::shared_ptr<const Prepared> prepare(Schedule schedule, std::span<const Node>
   for (std::uint32_t i = 0; i < made->memory.buffers.size(); ++i)
     sources[made->memory.buffers[i].buffer] = {BufferSource::Kind::Planned, i};
 
+  made->fresh_origins.resize(made->fresh.size());
   std::vector<KernelRequest> requests;
   for (const Step& step : made->schedule.steps) {
+    for (const NodeRef& buffer :
+         step.buffers)  // the first step to use a fresh buffer is the one that makes it
+      if (const BufferSource source = *sources.find(buffer); source.kind == BufferSource::Kind::Fresh)
+        if (std::string& origin = made->fresh_origins[source.index]; origin.empty()) origin = step.origin;
     PreparedStep ready;
     ready.device = &open_device(step.device);
     for (const NodeRef& buffer : step.buffers) ready.buffers.push_back(*sources.find(buffer));

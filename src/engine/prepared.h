@@ -36,8 +36,9 @@ struct PreparedStep {
 struct Prepared {
   Schedule schedule;  // over stand-ins
   MemoryPlan memory;
-  std::vector<NodeRef> slots;  // stand-ins of the buffers the graph came with
-  std::vector<NodeRef> fresh;  // stand-ins of buffers that every run makes anew: the results
+  std::vector<NodeRef> slots;              // stand-ins of the buffers the graph came with
+  std::vector<NodeRef> fresh;              // stand-ins of buffers that every run makes anew: the results
+  std::vector<std::string> fresh_origins;  // the tensor ops each of them is the result of
   std::vector<PreparedStep> steps;
 
   // Bytes a run takes on this device beyond what it finds: arena and results, as the pool counts them.

@@ -1,6 +1,7 @@
 #include "runtime/devices.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <map>
@@ -34,6 +35,18 @@ void finish_at_exit() {
   }
 }
 
+// Tells a file from another that has taken its name, or from itself before it was changed.
+std::string stamp_of(const std::string& path) {
+  struct stat file{};
+  if (stat(path.c_str(), &file) != 0) return "absent";
+  return fmt::format("{} {} {} {}.{}", file.st_dev, file.st_ino, file.st_size, file.st_mtim.tv_sec,
+                     file.st_mtim.tv_nsec);
+}
+
+bool is_current(const OpenDevice& device) {
+  return !device.backend->open_path || device.stamp == stamp_of(device.name.target);
+}
+
 std::unique_ptr<OpenDevice> open_new(const DeviceName& name) {
   auto made = std::make_unique<OpenDevice>();
   made->name = name;
@@ -58,19 +71,21 @@ OpenDevice& open_device(std::string_view name) {
   refuse_in_forked_child();
   Table& all = table();
   std::lock_guard guard(all.mutex);
-  if (const auto known = all.by_spelling.find(name); known != all.by_spelling.end()) return *known->second;
+  if (const auto known = all.by_spelling.find(name);
+      known != all.by_spelling.end() && is_current(*known->second))
+    return *known->second;
   const DeviceName parsed = parse_device_name(name);
   const std::string canonical = parsed.str();
   auto found = all.by_spelling.find(canonical);
-  if (found == all.by_spelling.end()) {
+  if (found == all.by_spelling.end() || !is_current(*found->second)) {
     if (all.devices.empty()) {
       mark_device_process();
       std::atexit(finish_at_exit);
     }
     all.devices.push_back(open_new(parsed));
-    found = all.by_spelling.emplace(canonical, all.devices.back().get()).first;
+    found = all.by_spelling.insert_or_assign(canonical, all.devices.back().get()).first;
   }
-  all.by_spelling.emplace(name, found->second);
+  all.by_spelling.insert_or_assign(std::string(name), found->second);
   return *found->second;
 }
 

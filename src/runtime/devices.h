@@ -1,5 +1,6 @@
-// The devices this process has opened, each once, kept until the process ends. Whoever needs a device asks by
-// name; all spellings of a name give the same one.
+// The devices this process has opened, each once, kept until the process ends (a file that has changed since
+// counts as another device of the same name). Whoever needs a device asks by name; all spellings of a name
+// give the same one.
 #pragma once
 
 #include <memory>
@@ -21,6 +22,7 @@ struct OpenDevice {
   std::shared_ptr<const Compiler>
       compiler;             // null where nothing can be compiled (DISK); shared with the backend
   std::vector<int> queues;  // numbers of its queues in the executor
+  std::string stamp;        // which file it is, for devices named by a path
   MemoryPool pool{*this};
 };
 

@@ -136,6 +136,8 @@ void import_memory(Node buffer, void* data, std::size_t bytes, Owner owner) {
 MadeAt::MadeAt(std::string where) : outer_(std::exchange(made_at, std::move(where))) {}
 MadeAt::~MadeAt() { made_at = std::move(outer_); }
 
+bool MadeAt::is_said() { return !made_at.empty(); }
+
 std::vector<LiveBuffer> live_buffers() {
   std::vector<LiveBuffer> result;
   {

@@ -29,6 +29,9 @@ class MadeAt {
   MadeAt(const MadeAt&) = delete;
   MadeAt& operator=(const MadeAt&) = delete;
 
+  // Whether somebody has said so on this thread.
+  static bool is_said();
+
  private:
   std::string outer_;
 };

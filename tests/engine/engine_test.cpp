@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <thread>
 
+#include "base/atomic_file.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "graphs.h"
@@ -101,6 +103,21 @@ TEST(Engine, MemoryGoesBackWhenNothingHoldsIt) {
   EXPECT_EQ(engine::counters().memory_used, before);
 }
 
+TEST(Engine, LiveMemoryNamesTheOpsOrThePlaceThatMadeIt) {
+  const Scope scope;
+  const NodeRef a = floats(std::vector<float>(5000, 1.0f));
+  const NodeRef named_by_ops = realize(a.node() * number(dtypes::Float32, 0.25));
+  const MadeAt here("leak.cpp:7");
+  const NodeRef named_by_place = realize(a.node() * number(dtypes::Float32, 0.75));
+  std::string made_by_ops, made_at;
+  for (const LiveBuffer& live : live_buffers()) {
+    if (live.id == buffer_id(named_by_ops)) made_by_ops = live.made;
+    if (live.id == buffer_id(named_by_place)) made_at = live.made;
+  }
+  EXPECT_EQ(made_by_ops, "Mul");
+  EXPECT_EQ(made_at, "leak.cpp:7");
+}
+
 TEST(Engine, CopiesBetweenVirtualDevicesAreCounted) {
   const Scope scope;
   const NodeRef a = floats({1, 2, 3, 4});
@@ -112,6 +129,19 @@ TEST(Engine, CopiesBetweenVirtualDevicesAreCounted) {
   EXPECT_EQ(read(sum), (std::vector<float>{2, 4, 6, 8}));
   EXPECT_EQ(engine::counters().copies, 1u);
   EXPECT_EQ(engine::counters().bytes_copied, 16u);
+}
+
+TEST(Engine, AFileThatWasWrittenAnewIsReadAnew) {
+  char pattern[] = "/tmp/lathe-disk-test-XXXXXX";
+  const std::string path = std::string(mkdtemp(pattern)) + "/data";
+  for (const float first : {1.0f, 5.0f}) {
+    const Scope scope;
+    const float data[] = {first, 2, 3};
+    write_file_atomic(path, {reinterpret_cast<const char*>(data), sizeof data}, Sync::No);
+    const NodeRef file = new_buffer(dtypes::Float32, 3, "DISK:" + path);
+    EXPECT_EQ(read(realize(copy_to(file, "CPU"))), (std::vector<float>{first, 2, 3}));
+  }
+  std::filesystem::remove_all(std::filesystem::path(path).parent_path());
 }
 
 TEST(Engine, ImportedMemoryIsReadInPlaceAndReleased) {
