@@ -250,8 +250,11 @@ std::int64_t position(Node view, std::vector<std::int64_t>& index) {
   return index[0];
 }
 
-// Reads a view whose sizes hold variables: the whole buffer comes over and the view is taken here, so that no
-// kernel is made for each value of the variables.
+// Reads a view that is small, or whose sizes hold variables: the whole buffer comes over and the view is
+// taken here, so that no kernel is made for it.
+constexpr std::size_t kSmallView = 4096;
+constexpr std::int64_t kSmallBuffer = 1 << 20;
+constexpr std::string_view kHost = "CPU";
 void read_on_host(const HostView& at, void* to, std::size_t count, std::size_t width) {
   std::vector<std::byte> all(static_cast<std::size_t>(buffer_size(at.buffer)) * width);
   engine::buffer_to_host(at.buffer, all.data(), all.size());
@@ -280,15 +283,18 @@ void Tensor::copy_out(void* to, std::size_t bytes) const {
   t.realize();
   HostView at = at_host(node_of(t));
   const bool symbolic = numel().is_symbolic();
-  if (!at.constant && !symbolic && (!at.buffer || !in_order(at.view))) {
+  const bool small = at.buffer && count <= kSmallView && buffer_size(at.buffer) <= kSmallBuffer;
+  if (!at.constant && !symbolic && !small && (!at.buffer || !in_order(at.view))) {
+    // In order, and where the host can read it: a device need not be able to compute.
     NoGradScope no_grad;
-    t = make_tensor(lathe::contiguous(node_of(t)), device());
+    Node n = node_of(t);
+    t = make_tensor(lathe::contiguous(device() == kHost ? n : copy_to(n, kHost)), kHost);
     t.realize();
     at = at_host(node_of(t));
   }
   if (at.constant) return fill_elements(to, ir_dtype(dtype()), count, element_of(at.constant));
   check_internal(static_cast<bool>(at.buffer), "copy_out", "the engine gave no buffer");
-  if (symbolic) return read_on_host(at, to, count, width);
+  if (!in_order(at.view)) return read_on_host(at, to, count, width);
   engine::buffer_to_host(at.buffer, to, bytes);
 }
 
@@ -360,7 +366,7 @@ Tensor Tensor::contiguous_backward() const {
 
 Tensor Tensor::clone() const {
   Scope scope;
-  return make_like(*this, lathe::contiguous(node_of(*this)));
+  return make_like(*this, stored_value(node_of(*this), device()));
 }
 
 Tensor Tensor::to(std::string_view name) const {

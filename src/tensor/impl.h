@@ -85,6 +85,9 @@ Tensor make_view(const Tensor& x, Node moved);
 // Writes `value` (of the handle's shape and dtype) through the handle: a new version of its storage.
 void store_into(const Tensor& target, Node value, bool tracked, std::string_view op);
 
+// The value stored in a buffer of its own, as the first version of that buffer.
+Node stored_value(Node value, std::string_view device);
+
 // Every live storage's latest value, for capture and memory reports.
 std::vector<NodeRef> live_values();
 

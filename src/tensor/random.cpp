@@ -99,7 +99,10 @@ Tensor finish(Tensor t, const TensorOptions& options) {
 }
 
 // Stored: a random number must not be computed again by each reader.
-Tensor stored(const Tensor& t, const Shape& shape) { return t.reshape(shape).clone(); }
+Tensor stored(const Tensor& t, const Shape& shape) {
+  Tensor shaped = t.reshape(shape);
+  return make_like(shaped, contiguous(node_of(shaped)));
+}
 
 // [0, 1) with as many bits as the dtype's mantissa holds.
 Tensor unit_uniform(const Words& w, DataType dtype) {

@@ -107,7 +107,7 @@ std::vector<Storage*> affected(const Writes& w) {
 // the default says so.
 Node request_of(const Storage& s) {
   Node value = s.value;
-  if (at_rest(value)) return contiguous(value);
+  if (at_rest(value)) return stored_value(value, s.device);
   if (s.device == default_device() || !device_of(value).empty()) return value;
   return copy_to(value, s.device);
 }
@@ -122,6 +122,17 @@ void add_affected(std::vector<Storage*>& chosen) {
     for (Storage* s : affected(w))
       if (std::find(chosen.begin(), chosen.end(), s) == chosen.end()) chosen.push_back(s);
   }
+}
+
+// Results name variables without their values; a tensor keeps the values its sizes were bound to.
+Node with_bindings(Node result, Node value) {
+  NodeMap<Node> map;
+  for (Node n : toposort(value.shape()))
+    if (n.is(Op::Bind)) {
+      map.try_emplace(n.arg(0), n);
+      map.try_emplace(n, n);
+    }
+  return map.empty() ? result : substitute(result, map);
 }
 
 struct Requests {
@@ -146,10 +157,11 @@ struct Requests {
  private:
   static void settle(Storage& s, Node asked, Node result) {
     if (s.tracked) {  // the expression stays, for backward; a copy becomes where it is read from
-      if (asked.is(Op::Contiguous) && asked.arg(0) == s.value.node())
-        if (Node memory = memory_of(result)) set_realized(s.value, memory);
+      Node copy = memory_of(asked);
+      if (copy && at_rest(s.value)) set_realized(s.value, base_memory(copy));
       return;
     }
+    result = with_bindings(result, s.value);
     if (result.shape_node() != s.value->shape_node()) {
       Nodes sizes(s.value->shape().begin(), s.value->shape().end());
       result = reshape_to(result, sizes);

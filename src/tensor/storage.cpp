@@ -157,6 +157,20 @@ Tensor make_view(const Tensor& x, Node moved) {
   return Tensor(std::move(impl));
 }
 
+Node stored_value(Node value, std::string_view device) {
+  Node buffer = new_buffer(value.dtype(), numel_max(value), device);
+  if (size_product(value.shape()).is_const()) {
+    Node store = intern(Op::Store, dtypes::Void, {buffer, reshape_to(value, buffer.shape())});
+    return reshape_to(after(buffer, std::span(&store, 1)), value.shape());
+  }
+  // Symbolic sizes are the front of memory laid out for the greatest ones.
+  Nodes greatest, zero(value.rank(), index_const(0));
+  for (Node s : value.shape()) greatest.push_back(index_const(s.hi()));
+  Node front = shrink_to_bounds(reshape_to(buffer, greatest), zero, value.shape());
+  Node store = intern(Op::Store, dtypes::Void, {front, value});
+  return shrink_to_bounds(reshape_to(after(buffer, std::span(&store, 1)), greatest), zero, value.shape());
+}
+
 Node memory_of(Node value) {
   while (is_movement(value.op()) && !value.is(Op::Pad) && !value.is(Op::Unskew)) value = value.arg(0);
   return value.is(Op::Buffer) || value.is(Op::After) ? value : Node();
@@ -196,20 +210,13 @@ Node written_view(const std::shared_ptr<const ViewStep>& view, Node base, std::s
   return base;
 }
 
-// The value stored in a buffer of its own, as version 1 of it; gives the After.
-Node stored_value(Node value, std::string_view device) {
-  Node buffer = new_buffer(value.dtype(), numel_max(value), device);
-  Node first = intern(Op::Store, dtypes::Void, {buffer, reshape_to(value, buffer.shape())});
-  return after(buffer, std::span(&first, 1));
-}
-
 // Equal constants are one node, but a parameter made of constants must be told from them: it gets memory.
 void give_identity(Storage& s) {
   Scope scope;
   std::lock_guard guard(storage_mutex());
   Node value = s.value;
   if (!device_of(value).empty() || !size_product(value.shape()).is_const()) return;
-  s.value = reshape_to(stored_value(value, s.device), value.shape());
+  s.value = stored_value(value, s.device);
   ++s.version;
 }
 
@@ -227,9 +234,8 @@ void store_into(const Tensor& target, Node value, bool tracked, std::string_view
     s.value = value;
   } else {
     if (!memory) {
-      memory = stored_value(base, s.device);
-      Nodes sizes(base.shape().begin(), base.shape().end());
-      base = reshape_to(memory, sizes);
+      base = stored_value(base, s.device);
+      memory = memory_of(base);
     }
     Node view = written_view(impl.view, base, op);
     Node store = intern(Op::Store, dtypes::Void, {view, broadcast_to(value, view.shape(), op)});
