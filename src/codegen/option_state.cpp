@@ -85,7 +85,7 @@ std::int64_t OptionState::size_arg(std::size_t at, bool zero_is_whole) const {
 void OptionState::need_kind(std::size_t at, std::initializer_list<RangeKind> kinds, const char* what) const {
   for (RangeKind k : kinds)
     if (axes_[at].kind == k) return;
-  refuse(fmt::format("axis {} is a {} range, not {}", at, name(axes_[at].kind), what));
+  refuse(fmt::format("axis {} is of kind {}, not {}", at, name(axes_[at].kind), what));
 }
 
 // Where LOCAL and GROUP ranges go: after everything that is spread over groups.

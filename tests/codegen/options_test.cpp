@@ -91,10 +91,10 @@ TEST(Options, RefusalsSayWhy) {
   EXPECT_EQ(refusal(k, "UPCAST(7, 2)"), "lathe: UPCAST(7, 2): there is no axis 7: the list has 3");
   EXPECT_EQ(refusal(k, "UNROLL(1, 2)"), "lathe: UNROLL(1, 2): there is no reduce axis 1: the list has 1");
   EXPECT_EQ(refusal(k, "UPCAST(2, 2)"),
-            "lathe: UPCAST(2, 2): axis 2 is a reduce range, not an output range that runs one after the "
+            "lathe: UPCAST(2, 2): axis 2 is of kind reduce, not an output range that runs one after the "
             "other (UNROLL is "
             "for reduces)");
-  EXPECT_EQ(refusal(k, "THREAD(2, 2)"), "lathe: THREAD(2, 2): axis 2 is a reduce range, not a global range");
+  EXPECT_EQ(refusal(k, "THREAD(2, 2)"), "lathe: THREAD(2, 2): axis 2 is of kind reduce, not a global range");
   EXPECT_EQ(refusal(k, "UPCAST(0, -1)"), "lathe: UPCAST(0, -1): the size must be positive, not -1");
   EXPECT_EQ(refusal(k, "TILE(0)"), "lathe: TILE(0): a size is needed");
   EXPECT_EQ(refusal(k, "LOCAL(0, 2)", "x86-64-v3"),
@@ -111,7 +111,7 @@ TEST(Options, RefusalsSayWhy) {
   EXPECT_EQ(refusal(k, "STAGE(2, 0, 3)"),
             "lathe: STAGE(2, 0, 3): layout 3 does not exist: 0 is the one derived from the consumer");
   EXPECT_EQ(refusal(k, "PIPELINE(2, 0)"), "lathe: PIPELINE(2, 0): the depth must be at least 1");
-  EXPECT_EQ(refusal(k, "UPCAST(0, 2) SWAP(0, 3)"), "lathe: SWAP(0, 3): axis 3 is a upcast range, not a loop");
+  EXPECT_EQ(refusal(k, "UPCAST(0, 2) SWAP(0, 3)"), "lathe: SWAP(0, 3): axis 3 is of kind upcast, not a loop");
   EXPECT_EQ(refusal(arg_max(4, 8), "UNROLL(0, 2)"),
             "lathe: UNROLL(0, 2): a reduce that carries a tuple takes its steps one after the other");
   EXPECT_EQ(refusal(ragged_sum(4, 8), "SWAP(0, 1)"),

@@ -1,1 +1,2 @@
 set(LIBS codegen reference)
+set(LABELS fast golden)

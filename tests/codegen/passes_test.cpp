@@ -1,0 +1,241 @@
+// What single passes make of small kernels, and whole programs for named targets.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "codegen/codegen.h"
+#include "codegen/evaluate.h"
+#include "codegen/group_memory.h"
+#include "codegen/kernels.h"
+#include "codegen/lower_index.h"
+#include "codegen/lower_reduce.h"
+#include "ir/build.h"
+#include "ir/text.h"
+#include "ir/walk.h"
+
+namespace lathe::test {
+namespace {
+
+Node store_index(Node index, std::int64_t extent) {
+  Node r = range(index_const(extent), 0, RangeKind::Global);
+  Node effect =
+      end(store(param(dtypes::Float32, 0, 1 << 20), index, float_const(dtypes::Float32, 1)), {&r, 1});
+  return sink({&effect, 1});
+}
+Node index_of(Node lowered) { return lowered.arg(0).arg(0).arg(1); }
+
+int count_ops(const Program& program, Op op) {
+  return static_cast<int>(std::count_if(program.code.begin(), program.code.end(),
+                                        [&](const NodeRef& n) { return n.node().is(op); }));
+}
+int count_ops(const Program& program, Op op, int lanes) {
+  return static_cast<int>(std::count_if(program.code.begin(), program.code.end(), [&](const NodeRef& n) {
+    return n.node().is(op) && n.node().dtype().lanes == lanes;
+  }));
+}
+
+TEST(LowerIndex, UsesTruncationWhereTheNumeratorIsNotNegative) {
+  Scope scope;
+  Node r = range(index_const(16), 0, RangeKind::Global);
+  Node lowered = index_of(lower_index(store_index(floor_div(r, index_const(4)), 16)));
+  EXPECT_TRUE(lowered.is(Op::TruncDiv));
+  EXPECT_EQ(lowered.dtype(), DType(dtypes::Int32));
+}
+
+TEST(LowerIndex, MovesABoundedNumeratorAboveZero) {
+  Scope scope;
+  Node r = range(index_const(16), 0, RangeKind::Global);
+  Node lowered = index_of(lower_index(store_index(floor_div(r + index_const(-3), index_const(4)), 16)));
+  EXPECT_EQ(index_text(lowered), "(r0 + -3 + 4)/4 + -1");
+}
+
+TEST(LowerIndex, TakesSixtyFourBitsOnlyWhereABoundNeedsThem) {
+  Scope scope;
+  Node r = range(index_const(3000000), 0, RangeKind::Global);
+  Node big = r * index_const(1000);
+  Node lowered = index_of(lower_index(store_index(big, 3000000)));
+  EXPECT_EQ(lowered.dtype(), DType(dtypes::Int64));
+  EXPECT_TRUE(lowered.arg(0).is(Op::Cast));  // the range itself fits 32 bits
+  Node small = index_of(lower_index(store_index(floor_div(big, index_const(1000000)), 3000000)));
+  EXPECT_EQ(small.dtype(), DType(dtypes::Int32));
+}
+
+TEST(LowerReduce, AccumulatorsOfOneTileShareOneLoop) {
+  Scope scope;
+  Program p =
+      lower_kernel(matmul(8, 16, 8), parse_opts("UPCAST(0, 4) UPCAST(1, 8)"), named_target("x86-64-v3"), "k");
+  EXPECT_EQ(count_ops(p, Op::Range), 3);   // m, n and one k
+  EXPECT_EQ(count_ops(p, Op::Define), 4);  // four rows of one vector
+  EXPECT_EQ(count_ops(p, Op::Fma, 8), 4);
+}
+
+TEST(LowerReduce, AReduceInsideAReduceOverTheSameRangeGetsALoopOfItsOwn) {
+  Scope scope;
+  Program p = lower_kernel(softmax_denominator(4, 8), {}, named_target("ref"), "k");
+  EXPECT_EQ(count_ops(p, Op::Range), 2);
+}
+
+TEST(Expand, CopiesOfALoadShareOneAddress) {
+  Scope scope;
+  Program p = lower_kernel(scale_add(64), parse_opts("UPCAST(0, 32)"), named_target("x86-64-v3"), "k");
+  EXPECT_EQ(count_ops(p, Op::Load, 8), 8);
+  EXPECT_EQ(count_ops(p, Op::Mul, 1), 1);  // r*32; the others add a constant
+}
+
+TEST(Expand, LanesAlongAReduceAreCombinedAtTheEnd) {
+  Scope scope;
+  Program p = lower_kernel(row_sum(4, 64), parse_opts("UNROLL(0, 32)"), named_target("x86-64-v3"), "k");
+  EXPECT_EQ(count_ops(p, Op::Define), 4);  // four vectors of eight lanes
+  EXPECT_EQ(count_ops(p, Op::HReduce), 1);
+}
+
+TEST(Expand, UnrolledStepsAreTakenInOrder) {
+  Scope scope;
+  Program p = lower_kernel(row_sum(4, 64), parse_opts("UNROLL(0, 4)"), named_target("sm_90a"), "k");
+  EXPECT_EQ(count_ops(p, Op::Define), 1);
+  int sums = 0;
+  for (const NodeRef& n : p.code) sums += n.node().is(Op::Add) && n.node().dtype() == dtypes::Float32;
+  EXPECT_EQ(sums, 4);  // ((acc + x0) + x1) + ..., no sum of the four first
+}
+
+TEST(GroupMemory, JoinsAlignedNeighboursOnly) {
+  Scope scope;
+  Target gpu = named_target("sm_90a");
+  Program aligned = lower_kernel(scale_add(64), parse_opts("UPCAST(0, 4)"), gpu, "k");
+  EXPECT_EQ(count_ops(aligned, Op::Load, 4), 2);
+  EXPECT_EQ(count_ops(aligned, Op::Store), 1);
+  Program odd = lower_kernel(scale_add(63), parse_opts("UPCAST(0, 3)"), gpu, "k");
+  EXPECT_EQ(count_ops(odd, Op::Load, 1), 6);
+}
+
+TEST(GroupMemory, KnowsWhatDividesAnIndex) {
+  Scope scope;
+  Node r = range(index_const(16), 0, RangeKind::Global);
+  EXPECT_EQ(known_divisor(r * index_const(12) + index_const(8)), 4);
+  EXPECT_EQ(known_divisor(index_const(0)), 0);
+}
+
+TEST(MapParallel, MergesRangesBeyondTheThirdAndThoseAboveALimit) {
+  Scope scope;
+  Node ranges[] = {range(index_const(2), 0, RangeKind::Global), range(index_const(3), 1, RangeKind::Global),
+                   range(index_const(5), 2, RangeKind::Global), range(index_const(7), 3, RangeKind::Global)};
+  Node index =
+      ((ranges[0] * index_const(3) + ranges[1]) * index_const(5) + ranges[2]) * index_const(7) + ranges[3];
+  Node value = cast(ranges[0] * index_const(1000) + ranges[2], dtypes::Float32);
+  Node effect = end(store(param(dtypes::Float32, 0, 210), index, value), ranges);
+  Node kernel = sink({&effect, 1});
+  Program p = lower_kernel(kernel, {}, named_target("sm_90a"), "k");
+  EXPECT_TRUE(p.groups[0]->is_const_int(7));
+  EXPECT_TRUE(p.groups[1]->is_const_int(5));
+  EXPECT_TRUE(p.groups[2]->is_const_int(6));
+  EXPECT_EQ(compare_with_reference(kernel, {}, named_target("sm_90a"), 1), "");
+
+  Program tall = lower_kernel(transpose(100000, 70000), {}, named_target("sm_90a"), "k");
+  EXPECT_TRUE(tall.groups[0]->is_const_int(7000000000));  // 70000 is beyond the limit of the second dimension
+}
+
+TEST(MapParallel, LaunchSizesMayHoldVariables) {
+  Scope scope;
+  Node n = variable("n", 1, 100);
+  Node i = range(n, 0, RangeKind::Global);
+  Node effect = end(store(param(dtypes::Float32, 0, 100), i, float_const(dtypes::Float32, 1)), {&i, 1});
+  Program p = lower_kernel(sink({&effect, 1}), parse_opts("LOCAL(0, 8)"), named_target("sm_90a"), "k");
+  ASSERT_EQ(p.variables.size(), 1u);
+  EXPECT_EQ(p.variables[0]->text(), "n");
+  EXPECT_EQ(index_text(p.groups[0]), "(n + 7)/8");
+}
+
+TEST(Linearize, CountsWorkAsScheduledWhateverTheOptions) {
+  Scope scope;
+  for (const char* opts : {"", "UPCAST(0, 3)", "PADTO(2, 64)"}) {
+    Program p = lower_kernel(matmul(8, 16, 8), parse_opts(opts), named_target("ref"), "k");
+    EXPECT_EQ(p.flops, 2.0 * 8 * 16 * 8);
+    EXPECT_EQ(p.bytes, 4.0 * (8 * 16 + 8 * 8 + 8 * 16));
+  }
+}
+
+TEST(Linearize, HoistsWhatDoesNotChangeInALoop) {
+  Scope scope;
+  Program p = lower_kernel(matmul(8, 16, 8), {}, named_target("ref"), "k");
+  // m*8 stands before the loop over n or k opens.
+  int loops = 0, at_first_mul = -1;
+  for (const NodeRef& n : p.code) {
+    if (n.node().is(Op::Range)) ++loops;
+    if (n.node().is(Op::Mul) && at_first_mul < 0) at_first_mul = loops;
+  }
+  EXPECT_LE(at_first_mul, 1);
+}
+
+// Every kernel, with the options the heuristic gives it, for every named target.
+TEST(Heuristic, ItsChoicesKeepTheResult) {
+  Scope scope;
+  for (const NamedKernel& k : small_kernels())
+    for (const std::string& name : target_names()) {
+      Target target = named_target(name);
+      std::vector<Opt> opts = choose_options(k.kernel, target);
+      EXPECT_EQ(compare_with_reference(k.kernel, opts, target, 1), "") << k.name;
+    }
+}
+
+TEST(Heuristic, IsAFunctionOfKernelAndTargetAlone) {
+  Scope scope;
+  Target target = named_target("x86-64-v4");
+  EXPECT_EQ(to_string(choose_options(matmul(512, 512, 512), target)),
+            to_string(choose_options(matmul(512, 512, 512), target)));
+}
+
+// What splits a reduce may not depend on how many cores there are: results would.
+TEST(Heuristic, CoresDoNotChangeHowReducesAreSplit) {
+  Scope scope;
+  auto reduce_options = [](Node kernel, int cores) {
+    Target target = named_target("x86-64-v4");
+    target.cores = cores;
+    std::string out;
+    for (const Opt& opt : choose_options(kernel, target))
+      if (opt.op == OptOp::UNROLL) out += to_string({&opt, 1}) + " ";
+    return out;
+  };
+  for (Node k : {row_sum(512, 1024), matmul_transposed(512, 10, 576), column_sum(512, 512), total(100000)})
+    EXPECT_EQ(reduce_options(k, 1), reduce_options(k, 64));
+}
+
+TEST(Heuristic, PinnedChoices) {
+  Scope scope;
+  struct Row {
+    Node kernel;
+    const char* v3;
+    const char* v4;
+  };
+  const Row rows[] = {
+      {scale_add(1 << 20), "UPCAST(0, 16) THREAD(0, 8)", "UPCAST(0, 32) THREAD(0, 8)"},
+      {scale_add(16), "UPCAST(0, 16)", "UPCAST(0, 16)"},
+      {row_sum(512, 1024), "UNROLL(0, 32) THREAD(0, 8)", "UNROLL(0, 64) THREAD(0, 8)"},
+      {column_sum(512, 512), "UPCAST(0, 32) THREAD(0, 8)", "UPCAST(0, 64) THREAD(0, 8)"},
+      {total(1 << 20), "UNROLL(0, 32)", "UNROLL(0, 64)"},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(to_string(choose_options(row.kernel, named_target("x86-64-v3"))), row.v3);
+    EXPECT_EQ(to_string(choose_options(row.kernel, named_target("x86-64-v4"))), row.v4);
+  }
+}
+
+TEST(Heuristic, AMatrixProductGetsARegisterTileAndAPanel) {
+  Scope scope;
+  for (const char* name : {"x86-64-v3", "x86-64-v4"}) {
+    Target target = named_target(name);
+    std::vector<Opt> opts = choose_options(matmul(1024, 1024, 1024), target);
+    int upcasts = 0, stages = 0;
+    std::int64_t accumulators = 1;
+    for (const Opt& opt : opts) {
+      if (opt.op == OptOp::UPCAST) ++upcasts, accumulators *= opt.arg[0];
+      stages += opt.op == OptOp::STAGE;
+    }
+    EXPECT_EQ(upcasts, 2) << to_string(opts);
+    EXPECT_EQ(stages, 1) << to_string(opts);
+    EXPECT_LE(accumulators * 4, target.vector_bytes * target.vector_registers) << to_string(opts);
+    EXPECT_GE(accumulators * 4, target.vector_bytes * target.vector_registers / 2) << to_string(opts);
+  }
+}
+
+}  // namespace
+}  // namespace lathe::test
