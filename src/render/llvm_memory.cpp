@@ -35,7 +35,7 @@ std::string LlvmPrinter::address(Node memory, Node index, bool proved) {
   if (index.is_const_int(0)) return pointer;
   std::string element = llvm_memory_type(base.dtype());
   if (index.dtype().lanes > 1) return emit("getelementptr {}, ptr {}, {}", element, pointer, typed(index));
-  return emit("getelementptr {}{}, ptr {}, {}", proved ? "inbounds " : "", element, pointer, typed(index));
+  return emit("getelementptr {}{}, ptr {}, i64 {}", proved ? "inbounds " : "", element, pointer, wide(index));
 }
 
 std::string LlvmPrinter::from_memory(DType dtype, const std::string& x) {

@@ -60,6 +60,9 @@ std::string LlvmPrinter::scalar_op(Node node) {
   DType dtype = node.arg(0).dtype();
   std::string type = llvm_type(dtype);
   if (std::string_view text = instruction_of(op, dtype); !text.empty()) {
+    if (info(op).result == ResultKind::Boolean && dtype == dtypes::Int32 && has_wide(node.arg(0)) &&
+        has_wide(node.arg(1)))
+      return emit("{} i64 {}, {}", text, wide(node.arg(0)), wide(node.arg(1)));
     bool flag = never_wraps(node) && (op == Op::Add || op == Op::Sub || op == Op::Mul);
     return emit("{}{} {} {}, {}", text, flag ? " nsw" : "", type, value(node.arg(0)), value(node.arg(1)));
   }

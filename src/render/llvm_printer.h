@@ -61,6 +61,13 @@ class LlvmPrinter {
   std::string call(const std::string& intrinsic, const std::string& result, std::vector<std::string> types,
                    std::vector<std::string> operands);
 
+  // ---- llvm_index.cpp
+  void find_indices();
+  bool has_wide(Node node) const;
+  std::string wide(Node node);
+  bool print_index(Node node);
+  void extend_index(Node node);
+
   // ---- llvm_ops.cpp
   std::string scalar_op(Node node);
   std::string combine(Op op, DType dtype, const std::string& x, const std::string& y);
@@ -90,6 +97,8 @@ class LlvmPrinter {
   std::string body_;
   std::set<std::string> declarations_;  // ordered, so that text never depends on hashing
   NodeMap<std::string> names_;
+  NodeMap<std::string> wide_;    // 32-bit values that are (also) held in 64 bits
+  NodeMap<bool> indices_;        // 32-bit values that end in an address
   std::string block_ = "entry";  // label of the block being printed
   std::int64_t zero_bytes_ = 0;  // size of the constant that loads with a false gate read
   int next_ = 0, next_block_ = 0;

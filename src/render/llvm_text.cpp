@@ -76,10 +76,11 @@ std::string LlvmPrinter::call(const std::string& intrinsic, const std::string& r
 std::string LlvmPrinter::value(Node node) {
   if (const std::string* found = names_.find(node)) return *found;
   if (Node c = constant_of(node)) return llvm_constant(node.dtype(), c);
+  if (const std::string* found = wide_.find(node)) return emit("trunc i64 {} to i32", *found);
   if (node.is(Op::Var))
     for (std::size_t i = 0; i < program_.variables.size(); ++i)
       if (program_.variables[i]->text() == node.text())
-        return fmt::format("%n{}{}", i, node.dtype().bits() == 32 ? ".narrow" : "");
+        return node.dtype().bits() == 32 ? emit("trunc i64 %n{} to i32", i) : fmt::format("%n{}", i);
   throw InternalError("llvm_text", fmt::format("{} is used before it is listed", info(node.op()).name));
 }
 
@@ -96,7 +97,6 @@ void LlvmPrinter::entry() {
   for (std::size_t i = 0; i < program_.variables.size(); ++i) {
     line("%n{0}.at = getelementptr i64, ptr %variables, i64 {0}", i);
     line("%n{0} = load i64, ptr %n{0}.at, align 8", i);
-    line("%n{0}.narrow = trunc i64 %n{0} to i32", i);
   }
   declare_locals();
 }
@@ -104,28 +104,27 @@ void LlvmPrinter::entry() {
 void LlvmPrinter::open_loop(Node range) {
   int id = next_block_++;
   blocks_[range] = id;
-  Node extent = range.arg(0);
-  std::string type = llvm_type(range.dtype()), counter = fmt::format("%r{}.{}", range_id(range), id);
-  name(range, counter);
-  std::string before = block_;
-  if (extent.lo() >= 1) {
+  std::string counter = fmt::format("%r{}.{}", range_id(range), id);
+  (range.dtype().bits() == 32 ? wide_ : names_)[range] = counter;
+  if (range.arg(0).lo() >= 1) {
     line("br label %loop{}", id);
   } else {
-    std::string any = emit("icmp slt {} 0, {}", type, value(extent));
+    std::string any = emit("icmp slt i64 0, {}", wide(range.arg(0)));
     line("br i1 {}, label %loop{}, label %done{}", any, id, id);
   }
+  std::string before = block_;
   label(fmt::format("loop{}", id));
-  line("{} = phi {} [ 0, %{} ], [ {}.next, %latch{} ]", counter, type, before, counter, id);
+  line("{} = phi i64 [ 0, %{} ], [ {}.next, %latch{} ]", counter, before, counter, id);
 }
 
 void LlvmPrinter::close_loop(Node range) {
   const int* id = blocks_.find(range);
   check_internal(id != nullptr, "llvm_text", "End of a range that is not open");
-  std::string counter = value(range), type = llvm_type(range.dtype());
+  std::string counter = wide(range);
   line("br label %latch{}", *id);
   label(fmt::format("latch{}", *id));
-  line("{}.next = add nuw nsw {} {}, 1", counter, type, counter);
-  std::string more = emit("icmp slt {} {}.next, {}", type, counter, value(range.arg(0)));
+  line("{}.next = add nuw nsw i64 {}, 1", counter, counter);
+  std::string more = emit("icmp slt i64 {}.next, {}", counter, wide(range.arg(0)));
   line("br i1 {}, label %loop{}, label %done{}", more, *id, *id);
   label(fmt::format("done{}", *id));
 }
@@ -156,7 +155,8 @@ void LlvmPrinter::instruction(Node node) {
     case Op::Sink: return;
     case Op::Special:
       if (node.text() != "t") throw InternalError("llvm_text", "a CPU launch has no index " + node.text());
-      return name(node, node.dtype().bits() == 32 ? emit("trunc i64 %part to i32") : std::string("%part"));
+      (node.dtype().bits() == 32 ? wide_ : names_)[node] = "%part";
+      return;
     case Op::Range: return open_loop(node);
     case Op::End: return close_loop(node.arg(node.arg_count() - 1));
     case Op::If: return open_if(node);
@@ -178,10 +178,13 @@ void LlvmPrinter::instruction(Node node) {
 }
 
 std::string LlvmPrinter::print() {
+  find_indices();
   entry();
   for (const NodeRef& node : program_.code) {
     if (!keeps_stores_pending(node)) flush_stores();
+    if (print_index(node)) continue;
     instruction(node);
+    extend_index(node);
   }
   flush_stores();
   line("ret void");
