@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <tuple>
 
 #include "base/atomic_file.h"
 #include "base/env.h"
@@ -100,8 +101,10 @@ std::vector<KernelProfile> profile() {
   Profile& state = profile_state();
   std::lock_guard guard(state.mutex);
   std::vector<KernelProfile> sorted = state.kernels;
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const KernelProfile& a, const KernelProfile& b) { return a.ns > b.ns; });
+  std::sort(sorted.begin(), sorted.end(), [](const KernelProfile& a, const KernelProfile& b) {
+    return std::tie(b.ns, a.name, a.device, a.options, a.origin) <
+           std::tie(a.ns, b.name, b.device, b.options, b.origin);
+  });
   return sorted;
 }
 

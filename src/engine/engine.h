@@ -80,8 +80,8 @@ struct Call {
 using Observer = std::function<void(const Call&)>;
 // Observes the calls of this thread until set again; an empty one stops it.
 void set_observer(Observer observer);
-// While on, buffer_to_host on this thread throws JitError: a capture must not depend on what it reads. Gives the setting
-// before.
+// While on, buffer_to_host on this thread throws JitError: a capture must not depend on what it reads. Gives
+// the setting before.
 bool forbid_host_reads(bool forbid);
 
 // Forgets every schedule and kernel of this process, as if it had just begun. Nothing prepared may be used

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -98,9 +99,9 @@ std::vector<Block> join_chains(const MemoryPlan& plan) {
 void place_blocks(std::vector<Block>& blocks) {
   std::vector<std::size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     const int length_a = blocks[a].last - blocks[a].first, length_b = blocks[b].last - blocks[b].first;
-    return blocks[a].bytes != blocks[b].bytes ? blocks[a].bytes > blocks[b].bytes : length_a > length_b;
+    return std::tie(blocks[b].bytes, length_b, a) < std::tie(blocks[a].bytes, length_a, b);
   });
   std::vector<std::size_t> placed;  // by offset
   for (const std::size_t current : order) {

@@ -166,8 +166,10 @@ std::string live_buffers_text(std::size_t most_lines) {
   }
   std::vector<Group> sorted;
   for (auto& [key, group] : groups) sorted.push_back(std::move(group));
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const Group& a, const Group& b) { return a.bytes * a.count > b.bytes * b.count; });
+  std::sort(sorted.begin(), sorted.end(), [](const Group& a, const Group& b) {
+    const std::size_t sum_a = a.bytes * a.count, sum_b = b.bytes * b.count;
+    return std::tie(sum_b, a.device, a.made, a.bytes) < std::tie(sum_a, b.device, b.made, b.bytes);
+  });
   std::string text = fmt::format("{} buffers, {}\n", count, human_bytes(total));
   for (std::size_t i = 0; i < sorted.size() && i < most_lines; ++i)
     text +=

@@ -14,7 +14,7 @@ namespace {
 class FakeDevice : public Device {
  public:
   FakeDevice(int index, bool host_reaches, Progress& progress)
-      : index_(index), host_reaches_(host_reaches), progress_(progress) {
+      : host_reaches_(host_reaches), progress_(progress) {
     for (int q = 0; q < kQueues; ++q)
       queues_.push_back(std::make_unique<Worker>(index * kQueues + q, progress));
   }
@@ -108,7 +108,6 @@ class FakeDevice : public Device {
     return event;
   }
 
-  int index_;
   bool host_reaches_;
   Progress& progress_;
   std::mutex mutex_;
