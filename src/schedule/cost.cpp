@@ -37,6 +37,12 @@ float weight(Node n) {
   }
 }
 
+// What an expanded value costs each time is at most a load: if it costs more, storing it below the expand,
+// where it has fewer elements, is what pays, never storing something above.
+ElementCost below_expand(const ElementCost& cost) {
+  return cost.operations + kLoad * cost.loads > kLoad ? ElementCost{.operations = 0, .loads = 1} : cost;
+}
+
 bool in_memory(Node n) {
   return n.is(Op::Buffer) || n.is(Op::After) || n.is(Op::Reduce) || n.is(Op::Copy) || n.is(Op::Contiguous);
 }
@@ -54,7 +60,8 @@ NodeMap<ElementCost> element_costs(std::span<const Node> order) {
       c.operations = weight(n);
       std::size_t operands = is_movement(n.op()) ? std::min<std::size_t>(1, n.arg_count()) : n.arg_count();
       for (std::size_t i = 0; i < operands; ++i) {
-        const ElementCost& a = costs[n.arg(i)];
+        const bool grows = n.is(Op::Expand) && n.shape_node() != n.arg(0).shape_node();
+        const ElementCost a = grows ? below_expand(costs[n.arg(i)]) : costs[n.arg(i)];
         c.operations = std::min(kCostCap, c.operations + a.operations);
         c.loads = std::min(kCostCap, c.loads + a.loads);
       }

@@ -66,6 +66,9 @@ Node reshape_index(std::span<const Node> from, std::span<const Node> to, std::sp
   // Axes are matched in groups of equal product, so that only axes that really merge or split meet in one
   // expression.
   Indices from_sizes, from_index, to_sizes;
+  for (Node d : to)
+    if (d.is_const_int(0))
+      return dims(Indices(to.size(), index_const(0)));  // nothing there: any position will do
   for (std::size_t i = 0; i < from.size(); ++i)
     if (!is_one(from[i])) {
       from_sizes.push_back(from[i]);

@@ -20,14 +20,12 @@ NormalKernel normalize_kernel(Node sink) {
   };
   for (Node effect : sink.args()) number((effect.is(Op::End) ? effect.arg(0) : effect).arg(0));
   std::vector<Node> order = toposort(sink);
-  // Output ranges first, in their order, then reduce ranges in the order the walk meets them.
+  // Output ranges first, then reduce ranges, each in the order the walk over the tensor graph made them.
   std::vector<Node> ranges;
   for (Node n : order)
     if (n.is(Op::Range)) ranges.push_back(n);
-  std::stable_sort(ranges.begin(), ranges.end(), [](Node a, Node b) {
-    bool reduce_a = range_kind(a) == RangeKind::Reduce, reduce_b = range_kind(b) == RangeKind::Reduce;
-    return reduce_a != reduce_b ? reduce_b : !reduce_a && range_id(a) < range_id(b);
-  });
+  auto place = [](Node r) { return std::pair(range_kind(r) == RangeKind::Reduce, range_id(r)); };
+  std::sort(ranges.begin(), ranges.end(), [&](Node a, Node b) { return place(a) < place(b); });
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     Node r = ranges[i];
     to[r] = range(r.arg(0), static_cast<std::int64_t>(i), range_kind(r));
