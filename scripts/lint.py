@@ -32,6 +32,7 @@ ARROWS = {
     "investigate": ENGINE + ["engine"],
     "tensor": ENGINE + ["engine", "lathe"],
     "capture": ENGINE + ["engine", "tensor", "lathe"],
+    "dev": ENGINE + ["engine", "tensor", "capture", "lathe"],
 }
 # Folders written like a user's own code see the public headers and each other.
 USER = ["lathe", "nn", "models", "formats", "apps"]

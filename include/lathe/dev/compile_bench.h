@@ -1,0 +1,38 @@
+// How long a graph takes from tensors to machine code, stage by stage: single thread, nothing cached, nothing
+// run. Times are processor time of the calling thread. Unstable: for tools and benchmarks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lathe/tensor.h"
+
+namespace lathe::dev {
+
+struct CompileReport {
+  std::string name;
+  std::uint64_t kernels = 0, unique_kernels = 0;
+  std::uint64_t nodes = 0;         // of the tensor graph
+  std::uint64_t instructions = 0;  // of all programs
+  double tensor_ms = 0;            // building the graph, gradients included
+  double schedule_ms = 0;          // kernels, their order and the memory plan
+  double codegen_ms = 0;           // options, expansion and lowering of each unique kernel
+  double linearize_ms = 0;         // into lists of instructions
+  double compile_ms = 0;           // into machine code, apart from the total
+  double total_ms() const { return tensor_ms + schedule_ms + codegen_ms + linearize_ms; }
+  std::vector<std::pair<std::string, double>> passes;  // codegen by pass, in ms
+};
+
+struct CompileOptions {
+  std::string device = "CPU";
+  bool machine_code = true;  // off: compile_ms stays 0
+};
+
+// Builds the tensors and compiles what realizing them would run.
+CompileReport bench_compile(const std::string& name, const std::function<std::vector<Tensor>()>& build,
+                            const CompileOptions& options = {});
+
+}  // namespace lathe::dev

@@ -1,0 +1,42 @@
+// What this build can use on this machine: devices, the cache on disk, kernel times. Unstable: for tools.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lathe::dev {
+
+struct DeviceRow {
+  std::string name;
+  std::string unavailable;           // empty where it can be used
+  std::string target;                // of this machine, "x86-64-v4"; empty where nothing is compiled
+  std::string compiler;              // name and version of what makes its machine code
+  std::string features;              // what the target has, for people
+  std::vector<std::string> targets;  // all it can compile for
+};
+std::vector<DeviceRow> devices();
+
+// Versions of what Lathe itself is built with: {"lathe", "0.1.0"}, {"compiler", "GCC 12.2"}, ...
+std::vector<std::pair<std::string, std::string>> versions();
+
+struct CacheInfo {
+  std::string folder;  // empty where the cache is off
+  std::uint64_t entries = 0, bytes = 0;
+};
+CacheInfo cache_info();
+void clear_cache();
+
+// While on, every kernel is timed.
+void set_profiling(bool on);
+struct KernelCost {
+  std::string name, device, options, origin;
+  std::uint64_t runs = 0;
+  double seconds = 0, gflops = 0, gbytes = 0;  // the last two per second
+  double roof = 0;                             // share of what the machine can do, 0 where it is not known
+};
+// What was timed, most expensive first.
+std::vector<KernelCost> kernel_costs();
+
+}  // namespace lathe::dev

@@ -1,0 +1,54 @@
+// Capturing a function of tensors: the first call traces and runs it, the second traces it again and
+// compares, later calls replay the kernels without building a graph or scheduling. Arguments are arguments,
+// by position; every other tensor the function reads or writes is state, by reference. A call that would not
+// give what the plain call gives is a JitError.
+//
+//   auto step = jit([&](const std::vector<Tensor>& in) -> std::vector<Tensor> { ... });
+//   Tensor loss = step({pictures, labels})[0];
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "lathe/tensor.h"
+
+namespace lathe {
+
+class Jit {
+ public:
+  using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
+  using SizedFunction =
+      std::function<std::vector<Tensor>(const std::vector<Tensor>&, const std::vector<Size>&)>;
+
+  explicit Jit(Function function);
+  explicit Jit(SizedFunction function);  // also takes variables bound to their values for the call
+  Jit(Jit&&) noexcept;
+  Jit& operator=(Jit&&) noexcept;
+  ~Jit();
+
+  // Throws JitError where the arguments do not fit the capture: another number, shape, dtype, device or
+  // variable.
+  std::vector<Tensor> operator()(const std::vector<Tensor>& inputs, const std::vector<Size>& bound = {});
+
+  bool captured() const;        // whether the next call replays
+  std::size_t kernels() const;  // kernels and copies a replay runs; 0 before there is one
+  void reset();                 // forgets the capture: the next call traces
+
+  // A captured program as a file: its kernels, and the contents of its state. Loaded, it can only be
+  // replayed.
+  void save(const std::filesystem::path& file) const;
+  static Jit load(const std::filesystem::path& file);
+
+ private:
+  struct Impl;
+  explicit Jit(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+inline Jit jit(Jit::Function function) { return Jit(std::move(function)); }
+inline Jit jit(Jit::SizedFunction function) { return Jit(std::move(function)); }
+
+}  // namespace lathe

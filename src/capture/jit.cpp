@@ -1,0 +1,146 @@
+#include "lathe/jit.h"
+
+#include <fmt/format.h>
+
+#include <mutex>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "capture/trace.h"
+#include "ir/build.h"
+#include "tensor/impl.h"
+
+namespace lathe {
+namespace {
+
+// Traces that may differ from the one before, because state was still being made, until that is refused.
+constexpr int kMostTraces = 4;
+
+std::string kind_text(const capture::Argument& a) {
+  return fmt::format("{} {} on {}", shape_text(a.view->shape()), a.view->dtype().name(), a.device);
+}
+
+}  // namespace
+
+struct Jit::Impl {
+  SizedFunction function;  // empty for a loaded program
+  std::optional<capture::Trace> last;
+  std::optional<capture::Captured> program;
+  std::vector<NodeRef> written;
+  int traces = 0;
+  std::mutex mutex;  // calls from several threads follow one another
+
+  void check_arguments(const capture::CallArguments& given) const {
+    const capture::Captured& p = *program;
+    if (given.kinds.size() != p.arguments.size())
+      throw JitError("jit", fmt::format("{} arguments were given, captured with {}", given.kinds.size(),
+                                        p.arguments.size()));
+    for (std::size_t i = 0; i < p.arguments.size(); ++i) {
+      const capture::Argument &now = given.kinds[i], &then = p.arguments[i];
+      if (!(now.view == then.view) || now.device != then.device)
+        throw JitError("jit",
+                       fmt::format("argument {} is {}, captured with {}", i, kind_text(now), kind_text(then)))
+            .help("reset() forgets the capture; a size that changes can be a Variable");
+      if (now.same_as != then.same_as)
+        throw JitError("jit", fmt::format("argument {} {} the memory of another, which it {} when captured",
+                                          i, now.same_as == i ? "does not share" : "shares",
+                                          now.same_as == i ? "did" : "did not"))
+            .help("clone() the argument");
+    }
+    bool same = given.bound.size() == p.variables.size();
+    for (std::size_t i = 0; same && i < p.variables.size(); ++i)
+      same = given.bound[i].first == p.variables[i];
+    if (same) return;
+    std::string now, then;
+    for (const auto& [v, value] : given.bound) now += " " + v->text();
+    for (const NodeRef& v : p.variables) then += " " + v->text();
+    throw JitError("jit", fmt::format("the arguments bind the variables{}, captured with{}",
+                                      now.empty() ? " none" : now, then.empty() ? " none" : then));
+  }
+
+  std::vector<Tensor> run_captured(const capture::CallArguments& given) {
+    check_arguments(given);
+    capture::settle_memory(written);
+    const Scope scope;
+    std::vector<Node> buffers(given.buffers.begin(), given.buffers.end());
+    std::vector<Tensor> out;
+    const std::vector<NodeRef> values = capture::replay(*program, buffers, given.bound);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      out.push_back(make_tensor(values[i], program->outputs[i].device));
+    return out;
+  }
+
+  std::vector<Tensor> run_traced(const capture::CallArguments& given, const std::vector<Size>& bound) {
+    capture::Trace now = capture::trace(given, [&] { return function(given.tensors, bound); });
+    ++traces;
+    std::vector<Tensor> outputs = std::move(now.outputs);
+    now.outputs.clear();
+    if (last) {
+      const std::optional<std::string> why = difference(*last, now);
+      if (!why) {
+        program = std::move(now.program);
+        written = program->written_states();
+        last.reset();
+        return outputs;
+      }
+      if (traces >= kMostTraces)
+        throw JitError("jit", fmt::format("the function cannot be captured: {}", *why))
+            .help("assign to tensors instead of replacing them, and pass what changes as arguments");
+    }
+    last = std::move(now);
+    return outputs;
+  }
+};
+
+Jit::Jit(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Jit::Jit(SizedFunction function) : impl_(std::make_unique<Impl>()) { impl_->function = std::move(function); }
+Jit::Jit(Function function)
+    : Jit(SizedFunction([f = std::move(function)](const std::vector<Tensor>& in, const std::vector<Size>&) {
+        return f(in);
+      })) {}
+Jit::Jit(Jit&&) noexcept = default;
+Jit& Jit::operator=(Jit&&) noexcept = default;
+Jit::~Jit() = default;
+
+std::vector<Tensor> Jit::operator()(const std::vector<Tensor>& inputs, const std::vector<Size>& bound) {
+  if (capture::tracing() && impl_->function)
+    return impl_->function(inputs, bound);  // part of the outer capture
+  std::lock_guard guard(impl_->mutex);
+  const capture::CallArguments given = capture::call_arguments(inputs, bound);
+  return impl_->program ? impl_->run_captured(given) : impl_->run_traced(given, bound);
+}
+
+bool Jit::captured() const { return impl_->program.has_value(); }
+
+std::size_t Jit::kernels() const {
+  std::size_t count = 0;
+  if (impl_->program)
+    for (const capture::Computation& c : impl_->program->computations) count += c.prepared->steps.size();
+  return count;
+}
+
+void Jit::reset() {
+  if (!impl_->function) throw JitError("jit", "a loaded program cannot be traced again");
+  impl_->last.reset();
+  impl_->program.reset();
+  impl_->written.clear();
+  impl_->traces = 0;
+}
+
+void Jit::save(const std::filesystem::path& file) const {
+  if (!impl_->program)
+    throw JitError("jit", "nothing is captured yet").help("call the function twice before save()");
+  capture::settle_memory({});
+  write_file_atomic(file.string(), capture::to_bytes(*impl_->program));
+}
+
+Jit Jit::load(const std::filesystem::path& file) {
+  const std::optional<std::string> bytes = read_file(file.string());
+  if (!bytes) throw UserError("jit", "there is no file " + file.string());
+  auto impl = std::make_unique<Impl>();
+  impl->program = capture::from_bytes(*bytes);
+  impl->written = impl->program->written_states();
+  return Jit(std::move(impl));
+}
+
+}  // namespace lathe

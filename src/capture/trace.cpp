@@ -1,0 +1,350 @@
+#include "capture/trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "engine/graph_key.h"
+#include "ir/build.h"
+#include "ir/text.h"
+#include "ir/walk.h"
+#include "tensor/impl.h"
+#include "tensor/realize.h"
+
+namespace lathe::capture {
+namespace {
+
+thread_local int depth = 0;
+
+// Observes what the engine runs, and lets the function read no data, until it goes out of scope.
+class Observation {
+ public:
+  explicit Observation(std::vector<engine::Call>& calls) : reads_before_(engine::forbid_host_reads(true)) {
+    ++depth;
+    engine::set_observer([&calls](const engine::Call& call) { calls.push_back(call); });
+  }
+  ~Observation() {
+    engine::set_observer({});
+    engine::forbid_host_reads(reads_before_);
+    --depth;
+  }
+  Observation(const Observation&) = delete;
+  Observation& operator=(const Observation&) = delete;
+
+ private:
+  bool reads_before_;
+};
+
+// The buffer a value is read from where it needs no more work and is a view of the whole of it; else null.
+Node whole_buffer(Node value) {
+  if (Node held = realized(value)) return held;
+  Node base = value;
+  while (is_movement(base.op())) base = base.arg(0);
+  if (base.is(Op::After) && realized(base)) base = realized(base);
+  if (!base.is(Op::Buffer)) return Node();
+  Node whole = engine::view_of(base, value.shape());
+  Node plain = value;
+  if (plain == whole ||
+      (plain.is(Op::Reshape) && plain.arg(0) == base && buffer_size(base) == numel_max(value)))
+    return base;
+  return Node();
+}
+
+void collect_bound(Node size, Bound& bound) {
+  for (Node n : toposort(size)) {
+    if (!n.is(Op::Bind)) continue;
+    const std::int64_t value = n.arg(1).const_int();
+    auto known =
+        std::find_if(bound.begin(), bound.end(), [&](const auto& b) { return b.first.node() == n.arg(0); });
+    if (known == bound.end())
+      bound.emplace_back(n.arg(0), value);
+    else if (known->second != value)
+      throw JitError("jit", fmt::format("the variable {} is bound to {} and to {} in one call",
+                                        n.arg(0).text(), known->second, value));
+  }
+}
+
+Node without_bindings(Node node) {
+  NodeMap<Node> free;
+  for (Node n : toposort(node))
+    if (n.is(Op::Bind)) free[n] = n.arg(0);
+  return substitute(node, free);
+}
+
+// A buffer that has no memory, for graphs that are kept.
+Node stand_in_for(Node buffer) {
+  return new_buffer(buffer.dtype(), buffer_size(buffer), buffer_device(buffer));
+}
+
+bool is_pending_store(Node value) {
+  Node memory = memory_of(value);
+  return memory && memory.is(Op::After) && !realized(memory) && !realized(value);
+}
+
+// Values of live storages with their devices. Realized as one graph with the tensors, through storages of
+// their own: whoever holds an equal value gets the result.
+using LiveValues = std::vector<std::pair<NodeRef, std::string>>;
+void realize_values(const LiveValues& values, std::span<const Tensor> tensors) {
+  std::vector<Tensor> all(tensors.begin(), tensors.end());
+  for (const auto& [value, device] : values) all.push_back(make_tensor(value, device));
+  if (!all.empty()) Tensor::realize_all(all);
+}
+
+// A value that was computed, as movement ops over the buffer that holds it.
+Node at_rest_view(Node value) {
+  value = engine::strip_realized(std::span<const Node>(&value, 1)).targets[0];
+  std::vector<Node> chain;  // ops that matter to gradients only are left out
+  for (; value.arg_count() > 0 && !value.is(Op::Buffer); value = value.arg(0)) {
+    if (value.is(Op::Detach) || value.is(Op::GradFence)) continue;
+    if (!is_movement(value.op())) break;
+    chain.push_back(value);
+  }
+  for (std::size_t i = chain.size(); i-- > 0;) {
+    std::vector<Node> args(chain[i].args().begin(), chain[i].args().end());
+    args[0] = value;
+    value = chain[i].with_args(args);
+  }
+  return value;
+}
+
+void add_outputs(Trace& made, const NodeMap<Source>& sources) {
+  for (const Tensor& t : made.outputs) {
+    Node value = at_rest_view(node_of(t));
+    Output out;
+    out.device = t.device();
+    Node base = value;
+    while (is_movement(base.op())) base = base.arg(0);
+    if (base.is(Op::Buffer)) {
+      const Source* source = sources.find(base);
+      if (source == nullptr)
+        throw JitError("jit",
+                       fmt::format("output {} {} is neither computed, an argument nor state of the function",
+                                   made.program.outputs.size(), describe(t)))
+            .help("return what the function computes");
+      out.source = *source;
+      out.stand_in = stand_in_for(base);
+      NodeMap<Node> to;
+      to[base] = out.stand_in;
+      value = substitute(value, to);
+    } else if (!base.is_const()) {
+      throw InternalError("jit", "an output is not at rest: " + print_node(base));
+    }
+    out.value = value;
+    made.program.outputs.push_back(std::move(out));
+  }
+}
+
+}  // namespace
+
+bool tracing() { return depth > 0; }
+
+CallArguments call_arguments(const std::vector<Tensor>& inputs, const std::vector<Size>& bound) {
+  const Scope scope;
+  CallArguments out;
+  for (const Size& size : bound)
+    if (size.is_symbolic()) collect_bound(size_node(size), out.bound);
+  for (const Tensor& input : inputs) {
+    Tensor t = input;
+    t.realize();
+    Node buffer = whole_buffer(node_of(t));
+    out.copied.push_back(!buffer);
+    if (!buffer) {
+      t = t.contiguous();
+      t.realize();
+      buffer = whole_buffer(node_of(t));
+      check_internal(static_cast<bool>(buffer), "jit", "a contiguous tensor has no buffer");
+    }
+    Node value = node_of(t);
+    for (Node size : value.shape()) collect_bound(size, out.bound);
+    auto first = std::find_if(out.buffers.begin(), out.buffers.end(),
+                              [&](const NodeRef& b) { return b.node() == buffer; });
+    Argument kind;
+    kind.view = without_bindings(
+        engine::view_of(buffer_with_id(0, buffer.dtype(), buffer_size(buffer), "ARGUMENT"), value.shape()));
+    kind.device = t.device();
+    kind.same_as = static_cast<std::uint32_t>(first - out.buffers.begin());
+    out.tensors.push_back(t);
+    out.buffers.emplace_back(buffer);
+    out.kinds.push_back(std::move(kind));
+  }
+  std::sort(out.bound.begin(), out.bound.end(),
+            [](const auto& a, const auto& b) { return a.first->text() < b.first->text(); });
+  return out;
+}
+
+void settle_memory(std::span<const NodeRef> about_to_change) {
+  const Scope scope;
+  NodeMap<char> written;
+  for (const NodeRef& buffer : about_to_change) written[buffer] = 1;
+  LiveValues wanted;
+  {
+    std::lock_guard guard(storage_mutex());
+    for (Storage* s = first_live_storage(); s != nullptr; s = s->after) {
+      Node value = s->value;
+      if (realized(value)) continue;
+      bool reads = is_pending_store(value);
+      if (!reads && !written.empty() && !whole_buffer(value) && !value.is_const())
+        for (Node n : toposort(std::span<const Node>(&value, 1), [](Node v) { return !realized(v); }))
+          reads |= written.contains(n) && !memory_of(value);
+      if (reads) wanted.emplace_back(value, s->device);
+    }
+  }
+  realize_values(wanted, {});
+}
+
+Trace trace(const CallArguments& arguments, const std::function<std::vector<Tensor>()>& function) {
+  const Scope scope;
+  settle_memory({});
+  std::vector<engine::Call> calls;
+  Trace made;
+  {
+    const Observation observation(calls);
+    made.outputs = function();
+    LiveValues stores;
+    {
+      std::lock_guard guard(storage_mutex());
+      for (Storage* s = first_live_storage(); s != nullptr; s = s->after)
+        if (is_pending_store(s->value)) stores.emplace_back(s->value, s->device);
+    }
+    realize_values(stores, made.outputs);
+  }
+
+  NodeMap<Source> sources;
+  for (std::uint32_t i = 0; i < arguments.buffers.size(); ++i)
+    sources.try_emplace(arguments.buffers[i], {Source::Kind::Argument, i, 0});
+  made.program.arguments = arguments.kinds;
+  for (const auto& [variable, value] : arguments.bound) made.program.variables.push_back(variable);
+  for (std::uint32_t k = 0; k < calls.size(); ++k) {
+    Computation step{calls[k].prepared, {}, calls[k].bindings};
+    for (const NodeRef& slot : calls[k].slots) {
+      auto [source, is_new] = sources.try_emplace(
+          slot, {Source::Kind::State, static_cast<std::uint32_t>(made.program.states.size()), 0});
+      if (is_new) made.program.states.push_back(slot);
+      step.slots.push_back(*source);
+    }
+    for (std::uint32_t t = 0; t < calls[k].results.size(); ++t) {
+      Node base = calls[k].results[t];
+      while (is_movement(base.op())) base = base.arg(0);
+      if (base.is(Op::Buffer)) sources.try_emplace(base, {Source::Kind::Result, k, t});
+    }
+    made.program.computations.push_back(std::move(step));
+    made.targets.push_back(calls[k].targets);
+  }
+  add_outputs(made, sources);
+  for (const Source& source : made.program.written())
+    if (source.kind == Source::Kind::Argument && arguments.copied[source.index])
+      throw JitError("jit", fmt::format("the function assigns to argument {}, which is a view or a constant",
+                                        source.index))
+          .help("pass a tensor with memory of its own: contiguous().realize()");
+  return made;
+}
+
+namespace {
+
+bool same_head(Node a, Node b) {
+  return a.op() == b.op() && a.dtype() == b.dtype() && a.arg_count() == b.arg_count();
+}
+bool same_attr(Node a, Node b) {
+  if (!a.is(Op::Buffer)) return a.attr() == b.attr();
+  return buffer_size(a) == buffer_size(b) && buffer_device(a) == buffer_device(b);
+}
+
+// Walks two graphs in step. Gives the first pair of constants that differ where that is all that differs.
+struct Comparison {
+  bool same_shape = true;
+  Node before, now, user;
+};
+Comparison compare(std::span<const NodeRef> a, std::span<const NodeRef> b) {
+  Comparison out;
+  struct Pair {
+    Node a, b, user;
+  };
+  std::vector<Pair> stack;
+  for (std::size_t i = 0; i < a.size(); ++i) stack.push_back({a[i], b[i], Node()});
+  NodeMap<Node> seen;
+  while (!stack.empty()) {
+    const Pair p = stack.back();
+    stack.pop_back();
+    if (auto [known, is_new] = seen.try_emplace(p.a, p.b); !is_new) {
+      if (*known != p.b && !(p.a.is_const() && p.b.is_const())) out.same_shape = false;
+      if (*known == p.b) continue;
+    }
+    if (!same_head(p.a, p.b)) {
+      out.same_shape = false;
+      return out;
+    }
+    if (p.a.is_const()) {
+      if (p.a != p.b && !out.before) {
+        out.before = p.a;
+        out.now = p.b;
+        out.user = p.user;
+      }
+      continue;
+    }
+    if (!same_attr(p.a, p.b)) {
+      out.same_shape = false;
+      return out;
+    }
+    // Operands of commutative ops stand in order of their keys, which a constant below them changes.
+    const bool swapped = p.a.arg_count() == 2 && is_commutative(p.a.op()) &&
+                         !same_head(p.a.arg(0), p.b.arg(0)) && same_head(p.a.arg(0), p.b.arg(1)) &&
+                         same_head(p.a.arg(1), p.b.arg(0));
+    for (std::size_t i = 0; i < p.a.arg_count(); ++i)
+      stack.push_back({p.a.arg(i), p.b.arg(swapped ? 1 - i : i), p.a});
+  }
+  return out;
+}
+
+std::string constant_text(Node c) {
+  return c.dtype().is_float() ? fmt::format("{}", c.const_float()) : fmt::format("{}", c.int_attr());
+}
+
+void check_constants(const Trace& before, const Trace& now, std::size_t call) {
+  if (before.targets[call].size() != now.targets[call].size()) return;
+  const Comparison c = compare(before.targets[call], now.targets[call]);
+  if (!c.same_shape || !c.before) return;
+  throw JitError("jit", fmt::format("the constant {} of one call is {} in the next", constant_text(c.before),
+                                    constant_text(c.now)))
+      .note(fmt::format("it is an operand of {} {}", c.user ? info(c.user.op()).name : "the result",
+                        c.before.dtype().name()))
+      .help("pass it as an argument, or keep it in a realized tensor and assign to that");
+}
+
+}  // namespace
+
+std::optional<std::string> difference(const Trace& before, const Trace& now) {
+  const Captured &a = before.program, &b = now.program;
+  if (a.computations.size() != b.computations.size())
+    return fmt::format("one call computes {} times, the next {}", a.computations.size(),
+                       b.computations.size());
+  for (std::size_t k = 0; k < a.computations.size(); ++k) {
+    if (a.computations[k].prepared != b.computations[k].prepared) {
+      check_constants(before, now, k);
+      return "the graph is another one in every call";
+    }
+    for (const auto& [variable, value] : b.computations[k].bindings) {
+      const bool argument = std::any_of(b.variables.begin(), b.variables.end(),
+                                        [&](const NodeRef& v) { return v == variable; });
+      for (const auto& [old_variable, old_value] : a.computations[k].bindings)
+        if (old_variable == variable && old_value != value && !argument)
+          throw JitError(
+              "jit", fmt::format("the variable {} was {} in one call and {} in the next, and is no argument",
+                                 variable->text(), old_value, value))
+              .help("pass the bound variable as an argument");
+    }
+    if (a.computations[k].slots != b.computations[k].slots)
+      return "arguments and state change places from call to call";
+  }
+  for (std::size_t i = 0; i < b.states.size(); ++i)
+    if (i >= a.states.size() || !(a.states[i] == b.states[i]))
+      return fmt::format("a tensor it reads, {} elements of {} on {}, has new memory in every call",
+                         buffer_size(b.states[i]), b.states[i]->dtype().name(), buffer_device(b.states[i]));
+  if (a.outputs.size() != b.outputs.size()) return "it returns another number of tensors";
+  for (std::size_t i = 0; i < a.outputs.size(); ++i)
+    if (!(a.outputs[i].source == b.outputs[i].source))
+      return fmt::format("output {} comes from elsewhere", i);
+  return std::nullopt;
+}
+
+}  // namespace lathe::capture

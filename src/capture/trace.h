@@ -1,0 +1,44 @@
+// One run of a function under observation, and what it says when it is compared with the next.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "capture/captured.h"
+#include "lathe/tensor.h"
+
+namespace lathe::capture {
+
+// The arguments of a call, in memory: handles for the function, their buffers, and the variables bound for
+// it.
+struct CallArguments {
+  std::vector<Tensor> tensors;
+  std::vector<NodeRef> buffers;
+  std::vector<bool> copied;  // the handle was a view or no memory: the function gets a copy
+  std::vector<Argument> kinds;
+  Bound bound;
+};
+CallArguments call_arguments(const std::vector<Tensor>& inputs, const std::vector<Size>& bound);
+
+// Whether a trace is being made on this thread: captures inside it run as part of it.
+bool tracing();
+
+struct Trace {
+  Captured program;
+  std::vector<std::vector<NodeRef>> targets;  // of each computation, over stand-ins
+  std::vector<Tensor> outputs;
+};
+Trace trace(const CallArguments& arguments, const std::function<std::vector<Tensor>()>& function);
+
+// Why two traces are not one program; nothing where they are. Throws JitError for a constant that moved: no
+// later trace will mend that.
+std::optional<std::string> difference(const Trace& before, const Trace& now);
+
+// Stores that were asked for and not done yet are done, and so is every value still to be computed that reads
+// one of these buffers.
+void settle_memory(std::span<const NodeRef> about_to_change);
+
+}  // namespace lathe::capture

@@ -1,0 +1,139 @@
+#include "lathe/dev/compile_bench.h"
+
+#include <algorithm>
+
+#include "codegen/codegen.h"
+#include "dev/clock.h"
+#include "engine/engine.h"
+#include "engine/graph_key.h"
+#include "engine/memory_plan.h"
+#include "ir/walk.h"
+#include "runtime/devices.h"
+#include "schedule/schedule.h"
+#include "tensor/impl.h"
+
+namespace lathe::dev {
+namespace {
+
+// Time by pass of the kernels being lowered on this thread.
+struct PassTimes {
+  std::vector<std::pair<std::string, double>> passes;
+  double last = 0;
+
+  void add(const char* pass) {
+    double now = thread_seconds();
+    auto found = std::find_if(passes.begin(), passes.end(), [&](const auto& p) { return p.first == pass; });
+    if (found == passes.end()) found = passes.insert(passes.end(), {pass, 0});
+    found->second += (now - last) * 1e3;
+    last = thread_seconds();
+  }
+  double take(const std::string& pass) {
+    auto found = std::find_if(passes.begin(), passes.end(), [&](const auto& p) { return p.first == pass; });
+    if (found == passes.end()) return 0;
+    double ms = found->second;
+    passes.erase(found);
+    return ms;
+  }
+};
+thread_local PassTimes pass_times;
+
+class HookScope {
+ public:
+  HookScope() : before_(set_pass_hook([](const char* pass) { pass_times.add(pass); })) {}
+  ~HookScope() { set_pass_hook(before_); }
+  HookScope(const HookScope&) = delete;
+  HookScope& operator=(const HookScope&) = delete;
+
+ private:
+  PassHook before_;
+};
+
+// Milliseconds since the last call.
+class Lap {
+ public:
+  double ms() {
+    double now = thread_seconds(), out = (now - last_) * 1e3;
+    last_ = now;
+    return out;
+  }
+
+ private:
+  double last_ = thread_seconds();
+};
+
+// The schedule of what realizing these would compute, its memory planned: as the engine does it, with no
+// cache.
+Schedule schedule_cold(std::span<const Node> targets, const OpenDevice& device) {
+  const engine::Stripped stripped = engine::strip_realized(targets);
+  const engine::GraphKey key = engine::key_of(stripped.targets);
+  const engine::Normalised normal = engine::normalise(stripped.targets, key);
+  ScheduleOptions options;
+  options.default_device = device.text;
+  options.max_buffers = device.compiler->target().max_buffers;
+  Schedule made = schedule(normal.targets, options);
+  std::vector<Node> kept(normal.stand_ins);
+  std::vector<Node> roots(made.results.begin(), made.results.end());
+  for (Node n : toposort(roots))
+    if (n.is(Op::Buffer)) kept.push_back(n);
+  engine::plan_memory(made, kept);
+  return made;
+}
+
+}  // namespace
+
+CompileReport bench_compile(const std::string& name, const std::function<std::vector<Tensor>()>& build,
+                            const CompileOptions& options) {
+  const OpenDevice& device = open_device(options.device);
+  if (device.compiler == nullptr)
+    throw UserError("bench", device.text + " compiles nothing").help("choose CPU, CUDA or NULL");
+  engine::drop_caches();
+  const Scope scope;
+  CompileReport report;
+  report.name = name;
+
+  Lap lap;
+  const std::vector<Tensor> tensors = build();
+  std::vector<Node> targets;
+  for (const Tensor& t : tensors) targets.push_back(node_of(t));
+  report.tensor_ms = lap.ms();
+  report.nodes = toposort(targets).size();
+
+  lap.ms();
+  const Schedule made = schedule_cold(targets, device);
+  report.schedule_ms = lap.ms();
+
+  NodeMap<const Step*> unique;
+  for (const Step& step : made.steps)
+    if (!step.is_copy()) {
+      ++report.kernels;
+      unique.try_emplace(step.ast, &step);
+    }
+  report.unique_kernels = unique.size();
+
+  const Target& target = device.compiler->target();
+  std::vector<Program> programs;
+  {
+    const HookScope hook;
+    pass_times = {};
+    for (const auto& [ast, step] : unique) {
+      pass_times.last = thread_seconds();
+      const std::vector<Opt> opts = choose_options(ast, target);
+      pass_times.add("choose_options");
+      programs.push_back(lower_kernel(ast, opts, target, step->name));
+      pass_times.add("count");
+    }
+    report.linearize_ms = pass_times.take("linearize");
+    report.passes = pass_times.passes;
+    for (const auto& [pass, ms] : report.passes) report.codegen_ms += ms;
+  }
+  for (const Program& program : programs) report.instructions += program.code.size();
+
+  if (options.machine_code) {
+    lap.ms();
+    for (const Program& program : programs) device.compiler->compile(program);
+    report.compile_ms = lap.ms();
+  }
+  return report;
+}
+
+}  // namespace lathe::dev

@@ -1,0 +1,103 @@
+#include "lathe/dev/machine.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "engine/build_id.h"
+#include "engine/disk_cache.h"
+#include "engine/engine.h"
+#include "runtime/registry.h"
+
+namespace lathe::dev {
+namespace {
+
+std::string describe(const Target& target) {
+  std::vector<std::string> words;
+  auto add = [&](std::string text) { words.push_back(std::move(text)); };
+  if (!target.cpu.empty()) add(target.cpu);
+  if (target.vector_bytes > 0) add(fmt::format("{}-bit vectors", target.vector_bytes * 8));
+  if (target.threads) add(fmt::format("{} threads", target.cores));
+  if (target.groups) add(fmt::format("groups of {}", target.max_group));
+  if (target.fma) add("fma");
+  if (target.l2 > 0)
+    add(fmt::format("L1 {} L2 {}", human_bytes(static_cast<std::uint64_t>(target.l1)),
+                    human_bytes(static_cast<std::uint64_t>(target.l2))));
+  if (target.shared_bytes > 0) add("shared " + human_bytes(static_cast<std::uint64_t>(target.shared_bytes)));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+DeviceRow row_of(const Backend& backend) {
+  DeviceRow row;
+  row.name = backend.name;
+  if (backend.unavailable) row.unavailable = backend.unavailable();
+  try {
+    if (backend.targets) row.targets = backend.targets();
+    if (!backend.compiler) return row;
+    // NULL compiles for a target that is named, not for this machine.
+    const auto compiler = backend.compiler(row.targets.empty() ? "" : row.targets.front());
+    if (compiler == nullptr) return row;
+    row.target = compiler->target().name;
+    row.compiler = compiler->version();
+    row.features = describe(compiler->target());
+  } catch (const Error& error) {
+    if (row.unavailable.empty()) row.unavailable = error.message();
+  }
+  return row;
+}
+
+}  // namespace
+
+std::vector<DeviceRow> devices() {
+  std::vector<DeviceRow> rows;
+  for (const Backend& backend : registry().all()) rows.push_back(row_of(backend));
+  return rows;
+}
+
+std::vector<std::pair<std::string, std::string>> versions() {
+  return {{"build", engine::build_id().substr(0, 12)},
+#ifdef __clang__
+          {"built by", fmt::format("clang {}.{}", __clang_major__, __clang_minor__)},
+#else
+          {"built by", fmt::format("gcc {}.{}", __GNUC__, __GNUC_MINOR__)},
+#endif
+          {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)}};
+}
+
+CacheInfo cache_info() {
+  CacheInfo info;
+  const engine::DiskCache* cache = engine::DiskCache::current();
+  if (cache == nullptr) return info;
+  info.folder = cache->folder();
+  std::error_code failed;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(info.folder, failed)) {
+    std::error_code gone;
+    if (!file.is_regular_file(gone)) continue;
+    const std::uint64_t bytes = file.file_size(gone);
+    if (gone) continue;
+    ++info.entries;
+    info.bytes += bytes;
+  }
+  return info;
+}
+
+void clear_cache() {
+  if (engine::DiskCache* cache = engine::DiskCache::current()) cache->shrink_to(0);
+}
+
+void set_profiling(bool on) { engine::set_profiling(on); }
+
+std::vector<KernelCost> kernel_costs() {
+  std::vector<KernelCost> rows;
+  for (const engine::KernelProfile& p : engine::profile()) {
+    const double seconds = p.ns * 1e-9;
+    rows.push_back({p.name, p.device, p.options, p.origin, p.runs, seconds,
+                    seconds > 0 ? p.flops / seconds * 1e-9 : 0, seconds > 0 ? p.bytes / seconds * 1e-9 : 0,
+                    p.roof});
+  }
+  return rows;
+}
+
+}  // namespace lathe::dev

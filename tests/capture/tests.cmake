@@ -1,0 +1,1 @@
+set(TIMEOUT 300)

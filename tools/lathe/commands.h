@@ -1,0 +1,29 @@
+// The sub-commands of `lathe`, one file each. A command adds itself to the parser and runs when it was
+// chosen; it returns the exit status. Wrong words and values never get that far: main.cpp refuses them with
+// status 2.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace lathe::tool {
+
+using Run = std::function<int()>;
+
+// Each returns what to run when the sub-command it added to `app` was given.
+struct Command {
+  CLI::App* app;
+  Run run;
+};
+std::vector<Command> add_devices(CLI::App& app);
+std::vector<Command> add_demo(CLI::App& app);
+std::vector<Command> add_bench(CLI::App& app);
+std::vector<Command> add_cache(CLI::App& app);
+
+// Rows of cells printed as columns as wide as they need to be; numbers right, text left. The first row is the
+// head.
+void print_table(const std::vector<std::vector<std::string>>& rows);
+
+}  // namespace lathe::tool

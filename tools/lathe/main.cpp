@@ -1,0 +1,89 @@
+// `lathe`: the command line. Parses, refuses what it does not know with the nearest word that it does, and
+// runs one command.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "lathe/dev/terminal.h"
+#include "lathe/error.h"
+#include "tools/lathe/commands.h"
+
+namespace lathe::tool {
+namespace {
+
+constexpr int kWrongUse = 2;
+
+// The innermost sub-command that was given: what an error is about.
+CLI::App* chosen(CLI::App& app) {
+  CLI::App* at = &app;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  return at;
+}
+
+std::vector<std::string> known_words(CLI::App& app) {
+  std::vector<std::string> words;
+  for (const CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; }))
+    words.push_back(sub->get_name());
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
+  return words;
+}
+
+// The first word that nothing takes: what the user most likely misspelt.
+std::string unknown_word(CLI::App& app) {
+  const std::vector<std::string> rest = app.remaining(true);
+  return rest.empty() ? "" : rest.front();
+}
+
+int refuse(CLI::App& app, const CLI::ParseError& error) {
+  CLI::App* at = chosen(app);
+  std::string path = at->get_name();
+  for (const CLI::App* up = at->get_parent(); up != nullptr; up = up->get_parent())
+    path = up->get_name() + " " + path;
+  const std::string word = unknown_word(app);
+  if (word.empty()) {
+    fmt::print(stderr, "{}: {}\n", path, error.what());
+  } else {
+    fmt::print(stderr, "{}: unknown {} {}\n", path, word.rfind("-", 0) == 0 ? "option" : "word", word);
+    const std::vector<std::string> known = known_words(*at);
+    const std::string plain = word.substr(0, word.find('='));
+    if (const auto meant = dev::nearest_word(plain, known))
+      fmt::print(stderr, "  help: did you mean {}?\n", *meant);
+  }
+  fmt::print(stderr, "  help: {} --help lists what there is\n", path);
+  return kWrongUse;
+}
+
+int main(int argc, char** argv) {
+  CLI::App app{"Lathe: a tensor compiler and deep-learning stack", "lathe"};
+  app.footer("Environment:\n" + dev::flags_help());
+  app.require_subcommand(1);
+  std::vector<Command> commands;
+  for (auto add : {add_demo, add_devices, add_bench, add_cache})
+    for (Command& command : add(app)) commands.push_back(std::move(command));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    return refuse(app, error);
+  }
+  try {
+    dev::check_flags();
+    for (const Command& command : commands)
+      if (command.app->parsed()) return command.run();
+  } catch (const UserError& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return kWrongUse;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace lathe::tool
+
+int main(int argc, char** argv) { return lathe::tool::main(argc, argv); }

@@ -1,0 +1,40 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lathe/dev/terminal.h"
+#include "tools/lathe/commands.h"
+
+namespace lathe::tool {
+namespace {
+
+bool is_number(const std::string& cell) {
+  return cell.empty() || cell == "-" || std::isdigit(static_cast<unsigned char>(cell[0])) != 0 ||
+         (cell.size() > 1 && cell[0] == '-' && std::isdigit(static_cast<unsigned char>(cell[1])) != 0);
+}
+
+}  // namespace
+
+void print_table(const std::vector<std::vector<std::string>>& rows) {
+  if (rows.empty()) return;
+  const std::size_t columns = rows[0].size();
+  std::vector<std::size_t> widths(columns, 0);
+  std::vector<bool> right(columns, rows.size() > 1);
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    for (std::size_t c = 0; c < columns; ++c) {
+      widths[c] = std::max(widths[c], rows[r][c].size());
+      if (r > 0 && !is_number(rows[r][c])) right[c] = false;
+    }
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    std::string line;
+    for (std::size_t c = 0; c < columns; ++c) {
+      const std::string space(widths[c] - rows[r][c].size(), ' ');
+      line += right[c] ? space + rows[r][c] : rows[r][c] + space;
+      if (c + 1 < columns) line += "  ";
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    fmt::print("{}\n", r == 0 ? dev::bold(line) : line);
+  }
+}
+
+}  // namespace lathe::tool
