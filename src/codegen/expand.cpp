@@ -43,7 +43,7 @@ Node plus(Node index, std::int64_t c) {
   if (c == 0) return index;
   if (index.is(Op::Add) && index.arg(1).is_const())
     return index.arg(0) + index_const(index.arg(1).int_attr() + c);
-  return index + index_const(c);
+  return index + splat(index_const(c), index.dtype().lanes);
 }
 
 class Expander {

@@ -100,7 +100,7 @@ class Chooser {
           if (position(r) >= 0) move(position(r), at++);
         }
         if (position(tile->lane_range) >= 0) move(position(tile->lane_range), at++);
-        if (at > 0) add(OptOp::STAGE, at - 1, {value, 0});
+        add(OptOp::STAGE, std::max(at - 1, 0), {value, 0});
         break;
       }
       case Panel::Steps:

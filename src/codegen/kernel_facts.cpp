@@ -88,6 +88,15 @@ KernelFacts kernel_facts(Node kernel) {
     facts.reduce = n;
   }
   facts.work += count_work(kernel).flops;
+  const AccessFacts* only = nullptr;
+  int stores = 0;
+  for (const AccessFacts& a : facts.accesses)
+    if (a.is_store) only = &a, ++stores;
+  facts.sums_in_output =
+      stores == 1 && facts.reduce && facts.reduce.dtype() == base_memory(only->node.arg(0)).dtype();
+  for (const AccessFacts& a : facts.accesses)
+    if (only != nullptr && !a.is_store && base_memory(a.node.arg(0)) == base_memory(only->node.arg(0)))
+      facts.sums_in_output = false;
   if (!facts.reduce || reduce_op(facts.reduce) != Op::Add || !facts.reduce.dtype().is_float()) return facts;
   Node element = facts.reduce.arg(0);
   while (element.is(Op::Cast)) element = element.arg(0);

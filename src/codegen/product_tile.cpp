@@ -131,7 +131,8 @@ PanelSize panel_size(const Model& m, int factor, std::size_t lane, std::int64_t 
     case Panel::Block: size.bytes = reduced * static_cast<double>(width) * bytes; break;
     case Panel::Steps: {
       // A factor that other output ranges move would need a panel for each of their steps.
-      if (other != 1 || m.facts.reduces != 1 || !m.facts.depends(f, first_reduce) || !m.usable(first_reduce))
+      if (other != 1 || m.facts.reduces != 1 || !m.facts.sums_in_output ||
+          !m.facts.depends(f, first_reduce) || !m.usable(first_reduce))
         return {};
       std::int64_t extent = m.extent(first_reduce);
       double one = reduced / static_cast<double>(extent) * padded * bytes;
@@ -173,7 +174,7 @@ void price_output_lanes(const Model& m, std::optional<ProductTile>& best) {
           double vector_products = m.products / static_cast<double>(m.lanes);
           double store = m.outputs * size.passes *
                          (stores_along ? kStoreElement / static_cast<double>(m.lanes) : kStoreElement);
-          double parts = panel == Panel::Block ? 1 : m.target.cores;
+          double parts = panel == Panel::Block && extent > width ? 1 : m.target.cores;
           double copy = staged ? size.copied * kCopyElement * parts : 0;
           double cost = inner / used + (store + copy) / vector_products;
           if (best && best->cost <= cost) continue;

@@ -75,10 +75,13 @@ std::string compare_with_reference(Node kernel, std::span<const Opt> opts, const
   std::vector<Array> optimised = made_up(kernel);
   memory = views(optimised);
   Node after = apply_options(kernel, opts, target);
-  if (std::string f = fault(reference::kernel_eval(after, memory, {}, options)); !f.empty())
-    return blame("kernel", f + "\n" + print_graph(after));
-  if (std::string d = difference(want, optimised); !d.empty())
-    return blame("kernel", d + "\n" + print_graph(after));
+  reference::EvalReport report = reference::kernel_eval(after, memory, {}, options);
+  if (!report.ok()) return blame("kernel", fault(report) + "\n" + print_graph(after));
+  // Too many copies of a shared reduce to compute all positions in kernel form: the program below still is
+  // compared whole.
+  if (!report.sampled)
+    if (std::string d = difference(want, optimised); !d.empty())
+      return blame("kernel", d + "\n" + print_graph(after));
 
   std::vector<Array> lowered = made_up(kernel);
   memory = views(lowered);
