@@ -88,11 +88,11 @@ TEST(Models, PictureNetLeaves576FeaturesOfA28x28Picture) {
 TEST(Models, Gpt2LearnsASequenceByHeart) {
   Tensor::manual_seed(2);
   GPT2 net({.vocabulary = 11, .context = 8, .layers = 2, .heads = 2, .dim = 8});
-  nn::optim::AdamW optimizer(nn::get_parameters(net), 0.02);
+  nn::optim::AdamW optimizer(nn::get_parameters(net), 0.05);
   const Tensor in = tokens({1, 5, 2, 7, 3, 9}, {1, 6}), next = tokens({5, 2, 7, 3, 9, 4}, {1, 6});
   TrainingScope training;
   double first = 0, last = 0;
-  for (int step = 0; step < 12; ++step) {
+  for (int step = 0; step < 25; ++step) {
     optimizer.zero_grad();
     const Tensor loss = net.loss(in, next);
     loss.backward();
@@ -100,7 +100,7 @@ TEST(Models, Gpt2LearnsASequenceByHeart) {
     optimizer.step();
     (step == 0 ? first : last) = loss.item();
   }
-  EXPECT_NEAR(first, std::log(11.0), 0.7);
+  EXPECT_NEAR(first, std::log(11.0), 1.0);
   EXPECT_LT(last, first / 2);
 }
 
