@@ -94,6 +94,7 @@ Node rebuild(Node node, std::span<const Node> args) {
     return apply(node.op(), args[0], args[1], args[2]);
   }
   if (node.is(Op::Cast)) return cast(args[0], node.dtype());
+  if (node.is(Op::Bitcast)) return bitcast(args[0], node.dtype());
   return node.with_args(args);
 }
 

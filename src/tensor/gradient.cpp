@@ -27,16 +27,8 @@ Node tie(Node x, Node y) {
   return where(equal(x, y), half, where(less(y, x), one, zero_of(x.dtype())));
 }
 
-// The gradient for one operand, or null where there is none. `x y z` are the operands, `out` the node itself.
-struct Derivatives {
-  Node dx, dy, dz;
-};
+// The gradient for one operand. `x y z` are the operands, `out` the node itself.
 using ScalarRule = Node (*)(Node g, Node x, Node y, Node z, Node out);
-
-template <class F>
-constexpr ScalarRule rule_or_null(F f) {
-  return f;
-}
 
 struct ScalarRules {
   ScalarRule by[3];

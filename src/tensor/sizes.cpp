@@ -137,7 +137,7 @@ Factors factors_of(std::span<const Node> sizes) {
       f.symbols.push_back(n);
     }
   }
-  std::stable_sort(f.symbols.begin(), f.symbols.end(), [](Node a, Node b) { return a.key() < b.key(); });
+  std::sort(f.symbols.begin(), f.symbols.end(), [](Node a, Node b) { return a.key() < b.key(); });
   return f;
 }
 
