@@ -122,17 +122,19 @@ bool unpack(std::string_view text, MadeKernel& made) {
 struct Pending {
   CacheKey key;
   const KernelRequest* request;
+  std::shared_ptr<const Compiler> compiler;  // shared by all kernels of a device
   std::unique_ptr<Entry> entry;
   std::string disk_key;
   Program program;
   bool from_disk = false;
 };
 
-const Compiler& compiler_of(const KernelRequest& request) {
-  if (request.device->compiler == nullptr)
-    throw UserError("realize", fmt::format("{} holds data but computes nothing", request.device->text))
+// Asked anew for each batch of kernels, because a flag may choose between a backend's compilers.
+std::shared_ptr<const Compiler> compiler_of(const OpenDevice& device) {
+  if (device.compiler == nullptr)
+    throw UserError("realize", fmt::format("{} holds data but computes nothing", device.text))
         .help("move the tensor to another device first: x.to(\"CPU\")");
-  return *request.device->compiler;
+  return device.backend->compiler(device.name.target);
 }
 
 std::string usual_source(const KernelRequest& request) {
@@ -141,7 +143,7 @@ std::string usual_source(const KernelRequest& request) {
 
 void lower(Pending& work) {
   MadeKernel& made = work.entry->made;
-  const Target& target = compiler_of(*work.request).target();
+  const Target& target = work.compiler->target();
   if (made.options_from.empty()) choose(made, *work.request, target);
   work.program = lower_kernel(made.ast, made.options, target, work.request->name);
   made.launch = work.program;
@@ -151,7 +153,7 @@ void lower(Pending& work) {
 // Finds the kernel on disk or lowers it; compiling comes later, for all together.
 void prepare(Pending& work, DiskCache* disk) {
   const KernelRequest& request = *work.request;
-  const Compiler& compiler = compiler_of(request);
+  const Compiler& compiler = *work.compiler;
   work.entry = std::make_unique<Entry>();
   MadeKernel& made = work.entry->made;
   made.ast = request.ast;
@@ -176,7 +178,7 @@ void prepare(Pending& work, DiskCache* disk) {
 void compile(std::span<Pending> all, DiskCache* disk) {
   std::vector<const Compiler*> compilers;
   for (const Pending& work : all) {
-    const Compiler* compiler = work.request->device->compiler.get();
+    const Compiler* compiler = work.compiler.get();
     if (!work.from_disk && std::find(compilers.begin(), compilers.end(), compiler) == compilers.end())
       compilers.push_back(compiler);
   }
@@ -184,7 +186,7 @@ void compile(std::span<Pending> all, DiskCache* disk) {
     std::vector<Pending*> mine;
     std::vector<Program> programs;
     for (Pending& work : all)
-      if (!work.from_disk && work.request->device->compiler.get() == compiler) {
+      if (!work.from_disk && work.compiler.get() == compiler) {
         mine.push_back(&work);
         programs.push_back(work.program);
       }
@@ -229,10 +231,13 @@ std::vector<ReadyKernel> ready_kernels(std::span<const KernelRequest> requests) 
   std::vector<CacheKey> keys;
   std::vector<Pending> pending;
   std::unordered_map<CacheKey, bool, CacheKeyHash> asked;
+  std::unordered_map<const OpenDevice*, std::shared_ptr<const Compiler>> compilers;
   for (const KernelRequest& request : requests) {
     keys.push_back({request.ast, request.device->backend_number, choice_text(request)});
     if (all.kernels.contains(keys.back()) || !asked.emplace(keys.back(), true).second) continue;
-    pending.push_back({keys.back(), &request, nullptr, {}, {}, false});
+    auto [compiler, added] = compilers.try_emplace(request.device);
+    if (added) compiler->second = compiler_of(*request.device);
+    pending.push_back({keys.back(), &request, compiler->second, nullptr, {}, {}, false});
   }
   if (!pending.empty()) {
     const Scope scope;

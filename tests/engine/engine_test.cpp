@@ -209,6 +209,23 @@ TEST(Engine, AttachedOptionsReachTheKernelThatStoresTheValue) {
   EXPECT_EQ(read(result), std::vector<float>(64, 2.25f));
 }
 
+TEST(Engine, AFlagChoosesTheCompilerOfADeviceThatIsOpenAlready) {
+  const Scope scope;
+  const NodeRef a = floats(std::vector<float>(21, 1.5f));
+  const auto source = [&](Node value) {
+    const FlagScope debug(Flag::Debug, "4");
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(read(realize(value))[20], 4.5f);
+    return testing::internal::GetCapturedStderr();
+  };
+  const std::string llvm = source(a.node() + number(dtypes::Float32, 3));
+  if (llvm.find("define ") == std::string::npos) GTEST_SKIP() << "this build has one compiler only";
+  const FlagScope other(Flag::Cpu, "c");
+  const std::string c = source(a.node() * number(dtypes::Float32, 3));
+  EXPECT_EQ(c.find("define "), std::string::npos) << c;
+  EXPECT_NE(c.find("void "), std::string::npos) << c;
+}
+
 TEST(Engine, OptionsThatDoNotFitAreATypedError) {
   const Scope scope;
   const NodeRef a = floats(std::vector<float>(64, 1.5f));
