@@ -27,6 +27,27 @@ Node gate_into_load(Node node, const Bindings&, Rewriter& rewriter) {
   return load(x.arg(0), x.arg(1), gate);
 }
 
+bool is_gated_by(Node x, Node gate) { return x.is(Op::Load) && x.arg_count() > 2 && x.arg(2) == gate; }
+
+// The load without its gate, where its index is inside the memory anyway; else the load itself.
+Node without_gate(Node x) {
+  Node memory = base_memory(x.arg(0)), index = x.arg(1);
+  if (!memory.is(Op::Param) && !memory.is(Op::Buffer)) return x;
+  return index.lo() >= 0 && index.hi() < memory.ints()[1] ? load(x.arg(0), index) : x;
+}
+
+// where(c, a * b, 0) == a * b, where both are loads gated by c: one 0 is enough, so the factor that can do
+// without its gate loses it and no longer depends on what the gate depends on. Gives up the 0 where that
+// factor is infinite or NaN.
+Node gate_one_factor(Node node, const Bindings&, Rewriter& rewriter) {
+  Node c = node.arg(0), product = node.arg(1);
+  if (!product.is(Op::Mul) || !is_plus_zero(node.arg(2)) || node.dtype().lanes != 1) return Node();
+  Node a = product.arg(0), b = product.arg(1);
+  if (!is_gated_by(a, c) || !is_gated_by(b, c)) return Node();
+  Node free_a = without_gate(a);
+  return free_a != a ? rewriter.apply(Op::Mul, free_a, b) : rewriter.apply(Op::Mul, a, without_gate(b));
+}
+
 // A range the element does not depend on: a sum becomes a product, the idempotent ops lose the range.
 Node drop_unused_range(Node node, const Bindings&, Rewriter& rewriter) {
   if (!is_kernel_reduce(node)) return Node();
@@ -182,6 +203,7 @@ Node cut_range(Node node, const Bindings&, Rewriter& rewriter) {
 constexpr Pat x = any(0), y = any(1), p = any(2);
 constexpr Rule kKernel[] = {
     {"gate-into-load",     where(p, x, y),          by(gate_into_load)},
+    {"gate-one-factor",    where(p, x, y),          by(gate_one_factor)},
     {"drop-unused-range",  node_of(Op::Reduce),     by(drop_unused_range)},
     {"collapse-one-hot",   node_of(Op::Reduce),     by(collapse_one_hot)},
     {"join-sums",          node_of(Op::Reduce),     by(join_sums)},
