@@ -73,6 +73,27 @@ TEST(Layers, Conv2dIsTheDefinitionForStridesGroupsDilationAndPadding) {
   }
 }
 
+TEST(Layers, GradientsOfConv2dAreThoseOfTheDefinition) {
+  constexpr std::size_t kIn = 3, kOut = 4, kSide = 9, kKernel = 5, kLeft = kSide - kKernel + 1;
+  Conv2d layer(kIn, kOut, kKernel);
+  const Values x = random_values(kIn * kSide * kSide, 30), g = random_values(kOut * kLeft * kLeft, 31),
+               w = layer.weight.tolist();
+  Tensor input = parameter_of(x, {1, kIn, kSide, kSide});
+  (layer(input) * tensor_of(g, {1, kOut, kLeft, kLeft})).sum().backward();
+  Values dx(x.size()), dw(w.size());
+  for (std::size_t o = 0; o < kOut; ++o)
+    for (std::size_t i = 0; i < kIn; ++i)
+      for (std::size_t y = 0; y < kLeft * kLeft; ++y)
+        for (std::size_t k = 0; k < kKernel * kKernel; ++k) {
+          const std::size_t at = (i * kSide + y / kLeft + k / kKernel) * kSide + y % kLeft + k % kKernel,
+                            weight = (o * kIn + i) * kKernel * kKernel + k;
+          dx[at] += g[o * kLeft * kLeft + y] * w[weight];
+          dw[weight] += g[o * kLeft * kLeft + y] * x[at];
+        }
+  expect_near(*input.grad(), dx);
+  expect_near(*layer.weight.grad(), dw);
+}
+
 TEST(Layers, Conv1dIsAConv2dOfHeightOne) {
   Conv1d layer(3, 4, 3, {.stride = 2});
   const Values x = random_values(2 * 3 * 9, 3);
