@@ -74,7 +74,8 @@ CacheInfo cache_info() {
   std::error_code failed;
   for (const auto& file : std::filesystem::recursive_directory_iterator(info.folder, failed)) {
     std::error_code gone;
-    if (!file.is_regular_file(gone)) continue;
+    if (!file.is_regular_file(gone) || file.path().parent_path() == info.folder)
+      continue;  // locks stand at the top
     const std::uint64_t bytes = file.file_size(gone);
     if (gone) continue;
     ++info.entries;

@@ -14,6 +14,9 @@ constexpr double kStoreInCache = 12, kStoreInMemory = 32, kLargeBytes = 1 << 20;
 // Work that a kernel repeats may be this share of what it does anyway.
 constexpr double kSmallShare = 0.1;
 constexpr float kLoad = 4;
+// One step of a reduce that is done again: its arithmetic and what it reads, mostly from the caches; and a
+// kernel with two reduces side by side fits no tile as well as either alone.
+constexpr double kReduceStep = 3;
 constexpr float kTranscendental = 12;
 constexpr float kDivide = 6;
 constexpr float kCostCap = 1e6f;
@@ -80,7 +83,7 @@ bool worth_storing(Node node, const ElementCost& cost, const Usage& usage) {
     if (usage.in_foreign_loop) return true;
     bool serial = usage.kernel_outputs < kFewOutputs && usage.evaluations * usage.reduce_extent > kManyInputs;
     if (usage.joins && serial) return true;
-    return extra * usage.reduce_extent > store;
+    return extra * usage.reduce_extent * (usage.joins ? 1 : kReduceStep) > store;
   }
   double again = cost.operations + kLoad * std::max(0.f, cost.loads - 1);
   return extra * again > std::max(store, kSmallShare * usage.kernel_work);

@@ -1,0 +1,130 @@
+// The command line as a user meets it: what it prints, refuses and returns.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace {
+
+struct Result {
+  int status;
+  std::string out;  // standard output and standard error
+};
+
+// Runs the program with these words; the shell is only asked to join the two outputs.
+Result run(const std::string& words, const std::string& environment = "", bool errors = true) {
+  const std::string command =
+      environment + " '" LATHE_PROGRAM "' " + words + (errors ? " 2>&1" : " 2>/dev/null");
+  FILE* pipe = popen(command.c_str(), "r");
+  Result result{-1, ""};
+  std::array<char, 4096> part{};
+  while (std::fgets(part.data(), part.size(), pipe) != nullptr) result.out += part.data();
+  const int status = pclose(pipe);
+  if (WIFEXITED(status)) result.status = WEXITSTATUS(status);
+  return result;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Cli, HelpListsEveryCommandAndFlag) {
+  const Result r = run("--help");
+  EXPECT_EQ(r.status, 0);
+  for (const char* word : {"demo", "devices", "bench", "cache", "LATHE_DEBUG", "LATHE_CACHE"})
+    EXPECT_TRUE(contains(r.out, word)) << word << "\n" << r.out;
+}
+
+TEST(Cli, AMisspeltCommandIsRefusedWithTheNearestOne) {
+  const Result r = run("devcies");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_EQ(r.out,
+            "lathe: unknown word devcies\n  help: did you mean devices?\n  help: lathe --help lists what "
+            "there is\n");
+}
+
+TEST(Cli, AMisspeltOptionIsRefusedWithTheNearestOne) {
+  const Result r = run("bench ir --jsno");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_EQ(r.out,
+            "lathe bench ir: unknown option --jsno\n  help: did you mean --json?\n"
+            "  help: lathe bench ir --help lists what there is\n");
+}
+
+TEST(Cli, WrongValuesAreRefused) {
+  for (const char* words :
+       {"bench ir --nodes many", "bench ir --rounds 0", "demo --epochs -1", "demo --data /nonexistent",
+        "bench compile --peer nobody", "bench", "", "cache shrink"}) {
+    const Result r = run(words);
+    EXPECT_EQ(r.status, 2) << words << "\n" << r.out;
+    EXPECT_TRUE(contains(r.out, "help: lathe")) << words << "\n" << r.out;
+  }
+}
+
+TEST(Cli, AnUnknownNetIsRefusedWithTheNamesThereAre) {
+  const Result r = run("bench compile resnet50_foward");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_TRUE(contains(r.out, "did you mean resnet50_forward?")) << r.out;
+  EXPECT_TRUE(contains(r.out, "llama_1b_decode")) << r.out;
+}
+
+TEST(Cli, AWrongFlagInTheEnvironmentIsRefused) {
+  const Result r = run("devices", "LATHE_DEBUG=loud");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_TRUE(contains(r.out, "LATHE_DEBUG")) << r.out;
+  const Result misspelt = run("devices", "LATHE_DEBGU=1");
+  EXPECT_EQ(misspelt.status, 2);
+  EXPECT_TRUE(contains(misspelt.out, "LATHE_DEBUG")) << misspelt.out;
+}
+
+TEST(Cli, DevicesListsTheCpuAndTheReference) {
+  const Result r = run("devices");
+  EXPECT_EQ(r.status, 0);
+  for (const char* name : {"CPU", "REF", "NULL", "DISK", "ready"})
+    EXPECT_TRUE(contains(r.out, name)) << r.out;
+}
+
+TEST(Cli, BenchIrGivesAnArrayOfObjects) {
+  const Result r = run("bench ir --json --nodes 2000 --rounds 1", "", false);
+  ASSERT_EQ(r.status, 0) << r.out;
+  const auto rows = nlohmann::json::parse(r.out);
+  ASSERT_TRUE(rows.is_array());
+  std::vector<std::string> names;
+  for (const auto& row : rows) {
+    names.push_back(row.at("name"));
+    EXPECT_GT(row.at("ns").get<double>(), 0) << row;
+    EXPECT_GT(row.at("count").get<double>(), 0) << row;
+  }
+  for (const char* name :
+       {"create", "intern_hit", "structural_hash", "toposort", "consumer_map", "order_key", "rewrite"})
+    EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
+}
+
+TEST(Cli, BenchCompileGivesEveryStage) {
+  const Result r = run("bench compile resnet50_forward --json --no-machine-code", "", false);
+  ASSERT_EQ(r.status, 0) << r.out;
+  const auto rows = nlohmann::json::parse(r.out);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].at("name"), "resnet50_forward");
+  double sum = 0;
+  for (const char* stage : {"tensor_ms", "schedule_ms", "codegen_ms", "linearize_ms"})
+    sum += rows[0].at(stage).get<double>();
+  EXPECT_NEAR(rows[0].at("total_ms").get<double>(), sum, 0.01);
+  EXPECT_EQ(rows[0].at("compile_ms"), 0);
+  EXPECT_GE(rows[0].at("kernels").get<int>(), rows[0].at("unique_kernels").get<int>());
+  EXPECT_GT(rows[0].at("nodes").get<int>(), 500);
+}
+
+TEST(Cli, TheCacheCanBeShownAndCleared) {
+  const std::string folder = testing::TempDir() + "lathe_cli_cache";
+  EXPECT_EQ(run("cache clear", "LATHE_CACHE=" + folder).status, 0);
+  const Result r = run("cache info", "LATHE_CACHE=" + folder);
+  EXPECT_EQ(r.status, 0);
+  EXPECT_TRUE(contains(r.out, "0 entries")) << r.out;
+  EXPECT_TRUE(contains(run("cache info", "LATHE_CACHE=off").out, "off"));
+}
+
+}  // namespace
