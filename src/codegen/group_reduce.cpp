@@ -25,7 +25,7 @@ class GroupReducer {
       if (is_kind(r, {RangeKind::Local, RangeKind::Group})) threads_.push_back(r);
       if (is_kind(r, {RangeKind::Group})) groups_.push_back(r);
     }
-    if (groups_.empty()) return kernel;
+    if (groups_.empty()) return threads_.empty() ? kernel : close_threads(kernel);
     ids_ = fresh_ids(kernel);
     for (Node n : toposort(kernel)) done_.try_emplace(n, lower(n));
     return *done_.find(kernel);
@@ -49,15 +49,33 @@ class GroupReducer {
       return store(args[0], args[1], args[2], gate);
     }
     if (n.is(Op::Sink)) {  // every effect now runs over the group
-      for (Node& effect : args) {
-        Nodes closed(closed_ranges(effect).begin(), closed_ranges(effect).end());
-        for (Node t : groups_)
-          if (std::find(closed.begin(), closed.end(), t) == closed.end()) closed.push_back(t);
-        effect = end(effect.is(Op::End) ? effect.arg(0) : effect, closed);
-      }
-      return sink(args);
+      return close_threads(sink(args));
     }
     return rebuild(n, args);
+  }
+
+  Node close_threads(Node kernel) {
+    Nodes effects(kernel.args().begin(), kernel.args().end());
+    for (Node& effect : effects) effect = over_group(effect);
+    return sink(effects);
+  }
+
+  // Closes the ranges over threads that a shared reduce or panel brought into an effect. Of threads that the
+  // effect did not run over before, the first stores.
+  Node over_group(Node effect) {
+    Nodes closed(closed_ranges(effect).begin(), closed_ranges(effect).end());
+    Node inner = effect.is(Op::End) ? effect.arg(0) : effect;
+    Node gate = inner.is(Op::Store) && inner.arg_count() > 3 ? inner.arg(3) : Node();
+    for (Node t : threads_) {
+      if (std::find(closed.begin(), closed.end(), t) != closed.end() || !depends_on(inner, t)) continue;
+      closed.push_back(t);
+      if (is_kind(t, {RangeKind::Group}) || !inner.is(Op::Store))
+        continue;  // gated where the store was lowered
+      Node first = equal(t, index_const(0));
+      gate = gate ? logical_and(gate, first) : first;
+    }
+    if (inner.is(Op::Store)) inner = store(inner.arg(0), inner.arg(1), inner.arg(2), gate);
+    return end(inner, closed);
   }
 
   Node spread(Node reduce, Node element) {

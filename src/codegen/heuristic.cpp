@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
 #include "codegen/codegen.h"
 #include "codegen/kernel_facts.h"
 #include "codegen/option_state.h"
@@ -36,10 +37,16 @@ class Chooser {
   }
 
  private:
+  // An option the kernel does not take is left out: the rules below need not know every refusal.
   void add(OptOp op, int axis, std::vector<std::int64_t> arg) {
     Opt opt{op, axis, std::move(arg)};
-    state_.apply(opt);
-    opts_.push_back(std::move(opt));
+    OptionState before = state_;
+    try {
+      state_.apply(opt);
+      opts_.push_back(std::move(opt));
+    } catch (const KernelOptError&) {
+      state_ = std::move(before);
+    }
   }
   int position(std::size_t range) const { return state_.loop_position(facts_.ranges[range].range); }
   int reduce_number(std::size_t range) const {

@@ -122,6 +122,11 @@ class Mapper {
         for (Node r : closed_ranges(n))
           if (!map_.contains(r)) left.push_back(*done_.find(r));
         done_.try_emplace(n, end(args[0], left));
+      } else if (n.is(Op::Barrier)) {  // nor does a launch index begin anew
+        SmallVector<Node, 16> waits;
+        for (std::size_t i = 0; i < n.arg_count(); ++i)
+          if (!map_.contains(n.arg(i))) waits.push_back(args[i]);
+        done_.try_emplace(n, waits.empty() ? index_const(0) : barrier(waits));
       } else if (n.is(Op::After)) {  // being inside a launch index is no order
         SmallVector<Node, 16> effects;
         for (std::size_t i = 1; i < n.arg_count(); ++i)

@@ -20,7 +20,7 @@ Node ceil_div(Node x, std::int64_t n) { return floor_div(x + index_const(n - 1),
 
 }  // namespace
 
-OptionState::OptionState(Node kernel, const Target& target) : kernel_(kernel), target_(target) {
+OptionState::OptionState(Node kernel, const Target& target) : kernel_(kernel), target_(&target) {
   for (Node r : all_ranges(kernel)) {
     Axis axis;
     axis.origin = static_cast<int>(origins_.size());
@@ -166,7 +166,7 @@ void OptionState::tile(std::size_t at, std::int64_t size, std::size_t to) {
   axes_[at].stand_in = inner;
   axes_[at].leading = false;
   // On a GPU the inner half is a block that one thread works through.
-  if (axes_[at].kind == RangeKind::Global && target_.groups) axes_[at].kind = RangeKind::Loop;
+  if (axes_[at].kind == RangeKind::Global && target_->groups) axes_[at].kind = RangeKind::Loop;
   insert(to, outer);
   std::size_t stays = to <= at ? at + 1 : at;
   for (std::size_t i : {std::max(to, stays), std::min(to, stays)}) drop_if_single(i);
@@ -218,16 +218,16 @@ void OptionState::check_limits() const {
       copies *= std::min(n, kMostCopies + 1);
     if (copies > kMostCopies) refuse(fmt::format("the body would be copied more than {} times", kMostCopies));
   }
-  if (group > target_.max_group)
+  if (group > target_->max_group)
     refuse(fmt::format("the group would have {} threads, more than the {} of target {}", group,
-                       target_.max_group, target_.name));
+                       target_->max_group, target_->name));
 }
 
 void OptionState::apply(const Opt& opt) {
   opt_ = &opt;
   using K = RangeKind;
   switch (opt.op) {
-    case OptOp::TC: refuse(fmt::format("target {} has no matrix units", target_.name));
+    case OptOp::TC: refuse(fmt::format("target {} has no matrix units", target_->name));
     case OptOp::UPCAST: {
       std::size_t at = position(opt.axis);
       need_kind(at, {K::Global, K::Local, K::Loop},
@@ -242,7 +242,7 @@ void OptionState::apply(const Opt& opt) {
     }
     case OptOp::LOCAL: {
       std::size_t at = position(opt.axis);
-      if (!target_.groups) refuse(fmt::format("target {} has no groups of threads", target_.name));
+      if (!target_->groups) refuse(fmt::format("target {} has no groups of threads", target_->name));
       if (no_locals_) refuse("NOLOCALS came before");
       need_kind(at, {K::Global}, "a global range");
       split_low(at, size_arg(at, false), K::Local, after_launch());
@@ -250,14 +250,14 @@ void OptionState::apply(const Opt& opt) {
     }
     case OptOp::THREAD: {
       std::size_t at = position(opt.axis);
-      if (!target_.threads) refuse(fmt::format("target {} has no thread pool", target_.name));
+      if (!target_->threads) refuse(fmt::format("target {} has no thread pool", target_->name));
       need_kind(at, {K::Global}, "a global range");
       split_high(at, size_arg(at, false), K::Thread, 0);
       break;
     }
     case OptOp::GROUP:
     case OptOp::GROUPTOP: {
-      if (!target_.groups) refuse(fmt::format("target {} has no groups of threads", target_.name));
+      if (!target_->groups) refuse(fmt::format("target {} has no groups of threads", target_->name));
       if (no_locals_) refuse("NOLOCALS came before");
       std::size_t at = reduce_position(opt.axis);
       if (opt.op == OptOp::GROUP)

@@ -78,7 +78,7 @@ class OptionState {
   void check_limits() const;
 
   Node kernel_;
-  const Target& target_;
+  const Target* target_;
   const Opt* opt_ = nullptr;
   std::vector<Axis> axes_;
   std::vector<int> serials_;

@@ -11,6 +11,7 @@
 #include "codegen/lower_reduce.h"
 #include "codegen/lowering.h"
 #include "codegen/map_parallel.h"
+#include "codegen/separate_nests.h"
 #include "ir/verify.h"
 
 namespace lathe {
@@ -45,6 +46,8 @@ constexpr Pass kPasses[] = {
      [](Node k, Lowering& l) { return decompose(k, l.target); }, KernelStage::Ranges},
     {"map_parallel", "parallel ranges become launch indices",
      map_parallel, KernelStage::Lowered},
+    {"separate_nests", "every range is one loop",
+     [](Node k, Lowering&) { return separate_nests(k); }, KernelStage::Lowered},
     // Last, because it needs the bounds of launch indices and makes machine integers of all that came before.
     {"lower_index", "index arithmetic becomes 32- or 64-bit",
      [](Node k, Lowering&) { return lower_index(k); }, KernelStage::Lowered},

@@ -64,7 +64,7 @@ class Placer {
 
     Node target = base_memory(store_node.arg(0));
     bool in_output = target.is(Op::Param) && target.dtype() == reduce.dtype() && !is_read(target) &&
-                     inner.size() + outer.size() == outputs.size();
+                     inner.size() + outer.size() == outputs.size() && runs_over_launch(closed);
     std::int64_t size = 1;
     for (Node o : inner) size *= std::max<std::int64_t>(o.arg(0).hi(), 1);
     Node memory = in_output ? target : define(reduce.dtype(), ids_.define++, size, Space::Register);
@@ -83,8 +83,13 @@ class Placer {
     std::sort(nest.begin(), nest.end(), by_id);
     NodeMap<Node> body_map = clone(nest, body_ranges);
     Node current = outer_loops(memory, outer, init, above);
-    Node sum = apply(op, load(current, index, gate), reduce_ranges(op, reduce.arg(0), rest));
-    Node body = end(at(store(current, index, sum, gate), body_map), body_ranges);
+    Node here = at(index, body_map), allowed = gate ? at(gate, body_map) : Node();
+    current = at(current, body_map);
+    // Panels and inner loops of the element are this nest's own: another store may sum the same element in
+    // its nest.
+    Node part = reduce_ranges(op, copy_for_loop(reduce.arg(0), body_map, ids_), rest);
+    Node sum = apply(op, load(current, here, allowed), part);
+    Node body = end(store(current, here, sum, allowed), body_ranges);
 
     Nodes finish(outputs);
     if (in_output && store_node.arg(2) == reduce) return end(body, outer);
@@ -102,6 +107,14 @@ class Placer {
     for (Node n : order_)
       if (n.is(Op::Load) && base_memory(n.arg(0)) == memory) return true;
     return false;
+  }
+  // Whether the effect runs over all that is spread over groups and threads; else several of them would sum
+  // into one output.
+  bool runs_over_launch(std::span<const Node> closed) const {
+    for (Node n : order_)
+      if (n.is(Op::Range) && (range_kind(n) == RangeKind::Global || is_parallel(n)) && !contains(closed, n))
+        return false;
+    return true;
   }
   static Node row_major(std::span<const Node> ranges) {
     Node index = index_const(0);

@@ -66,35 +66,74 @@ Node substitute_free(Node root, const NodeMap<Node>& map) {
   return *done.find(root);
 }
 
-Node copy_for_loop(Node root, const NodeMap<Node>& map, FreshIds& ids) {
-  NodeMap<Node> full = map;
-  std::vector<Node> order = toposort(root);
-  // Whatever runs inside a copied loop is copied with it, so the set grows until nothing new is closed in it.
-  for (std::size_t before = 0; before != full.size();) {
-    before = full.size();
+namespace {
+
+// Memory that loops inside the copied ranges write, with ids of its own. The set of ranges grows by what
+// those loops close.
+NodeMap<Node> own_memory(std::span<const Node> order, const NodeMap<Node>& map, FreshIds& ids) {
+  NodeMap<Node> inside = map, memory;
+  for (std::size_t before = 0; before != inside.size();) {
+    before = inside.size();
     for (Node n : order) {
-      if (!mentions(n, full)) continue;
-      for (Node r : closed_ranges(n))
-        if (!full.contains(r)) full.try_emplace(r, range(r.arg(0), ids.range++, range_kind(r)));
-      if (!n.is(Op::Store)) continue;
-      Node memory = base_memory(n.arg(0));
-      if (memory.is(Op::Define) && !full.contains(memory))
-        full.try_emplace(memory,
-                         define(memory.dtype(), ids.define++, memory_size(memory), define_space(memory)));
+      if (!mentions(n, inside)) continue;
+      for (Node r : closed_ranges(n)) inside.try_emplace(r, r);
+      Node written = n.is(Op::Store) ? base_memory(n.arg(0)) : Node();
+      if (written && written.is(Op::Define) && !memory.contains(written))
+        memory.try_emplace(
+            written, define(written.dtype(), ids.define++, memory_size(written), define_space(written)));
     }
   }
+  return memory;
+}
+
+// A loop inside gets ranges of its own; within it, its ranges are these, whatever the map says about them
+// outside.
+Node copy_within(Node root, const NodeMap<Node>& map, const NodeMap<Node>& memory, FreshIds& ids) {
   NodeMap<Node> done;
-  for (Node n : order) {
-    if (const Node* to = full.find(n)) {
+  std::vector<std::pair<Node, std::size_t>> stack;
+  auto enter = [&](Node n) {
+    if (done.contains(n)) return;
+    if (const Node* to = map.find(n))
       done.try_emplace(n, *to);
+    else if (const Node* own = memory.find(n))
+      done.try_emplace(n, *own);
+    else if (!mentions(n, map))
+      done.try_emplace(n, n);
+    else if (!closed_ranges(n).empty()) {
+      NodeMap<Node> visible;
+      for (Node r : closed_ranges(n)) visible.try_emplace(r, range(r.arg(0), ids.range++, range_kind(r)));
+      for (auto& [from, to] : map) visible.try_emplace(from, to);
+      SmallVector<Node, 16> args;
+      for (Node a : n.args()) args.push_back(copy_within(a, visible, memory, ids));
+      done.try_emplace(n, rebuild(n, args));
+    } else {
+      stack.emplace_back(n, 0);
+    }
+  };
+  enter(root);
+  SmallVector<Node, 16> args;
+  while (!stack.empty()) {
+    auto& [node, next] = stack.back();
+    if (next < node.arg_count()) {
+      Node arg = node.arg(next++);
+      enter(arg);
       continue;
     }
-    SmallVector<Node, 16> args;
-    bool inside = mentions(n, full);
-    for (Node a : n.args()) args.push_back(*done.find(a));
-    done.try_emplace(n, inside && n.arg_count() > 0 ? rebuild(n, args) : n);
+    Node top = node;
+    stack.pop_back();
+    if (done.contains(top)) continue;
+    args.clear();
+    for (Node a : top.args()) args.push_back(*done.find(a));
+    done.try_emplace(top, rebuild(top, args));
   }
   return *done.find(root);
+}
+
+}  // namespace
+
+Node copy_for_loop(Node root, const NodeMap<Node>& map, FreshIds& ids) {
+  NodeMap<Node> memory = own_memory(toposort(root), map, ids);
+  return copy_within(root, map, memory, ids);
 }
 
 FreshIds fresh_ids(Node root) {

@@ -129,6 +129,17 @@ Node two_outputs(std::int64_t rows, std::int64_t columns) {
   return sink(effects);
 }
 
+// One store over both ranges, one over the inner alone.
+Node outputs_of_different_shape(std::int64_t rows, std::int64_t columns) {
+  Node i = global(rows, 0), j = global(columns, 1), k = reduce_over(rows, 2);
+  Node below = sum(load(f32(1, rows * columns), k * c(columns) + j), {k}), both[] = {i, j};
+  Node effects[] = {end(store(f32(0, rows * columns), i * c(columns) + j,
+                              load(f32(1, rows * columns), i * c(columns) + j) * below),
+                        both),
+                    end(store(f32(2, columns), j, below), {&j, 1})};
+  return sink(effects);
+}
+
 Node bias_relu_matmul(std::int64_t m, std::int64_t n, std::int64_t k) {
   Node i = global(m, 0), j = global(n, 1), l = reduce_over(k, 2);
   Node a = load(f32(1, m * k), i * c(k) + l), b = load(f32(2, k * n), l * c(n) + j);
@@ -172,6 +183,7 @@ std::vector<NamedKernel> small_kernels() {
       {"arg_max 5x11", arg_max(5, 11)},
       {"ragged_sum 7x6", ragged_sum(7, 6)},
       {"two_outputs 6x14", two_outputs(6, 14)},
+      {"outputs_of_different_shape 5x12", outputs_of_different_shape(5, 12)},
       {"bias_relu_matmul 7x12x10", bias_relu_matmul(7, 12, 10)},
       {"total 50", total(50)},
       {"flipped_rows 5x12", flipped_rows(5, 12)},

@@ -29,6 +29,7 @@ Node masked_reduce_in_reduce(std::int64_t i, std::int64_t j, std::int64_t k);
 Node arg_max(std::int64_t rows, std::int64_t columns);   // a tuple reduce
 Node ragged_sum(std::int64_t rows, std::int64_t width);  // lengths are loaded
 Node two_outputs(std::int64_t rows, std::int64_t columns);
+Node outputs_of_different_shape(std::int64_t rows, std::int64_t columns);
 Node bias_relu_matmul(std::int64_t m, std::int64_t n, std::int64_t k);
 Node total(std::int64_t n);
 Node flipped_rows(std::int64_t rows, std::int64_t columns);  // a negative stride and a gate
