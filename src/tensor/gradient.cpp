@@ -232,6 +232,7 @@ class Backward {
   void spread_store(Node n, Node g) {
     Node memory = n.arg(0);
     for (std::size_t i = n.arg_count(); i-- > 1;) {
+      if (!n.arg(i).is(Op::Store)) continue;  // the number of a version
       Node store = n.arg(i), view = store.arg(0), value = store.arg(1);
       std::vector<Node> chain;
       for (Node v = view; v != memory; v = v.arg(0)) chain.push_back(v);
@@ -286,13 +287,16 @@ Node node_in_graph(const Tensor& target, std::span<const Node> order, const Node
   Node n = node_of(target);
   if (in_graph.contains(n)) return n;
   const TensorImpl& impl = *target.impl();
-  Node memory = memory_of(impl.storage->value);
-  if (!memory || !memory.is(Op::Buffer)) return n;
-  for (Node m : order)
-    if (realized(m) == memory && m.shape_node() == impl.storage->value->shape_node()) {
-      Node old = apply_view(impl.view, m);
-      if (in_graph.contains(old)) return old;
-    }
+  Node value = impl.storage->value, memory = memory_of(value);
+  if (!memory || (memory.is(Op::After) && !realized(memory))) return n;
+  Node buffer = base_memory(memory);
+  for (Node m : order) {
+    if (realized(m) != buffer) continue;
+    Node base = m.is(Op::After) ? over_memory(value, memory, m) : m;
+    if (base.shape_node() != value.shape_node()) continue;
+    Node old = apply_view(impl.view, base);
+    if (in_graph.contains(old)) return old;
+  }
   return n;
 }
 

@@ -1,5 +1,7 @@
 #include "tensor/realize.h"
 
+#include <atomic>
+
 #include "engine/engine.h"
 
 namespace lathe {
@@ -22,6 +24,8 @@ bool not_computed(Node n) { return !realized(n); }
 // each.
 struct Writes {
   NodeMap<char> buffers, versions, last;
+  NodeMap<char>
+      outdated;  // values on live graphs that are read from those buffers and will not be there any more
 };
 
 Writes writes_of(std::span<const Node> targets) {
@@ -50,7 +54,7 @@ Node buffer_held(Node value) {
 // The live storages that the writes concern: those that are one of the versions being written, those still to
 // be computed that read something the writes replace, and those at rest in a buffer that is written (equal
 // expressions share one), which need a copy. Visits each node once.
-std::vector<Storage*> affected(const Writes& w) {
+std::vector<Storage*> affected(Writes& w) {
   std::vector<Storage*> out;
   NodeMap<char> reads;  // 1: reads an overwritten version
   struct Frame {
@@ -64,9 +68,10 @@ std::vector<Storage*> affected(const Writes& w) {
       reads[n] = 0;
     else if (w.buffers.contains(n))
       reads[n] = 1;
-    else if (Node held = realized(n))
+    else if (Node held = realized(n)) {
       reads[n] = w.buffers.contains(held);
-    else if (n.arg_count() == 0)
+      if (w.buffers.contains(held) && !n.is(Op::After)) w.outdated[n] = 1;
+    } else if (n.arg_count() == 0)
       reads[n] = 0;
     else
       return false;
@@ -80,8 +85,12 @@ std::vector<Storage*> affected(const Writes& w) {
       continue;
     }
     if (at_rest(value)) {
-      Node held = buffer_held(value);
-      if (held && w.buffers.contains(held)) out.push_back(s);
+      if (Node held = buffer_held(value); held && w.buffers.contains(held)) {
+        out.push_back(s);
+        Node n = value;
+        while (!realized(n) && n.arg_count() > 0) n = n.arg(0);
+        if (!n.is(Op::After)) w.outdated[n] = 1;
+      }
       continue;
     }
     if (!settle(value)) stack.push_back({value, 0});
@@ -112,16 +121,29 @@ Node request_of(const Storage& s) {
   return copy_to(value, s.device);
 }
 
-void add_affected(std::vector<Storage*>& chosen) {
+// Adds what must be realised together with the chosen ones; gives what they write.
+Writes add_affected(std::vector<Storage*>& chosen) {
+  Writes w;
   for (std::size_t before = 0; before != chosen.size();) {
     before = chosen.size();
     std::vector<Node> values;
     for (Storage* s : chosen) values.push_back(s->value);
-    Writes w = writes_of(values);
-    if (w.buffers.empty()) return;
+    w = writes_of(values);
+    if (w.buffers.empty()) break;
     for (Storage* s : affected(w))
       if (std::find(chosen.begin(), chosen.end(), s) == chosen.end()) chosen.push_back(s);
   }
+  return w;
+}
+
+// Memory that was written has another name from then on, so that an expression over it is not taken for an
+// equal one over what it held before. The name is an After whose effect is a number, already marked as done.
+Node version_name(Node buffer) {
+  static std::atomic<std::int64_t> next{1};
+  Node number = index_const(next.fetch_add(1));
+  Node name = after(buffer, std::span(&number, 1));
+  set_realized(name, buffer);
+  return name;
 }
 
 // Results name variables without their values; a tensor keeps the values its sizes were bound to.
@@ -162,6 +184,8 @@ struct Requests {
       return;
     }
     result = with_bindings(result, s.value);
+    if (Node memory = memory_of(s.value), now = memory_of(result); memory && memory.is(Op::After) && now)
+      result = over_memory(result, now, version_name(base_memory(now)));
     if (result.shape_node() != s.value->shape_node()) {
       Nodes sizes(s.value->shape().begin(), s.value->shape().end());
       result = reshape_to(result, sizes);
@@ -177,6 +201,8 @@ struct Requests {
 void realize_storages(const std::vector<std::shared_ptr<Storage>>& wanted) {
   Scope scope;
   Requests requests;
+  Writes writes;
+  std::vector<NodeRef> outdated;
   {
     std::lock_guard guard(storage_mutex());
     std::vector<Storage*> chosen;
@@ -184,26 +210,13 @@ void realize_storages(const std::vector<std::shared_ptr<Storage>>& wanted) {
       if (!at_rest(s->value) && std::find(chosen.begin(), chosen.end(), s.get()) == chosen.end())
         chosen.push_back(s.get());
     if (chosen.empty()) return;
-    add_affected(chosen);
+    writes = add_affected(chosen);
     for (Storage* s : chosen) requests.add(*s);
+    for (const auto& [node, one] : writes.outdated) outdated.push_back(node);
   }
   requests.run();
-}
-
-void forget_version(Node version) {
-  Scope scope;
-  Requests requests;
-  {
-    std::lock_guard guard(storage_mutex());
-    for (Storage* s = first_live_storage(); s != nullptr; s = s->after) {
-      Node value = s->value;
-      if (at_rest(value)) continue;
-      std::vector<Node> order = toposort(std::span<const Node>(&value, 1), not_computed);
-      if (std::find(order.begin(), order.end(), version) != order.end()) requests.add(*s);
-    }
-  }
-  if (!requests.values.empty()) requests.run();
-  set_realized(version, Node());
+  for (const NodeRef& node : outdated)
+    if (Node held = realized(node); held && writes.buffers.contains(held)) set_realized(node, Node());
 }
 
 Tensor& Tensor::realize() {

@@ -21,8 +21,7 @@ Node apply_view(const std::shared_ptr<const ViewStep>& view, Node base);
 // Computes the values of these storages.
 void realize_storages(const std::vector<std::shared_ptr<Storage>>& wanted);
 
-// A version that was stored before is about to be stored again by an equal node: live readers of the old one
-// are realised, then its mark is taken off.
-void forget_version(Node version);
+// The movement ops of `value`, which end at `memory`, over other memory.
+Node over_memory(Node value, Node memory, Node other);
 
 }  // namespace lathe

@@ -176,22 +176,18 @@ Node memory_of(Node value) {
   return value.is(Op::Buffer) || value.is(Op::After) ? value : Node();
 }
 
-namespace {
-
-// The movement ops of `value` (which end at `memory`) over other memory.
 Node over_memory(Node value, Node memory, Node other) {
-  NodeMap<Node> map;
-  map[memory] = other;
   std::vector<Node> chain;
   for (Node n = value; n != memory; n = n.arg(0)) chain.push_back(n);
-  Node out = other;
   for (std::size_t i = chain.size(); i-- > 0;) {
     Nodes args(chain[i].args().begin(), chain[i].args().end());
-    args[0] = out;
-    out = chain[i].with_args(args);
+    args[0] = other;
+    other = chain[i].with_args(args);
   }
-  return out;
+  return other;
 }
+
+namespace {
 
 // The part of memory a handle writes: its chain without the ops that matter to gradients only.
 Node written_view(const std::shared_ptr<const ViewStep>& view, Node base, std::string_view op) {
@@ -240,7 +236,6 @@ void store_into(const Tensor& target, Node value, bool tracked, std::string_view
     Node view = written_view(impl.view, base, op);
     Node store = intern(Op::Store, dtypes::Void, {view, broadcast_to(value, view.shape(), op)});
     Node next = after(memory, std::span(&store, 1));
-    if (realized(next)) forget_version(next);
     s.value = over_memory(base, memory, next);
   }
   s.tracked = tracked || (s.tracked && !whole);
