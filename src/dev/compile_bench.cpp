@@ -102,11 +102,13 @@ CompileReport bench_compile(const std::string& name, const std::function<std::ve
   const Schedule made = schedule_cold(targets, device);
   report.schedule_ms = lap.ms();
 
-  NodeMap<const Step*> unique;
+  NodeMap<std::size_t> unique;
   for (const Step& step : made.steps)
     if (!step.is_copy()) {
       ++report.kernels;
-      unique.try_emplace(step.ast, &step);
+      auto [place, is_new] = unique.try_emplace(step.ast, report.by_kernel.size());
+      if (is_new) report.by_kernel.push_back({step.name, "", 0, 0, 0, 0});
+      ++report.by_kernel[*place].uses;
     }
   report.unique_kernels = unique.size();
 
@@ -115,24 +117,29 @@ CompileReport bench_compile(const std::string& name, const std::function<std::ve
   {
     const HookScope hook;
     pass_times = {};
-    for (const auto& [ast, step] : unique) {
-      pass_times.last = thread_seconds();
+    for (const auto& [ast, place] : unique) {
+      KernelReport& kernel = report.by_kernel[place];
+      const double begin = pass_times.last = thread_seconds();
       const std::vector<Opt> opts = choose_options(ast, target);
       pass_times.add("choose_options");
-      programs.push_back(lower_kernel(ast, opts, target, step->name));
+      programs.push_back(lower_kernel(ast, opts, target, kernel.name));
       pass_times.add("count");
+      kernel.lower_ms = (thread_seconds() - begin) * 1e3;
+      kernel.options = to_string(opts);
+      kernel.instructions = programs.back().code.size();
+      report.instructions += kernel.instructions;
     }
     report.linearize_ms = pass_times.take("linearize");
     report.passes = pass_times.passes;
     for (const auto& [pass, ms] : report.passes) report.codegen_ms += ms;
   }
-  for (const Program& program : programs) report.instructions += program.code.size();
-
-  if (options.machine_code) {
-    lap.ms();
-    for (const Program& program : programs) device.compiler->compile(program);
-    report.compile_ms = lap.ms();
-  }
+  if (options.machine_code)
+    for (std::size_t i = 0; i < programs.size(); ++i) {
+      lap.ms();
+      device.compiler->compile(programs[i]);
+      report.by_kernel[i].compile_ms = lap.ms();
+      report.compile_ms += report.by_kernel[i].compile_ms;
+    }
   return report;
 }
 

@@ -256,7 +256,7 @@ struct Nursery {
       if (i >= kAhead) shard_of(taken[i - kAhead]->hash).prefetch(taken[i - kAhead]->hash);
       release(taken[i]);
     }
-    if (nodes.empty() && taken.capacity() <= 65536) {
+    if (nodes.empty() && taken.capacity() <= (std::size_t{1} << 20)) {
       taken.clear();
       nodes.swap(taken);
     }

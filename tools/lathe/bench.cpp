@@ -70,7 +70,7 @@ int run_ir(const IrOptions& options) {
 // ---- compile
 
 struct CompileOptions {
-  bool json = false, growth = false, passes = false, no_machine_code = false;
+  bool json = false, growth = false, passes = false, kernels = false, no_machine_code = false;
   std::vector<std::string> names;
   std::string peer, device = "CPU";
   int rounds = 1;
@@ -161,6 +161,22 @@ std::vector<Net> chosen_nets(const CompileOptions& options) {
   return nets;
 }
 
+void print_kernels(dev::CompileReport report) {
+  constexpr std::size_t kShown = 20;
+  auto cost = [](const dev::KernelReport& k) { return k.lower_ms + k.compile_ms; };
+  std::sort(report.by_kernel.begin(), report.by_kernel.end(),
+            [&](const auto& a, const auto& b) { return cost(a) > cost(b); });
+  std::vector<std::vector<std::string>> table{
+      {"kernel", "uses", "instructions", "lower ms", "machine code", "options"}};
+  for (std::size_t i = 0; i < std::min(kShown, report.by_kernel.size()); ++i) {
+    const dev::KernelReport& k = report.by_kernel[i];
+    table.push_back({k.name, fmt::format("{}", k.uses), fmt::format("{}", k.instructions),
+                     fmt::format("{:.1f}", k.lower_ms), fmt::format("{:.1f}", k.compile_ms), k.options});
+  }
+  fmt::print("\n{}\n", report.name);
+  print_table(table);
+}
+
 int run_compile(const CompileOptions& options) {
   const std::vector<Net> nets = chosen_nets(options);
   std::vector<std::string> names;
@@ -212,6 +228,8 @@ int run_compile(const CompileOptions& options) {
       for (const auto& [name, ms] : r.passes) fmt::print(" {} {:.1f}", name, ms);
       fmt::print("\n");
     }
+  if (options.kernels)
+    for (const dev::CompileReport& r : reports) print_kernels(r);
   return 0;
 }
 
@@ -235,6 +253,7 @@ std::vector<Command> add_bench(CLI::App& app) {
   on_compile->add_flag("--json", compile->json, "print an array of objects");
   on_compile->add_flag("--growth", compile->growth, "one net with 1 to 64 layers instead");
   on_compile->add_flag("--passes", compile->passes, "also the time of each code generation pass");
+  on_compile->add_flag("--kernels", compile->kernels, "also the kernels that take longest");
   on_compile->add_flag("--no-machine-code", compile->no_machine_code, "stop before the machine's compiler");
   on_compile->add_option("--device", compile->device, "device to compile for");
   on_compile->add_option("--rounds", compile->rounds, "the best of so many counts")

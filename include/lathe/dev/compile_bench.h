@@ -12,6 +12,12 @@
 
 namespace lathe::dev {
 
+struct KernelReport {
+  std::string name, options;
+  std::uint64_t uses = 0, instructions = 0;
+  double lower_ms = 0, compile_ms = 0;
+};
+
 struct CompileReport {
   std::string name;
   std::uint64_t kernels = 0, unique_kernels = 0;
@@ -24,6 +30,7 @@ struct CompileReport {
   double compile_ms = 0;           // into machine code, apart from the total
   double total_ms() const { return tensor_ms + schedule_ms + codegen_ms + linearize_ms; }
   std::vector<std::pair<std::string, double>> passes;  // codegen by pass, in ms
+  std::vector<KernelReport> by_kernel;                 // the unique ones, in order of first use
 };
 
 struct CompileOptions {
