@@ -232,7 +232,7 @@ class Backward {
   void spread_store(Node n, Node g) {
     Node memory = n.arg(0);
     for (std::size_t i = n.arg_count(); i-- > 1;) {
-      if (!n.arg(i).is(Op::Store)) continue;  // the number of a version
+      if (!n.arg(i).is(Op::Store)) continue;  // the mark of a version
       Node store = n.arg(i), view = store.arg(0), value = store.arg(1);
       std::vector<Node> chain;
       for (Node v = view; v != memory; v = v.arg(0)) chain.push_back(v);

@@ -1,7 +1,5 @@
 #include "tensor/realize.h"
 
-#include <atomic>
-
 #include "engine/engine.h"
 
 namespace lathe {
@@ -137,11 +135,11 @@ Writes add_affected(std::vector<Storage*>& chosen) {
 }
 
 // Memory that was written has another name from then on, so that an expression over it is not taken for an
-// equal one over what it held before. The name is an After whose effect is a number, already marked as done.
+// equal one over what it held before. The name is an After, already marked as done, whose effect is an empty
+// buffer: its id is identity and not structure, so the order of operands is the same for every version.
 Node version_name(Node buffer) {
-  static std::atomic<std::int64_t> next{1};
-  Node number = index_const(next.fetch_add(1));
-  Node name = after(buffer, std::span(&number, 1));
+  Node mark = new_buffer(dtypes::Bool, 0, buffer_device(buffer));
+  Node name = after(buffer, std::span(&mark, 1));
   set_realized(name, buffer);
   return name;
 }
