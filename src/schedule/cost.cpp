@@ -74,6 +74,21 @@ NodeMap<ElementCost> element_costs(std::span<const Node> order) {
   return costs;
 }
 
+bool is_product_sum(Node node) {
+  constexpr std::int64_t kLongReduce = 16;
+  if (!node.is(Op::Reduce) || static_cast<Op>(node.ints()[0]) != Op::Add) return false;
+  Node x = node.arg(0);
+  if (numel_max(x) < kLongReduce * std::max<std::int64_t>(numel_max(node), 1)) return false;
+  while (is_movement(x.op()) || x.is(Op::Cast)) x = x.arg(0);
+  if (!x.is(Op::Mul)) return false;
+  auto repeats = [](Node operand) {
+    for (; is_movement(operand.op()) || operand.is(Op::Cast); operand = operand.arg(0))
+      if (operand.is(Op::Expand) && operand.shape_node() != operand.arg(0).shape_node()) return true;
+    return false;
+  };
+  return repeats(x.arg(0)) && repeats(x.arg(1));
+}
+
 bool worth_storing(Node node, const ElementCost& cost, const Usage& usage) {
   double store =
       usage.elements * (usage.elements * node.dtype().bytes() > kLargeBytes ? kStoreInMemory : kStoreInCache);
@@ -81,6 +96,7 @@ bool worth_storing(Node node, const ElementCost& cost, const Usage& usage) {
   if (node.is(Op::Reduce)) {
     // Inside a foreign reduce loop the outer kernel would run with the outer result's parallelism only.
     if (usage.in_foreign_loop) return true;
+    if (usage.beside_product) return true;
     bool serial = usage.kernel_outputs < kFewOutputs && usage.evaluations * usage.reduce_extent > kManyInputs;
     if (usage.joins && serial) return true;
     return extra * usage.reduce_extent * (usage.joins ? 1 : kReduceStep) > store;

@@ -26,11 +26,16 @@ struct Usage {
   double reduce_extent = 1;      // of a Reduce: elements combined into one
   bool in_foreign_loop = false;  // a Reduce used inside another reduce's loop that it cannot join
   bool joins = false;            // a Reduce that would join the reduce that uses it
+  bool beside_product = false;   // a sum of products beside another one in the same kernel
   double kernel_outputs = 0;     // smallest number of outputs of a kernel that uses it
 };
 
 // Whether to store the value (else every use computes it).
 bool worth_storing(Node node, const ElementCost& cost, const Usage& usage);
+
+// A sum of products of two values that are each used again along other axes: a matrix product, a convolution. Tiles of
+// both are kept close by, which is done for one such sum in a kernel.
+bool is_product_sum(Node node);
 
 // A reduce with few outputs and many inputs runs in parts: the number of parts for an axis of `extent`, or 0
 // to leave it whole. Depends on extents alone, so results do not depend on the machine.

@@ -101,6 +101,7 @@ int Planner::new_step(Node root, Node buffer) {
   step.buffer = buffer;
   plan_.steps.push_back(std::move(step));
   root_at_.push_back({});
+  product_of_.push_back(is_product_sum(root) ? root : Node());
   int id = static_cast<int>(plan_.steps.size() - 1);
   step_of_[root] = id;
   return id;
@@ -172,7 +173,16 @@ bool Planner::decide_store(Node node, const std::vector<Request>& requests) {
     // A sum joins only a sum of the same dtype.
     usage.in_foreign_loop |= usage.joins && reduce_op(node) != Op::Add;
   }
-  return worth_storing(node, cost, usage);
+  const bool product = is_product_sum(node);
+  if (product && !usage.joins)
+    for (const Request& r : requests) {
+      Node other = product_of_[static_cast<std::size_t>(r.step)];
+      usage.beside_product |= other && other != node;
+    }
+  const bool stored = worth_storing(node, cost, usage);
+  if (product && !stored)
+    for (const Request& r : requests) product_of_[static_cast<std::size_t>(r.step)] = node;
+  return stored;
 }
 
 void Planner::plan_copy(Node copy) {

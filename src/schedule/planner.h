@@ -78,6 +78,7 @@ class Planner {
   NodeMap<int> step_of_;  // stored value, effect or copy -> step
   NodeMap<char> needed_in_memory_;
   std::vector<Position> root_at_;
+  std::vector<Node> product_of_;  // by step: the sum of products it computes, or null
   Plan plan_;
   Rewriter rewriter_;
   std::int64_t next_range_ = 0;
