@@ -227,6 +227,22 @@ TEST(Gradient, AStepOfDescentUpdatesInPlace) {
   expect_values(w, {0.125, -0.125});
 }
 
+TEST(Gradient, ALossOverTheSameDataFollowsTheParameters) {
+  Tensor w({4.0}, {.requires_grad = true}), loss;
+  std::vector<double> losses;
+  for (int step = 0; step < 4; ++step) {
+    w.zero_grad();
+    loss = w.square().sum();  // the expression is the same in every step, and the last one is still held
+    loss.realize();
+    loss.backward();
+    NoGradScope no_grad;
+    w.assign(w - *w.grad() * 0.25);
+    w.realize();
+    losses.push_back(loss.item());
+  }
+  EXPECT_EQ(losses, (std::vector<double>{16, 4, 1, 0.25}));
+}
+
 TEST(Gradient, NothingIsRecordedUnderNoGrad) {
   Tensor x({1.0}, {.requires_grad = true});
   NoGradScope no_grad;
