@@ -84,15 +84,15 @@ class Chooser {
     }
     // Blocks of lanes are packed by the thread that uses them; other panels are shared by all steps of a
     // thread, so there the threads divide what the panel does not depend on.
-    std::vector<std::size_t> order;
-    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
-      if (is_output(r)) order.push_back(r);
-    auto first = [&](std::size_t r) {
+    auto preferred = [&](std::size_t r) {
       bool in_panel = facts_.depends(facts_.factors[tile->factor], r);
-      return tile->panel == Panel::None ? true
-                                        : (tile->panel == Panel::Block ? r == tile->lane_range : !in_panel);
+      if (tile->panel == Panel::None) return true;
+      return tile->panel == Panel::Block ? r == tile->lane_range : !in_panel;
     };
-    std::stable_partition(order.begin(), order.end(), first);
+    std::vector<std::size_t> order;
+    for (bool wanted : {true, false})
+      for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+        if (is_output(r) && preferred(r) == wanted) order.push_back(r);
     bool threaded = threads(order, tile->panel == Panel::Steps ? 1 : 4);
     int outermost = threaded ? 1 : 0;
     switch (tile->panel) {

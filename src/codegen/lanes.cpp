@@ -105,7 +105,7 @@ std::vector<ExpandedRange> choose_lanes(Node kernel, const Target& target) {
     if (c.score > 0 && c.lanes > 1) candidates.push_back(c);
   }
   // Best first; of equals the inner one.
-  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     return a.score != b.score ? a.score > b.score : a.which > b.which;
   });
   std::vector<Node> taken;
