@@ -18,6 +18,8 @@ namespace {
 using reference::Array;
 using reference::View;
 
+const reference::Bindings kBindings = {{"n", 5}};
+
 // Small whole numbers, so that sums are exact in any order; int32 stays small enough to be a length or an
 // index.
 std::vector<Array> made_up(Node kernel) {
@@ -69,13 +71,13 @@ std::string compare_with_reference(Node kernel, std::span<const Opt> opts, const
   options.seed = seed;
   std::vector<Array> want = made_up(kernel);
   std::vector<View> memory = views(want);
-  if (std::string f = fault(reference::kernel_eval(kernel, memory, {}, options)); !f.empty())
+  if (std::string f = fault(reference::kernel_eval(kernel, memory, kBindings, options)); !f.empty())
     return blame("kernel as scheduled", f);
 
   std::vector<Array> optimised = made_up(kernel);
   memory = views(optimised);
   Node after = apply_options(kernel, opts, target);
-  reference::EvalReport report = reference::kernel_eval(after, memory, {}, options);
+  reference::EvalReport report = reference::kernel_eval(after, memory, kBindings, options);
   if (!report.ok()) return blame("kernel", fault(report) + "\n" + print_graph(after));
   // Too many copies of a shared reduce to compute all positions in kernel form: the program below still is
   // compared whole.
@@ -86,7 +88,7 @@ std::string compare_with_reference(Node kernel, std::span<const Opt> opts, const
   std::vector<Array> lowered = made_up(kernel);
   memory = views(lowered);
   Program program = lower_kernel(kernel, opts, target, "k");
-  if (std::string f = fault(reference::program_eval(program, memory, {}, options)); !f.empty())
+  if (std::string f = fault(reference::program_eval(program, memory, kBindings, options)); !f.empty())
     return blame("program", f + "\n" + print_program(program));
   if (std::string d = difference(want, lowered); !d.empty())
     return blame("program", d + "\n" + print_program(program));

@@ -121,6 +121,16 @@ Node ragged_sum(std::int64_t rows, std::int64_t width) {
   return one_store(f32(0, rows), i, sum(load(f32(1, rows * width), i * c(width) + j), {j}), {i});
 }
 
+Node symbolic_rows(std::int64_t most, std::int64_t columns) {
+  Node i = range(variable("n", 1, most), 0, RangeKind::Global), j = reduce_over(columns, 1);
+  return one_store(f32(0, most), i, sum(load(f32(1, most * columns), i * c(columns) + j), {j}), {i});
+}
+
+Node symbolic_columns(std::int64_t rows, std::int64_t most) {
+  Node i = global(rows, 0), j = range(variable("n", 1, most), 1, RangeKind::Reduce);
+  return one_store(f32(0, rows), i, sum(load(f32(1, rows * most), i * c(most) + j), {j}), {i});
+}
+
 Node two_outputs(std::int64_t rows, std::int64_t columns) {
   Node i = global(rows, 0), j = reduce_over(columns, 1);
   Node x = load(f32(1, rows * columns), i * c(columns) + j);
@@ -182,6 +192,8 @@ std::vector<NamedKernel> small_kernels() {
       {"masked_reduce_in_reduce 6,9,9", masked_reduce_in_reduce(6, 9, 9)},
       {"arg_max 5x11", arg_max(5, 11)},
       {"ragged_sum 7x6", ragged_sum(7, 6)},
+      {"symbolic_rows 9x6", symbolic_rows(9, 6)},
+      {"symbolic_columns 6x9", symbolic_columns(6, 9)},
       {"two_outputs 6x14", two_outputs(6, 14)},
       {"outputs_of_different_shape 5x12", outputs_of_different_shape(5, 12)},
       {"bias_relu_matmul 7x12x10", bias_relu_matmul(7, 12, 10)},

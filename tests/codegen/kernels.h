@@ -26,8 +26,10 @@ Node convolution(std::int64_t batch, std::int64_t in, std::int64_t out, std::int
 Node softmax_denominator(std::int64_t rows,
                          std::int64_t columns);  // two reduces over one range, one in the other
 Node masked_reduce_in_reduce(std::int64_t i, std::int64_t j, std::int64_t k);
-Node arg_max(std::int64_t rows, std::int64_t columns);   // a tuple reduce
-Node ragged_sum(std::int64_t rows, std::int64_t width);  // lengths are loaded
+Node arg_max(std::int64_t rows, std::int64_t columns);        // a tuple reduce
+Node ragged_sum(std::int64_t rows, std::int64_t width);       // lengths are loaded
+Node symbolic_rows(std::int64_t most, std::int64_t columns);  // a variable "n" of rows
+Node symbolic_columns(std::int64_t rows, std::int64_t most);  // sums over a variable "n" of columns
 Node two_outputs(std::int64_t rows, std::int64_t columns);
 Node outputs_of_different_shape(std::int64_t rows, std::int64_t columns);
 Node bias_relu_matmul(std::int64_t m, std::int64_t n, std::int64_t k);

@@ -209,7 +209,7 @@ std::vector<Opt> random_options(Node kernel, const Target& target, std::mt19937&
 
 TEST(Options, RandomListsKeepTheResult) {
   constexpr const char* kTargets[] = {"ref", "x86-64-v2", "x86-64-v3", "x86-64-v4", "sm_90a"};
-  for (std::uint32_t seed = 1; seed <= 600; ++seed) {
+  for (std::uint32_t seed = 1; seed <= 800; ++seed) {
     Scope scope;
     std::mt19937 random(seed);
     std::vector<NamedKernel> kernels = small_kernels();
