@@ -291,6 +291,7 @@ Node Planner::value_of(Node node, const Request& r) {
     return reduce_ranges(reduce_op(node), args[0], r.ranges);
   }
   if (is_identity(node)) return args[0];
+  if (node.is(Op::Arange)) return cast(r.at.index.arg(0), node.dtype());
   if (node.is(Op::Bitcast)) {
     int from = node.arg(0).dtype().bits(), to = node.dtype().bits();
     if (from == to) return bitcast(args[0], node.dtype());
@@ -359,8 +360,6 @@ void Planner::finish(Node node) {
       r.value = read(node, base_memory(node), r);
     } else if (node.is_const() || node.is(Op::Var)) {
       r.value = node;
-    } else if (node.is(Op::Arange)) {
-      r.value = cast(r.at.index.arg(0), node.dtype());
     } else {
       r.value = value_of(node, r);
     }

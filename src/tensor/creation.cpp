@@ -80,23 +80,14 @@ Tensor iota_along(const Size& n, std::int64_t axis, std::int64_t rank, DataType 
   return line.reshape(shape);
 }
 
-// i is the number of ones in its window of n: a sum the scheduler turns into the index itself.
 Tensor Tensor::arange(const Size& stop, const TensorOptions& options) {
   Scope scope;
   DataType dtype = options.dtype ? *options.dtype : dtypes::default_int();
   if (!stop.is_symbolic() && stop.value() <= 0)
     return Tensor::full({0}, 0, {.dtype = dtype, .device = options.device});
-  DataType counter = stop.max() > ir_dtype(dtypes::int32).max_int() ? dtypes::int64 : dtypes::int32;
-  Node n = size_node(stop), less_one = n - index_const(1), zero = index_const(0);
-  Node line[] = {n};
-  Node ones = expand_to(number(ir_dtype(counter), 1), line);
-  Node wide = lathe::pad(ones, std::span(&less_one, 1), std::span(&zero, 1));  // n - 1 zeros, n ones
-  Node column[] = {wide.shape()[0], index_const(1)}, square[] = {wide.shape()[0], n};
-  Node table =
-      skew(lathe::expand(lathe::reshape(wide, column), square), 0, 1, 1, 1, n);  // [o, k] = wide[o + k]
-  std::int64_t axis = 1;
-  Node count = reshape_to(reduce_axes(Op::Add, table, std::span(&axis, 1)), line);  // o + 1
-  Node index = count + int_const(ir_dtype(counter), -1);
+  // Counted in the dtype itself where it is an integer; floats are made from integers that hold every number.
+  DataType wide = stop.max() > ir_dtype(dtypes::int32).max_int() ? dtypes::int64 : dtypes::int32;
+  Node index = lathe::arange(ir_dtype(dtype.is_int() ? dtype : wide), size_node(stop));
   return finish(make_tensor(lathe::cast(index, ir_dtype(dtype)), device_for(options)), options);
 }
 
