@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <random>
 
 #include "base/error.h"
@@ -207,17 +209,30 @@ std::vector<Opt> random_options(Node kernel, const Target& target, std::mt19937&
   return opts;
 }
 
-TEST(Options, RandomListsKeepTheResult) {
+void check_random_list(std::uint32_t seed) {
   constexpr const char* kTargets[] = {"ref", "x86-64-v2", "x86-64-v3", "x86-64-v4", "sm_90a"};
-  for (std::uint32_t seed = 1; seed <= 800; ++seed) {
-    Scope scope;
-    std::mt19937 random(seed);
-    std::vector<NamedKernel> kernels = small_kernels();
-    const NamedKernel& k = kernels[random() % kernels.size()];
-    Target target = named_target(kTargets[random() % std::size(kTargets)]);
-    std::vector<Opt> opts = random_options(k.kernel, target, random);
-    ASSERT_EQ(compare_with_reference(k.kernel, opts, target, seed), "") << k.name << ", seed " << seed;
-  }
+  Scope scope;
+  std::mt19937 random(seed);
+  std::vector<NamedKernel> kernels = small_kernels();
+  const NamedKernel& k = kernels[random() % kernels.size()];
+  Target target = named_target(kTargets[random() % std::size(kTargets)]);
+  std::vector<Opt> opts = random_options(k.kernel, target, random);
+  ASSERT_EQ(compare_with_reference(k.kernel, opts, target, seed), "") << k.name << ", seed " << seed;
+}
+
+TEST(Options, RandomListsKeepTheResult) {
+  for (std::uint32_t seed = 1; seed <= 800 && !HasFatalFailure(); ++seed) check_random_list(seed);
+}
+
+// `make fuzz`: for FUZZ_SECONDS, from FUZZ_SEED on.
+TEST(Options, MoreRandomListsWhileThereIsTime) {
+  const char* seconds = std::getenv("FUZZ_SECONDS");
+  if (seconds == nullptr) GTEST_SKIP() << "FUZZ_SECONDS is not set";
+  const char* first = std::getenv("FUZZ_SEED");
+  auto seed = static_cast<std::uint32_t>(first != nullptr ? std::strtoul(first, nullptr, 10) : 1) * 100000;
+  auto until =
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(std::strtod(seconds, nullptr));
+  while (std::chrono::steady_clock::now() < until && !HasFatalFailure()) check_random_list(seed++);
 }
 
 TEST(Options, ReplayGivesTheSameProgram) {
