@@ -85,6 +85,9 @@ Rows choose_rows(const Model& m, int factor, std::int64_t vectors) {
   Rows best;
   consider({}, vectors, best);
   std::int64_t most = std::max<std::int64_t>(m.budget / vectors, 1);
+  // A gated scalar is repeated into a register of its own instead of being read by the multiplication.
+  if (m.gated(m.facts.factors[factor]))
+    most = std::max<std::int64_t>((m.target.vector_registers - vectors) / (vectors + 1), 1);
   std::vector<std::size_t> ranges;
   for (std::size_t r = 0; r < m.facts.ranges.size(); ++r)
     if (m.only[factor][r] && m.usable(r)) ranges.push_back(r);
