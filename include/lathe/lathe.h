@@ -6,6 +6,7 @@
 #include "lathe/dtypes.h"
 #include "lathe/error.h"
 #include "lathe/index.h"
+#include "lathe/jit.h"
 #include "lathe/nn.h"
 #include "lathe/optim.h"
 #include "lathe/schedulers.h"
