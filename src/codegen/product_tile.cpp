@@ -84,7 +84,11 @@ void consider(Rows rows, std::int64_t vectors, Rows& best) {
 Rows choose_rows(const Model& m, int factor, std::int64_t vectors) {
   Rows best;
   consider({}, vectors, best);
-  std::int64_t most = std::max<std::int64_t>(m.budget / vectors, 1);
+  // The accumulators, the vectors they are fed with, and, where the multiplication cannot read a repeated
+  // scalar from memory (only the machines with many registers can), one register for that.
+  std::int64_t others = vectors + (m.target.vector_registers >= 32 ? 0 : 1);
+  std::int64_t most =
+      std::max<std::int64_t>(std::min(m.budget, m.target.vector_registers - others) / vectors, 1);
   // A gated scalar is repeated into a register of its own instead of being read by the multiplication.
   if (m.gated(m.facts.factors[factor]))
     most = std::max<std::int64_t>((m.target.vector_registers - vectors) / (vectors + 1), 1);
@@ -207,7 +211,7 @@ void price_reduce_lanes(const Model& m, std::optional<ProductTile>& best) {
         std::int64_t taken = 0, size = 1;
         for (std::size_t r = 0; r < m.facts.ranges.size(); ++r) {
           if (!m.only[factor][r] || !m.usable(r)) continue;
-          for (std::int64_t s = 4; s >= 2; --s)
+          for (std::int64_t s = m.target.vector_registers >= 32 ? 4 : 3; s >= 2; --s)
             if ((m.extent(r) % s == 0 || (m.may_overrun(r) && m.extent(r) > 16)) && s > size) {
               size = s, taken = static_cast<std::int64_t>(r) + 1;
               break;
