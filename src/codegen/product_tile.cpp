@@ -16,6 +16,8 @@ constexpr double kMaskedLoad = 1.5;
 constexpr double kCopyElement = 2;     // to a panel, one element at a time
 constexpr double kStoreElement = 1.5;  // where lanes are not side by side
 constexpr double kCombineLanes = 8;    // of one accumulator at the end
+constexpr double kPackers = 4;  // parts that each copy a panel for themselves; no fact of the machine, since
+                                // the choice also decides how reduces are split
 constexpr double kEnoughInFlight = 8;  // accumulators that hide the latency of a multiply-add
 
 struct Model {
@@ -181,7 +183,7 @@ void price_output_lanes(const Model& m, std::optional<ProductTile>& best) {
           double vector_products = m.products / static_cast<double>(m.lanes);
           double store = m.outputs * size.passes *
                          (stores_along ? kStoreElement / static_cast<double>(m.lanes) : kStoreElement);
-          double parts = panel == Panel::Block && extent > width ? 1 : m.target.cores;
+          double parts = panel == Panel::Block && extent > width ? 1 : kPackers;
           double copy = staged ? size.copied * kCopyElement * parts : 0;
           double cost = inner / used + (store + copy) / vector_products;
           if (best && best->cost <= cost) continue;
@@ -222,7 +224,11 @@ void price_reduce_lanes(const Model& m, std::optional<ProductTile>& best) {
       }
       double load =
           even && !m.gated(m.facts.factors[0]) && !m.gated(m.facts.factors[1]) ? kLoad : kMaskedLoad;
-      double inner = (1 + load * (a + b) / (a * b)) * std::max(1.0, kEnoughInFlight / (a * b));
+      // A small tile takes several vectors a step, each with accumulators of its own.
+      double in_flight = a * b;
+      while (tile.width < 4 * width && extent % (tile.width * 2) == 0 && in_flight * 2 <= 2 * kEnoughInFlight)
+        tile.width *= 2, in_flight *= 2;
+      double inner = (1 + load * (a + b) / (a * b)) * std::max(1.0, kEnoughInFlight / in_flight);
       double used = share_used(extent, width) * static_cast<double>(width) / static_cast<double>(m.lanes);
       double cost = inner / used + m.outputs * kCombineLanes / (m.products / static_cast<double>(m.lanes));
       if (best && best->cost <= cost) continue;
