@@ -16,7 +16,7 @@ constexpr double kMaskedLoad = 1.5;
 constexpr double kCopyElement = 2;     // to a panel, one element at a time
 constexpr double kStoreElement = 1.5;  // where lanes are not side by side
 constexpr double kCombineLanes = 8;    // of one accumulator at the end
-constexpr double kPackers = 4;  // parts that each copy a panel for themselves; no fact of the machine, since
+constexpr double kPackers = 2;  // parts that each copy a panel for themselves; no fact of the machine, since
                                 // the choice also decides how reduces are split
 constexpr double kEnoughInFlight = 8;  // accumulators that hide the latency of a multiply-add
 
