@@ -218,7 +218,7 @@ Tensor triangle(const Tensor& x, std::int64_t diagonal, bool upper) {
   Tensor row = iota_along(x.size(-2), 0, 2, dtypes::int32, x.device()) + diagonal;
   Tensor column = iota_along(x.size(-1), 1, 2, dtypes::int32, x.device());
   Tensor keep = upper ? row <= column : row >= column;
-  return keep.where(x, x.zeros_like());
+  return keep.where(x, zero_beside(x));
 }
 
 }  // namespace

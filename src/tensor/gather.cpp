@@ -16,8 +16,7 @@ Tensor take_rows(const Tensor& x, const Tensor& index) {
   where_shape.insert(where_shape.end(), static_cast<std::size_t>(rest) + 1, Size(1));
   Tensor row = iota_along(x.size(0), lead, lead + 1 + rest, dtypes::int32, x.device());
   Tensor hit = index.cast(dtypes::int32).reshape(where_shape) == row;
-  Tensor out =
-      reduce_keep(Op::Add, hit.where(x.reshape(table), x.zeros_like({}).reshape(table)), std::span(&lead, 1));
+  Tensor out = reduce_keep(Op::Add, hit.where(x.reshape(table), zero_beside(x)), std::span(&lead, 1));
   Shape shape = index.shape();
   shape.insert(shape.end(), x.shape().begin() + 1, x.shape().end());
   return out.reshape(shape);
@@ -81,7 +80,7 @@ Tensor Tensor::gather(std::int64_t axis, const Tensor& index) const {
   Tensor hit = i.unsqueeze(-1) == n;  // (..., t, n)
   std::int64_t last = ndim();
   Tensor wide = x.unsqueeze(-2);
-  Tensor out = reduce_keep(Op::Add, hit.where(wide, wide.zeros_like()), std::span(&last, 1));
+  Tensor out = reduce_keep(Op::Add, hit.where(wide, zero_beside(wide)), std::span(&last, 1));
   return out.squeeze(-1).movedim(-1, axis);
 }
 
@@ -103,7 +102,7 @@ Tensor Tensor::scatter(std::int64_t axis, const Tensor& index, const Operand& sr
   Tensor t = iota_along(index.size(axis), ndim(), ndim() + 1, dtypes::int32, device());
   // The last write to each place, counted from 1.
   Tensor last = (i.unsqueeze(-2) == n).where(t + 1, 0).max(-1);  // (..., n)
-  Tensor chosen = (last.unsqueeze(-1) - 1 == t).where(from.unsqueeze(-2), from.unsqueeze(-2).zeros_like());
+  Tensor chosen = (last.unsqueeze(-1) - 1 == t).where(from.unsqueeze(-2), zero_beside(from));
   std::int64_t over = ndim();
   Tensor written = reduce_keep(Op::Add, chosen, std::span(&over, 1)).squeeze(-1);
   auto back = [&](const Tensor& part) {

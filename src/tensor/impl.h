@@ -137,6 +137,8 @@ Tensor operand_tensor(const Operand& operand, const Tensor& beside, DataType dty
 DataType operand_dtype(const Operand& operand, DataType beside);
 // A rank-0 constant on the device of `like`.
 Tensor constant(Number value, DataType dtype, const Tensor& like);
+// 0 of x's dtype, as a constant that needs no axes.
+inline Tensor zero_beside(const Tensor& x) { return constant(0, x.dtype(), x); }
 // Reduce by one op over sorted axes, which stay with size 1; no change of dtype.
 Tensor reduce_keep(Op op, const Tensor& x, std::span<const std::int64_t> axes);
 // 0, 1, ..., n-1 along `axis` of a shape of `rank` axes that are 1 elsewhere.

@@ -35,11 +35,11 @@ std::pair<Tensor, Tensor> Tensor::qr() const {
   Tensor row = iota_along(m, 0, 2, dtypes::int32, device());
   for (std::int64_t i = 0; i < std::min(m - 1, n); ++i) {
     Tensor x = column(r, i);
-    x = (row >= i).where(x, x.zeros_like());
+    x = (row >= i).where(x, zero_beside(x));
     Tensor norm = x.square().sum(-2, true).sqrt();
     Tensor head = x.getitem({kEllipsis, Slice{i, i + 1}, Slice{}});
     Tensor alpha = (head >= 0).where(norm.neg(), norm);
-    Tensor u = x - (row == i).where(alpha, alpha.zeros_like());
+    Tensor u = x - (row == i).where(alpha, zero_beside(alpha));
     Tensor length = u.square().sum(-2, true);
     Tensor factor = (length > 0).where(2.0 / (length == 0).where(1, length), 0);
     r = (r - u * (u.transpose(-1, -2).dot(r)) * factor).contiguous();

@@ -51,7 +51,7 @@ Tensor Tensor::sparse_categorical_crossentropy(const Tensor& target, std::int64_
   Tensor index = counted.where(target, 0).cast(dtypes::int32);
   Tensor picked = logs.gather(-1, index.unsqueeze(-1)).squeeze(-1);
   Tensor loss = picked.neg() * (1 - label_smoothing) - logs.mean(-1) * label_smoothing;
-  loss = counted.where(loss, loss.zeros_like());
+  loss = counted.where(loss, zero_beside(loss));
   if (reduction != Reduction::Mean) return reduced(loss, reduction);
   return loss.sum() / counted.sum().cast(loss.dtype());
 }
@@ -77,7 +77,7 @@ Tensor Tensor::cross_entropy(const Tensor& target, const CrossEntropyOptions& op
   Tensor loss = picked.neg();
   if (options.label_smoothing != 0)
     loss = loss * (1 - options.label_smoothing) - last.mean(-1) * options.label_smoothing;
-  loss = counted.where(loss, loss.zeros_like());
+  loss = counted.where(loss, zero_beside(loss));
   if (options.reduction != Reduction::Mean) return reduced(loss, options.reduction);
   return loss.sum() / counted.sum().cast(loss.dtype());
 }
@@ -93,7 +93,7 @@ Tensor Tensor::nll_loss(const Tensor& target, const Tensor* weight, std::optiona
   Tensor counted = ignore_index ? target != *ignore_index : target.full_like(true, {.dtype = dtypes::bool_});
   Tensor index = counted.where(target, 0).cast(dtypes::int32);
   Tensor factor = weight != nullptr ? weight->getitem({index}) : index.ones_like({.dtype = dtype()});
-  factor = counted.where(factor, factor.zeros_like());
+  factor = counted.where(factor, zero_beside(factor));
   Tensor loss = last.gather(-1, index.unsqueeze(-1)).squeeze(-1).neg() * factor;
   if (reduction != Reduction::Mean) return reduced(loss, reduction);
   return loss.sum() / factor.sum();

@@ -228,7 +228,7 @@ Tensor Tensor::max_unpool2d(const Tensor& indices, const Ints& kernel, const Poo
   Tensor hit = places.unsqueeze(-1) == line;
   std::int64_t over = flat.ndim() - 1;
   Tensor source = flat.unsqueeze(-1);
-  Tensor out = reduce_keep(Op::Add, hit.where(source, source.zeros_like()), std::span(&over, 1)).squeeze(-2);
+  Tensor out = reduce_keep(Op::Add, hit.where(source, zero_beside(source)), std::span(&over, 1)).squeeze(-2);
   result.insert(result.end(), spatial.begin(), spatial.end());
   return out.reshape(result);
 }
