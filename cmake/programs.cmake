@@ -37,7 +37,12 @@ function(lathe_program_files root target_prefix output_prefix)
   endforeach()
 endfunction()
 
-lathe_program_folders(${PROJECT_SOURCE_DIR}/tools tool_ "")
+# The command line is parsed by CLI11 and prints JSON; a build without them still has the library.
+if(LATHE_FOUND_cli11 AND LATHE_FOUND_json)
+  lathe_program_folders(${PROJECT_SOURCE_DIR}/tools tool_ "")
+else()
+  message(STATUS "lathe: CLI11 or nlohmann-json not found, so the command-line tools are not built")
+endif()
 lathe_program_folders(${PROJECT_SOURCE_DIR}/bench bench_ bench_)
 lathe_program_files(${PROJECT_SOURCE_DIR}/bench bench_ bench_)
 lathe_program_files(${PROJECT_SOURCE_DIR}/examples example_ "")

@@ -7,7 +7,9 @@
 #include "engine/engine.h"
 #include "engine/graph_key.h"
 #include "engine/memory_plan.h"
+#include "engine/prepared.h"
 #include "ir/walk.h"
+#include "lathe/device.h"
 #include "runtime/devices.h"
 #include "schedule/schedule.h"
 #include "tensor/impl.h"
@@ -61,22 +63,25 @@ class Lap {
   double last_ = thread_seconds();
 };
 
-// The schedule of what realizing these would compute, its memory planned: as the engine does it, with no
-// cache.
-Schedule schedule_cold(std::span<const Node> targets, const OpenDevice& device) {
+// The schedule of what realizing these would compute, as the engine does it, with no cache. Gives the stand-ins
+// of the buffers it came with.
+Schedule schedule_cold(std::span<const Node> targets, const OpenDevice& device,
+                       std::vector<Node>& stand_ins) {
   const engine::Stripped stripped = engine::strip_realized(targets);
   const engine::GraphKey key = engine::key_of(stripped.targets);
-  const engine::Normalised normal = engine::normalise(stripped.targets, key);
+  engine::Normalised normal = engine::normalise(stripped.targets, key);
   ScheduleOptions options;
   options.default_device = device.text;
   options.max_buffers = device.compiler->target().max_buffers;
-  Schedule made = schedule(normal.targets, options);
-  std::vector<Node> kept(normal.stand_ins);
+  stand_ins = std::move(normal.stand_ins);
+  return schedule(normal.targets, options);
+}
+
+void plan_memory_of(const Schedule& made, std::vector<Node> kept) {
   std::vector<Node> roots(made.results.begin(), made.results.end());
   for (Node n : toposort(roots))
     if (n.is(Op::Buffer)) kept.push_back(n);
   engine::plan_memory(made, kept);
-  return made;
 }
 
 }  // namespace
@@ -99,7 +104,9 @@ CompileReport bench_compile(const std::string& name, const std::function<std::ve
   report.nodes = toposort(targets).size();
 
   lap.ms();
-  const Schedule made = schedule_cold(targets, device);
+  std::vector<Node> stand_ins;
+  const Schedule made = schedule_cold(targets, device, stand_ins);
+  plan_memory_of(made, std::move(stand_ins));
   report.schedule_ms = lap.ms();
 
   NodeMap<std::size_t> unique;
@@ -141,6 +148,15 @@ CompileReport bench_compile(const std::string& name, const std::function<std::ve
       report.compile_ms += report.by_kernel[i].compile_ms;
     }
   return report;
+}
+
+std::uint64_t prepare_to_run(const std::vector<Tensor>& tensors) {
+  const Scope scope;
+  std::vector<Node> targets;
+  for (const Tensor& t : tensors) targets.push_back(node_of(t));
+  std::vector<Node> stand_ins;
+  Schedule made = schedule_cold(targets, open_device(default_device()), stand_ins);
+  return engine::prepare(std::move(made), stand_ins, {})->steps.size();
 }
 
 }  // namespace lathe::dev

@@ -39,10 +39,10 @@ TEST(Cli, HelpListsEveryCommandAndFlag) {
 }
 
 TEST(Cli, AMisspeltCommandIsRefusedWithTheNearestOne) {
-  const Result r = run("devcies");
+  const Result r = run("devises");
   EXPECT_EQ(r.status, 2);
   EXPECT_EQ(r.out,
-            "lathe: unknown word devcies\n  help: did you mean devices?\n  help: lathe --help lists what "
+            "lathe: unknown word devises\n  help: did you mean devices?\n  help: lathe --help lists what "
             "there is\n");
 }
 

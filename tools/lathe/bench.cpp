@@ -1,8 +1,11 @@
-// `lathe bench ir` and `lathe bench compile`.
+// `lathe bench ir`, `lathe bench compile` and `lathe bench start`.
 #include <fmt/format.h>
 
 #include <array>
+#include <chrono>
+#include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -233,6 +236,54 @@ int run_compile(const CompileOptions& options) {
   return 0;
 }
 
+// ---- start
+
+struct StartOptions {
+  bool json = false, ready_line = false;
+  std::string name = "resnet50_forward";
+  int rounds = 3;
+};
+
+// What each measured process does: everything before the first launch, then a line.
+int get_ready(const StartOptions& options) {
+  CompileOptions wanted;
+  wanted.names = {options.name};
+  fmt::print("ready {}\n", dev::prepare_to_run(chosen_nets(wanted).front().build()));
+  return 0;
+}
+
+// Milliseconds from starting a process to its line.
+double time_to_ready(const StartOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  std::unique_ptr<FILE, int (*)(FILE*)> pipe(
+      popen(fmt::format("'{}' bench start {} --ready-line", program, options.name).c_str(), "r"), pclose);
+  std::array<char, 256> line{};
+  if (!pipe || std::fgets(line.data(), line.size(), pipe.get()) == nullptr ||
+      std::string_view(line.data()).rfind("ready", 0) != 0)
+    throw UserError("bench start", "the measured process did not get ready");
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+}
+
+int run_start(const StartOptions& options) {
+  if (options.ready_line) return get_ready(options);
+  CompileOptions wanted;
+  wanted.names = {options.name};
+  chosen_nets(wanted);  // refuses an unknown name here, once
+  const double first = time_to_ready(options);
+  double warm = time_to_ready(options);
+  for (int i = 1; i < options.rounds; ++i) warm = std::min(warm, time_to_ready(options));
+  if (options.json)
+    fmt::print(
+        "{}\n",
+        Json::array({{{"name", options.name}, {"first_ms", rounded(first)}, {"warm_ms", rounded(warm)}}})
+            .dump(2));
+  else
+    print_table({{"net", "first ms", "warm ms"},
+                 {options.name, fmt::format("{:.0f}", first), fmt::format("{:.0f}", warm)}});
+  return 0;
+}
+
 }  // namespace
 
 std::vector<Command> add_bench(CLI::App& app) {
@@ -261,7 +312,18 @@ std::vector<Command> add_bench(CLI::App& app) {
   on_compile->add_option("--peer", compile->peer, "also run a peer from .venv-peers on the same nets")
       ->check(CLI::IsMember({"tinygrad"}));
 
-  return {{on_ir, [ir] { return run_ir(*ir); }}, {on_compile, [compile] { return run_compile(*compile); }}};
+  auto start = std::make_shared<StartOptions>();
+  CLI::App* on_start =
+      command->add_subcommand("start", "a process from its start to its first launch, cache warm");
+  on_start->add_option("name", start->name, "net to get ready");
+  on_start->add_flag("--json", start->json, "print an array of objects");
+  on_start->add_option("--rounds", start->rounds, "the best of so many counts")->check(CLI::Range(1, 100));
+  on_start->add_flag("--ready-line", start->ready_line,
+                     "what a measured process does: get ready, print a line");
+
+  return {{on_ir, [ir] { return run_ir(*ir); }},
+          {on_compile, [compile] { return run_compile(*compile); }},
+          {on_start, [start] { return run_start(*start); }}};
 }
 
 }  // namespace lathe::tool

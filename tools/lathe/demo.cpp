@@ -60,7 +60,9 @@ class Trainer {
       const Clock::time_point epoch_begin = Clock::now();
       std::int64_t step = 0;
       for (; step < steps && !out_of_time(begin); ++step) {
-        optimizer_.set_learning_rate(rate_at(epoch * steps + step, options_.epochs * steps));
+        optimizer_.set_learning_rate(
+            rate_at(static_cast<double>(epoch * steps + step) / static_cast<double>(options_.epochs * steps),
+                    since(begin)));
         auto [pictures, labels] = data_.train.batch(std::span(order).subspan(
             static_cast<std::size_t>(step * kBatch), static_cast<std::size_t>(kBatch)));
         run_step(pictures, labels);
@@ -130,9 +132,11 @@ class Trainer {
     accuracy_ = accuracy_ < 0 ? right : 0.9 * accuracy_ + 0.1 * right;
   }
 
-  // Falls to a tenth along a line, so that the last steps settle.
-  double rate_at(std::int64_t step, std::int64_t steps) const {
-    return options_.rate * (1 - 0.9 * static_cast<double>(step) / static_cast<double>(steps));
+  // Falls to a tenth along a line of the steps or the time, whichever ends first, so that the last steps
+  // settle.
+  double rate_at(double done, double seconds) const {
+    if (options_.seconds > 0) done = std::max(done, std::min(1.0, seconds / options_.seconds));
+    return options_.rate * (1 - 0.9 * done);
   }
 
   bool out_of_time(Clock::time_point begin) const {
