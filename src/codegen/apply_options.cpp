@@ -39,6 +39,8 @@ class KernelRewriter {
     clamped_.resize(origins.size());
     for (std::size_t i = 0; i < origins.size(); ++i)
       if (!origins[i].gates.empty()) clamped_[i] = may_clamp(i);
+    for (Node n : toposort(state.kernel()))
+      if (n.is(Op::Store)) written_.try_emplace(base_memory(n.arg(0)), 1);
   }
 
   Node run() {
@@ -92,9 +94,12 @@ class KernelRewriter {
     switch (n.op()) {
       case Op::Load: {
         Node gate = n.arg_count() > 2 ? args[2] : Node();
+        // What the kernel also writes is read only where it is written, so there a gate stands instead of the
+        // last element.
+        const bool own = written_.contains(base_memory(n.arg(0)));
         for (Node r : ranges_of(n))
-          if (!clamped_[*origin_of_.find(r)]) gate = both(gate, gate_of(r));
-        return load(args[0], args[1], gate);
+          if (own || !clamped_[*origin_of_.find(r)]) gate = both(gate, gate_of(r));
+        return load(args[0], own ? unclamped(n.arg(1), args[1]) : args[1], gate);
       }
       case Op::Store: {
         Node gate = n.arg_count() > 3 ? args[3] : Node();
@@ -197,6 +202,7 @@ class KernelRewriter {
   std::vector<Nodes> parts_;  // final ranges of each origin
   std::vector<char> clamped_;
   NodeMap<Node> unclamped_;
+  NodeMap<char> written_;
   NodeMap<Node> done_;
 };
 
