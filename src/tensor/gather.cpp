@@ -9,13 +9,25 @@
 
 namespace lathe {
 
+namespace {
+
+Tensor wrapped(const Tensor& index, const Size& n) {
+  Tensor i = index.cast(dtypes::int32);
+  return (i < 0).where(i.add(n), i);
+}
+
+}  // namespace
+
 Tensor take_rows(const Tensor& x, const Tensor& index) {
   const std::int64_t lead = index.ndim(), rest = x.ndim() - 1;
-  Shape table(static_cast<std::size_t>(lead), Size(1)), where_shape = index.shape();
+  Shape table(static_cast<std::size_t>(lead), Size(1)), thin = index.shape(), wide = index.shape();
   table.insert(table.end(), x.shape().begin(), x.shape().end());
-  where_shape.insert(where_shape.end(), static_cast<std::size_t>(rest) + 1, Size(1));
+  thin.insert(thin.end(), static_cast<std::size_t>(rest) + 1, Size(1));
+  wide.push_back(1);
+  wide.insert(wide.end(), x.shape().begin() + 1, x.shape().end());
   Tensor row = iota_along(x.size(0), lead, lead + 1 + rest, dtypes::int32, x.device());
-  Tensor hit = index.cast(dtypes::int32).reshape(where_shape) == row;
+  // Spread over the rest before it is compared: a comparison that several elements share would be stored.
+  Tensor hit = wrapped(index.reshape(thin).expand(wide), x.size(0)) == row;
   Tensor out = reduce_keep(Op::Add, hit.where(x.reshape(table), zero_beside(x)), std::span(&lead, 1));
   Shape shape = index.shape();
   shape.insert(shape.end(), x.shape().begin() + 1, x.shape().end());
@@ -23,7 +35,7 @@ Tensor take_rows(const Tensor& x, const Tensor& index) {
 }
 
 Tensor put_rows(const Tensor& x, const Tensor& index, const Tensor& rows) {
-  Tensor flat_index = index.cast(dtypes::int32).flatten();
+  Tensor flat_index = wrapped(index, x.size(0)).flatten();
   Size writes = flat_index.size(0);
   Shape row_shape = x.shape();
   row_shape[0] = writes;
@@ -60,11 +72,6 @@ Tensor fit_to(const Tensor& x, const Shape& shape, std::int64_t except) {
   for (std::size_t i = 0; i < shape.size(); ++i)
     bounds.emplace_back(0, static_cast<std::int64_t>(i) == except ? x.shape()[i] : shape[i]);
   return x.shrink(bounds);
-}
-
-Tensor wrapped(const Tensor& index, const Size& n) {
-  Tensor i = index.cast(dtypes::int32);
-  return (i < 0).where(i.add(n), i);
 }
 
 }  // namespace
@@ -165,7 +172,7 @@ Tensor Tensor::embedding(const Tensor& index) const {
   if (ndim() != 2)
     throw UserError("embedding", fmt::format("the table has shape {}, not two axes", to_string(shape())));
   check_same_device("embedding", *this, index);
-  return take_rows(*this, wrapped(index, size(0)));
+  return take_rows(*this, index);
 }
 
 Tensor Tensor::one_hot(std::int64_t classes) const {

@@ -6,7 +6,7 @@
 
 namespace lathe {
 
-// out[i..., rest...] = x[index[i...], rest...]; 0 where the index is outside.
+// out[i..., rest...] = x[index[i...], rest...]; negative indices count from the end; 0 where one is outside.
 Tensor take_rows(const Tensor& x, const Tensor& index);
 
 // x with x[index[i...], rest...] = rows[i..., rest...]; of several writes to one row the last wins.

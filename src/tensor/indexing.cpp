@@ -169,8 +169,8 @@ Parsed parse(const Tensor& x, const std::vector<Index>& indices, bool keep_mask)
 
 // All index tensors as one index into their axes joined, with the axes moved to the front.
 struct Joined {
-  Tensor moved;                     // (joined, rest...)
-  Tensor index;                     // over the broadcast shape of the indices; -1 where one is out of range
+  Tensor moved;  // (joined, rest...)
+  Tensor index;  // over the broadcast shape of the indices; past the end where one is out of range
   std::vector<std::int64_t> order;  // of the axes: indexed ones first
   bool adjacent;
 };
@@ -193,7 +193,7 @@ Joined join(const Parsed& p) {
     valid = valid ? *valid & inside : inside;
     joined = joined * n;
   }
-  j.index = p.advanced.size() == 1 ? *flat : valid->where(*flat, -1);
+  j.index = p.advanced.size() == 1 ? p.advanced[0].index : valid->where(*flat, joined);
   j.adjacent = true;
   for (std::size_t i = 1; i < j.order.size(); ++i) j.adjacent &= j.order[i] == j.order[i - 1] + 1;
   for (std::int64_t a = 0; a < x.ndim(); ++a)
