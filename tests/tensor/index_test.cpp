@@ -1,6 +1,7 @@
 // Indexing, basic and advanced, against loops over plain arrays.
 #include <random>
 
+#include "engine/engine.h"
 #include "tensor/values.h"
 
 namespace lathe {
@@ -143,6 +144,20 @@ TEST(Indexing, OneHotAndEmbedding) {
   expect_values(table.embedding(Tensor({{2, 0}})), {4, 5, 0, 1});
   Tensor grad = table.embedding(Tensor({1, 1, 2})).sum().gradient({table})[0];
   expect_values(grad, {0, 0, 2, 2, 1, 1});
+}
+
+TEST(Indexing, RowsOfALargeTableAreOneKernelThatReadsOnlyThem) {
+  Tensor table = Tensor::empty({50000, 64}), index({1, 5, 49999, 3});
+  for (const auto& read :
+       {std::function<Tensor()>([&] { return table.embedding(index); }),
+        std::function<Tensor()>([&] { return table[index]; }),
+        std::function<Tensor()>([&] { return table.gather(0, index.unsqueeze(1).expand({4, 64})); })}) {
+    engine::reset_counters();
+    read().realize();
+    EXPECT_EQ(engine::counters().kernels, 1U);
+    EXPECT_LE(engine::counters().bytes,
+              4 * 64 * (3 * 4.0));  // an index, an element and a result for each output
+  }
 }
 
 }  // namespace
