@@ -65,16 +65,18 @@ void train(const datasets::PictureSet& data, int epochs) {
   Tensor::manual_seed(1);
   Net net;
   nn::optim::Adam optimizer(nn::get_parameters(net), 0.003);
+  const std::int64_t batches = data.train.count / kBatch;
+  nn::schedulers::Polynomial schedule(optimizer, epochs * batches);  // smaller and smaller steps
   // Captured: from the third call on the kernels are replayed without building the graph again.
   auto step = lathe::jit([&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
     return {train_step(net, optimizer, in[0], in[1])};
   });
   for (int epoch = 0; epoch < epochs; ++epoch) {
     const std::vector<std::int64_t> order = datasets::shuffled(data.train.count, epoch);
-    const std::int64_t batches = data.train.count / kBatch;
     for (std::int64_t i = 0; i < batches; ++i) {
       auto [pictures, labels] = data.train.batch(std::span(order).subspan(i * kBatch, kBatch));
       const Tensor loss = step({pictures, labels})[0];
+      schedule.step();
       std::printf("\repoch %d/%d  batch %3ld/%ld  loss %.4f ", epoch + 1, epochs, i + 1, batches,
                   loss.item());
       std::fflush(stdout);
