@@ -30,6 +30,7 @@ struct Trace {
   Captured program;
   std::vector<std::vector<NodeRef>> targets;  // of each computation, over stand-ins
   std::vector<Tensor> outputs;
+  std::string problem;  // why this one cannot be replayed, where it cannot
 };
 Trace trace(const CallArguments& arguments, const std::function<std::vector<Tensor>()>& function);
 

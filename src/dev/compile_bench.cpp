@@ -63,8 +63,8 @@ class Lap {
   double last_ = thread_seconds();
 };
 
-// The schedule of what realizing these would compute, as the engine does it, with no cache. Gives the stand-ins
-// of the buffers it came with.
+// The schedule of what realizing these would compute, as the engine does it, with no cache. Gives the
+// stand-ins of the buffers it came with.
 Schedule schedule_cold(std::span<const Node> targets, const OpenDevice& device,
                        std::vector<Node>& stand_ins) {
   const engine::Stripped stripped = engine::strip_realized(targets);

@@ -7,8 +7,8 @@
 
 namespace lathe {
 
-// The device of a value: that of the first buffer or copy its operands lead to, in operand order; empty for values made
-// of constants alone.
+// The device of a value: that of the first buffer or copy its operands lead to, in operand order; empty for
+// values made of constants alone.
 std::string device_of(Node node);
 
 }  // namespace lathe

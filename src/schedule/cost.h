@@ -33,8 +33,8 @@ struct Usage {
 // Whether to store the value (else every use computes it).
 bool worth_storing(Node node, const ElementCost& cost, const Usage& usage);
 
-// A sum of products of two values that are each used again along other axes: a matrix product, a convolution. Tiles of
-// both are kept close by, which is done for one such sum in a kernel.
+// A sum of products of two values that are each used again along other axes: a matrix product, a convolution.
+// Tiles of both are kept close by, which is done for one such sum in a kernel.
 bool is_product_sum(Node node);
 
 // A reduce with few outputs and many inputs runs in parts: the number of parts for an axis of `extent`, or 0

@@ -217,6 +217,27 @@ void realize_storages(const std::vector<std::shared_ptr<Storage>>& wanted) {
     if (Node held = realized(node); held && writes.buffers.contains(held)) set_realized(node, Node());
 }
 
+void rename_memory(std::span<const NodeRef> buffers, bool plain_only) {
+  if (buffers.empty()) return;
+  Scope scope;
+  NodeMap<Node> names;
+  for (const NodeRef& buffer : buffers) names.try_emplace(buffer, version_name(buffer));
+  std::vector<Tensor> leaves;  // outlives the lock: handles must not die under it
+  if (plain_only) leaves = live_leaves();
+  std::lock_guard guard(storage_mutex());
+  for (Storage* s = first_live_storage(); s != nullptr; s = s->after) {
+    Node memory = memory_of(s->value);
+    if (!memory || (memory.is(Op::After) && !realized(memory))) continue;
+    const Node* name = names.find(base_memory(memory));
+    if (name == nullptr) continue;
+    const bool leaf = std::any_of(leaves.begin(), leaves.end(),
+                                  [&](const Tensor& t) { return t.impl()->storage.get() == s; });
+    if (plain_only && (s->tracked || leaf)) continue;
+    s->value = over_memory(s->value, memory, *name);
+    ++s->version;
+  }
+}
+
 Tensor& Tensor::realize() {
   Tensor* self = this;
   realize_all(std::span<Tensor* const>(&self, 1));

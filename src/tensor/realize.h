@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "tensor/impl.h"
@@ -20,6 +21,11 @@ Node apply_view(const std::shared_ptr<const ViewStep>& view, Node base);
 
 // Computes the values of these storages.
 void realize_storages(const std::vector<std::shared_ptr<Storage>>& wanted);
+
+// These buffers hold something else than before: live tensors at rest in them name a new version, so that
+// expressions over them are not taken for equal ones over what they held. With `plain_only`, tensors that
+// take part in gradients keep theirs.
+void rename_memory(std::span<const NodeRef> buffers, bool plain_only);
 
 // The movement ops of `value`, which end at `memory`, over other memory.
 Node over_memory(Node value, Node memory, Node other);

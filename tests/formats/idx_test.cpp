@@ -122,9 +122,9 @@ TEST_F(Idx, AFolderWithFilesThatDoNotBelongTogetherIsRefused) {
   EXPECT_NE(text_of([&] { load_idx_folder(folder_); }).find("has no t10k-images-idx3-ubyte"),
             std::string::npos);
   write("train-images-idx3-ubyte", labels({1, 2, 3}));
-  EXPECT_EQ(
-      text_of([&] { load_idx_folder(folder_); }),
-      "lathe: load_idx_folder: train-images-idx3-ubyte holds uint8 of shape (3,), 3 axes of uint8 are needed");
+  EXPECT_EQ(text_of([&] { load_idx_folder(folder_); }),
+            "lathe: load_idx_folder: train-images-idx3-ubyte holds uint8 of shape (3,), 3 axes of uint8 are "
+            "needed");
 }
 
 #if LATHE_HAVE_ZLIB

@@ -42,8 +42,8 @@ struct CompileOptions {
 CompileReport bench_compile(const std::string& name, const std::function<std::vector<Tensor>()>& build,
                             const CompileOptions& options = {});
 
-// Does what realizing the tensors would do before the first launch, through the caches: what a program that starts waits
-// for. Returns the number of kernels.
+// Does what realizing the tensors would do before the first launch, through the caches: what a program that
+// starts waits for. Returns the number of kernels.
 std::uint64_t prepare_to_run(const std::vector<Tensor>& tensors);
 
 }  // namespace lathe::dev
