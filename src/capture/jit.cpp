@@ -9,6 +9,7 @@
 #include "capture/trace.h"
 #include "ir/build.h"
 #include "tensor/impl.h"
+#include "tensor/realize.h"
 
 namespace lathe {
 namespace {
@@ -65,6 +66,10 @@ struct Jit::Impl {
     std::vector<Node> buffers(given.buffers.begin(), given.buffers.end());
     std::vector<Tensor> out;
     const std::vector<NodeRef> values = capture::replay(*program, buffers, given.bound);
+    std::vector<NodeRef> changed = written;
+    for (const capture::Source& source : program->written())
+      if (source.kind == capture::Source::Kind::Argument) changed.push_back(given.buffers[source.index]);
+    rename_memory(changed, false);
     for (std::size_t i = 0; i < values.size(); ++i)
       out.push_back(make_tensor(values[i], program->outputs[i].device));
     return out;

@@ -36,19 +36,32 @@ class Observation {
   bool reads_before_;
 };
 
+// A value that was computed, as movement ops over the buffer that holds it.
+Node at_rest_view(Node value) {
+  value = engine::strip_realized(std::span<const Node>(&value, 1)).targets[0];
+  std::vector<Node> chain;  // ops that matter to gradients only are left out
+  for (; value.arg_count() > 0 && !value.is(Op::Buffer); value = value.arg(0)) {
+    if (value.is(Op::Detach) || value.is(Op::GradFence)) continue;
+    if (!is_movement(value.op())) break;
+    chain.push_back(value);
+  }
+  for (std::size_t i = chain.size(); i-- > 0;) {
+    std::vector<Node> args(chain[i].args().begin(), chain[i].args().end());
+    args[0] = value;
+    value = chain[i].with_args(args);
+  }
+  return value;
+}
+
 // The buffer a value is read from where it needs no more work and is a view of the whole of it; else null.
 Node whole_buffer(Node value) {
-  if (Node held = realized(value)) return held;
+  value = at_rest_view(value);
   Node base = value;
   while (is_movement(base.op())) base = base.arg(0);
-  if (base.is(Op::After) && realized(base)) base = realized(base);
   if (!base.is(Op::Buffer)) return Node();
-  Node whole = engine::view_of(base, value.shape());
-  Node plain = value;
-  if (plain == whole ||
-      (plain.is(Op::Reshape) && plain.arg(0) == base && buffer_size(base) == numel_max(value)))
-    return base;
-  return Node();
+  const bool same_elements =
+      value.is(Op::Reshape) && value.arg(0) == base && buffer_size(base) == numel_max(value);
+  return value == engine::view_of(base, value.shape()) || same_elements ? base : Node();
 }
 
 void collect_bound(Node size, Bound& bound) {
@@ -91,23 +104,6 @@ void realize_values(const LiveValues& values, std::span<const Tensor> tensors) {
   if (!all.empty()) Tensor::realize_all(all);
 }
 
-// A value that was computed, as movement ops over the buffer that holds it.
-Node at_rest_view(Node value) {
-  value = engine::strip_realized(std::span<const Node>(&value, 1)).targets[0];
-  std::vector<Node> chain;  // ops that matter to gradients only are left out
-  for (; value.arg_count() > 0 && !value.is(Op::Buffer); value = value.arg(0)) {
-    if (value.is(Op::Detach) || value.is(Op::GradFence)) continue;
-    if (!is_movement(value.op())) break;
-    chain.push_back(value);
-  }
-  for (std::size_t i = chain.size(); i-- > 0;) {
-    std::vector<Node> args(chain[i].args().begin(), chain[i].args().end());
-    args[0] = value;
-    value = chain[i].with_args(args);
-  }
-  return value;
-}
-
 void add_outputs(Trace& made, const NodeMap<Source>& sources) {
   for (const Tensor& t : made.outputs) {
     Node value = at_rest_view(node_of(t));
@@ -117,11 +113,10 @@ void add_outputs(Trace& made, const NodeMap<Source>& sources) {
     while (is_movement(base.op())) base = base.arg(0);
     if (base.is(Op::Buffer)) {
       const Source* source = sources.find(base);
-      if (source == nullptr)
-        throw JitError("jit",
-                       fmt::format("output {} {} is neither computed, an argument nor state of the function",
-                                   made.program.outputs.size(), describe(t)))
-            .help("return what the function computes");
+      if (source == nullptr) {
+        made.problem = fmt::format("output {} was computed before the call", made.program.outputs.size());
+        return;
+      }
       out.source = *source;
       out.stand_in = stand_in_for(base);
       NodeMap<Node> to;
@@ -184,9 +179,9 @@ void settle_memory(std::span<const NodeRef> about_to_change) {
       Node value = s->value;
       if (realized(value)) continue;
       bool reads = is_pending_store(value);
-      if (!reads && !written.empty() && !whole_buffer(value) && !value.is_const())
+      if (!reads && !written.empty() && !memory_of(value) && !value.is_const())
         for (Node n : toposort(std::span<const Node>(&value, 1), [](Node v) { return !realized(v); }))
-          reads |= written.contains(n) && !memory_of(value);
+          reads |= written.contains(realized(n) ? realized(n) : n);
       if (reads) wanted.emplace_back(value, s->device);
     }
   }
@@ -196,6 +191,8 @@ void settle_memory(std::span<const NodeRef> about_to_change) {
 Trace trace(const CallArguments& arguments, const std::function<std::vector<Tensor>()>& function) {
   const Scope scope;
   settle_memory({});
+  // So that nothing is taken for computed that was computed before over the same arguments.
+  rename_memory(arguments.buffers, true);
   std::vector<engine::Call> calls;
   Trace made;
   {
@@ -314,6 +311,8 @@ void check_constants(const Trace& before, const Trace& now, std::size_t call) {
 }  // namespace
 
 std::optional<std::string> difference(const Trace& before, const Trace& now) {
+  for (const Trace* t : {&before, &now})
+    if (!t->problem.empty()) return t->problem;
   const Captured &a = before.program, &b = now.program;
   if (a.computations.size() != b.computations.size())
     return fmt::format("one call computes {} times, the next {}", a.computations.size(),

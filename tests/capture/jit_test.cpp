@@ -104,6 +104,29 @@ TEST(Jit, AnUnrealizedReaderOfStateSeesTheValueBeforeTheCall) {
   EXPECT_EQ(state.sum().item(), before + 6);
 }
 
+TEST(Jit, ExpressionsOverStateAreComputedAnewAfterAReplay) {
+  Tensor w = ramp(3, 1), x = ramp(3, 1);
+  w.realize();
+  w.requires_grad_();
+  auto f = jit([&](const Tensors& in) -> Tensors {
+    Tensor loss = (w * in[0]).sum();
+    NoGradScope no_grad;
+    w.assign(w + 1);
+    return {loss};
+  });
+  Tensors held{(w * x).sum()};  // alive, with its expression, through all calls
+  held[0].realize();
+  for (int i = 0; i < 6; ++i) {
+    held.push_back(f({x})[0]);
+    EXPECT_EQ(held.back().item(), 14 + 6 * i) << i;
+    held.push_back((w * x).sum());
+    EXPECT_EQ(held.back().item(), 14 + 6 * (i + 1)) << i;
+  }
+  EXPECT_TRUE(f.captured());
+  EXPECT_EQ(held[0].item(), 14);
+  EXPECT_EQ(held[3].item(), 20);
+}
+
 TEST(Jit, AConstantThatMovesIsNamed) {
   double scale = 3;
   auto f = jit([&](const Tensors& in) -> Tensors { return {in[0] * scale}; });
