@@ -17,6 +17,7 @@
 #include "ir/text.h"
 #include "ir/walk.h"
 #include "reference/reference.h"
+#include "reference/tensor_eval.h"
 
 namespace lathe::test {
 namespace {
@@ -55,6 +56,9 @@ Case make_case(const NamedKernel& k, const Target& target, std::vector<Opt> opts
   return {k.name, k.kernel, target, std::move(opts), std::move(program)};
 }
 
+// The value of every variable the kernels name.
+const reference::Bindings kBindings = {{"n", 5}};
+
 void check(const Case& c, const Binary& binary, const std::string& compiler) {
   std::vector<Bytes> want = made_up(c.kernel, 5), got = want;
   std::vector<reference::View> views(want.size());
@@ -64,10 +68,12 @@ void check(const Case& c, const Binary& binary, const std::string& compiler) {
     views[slot] = {p.dtype, want[slot].data(), p.size, true};
     ordered.push_back(got[slot]);
   }
-  reference::EvalReport report = reference::program_eval(c.program, views);
+  reference::EvalReport report = reference::program_eval(c.program, views, kBindings);
   ASSERT_TRUE(report.ok()) << c.name << ": " << (report.faults.empty() ? "incomplete" : report.faults[0]);
-  std::int64_t threads = c.program.threads ? c.program.threads->const_int() : 1;
-  run(binary, ordered, {}, threads);
+  std::int64_t threads = c.program.threads ? reference::index_value(c.program.threads, kBindings) : 1;
+  std::vector<std::int64_t> variables;
+  for (const NodeRef& v : c.program.variables) variables.push_back(reference::index_value(v, kBindings));
+  run(binary, ordered, variables, threads);
   for (std::size_t p = 0; p < ordered.size(); ++p) {
     const ProgramParam& param = c.program.params[p];
     auto width = static_cast<std::size_t>(param.dtype.bytes());
