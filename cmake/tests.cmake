@@ -8,6 +8,11 @@
 # that link everything.
 # Labels: fast (make test-fast), slow (make test), matrix (make test-all).
 
+# Options that a folder does not set are passed empty, which is what their defaults below test for.
+if(POLICY CMP0174)
+  cmake_policy(SET CMP0174 NEW)
+endif()
+
 # lathe_test(<name> FILES ... [LIBS folder or target ...] [LABELS ...] [SHARDS n] [TIMEOUT s] [SERIAL] ...)
 function(lathe_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "SHARDS;TIMEOUT" "FILES;LIBS;LABELS;ENVIRONMENT;DEFINITIONS")

@@ -17,7 +17,7 @@ void expect_same_as_reference(Device& device, const Program& program, const Bina
   std::vector<reference::Array> got = arrays_for(program, seed), want = got;
   std::vector<reference::View> views;
   for (reference::Array& array : want) views.push_back(array.view());
-  reference::EvalReport report = reference::program_eval(program, views);
+  reference::EvalReport report = reference::program_eval(program, views, bindings());
   EXPECT_TRUE(report.ok()) << program.name << ": "
                            << (report.faults.empty() ? "incomplete" : report.faults[0]);
   run_on(device, program, binary, got);

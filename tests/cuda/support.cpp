@@ -6,6 +6,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "ir/build.h"
+#include "reference/tensor_eval.h"
 
 namespace lathe::test {
 
@@ -24,12 +25,13 @@ void expect_golden(const std::string& path, const std::string& text) {
 }
 
 namespace {
-std::int64_t size_of(const NodeRef& size) {
-  if (!size) return 1;
-  check_internal(size->is_const(), "cuda test", "a launch size that is no constant");
-  return size->const_int();
-}
+std::int64_t size_of(const NodeRef& size) { return size ? reference::index_value(size, bindings()) : 1; }
 }  // namespace
+
+const reference::Bindings& bindings() {
+  static const reference::Bindings values = {{"n", 5}};
+  return values;
+}
 
 void run_on(Device& device, const Program& program, const Binary& binary,
             std::span<reference::Array> arrays) {
@@ -46,6 +48,8 @@ void run_on(Device& device, const Program& program, const Binary& binary,
     memories.push_back(memory);
     args.push_back({Arg::Kind::Span, whole(memory, array.byte_count()), 0});
   }
+  for (const NodeRef& v : program.variables)
+    args.push_back({Arg::Kind::Int, {}, reference::index_value(v, bindings())});
   Grid grid;
   for (std::size_t i = 0; i < 3; ++i) {
     grid.groups[i] = size_of(program.groups[i]);

@@ -16,6 +16,7 @@
 #include "backends/cuda/nvrtc.h"
 #include "codegen/codegen.h"
 #include "reference/array.h"
+#include "reference/reference.h"
 
 // Ends a test with the reason where kernels cannot be compiled, or compiled kernels not be run.
 #define LATHE_NEEDS_NVRTC() \
@@ -32,6 +33,9 @@ std::shared_ptr<const Compiler> cuda_compiler();
 
 // Compares with a checked-in file; with UPDATE_GOLDEN set it writes the file instead (make golden).
 void expect_golden(const std::string& path, const std::string& text);
+
+// The values of the variables that the kernels of the codegen tests name.
+const reference::Bindings& bindings();
 
 // Runs a program on a device over arrays by slot, which are copied there and back.
 void run_on(Device& device, const Program& program, const Binary& binary, std::span<reference::Array> arrays);
