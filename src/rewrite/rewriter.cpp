@@ -22,7 +22,7 @@ std::vector<std::string>& disabled() {
 
 // Rules that undo each other would build forever. A position that changes this often is looping.
 constexpr int kMaxStepsAtOneNode = 1000;
-constexpr int kMaxDepth = 4000;
+constexpr int kMaxDepth = 1000;
 constexpr std::uint64_t kInterruptInterval = 1024;
 
 constexpr std::uint8_t kNoOp = 255;

@@ -32,7 +32,8 @@ std::string refusal(Node kernel, const char* opts, const char* target = "ref") {
 
 // The list of ranges: "global 8, reduce 3".
 std::string list_of(Node kernel, const char* opts, const char* target = "ref") {
-  OptionState state(kernel, named_target(target));
+  Target facts = named_target(target);  // the state refers to it
+  OptionState state(kernel, facts);
   for (const Opt& opt : parse_opts(opts)) state.apply(opt);
   std::string out;
   for (const Axis& axis : state.axes()) {
