@@ -13,7 +13,7 @@ optional=(ccache mold "llvm-19-dev|llvm-20-dev|llvm-18-dev" "clang-19|clang-20|c
 
 cuda_packages=("nvidia-cuda-nvrtc==13.0.*" "nvidia-nvjitlink==13.0.*" "nvidia-cuda-nvcc==13.0.*"
   "nvidia-cuda-runtime==13.0.*")
-peer_packages=("tinygrad==0.14.*" numpy scipy-openblas32 onednn torch)
+peer_packages=("tinygrad==0.14.*" numpy scipy-openblas32 mkl onednn-cpu-iomp torch)
 
 say() { echo "setup: $*"; }
 
@@ -119,7 +119,7 @@ make_venv() {
 case "${1:-packages}" in
   packages) install_packages ;;
   cuda) make_venv .venv-cuda "the CUDA compilers (0.6 GB)" "${cuda_packages[@]}" ;;
-  peers) make_venv .venv-peers "the peers benchmarks compare with (6 GB)" "${peer_packages[@]}" ;;
+  peers) make_venv .venv-peers "the peers benchmarks compare with (8 GB)" "${peer_packages[@]}" ;;
   *)
     echo "usage: setup.sh [packages|cuda|peers]" >&2
     exit 2

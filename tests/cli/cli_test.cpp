@@ -4,6 +4,8 @@
 
 #include <array>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -116,6 +118,66 @@ TEST(Cli, BenchCompileGivesEveryStage) {
   EXPECT_EQ(rows[0].at("compile_ms"), 0);
   EXPECT_GE(rows[0].at("kernels").get<int>(), rows[0].at("unique_kernels").get<int>());
   EXPECT_GT(rows[0].at("nodes").get<int>(), 500);
+}
+
+// A folder of peers with one that is this shell script.
+std::string folder_with_peer(const std::string& name, const std::string& script) {
+  const std::string folder = testing::TempDir() + "lathe_cli_" + name;
+  std::filesystem::create_directories(folder + "/bin");
+  std::ofstream(folder + "/bin/python") << "#!/bin/sh\n" << script;
+  std::filesystem::permissions(folder + "/bin/python", std::filesystem::perms::owner_all);
+  return folder;
+}
+
+constexpr const char* kOneSmallRow = "bench cpu --quick --rounds 1 --filter sgemm_256_t1 --peers ";
+
+TEST(Cli, BenchCpuNamesItsRows) {
+  const Result r = run("bench cpu --list");
+  ASSERT_EQ(r.status, 0) << r.out;
+  for (const char* name : {"sgemm_1024_t2\n", "sgemm_odd_1000x1000x1000\n", "conv3x3_64x56x56_b1\n",
+                           "demo_step_b512\n", "matvec_8192_4bit\n", "attention_8x2048x64_causal\n"})
+    EXPECT_TRUE(contains(r.out, name)) << name << "\n" << r.out;
+  const Result one = run("bench cpu --list --threads 3 --filter sgemm_512");
+  EXPECT_EQ(one.out, "sgemm_512_t3\n");
+}
+
+TEST(Cli, BenchCpuRefusesARowItDoesNotHave) {
+  const Result r = run("bench cpu --filter sgem_256_t1");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_TRUE(contains(r.out, "no row's name contains sgem_256_t1")) << r.out;
+  EXPECT_TRUE(contains(r.out, "did you mean sgemm_256_t1?")) << r.out;
+  EXPECT_EQ(run("bench cpu --threads 0").status, 2);
+}
+
+TEST(Cli, BenchCpuGoesOnWhereAPeerCrashes) {
+  const std::string words = kOneSmallRow + folder_with_peer("crash", "kill -SEGV $$\n");
+  const Result r = run(words + " --json", "", false);
+  ASSERT_EQ(r.status, 0) << r.out;
+  const auto rows = nlohmann::json::parse(r.out);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].at("name"), "sgemm_256_t1");
+  EXPECT_EQ(rows[0].at("unit"), "GFLOP/s");
+  EXPECT_GT(rows[0].at("lathe").get<double>(), 0);
+  EXPECT_GT(rows[0].at("roof_share").get<double>(), 0);
+  for (const char* key : {"peer", "peer_name", "ratio", "wrong"})
+    EXPECT_TRUE(rows[0].at(key).is_null()) << rows;
+  EXPECT_TRUE(contains(run(words).out, "sgemm_256_t1: torch: crashed: Segmentation fault"));
+}
+
+TEST(Cli, BenchCpuDoesNotCountAPeerWhoseResultIsWrong) {
+  // Answers everything as if all results were 0.
+  const std::string folder = folder_with_peer("wrong", R"(while read line; do
+case "$line" in
+*prepare*) echo '{"version": "1"}' ;;
+*places*) echo '{"values": ['$(seq -s, 512 | sed 's/[0-9]\{1,\}/0/g')']}' ;;
+*) echo '{"best": 0.000001, "runs": 1}' ;;
+esac
+done
+)");
+  const Result r = run(kOneSmallRow + folder);
+  EXPECT_EQ(r.status, 0) << r.out;
+  EXPECT_TRUE(contains(r.out, "torch's result is off by 1 of the plain formula's")) << r.out;
+  EXPECT_FALSE(contains(r.out, " torch  ")) << r.out;
 }
 
 TEST(Cli, TheCacheCanBeShownAndCleared) {

@@ -321,9 +321,11 @@ std::vector<Command> add_bench(CLI::App& app) {
   on_start->add_flag("--ready-line", start->ready_line,
                      "what a measured process does: get ready, print a line");
 
-  return {{on_ir, [ir] { return run_ir(*ir); }},
-          {on_compile, [compile] { return run_compile(*compile); }},
-          {on_start, [start] { return run_start(*start); }}};
+  std::vector<Command> commands = add_bench_cpu(*command);
+  commands.push_back({on_ir, [ir] { return run_ir(*ir); }});
+  commands.push_back({on_compile, [compile] { return run_compile(*compile); }});
+  commands.push_back({on_start, [start] { return run_start(*start); }});
+  return commands;
 }
 
 }  // namespace lathe::tool

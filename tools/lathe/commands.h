@@ -20,6 +20,7 @@ struct Command {
 std::vector<Command> add_devices(CLI::App& app);
 std::vector<Command> add_demo(CLI::App& app);
 std::vector<Command> add_bench(CLI::App& app);
+std::vector<Command> add_bench_cpu(CLI::App& bench);  // below `bench`
 std::vector<Command> add_cache(CLI::App& app);
 
 // Rows of cells printed as columns as wide as they need to be; numbers right, text left. The first row is the

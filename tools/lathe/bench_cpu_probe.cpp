@@ -1,0 +1,208 @@
+// What this machine can do at best, measured beside every row: the widest multiply-add instructions on
+// registers alone, and reading or copying memory that fits in no cache, with stores that skip the caches.
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "tools/lathe/bench_cpu.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+// The sums below live in registers only where the loop over them is unrolled.
+#ifdef __clang__
+#define LATHE_UNROLL _Pragma("unroll")
+#else
+#define LATHE_UNROLL _Pragma("GCC unroll 48")
+#endif
+
+namespace lathe::tool {
+namespace {
+
+constexpr int kSteps = 1'000'000;
+constexpr int kChains = 12;  // independent sums: enough to keep two units busy
+
+// Each does its steps on registers and returns the operations done; `sink` keeps them from being dropped.
+using Arithmetic = double (*)(float* sink);
+
+double plain_float(float* sink) {
+  float sums[kChains * 4] = {};
+  for (int step = 0; step < kSteps; ++step) LATHE_UNROLL
+  for (float& sum : sums) sum = sum * 0.999f + 1.0f;
+  for (const float sum : sums) *sink += sum;
+  return 2.0 * kSteps * kChains * 4;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2,fma"))) double avx2_float(float* sink) {
+  const __m256 factor = _mm256_set1_ps(0.999f), one = _mm256_set1_ps(1.0f);
+  __m256 sums[kChains];
+  for (__m256& sum : sums) sum = one;
+  for (int step = 0; step < kSteps; ++step) LATHE_UNROLL
+  for (__m256& sum : sums) sum = _mm256_fmadd_ps(sum, factor, one);
+  for (const __m256& sum : sums) *sink += _mm256_cvtss_f32(sum);
+  return 2.0 * kSteps * kChains * 8;
+}
+
+__attribute__((target("avx512f"))) double avx512_float(float* sink) {
+  const __m512 factor = _mm512_set1_ps(0.999f), one = _mm512_set1_ps(1.0f);
+  __m512 sums[kChains];
+  for (__m512& sum : sums) sum = one;
+  for (int step = 0; step < kSteps; ++step) LATHE_UNROLL
+  for (__m512& sum : sums) sum = _mm512_fmadd_ps(sum, factor, one);
+  for (const __m512& sum : sums) *sink += _mm512_cvtss_f32(sum);
+  return 2.0 * kSteps * kChains * 16;
+}
+
+__attribute__((target("avx512f,avx512bf16,avx512vl"))) double avx512_bfloat(float* sink) {
+  const __m512bh a = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.5f), _mm512_set1_ps(0.5f));
+  __m512 sums[kChains];
+  for (__m512& sum : sums) sum = _mm512_set1_ps(1.0f);
+  for (int step = 0; step < kSteps; ++step) LATHE_UNROLL
+  for (__m512& sum : sums) sum = _mm512_dpbf16_ps(sum, a, a);
+  for (const __m512& sum : sums) *sink += _mm512_cvtss_f32(sum);
+  return 2.0 * kSteps * kChains * 32;
+}
+
+__attribute__((target("avx512f,avx512vnni"))) double avx512_int8(float* sink) {
+  const __m512i a = _mm512_set1_epi8(1);
+  __m512i sums[kChains];
+  for (__m512i& sum : sums) sum = _mm512_set1_epi32(1);
+  for (int step = 0; step < kSteps; ++step) LATHE_UNROLL
+  for (__m512i& sum : sums) {
+    sum = _mm512_dpbusd_epi32(sum, a, a);
+    asm volatile("" : "+v"(sum));  // else the compiler may count the steps instead of doing them
+  }
+  for (const __m512i& sum : sums) *sink += static_cast<float>(_mm512_cvtsi512_si32(sum));
+  return 2.0 * kSteps * kChains * 64;
+}
+
+__attribute__((target("avx2"))) double avx2_int8(float* sink) {
+  const __m256i a = _mm256_set1_epi8(1), ones = _mm256_set1_epi16(1);
+  __m256i sums[kChains];
+  for (__m256i& sum : sums) sum = _mm256_set1_epi32(1);
+  for (int step = 0; step < kSteps; ++step) LATHE_UNROLL
+  for (__m256i& sum : sums) {
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(a, a), ones));
+    asm volatile("" : "+x"(sum));
+  }
+  for (const __m256i& sum : sums) *sink += static_cast<float>(_mm256_cvtsi256_si32(sum));
+  return 2.0 * kSteps * kChains * 32;
+}
+#endif
+
+Arithmetic widest(RoofKind kind) {
+#if defined(__x86_64__)
+  const bool avx512 = __builtin_cpu_supports("avx512f") != 0;
+  if (kind == RoofKind::BFloat16 && avx512 && __builtin_cpu_supports("avx512bf16") != 0) return avx512_bfloat;
+  if (kind == RoofKind::Int8 && avx512 && __builtin_cpu_supports("avx512vnni") != 0) return avx512_int8;
+  if (kind == RoofKind::Int8 && __builtin_cpu_supports("avx2") != 0) return avx2_int8;
+  if (avx512) return avx512_float;
+  if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0) return avx2_float;
+#endif
+  return plain_float;
+}
+
+// ---- memory
+
+constexpr std::size_t kMemory = std::size_t{256} << 20;
+
+struct Memory {
+  char* from = nullptr;
+  char* to = nullptr;
+  Memory() : owned_(new char[2 * kMemory + 64]) {
+    std::memset(owned_.get(), 1, 2 * kMemory + 64);
+    from = owned_.get() + (64 - reinterpret_cast<std::uintptr_t>(owned_.get()) % 64);
+    to = from + kMemory;
+  }
+
+ private:
+  std::unique_ptr<char[]> owned_;
+};
+
+void plain_read(const char* from, char*, std::size_t bytes, float* sink) {
+  std::uint64_t sums[8] = {};
+  for (std::size_t i = 0; i + 64 <= bytes; i += 64)
+    for (std::size_t j = 0; j < 8; ++j) {
+      std::uint64_t word;
+      std::memcpy(&word, from + i + j * 8, 8);
+      sums[j] += word;
+    }
+  for (const std::uint64_t sum : sums) *sink += static_cast<float>(sum);
+}
+void plain_copy(const char* from, char* to, std::size_t bytes, float*) { std::memcpy(to, from, bytes); }
+
+#if defined(__x86_64__)
+// Four streams apart from each other, as many as one core's prefetchers follow gladly.
+__attribute__((target("avx2"))) void avx2_read(const char* from, char*, std::size_t bytes, float* sink) {
+  constexpr std::size_t kStreams = 4;
+  const std::size_t part = bytes / kStreams / 128 * 128;
+  __m256i sums[kStreams * 4];
+  for (__m256i& sum : sums) sum = _mm256_setzero_si256();
+  for (std::size_t i = 0; i < part; i += 128) LATHE_UNROLL
+  for (std::size_t s = 0; s < kStreams; ++s) LATHE_UNROLL
+  for (std::size_t j = 0; j < 4; ++j)
+    sums[s * 4 + j] = _mm256_add_epi32(
+        sums[s * 4 + j], _mm256_load_si256(reinterpret_cast<const __m256i*>(from + s * part + i + j * 32)));
+  for (const __m256i& sum : sums) *sink += static_cast<float>(_mm256_cvtsi256_si32(sum));
+}
+
+__attribute__((target("avx2"))) void avx2_copy(const char* from, char* to, std::size_t bytes, float*) {
+  for (std::size_t i = 0; i + 128 <= bytes; i += 128) LATHE_UNROLL
+  for (std::size_t j = 0; j < 128; j += 32)
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i + j),
+                        _mm256_load_si256(reinterpret_cast<const __m256i*>(from + i + j)));
+  _mm_sfence();
+}
+#endif
+
+using Walk = void (*)(const char* from, char* to, std::size_t bytes, float* sink);
+
+Walk walk_of(RoofKind kind) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") != 0) return kind == RoofKind::Read ? avx2_read : avx2_copy;
+#endif
+  return kind == RoofKind::Read ? plain_read : plain_copy;
+}
+
+double seconds_of(int threads, const std::function<void(int)>& part) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<std::thread> others;
+  for (int i = 1; i < threads; ++i) others.emplace_back(part, i);
+  part(0);
+  for (std::thread& other : others) other.join();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace
+
+double probe_roof(RoofKind kind, int threads) {
+  std::vector<float> sinks(static_cast<std::size_t>(threads) * 64);  // a cache line and more for each
+  if (kind == RoofKind::Read || kind == RoofKind::Copy) {
+    static const Memory memory;
+    static std::size_t turn = 0;
+    // A part of the memory at a time, so that a probe is short; the next one goes on where this one ended.
+    constexpr std::size_t kTurns = 4;
+    const std::size_t at = turn++ % kTurns * (kMemory / kTurns),
+                      part = kMemory / kTurns / static_cast<std::size_t>(threads) / 512 * 512;
+    const Walk walk = walk_of(kind);
+    const double seconds = seconds_of(threads, [&](int i) {
+      const std::size_t begin = at + static_cast<std::size_t>(i) * part;
+      walk(memory.from + begin, memory.to + begin, part, &sinks[static_cast<std::size_t>(i) * 64]);
+    });
+    return static_cast<double>(part) * threads * (kind == RoofKind::Copy ? 2 : 1) / seconds;
+  }
+  const Arithmetic arithmetic = widest(kind);
+  std::vector<double> done(static_cast<std::size_t>(threads) * 16);
+  const double seconds = seconds_of(threads, [&](int i) {
+    done[static_cast<std::size_t>(i) * 16] = arithmetic(&sinks[static_cast<std::size_t>(i) * 64]);
+  });
+  double sum = 0;
+  for (int i = 0; i < threads; ++i) sum += done[static_cast<std::size_t>(i) * 16];
+  return sum / seconds;
+}
+
+}  // namespace lathe::tool
