@@ -27,7 +27,10 @@ class GroupReducer {
     }
     if (groups_.empty()) return threads_.empty() ? kernel : close_threads(kernel);
     ids_ = fresh_ids(kernel);
-    for (Node n : toposort(kernel)) done_.try_emplace(n, lower(n));
+    std::vector<Node> order = toposort(kernel);
+    for (Node n : order)
+      if (n.is(Op::Store)) written_.try_emplace(base_memory(n.arg(0)));
+    for (Node n : order) done_.try_emplace(n, lower(n));
     return *done_.find(kernel);
   }
 
@@ -46,12 +49,25 @@ class GroupReducer {
         Node first = equal(t, index_const(0));
         gate = gate ? logical_and(gate, first) : first;
       }
-      return store(args[0], args[1], args[2], gate);
+      return store(args[0], args[1], read_once(args[2], gate), gate);
     }
     if (n.is(Op::Sink)) {  // every effect now runs over the group
       return close_threads(sink(args));
     }
     return rebuild(n, args);
+  }
+
+  // What the kernel also writes is read by the thread that writes it: the others would read it at any time.
+  // What goes into a shared reduce was read before its barrier.
+  Node read_once(Node value, Node gate) const {
+    auto in_this_thread = [](Node n) { return !n.is(Op::Load) || !base_memory(n.arg(0)).is(Op::Define); };
+    NodeMap<Node> to;
+    for (Node n : toposort(std::span<const Node>(&value, 1), in_this_thread))
+      if (n.is(Op::Load) && n.arg(0).is(Op::Param) && written_.contains(n.arg(0)))
+        to[n] = load(n.arg(0), n.arg(1), n.arg_count() > 2 ? logical_and(n.arg(2), gate) : gate);
+      else if (!in_this_thread(n))
+        to[n] = n;
+    return substitute(value, to);
   }
 
   Node close_threads(Node kernel) {
@@ -143,6 +159,7 @@ class GroupReducer {
 
   FreshIds ids_;
   Nodes threads_, groups_;
+  NodeMap<char> written_;
   NodeMap<Node> done_;
 };
 

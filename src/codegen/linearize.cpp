@@ -108,15 +108,37 @@ class Linearizer {
   };
   // What must stand before a node: its operands; for an End, those of every End that closes the same loop.
   std::span<const Node> needs_of(Node node) {
+    if (node == kernel_) {
+      add_effects(node.args(), loops_[0].needs);
+      return loops_[0].needs;
+    }
     Node outer = node.is(Op::End) ? *first_.find(node) : Node();
     if (!outer) return node.args();
     Loop& loop = loops_[at(outer)];
     if (loop.needs.empty()) {
-      for (Node e : loop.ends) loop.needs.push_back(e.arg(0));
+      SmallVector<Node, 8> effects;
+      for (Node e : loop.ends) effects.push_back(e.arg(0));
+      add_effects(effects, loop.needs);
       for (Node e : loop.ends)
         loop.needs.insert(loop.needs.end(), closed_ranges(e).begin(), closed_ranges(e).end());
     }
     return loop.needs;
+  }
+
+  // Where several params are written in one step of a loop, all that goes into the stores stands before the
+  // first of them: a param may be read where another store writes it, or share the bytes of one that is
+  // written.
+  static void add_effects(std::span<const Node> effects, std::vector<Node>& needs) {
+    Node first;
+    bool several = false;
+    for (Node e : effects) {
+      if (!e.is(Op::Store) || !base_memory(e.arg(0)).is(Op::Param)) continue;
+      several |= first && base_memory(e.arg(0)) != first;
+      first = base_memory(e.arg(0));
+    }
+    for (Node e : effects)
+      if (several && e.is(Op::Store)) needs.insert(needs.end(), e.args().begin(), e.args().end());
+    needs.insert(needs.end(), effects.begin(), effects.end());
   }
 
   void place() {

@@ -193,6 +193,12 @@ void OptionState::stage(std::size_t at) {
   for (const Origin& origin : origins_)
     for (Node n : toposort(origin.range.arg(0)))
       if (n == value) refuse("a value that decides how far a range goes stays where it is");
+  NodeMap<char> written;
+  for (Node n : toposort(kernel_))
+    if (n.is(Op::Store)) written[base_memory(n.arg(0))] = 1;
+  for (Node n : toposort(value))
+    if (n.is(Op::Load) && written.contains(base_memory(n.arg(0))))
+      refuse("what the kernel also writes is read where it is written");
   stages_.push_back({value, serials_[at]});
 }
 

@@ -151,6 +151,17 @@ class Placer {
   FreshIds ids_;
 };
 
+// Of several stores one writes a param that is read: then they stay in one nest, where all is read before
+// anything is written.
+bool reads_what_another_writes(const std::vector<Node>& order) {
+  NodeMap<char> written;
+  for (Node n : order)
+    if (n.is(Op::Store) && base_memory(n.arg(0)).is(Op::Param)) written[base_memory(n.arg(0))] = 1;
+  if (written.size() < 2) return false;
+  return std::any_of(order.begin(), order.end(),
+                     [&](Node n) { return n.is(Op::Load) && written.contains(base_memory(n.arg(0))); });
+}
+
 }  // namespace
 
 Node place_accumulators(Node kernel) {
@@ -161,7 +172,7 @@ Node place_accumulators(Node kernel) {
     // One thread of a group stores what all of them would have to read back.
     if (n.is(Op::Range) && range_kind(n) == RangeKind::Group) return kernel;
   }
-  if (outside.empty()) return kernel;
+  if (outside.empty() || reads_what_another_writes(order)) return kernel;
   Placer placer(kernel, order);
   Nodes effects(kernel.args().begin(), kernel.args().end());
   for (Node& effect : effects) {

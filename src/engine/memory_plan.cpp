@@ -139,14 +139,15 @@ std::vector<SlotUse> slot_uses(Node kernel, std::size_t slots) {
   return uses;
 }
 
-// The store comes last in its iteration, because all that is loaded goes into it. So it is enough that no
+// Stores come last in their iteration, after all that is loaded for any of them. So it is enough that no
 // other iteration loads the element: equal indices that use every range of the kernel (a reduce would read it
 // again later).
 bool can_run_in_place(Node kernel, std::int64_t output, std::int64_t input) {
   Node store;
   std::vector<Node> loads;
   for (const Node& node : toposort(kernel)) {
-    if (node.is(Op::Store)) {
+    if (node.is(Op::Store) && base_memory(node.arg(0)).is(Op::Param) &&
+        param_slot(base_memory(node.arg(0))) == output) {
       if (store) return false;
       store = node;
     }
@@ -155,13 +156,15 @@ bool can_run_in_place(Node kernel, std::int64_t output, std::int64_t input) {
       loads.push_back(node);
     if (node.is(Op::Define)) return false;
   }
-  if (!store || !base_memory(store.arg(0)).is(Op::Param) || param_slot(base_memory(store.arg(0))) != output)
-    return false;
+  if (!store) return false;
   const Node index = store.arg(1);
   if (store.arg(2).dtype().bits() != base_memory(store.arg(0)).dtype().bits()) return false;
   for (const Node& load : loads)
     if (load.arg(1) != index || load.dtype().bits() != store.arg(2).dtype().bits()) return false;
-  return ranges_of(index).size() == all_ranges(kernel).size();
+  const std::size_t ranges = all_ranges(kernel).size();
+  for (const Node& effect : kernel.args())  // another nest might read what this one has written
+    if (closed_ranges(effect).size() != ranges) return false;
+  return ranges_of(index).size() == ranges;
 }
 
 MemoryPlan plan_memory(const Schedule& schedule, std::span<const Node> kept) {

@@ -51,8 +51,8 @@ MemoryPlan plan_memory(const Schedule& schedule, std::span<const Node> kept);
 // One line per arena and per buffer in it.
 std::string to_string(const MemoryPlan& plan, std::size_t most_lines = SIZE_MAX);
 
-// Whether the kernel may write its output `output` over its input `input` (param slots): it has one store,
-// and each element of the input is read only by the iteration that writes the same element.
+// Whether the kernel may write its output `output` over its input `input` (param slots): it stores to it
+// once, and each element of the input is read only by the iteration that writes the same element.
 bool can_run_in_place(Node kernel, std::int64_t output, std::int64_t input);
 
 // The slots a kernel reads and writes.

@@ -113,4 +113,27 @@ std::int64_t reduce_parts(std::int64_t outputs, std::int64_t inputs, std::int64_
   return 0;
 }
 
+bool worth_joining(const Joining& j) {
+  // More streams than this at once and the hardware no longer reads ahead for all of them; more accumulators
+  // and they leave the registers.
+  constexpr int kMostBuffers = 24, kMostReduces = 4;
+  // Starting a kernel costs as much as moving this many bytes; of a larger one a fair share must be saved.
+  constexpr double kStart = 1 << 14, kShare = 0.2;
+  // A step that runs much earlier than it has to keeps its result in memory for longer: only a small one.
+  constexpr int kNear = 16;
+  constexpr double kSmallResult = 0.125;
+  const int reduces = j.reduces_before + j.reduces_added;
+  if (j.buffers > kMostBuffers || reduces > kMostReduces) return false;
+  if (j.apart > kNear && j.written > kSmallResult * j.saved && j.written > kStart) return false;
+  const bool small = j.moved <= kStart;
+  if (!j.shares && !j.follows) return small && reduces == 0;
+  if (j.reduces_added > 0 && j.reduces_before > 0) {
+    // One pass over the same elements, never one loop after the other.
+    if (!j.same_loops || !j.shares || j.inside_reduce) return false;
+  } else if (reduces > 0 && !j.follows) {
+    return false;
+  }
+  return j.saved >= kShare * j.moved || small;
+}
+
 }  // namespace lathe

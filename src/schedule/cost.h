@@ -41,4 +41,20 @@ bool is_product_sum(Node node);
 // to leave it whole. Depends on extents alone, so results do not depend on the machine.
 std::int64_t reduce_parts(std::int64_t outputs, std::int64_t inputs, std::int64_t extent);
 
+// What would become of a kernel and a step with one store over the same output ranges as one kernel.
+struct Joining {
+  double moved = 0;            // bytes the step reads and writes by itself
+  double saved = 0;            // those it need not read once it is part of the kernel
+  double written = 0;          // bytes of its result
+  int buffers = 0;             // of both together
+  int reduces_before = 0;      // of the kernel
+  int reduces_added = 0;       // of the step
+  int apart = 0;               // how many kernels earlier the step would run
+  bool shares = false;         // both read some element
+  bool follows = false;        // the step reads what the kernel writes
+  bool inside_reduce = false;  // and does so inside a reduce
+  bool same_loops = false;     // every reduce of the step runs over the ranges of one of the kernel's
+};
+bool worth_joining(const Joining& joining);
+
 }  // namespace lathe

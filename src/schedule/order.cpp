@@ -4,8 +4,25 @@
 #include <queue>
 
 #include "ir/build.h"
+#include "ir/shape.h"
 
 namespace lathe {
+namespace {
+
+std::int64_t bytes_of(Node value) { return numel_max(value) * value.dtype().bytes(); }
+
+// Whether the step makes little compared with what it reads: a store into memory that exists, a reduce. Such
+// steps run as soon as they can, because what they read may be freed after them, and next to others that
+// read the same, because then they can become one kernel.
+bool runs_early(const PlannedStep& step) {
+  constexpr std::int64_t kMuchLess = 4;
+  if (step.root.is(Op::Store)) return true;
+  std::int64_t most = 0;
+  for (Node r : step.reads) most = std::max(most, bytes_of(r));
+  return bytes_of(step.root) * kMuchLess <= most;
+}
+
+}  // namespace
 
 StepOrder order_steps(const Plan& plan) {
   std::size_t n = plan.steps.size();
@@ -46,18 +63,22 @@ StepOrder order_steps(const Plan& plan) {
 
   StepOrder out;
   // Steps were planned from the outputs on: later in the list is nearer to the inputs, so take the highest
-  // first.
-  std::priority_queue<int> ready;
+  // first, after those that run early.
+  std::priority_queue<std::pair<bool, int>> ready;
+  auto add = [&](int step) { ready.emplace(runs_early(plan.steps[static_cast<std::size_t>(step)]), step); };
   for (std::size_t i = 0; i < n; ++i)
-    if (waiting[i] == 0) ready.push(static_cast<int>(i));
+    if (waiting[i] == 0) add(static_cast<int>(i));
   while (!ready.empty()) {
-    int step = ready.top();
+    int step = ready.top().second;
     ready.pop();
     out.order.push_back(step);
     for (int s : next[static_cast<std::size_t>(step)])
-      if (--waiting[static_cast<std::size_t>(s)] == 0) ready.push(s);
+      if (--waiting[static_cast<std::size_t>(s)] == 0) add(s);
   }
-  if (out.order.size() == n) return out;
+  if (out.order.size() == n) {
+    out.next = std::move(next);
+    return out;
+  }
   out.order.clear();
   out.cycle = true;
   for (std::size_t i = 0; i < n && !out.break_at; ++i)

@@ -11,6 +11,7 @@ namespace lathe {
 // order is empty and `break_at` is a memory version to keep a copy of.
 struct StepOrder {
   std::vector<int> order;
+  std::vector<std::vector<int>> next;  // by step: those that must come after it
   bool cycle = false;
   Node break_at;
 };

@@ -9,6 +9,7 @@
 #include "ir/build.h"
 #include "ir/shape.h"
 #include "ir/walk.h"
+#include "schedule/join_steps.h"
 #include "schedule/kernel_rules.h"
 #include "schedule/normalize.h"
 #include "schedule/order.h"
@@ -90,12 +91,13 @@ Node view_of(Node buffer, std::span<const Node> shape) {
   return symbolic ? shrink(view, zeros, shape) : view;
 }
 
-std::string describe(const PlannedStep& step) {
+std::string describe(const Plan& plan, const JoinedStep& step) {
   std::vector<std::string_view> names;
-  for (Node n : step.ops) {
-    std::string_view name = n.is(Op::Reduce) ? info(reduce_op(n)).name : info(n.op()).name;
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  }
+  for (int member : step.members)
+    for (Node n : plan.steps[static_cast<std::size_t>(member)].ops) {
+      std::string_view name = n.is(Op::Reduce) ? info(reduce_op(n)).name : info(n.op()).name;
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
   std::string out;
   for (std::size_t i = 0; i < names.size() && i < 8; ++i) out += (i > 0 ? " " : "") + std::string(names[i]);
   return names.size() > 8 ? out + " ..." : out;
@@ -108,6 +110,16 @@ Node finished_kernel(Node normal, NodeMap<Node>& known) {
   Node simple = simplify_kernel(merge_ranges(simplify_kernel(normal)));
   *known.find(normal) = simple;
   return simple;
+}
+
+// The values that can be read from the results, once the schedule has run.
+NodeMap<char> read_afterwards(std::span<const Node> targets) {
+  NodeMap<char> out;
+  for (Node t : targets) {
+    for (; is_movement(t.op()); t = t.arg(0)) out[t] = 1;
+    out[t] = 1;
+  }
+  return out;
 }
 
 }  // namespace
@@ -135,8 +147,9 @@ Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options)
 
   Schedule out;
   NodeMap<Node> known;
-  for (int i : order.order) {
-    const PlannedStep& s = plan.steps[static_cast<std::size_t>(i)];
+  for (const JoinedStep& joined :
+       join_steps(plan, order, read_afterwards(graph.targets), options.max_buffers)) {
+    const PlannedStep& s = plan.steps[static_cast<std::size_t>(joined.members[0])];
     Step step;
     if (s.source) {
       const Node* made = plan.stored.find(s.source);
@@ -145,8 +158,8 @@ Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options)
       step.device = buffer_device(s.buffer);
       step.name = "copy";
       step.origin = "Copy";
-    } else if (s.sink) {
-      NormalKernel normal = normalize_kernel(s.sink);
+    } else if (joined.sink) {
+      NormalKernel normal = normalize_kernel(joined.sink);
       Node ast = finished_kernel(normal.ast, known);
       // Simplifying may have dropped buffers and ranges: number what is left again.
       NodeMap<Node> back;
@@ -157,7 +170,7 @@ Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options)
       for (Node b : last.buffers) step.buffers.push_back(b);
       step.device = buffer_device(s.buffer);
       step.name = kernel_name(last.ast);
-      step.origin = describe(s);
+      step.origin = describe(plan, joined);
     } else {
       continue;  // an empty tensor
     }

@@ -150,6 +150,22 @@ Node outputs_of_different_shape(std::int64_t rows, std::int64_t columns) {
   return sink(effects);
 }
 
+// v = v / 2 + g; w = w - v, as a joined step writes it: both stores read the old v.
+Node momentum_step(std::int64_t n) {
+  Node i = global(n, 0), v = load(f32(0, n), i), w = load(f32(1, n), i);
+  Node fresh = v * float_const(dtypes::Float32, 0.5) + load(f32(2, n), i);
+  Node effects[] = {end(store(f32(0, n), i, fresh), {&i, 1}), end(store(f32(1, n), i, w - fresh), {&i, 1})};
+  return sink(effects);
+}
+
+Node sum_and_update(std::int64_t rows, std::int64_t columns) {
+  Node i = global(rows, 0), j = reduce_over(columns, 1), v = load(f32(0, rows), i);
+  Node fresh = v + sum(load(f32(2, rows * columns), i * c(columns) + j), {j});
+  Node effects[] = {end(store(f32(0, rows), i, fresh), {&i, 1}),
+                    end(store(f32(1, rows), i, load(f32(1, rows), i) * v - fresh), {&i, 1})};
+  return sink(effects);
+}
+
 Node bias_relu_matmul(std::int64_t m, std::int64_t n, std::int64_t k) {
   Node i = global(m, 0), j = global(n, 1), l = reduce_over(k, 2);
   Node a = load(f32(1, m * k), i * c(k) + l), b = load(f32(2, k * n), l * c(n) + j);
@@ -196,6 +212,8 @@ std::vector<NamedKernel> small_kernels() {
       {"symbolic_columns 6x9", symbolic_columns(6, 9)},
       {"two_outputs 6x14", two_outputs(6, 14)},
       {"outputs_of_different_shape 5x12", outputs_of_different_shape(5, 12)},
+      {"momentum_step 37", momentum_step(37)},
+      {"sum_and_update 6x14", sum_and_update(6, 14)},
       {"bias_relu_matmul 7x12x10", bias_relu_matmul(7, 12, 10)},
       {"total 50", total(50)},
       {"flipped_rows 5x12", flipped_rows(5, 12)},

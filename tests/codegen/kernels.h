@@ -32,6 +32,8 @@ Node symbolic_rows(std::int64_t most, std::int64_t columns);  // a variable "n" 
 Node symbolic_columns(std::int64_t rows, std::int64_t most);  // sums over a variable "n" of columns
 Node two_outputs(std::int64_t rows, std::int64_t columns);
 Node outputs_of_different_shape(std::int64_t rows, std::int64_t columns);
+Node momentum_step(std::int64_t n);                            // two stores, each to a param that both read
+Node sum_and_update(std::int64_t rows, std::int64_t columns);  // the same after a reduce
 Node bias_relu_matmul(std::int64_t m, std::int64_t n, std::int64_t k);
 Node total(std::int64_t n);
 Node flipped_rows(std::int64_t rows, std::int64_t columns);  // a negative stride and a gate

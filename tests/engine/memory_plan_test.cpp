@@ -113,6 +113,19 @@ TEST(MemoryPlan, OnlyAKernelThatReadsWhereItWritesRunsInPlace) {
   EXPECT_FALSE(can_run_in_place(sink(std::span(&done, 1)), 0, 1));
 }
 
+TEST(MemoryPlan, OneOfSeveralStoresWritesOverAnInputThatAllOfThemRead) {
+  const Scope scope;
+  const Node i = range(index_const(8), 0, RangeKind::Global), j = range(index_const(8), 1, RangeKind::Global);
+  const Node x = load(param(dtypes::Float32, 1, 8), i);
+  const Node first = end(store(param(dtypes::Float32, 0, 8), i, x + x), std::span(&i, 1));
+  const Node same[] = {first, end(store(param(dtypes::Float32, 2, 8), i, x * x), std::span(&i, 1))};
+  EXPECT_TRUE(can_run_in_place(sink(same), 0, 1));
+  EXPECT_TRUE(can_run_in_place(sink(same), 2, 1));
+  const Node y = load(param(dtypes::Float32, 1, 8), j);
+  const Node apart[] = {first, end(store(param(dtypes::Float32, 2, 8), j, y * y), std::span(&j, 1))};
+  EXPECT_FALSE(can_run_in_place(sink(apart), 0, 1));
+}
+
 TEST(MemoryPlan, RandomSchedulesNeverShareBytesThatAreNeeded) {
   const unsigned seed = 4711;
   std::mt19937 random(seed);

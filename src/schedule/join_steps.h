@@ -1,0 +1,28 @@
+// Planned kernels over the same output ranges become one kernel with several stores, where that saves memory
+// traffic: siblings that read the same elements, and a consumer that reads a value at the very index it is
+// written at, which then is the value itself.
+//
+//   before   m1[i] = f(m[i], g[i])    v1[i] = h(v[i], g[i])    w1[i] = k(w[i], m1[i], v1[i])     three
+//   kernels after    the three stores in one loop over i, which reads m, v, g and w once
+//
+// Whether a join pays is decided in cost.h; here is what may be joined at all.
+#pragma once
+
+#include <vector>
+
+#include "schedule/order.h"
+#include "schedule/planner.h"
+
+namespace lathe {
+
+struct JoinedStep {
+  std::vector<int> members;  // planned steps, in order; one where nothing was joined
+  Node sink;                 // kernel form over Buffers; null for a copy or an empty tensor
+};
+
+// The steps in execution order. A value that only members of its own kernel read is not stored, unless it is
+// `wanted` afterwards. `max_buffers` is the device's limit for one kernel, 0 for none.
+std::vector<JoinedStep> join_steps(const Plan& plan, const StepOrder& order, const NodeMap<char>& wanted,
+                                   int max_buffers);
+
+}  // namespace lathe
