@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -16,7 +18,6 @@
 namespace lathe::formats {
 namespace {
 
-constexpr std::byte kGzipStart[] = {std::byte{0x1f}, std::byte{0x8b}};
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 
 struct CloseFile {
@@ -38,18 +39,46 @@ std::vector<std::byte> read_raw(const std::filesystem::path& file, const char* o
   return bytes;
 }
 
+// The remainder of every byte, and of every byte followed by one to three zero bytes: four bytes a step.
+constexpr std::array<std::array<std::uint32_t, 256>, 4> crc_tables() {
+  std::array<std::array<std::uint32_t, 256>, 4> tables{};
+  for (std::uint32_t n = 0; n < 256; ++n) {
+    std::uint32_t c = n;
+    for (int bit = 0; bit < 8; ++bit) c = (c & 1) != 0 ? 0xedb88320U ^ (c >> 1) : c >> 1;
+    tables[0][n] = c;
+  }
+  for (std::uint32_t n = 0; n < 256; ++n)
+    for (std::size_t t = 1; t < 4; ++t)
+      tables[t][n] = (tables[t - 1][n] >> 8) ^ tables[0][tables[t - 1][n] & 0xff];
+  return tables;
+}
+constexpr auto kCrc = crc_tables();
+
 #if LATHE_HAVE_ZLIB
 struct EndInflate {
   void operator()(z_stream* s) const { inflateEnd(s); }
 };
+struct EndDeflate {
+  void operator()(z_stream* s) const { deflateEnd(s); }
+};
+// Negative window bits mean no header; 16 more mean one of gzip.
+constexpr int kRaw = -15, kGzipOnly = 15 + 16;
+#endif
 
-std::vector<std::byte> unpack(std::vector<std::byte> packed, const std::filesystem::path& file,
-                              const char* op) {
+}  // namespace
+
+bool is_gzip(std::span<const std::byte> start) {
+  return start.size() >= 2 && start[0] == std::byte{0x1f} && start[1] == std::byte{0x8b};
+}
+
+#if LATHE_HAVE_ZLIB
+std::vector<std::byte> unpack(std::span<const std::byte> packed, Packing packing, const std::string& name,
+                              const std::string& op, std::optional<std::uint64_t> most) {
   z_stream stream{};
-  constexpr int kGzipOnly = 15 + 16;  // the largest window, with a gzip header
-  if (inflateInit2(&stream, kGzipOnly) != Z_OK) throw InternalError(op, "zlib did not start");
+  if (inflateInit2(&stream, packing == Packing::Gzip ? kGzipOnly : kRaw) != Z_OK)
+    throw InternalError(op, "zlib did not start");
   const std::unique_ptr<z_stream, EndInflate> ended(&stream);
-  stream.next_in = reinterpret_cast<Bytef*>(packed.data());
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));  // zlib only reads it
   std::size_t left = packed.size();
   std::vector<std::byte> out;
   for (int status = Z_OK; status != Z_STREAM_END;) {
@@ -63,29 +92,78 @@ std::vector<std::byte> unpack(std::vector<std::byte> packed, const std::filesyst
     stream.avail_out = static_cast<uInt>(kPiece);
     status = inflate(&stream, Z_NO_FLUSH);
     out.resize(before + kPiece - stream.avail_out);
+    if (most && out.size() > *most)
+      throw UserError(op, fmt::format("{} is damaged: more than the {} bytes it says come out of its "
+                                      "compressed data",
+                                      name, *most));
     const bool starved = stream.avail_in == 0 && left == 0;
     if (status == Z_BUF_ERROR || (status == Z_OK && starved && stream.avail_out != 0))
-      throw UserError(op, fmt::format("{} is cut off: its compressed data ends early", file.string()));
+      throw UserError(op, fmt::format("{} is cut off: its compressed data ends early", name));
     if (status != Z_OK && status != Z_STREAM_END)
-      throw UserError(op, fmt::format("{} is damaged: {}", file.string(),
+      throw UserError(op, fmt::format("{} is damaged: {}", name,
                                       stream.msg != nullptr ? stream.msg : "zlib cannot read it"));
+    // A gzip file may be several, one after the other.
+    if (status == Z_STREAM_END && packing == Packing::Gzip && stream.avail_in + left >= 2 &&
+        is_gzip({reinterpret_cast<const std::byte*>(stream.next_in), 2})) {
+      if (inflateReset(&stream) != Z_OK) throw InternalError(op, "zlib did not start again");
+      status = Z_OK;
+    }
+  }
+  return out;
+}
+
+std::vector<std::byte> deflate_bytes(std::span<const std::byte> bytes, const std::string& op) {
+  z_stream stream{};
+  if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kRaw, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+    throw InternalError(op, "zlib did not start");
+  const std::unique_ptr<z_stream, EndDeflate> ended(&stream);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(bytes.data()));  // zlib only reads it
+  std::size_t left = bytes.size();
+  std::vector<std::byte> out;
+  for (int status = Z_OK; status != Z_STREAM_END;) {
+    if (stream.avail_in == 0) {
+      stream.avail_in = static_cast<uInt>(std::min(left, kPiece));
+      left -= stream.avail_in;
+    }
+    const std::size_t before = out.size();
+    out.resize(before + kPiece);
+    stream.next_out = reinterpret_cast<Bytef*>(out.data() + before);
+    stream.avail_out = static_cast<uInt>(kPiece);
+    status = deflate(&stream, left == 0 ? Z_FINISH : Z_NO_FLUSH);
+    out.resize(before + kPiece - stream.avail_out);
+    if (status == Z_STREAM_ERROR) throw InternalError(op, "zlib cannot compress");
   }
   return out;
 }
 #else
-std::vector<std::byte> unpack(std::vector<std::byte>, const std::filesystem::path& file, const char* op) {
-  throw UserError(op, fmt::format("{} is compressed, and this build has no zlib", file.string()))
-      .help("unpack it with gunzip, or build Lathe with zlib");
+std::vector<std::byte> unpack(std::span<const std::byte>, Packing, const std::string& name,
+                              const std::string& op, std::optional<std::uint64_t>) {
+  throw UserError(op, fmt::format("{} is compressed, and this build has no zlib", name))
+      .help("unpack it with gunzip or unzip, or build Lathe with zlib");
+}
+std::vector<std::byte> deflate_bytes(std::span<const std::byte>, const std::string& op) {
+  throw UserError(op, "this build has no zlib to compress with").help("write it uncompressed");
 }
 #endif
 
-}  // namespace
-
 std::vector<std::byte> read_file(const std::filesystem::path& file, const char* op) {
   std::vector<std::byte> bytes = read_raw(file, op);
-  if (bytes.size() >= 2 && bytes[0] == kGzipStart[0] && bytes[1] == kGzipStart[1])
-    return unpack(std::move(bytes), file, op);
+  if (is_gzip(bytes)) return unpack(bytes, Packing::Gzip, file.string(), op);
   return bytes;
+}
+
+std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t before) {
+  std::uint32_t c = ~before;
+  std::size_t at = 0;
+  for (; at + 4 <= bytes.size(); at += 4) {
+    std::uint32_t four = 0;
+    std::memcpy(&four, bytes.data() + at, 4);
+    c ^= four;
+    c = kCrc[3][c & 0xff] ^ kCrc[2][(c >> 8) & 0xff] ^ kCrc[1][(c >> 16) & 0xff] ^ kCrc[0][c >> 24];
+  }
+  for (; at < bytes.size(); ++at)
+    c = kCrc[0][(c ^ std::to_integer<std::uint32_t>(bytes[at])) & 0xff] ^ (c >> 8);
+  return ~c;
 }
 
 }  // namespace lathe::formats

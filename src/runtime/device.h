@@ -100,6 +100,8 @@ class Device {
   virtual int queues() const { return 1; }
   // Whether `copy` can take spans of the other device's memory. Memory with `host` set is always reached.
   virtual bool reaches(const Device& other) const { return this == &other; }
+  // Whether its name still means this device: another file may have taken a path since.
+  virtual bool is_current() const { return true; }
 };
 
 }  // namespace lathe

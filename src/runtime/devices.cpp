@@ -1,7 +1,6 @@
 #include "runtime/devices.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <cstdlib>
 #include <map>
@@ -35,18 +34,6 @@ void finish_at_exit() {
   }
 }
 
-// Tells a file from another that has taken its name, or from itself before it was changed.
-std::string stamp_of(const std::string& path) {
-  struct stat file{};
-  if (stat(path.c_str(), &file) != 0) return "absent";
-  return fmt::format("{} {} {} {}.{}", file.st_dev, file.st_ino, file.st_size, file.st_mtim.tv_sec,
-                     file.st_mtim.tv_nsec);
-}
-
-bool is_current(const OpenDevice& device) {
-  return !device.backend->open_path || device.stamp == stamp_of(device.name.target);
-}
-
 std::unique_ptr<OpenDevice> open_new(const DeviceName& name) {
   auto made = std::make_unique<OpenDevice>();
   made->name = name;
@@ -72,12 +59,12 @@ OpenDevice& open_device(std::string_view name) {
   Table& all = table();
   std::lock_guard guard(all.mutex);
   if (const auto known = all.by_spelling.find(name);
-      known != all.by_spelling.end() && is_current(*known->second))
+      known != all.by_spelling.end() && known->second->device->is_current())
     return *known->second;
   const DeviceName parsed = parse_device_name(name);
   const std::string canonical = parsed.str();
   auto found = all.by_spelling.find(canonical);
-  if (found == all.by_spelling.end() || !is_current(*found->second)) {
+  if (found == all.by_spelling.end() || !found->second->device->is_current()) {
     if (all.devices.empty()) {
       mark_device_process();
       std::atexit(finish_at_exit);

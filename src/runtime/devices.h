@@ -22,7 +22,6 @@ struct OpenDevice {
   std::shared_ptr<const Compiler>
       compiler;             // null where nothing can be compiled (DISK); shared with the backend
   std::vector<int> queues;  // numbers of its queues in the executor
-  std::string stamp;        // which file it is, for devices named by a path
   MemoryPool pool{*this};
 };
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "engine/engine.h"
+#include "runtime/storage.h"
 #include "tensor/elements.h"
 #include "tensor/impl.h"
 #include "tensor/realize.h"
@@ -165,7 +166,9 @@ Tensor::Tensor(const std::filesystem::path& file, const TensorOptions& options) 
                                           bytes, dtype.name()));
   std::string device = "DISK:" + std::filesystem::absolute(file).string();
   auto count = static_cast<std::int64_t>(bytes) / dtype.itemsize();
-  *this = make_tensor(new_buffer(ir_dtype(dtype), count, device), device);
+  const NodeRef buffer = new_buffer(ir_dtype(dtype), count, device);
+  place_of(buffer);  // this file, whatever takes its name later
+  *this = make_tensor(buffer, device);
   if (!options.device.empty()) *this = to(options.device);
 }
 

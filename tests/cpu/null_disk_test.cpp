@@ -90,6 +90,27 @@ TEST(DiskDevice, MakesANewFileOfExactlyWhatWasCopiedToIt) {
   std::filesystem::remove(path);
 }
 
+TEST(DiskDevice, IsCurrentUntilAnotherFileTakesItsName) {
+  std::string path = temporary_path("lathe-disk-current");
+  std::filesystem::remove(path);
+  {
+    auto made = backend("DISK").open_path(path);
+    EXPECT_TRUE(made->is_current());
+    Memory memory = made->alloc(256);
+    char text[] = "seven b";
+    made->copy(0, {memory, 0, 7}, {host_memory(text, 7), 0, 7}, {});
+    EXPECT_TRUE(made->is_current()) << "it wrote the file itself";
+    auto found = backend("DISK").open_path(path);
+    EXPECT_TRUE(found->is_current());
+    write_file_atomic(path, "another", Sync::No);
+    EXPECT_FALSE(made->is_current());
+    EXPECT_FALSE(found->is_current());
+    EXPECT_THROW(found->alloc(7), DeviceError);
+    made->free(memory);
+  }
+  std::filesystem::remove(path);
+}
+
 TEST(DiskDevice, APathThatCannotBeOpenedSaysWhy) {
   EXPECT_THROW(backend("DISK").open_path(""), UserError);
   auto device = backend("DISK").open_path("/nonexistent-folder/file");

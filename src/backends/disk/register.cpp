@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -25,13 +26,9 @@ class DiskDevice : public Device {
  public:
   explicit DiskDevice(std::string path) : path_(std::move(path)) {
     if (path_.empty()) throw UserError("DISK", "a disk device needs a path").help("write DISK:path/of/file");
-    file_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file_ < 0 && errno != ENOENT) throw failed("open");
-    created_ = file_ < 0;
-    if (created_) return;
-    struct stat facts{};
-    if (fstat(file_, &facts) != 0) throw failed("stat");
-    size_ = static_cast<std::size_t>(facts.st_size);
+    seen_ = facts_of(path_);
+    created_ = !seen_;
+    if (seen_) size_ = static_cast<std::size_t>(seen_->size);
   }
   ~DiskDevice() override {
     for (const Memory& mapped : mapped_) munmap(mapped.host, std::max<std::size_t>(mapped.bytes, 1));
@@ -39,7 +36,7 @@ class DiskDevice : public Device {
   }
 
   // The file from its first byte. Sizes asked for are rounded up, so a new file only grows when it is
-  // written.
+  // written. What is mapped needs no descriptor: many files may be in use at a time.
   Memory alloc(std::size_t bytes) override {
     std::lock_guard lock(mutex_);
     if (created_) {
@@ -50,11 +47,25 @@ class DiskDevice : public Device {
           "DISK", fmt::format("{} has {}, {} were asked for", path_, human_bytes(size_), human_bytes(bytes)));
     }
     if (bytes == 0) return {1, 0, this};
+    const int file = created_ ? file_ : open_again();
     int access = PROT_READ | (created_ ? PROT_WRITE : 0);
-    void* data = mmap(nullptr, bytes, access, created_ ? MAP_SHARED : MAP_PRIVATE, file_, 0);
+    void* data = mmap(nullptr, bytes, access, created_ ? MAP_SHARED : MAP_PRIVATE, file, 0);
+    const int reason = errno;
+    if (!created_) close(file);
+    errno = reason;
     if (data == MAP_FAILED) throw failed("map");
     mapped_.push_back({reinterpret_cast<std::uintptr_t>(data), bytes, data});
     return mapped_.back();
+  }
+
+  // A file that was there must be as it was; one made here may have grown.
+  bool is_current() const override {
+    std::lock_guard lock(mutex_);
+    const std::optional<Facts> now = facts_of(path_);
+    if (!created_) return now == seen_;
+    struct stat own{};
+    if (file_ < 0) return !now;
+    return now && fstat(file_, &own) == 0 && own.st_dev == now->device && own.st_ino == now->number;
   }
 
   Memory import(void*, std::size_t, Owner) override {
@@ -94,6 +105,28 @@ class DiskDevice : public Device {
   double elapsed_ns(Event, Event) override { return 0; }
 
  private:
+  // Tells a file from another that has taken its name, or from itself before it was changed.
+  struct Facts {
+    dev_t device;
+    ino_t number;
+    off_t size;
+    time_t seconds;
+    long nanoseconds;
+    bool operator==(const Facts&) const = default;
+  };
+  static std::optional<Facts> facts_of(const std::string& path) {
+    struct stat file{};
+    if (stat(path.c_str(), &file) != 0) return std::nullopt;
+    return Facts{file.st_dev, file.st_ino, file.st_size, file.st_mtim.tv_sec, file.st_mtim.tv_nsec};
+  }
+  int open_again() const {
+    const int file = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0) throw failed("open");
+    struct stat now{};
+    if (fstat(file, &now) == 0 && now.st_ino == seen_->number && now.st_size == seen_->size) return file;
+    close(file);
+    throw DeviceError("DISK", fmt::format("{} was changed while it was opened", path_));
+  }
   bool owns(const Memory& memory) {
     std::lock_guard lock(mutex_);
     for (const Memory& mapped : mapped_)
@@ -111,10 +144,11 @@ class DiskDevice : public Device {
   }
 
   std::string path_;
-  int file_ = -1;
+  int file_ = -1;              // of a file made here
+  std::optional<Facts> seen_;  // of one that was there
   bool created_ = false;
   std::size_t size_ = 0;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<Memory> mapped_;
   std::atomic<std::uint64_t> value_{0};
 };

@@ -1,0 +1,45 @@
+// Files that hold tensors: safetensors, torch checkpoints, npy and npz, and the archives tar and zip. What is
+// stored uncompressed is read lazily: the tensors are views of the file on the DISK device, and only what is
+// used is read. A file that is damaged, cut off or hostile is a UserError that names the file and the place;
+// nothing from a file is ever executed. docs/formats.md tells what is read and what is refused.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "lathe/nn/module.h"
+#include "lathe/object.h"
+
+namespace lathe::state {
+
+using nn::StateDict;
+using Metadata = std::map<std::string, std::string>;
+
+// Where a file's bytes are: a path, or a tensor of bytes in memory.
+using Bytes = std::variant<std::filesystem::path, Tensor>;
+
+// ---- safetensors
+StateDict safe_load(const Bytes& file);
+Metadata safe_load_metadata(const Bytes& file);  // the file's own notes, without the list of tensors
+// Written under a temporary name and renamed: a reader sees the old file or the new one.
+void safe_save(const StateDict& tensors, const std::filesystem::path& file, const Metadata& metadata = {});
+
+// ---- torch checkpoints, zip form and the older one. A subset of pickle is read: tensors, parameters and
+// plain values. Anything else, and above all a call of anything else, is refused by name.
+Object torch_load(const Bytes& file);
+
+// ---- numpy
+Tensor load_npy(const Bytes& file);
+void save_npy(const Tensor& tensor, const std::filesystem::path& file);
+StateDict load_npz(const Bytes& file);
+void save_npz(const StateDict& tensors, const std::filesystem::path& file, bool compressed = false);
+
+// ---- archives: every regular file in them by name, as bytes (uint8). A tar file may be compressed by gzip.
+// Names that would leave the folder they are unpacked in are refused.
+StateDict tar_extract(const Bytes& file);
+StateDict zip_extract(const Bytes& file);
+
+}  // namespace lathe::state

@@ -1,0 +1,134 @@
+// Whatever is done to a file, a reader gives tensors or a UserError: it does not crash, hang or take memory
+// by a number it read. Run under the sanitizers by make asan.
+#include <chrono>
+#include <functional>
+#include <random>
+
+#include "formats/support.h"
+#include "lathe/datasets.h"
+
+namespace lathe::state {
+namespace {
+
+struct Case {
+  const char* name;
+  std::string bytes;
+  std::function<void(const Tensor& file)> read;
+};
+
+// Numbers that stand at the borders of what readers check.
+constexpr std::uint64_t kNumbers[] = {
+    0, 1, 7, 0x7f, 0x80, 0xff, 0xffff, 0x7fffffff, 0xffffffff, std::uint64_t(1) << 62, std::uint64_t(-1)};
+
+std::string mutated(std::string bytes, std::mt19937_64& random) {
+  const std::size_t changes = 1 + random() % 4;
+  for (std::size_t i = 0; i < changes && !bytes.empty(); ++i) {
+    const std::size_t at = random() % bytes.size();
+    switch (random() % 7) {
+      case 0: bytes[at] = static_cast<char>(random()); break;
+      case 1: bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8)); break;
+      case 2: bytes.resize(at); break;
+      case 3: bytes.erase(at, 1 + random() % 16); break;
+      case 4: bytes.insert(at, bytes.substr(random() % bytes.size(), random() % 64)); break;
+      case 5: {
+        const std::string number = test::little(kNumbers[random() % std::size(kNumbers)], 1 << random() % 4);
+        bytes.replace(at, number.size(), number);
+        break;
+      }
+      default: {  // a digit of a text header
+        const std::size_t digit = bytes.find_first_of("0123456789", at);
+        if (digit != std::string::npos) bytes[digit] = static_cast<char>('0' + random() % 10);
+      }
+    }
+  }
+  return bytes;
+}
+
+void use(const StateDict& tensors) {
+  std::int64_t small = 0;
+  for (const auto& [name, tensor] : tensors)
+    if (tensor.defined() && tensor.numel().value() < 4096 && small++ < 2) tensor.bytes();
+}
+
+class Fuzz : public test::InFolder {
+ protected:
+  std::vector<Case> cases() {
+    const Tensor w = Tensor::arange(24).reshape({4, 6}).cast(dtypes::float32).realize(),
+                 b = Tensor({1, 2, 3}).realize();
+    const StateDict some = {{"w", w}, {"b", b}};
+    std::vector<Case> all;
+    auto add = [&](const char* name, std::function<void(const Tensor&)> read) {
+      all.push_back({name, test::InFolder::read(folder_ / name), std::move(read)});
+    };
+    safe_save(some, folder_ / "safetensors", {{"k", "v"}});
+    add("safetensors", [](const Tensor& t) { use(safe_load(t)); });
+    save(Object::Entries{{"w", w}, {"n", Object::Items{1, 2.5, "x"}}}, folder_ / "tree");
+    add("tree", [this](const Tensor& t) {
+      const std::vector<std::byte> bytes = t.bytes();
+      load(write("again", {reinterpret_cast<const char*>(bytes.data()), bytes.size()})).tensors();
+    });
+    save_npy(w, folder_ / "npy");
+    add("npy", [](const Tensor& t) { use({{"", load_npy(t)}}); });
+    save_npz(some, folder_ / "npz");
+    add("npz", [](const Tensor& t) { use(load_npz(t)); });
+    save_npz(some, folder_ / "packed", true);
+    add("packed", [](const Tensor& t) { use(zip_extract(t)); });
+    const bool torch = python("torch, tarfile", R"(
+import io, tarfile, torch
+x = torch.arange(24.).reshape(4, 6)
+obj = {"w": x.t(), "p": torch.nn.Parameter(x[1:, ::2]), "m": torch.nn.Linear(2, 2).state_dict(), "l": [1, (2.5, None)]}
+torch.save(obj, "zip"); torch.save(obj, "legacy", _use_new_zipfile_serialization=False)
+)");
+    if (torch) {
+      add("zip", [](const Tensor& t) { use(torch_load(t).tensors()); });
+      add("legacy", [](const Tensor& t) { use(torch_load(t).tensors()); });
+    }
+    if (python("tarfile", R"(
+import io, tarfile
+for name, mode in [("tar", "w"), ("tgz", "w:gz")]:
+    with tarfile.open(name, mode, format=tarfile.PAX_FORMAT) as tar:
+        for path, data in [("a", b"hello"), ("d/" * 60 + "f", b"x" * 600)]:
+            info = tarfile.TarInfo(path); info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+)")) {
+      add("tar", [](const Tensor& t) { use(tar_extract(t)); });
+      add("tgz", [](const Tensor& t) { use(tar_extract(t)); });
+    }
+    return all;
+  }
+};
+
+TEST_F(Fuzz, DamagedFilesAreReadOrRefused) {
+  const char* given = std::getenv("FUZZ_SEED");
+  const char* seconds = std::getenv("FUZZ_SECONDS");
+  const std::uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
+  const auto end = std::chrono::steady_clock::now() +
+                   std::chrono::duration<double>(seconds != nullptr ? std::atof(seconds) : 0);
+  const std::vector<Case> all = cases();
+  for (const Case& one : all) {  // undamaged, all are read
+    SCOPED_TRACE(one.name);
+    EXPECT_NO_THROW(one.read(
+        Tensor::from_bytes(one.bytes.data(), one.bytes.size(), {Size(one.bytes.size())}, dtypes::uint8)));
+  }
+  constexpr std::uint64_t kAtLeast = 30;
+  std::uint64_t read = 0, refused = 0;
+  for (std::uint64_t seed = first; seed < first + kAtLeast || std::chrono::steady_clock::now() < end; ++seed)
+    for (const Case& one : all) {
+      std::mt19937_64 random(seed);
+      const std::string bytes = mutated(one.bytes, random);
+      try {
+        one.read(Tensor::from_bytes(bytes.data(), bytes.size(), {Size(bytes.size())}, dtypes::uint8));
+        ++read;
+      } catch (const UserError& error) {
+        ++refused;
+        ASSERT_GT(std::string(error.what()).size(), 20U);
+      } catch (const std::exception& error) {
+        FAIL() << "FUZZ_SEED=" << seed << ": " << one.name << ": " << error.what();
+      }
+    }
+  EXPECT_GT(read, 0U);
+  EXPECT_GT(refused, 0U);
+}
+
+}  // namespace
+}  // namespace lathe::state
