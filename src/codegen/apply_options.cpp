@@ -18,6 +18,7 @@
 #include "codegen/group_reduce.h"
 #include "codegen/option_state.h"
 #include "codegen/place_accumulators.h"
+#include "codegen/private_panels.h"
 #include "codegen/stage.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
@@ -212,6 +213,14 @@ bool has_single_ranges(const OptionState& state) {
   return false;
 }
 
+// Whether the kernel as scheduled works on rows: several nests, one after the other, inside the same loops.
+bool has_rows(Node kernel) {
+  std::vector<Node> order = toposort(kernel);
+  return std::any_of(order.begin(), order.end(), [](Node n) {
+    return n.is(Op::Define) || (n.is(Op::Range) && range_kind(n) == RangeKind::Loop);
+  });
+}
+
 }  // namespace
 
 Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target) {
@@ -228,11 +237,13 @@ Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target)
         if (state.serial_of(i) == request.axis_serial) position = static_cast<int>(i);
       stages.push_back({rewriter.image(request.value), position});
     }
-    result = stage_values(result, stages, target);
+    result = private_panels(stage_values(result, stages, target), target);
   }
+  // The nests of a row share their outer loops: there reduces run innermost, whatever the order says.
+  if (!has_rows(kernel)) result = place_accumulators(result);
   // Reduces over groups become shared memory and barriers here, before expansion, so that the copies of a
   // register tile share one barrier.
-  return simplify(group_reduce(place_accumulators(result)));
+  return simplify(group_reduce(result));
 }
 
 }  // namespace lathe

@@ -10,6 +10,7 @@
 #include "codegen/option_state.h"
 #include "codegen/product_tile.h"
 #include "ir/build.h"
+#include "ir/walk.h"
 
 namespace lathe {
 namespace {
@@ -31,7 +32,7 @@ class Chooser {
     if (target_.groups) {
       for_groups();
     } else {
-      if (!product()) elementwise_or_reduce();
+      if (has_rows() || !product()) elementwise_or_reduce();
     }
     return std::move(opts_);
   }
@@ -60,6 +61,13 @@ class Chooser {
     return at < 0 ? 1 : std::max<std::int64_t>(state_.axes()[static_cast<std::size_t>(at)].extent.hi(), 1);
   }
   bool is_output(std::size_t r) const { return facts_.ranges[r].kind == RangeKind::Global; }
+  bool is_loop(std::size_t r) const { return facts_.ranges[r].kind == RangeKind::Loop; }
+  // Loops of the kernel's own: several nests one after the other work on one row.
+  bool has_rows() const {
+    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+      if (is_loop(r)) return true;
+    return false;
+  }
   bool splittable(std::size_t r) const {
     return facts_.ranges[r].constant && !facts_.ranges[r].ragged && facts_.ranges[r].extent > 1;
   }
@@ -154,24 +162,41 @@ class Chooser {
     return score;
   }
 
+  // Lanes along a range, some whole vectors of them. A reduce along the lanes gets four accumulators, so that
+  // one addition need not wait for the one before.
+  void lanes_along(std::size_t r) {
+    std::int64_t most = (is_output(r) && facts_.reduces == 0) || is_loop(r) ? 2 : 4;
+    std::int64_t w = width(facts_.ranges[r].extent, facts_.element_bytes, most);
+    if (w > 1 && facts_.ranges[r].kind != RangeKind::Reduce)
+      add(OptOp::UPCAST, position(r), {w});
+    else if (w > 1)
+      add(OptOp::UNROLL, reduce_number(r), {w});
+  }
+  bool may_have_lanes(std::size_t r) const {
+    const RangeFacts& range = facts_.ranges[r];
+    bool fits = is_output(r) || is_loop(r) || (range.kind == RangeKind::Reduce && !range.carries_tuple);
+    return splittable(r) && fits && gain(r) > 0;
+  }
+
   void elementwise_or_reduce() {
     std::size_t lane = facts_.ranges.size();
     double best = 0;
-    for (std::size_t r = 0; r < facts_.ranges.size(); ++r) {
-      const RangeFacts& range = facts_.ranges[r];
-      bool fits = is_output(r) || (range.kind == RangeKind::Reduce && !range.carries_tuple);
-      if (!splittable(r) || !fits) continue;
-      if (double g = gain(r); g > 0 && g >= best) best = g, lane = r;
-    }
-    if (lane < facts_.ranges.size()) {
-      // A reduce along the lanes gets four accumulators, so that one addition need not wait for the one
-      // before.
-      std::int64_t most = is_output(lane) && facts_.reduces == 0 ? 2 : 4;
-      std::int64_t w = width(facts_.ranges[lane].extent, facts_.element_bytes, most);
-      if (w > 1 && is_output(lane))
-        add(OptOp::UPCAST, position(lane), {w});
-      else if (w > 1)
-        add(OptOp::UNROLL, reduce_number(lane), {w});
+    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+      if (double g = gain(r); may_have_lanes(r) && g >= best) best = g, lane = r;
+    if (lane < facts_.ranges.size()) lanes_along(lane);
+    if (lane < facts_.ranges.size() && has_rows()) {
+      // The other nests of a row have lanes of their own.
+      std::vector<std::size_t> taken{lane};
+      std::vector<Node> nodes = toposort(kernel_);
+      for (std::size_t r = 0; r < facts_.ranges.size(); ++r) {
+        bool free = r != lane && !is_output(r) && may_have_lanes(r);
+        for (std::size_t t : taken)
+          for (std::size_t i = 0; free && i < nodes.size(); ++i)
+            free = !(facts_.depends(nodes[i], r) && facts_.depends(nodes[i], t));
+        if (!free) continue;
+        lanes_along(r);
+        taken.push_back(r);
+      }
     }
     unroll_small_reduces();
     std::vector<std::size_t> order;

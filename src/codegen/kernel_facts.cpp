@@ -73,7 +73,7 @@ KernelFacts kernel_facts(Node kernel) {
     }
   double most = 0;
   for (Node n : order) {
-    if ((n.is(Op::Load) || n.is(Op::Store)) && base_memory(n.arg(0)).is(Op::Param)) {
+    if (n.is(Op::Load) || n.is(Op::Store)) {
       facts.accesses.push_back(access_facts(n, facts.ranges));
       facts.work += facts.accesses.back().times;
     }
@@ -91,7 +91,7 @@ KernelFacts kernel_facts(Node kernel) {
   const AccessFacts* only = nullptr;
   int stores = 0;
   for (const AccessFacts& a : facts.accesses)
-    if (a.is_store) only = &a, ++stores;
+    if (a.is_store && base_memory(a.node.arg(0)).is(Op::Param)) only = &a, ++stores;
   facts.sums_in_output =
       stores == 1 && facts.reduce && facts.reduce.dtype() == base_memory(only->node.arg(0)).dtype();
   for (const AccessFacts& a : facts.accesses)

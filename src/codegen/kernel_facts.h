@@ -24,7 +24,7 @@ struct RangeFacts {
 };
 
 struct AccessFacts {
-  Node node;  // Load or Store of a param
+  Node node;  // Load or Store, of a param or of memory inside the kernel
   bool is_store = false, gated = false;
   std::vector<std::int64_t> strides;  // by range, in elements; 0 where it does not depend on it
   double times = 1;                   // iterations of the ranges it depends on

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@
 #include "ir/build.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
+#include "rules/linear.h"
 
 namespace lathe {
 namespace {
@@ -30,10 +32,22 @@ OptionState::OptionState(Node kernel, const Target& target) : kernel_(kernel), t
     origins_.push_back({r, axis.stand_in, {}, false, false});
     insert(axes_.size(), axis);
   }
-  for (Node n : toposort(kernel))
+  std::vector<std::vector<int>> together;
+  std::vector<Node> sets;  // equal sets are equal nodes
+  for (Node n : toposort(kernel)) {
     if (n.is(Op::Fold))
       for (Node r : closed_ranges(n))
         for (Origin& origin : origins_) origin.carries_tuple |= origin.range == r;
+    std::span<const Node> ranges = ranges_of(n);
+    Node set(n->ranges.load(std::memory_order_acquire));
+    if (ranges.empty() || std::find(sets.begin(), sets.end(), set) != sets.end()) continue;
+    sets.push_back(set);
+    together.emplace_back();
+    for (std::size_t i = 0; i < origins_.size(); ++i)
+      if (std::find(ranges.begin(), ranges.end(), origins_[i].range) != ranges.end())
+        together.back().push_back(static_cast<int>(i));
+  }
+  together_ = std::make_shared<const std::vector<std::vector<int>>>(std::move(together));
 }
 
 Node OptionState::stand_in(Node extent) {
@@ -190,6 +204,8 @@ void OptionState::stage(std::size_t at) {
     refuse(fmt::format("layout {} does not exist: 0 is the one derived from the consumer", opt_->arg[1]));
   need_kind(at, {RangeKind::Global, RangeKind::Loop, RangeKind::Reduce, RangeKind::Thread}, "a loop");
   Node value = values[static_cast<std::size_t>(opt_->arg[0])];
+  for (Node n : toposort(value))
+    if (n.is(Op::Define)) refuse("the value comes from memory of the kernel's own");
   for (const Origin& origin : origins_)
     for (Node n : toposort(origin.range.arg(0)))
       if (n == value) refuse("a value that decides how far a range goes stays where it is");
@@ -216,13 +232,31 @@ void OptionState::check_limits() const {
       for (std::size_t j = i + 1; j < axes_.size(); ++j)
         if (origins_[static_cast<std::size_t>(axes_[j].origin)].range == r)
           refuse(fmt::format("the extent of axis {} depends on axis {}, which would stand inside it", i, j));
-  std::int64_t group = 1, copies = 1;
-  for (const Axis& axis : axes_) {
-    std::int64_t n = std::max<std::int64_t>(axis.extent.hi(), 1);
-    if (axis.kind == RangeKind::Local || axis.kind == RangeKind::Group) group *= n;
-    if (axis.kind == RangeKind::Upcast || axis.kind == RangeKind::Unroll)
-      copies *= std::min(n, kMostCopies + 1);
-    if (copies > kMostCopies) refuse(fmt::format("the body would be copied more than {} times", kMostCopies));
+  for (std::size_t o = 0; o < origins_.size(); ++o) {
+    if (!origins_[o].carries_tuple) continue;
+    std::int64_t outer = std::numeric_limits<std::int64_t>::max();
+    const Linear index = linear(origins_[o].index);
+    for (const Axis& axis : axes_)
+      for (const Term& t : index.terms) {
+        if (static_cast<std::size_t>(axis.origin) != o || t.node != axis.stand_in) continue;
+        if (t.coefficient > outer)
+          refuse("a reduce that carries a tuple takes its steps one after the other");
+        outer = t.coefficient;
+      }
+  }
+  std::int64_t group = 1;
+  for (const Axis& axis : axes_)
+    if (axis.kind == RangeKind::Local || axis.kind == RangeKind::Group)
+      group *= std::max<std::int64_t>(axis.extent.hi(), 1);
+  for (const std::vector<int>& set : *together_) {
+    std::int64_t copies = 1;
+    for (const Axis& axis : axes_) {
+      if (axis.kind != RangeKind::Upcast && axis.kind != RangeKind::Unroll) continue;
+      if (std::find(set.begin(), set.end(), axis.origin) == set.end()) continue;
+      copies *= std::min(std::max<std::int64_t>(axis.extent.hi(), 1), kMostCopies + 1);
+      if (copies > kMostCopies)
+        refuse(fmt::format("the body would be copied more than {} times", kMostCopies));
+    }
   }
   if (group > target_->max_group)
     refuse(fmt::format("the group would have {} threads, more than the {} of target {}", group,

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -84,6 +85,8 @@ class OptionState {
   std::vector<int> serials_;
   std::vector<Origin> origins_;
   std::vector<StageRequest> stages_;
+  // Sets of origins that some node depends on: what is copied together.
+  std::shared_ptr<const std::vector<std::vector<int>>> together_;
   std::int64_t next_stand_in_ = 0;
   int next_serial_ = 0;
   bool no_locals_ = false;

@@ -75,22 +75,24 @@ TargetOptions take_options(std::span<const Node> targets) {
   return taken;
 }
 
-// The tightest limit of all devices a graph may use.
-int max_buffers(const GraphKey& key, std::span<const Node> targets, const std::string& default_name) {
-  std::vector<std::string> names{default_name};
+// What all devices that a graph may use agree to: the tightest limit of buffers, and rows only where each of
+// them has threads that work on their own.
+void apply_limits(const GraphKey& key, std::span<const Node> targets, ScheduleOptions& options) {
+  std::vector<std::string> names{options.default_device};
   auto add = [&](const std::string& name) {
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   };
   for (const Node& buffer : key.buffers) add(buffer_device(buffer));
   for (const Node& node : toposort(targets))
     if (node.is(Op::Copy)) add(node.text());
-  int limit = 0;
   for (const std::string& name : names) {
     const OpenDevice& device = open_device(name);
-    const int own = device.compiler == nullptr ? 0 : device.compiler->target().max_buffers;
-    if (own > 0 && (limit == 0 || own < limit)) limit = own;
+    if (device.compiler == nullptr) continue;
+    const Target& target = device.compiler->target();
+    int& limit = options.max_buffers;
+    if (target.max_buffers > 0 && (limit == 0 || target.max_buffers < limit)) limit = target.max_buffers;
+    options.rows &= target.threads;
   }
-  return limit;
 }
 
 // Scheduling that took no longer than this is done again by the next process: reading would not be quicker.
@@ -101,7 +103,7 @@ Schedule scheduled(const Normalised& graph, const GraphKey& key, const ScheduleO
   DiskCache* disk = DiskCache::current();
   std::string disk_key;
   if (disk != nullptr) {
-    disk_key = fmt::format("{}\n{}\n{}\n", build_id(), extra, options.max_buffers);
+    disk_key = fmt::format("{}\n{}\n{} {}\n", build_id(), extra, options.max_buffers, options.rows);
     disk_key.append(reinterpret_cast<const char*>(key.words.data()), key.words.size() * 8);
     if (const auto text = disk->get("schedule", disk_key))
       if (auto known = parse_schedule(*text)) return *std::move(known);
@@ -127,7 +129,7 @@ std::shared_ptr<const Prepared> prepared_for(std::span<const Node> targets, cons
   const Normalised normal = normalise(targets, key);
   ScheduleOptions wanted;
   wanted.default_device = device;
-  wanted.max_buffers = max_buffers(key, targets, device);
+  apply_limits(key, targets, wanted);
   Schedule made = scheduled(normal, key, wanted, extra);
   auto prepared = prepare(std::move(made), normal.stand_ins, options);
   show_schedule(prepared->schedule, prepared->memory, false);

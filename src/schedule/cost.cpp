@@ -20,6 +20,11 @@ constexpr double kReduceStep = 3;
 constexpr float kTranscendental = 12;
 constexpr float kDivide = 6;
 constexpr float kCostCap = 1e6f;
+// A row is read again by every reduce over it and by what uses them: that is cheap while it is in a cache.
+constexpr double kRowBytes = 1 << 20;
+// Writing an element to memory of the kernel's own and reading it back, in the nearest cache, once more loop
+// included; and the most that such memory may hold.
+constexpr double kStage = 8, kPanelBytes = 1 << 17;
 // A kernel with fewer outputs than this, over more inputs than that, is too serial: see reduce_parts.
 constexpr std::int64_t kFewOutputs = 64, kManyInputs = 1 << 16;
 
@@ -103,6 +108,20 @@ bool worth_storing(Node node, const ElementCost& cost, const Usage& usage) {
   }
   double again = cost.operations + kLoad * std::max(0.f, cost.loads - 1);
   return extra * again > std::max(store, kSmallShare * usage.kernel_work);
+}
+
+bool worth_a_row(const RowUsage& usage) {
+  double work = usage.evaluations * usage.reduce_extent;
+  if (usage.parallel_steps < kFewOutputs && work > kManyInputs) return false;
+  // Of a row across memory every element brings its neighbours along: it is better walked once a kernel.
+  if (usage.row_bytes > kRowBytes || !usage.side_by_side) return false;
+  double extra = usage.evaluations - usage.elements;
+  return extra * usage.reduce_extent * kReduceStep <= usage.elements * kStoreInCache;
+}
+
+bool worth_staging(const ElementCost& cost, double evaluations, double elements, double panel_bytes) {
+  double again = cost.operations + kLoad * std::max(0.f, cost.loads - 1);
+  return panel_bytes <= kPanelBytes && (evaluations - elements) * again > kStage * elements;
 }
 
 std::int64_t reduce_parts(std::int64_t outputs, std::int64_t inputs, std::int64_t extent) {

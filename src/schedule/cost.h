@@ -33,6 +33,23 @@ struct Usage {
 // Whether to store the value (else every use computes it).
 bool worth_storing(Node node, const ElementCost& cost, const Usage& usage);
 
+// A reduce that a kernel could compute once for each of its rows: for all steps of the loops inside.
+struct RowUsage {
+  double evaluations = 0;     // rows, over all uses in the kernel
+  double elements = 0;        // of the reduce's result
+  double reduce_extent = 1;   // elements combined into one
+  double row_bytes = 0;       // of them
+  double parallel_steps = 1;  // of the ranges that stay parallel
+  bool side_by_side = true;   // a row's elements are neighbours
+};
+
+// Whether to compute the reduce in that kernel, in a loop of its own above the loops that use it.
+bool worth_a_row(const RowUsage& usage);
+
+// Whether to compute a value once for a row, into memory of the kernel's own of `panel_bytes`, where it would
+// otherwise be computed `evaluations` times.
+bool worth_staging(const ElementCost& cost, double evaluations, double elements, double panel_bytes);
+
 // A sum of products of two values that are each used again along other axes: a matrix product, a convolution.
 // Tiles of both are kept close by, which is done for one such sum in a kernel.
 bool is_product_sum(Node node);

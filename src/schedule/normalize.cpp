@@ -20,18 +20,25 @@ NormalKernel normalize_kernel(Node sink) {
   };
   for (Node effect : sink.args()) number((effect.is(Op::End) ? effect.arg(0) : effect).arg(0));
   std::vector<Node> order = toposort(sink);
-  // Output ranges first, then reduce ranges, each in the order the walk over the tensor graph made them.
+  // Parallel ranges first, then loops, then reduce ranges, each in the order the walk over the tensor graph
+  // made them.
   std::vector<Node> ranges;
   for (Node n : order)
     if (n.is(Op::Range)) ranges.push_back(n);
-  auto place = [](Node r) { return std::pair(range_kind(r) == RangeKind::Reduce, range_id(r)); };
+  auto place = [](Node r) {
+    RangeKind k = range_kind(r);
+    return std::pair(k == RangeKind::Reduce ? 2 : k == RangeKind::Loop ? 1 : 0, range_id(r));
+  };
   std::sort(ranges.begin(), ranges.end(), [&](Node a, Node b) { return place(a) < place(b); });
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     Node r = ranges[i];
     to[r] = range(r.arg(0), static_cast<std::int64_t>(i), range_kind(r));
   }
-  for (Node n : order)
+  std::int64_t panels = 0;
+  for (Node n : order) {
     if (n.is(Op::Buffer)) number(n);
+    if (n.is(Op::Define)) to[n] = define(n.dtype(), panels++, memory_size(n), define_space(n));
+  }
   out.ast = substitute(sink, to);
   return out;
 }

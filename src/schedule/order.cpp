@@ -28,7 +28,10 @@ StepOrder order_steps(const Plan& plan) {
   std::size_t n = plan.steps.size();
   NodeMap<int> made_by;               // stored value, copy, snapshot or effect -> step
   NodeMap<std::vector<int>> readers;  // memory version -> steps that read that very memory
-  for (std::size_t i = 0; i < n; ++i) made_by[plan.steps[i].root] = static_cast<int>(i);
+  for (std::size_t i = 0; i < n; ++i) {
+    made_by[plan.steps[i].root] = static_cast<int>(i);
+    for (Node v : plan.steps[i].kept) made_by[v] = static_cast<int>(i);
+  }
   std::vector<std::vector<int>> next(n);
   std::vector<int> waiting(n, 0);
   auto edge = [&](int before, int after) {

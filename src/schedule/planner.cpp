@@ -9,6 +9,7 @@
 #include "ir/device_of.h"
 #include "ir/ranges.h"
 #include "ir/shape.h"
+#include "rules/linear.h"
 #include "rules/simplify.h"
 
 namespace lathe {
@@ -42,13 +43,52 @@ double turns(Node index, Node loops) {
   return used;
 }
 
-// The loops of a kernel that computes every position of `at`.
-Node loops_of(const Position& at) {
-  SmallVector<Node, 8> loops;
+// The ranges of a root's position: one for every axis that needs one.
+SmallVector<Node, 8> output_ranges(const Position& at) {
+  SmallVector<Node, 8> out;
   if (at.index)
     for (Node i : at.index.args())
-      if (i.is(Op::Range)) loops.push_back(i);
-  return dims(loops);
+      if (i.is(Op::Range)) out.push_back(i);
+  return out;
+}
+
+// The loops of a kernel that computes every position of `at`.
+Node loops_of(const Position& at) { return dims(output_ranges(at)); }
+
+bool contains(std::span<const Node> list, Node n) {
+  return std::find(list.begin(), list.end(), n) != list.end();
+}
+
+// Every range a position depends on.
+SmallVector<Node, 8> ranges_at(const Position& at) {
+  SmallVector<Node, 8> out;
+  for (Node part : {at.index, at.valid})
+    if (part)
+      for (Node r : ranges_of(part))
+        if (!contains(out, r)) out.push_back(r);
+  return out;
+}
+
+// Whether the innermost axis that has more than one step is among the reduced ones.
+bool reduces_last_axis(Node reduce) {
+  std::span<const Node> shape = reduce.arg(0).shape();
+  std::size_t last = shape.size();
+  while (last > 0 && shape[last - 1].is_const_int(1)) --last;
+  std::span<const std::int64_t> axes = reduce_axis_list(reduce);
+  return last == 0 || std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(last) - 1) != axes.end();
+}
+
+// Whether an index takes every value from 0 to `elements` - 1 exactly once while its ranges run.
+bool covers(Node index, std::int64_t elements) {
+  Linear sum = linear(index);
+  std::sort(sum.terms.begin(), sum.terms.end(),
+            [](const Term& a, const Term& b) { return a.coefficient < b.coefficient; });
+  std::int64_t next = 1;
+  for (const Term& t : sum.terms) {
+    if (!t.node.is(Op::Range) || !t.node.arg(0).is_const() || t.coefficient != next) return false;
+    next *= t.node.arg(0).int_attr();
+  }
+  return sum.constant == 0 && next == elements;
 }
 
 }  // namespace
@@ -63,10 +103,12 @@ Node view_memory(Node view) {
   return view;
 }
 
-Planner::Planner(std::span<const Node> targets, const NodeMap<char>& forced, std::string default_device)
+Planner::Planner(std::span<const Node> targets, const NodeMap<char>& forced, std::string default_device,
+                 bool rows)
     : targets_(targets),
       forced_(forced),
       default_device_(std::move(default_device)),
+      rows_(rows),
       rewriter_(simplify_rules()) {}
 
 bool Planner::is_root(Node node) const {
@@ -100,11 +142,47 @@ int Planner::new_step(Node root, Node buffer) {
   step.root = root;
   step.buffer = buffer;
   plan_.steps.push_back(std::move(step));
-  root_at_.push_back({});
-  product_of_.push_back(is_product_sum(root) ? root : Node());
+  work_.emplace_back();
+  if (is_product_sum(root)) work_.back().product = root;
   int id = static_cast<int>(plan_.steps.size() - 1);
   step_of_[root] = id;
   return id;
+}
+
+void Planner::start(int step, const Position& at) {
+  work(step).at = at;
+  work(step).nest = Nest(output_ranges(at));
+}
+
+// Loops in the order in which they will stand: output ranges as the kernel's nest has them.
+Node Planner::nested(Node loops, int step) const {
+  const Nest& nest = work_[static_cast<std::size_t>(step)].nest;
+  if (!loops || !nest.has_rows()) return loops;
+  std::vector<Node> outputs = nest.order();
+  SmallVector<Node, 8> order;
+  for (Node r : outputs)
+    if (contains(loops.args(), r)) order.push_back(r);
+  for (Node r : loops.args())
+    if (!contains(outputs, r)) order.push_back(r);
+  return dims(order);
+}
+
+// Ranges for the reduced axes of a row: reduces over equal rows of one kernel share them, and so a loop,
+// where neither can need the other.
+std::span<const Node> Planner::row_ranges(Node node, int step, Node outside) {
+  SmallVector<Node, 8> sizes;
+  for (std::int64_t axis : reduce_axis_list(node))
+    sizes.push_back(node.arg(0).shape()[static_cast<std::size_t>(axis)]);
+  Node extents = dims(sizes);
+  const int depth = *reduce_depth_.find(node);
+  std::vector<Work::RowRanges>& known = work(step).row_ranges;
+  for (const Work::RowRanges& k : known)
+    if (k.outside == outside && k.extents == extents && k.depth == depth) return k.ranges;
+  Work::RowRanges made{outside, extents, depth, {}};
+  for (Node d : sizes)
+    made.ranges.push_back(d.is_const_int(1) ? index_const(0) : range(d, next_range_++, RangeKind::Reduce));
+  known.push_back(std::move(made));
+  return known.back().ranges;
 }
 
 // Asks the operands of `node` for what request `index` needs of them.
@@ -119,11 +197,12 @@ void Planner::expand(Node node, std::uint32_t index) {
   } else if (is_tensor_reduce(node)) {
     Node x = node.arg(0);
     SmallVector<Node, 8> at(r.at.index.args().begin(), r.at.index.args().end());
-    for (std::int64_t axis : reduce_axis_list(node)) {
-      auto a = static_cast<std::size_t>(axis);
+    std::span<const Node> shared = r.row ? row_ranges(node, r.step, r.loops) : std::span<const Node>();
+    for (std::size_t i = 0; i < reduce_axis_list(node).size(); ++i) {
+      auto a = static_cast<std::size_t>(reduce_axis_list(node)[i]);
       Node d = x.shape()[a];
       if (d.is_const_int(1)) continue;
-      at[a] = range(d, next_range_++, RangeKind::Reduce);
+      at[a] = r.row ? shared[i] : range(d, next_range_++, RangeKind::Reduce);
       r.ranges.push_back(at[a]);
     }
     SmallVector<Node, 8> loops;
@@ -159,13 +238,13 @@ bool Planner::decide_store(Node node, const std::vector<Request>& requests) {
   usage.elements = static_cast<double>(numel_max(node));
   usage.kernel_outputs = 1e30;
   for (const Request& r : requests) {
-    // A reduce keeps the loops around it parallel, so it is not computed once for many of their turns.
-    usage.evaluations += is_tensor_reduce(node) ? iterations(r.loops) : turns(r.at.index, r.loops);
+    // A reduce that is no row keeps the loops around it parallel, so it is computed for every turn of them.
+    usage.evaluations +=
+        is_tensor_reduce(node) ? iterations(r.loops) : turns(r.at.index, nested(r.loops, r.step));
     usage.kernel_work += iterations(r.loops);
     usage.in_foreign_loop |= r.in_reduce && !r.in_sum;
     usage.joins |= r.in_sum;
-    usage.kernel_outputs =
-        std::min(usage.kernel_outputs, iterations(loops_of(root_at_[static_cast<std::size_t>(r.step)])));
+    usage.kernel_outputs = std::min(usage.kernel_outputs, iterations(loops_of(work(r.step).at)));
   }
   ElementCost cost = costs_[node];
   if (is_tensor_reduce(node)) {
@@ -176,13 +255,147 @@ bool Planner::decide_store(Node node, const std::vector<Request>& requests) {
   const bool product = is_product_sum(node);
   if (product && !usage.joins)
     for (const Request& r : requests) {
-      Node other = product_of_[static_cast<std::size_t>(r.step)];
+      Node other = work(r.step).product;
       usage.beside_product |= other && other != node;
     }
   const bool stored = worth_storing(node, cost, usage);
   if (product && !stored)
-    for (const Request& r : requests) product_of_[static_cast<std::size_t>(r.step)] = node;
+    for (const Request& r : requests) {
+      Work& w = work(r.step);
+      w.product = node;
+      // Its tiles want the outputs parallel: the rows found before are stored instead.
+      plan_.must_store.insert(plan_.must_store.end(), w.rows.begin(), w.rows.end());
+    }
   return stored;
+}
+
+namespace {
+
+// The reduce over a row that a value is made of: the value itself, or what it computes from one.
+Node row_reduce(Node node) {
+  constexpr int kNear = 16;
+  SmallVector<Node, 16> stack;
+  stack.push_back(node);
+  for (int seen = 0; !stack.empty() && seen < kNear; ++seen) {
+    Node top = stack.back();
+    stack.pop_back();
+    if (is_tensor_reduce(top)) return top;
+    if (is_elementwise(top.op()))
+      for (Node a : top.args()) stack.push_back(a);
+    else if (is_movement(top.op()))
+      stack.push_back(top.arg(0));
+  }
+  return Node();
+}
+
+}  // namespace
+
+// A reduce (or what is made of one) whose result is used in loops that it does not depend on: computed above
+// them, those loops inside. The kernel that does it is the one nearest to the inputs; others read what it
+// stores.
+bool Planner::plan_row(Node node) {
+  if (!rows_ || node.rank() == 0) return false;
+  Node reduce = row_reduce(node);
+  if (!reduce || is_product_sum(reduce)) return false;
+  std::vector<Request>& asked = requests_[node];
+  int step = -1;
+  for (const Request& r : asked) step = std::max(step, r.step);
+  Work& w = work(step);
+  if (w.product) return false;
+  const bool alone =
+      std::all_of(asked.begin(), asked.end(), [&](const Request& r) { return r.step == step; });
+  Nest nest = w.nest;
+  const std::vector<Node> outputs = nest.order();
+  for (Node o : outputs)
+    if (o.arg(0).hi() == 0) return false;
+  RowUsage usage;
+  usage.elements = static_cast<double>(numel_max(node));
+  usage.reduce_extent =
+      static_cast<double>(numel_max(reduce.arg(0))) / std::max(static_cast<double>(numel_max(reduce)), 1.0);
+  usage.row_bytes = usage.reduce_extent * reduce.arg(0).dtype().bytes();
+  usage.side_by_side = reduces_last_axis(reduce);
+  bool inside = false;  // whether it is needed in loops that it does not depend on
+  int uses = 0;
+  for (const Request& r : asked) {
+    if (r.step != step) continue;
+    if (r.in_sum) return false;
+    const SmallVector<Node, 8> outside = ranges_at(r.at);
+    for (Node o : outside)
+      if (!contains(outputs, o)) return false;  // computed anew in every step of another reduce
+    if (!nest.put_outside(outside)) return false;
+    usage.evaluations += iterations(dims(outside));
+    inside |= r.in_reduce || outside.size() < outputs.size();
+    ++uses;
+    // What others read must be stored whole.
+    Node at = flat_index(node.shape(), r.at.index ? r.at.index.args() : std::span<const Node>(), rewriter_);
+    if (!alone && (r.at.valid || !covers(at, numel_max(node)))) return false;
+  }
+  usage.parallel_steps = nest.parallel_steps();
+  if (!inside || (!alone && uses > 1) || !worth_a_row(usage)) return false;
+  w.nest = nest;
+  w.rows.push_back(node);
+  for (Request& r : asked) {
+    if (r.step != step) continue;
+    r.row = true;
+    r.loops = nested(dims(ranges_at(r.at)), step);
+  }
+  if (alone) return true;
+  plan_.stored[node] = buffer_for(node);
+  plan_.steps[static_cast<std::size_t>(step)].kept.push_back(node);
+  kept_in_[node] = step;
+  return true;
+}
+
+// A value that several loops of one row need, and that is dear to compute: computed once, into a panel. All
+// positions must be the same but for axes that each of them runs through whole.
+bool Planner::plan_panel(Node node) {
+  std::vector<Request>& asked = requests_[node];
+  if (asked.size() < 2 || node.rank() == 0 || !is_elementwise(node.op())) return false;
+  const Request first = asked[0];
+  if (work(first.step).rows.empty()) return false;
+  SmallVector<Node, 8> at(first.at.index.args().begin(), first.at.index.args().end()), made;
+  double evaluations = 0, row = 1;
+  for (const Request& r : asked) {
+    if (r.step != first.step || r.at.valid) return false;
+    evaluations += turns(r.at.index, nested(r.loops, r.step));
+  }
+  for (std::size_t a = 0; a < node.rank(); ++a) {
+    bool same = true, whole = true;
+    for (const Request& r : asked) {
+      Node i = r.at.index.arg(a);
+      same &= i == at[a];
+      whole &= i.is(Op::Range) && i.arg(0) == node.shape()[a];
+    }
+    if (same) continue;
+    if (!whole) return false;
+    row *= extent_of(at[a]);
+    made.push_back(at[a]);
+  }
+  SmallVector<Node, 8> outside;
+  for (Node i : at)
+    if (!contains(made, i))
+      for (Node r : ranges_of(i))
+        if (!contains(outside, r)) outside.push_back(r);
+  const Nest& nest = work(first.step).nest;
+  if (!nest.is_outside(outside)) return false;
+  const double elements = iterations(dims(outside)) * row;
+  if (!worth_staging(costs_[node], evaluations, elements, row * node.dtype().bytes())) return false;
+  SmallVector<Node, 8> loops(outside.begin(), outside.end());
+  loops = SmallVector<Node, 8>(dims(loops) ? nested(dims(loops), first.step).args() : loops);
+  for (Request& r : asked) r.staged = true;
+  for (std::size_t a = 0; a < node.rank(); ++a)
+    if (contains(made, at[a])) {
+      at[a] = range(node.shape()[a], next_range_++, RangeKind::Loop);
+      loops.push_back(at[a]);
+    }
+  request(node, first.step, {dims(at), Node()}, dims(loops), false, first.in_reduce);
+  requests_[node].back().fills = true;
+  return true;
+}
+
+Node Planner::buffer_for(Node node) const {
+  std::string device = device_of(node);
+  return new_buffer(node.dtype(), numel_max(node), device.empty() ? default_device_ : device);
 }
 
 void Planner::plan_copy(Node copy) {
@@ -216,20 +429,25 @@ void Planner::visit(Node node) {
     Node view = node.arg(0), value = node.arg(1), memory = view_memory(view);
     int id = new_step(node, base_memory(memory));
     plan_.steps[static_cast<std::size_t>(id)].written_version = memory;
-    root_at_[static_cast<std::size_t>(id)] = root_position(view.shape());
-    const Position at = root_at_[static_cast<std::size_t>(id)];
+    const Position at = root_position(view.shape());
+    start(id, at);
     request(value, id, {value.rank() == 0 ? Node() : at.index, Node()}, loops_of(at), false, false);
     return;
   }
   if (node.is(Op::Copy) && !is_placement(node)) return plan_copy(node);
   if (is_memory(node) && !root) return;
   if (node.arg_count() == 0 && !root) return;
-  if (root || decide_store(node, *asked)) {
-    std::string device = device_of(node);
-    int id =
-        new_step(node, new_buffer(node.dtype(), numel_max(node), device.empty() ? default_device_ : device));
+  if (!root && plan_panel(node)) return expand(node, static_cast<std::uint32_t>(requests_[node].size() - 1));
+  const bool stores = root || decide_store(node, *asked);
+  if (!root && (stores || is_tensor_reduce(node)) && plan_row(node)) {
+    for (std::uint32_t i = 0; i < requests_[node].size(); ++i)
+      if (requests_[node][i].row) expand(node, i);
+    return;
+  }
+  if (stores) {
+    int id = new_step(node, buffer_for(node));
     Position at = root_position(node.shape());
-    root_at_[static_cast<std::size_t>(id)] = at;
+    start(id, at);
     plan_.stored[node] = plan_.steps[static_cast<std::size_t>(id)].buffer;
     std::uint32_t own = request(node, id, at, loops_of(at), false, false);
     if (!is_memory(node)) expand(node, own);
@@ -307,15 +525,51 @@ Node Planner::value_of(Node node, const Request& r) {
 void Planner::finish_store(int step, Node value, std::span<const Node> shape, const Position& at,
                            Node target) {
   PlannedStep& s = plan_.steps[static_cast<std::size_t>(step)];
-  SmallVector<Node, 8> ranges;
-  if (at.index)
-    for (Node i : at.index.args())
-      if (i.is(Op::Range)) ranges.push_back(i);
   bool empty = false;
   for (Node d : shape) empty |= d.is_const_int(0);
   if (empty) return;  // nothing to compute: the step stays without a kernel and is dropped
-  Node effect = end(store(s.buffer, target, value), ranges);
-  s.sink = sink({&effect, 1});
+  SmallVector<Node, 8> effects;
+  effects.push_back(end(store(s.buffer, target, value), output_ranges(at)));
+  const Work& w = work(step);
+  effects.append(w.kept_stores.begin(), w.kept_stores.end());
+  s.sink = sink(effects);
+  if (w.nest.has_rows()) s.sink = substitute(s.sink, w.nest.loops(next_range_));
+}
+
+// The panel of a row that the last request fills, for the others to read.
+void Planner::fill_panel(Node node) {
+  std::vector<Request>& asked = requests_[node];
+  Request& fill = asked.back();
+  fill.value = value_of(node, fill);
+  SmallVector<Node, 8> sizes, ranges, outside;
+  SmallVector<std::size_t, 8> axes;
+  for (std::size_t a = 0; a < node.rank(); ++a)
+    if (Node r = fill.at.index.arg(a); r != asked[0].at.index.arg(a)) {
+      axes.push_back(a);
+      sizes.push_back(node.shape()[a]);
+      ranges.push_back(r);
+    }
+  for (Node r : fill.loops.args())
+    if (!contains(ranges, r)) outside.push_back(r);
+  std::int64_t size = 1;
+  for (Node d : sizes) size *= d.hi();
+  Node panel = define(node.dtype(), next_panel_++, size, Space::Register);
+  Node inside = outside.empty() ? panel : after(panel, outside);
+  Node filled = end(store(inside, flat_index(sizes, ranges, rewriter_), fill.value), ranges);
+  Node ready = after(panel, {&filled, 1});
+  for (Request& r : asked) {
+    if (!r.staged) continue;
+    SmallVector<Node, 8> at;
+    for (std::size_t a : axes) at.push_back(r.at.index.arg(a));
+    r.value = load(ready, flat_index(sizes, at, rewriter_));
+  }
+}
+
+// A row's result that other steps read too.
+void Planner::keep(Node node, const Request& r) {
+  Node at = flat_index(node.shape(), r.at.index ? r.at.index.args() : std::span<const Node>(), rewriter_);
+  Node effect = end(store(*plan_.stored.find(node), at, r.value), ranges_at(r.at));
+  work(r.step).kept_stores.push_back(effect);
 }
 
 void Planner::finish(Node node) {
@@ -324,7 +578,7 @@ void Planner::finish(Node node) {
   if (node.is(Op::Store) && own_step != nullptr) {
     // Where in memory the view's element lies: the view's movement ops, followed down to the buffer.
     Node view = node.arg(0), value = node.arg(1);
-    const Position at = root_at_[static_cast<std::size_t>(*own_step)];
+    const Position at = work(*own_step).at;
     Position p = at;
     while (is_movement(view.op())) {
       p = map_position(view, p, rewriter_);
@@ -341,14 +595,22 @@ void Planner::finish(Node node) {
   }
   if (asked == nullptr) return;
   const Node* buffer = plan_.stored.find(node);
+  const int* kept_in = kept_in_.find(node);
+  if (asked->back().fills) {
+    plan_.steps[static_cast<std::size_t>(asked->back().step)].ops.push_back(node);
+    return fill_panel(node);
+  }
   for (Request& r : *asked) {
     bool own = own_step != nullptr && r.step == *own_step && buffer != nullptr;
     if (!node.is(Op::Copy) || is_placement(node)) {
       auto& ops = plan_.steps[static_cast<std::size_t>(r.step)].ops;
-      if ((own || buffer == nullptr) && (is_elementwise(node.op()) || is_tensor_reduce(node)))
+      if ((own || r.row || buffer == nullptr) && (is_elementwise(node.op()) || is_tensor_reduce(node)))
         ops.push_back(node);
     }
-    if (own) {
+    if (r.row) {
+      r.value = value_of(node, r);
+      if (kept_in != nullptr) keep(node, r);
+    } else if (own) {
       Node value = is_memory(node) ? read(node, base_memory(node), r) : value_of(node, r);
       if (is_memory(node)) r.value = value;
       Node target =
@@ -395,6 +657,11 @@ void Planner::check_hazards() {
 Plan Planner::run() {
   order_ = toposort(targets_);
   costs_ = element_costs(order_);
+  for (Node n : order_) {
+    int depth = 0;
+    for (Node a : n.args()) depth = std::max(depth, *reduce_depth_.find(a));
+    reduce_depth_[n] = depth + (is_tensor_reduce(n) ? 1 : 0);
+  }
   for (std::size_t i = order_.size(); i-- > 0;) visit(order_[i]);
   for (Node n : order_) finish(n);
   check_hazards();

@@ -14,6 +14,7 @@
 #include "rewrite/rewriter.h"
 #include "schedule/cost.h"
 #include "schedule/index_map.h"
+#include "schedule/nest.h"
 
 namespace lathe {
 
@@ -27,6 +28,7 @@ struct PlannedStep {
   Node source;                     // of a copy: the buffer copied from
   std::int64_t source_offset = 0;  // bytes
   std::vector<Node> ops;           // what was computed in it, for names
+  std::vector<Node> kept;          // further values that it computes and stores for other steps
 };
 
 struct Plan {
@@ -39,7 +41,7 @@ struct Plan {
 
 class Planner {
  public:
-  Planner(std::span<const Node> targets, const NodeMap<char>& forced, std::string default_device);
+  Planner(std::span<const Node> targets, const NodeMap<char>& forced, std::string default_device, bool rows);
   Plan run();
 
  private:
@@ -53,10 +55,34 @@ class Planner {
     SmallVector<std::uint32_t, 3> children;  // requests of the operands, in order
     SmallVector<Node, 4> ranges;             // of a Reduce
     Node value;
+    bool row = false;     // of a Reduce: computed above the loops that use it
+    bool staged = false;  // read from the panel that the node's last request fills
+    bool fills = false;   // fills it
+  };
+  // The kernel being planned, beside what becomes of it.
+  struct Work {
+    Position at;                    // of the root
+    Nest nest;                      // of its output ranges
+    Node product;                   // the sum of products it computes, or null
+    SmallVector<Node, 2> rows;      // reduces computed above some of the output ranges
+    std::vector<Node> kept_stores;  // effects, beside the root's
+    struct RowRanges {
+      Node outside, extents;  // Dims nodes
+      int depth;
+      SmallVector<Node, 4> ranges;
+    };
+    std::vector<RowRanges> row_ranges;  // shared by reduces that can run in one loop
   };
 
   bool is_root(Node node) const;
   bool decide_store(Node node, const std::vector<Request>& requests);
+  bool plan_row(Node node);
+  bool plan_panel(Node node);
+  std::span<const Node> row_ranges(Node node, int step, Node outside);
+  void start(int step, const Position& at);
+  Node buffer_for(Node node) const;
+  Work& work(int step) { return work_[static_cast<std::size_t>(step)]; }
+  Node nested(Node loops, int step) const;
   void visit(Node node);
   std::uint32_t request(Node node, int step, const Position& at, Node loops, bool in_sum, bool in_reduce);
   void expand(Node node, std::uint32_t index);
@@ -64,6 +90,8 @@ class Planner {
   Position root_position(std::span<const Node> shape);
   void plan_copy(Node copy);
   Node value_of(Node node, const Request& r);
+  void fill_panel(Node node);
+  void keep(Node node, const Request& r);
   void finish(Node node);
   Node read(Node version, Node buffer, const Request& r);
   void finish_store(int step, Node value, std::span<const Node> shape, const Position& at, Node target);
@@ -72,16 +100,18 @@ class Planner {
   std::span<const Node> targets_;
   const NodeMap<char>& forced_;
   std::string default_device_;
+  bool rows_;
   std::vector<Node> order_;
   NodeMap<ElementCost> costs_;
   NodeMap<std::vector<Request>> requests_;
   NodeMap<int> step_of_;  // stored value, effect or copy -> step
   NodeMap<char> needed_in_memory_;
-  std::vector<Position> root_at_;
-  std::vector<Node> product_of_;  // by step: the sum of products it computes, or null
+  std::vector<Work> work_;     // by step
+  NodeMap<int> reduce_depth_;  // reduces below one another
+  NodeMap<int> kept_in_;       // reduce -> the step that computes it as a row and stores it for others
   Plan plan_;
   Rewriter rewriter_;
-  std::int64_t next_range_ = 0;
+  std::int64_t next_range_ = 0, next_panel_ = 0;
 };
 
 // Whether reading the node is reading memory: a buffer or a version of one.

@@ -51,8 +51,13 @@ Node to_store(Node target, const NodeMap<char>& replaced) {
 // would need too many, the operand that brings most of them is stored by itself.
 void split_by_buffers(const Plan& plan, std::span<const Node> targets, int limit, NodeMap<char>& forced) {
   bool over = false;
-  for (const PlannedStep& s : plan.steps) over |= static_cast<int>(s.reads.size()) + 1 > limit;
-  if (limit <= 0 || !over) return;
+  for (const PlannedStep& s : plan.steps) {
+    const bool here = limit > 0 && static_cast<int>(s.reads.size() + s.kept.size()) + 1 > limit;
+    if (here)
+      for (Node v : s.kept) forced[v] = 1;
+    over |= here;
+  }
+  if (!over) return;
   NodeMap<std::vector<Node>> needs;  // buffers (or stored values) one element of the node reads
   for (Node n : toposort(targets)) {
     std::vector<Node> all;
@@ -134,7 +139,7 @@ Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options)
   StepOrder order;
   for (int round = 0;; ++round) {
     if (round > 1000) throw InternalError("schedule", "kernels do not fit the device's limits");
-    plan = Planner(graph.targets, forced, options.default_device).run();
+    plan = Planner(graph.targets, forced, options.default_device, options.rows).run();
     std::size_t before = forced.size();
     for (Node n : plan.must_store) forced[n] = 1;
     split_by_buffers(plan, graph.targets, options.max_buffers, forced);

@@ -10,6 +10,9 @@ namespace {
 Node global(std::int64_t extent, std::int64_t id) {
   return range(index_const(extent), id, RangeKind::Global);
 }
+Node loop_over(std::int64_t extent, std::int64_t id) {
+  return range(index_const(extent), id, RangeKind::Loop);
+}
 Node reduce_over(std::int64_t extent, std::int64_t id) {
   return range(index_const(extent), id, RangeKind::Reduce);
 }
@@ -86,6 +89,29 @@ Node softmax_denominator(std::int64_t rows, std::int64_t columns) {
   Node x = load(f32(1, rows * columns), i * c(columns) + j);
   Node largest = reduce_ranges(Op::Max, x, {&j, 1});
   return one_store(f32(0, rows), i, sum(apply(Op::Exp2, x - largest), {j}), {i});
+}
+
+Node softmax_rows(std::int64_t rows, std::int64_t columns) {
+  Node i = global(rows, 0), j = loop_over(columns, 1), t = loop_over(columns, 2);
+  Node k = reduce_over(columns, 3), l = reduce_over(columns, 4);
+  Node x = f32(1, rows * columns), row = i * c(columns);
+  Node largest = reduce_ranges(Op::Max, load(x, row + k), {&k, 1});
+  Node panel = define(dtypes::Float32, 0, columns, Space::Register);
+  Node filled = end(store(after(panel, {&i, 1}), t, apply(Op::Exp2, load(x, row + t) - largest)), {&t, 1});
+  Node ready = after(panel, {&filled, 1});
+  return one_store(f32(0, rows * columns), row + j, load(ready, j) / sum(load(ready, l), {l}), {i, j});
+}
+
+Node centred_rows(std::int64_t rows, std::int64_t columns) {
+  Node i = global(rows, 0), j = loop_over(columns, 1), k = reduce_over(columns, 2),
+       l = reduce_over(columns, 3);
+  Node x = f32(1, rows * columns), row = i * c(columns), both[] = {i, j};
+  Node mean = sum(load(x, row + k), {k}) * float_const(dtypes::Float32, 1.0 / static_cast<double>(columns));
+  Node off = load(x, row + l) - mean;
+  Node square = sum(off * off, {l});
+  Node effects[] = {end(store(f32(0, rows * columns), row + j, (load(x, row + j) - mean) * square), both),
+                    end(store(f32(2, rows), i, mean), {&i, 1})};
+  return sink(effects);
 }
 
 // out[i] = sum_j Y[j] * (index[i] == (sum_k mask(j, k)) - 1): the gather Y[index] where mask(j, k) is k <= j.
@@ -205,6 +231,10 @@ std::vector<NamedKernel> small_kernels() {
       {"transpose 6x10", transpose(6, 10)},
       {"convolution 2,3,4,6,3", convolution(2, 3, 4, 6, 3)},
       {"softmax_denominator 5x12", softmax_denominator(5, 12)},
+      {"softmax_rows 5x12", softmax_rows(5, 12)},
+      {"softmax_rows 8x7", softmax_rows(8, 7)},
+      {"centred_rows 6x16", centred_rows(6, 16)},
+      {"centred_rows 3x9", centred_rows(3, 9)},
       {"masked_reduce_in_reduce 6,9,9", masked_reduce_in_reduce(6, 9, 9)},
       {"arg_max 5x11", arg_max(5, 11)},
       {"ragged_sum 7x6", ragged_sum(7, 6)},

@@ -24,7 +24,9 @@ Node transpose(std::int64_t rows, std::int64_t columns);
 Node convolution(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
                  std::int64_t window);
 Node softmax_denominator(std::int64_t rows,
-                         std::int64_t columns);  // two reduces over one range, one in the other
+                         std::int64_t columns);              // two reduces over one range, one in the other
+Node softmax_rows(std::int64_t rows, std::int64_t columns);  // nests one after the other, through a panel
+Node centred_rows(std::int64_t rows, std::int64_t columns);  // two outputs, one of them a row's
 Node masked_reduce_in_reduce(std::int64_t i, std::int64_t j, std::int64_t k);
 Node arg_max(std::int64_t rows, std::int64_t columns);        // a tuple reduce
 Node ragged_sum(std::int64_t rows, std::int64_t width);       // lengths are loaded

@@ -127,7 +127,7 @@ class Generator {
     Node y = pool[static_cast<std::size_t>(pick(static_cast<int>(pool.size())))];
     std::vector<std::int64_t> s = shape_of(x);
     Node c = int_const(dtypes::Int32, pick(7) - 3);
-    switch (pick(12)) {
+    switch (pick(13)) {
       case 0: return x + fit(y, s);
       case 1: return x * fit(y, s);
       case 2: return max(x, fit(y, s));
@@ -141,6 +141,14 @@ class Generator {
         return axes.empty() ? x : reduce_axes(kOps[pick(5)], x, axes);
       }
       case 6: return pick(4) == 0 ? contiguous(x) : x + c;
+      case 8: {  // a reduce used again along what it reduced
+        if (s.empty()) return x;
+        std::vector<std::int64_t> axes{static_cast<std::int64_t>(s.size()) - 1};
+        if (s.size() > 1 && pick(3) == 0) axes.insert(axes.begin(), pick(static_cast<int>(s.size()) - 1));
+        static const Op kOps[] = {Op::Add, Op::Max, Op::Min};
+        Node row = expand(reduce_axes(kOps[pick(3)], pick(2) ? x : x * fit(y, s), axes), nodes(s));
+        return pick(2) ? x + row : x * row;
+      }
       case 7: {
         if (s.empty()) return x;
         std::vector<std::int64_t> one(s.size(), 1);
