@@ -232,6 +232,14 @@ void OptionState::check_limits() const {
       for (std::size_t j = i + 1; j < axes_.size(); ++j)
         if (origins_[static_cast<std::size_t>(axes_[j].origin)].range == r)
           refuse(fmt::format("the extent of axis {} depends on axis {}, which would stand inside it", i, j));
+  if (!stages_.empty() && std::any_of(axes_.begin(), axes_.end(), in_group)) {
+    bool reduces = false;
+    for (const Axis& a : axes_) {
+      reduces |= a.kind == RangeKind::Reduce;
+      if (reduces && a.kind == RangeKind::Global)
+        refuse("a group would fill its panels in a reduce that stands outside the outputs");
+    }
+  }
   for (std::size_t o = 0; o < origins_.size(); ++o) {
     if (!origins_[o].carries_tuple) continue;
     std::int64_t outer = std::numeric_limits<std::int64_t>::max();

@@ -32,9 +32,17 @@ double bytes_of(Node access) {
   return std::min(n, static_cast<double>(buffer_size(memory))) * memory.dtype().bytes();
 }
 
+// Whether a kernel works on rows: in loops of its own, inside its parallel ranges.
+bool has_rows(Node sink) {
+  if (sink.arg_count() > 1) return true;
+  for (Node r : all_ranges(sink))
+    if (range_kind(r) == RangeKind::Loop) return true;
+  return false;
+}
+
 // A kernel with one store, as it was planned.
 struct Single {
-  Node store;    // null: a copy, or nothing to compute
+  Node store;    // null: a copy, or nothing to compute, or a kernel that is left as it is
   Nodes ranges;  // of the output, outermost first
   Node extents;  // of those
   Nodes loads, reduces;
@@ -43,7 +51,7 @@ struct Single {
 
 Single look_at(const PlannedStep& step) {
   Single s;
-  if (!step.sink) return s;
+  if (!step.sink || has_rows(step.sink)) return s;
   Node effect = step.sink.arg(0);
   s.ranges.append(closed_ranges(effect).begin(), closed_ranges(effect).end());
   sort_by_id(s.ranges);
@@ -264,9 +272,9 @@ class Joiner {
       const Kernel& kernel = kernels_[k];
       JoinedStep step;
       step.members = kernel.members;
-      if (kernel.open && kernel.members.size() == 1) {
+      if (kernel.members.size() == 1) {
         step.sink = plan_.steps[static_cast<std::size_t>(kernel.members[0])].sink;
-      } else if (kernel.open) {
+      } else {
         Nodes effects;
         for (std::size_t i = 0; i < kernel.members.size(); ++i)
           if (needed(plan_.steps[static_cast<std::size_t>(kernel.members[i])].root, static_cast<int>(k),
