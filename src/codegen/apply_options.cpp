@@ -235,7 +235,7 @@ Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target)
       int position = -1;
       for (std::size_t i = 0; i < state.axes().size(); ++i)
         if (state.serial_of(i) == request.axis_serial) position = static_cast<int>(i);
-      stages.push_back({rewriter.image(request.value), position});
+      stages.push_back({rewriter.image(request.value), position, request.order});
     }
     result = private_panels(stage_values(result, stages, target), target);
   }

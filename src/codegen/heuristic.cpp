@@ -76,7 +76,8 @@ class Chooser {
 
   bool product() {
     std::optional<ProductTile> tile = choose_product_tile(facts_, target_);
-    double scalar_cost = static_cast<double>(target_.vector_bytes / std::max(facts_.element_bytes, 1));
+    // One product at a time also waits for the sum before.
+    double scalar_cost = 2.0 * static_cast<double>(target_.vector_bytes / std::max(facts_.element_bytes, 1));
     if (!tile || tile->cost >= scalar_cost) return false;  // no better than one product at a time
     for (auto [range, size] : tile->rows) add(OptOp::UPCAST, position(range), {size});
     if (tile->lanes_reduce)
@@ -84,50 +85,61 @@ class Chooser {
     else
       add(OptOp::UPCAST, position(tile->lane_range), {tile->width});
 
-    std::vector<Node> values;
-    std::int64_t value = 0;
-    if (tile->panel != Panel::None) {
-      values = stage_values(kernel_);
-      value = std::find(values.begin(), values.end(), facts_.factors[tile->factor]) - values.begin();
+    if (tile->stage[0] || tile->stage[1]) {
+      std::vector<Node> values = stage_values(kernel_);
+      int at = position(tile->lane_range);
+      if (at >= 0 && tile->reduce_steps < left(tile->lane_range)) add(OptOp::TILE, at, {tile->reduce_steps});
+      for (int i = 0; i < 2; ++i)
+        if (tile->stage[i])
+          add(OptOp::STAGE, std::max(at, 0),
+              {std::find(values.begin(), values.end(), facts_.factors[i]) - values.begin(), 0});
     }
-    // Blocks of lanes are packed by the thread that uses them; other panels are shared by all steps of a
-    // thread, so there the threads divide what the panel does not depend on.
-    auto preferred = [&](std::size_t r) {
-      bool in_panel = facts_.depends(facts_.factors[tile->factor], r);
-      if (tile->panel == Panel::None) return true;
-      return tile->panel == Panel::Block ? r == tile->lane_range : !in_panel;
+    // Threads divide what moves the vector factor beside the lanes, so that each copies only its own; else
+    // what does not move it, so that each copy serves many rows.
+    Node f = facts_.factors[tile->factor];
+    auto rank = [&](std::size_t r) {
+      if (!tile->panel) return 0;
+      return r == tile->lane_range ? 2 : facts_.depends(f, r) ? 0 : 1;
     };
     std::vector<std::size_t> order;
-    for (bool wanted : {true, false})
+    for (int wanted = 0; wanted < 3; ++wanted)
       for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
-        if (is_output(r) && preferred(r) == wanted) order.push_back(r);
-    bool threaded = threads(order, tile->panel == Panel::Steps ? 1 : 4);
-    int outermost = threaded ? 1 : 0;
-    switch (tile->panel) {
-      case Panel::None: break;
-      case Panel::Whole: add(OptOp::STAGE, 0, {value, 0}); break;
-      case Panel::Block: {
-        // The blocks, and whatever else moves the factor, stand outside everything that uses the panel again.
-        int at = outermost;
-        for (std::size_t r = 0; r < facts_.ranges.size(); ++r) {
-          if (!is_output(r) || r == tile->lane_range || !facts_.depends(facts_.factors[tile->factor], r))
-            continue;
-          if (position(r) >= 0) move(position(r), at++);
-        }
-        if (position(tile->lane_range) >= 0) move(position(tile->lane_range), at++);
-        add(OptOp::STAGE, std::max(at - 1, 0), {value, 0});
+        if (is_output(r) && rank(r) == wanted) order.push_back(r);
+    bool threaded = threads(order, tile->panel ? 2 : 4);
+    if (tile->panel) nest(*tile, threaded ? 1 : 0);
+    return true;
+  }
+
+  // The loops of a product in blocks, outermost first: what moves the vector factor beside the lanes, blocks
+  // of lanes, blocks of the reduce, [its panel], blocks of rows, [the other panel], lanes, rows, reduce.
+  void nest(const ProductTile& tile, int at) {
+    Node f = facts_.factors[tile.factor], g = facts_.factors[1 - tile.factor];
+    std::vector<Node> values = stage_values(kernel_);
+    auto number = [&](Node value) { return std::find(values.begin(), values.end(), value) - values.begin(); };
+    auto place = [&](std::size_t r) {
+      if (position(r) >= 0) move(position(r), at++);
+    };
+    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+      if (is_output(r) && r != tile.lane_range && facts_.depends(f, r)) place(r);
+    auto block = [&](std::size_t r, std::int64_t steps) {
+      if (position(r) < 0 || steps >= left(r)) return;
+      std::size_t before = opts_.size();
+      add(OptOp::TILE, position(r), {steps, at});
+      at += opts_.size() > before;
+    };
+    block(tile.lane_range, tile.lane_steps);
+    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+      if (facts_.ranges[r].kind == RangeKind::Reduce && facts_.depends(facts_.reduce.arg(0), r)) {
+        block(r, tile.reduce_steps);
         break;
       }
-      case Panel::Steps:
-        for (std::size_t r = 0; r < facts_.ranges.size(); ++r) {
-          if (facts_.ranges[r].kind != RangeKind::Reduce) continue;
-          add(OptOp::TILE, position(r), {tile->steps, outermost});
-          add(OptOp::STAGE, outermost, {value, 0});
-          break;
-        }
-        break;
+    add(OptOp::STAGE, std::max(at - 1, 0), {number(f), 0});
+    if (tile.other_panel) {
+      for (std::size_t r : tile.outside) place(r);
+      if (tile.tiled > 0) block(tile.tiled - 1, tile.tile);
+      add(OptOp::STAGE, std::max(at - 1, 0), {number(g), 1});
     }
-    return true;
+    if (position(tile.lane_range) >= 0) move(position(tile.lane_range), at++);
   }
   void move(int from, int to) {
     if (from != to) add(OptOp::TILE, from, {1, to});

@@ -200,8 +200,9 @@ void OptionState::stage(std::size_t at) {
   std::vector<Node> values = stage_values(kernel_);
   if (opt_->arg[0] < 0 || static_cast<std::size_t>(opt_->arg[0]) >= values.size())
     refuse(fmt::format("there is no value {}: the kernel has {}", opt_->arg[0], values.size()));
-  if (opt_->arg.size() > 1 && opt_->arg[1] != 0)
-    refuse(fmt::format("layout {} does not exist: 0 is the one derived from the consumer", opt_->arg[1]));
+  std::int64_t layout = opt_->arg.size() > 1 ? opt_->arg[1] : 0;
+  if (layout < 0 || layout > 1)
+    refuse(fmt::format("layout {} does not exist: 0 is the consumer's order, 1 the source's", layout));
   need_kind(at, {RangeKind::Global, RangeKind::Loop, RangeKind::Reduce, RangeKind::Thread}, "a loop");
   Node value = values[static_cast<std::size_t>(opt_->arg[0])];
   for (Node n : toposort(value))
@@ -215,7 +216,7 @@ void OptionState::stage(std::size_t at) {
   for (Node n : toposort(value))
     if (n.is(Op::Load) && written.contains(base_memory(n.arg(0))))
       refuse("what the kernel also writes is read where it is written");
-  stages_.push_back({value, serials_[at]});
+  stages_.push_back({value, serials_[at], layout == 0 ? PanelOrder::Consumer : PanelOrder::Source});
 }
 
 void OptionState::check_limits() const {

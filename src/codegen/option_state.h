@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "codegen/options.h"
+#include "codegen/panel_layout.h"
 #include "ir/node.h"
 #include "ir/op.h"
 #include "target/target.h"
@@ -39,6 +40,7 @@ struct Origin {
 struct StageRequest {
   Node value;       // a node of the kernel
   int axis_serial;  // see OptionState::serial_of
+  PanelOrder order = PanelOrder::Consumer;
 };
 
 class OptionState {

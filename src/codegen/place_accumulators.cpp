@@ -73,10 +73,22 @@ class Placer {
     Op op = reduce_op(reduce);
 
     Nodes none, init_ranges, body_ranges, end_ranges;
-    NodeMap<Node> init_map = clone(inner, init_ranges, index);
-    Node unit = element_const(reduce.dtype(), unit_of(op, reduce.dtype()));
-    Node fresh = outer_loops(memory, outer, Node(), none);
-    Node init = end(at(store(fresh, index, unit, gate), init_map), init_ranges);
+    // The first outer step sets the memory, so nothing need be written before: except where there may be no
+    // step.
+    Node init, first_step, last_step;
+    bool always = !above.empty();
+    for (Node r : above) always &= r.arg(0).lo() >= 1;
+    if (always) {
+      for (Node r : above) {
+        Node one_less = r.arg(0) + index_const(-1);
+        first_step = both(first_step, equal(r, index_const(0)));
+        last_step = both(last_step, equal(r, one_less));
+      }
+    } else {
+      NodeMap<Node> init_map = clone(inner, init_ranges, index);
+      Node fresh = outer_loops(memory, outer, Node(), none);
+      init = end(at(store(fresh, index, unit_const(reduce), gate), init_map), init_ranges);
+    }
 
     Nodes nest = inner;
     nest.append(above.begin(), above.end());
@@ -88,21 +100,67 @@ class Placer {
     // Panels and inner loops of the element are this nest's own: another store may sum the same element in
     // its nest.
     Node part = reduce_ranges(op, copy_for_loop(reduce.arg(0), body_map, ids_), rest);
-    Node sum = apply(op, load(current, here, allowed), part);
+    Node before = load(current, here, allowed);
+    if (first_step) {
+      Node first = at(first_step, body_map);
+      before = op == Op::Add ? load(current, here, both(allowed, logical_not(first)))
+                             : where(first, unit_const(reduce), before);
+    }
+    Node sum = apply(op, before, part);
+    if (in_output && store_node.arg(2) == reduce)
+      return end(end(store(current, here, sum, allowed), body_ranges), outer);
+    if (in_output && last_step && is_plain(store_node.arg(2), reduce)) {
+      Node last = at(last_step, body_map);
+      Node finished = finish(at(store_node.arg(2), body_map), at(reduce, body_map), sum, last);
+      Node value = where(last, finished, sum);
+      return end(end(store(current, here, value, allowed), body_ranges), outer);
+    }
     Node body = end(store(current, here, sum, allowed), body_ranges);
-
-    Nodes finish(outputs);
-    if (in_output && store_node.arg(2) == reduce) return end(body, outer);
+    Nodes closing(outputs);
     NodeMap<Node> end_map = clone(inner, end_ranges);
     NodeMap<Node> value;
     value.try_emplace(reduce, load(after(memory, {&body, 1}), index, gate));
     Node last_store = at(substitute(store_node, value), end_map);
-    for (Node& o : finish)
+    for (Node& o : closing)
       if (const Node* to = end_map.find(o)) o = *to;
-    return end(last_store, finish);
+    return end(last_store, closing);
   }
 
  private:
+  static Node unit_const(Node reduce) {
+    return element_const(reduce.dtype(), unit_of(reduce_op(reduce), reduce.dtype()));
+  }
+  static Node both(Node a, Node b) { return !a ? b : !b ? a : logical_and(a, b); }
+  // Whether a value is computed from the reduce, loads and constants alone: no other loop, no panel.
+  static bool is_plain(Node value, Node reduce) {
+    std::vector<Node> stack{value};
+    NodeMap<char> seen;
+    while (!stack.empty()) {
+      Node n = stack.back();
+      stack.pop_back();
+      if (n == reduce || !seen.try_emplace(n).second) continue;
+      if (n.is(Op::Reduce) || n.is(Op::Fold) || n.is(Op::After) || n.is(Op::Define)) return false;
+      for (Node a : n.args()) stack.push_back(a);
+    }
+    return true;
+  }
+  // What follows the reduce, over `sum`; its loads touch memory in the last step only.
+  static Node finish(Node value, Node reduce, Node sum, Node last) {
+    NodeMap<Node> map;
+    map.try_emplace(reduce, sum);
+    std::vector<Node> stack{value};
+    NodeMap<char> seen;
+    while (!stack.empty()) {
+      Node n = stack.back();
+      stack.pop_back();
+      if (n == reduce || !seen.try_emplace(n).second) continue;
+      if (n.is(Op::Load))
+        map.try_emplace(n, load(n.arg(0), n.arg(1), both(n.arg_count() > 2 ? n.arg(2) : Node(), last)));
+      else
+        for (Node a : n.args()) stack.push_back(a);
+    }
+    return substitute(value, map);
+  }
   bool is_read(Node memory) const {
     for (Node n : order_)
       if (n.is(Op::Load) && base_memory(n.arg(0)) == memory) return true;

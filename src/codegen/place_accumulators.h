@@ -2,10 +2,12 @@
 // output ranges.
 //
 //   before   list k0 m n k1:  End(Store(C, m*N + n, f(Reduce(Add, e, k0, k1))), m, n)
-//   after    m, n:          C[m*N + n] = 0
-//            k0: m: n:      C[m*N + n] = C[m*N + n] + Reduce(Add, e, k1)
-//            m, n:          C[m*N + n] = f(C[m*N + n])                      (left out where f changes
-//            nothing)
+//   after    k0: m: n:      s = (k0 > 0 ? C[m*N + n] : 0) + Reduce(Add, e, k1)
+//                           C[m*N + n] = k0 is the last ? f(s) : s
+//
+// The first step sets the array and the last applies what follows the sum, so the array is never walked for
+// its own sake. Where there may be no step at all, it is set in a nest before; where what follows the sum has
+// loops of its own, or the array is not the output, that is a nest after.
 //
 // The array is the output itself where its dtype is the accumulator's and the kernel reads no byte of it;
 // else scratch.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/panel_layout.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
@@ -11,11 +12,16 @@ namespace lathe {
 namespace {
 
 // Prices, in steps of one vector operation. They only need to order the choices.
-constexpr double kLoad = 0.5;  // a vector load or a repeated scalar, beside the arithmetic it feeds
-constexpr double kMaskedLoad = 1.5;
-constexpr double kCopyElement = 2;     // to a panel, one element at a time
-constexpr double kStoreElement = 1.5;  // where lanes are not side by side
-constexpr double kCombineLanes = 8;    // of one accumulator at the end
+constexpr double kLoad = 0.15;        // a vector load or a repeated scalar, beside the arithmetic it feeds
+constexpr double kMaskedLoad = 1;     // the same under a mask or a gate
+constexpr double kBehindFirst = 0.6;  // more for a vector load that the first cache does not answer
+constexpr double kJumps = 0.4;        // and more where the vectors of successive steps lie apart
+constexpr double kFarRows = 0.15;     // rows that push each other out of the first cache
+constexpr double kSumInMemory = 8;    // a vector of partial sums is read and written again for another block
+constexpr double kCopyElement = 1.5;  // to a panel, one element at a time
+constexpr double kCopyVector = 4;     // to a panel, side by side
+constexpr double kStoreElement = 2;   // where lanes are not side by side
+constexpr double kCombineLanes = 8;   // of one accumulator at the end
 constexpr double kPackers = 2;  // parts that each copy a panel for themselves; no fact of the machine, since
                                 // the choice also decides how reduces are split
 constexpr double kEnoughInFlight = 8;  // accumulators that hide the latency of a multiply-add
@@ -23,15 +29,18 @@ constexpr double kEnoughInFlight = 8;  // accumulators that hide the latency of 
 struct Model {
   const KernelFacts& facts;
   const Target& target;
-  std::int64_t lanes = 1;   // of a full vector
-  std::int64_t budget = 1;  // accumulators that fit the registers
-  double products = 1;      // multiplications
+  std::int64_t lanes = 1;  // of a full vector
+  double products = 1;     // multiplications
   double outputs = 1;
   std::vector<char> only[2];  // by range: an output range that only this factor depends on
   std::vector<char> is_output;
 
   std::int64_t extent(std::size_t r) const { return facts.ranges[r].extent; }
   bool reduces(std::size_t r) const { return facts.depends(facts.reduce.arg(0), r) && !is_output[r]; }
+  // Twice the first cache: half of it comes from the second one in good time, and longer blocks write partial
+  // sums less often.
+  double near_bytes() const { return 2 * static_cast<double>(target.l1); }
+  int bytes() const { return facts.reduce.dtype().bytes(); }
   bool usable(std::size_t r) const { return facts.ranges[r].constant && !facts.ranges[r].ragged; }
 
   // Strides of the loads below a factor, or of the stores, along a range: all 1 (or 0), and at least one 1.
@@ -83,111 +92,209 @@ void consider(Rows rows, std::int64_t vectors, Rows& best) {
 }
 
 // How much of which ranges: all sizes of one range, and pairs of even splits.
-Rows choose_rows(const Model& m, int factor, std::int64_t vectors) {
+Rows choose_rows(const Model& m, int factor, std::int64_t vectors, bool gated) {
   Rows best;
   consider({}, vectors, best);
-  // The accumulators, the vectors they are fed with, and, where the multiplication cannot read a repeated
-  // scalar from memory (only the machines with many registers can), one register for that.
-  std::int64_t others = vectors + (m.target.vector_registers >= 32 ? 0 : 1);
-  std::int64_t most =
-      std::max<std::int64_t>(std::min(m.budget, m.target.vector_registers - others) / vectors, 1);
-  // A gated scalar is repeated into a register of its own instead of being read by the multiplication.
-  if (m.gated(m.facts.factors[factor]))
-    most = std::max<std::int64_t>((m.target.vector_registers - vectors) / (vectors + 1), 1);
-  std::vector<std::size_t> ranges;
-  for (std::size_t r = 0; r < m.facts.ranges.size(); ++r)
+  // The accumulators, the vectors they are fed with, and one register for the repeated scalar.
+  std::int64_t most = std::max<std::int64_t>((m.target.vector_registers - vectors - 1) / vectors, 1);
+  // Gated scalars are all fetched before the multiplications begin.
+  if (gated) most = std::max<std::int64_t>((m.target.vector_registers - vectors) / (vectors + 1), 1);
+  std::vector<std::size_t> ranges;  // inner ones first: of equals those are near each other in memory
+  for (std::size_t r = m.facts.ranges.size(); r-- > 0;)
     if (m.only[factor][r] && m.usable(r)) ranges.push_back(r);
-  for (std::size_t i = 0; i < ranges.size(); ++i) {
-    std::int64_t extent = m.extent(ranges[i]);
-    for (std::int64_t s = 2; s <= std::min(most, extent); ++s) {
-      bool even = extent % s == 0;
-      if (!even && !m.may_overrun(ranges[i])) continue;
-      consider({{{ranges[i], s}}, s, share_used(extent, s), 0}, vectors, best);
-      if (!even) continue;
-      for (std::size_t j = 0; j < i; ++j)
+  auto takes = [&](std::size_t r, std::int64_t size) { return m.extent(r) % size == 0 || m.may_overrun(r); };
+  for (std::size_t r : ranges)
+    for (std::int64_t s = 2; s <= std::min(most, m.extent(r)); ++s)
+      if (takes(r, s)) consider({{{r, s}}, s, share_used(m.extent(r), s), 0}, vectors, best);
+  for (std::size_t i = 0; i < ranges.size(); ++i)
+    for (std::int64_t s = 2; s <= std::min(most, m.extent(ranges[i])); ++s) {
+      if (m.extent(ranges[i]) % s != 0) continue;
+      for (std::size_t j = i + 1; j < ranges.size(); ++j)
         for (std::int64_t t = 2; s * t <= most && t <= m.extent(ranges[j]); ++t)
           if (m.extent(ranges[j]) % t == 0)
             consider({{{ranges[j], t}, {ranges[i], s}}, s * t, 1, 0}, vectors, best);
     }
-  }
   return best;
 }
 
-// Bytes of the vector factor's panel, and how many elements are copied over the whole kernel by one part; 0
-// bytes: not possible.
-struct PanelSize {
-  double bytes = 0, copied = 0;
-  std::int64_t steps = 1;
-  double passes = 1;  // times that each output is stored, or read and stored
-};
-PanelSize panel_size(const Model& m, int factor, std::size_t lane, std::int64_t width, Panel panel) {
-  double reduced = 1, other = 1;
-  std::size_t first_reduce = m.facts.ranges.size();
-  Node f = m.facts.factors[factor];
-  for (std::size_t r = 0; r < m.facts.ranges.size(); ++r) {
-    if (m.reduces(r) && first_reduce == m.facts.ranges.size()) first_reduce = r;
-    if (!m.facts.depends(f, r) || r == lane) continue;
-    (m.is_output[r] ? other : reduced) *= static_cast<double>(m.extent(r));
+// Rows of the broadcast factor that are read again for each block of lanes should still be in the first cache
+// then.
+bool far_rows(const Model& m, Node g, const Rows& rows, bool again) {
+  if (!again || rows.count < 2) return false;
+  double bytes = static_cast<double>(rows.count) * m.bytes();
+  for (std::size_t r = 0; r < m.facts.ranges.size(); ++r)
+    if (m.reduces(r) && m.facts.depends(g, r)) bytes *= static_cast<double>(m.extent(r));
+  return bytes > static_cast<double>(m.target.l1) / 4;
+}
+
+// The steps of an even division of `extent` into blocks of at most `most`.
+std::int64_t even_block(std::int64_t extent, double most) {
+  if (most >= static_cast<double>(extent)) return extent;
+  auto largest = std::max<std::int64_t>(static_cast<std::int64_t>(most), 1);
+  std::int64_t blocks = (extent + largest - 1) / largest;
+  return (extent + blocks - 1) / blocks;
+}
+
+// Elements of a panel in the order of its source where each range has `extents` of its steps in it.
+double source_elements(const std::vector<PanelAxis>& axes, const NodeMap<double>& extents) {
+  double n = 1;
+  for (const PanelAxis& axis : axes) {
+    double reach = 1;
+    for (std::size_t i = 0; i < axis.ranges.size(); ++i)
+      reach += std::abs(static_cast<double>(axis.weights[i])) * (*extents.find(axis.ranges[i]) - 1);
+    n *= reach;
   }
-  auto e = static_cast<double>(m.extent(lane));
-  double padded = std::ceil(e / static_cast<double>(width)) * static_cast<double>(width);
-  int bytes = m.facts.reduce.dtype().bytes();
-  PanelSize size;
-  size.copied = reduced * other * padded;
-  switch (panel) {
-    case Panel::None: break;
-    case Panel::Whole: size.bytes = size.copied * bytes; break;
-    case Panel::Block: size.bytes = reduced * static_cast<double>(width) * bytes; break;
-    case Panel::Steps: {
-      // A factor that other output ranges move would need a panel for each of their steps.
-      if (other != 1 || m.facts.reduces != 1 || !m.facts.sums_in_output ||
-          !m.facts.depends(f, first_reduce) || !m.usable(first_reduce))
-        return {};
-      std::int64_t extent = m.extent(first_reduce);
-      double one = reduced / static_cast<double>(extent) * padded * bytes;
-      while (size.steps * 2 <= 16 && extent % (size.steps * 2) == 0 &&
-             one * static_cast<double>(size.steps) * 2 <= static_cast<double>(m.target.l2) / 4)
-        size.steps *= 2;
-      size.bytes = one * static_cast<double>(size.steps);
-      if (size.steps >= extent) return {};
-      size.passes = 2.0 * static_cast<double>(extent / size.steps);
-      break;
+  return n;
+}
+
+// What of the reduces one block covers: as scheduled, or so many steps that what all rows read again for one
+// step of lanes is near. A reduce is divided only where its partial sums can be kept in the output.
+struct Depth {
+  std::size_t first = 0;  // the first reduce range
+  std::int64_t steps = 1;
+  double all = 1;   // steps of all reduces
+  double here = 1;  // of those, in one block
+  double blocks = 1;
+};
+Depth whole_depth(const Model& m) {
+  Depth d;
+  d.first = m.facts.ranges.size();
+  for (std::size_t r = 0; r < m.facts.ranges.size(); ++r) {
+    if (!m.reduces(r)) continue;
+    if (d.first == m.facts.ranges.size()) d.first = r;
+    d.all *= static_cast<double>(m.extent(r));
+  }
+  if (d.first < m.facts.ranges.size()) d.steps = m.extent(d.first);
+  d.here = d.all;
+  return d;
+}
+Depth near_depth(const Model& m, std::int64_t width) {
+  Depth d = whole_depth(m);
+  if (m.facts.reduces != 1 || !m.facts.sums_in_output || d.first == m.facts.ranges.size() ||
+      !m.usable(d.first))
+    return d;
+  std::int64_t extent = d.steps;
+  double rest = d.all / static_cast<double>(extent);
+  double room = m.near_bytes() / static_cast<double>(width * m.bytes());
+  d.steps = even_block(extent, room / rest);
+  d.blocks = std::ceil(static_cast<double>(extent) / static_cast<double>(d.steps));
+  d.here = static_cast<double>(d.steps) * rest;
+  return d;
+}
+
+// Copies of the other factor, in the order of its source, for as many rows as a quarter of the second cache
+// holds: the outer row ranges stand outside first. Returns elements copied in all.
+double place_other(const Model& m, const Depth& depth, const Rows& rows, double times, ProductTile& tile) {
+  const std::vector<RangeFacts>& ranges = m.facts.ranges;
+  const int which = 1 - tile.factor;
+  Node g = m.facts.factors[which];
+  SmallVector<Node, 16> below;
+  NodeMap<double> extents;
+  for (std::size_t r = 0; r < ranges.size(); ++r) {
+    if (!m.facts.depends(g, r)) continue;
+    bool fixed = !m.reduces(r) && !m.only[which][r];
+    if (fixed) {
+      times *= static_cast<double>(m.extent(r));
+      continue;
+    }
+    below.push_back(ranges[r].range);
+    extents.try_emplace(ranges[r].range, static_cast<double>(r == depth.first ? depth.steps : m.extent(r)));
+  }
+  std::vector<PanelAxis> axes = panel_axes(g, below, PanelOrder::Source);
+  double room = static_cast<double>(m.target.l2) / 4 / m.bytes();
+  for (std::size_t r = 0; r < ranges.size() && source_elements(axes, extents) > room; ++r) {
+    if (!m.only[which][r]) continue;
+    std::int64_t size = 1;
+    for (auto [range, n] : rows.ranges)
+      if (range == r) size = n;
+    std::int64_t steps = (m.extent(r) + size - 1) / size;
+    double& here = *extents.find(ranges[r].range);
+    here = static_cast<double>(size);
+    double one = source_elements(axes, extents);
+    here = static_cast<double>(size * 2);
+    double more = source_elements(axes, extents) - one;
+    std::int64_t fit = one > room ? 1 : even_block(steps, 1 + (room - one) / std::max(more, 1.0));
+    here = static_cast<double>(fit * size);
+    times *= std::ceil(static_cast<double>(steps) / static_cast<double>(fit));
+    if (fit == 1) {
+      tile.outside.push_back(r);
+    } else {
+      tile.tiled = r + 1, tile.tile = fit;
     }
   }
-  return size;
+  bool contiguous = !axes.empty() && axes.back().stride == 1;
+  return source_elements(axes, extents) * times *
+         (contiguous ? kCopyVector / static_cast<double>(m.lanes) : kCopyElement);
+}
+
+struct OutputLanes {
+  int factor;
+  std::size_t lane;
+  std::int64_t vectors;
+  bool panel, other_panel;
+};
+
+void price(const Model& m, const OutputLanes& c, const Depth& depth, std::optional<ProductTile>& best) {
+  Node f = m.facts.factors[c.factor], g = m.facts.factors[1 - c.factor];
+  bool stores_along = m.contiguous(Node(), c.lane), side_by_side = m.contiguous(f, c.lane);
+  std::int64_t width = c.vectors * m.lanes, extent = m.extent(c.lane);
+  bool gated_scalars = !c.other_panel && m.gated(g);
+  Rows rows = choose_rows(m, 1 - c.factor, c.vectors, gated_scalars);
+  ProductTile tile;
+  tile.lane_range = c.lane, tile.width = width, tile.rows = rows.ranges, tile.factor = c.factor;
+  tile.panel = c.panel, tile.other_panel = c.other_panel, tile.reduce_steps = depth.steps;
+
+  // The inner loop.
+  auto r = static_cast<double>(rows.count), v = static_cast<double>(c.vectors);
+  bool masked = !c.panel && (m.gated(f) || extent % width != 0);
+  double vector_load = masked ? kMaskedLoad : kLoad;
+  bool again = m.outputs > r * static_cast<double>(extent);  // other rows read the same vectors
+  if (depth.here * static_cast<double>(width * m.bytes()) > m.near_bytes()) {
+    vector_load += kBehindFirst;
+    if (!c.panel && extent > width && again) vector_load += kJumps;
+  }
+  double inner = (1 + (vector_load * v + (gated_scalars ? kMaskedLoad : kLoad) * r) / (v * r)) *
+                 std::max(1.0, kEnoughInFlight / (v * r));
+  if (!c.other_panel && far_rows(m, g, rows, extent > width)) inner += kFarRows;
+  if (depth.blocks > 1) inner += kSumInMemory / depth.here;
+
+  // What happens less often: copies and stores.
+  std::int64_t lane_steps = (extent + width - 1) / width;
+  double copied = 0, lane_blocks = 1;
+  if (c.panel) {
+    double far = 2 * static_cast<double>(m.target.l2) / (depth.here * static_cast<double>(width * m.bytes()));
+    tile.lane_steps = even_block(lane_steps, far);
+    lane_blocks = std::ceil(static_cast<double>(lane_steps) / static_cast<double>(tile.lane_steps));
+    copied = static_cast<double>(lane_steps * width) * (lane_blocks > 1 ? 1 : kPackers);
+    for (std::size_t i = 0; i < m.facts.ranges.size(); ++i)
+      if (i != c.lane && m.facts.depends(f, i)) copied *= static_cast<double>(m.extent(i));
+    copied *= side_by_side ? kCopyVector / static_cast<double>(m.lanes) : kCopyElement;
+  }
+  if (c.other_panel) copied += place_other(m, depth, rows, depth.blocks * lane_blocks, tile);
+  double store = m.outputs / share_used(extent, width) *
+                 (stores_along ? kStoreElement / static_cast<double>(m.lanes) : kStoreElement);
+  if (!stores_along) store *= 2 * depth.blocks - 1;
+  double vector_products = m.products / static_cast<double>(m.lanes);
+  tile.cost = inner / (share_used(extent, width) * rows.used) + (store + copied) / vector_products;
+  if (!best || tile.cost < best->cost) best = tile;
 }
 
 void price_output_lanes(const Model& m, std::optional<ProductTile>& best) {
+  Depth whole = whole_depth(m);
+  if (whole.first == m.facts.ranges.size()) return;
   for (int factor = 0; factor < 2; ++factor) {
     Node f = m.facts.factors[factor], g = m.facts.factors[1 - factor];
     for (std::size_t lane = 0; lane < m.facts.ranges.size(); ++lane) {
       if (!m.only[factor][lane] || !m.usable(lane)) continue;
-      bool side_by_side = m.contiguous(f, lane), stores_along = m.contiguous(Node(), lane);
       for (std::int64_t vectors = 1; vectors <= 4; ++vectors) {
-        std::int64_t width = vectors * m.lanes, extent = m.extent(lane);
-        if (vectors > 1 && (vectors - 1) * m.lanes >= extent) break;
-        Rows rows = choose_rows(m, 1 - factor, vectors);
-        auto r = static_cast<double>(rows.count), v = static_cast<double>(vectors);
-        double used = share_used(extent, width) * rows.used;
-        bool even = extent % width == 0;
-        for (Panel panel : {Panel::None, Panel::Whole, Panel::Block, Panel::Steps}) {
-          PanelSize size = panel_size(m, factor, lane, width, panel);
-          bool staged = panel != Panel::None;
-          if (!staged && !side_by_side) continue;  // lanes that lie apart are no vectors
-          if (staged && (size.bytes == 0 || size.bytes > static_cast<double>(m.target.l2) / 2)) continue;
-          double vector_load = staged || (even && !m.gated(f)) ? kLoad : kMaskedLoad;
-          // Reading a wide matrix down its columns touches a page a row; a panel does not.
-          if (!staged && m.extent(lane) > 4 * width) vector_load += 0.25;
-          double inner = (1 + (vector_load * v + (m.gated(g) ? kMaskedLoad : kLoad) * r) / (v * r)) *
-                         std::max(1.0, kEnoughInFlight / (v * r));
-          double vector_products = m.products / static_cast<double>(m.lanes);
-          double store = m.outputs * size.passes *
-                         (stores_along ? kStoreElement / static_cast<double>(m.lanes) : kStoreElement);
-          double parts = panel == Panel::Block && extent > width ? 1 : kPackers;
-          double copy = staged ? size.copied * kCopyElement * parts : 0;
-          double cost = inner / used + (store + copy) / vector_products;
-          if (best && best->cost <= cost) continue;
-          best = ProductTile{lane, width, rows.ranges, false, factor, panel, size.steps, cost};
+        if (vectors > 1 && (vectors - 1) * m.lanes >= m.extent(lane)) break;
+        // Lanes that lie apart are no vectors without a panel.
+        if (m.contiguous(f, lane)) price(m, {factor, lane, vectors, false, false}, whole, best);
+        Depth near = near_depth(m, vectors * m.lanes);
+        for (bool other : {false, true}) {
+          if (other && !source_load(g)) continue;
+          price(m, {factor, lane, vectors, true, other}, whole, best);
+          if (near.blocks > 1) price(m, {factor, lane, vectors, true, other}, near, best);
         }
       }
     }
@@ -207,7 +314,8 @@ void price_reduce_lanes(const Model& m, std::optional<ProductTile>& best) {
     for (std::int64_t width : {m.lanes, power}) {
       if (width < 2) continue;
       bool even = extent % width == 0;
-      ProductTile tile{lane, width, {}, true, 0, Panel::None, 1, 0};
+      ProductTile tile;
+      tile.lane_range = lane, tile.width = width, tile.lanes_reduce = true;
       double a = 1, b = 1;
       for (int factor = 0; factor < 2; ++factor) {
         std::int64_t taken = 0, size = 1;
@@ -238,13 +346,48 @@ void price_reduce_lanes(const Model& m, std::optional<ProductTile>& best) {
   }
 }
 
+// Few outputs and a long reduce: all of them at once in registers, lanes along the reduce. A factor that does
+// not lie along it is copied some steps at a time, lanes last.
+void price_few_outputs(const Model& m, std::optional<ProductTile>& best) {
+  double count[2] = {1, 1};
+  ProductTile tile;
+  for (std::size_t r = 0; r < m.facts.ranges.size(); ++r)
+    for (int f = 0; f < 2; ++f) {
+      if (!m.only[f][r]) continue;
+      if (!m.usable(r)) return;
+      count[f] *= static_cast<double>(m.extent(r));
+      if (m.extent(r) > 1) tile.rows.emplace_back(r, m.extent(r));
+    }
+  double accumulators = count[0] * count[1];
+  if (accumulators + count[0] + 1 > m.target.vector_registers) return;
+  for (std::size_t lane = 0; lane < m.facts.ranges.size(); ++lane) {
+    if (!m.reduces(lane) || !m.usable(lane) || m.facts.ranges[lane].carries_tuple) continue;
+    if (m.extent(lane) < 16 * m.lanes) continue;
+    double copied = 0;
+    tile.stage[0] = tile.stage[1] = false;
+    for (int f = 0; f < 2; ++f) {
+      if (m.contiguous(m.facts.factors[f], lane) && !m.gated(m.facts.factors[f])) continue;
+      tile.stage[f] = true;
+      copied += kCopyElement * static_cast<double>(m.lanes) * count[f];
+    }
+    if (!tile.stage[0] && !tile.stage[1]) continue;  // priced as lanes along a reduce already
+    tile.lane_range = lane, tile.width = m.lanes, tile.lanes_reduce = true;
+    double room = static_cast<double>(m.target.l1) / 2 / m.bytes() / (count[0] + count[1]);
+    tile.reduce_steps =
+        even_block((m.extent(lane) + m.lanes - 1) / m.lanes, room / static_cast<double>(m.lanes));
+    tile.cost =
+        (1 + kLoad * (count[0] + count[1]) / accumulators) * std::max(1.0, kEnoughInFlight / accumulators) +
+        copied / accumulators;
+    if (!best || tile.cost < best->cost) best = tile;
+  }
+}
+
 }  // namespace
 
 std::optional<ProductTile> choose_product_tile(const KernelFacts& facts, const Target& target) {
   if (!facts.factors[0] || target.vector_bytes == 0) return std::nullopt;
-  Model m{facts, target, 1, 1, 1, 1, {}, {}, {}};
+  Model m{facts, target, 1, 1, 1, {}, {}, {}};
   m.lanes = std::max(target.vector_bytes / facts.reduce.dtype().bytes(), 1);
-  m.budget = target.vector_registers >= 32 ? 28 : std::max(target.vector_registers - 4, 4);
   for (std::size_t f = 0; f < 2; ++f) {
     m.only[f].assign(facts.ranges.size(), 0);
     for (Node n : toposort(facts.factors[f]))
@@ -266,6 +409,7 @@ std::optional<ProductTile> choose_product_tile(const KernelFacts& facts, const T
   std::optional<ProductTile> best;
   price_output_lanes(m, best);
   price_reduce_lanes(m, best);
+  price_few_outputs(m, best);
   return best;
 }
 

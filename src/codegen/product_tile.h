@@ -1,8 +1,9 @@
 // Tiles for sums of products: matrix products, convolutions and their gradients. All have the same inner
 // loop: some rows times some vectors of accumulators, fed by one vector factor and one factor that is
-// repeated in all lanes. What differs is along which ranges, and whether the vector factor must first be
-// copied to a panel so that its lanes lie side by side. Every choice is priced by a small model, and the
-// cheapest wins.
+// repeated in all lanes. What differs is along which ranges, whether the factors are first copied to panels
+// (so that lanes lie side by side, borders are zeros and all of it is near), and in which blocks, so that
+// each panel stays in the cache it is meant for. Every choice is priced by a small model, and the cheapest
+// wins.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +16,27 @@
 
 namespace lathe {
 
-enum class Panel : std::uint8_t {
-  None,   // the vector factor is read where it is
-  Whole,  // copied once for each part of the launch
-  Block,  // copied for each block of lanes, which stand outermost
-  Steps,  // copied for each few steps of the first reduce range, which stands outermost
-};
-
 struct ProductTile {
   std::size_t lane_range = 0;
   std::int64_t width = 0;                                  // of the lane range, in one step
   std::vector<std::pair<std::size_t, std::int64_t>> rows;  // ranges and how much of each
   bool lanes_reduce = false;  // the lanes run along a reduce range, combined at the end
   int factor = 0;             // the vector factor
-  Panel panel = Panel::None;
-  std::int64_t steps = 1;  // for Panel::Steps
-  double cost = 0;         // machine steps per full vector of products
+  double cost = 0;            // machine steps per full vector of products
+
+  // With lanes along a reduce: factors that are copied first, `reduce_steps` steps of the lanes at a time.
+  bool stage[2] = {false, false};
+
+  // The vector factor has a panel, copied for each block of lanes and of the first reduce range.
+  bool panel = false;
+  std::int64_t lane_steps = 0;    // steps of the lane range in a block
+  std::int64_t reduce_steps = 0;  // steps of the first reduce range in a block
+
+  // The other factor has a panel too, in the order of its source.
+  bool other_panel = false;
+  std::vector<std::size_t> outside;  // row ranges that stand outside that panel, whole
+  std::size_t tiled = 0;             // one more of them stands outside in blocks of `tile` steps; 0: none
+  std::int64_t tile = 0;
 };
 
 // The cheapest tile, or nothing where the kernel's main reduce is no sum of products that vectors help.

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/small_vector.h"
-#include "codegen/lanes.h"
+#include "codegen/panel_layout.h"
 #include "codegen/substitute.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
@@ -22,14 +22,6 @@ bool in_group(Node range) {
   return range_kind(range) == RangeKind::Local || range_kind(range) == RangeKind::Group;
 }
 
-// Whether copying with lanes along a register range reads and writes side by side; else one element at a time
-// is as good.
-bool runs_along(Node value, Node range) {
-  std::int64_t stride = 0;
-  bool registers = range_kind(range) == RangeKind::Upcast || range_kind(range) == RangeKind::Unroll;
-  return registers && value.is(Op::Load) && is_affine(value.arg(1), range, stride) && stride == 1;
-}
-
 // A panel is indexed by the ranges below its loop; threads of a group fill it together, each its own part.
 class Stager {
  public:
@@ -40,31 +32,25 @@ class Stager {
     }
   }
 
-  Node panel_read(Node value, int position) {
-    Nodes above, below, copied;
+  Node panel_read(Node value, int position, PanelOrder wanted) {
+    Nodes above, below;
+    bool shared = false;
     for (Node r : ranges_of(value)) {
       bool launch = range_kind(r) == RangeKind::Thread || range_kind(r) == RangeKind::Global;
       bool outside = range_id(r) <= position && !in_group(r);
       (outside || (launch && target_.groups) ? above : below).push_back(r);
+      shared |= in_group(r);
     }
-    NodeMap<Node> map;
-    Node index = index_const(0);
-    std::int64_t size = 1;
-    for (Node r : below) {
-      std::int64_t extent = std::max<std::int64_t>(r.arg(0).hi(), 1);
-      index = index * index_const(extent) + r;
-      size *= extent;
-      if (in_group(r)) continue;
-      copied.push_back(
-          range(r.arg(0), ids_.range++, runs_along(value, r) ? RangeKind::Upcast : RangeKind::Loop));
-      map.try_emplace(r, copied.back());
-    }
-    bytes_ += size * value.dtype().bytes();
+    // What threads of a group fill together is divided by their ranges, so these stay as they are.
+    std::vector<PanelAxis> axes = panel_axes(value, below, shared ? PanelOrder::Consumer : wanted);
+    Copy made = copy_loops(value, axes);
+    bytes_ += made.size * value.dtype().bytes();
     if (bytes_ > target_.shared_bytes)
       throw KernelOptError("STAGE", fmt::format("panels of {} bytes exceed the {} bytes of target {}", bytes_,
                                                 target_.shared_bytes, target_.name));
     // Without groups a panel is private to its thread.
-    Node panel = define(value.dtype(), ids_.define++, size, group_.empty() ? Space::Register : Space::Shared);
+    Node panel =
+        define(value.dtype(), ids_.define++, made.size, group_.empty() ? Space::Register : Space::Shared);
     Nodes order;
     for (Node r : above)
       if (range_kind(r) != RangeKind::Upcast) order.push_back(r);
@@ -80,13 +66,116 @@ class Stager {
         Node first = equal(r, index_const(0));
         gate = gate ? logical_and(gate, first) : first;
       }
-    Node copy = end(substitute_free(store(memory, index, value, gate), map), copied);
+    Node copied = substitute_free(value, made.map);
+    if (made.bound) copied = gated(copied, made.bound);
+    Node copy = end(store(memory, made.index, copied, gate), made.loops);
     if (!group_.empty()) copy = barrier({&copy, 1});
-    return load(after(panel, {&copy, 1}), index);
+    return load(after(panel, {&copy, 1}), made.read);
   }
 
  private:
-  // A loop of one group; a global range is one only where it stands inside a reduce.
+  // The loops that fill a panel, and both sides' index into it.
+  struct Copy {
+    Nodes loops;
+    NodeMap<Node> map;  // the value's ranges in the copy
+    Node index, read;
+    Node bound;  // false where a vector runs past the end of an axis
+    std::int64_t size = 1;
+  };
+
+  // A coordinate of the copy: all at once in one loop, or `at_once` of them in registers.
+  struct Coordinate {
+    Node outer, inner, value;
+  };
+  Coordinate coordinate(Node extent, std::int64_t at_once) {
+    Coordinate c;
+    if (at_once <= 1) {
+      c.outer = c.value = range(extent, ids_.range++, RangeKind::Loop);
+      return c;
+    }
+    std::int64_t steps = (extent.hi() + at_once - 1) / at_once;
+    if (steps > 1) c.outer = range(index_const(steps), ids_.range++, RangeKind::Loop);
+    c.inner = range(index_const(at_once), ids_.range++, RangeKind::Upcast);
+    c.value = c.outer ? c.outer * index_const(at_once) + c.inner : c.inner;
+    return c;
+  }
+
+  // The axis of the source along which neighbours lie side by side is copied by vectors where the panel's
+  // last axis is the same; else a few elements at a time, with the panel's last axis inside: so both sides
+  // stay in a few lines of the cache.
+  Copy copy_loops(Node value, const std::vector<PanelAxis>& axes) {
+    Copy made;
+    std::size_t along = axes.size();
+    for (std::size_t i = 0; i < axes.size(); ++i)
+      if (axes[i].stride == 1 && !is_shared(axes[i])) along = i;
+    std::int64_t lanes = std::max(target_.vector_bytes / std::max(value.dtype().bytes(), 1), 1);
+    if (!target_.vectors || target_.groups) lanes = 1;
+    std::vector<std::int64_t> pitch, at_once(axes.size(), 1);
+    for (const PanelAxis& axis : axes) pitch.push_back(axis.extent);
+    std::size_t last = axes.size() - 1;
+    if (along < axes.size() && lanes > 1) {
+      std::int64_t extent = axes[along].extent;
+      bool constant = axes[along].ranges.size() > 1 || axes[along].ranges[0].arg(0).is_const();
+      bool registers = axes[along].ranges.size() == 1 && in_registers(axes[along].ranges[0]);
+      if (along == last && registers) {
+        at_once[along] = extent;
+      } else if (constant && along == last && extent * 2 > lanes) {
+        at_once[along] = lanes;
+        pitch[along] = (extent + lanes - 1) / lanes * lanes;
+      } else if (constant && along != last) {
+        for (std::int64_t n = std::min<std::int64_t>(lanes, 16); n > 1 && at_once[along] == 1; n /= 2)
+          if (extent % n == 0) at_once[along] = n;
+      }
+    }
+    // Else a few of the panel's neighbours at a time.
+    if (lanes > 1 && !axes.empty() && !is_shared(axes[last]) && axes[last].ranges.size() == 1 &&
+        in_registers(axes[last].ranges[0]) && (along == axes.size() || at_once[along] == 1))
+      for (std::int64_t n = 16; n > 1 && at_once[last] == 1; n /= 2)
+        if (axes[last].extent % n == 0) at_once[last] = n;
+    std::vector<Coordinate> coordinates;
+    Nodes inside;
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      if (is_shared(axes[i])) {
+        coordinates.push_back({Node(), Node(), axes[i].ranges[0]});
+        continue;
+      }
+      Node extent = axes[i].ranges.size() == 1 ? axes[i].ranges[0].arg(0) : index_const(axes[i].extent);
+      Coordinate c = coordinate(extent, at_once[i]);
+      if (c.outer) made.loops.push_back(c.outer);
+      if (c.inner) inside.push_back(c.inner);
+      if (pitch[i] > axes[i].extent) made.bound = less(c.value, index_const(axes[i].extent));
+      coordinates.push_back(c);
+      for (std::size_t r = 0; r < axes[i].ranges.size(); ++r)
+        made.map.try_emplace(axes[i].ranges[r],
+                             r == axes[i].unit ? plus(c.value, axes[i].low) : index_const(0));
+    }
+    made.loops.append(inside.begin(), inside.end());
+    made.index = made.read = index_const(0);
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      Node here = index_const(-axes[i].low);
+      for (std::size_t r = 0; r < axes[i].ranges.size(); ++r)
+        here = here + axes[i].ranges[r] * index_const(axes[i].weights[r]);
+      made.index = made.index * index_const(pitch[i]) + coordinates[i].value;
+      made.read = made.read * index_const(pitch[i]) + here;
+      made.size *= pitch[i];
+    }
+    return made;
+  }
+  static Node gated(Node value, Node gate) {
+    Node source = source_load(value);
+    if (source.arg_count() > 2) gate = logical_and(source.arg(2), gate);
+    NodeMap<Node> map;
+    map.try_emplace(source, load(source.arg(0), source.arg(1), gate));
+    return substitute(value, map);
+  }
+  static Node plus(Node index, std::int64_t c) { return c == 0 ? index : index + index_const(c); }
+  static bool in_registers(Node r) {
+    return range_kind(r) == RangeKind::Upcast || range_kind(r) == RangeKind::Unroll;
+  }
+  static bool is_shared(const PanelAxis& axis) { return axis.ranges.size() == 1 && in_group(axis.ranges[0]); }
+
+  // A loop of one group; a global range is one only where it stands inside a reduce, which a reduce spread
+  // over the group does not allow (place_accumulators.h).
   bool is_repeated(Node r) const {
     RangeKind k = range_kind(r);
     return k == RangeKind::Loop || k == RangeKind::Reduce ||
@@ -107,7 +196,7 @@ Node stage_values(Node kernel, std::span<const Staging> stages, const Target& ta
   for (const Staging& s : stages) {
     if (!s.value || s.value.is_const()) continue;  // folded away: nothing left to copy
     NodeMap<Node> staged;
-    staged.try_emplace(s.value, stager.panel_read(s.value, s.position));
+    staged.try_emplace(s.value, stager.panel_read(s.value, s.position, s.order));
     kernel = substitute(kernel, staged);
   }
   return kernel;

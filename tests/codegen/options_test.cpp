@@ -112,7 +112,7 @@ TEST(Options, RefusalsSayWhy) {
   EXPECT_EQ(refusal(k, "TC(0, 0, 0, 1)"), "lathe: TC(0, 0, 0, 1): target ref has no matrix units");
   EXPECT_EQ(refusal(k, "STAGE(2, 9, 0)"), "lathe: STAGE(2, 9, 0): there is no value 9: the kernel has 2");
   EXPECT_EQ(refusal(k, "STAGE(2, 0, 3)"),
-            "lathe: STAGE(2, 0, 3): layout 3 does not exist: 0 is the one derived from the consumer");
+            "lathe: STAGE(2, 0, 3): layout 3 does not exist: 0 is the consumer's order, 1 the source's");
   EXPECT_EQ(refusal(k, "PIPELINE(2, 0)"), "lathe: PIPELINE(2, 0): the depth must be at least 1");
   EXPECT_EQ(refusal(k, "UPCAST(0, 2) SWAP(0, 3)"), "lathe: SWAP(0, 3): axis 3 is of kind upcast, not a loop");
   EXPECT_EQ(refusal(arg_max(4, 8), "UNROLL(0, 2)"),
@@ -187,6 +187,40 @@ TEST(Options, TheWorkedMatrixProductIsRightAtSmallOddSizes) {
   }
 }
 
+TEST(Options, APanelInTheOrderOfItsSourceHoldsEveryElementOnce) {
+  Scope scope;
+  // Windows of 3 x 3 over 6 x 6 pixels with a border: 8 rows of 8 for each of 3 channels.
+  Node k = convolution(2, 3, 4, 6, 3);
+  std::vector<Node> values = stage_values(k);
+  std::int64_t pixels = 0;
+  while (param_slot(base_memory(values[static_cast<std::size_t>(pixels)].arg(0))) != 1) ++pixels;
+  for (const char* target : {"ref", "x86-64-v3", "x86-64-v4", "sm_90a"}) {
+    std::vector<Opt> opts{{OptOp::STAGE, 0, {pixels, 1}}};
+    std::string text = print_graph(apply_options(k, opts, named_target(target)));
+    bool whole = std::string_view(target).starts_with("x86");  // elsewhere every group has its own pixel
+    bool found = text.find("Define.f32 [0, 192, ") != std::string::npos;
+    EXPECT_TRUE(found || !whole) << target << "\n" << text;
+    EXPECT_EQ(compare_with_reference(k, opts, named_target(target), 1), "");
+    opts.insert(opts.begin(), {OptOp::UPCAST, 3, {2}});
+    EXPECT_EQ(compare_with_reference(k, opts, named_target(target), 1), "");
+  }
+}
+
+TEST(Options, TheFirstOuterStepSetsTheSumAndTheLastFinishesIt) {
+  Scope scope;
+  std::string text = print_program(
+      lower_kernel(bias_relu_matmul(4, 8, 12), parse_opts("TILE(2, 4, 0)"), named_target("x86-64-v3"), "k"));
+  std::size_t stores = 0;
+  for (std::size_t at = text.find("Store.void (%"); at != std::string::npos;
+       at = text.find("Store.void (%", at + 1))
+    ++stores;
+  EXPECT_EQ(stores, 3u) << text;  // the accumulator twice and the output once: no nest before or after
+  for (const char* opts : {"TILE(2, 4, 0)", "TILE(2, 5, 0)", "SWAP(0, 2)", "TILE(2, 4, 0) UPCAST(2, 8)"})
+    for (const char* target : {"ref", "x86-64-v3"})
+      EXPECT_EQ(compare_with_reference(bias_relu_matmul(4, 8, 12), parse_opts(opts), named_target(target), 1),
+                "");
+}
+
 // The masked reduce in a reduce, spread over a group: every thread takes part, whatever order they run in.
 TEST(Options, AGroupedReduceWorksInsideAReduce) {
   Scope scope;
@@ -212,7 +246,8 @@ Opt random_option(std::mt19937& random) {
           static_cast<int>(random() % 4),
           {kSizes[random() % std::size(kSizes)]}};
   if (opt.op == OptOp::SWAP) opt.arg = {static_cast<std::int64_t>(random() % 4)};
-  if (opt.op == OptOp::STAGE) opt.arg = {static_cast<std::int64_t>(random() % 3), 0};
+  if (opt.op == OptOp::STAGE)
+    opt.arg = {static_cast<std::int64_t>(random() % 3), static_cast<std::int64_t>(random() % 2)};
   if (opt.op == OptOp::TILE && random() % 2 == 0) opt.arg.push_back(static_cast<std::int64_t>(random() % 4));
   return opt;
 }

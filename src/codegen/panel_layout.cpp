@@ -1,0 +1,194 @@
+#include "codegen/panel_layout.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "ir/build.h"
+#include "ir/ranges.h"
+#include "ir/walk.h"
+#include "rules/linear.h"
+
+namespace lathe {
+namespace {
+
+using Nodes = SmallVector<Node, 16>;
+
+std::int64_t extent_of(Node range) { return std::max<std::int64_t>(range.arg(0).hi(), 1); }
+
+// How an index moves with a range: evenly, by `stride`; else `stride` is that of the term the range is in.
+struct Move {
+  std::int64_t stride = 0;
+  bool even = true;
+};
+Move move_of(const Linear& sum, Node range) {
+  Move move;
+  for (const Term& t : sum.terms) {
+    if (t.node == range) {
+      move.even &= move.stride == 0;
+      move.stride = t.coefficient;
+    } else if (depends_on(t.node, range)) {
+      move.even = false;
+      move.stride = t.coefficient;
+    }
+  }
+  return move;
+}
+
+// The sums that a gate compares, as far as they depend on the ranges; `even` turns false where a gate depends
+// on them in another way.
+void compared_sums(Node gate, const Nodes& below, std::vector<Linear>& out, bool& even) {
+  for (Node n : toposort(gate)) {
+    if (n.dtype().is_index() ||
+        !std::any_of(below.begin(), below.end(), [&](Node r) { return depends_on(n, r); }))
+      continue;
+    if (!n.is(Op::Less) && !n.is(Op::Eq) && !n.is(Op::Ne)) {
+      bool logic = n.dtype().is_bool();
+      for (Node a : n.args()) logic &= a.dtype().is_bool();
+      even &= logic;
+      continue;
+    }
+    for (Node a : n.args())
+      if (a.dtype().is_index())
+        out.push_back(linear(a));
+      else
+        even &= ranges_of(a).empty();
+  }
+}
+
+PanelAxis single(Node range, Move move) {
+  PanelAxis axis;
+  axis.ranges.push_back(range);
+  axis.weights.push_back(1);
+  axis.extent = extent_of(range);
+  axis.stride = move.even ? move.stride : 0;
+  return axis;
+}
+
+// The ranges as one axis where the source moves evenly with all of them, by whole multiples of one, and every
+// comparison of the gate sees only their sum; else nothing.
+bool join(const Nodes& ranges, const std::vector<Move>& moves, const std::vector<Linear>& compared,
+          PanelAxis& axis) {
+  axis = PanelAxis();
+  std::size_t unit = ranges.size();
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    if (!moves[i].even || moves[i].stride == 0) return false;
+    if (moves[i].stride > 0 &&
+        (unit == ranges.size() || moves[i].stride < moves[unit].stride ||
+         (moves[i].stride == moves[unit].stride && extent_of(ranges[i]) > extent_of(ranges[unit]))))
+      unit = i;
+  }
+  if (unit == ranges.size()) return false;
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    if (moves[i].stride % moves[unit].stride != 0) return false;
+    std::int64_t weight = moves[i].stride / moves[unit].stride, reach = weight * (extent_of(ranges[i]) - 1);
+    axis.ranges.push_back(ranges[i]);
+    axis.weights.push_back(weight);
+    axis.low += std::min<std::int64_t>(reach, 0);
+    axis.extent += std::abs(reach);
+  }
+  axis.unit = unit;
+  axis.stride = moves[unit].stride;
+  for (const Linear& sum : compared) {
+    Move first = move_of(sum, ranges[unit]);
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      Move move = move_of(sum, ranges[i]);
+      if (!move.even || move.stride != first.stride * axis.weights[i]) return false;
+    }
+  }
+  return true;
+}
+
+// Which ranges belong together: those that a gate compares in one sum, and of the others those whose reach
+// overlaps, so that several of their values lead to one element.
+std::vector<int> families(const Nodes& below, const std::vector<Move>& moves,
+                          const std::vector<Linear>& compared) {
+  std::vector<int> family(below.size());
+  std::vector<char> gated(below.size(), 0);
+  for (std::size_t i = 0; i < below.size(); ++i) family[i] = static_cast<int>(i);
+  auto unite = [&](std::size_t a, std::size_t b) {
+    int from = family[b], to = family[a];
+    for (int& f : family)
+      if (f == from) f = to;
+  };
+  for (const Linear& sum : compared) {
+    std::size_t first = below.size();
+    for (std::size_t i = 0; i < below.size(); ++i) {
+      if (move_of(sum, below[i]).stride == 0) continue;
+      gated[i] = 1;
+      if (first == below.size()) first = i;
+      unite(first, i);
+    }
+  }
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < below.size(); ++i)
+    if (!gated[i] && moves[i].even && moves[i].stride != 0) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::abs(moves[a].stride) < std::abs(moves[b].stride);
+  });
+  std::int64_t reach = 0;
+  for (std::size_t n = 0; n < order.size(); ++n) {
+    std::int64_t stride = std::abs(moves[order[n]].stride);
+    if (n > 0 && stride <= reach) unite(order[n - 1], order[n]);
+    if (n > 0 && stride > reach) reach = 0;
+    reach += stride * (extent_of(below[order[n]]) - 1);
+  }
+  return family;
+}
+
+}  // namespace
+
+Node source_load(Node value) {
+  while (value.is(Op::Cast)) value = value.arg(0);
+  return value.is(Op::Load) ? value : Node();
+}
+
+std::vector<PanelAxis> panel_axes(Node value, const Nodes& below, PanelOrder order) {
+  Node source = source_load(value);
+  Linear index;
+  if (source) index = linear(source.arg(1));
+  std::vector<Move> moves;
+  for (Node r : below) moves.push_back(source ? move_of(index, r) : Move{0, false});
+  std::vector<PanelAxis> axes;
+  if (order == PanelOrder::Consumer || !source) {
+    for (std::size_t i = 0; i < below.size(); ++i) axes.push_back(single(below[i], moves[i]));
+    return axes;
+  }
+  std::vector<Linear> compared;
+  bool even_gate = true;
+  if (source.arg_count() > 2) compared_sums(source.arg(2), below, compared, even_gate);
+  std::vector<int> family = families(below, moves, compared);
+  std::vector<std::int64_t> key;  // how far apart neighbours lie in the source
+  for (std::size_t i = 0; i < below.size(); ++i) {
+    if (family[i] < 0) continue;
+    Nodes together;
+    std::vector<Move> their;
+    std::vector<std::size_t> members;
+    int name = family[i];
+    for (std::size_t j = i; j < below.size(); ++j) {
+      if (family[j] != name) continue;
+      together.push_back(below[j]);
+      their.push_back(moves[j]);
+      members.push_back(j);
+      family[j] = -1;
+    }
+    PanelAxis axis;
+    if (together.size() > 1 && even_gate && join(together, their, compared, axis)) {
+      axes.push_back(axis);
+      key.push_back(axis.stride);
+      continue;
+    }
+    for (std::size_t j : members) {
+      axes.push_back(single(below[j], moves[j]));
+      key.push_back(std::abs(moves[j].stride));
+    }
+  }
+  std::vector<std::size_t> sorted(axes.size());
+  for (std::size_t i = 0; i < axes.size(); ++i) sorted[i] = i;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](std::size_t a, std::size_t b) { return key[a] > key[b]; });
+  std::vector<PanelAxis> out;
+  for (std::size_t i : sorted) out.push_back(axes[i]);
+  return out;
+}
+
+}  // namespace lathe

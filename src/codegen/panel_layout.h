@@ -1,0 +1,37 @@
+// How a staged panel is laid out. A panel is an array over axes; each axis stands for one range of the value
+// or, where the panel lies as its source does, for all ranges that move along one axis of the source
+// together.
+//
+//   value    Load(X, (y + ky)*W + x + kx - W - 1, 0 <= y + ky - 1 < H and 0 <= x + kx - 1 < W)
+//   consumer's order   axes y, ky, x, kx          every element as often as it is used, in the order it is
+//   used source's order     axes y + ky, x + kx        every element once, in the order it lies in; zeros at
+//   the border
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/small_vector.h"
+#include "ir/node.h"
+
+namespace lathe {
+
+enum class PanelOrder : std::uint8_t { Consumer, Source };
+
+// One axis: coordinate = sum of weight * range - low, from 0 to extent - 1.
+struct PanelAxis {
+  SmallVector<Node, 4> ranges;
+  SmallVector<std::int64_t, 4> weights;
+  std::int64_t low = 0, extent = 1;
+  std::int64_t stride = 0;  // of the source with a step of the coordinate; 0 where it is not even
+  std::size_t unit = 0;     // the range of weight 1: it alone reaches every coordinate
+};
+
+// The axes of a panel for `value` over the ranges `below`, outermost first.
+std::vector<PanelAxis> panel_axes(Node value, const SmallVector<Node, 16>& below, PanelOrder order);
+
+// The load a value is made of one by one: itself, or what a chain of casts starts from; null where there is
+// none.
+Node source_load(Node value);
+
+}  // namespace lathe

@@ -1,3 +1,0 @@
-# Gigabytes of memory: runs alone, for seconds.
-set(LABELS slow)
-set(SERIAL ON)
