@@ -30,7 +30,136 @@ def flags_page():
     return "\n".join(lines) + "\n"
 
 
-PAGES = {"docs/reference/flags.md": flags_page}
+def errors_page():
+    """docs/reference/errors.md from tests/error/refusals.txt."""
+    lines = [
+        "# Errors",
+        "",
+        "Made by `make docs` from `tests/error/refusals.txt`, which the tests compare with what is really said. The kinds: a",
+        "`UserError` is for the caller to fix (`KernelOptError` and `JitError` are special cases); a `CompileError` is a vendor's",
+        "compiler refusing generated text; a `DeviceError` is a driver's or the system's refusal (`OutOfMemory` carries the plan of",
+        "memory); an `InternalError` is a bug of Lathe's, worth a report. All derive from `lathe::Error`.",
+        "",
+    ]
+    with open(os.path.join(ROOT, "tests/error/refusals.txt"), encoding="utf-8") as file:
+        text = file.read()
+    for part in re.split(r"\n(?=#)", text):
+        part = part.strip("\n")
+        if part.startswith("# "):
+            lines += ["#" + part, ""]
+            continue
+        name, when, kind, *message = part.split("\n")
+        lines += ["#" + name, "", f"{when} ({kind})", "", "```", *message, "```", ""]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def table_rows(path, macro):
+    """The rows of a .def table as lists of columns, with the comment line that heads the group they stand in."""
+    group = ""
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("// ----"):
+                group = line.strip("/- \n")
+            if line.startswith(macro + "("):
+                yield group, split_columns(line[len(macro) + 1 : line.rindex(")")])
+
+
+def split_columns(text):
+    """Splits at the commas that stand outside parentheses and strings."""
+    columns, depth, quoted, begin = [], 0, False, 0
+    for i, c in enumerate(text):
+        if c == '"' and text[i - 1] != "\\":
+            quoted = not quoted
+        elif not quoted and c in "([{":
+            depth += 1
+        elif not quoted and c in ")]}":
+            depth -= 1
+        elif not quoted and c == "," and depth == 0:
+            columns.append(text[begin:i].strip())
+            begin = i + 1
+    return columns + [text[begin:].strip()]
+
+
+def code(text):
+    """A cell of a table that holds code."""
+    text = text.strip()
+    if text.startswith("(") and text.endswith(")"):
+        text = text[1:-1]
+    return f"`{text.strip()}`".replace("|", "\\|") if text.strip() else ""
+
+
+def ops_page():
+    """docs/reference/ops.md from the tables of ops: the primitives and the elementwise functions made from them."""
+    lines = [
+        "# Ops",
+        "",
+        "Made by `make docs` from `src/ir/ops.def`, `include/lathe/unary.def` and `include/lathe/binary.def`. Everything a tensor",
+        "computes is written from these primitives, reductions by them, and movement.",
+        "",
+        "## Primitives",
+        "",
+        "What REF, constant folding and every printer compute. Domain: I integers, F floats, B bool. A reduction is possible where",
+        "there is a unit. Gradients are over the operands x, y, z, the result `out` and the incoming `g`.",
+        "",
+        "| Op | Operands | Domain | Result | Traits | Unit | Value | Gradients |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for _, (name, args, result, domain, traits, unit, value, _text, *gradients) in table_rows("src/ir/ops.def", "LATHE_OP"):
+        traits = "" if traits == "Plain" else ", ".join(t.strip() for t in traits.split("|"))
+        unit = "" if unit == "kNone" else {"kLow": "lowest", "kHigh": "highest", "kOnes": "all ones"}.get(unit, unit)
+        lines.append(f"| {name} | {args} | {domain} | {result} | {traits} | {unit} | {code(value)} | {', '.join(filter(None, map(code, gradients)))} |")
+    lines += [
+        "",
+        "## Functions of one tensor",
+        "",
+        "`f` is `x` lifted to a float dtype.",
+        "",
+        "| Method | Meaning |",
+        "| --- | --- |",
+    ]
+    for _, (name, meaning) in table_rows("include/lathe/unary.def", "LATHE_UNARY"):
+        lines.append(f"| `{name}` | {code(meaning)} |")
+    lines += [
+        "",
+        "## Functions of two tensors",
+        "",
+        "After broadcasting; both operands are brought to one dtype: Common the least upper dtype, Float that lifted to a float,",
+        "Whole integers or bool.",
+        "",
+        "| Method | Dtype | Meaning |",
+        "| --- | --- | --- |",
+    ]
+    for _, (name, rule, meaning) in table_rows("include/lathe/binary.def", "LATHE_BINARY"):
+        lines.append(f"| `{name}` | {rule} | {code(meaning)} |")
+    return "\n".join(lines) + "\n"
+
+
+def support_page():
+    """docs/reference/support.md from tests/support/known_failures.def: what does not work where."""
+    rows = [columns for _, columns in table_rows("tests/support/known_failures.def", "LATHE_KNOWN_FAILURE")]
+    lines = [
+        "# What works where",
+        "",
+        "Made by `make docs` from `tests/support/known_failures.def`. Every case of the op suite (`tests/ops/cases.cpp`) is run on",
+        "REF and CPU by `make test`, through the C printer and NVRTC by a seeded tenth (all of it by `make test-all`), and on CUDA by",
+        "`scripts/gpu_check.sh` where there is a GPU. All of them pass, except for the rows below; these are run too, and a row that",
+        "passes, or fails in another way, turns the suite red.",
+        "",
+    ]
+    if not rows:
+        return "\n".join(lines + ["No failures are known."]) + "\n"
+    lines += ["| Case | Device | How it fails | Since | Why |", "| --- | --- | --- | --- | --- |"]
+    for row in rows:
+        lines.append("| " + " | ".join(column.strip('"') for column in row) + " |")
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {
+    "docs/reference/errors.md": errors_page,
+    "docs/reference/flags.md": flags_page,
+    "docs/reference/ops.md": ops_page,
+    "docs/reference/support.md": support_page,
+}
 
 
 def main():

@@ -9,10 +9,15 @@
 
 namespace lathe {
 
+DataType position_dtype(const Size& n, DataType index) {
+  bool fits = index.itemsize() < 4 || index == dtypes::int32;
+  return fits && n.max() <= ir_dtype(dtypes::int32).max_int() ? dtypes::int32 : dtypes::int64;
+}
+
 namespace {
 
 Tensor wrapped(const Tensor& index, const Size& n) {
-  Tensor i = index.cast(dtypes::int32);
+  Tensor i = index.cast(position_dtype(n, index.dtype()));
   return (i < 0).where(i.add(n), i);
 }
 
@@ -25,9 +30,9 @@ Tensor take_rows(const Tensor& x, const Tensor& index) {
   thin.insert(thin.end(), static_cast<std::size_t>(rest) + 1, Size(1));
   wide.push_back(1);
   wide.insert(wide.end(), x.shape().begin() + 1, x.shape().end());
-  Tensor row = iota_along(x.size(0), lead, lead + 1 + rest, dtypes::int32, x.device());
   // Spread over the rest before it is compared: a comparison that several elements share would be stored.
-  Tensor hit = wrapped(index.reshape(thin).expand(wide), x.size(0)) == row;
+  Tensor i = wrapped(index.reshape(thin).expand(wide), x.size(0));
+  Tensor hit = i == iota_along(x.size(0), lead, lead + 1 + rest, i.dtype(), x.device());
   Tensor out = reduce_keep(Op::Add, hit.where(x.reshape(table), zero_beside(x)), std::span(&lead, 1));
   Shape shape = index.shape();
   shape.insert(shape.end(), x.shape().begin() + 1, x.shape().end());
@@ -41,8 +46,8 @@ Tensor put_rows(const Tensor& x, const Tensor& index, const Tensor& rows) {
   row_shape[0] = writes;
   Tensor flat_rows = rows.reshape(row_shape);
   // The last write to each row, counted from 1; 0 means none.
-  Tensor row = iota_along(x.size(0), 0, 2, dtypes::int32, x.device());
-  Tensor write = iota_along(writes, 1, 2, dtypes::int32, x.device()) + 1;
+  Tensor row = iota_along(x.size(0), 0, 2, flat_index.dtype(), x.device());
+  Tensor write = iota_along(writes, 1, 2, position_dtype(writes), x.device()) + 1;
   Tensor last = (flat_index.unsqueeze(0) == row).where(write, 0).max(1);
   Shape column(x.shape().size(), Size(1));
   column[0] = x.size(0);
@@ -83,7 +88,7 @@ Tensor Tensor::gather(std::int64_t axis, const Tensor& index) const {
   if (ndim() == 0) return expand(index.shape());
   Tensor x = fit_to(*this, index.shape(), axis).movedim(axis, -1);  // (..., n)
   Tensor i = wrapped(index, size(axis)).movedim(axis, -1);          // (..., t)
-  Tensor n = iota_along(size(axis), ndim(), ndim() + 1, dtypes::int32, device());
+  Tensor n = iota_along(size(axis), ndim(), ndim() + 1, i.dtype(), device());
   Tensor hit = i.unsqueeze(-1) == n;  // (..., t, n)
   std::int64_t last = ndim();
   Tensor wide = x.unsqueeze(-2);
@@ -105,8 +110,8 @@ Tensor Tensor::scatter(std::int64_t axis, const Tensor& index, const Operand& sr
   check_index("scatter", *this, axis, index);
   Tensor from = value.shrink_to(index.shape()).movedim(axis, -1);  // (..., t)
   Tensor i = wrapped(index, size(axis)).movedim(axis, -1);
-  Tensor n = iota_along(size(axis), ndim() - 1, ndim() + 1, dtypes::int32, device());
-  Tensor t = iota_along(index.size(axis), ndim(), ndim() + 1, dtypes::int32, device());
+  Tensor n = iota_along(size(axis), ndim() - 1, ndim() + 1, i.dtype(), device());
+  Tensor t = iota_along(index.size(axis), ndim(), ndim() + 1, position_dtype(index.size(axis)), device());
   // The last write to each place, counted from 1.
   Tensor last = (i.unsqueeze(-2) == n).where(t + 1, 0).max(-1);  // (..., n)
   Tensor chosen = (last.unsqueeze(-1) - 1 == t).where(from.unsqueeze(-2), zero_beside(from));
@@ -148,7 +153,7 @@ Tensor Tensor::scatter_reduce(std::int64_t axis, const Tensor& index, const Tens
                                       : Number(rule->unit);
   Tensor from = src.cast(dtype()).shrink_to(index.shape()).movedim(axis, -1);
   Tensor i = wrapped(index, size(axis)).movedim(axis, -1);
-  Tensor n = iota_along(size(axis), ndim() - 1, ndim() + 1, dtypes::int32, device());
+  Tensor n = iota_along(size(axis), ndim() - 1, ndim() + 1, i.dtype(), device());
   Tensor hit = i.unsqueeze(-2) == n;  // (..., n, t)
   std::int64_t over = ndim();
   DataType wide = rule->op == Op::Add || rule->op == Op::Mul ? sum_accumulator(dtype()) : dtype();
@@ -180,8 +185,9 @@ Tensor Tensor::one_hot(std::int64_t classes) const {
   if (!dtype().is_int())
     throw UserError("one_hot", fmt::format("{} tensor where integers are needed", dtype().name()));
   if (classes < 0) classes = max().item<std::int64_t>() + 1;
-  Tensor line = iota_along(classes, ndim(), ndim() + 1, dtypes::int32, device());
-  return (unsqueeze(-1).cast(dtypes::int32) == line).where(1, 0).cast(dtypes::default_int());
+  DataType position = position_dtype(classes, dtype());
+  Tensor line = iota_along(classes, ndim(), ndim() + 1, position, device());
+  return (unsqueeze(-1).cast(position) == line).where(1, 0).cast(dtypes::default_int());
 }
 
 namespace {
@@ -194,9 +200,10 @@ struct Positions {
 
 Positions true_positions(const Tensor& mask, std::int64_t size) {
   Tensor flat = mask.cast(dtypes::bool_).flatten();
-  Tensor rank = flat.cast(dtypes::int32).cumsum(0);  // of a true element: its number from 1
-  Tensor slot = iota_along(size, 0, 2, dtypes::int32, mask.device());
-  Tensor where = iota_along(flat.size(0), 1, 2, dtypes::int32, mask.device());
+  DataType position = position_dtype(flat.size(0));
+  Tensor rank = flat.cast(position).cumsum(0);  // of a true element: its number from 1
+  Tensor slot = iota_along(size, 0, 2, position, mask.device());
+  Tensor where = iota_along(flat.size(0), 1, 2, position, mask.device());
   Tensor hit = (rank.unsqueeze(0) - 1 == slot) & flat.unsqueeze(0);
   return {hit.where(where + 1, 0).sum(1) - 1, flat.sum()};
 }
@@ -227,7 +234,7 @@ Tensor Tensor::nonzero(std::optional<std::int64_t> size, Number fill) const {
     columns.push_back(p.at.floor_divide(below).mod(this->size(a)));
   std::reverse(columns.begin(), columns.end());
   Tensor out = stack(columns, 1);
-  return size ? (p.at >= 0).unsqueeze(1).where(out, constant(fill, dtypes::int32, *this)) : out;
+  return size ? (p.at >= 0).unsqueeze(1).where(out, constant(fill, out.dtype(), *this)) : out;
 }
 
 }  // namespace lathe

@@ -6,6 +6,9 @@
 
 namespace lathe {
 
+// The integers positions along n are counted and compared in: int32, or int64 where n or the index needs it.
+DataType position_dtype(const Size& n, DataType index = dtypes::int32);
+
 // out[i..., rest...] = x[index[i...], rest...]; negative indices count from the end; 0 where one is outside.
 Tensor take_rows(const Tensor& x, const Tensor& index);
 

@@ -182,16 +182,16 @@ Joined join(const Parsed& p) {
   for (const Advanced& a : p.advanced) common = broadcast_shapes(common, node_of(a.index).shape(), "getitem");
   Shape shape = shape_of_nodes(common);
   Size joined = 1;
+  for (const Advanced& a : p.advanced) joined = joined * x.size(a.axis);
   std::optional<Tensor> flat, valid;
   for (const Advanced& a : p.advanced) {
     j.order.push_back(a.axis);
     Size n = x.size(a.axis);
-    Tensor i = a.index.cast(dtypes::int32).expand(shape);
+    Tensor i = a.index.cast(position_dtype(joined, a.index.dtype())).expand(shape);
     i = (i < 0).where(i.add(n), i);
     Tensor inside = (i >= 0) & i.lt(n);
     flat = flat ? flat->mul(n) + i : i;
     valid = valid ? *valid & inside : inside;
-    joined = joined * n;
   }
   j.index = p.advanced.size() == 1 ? p.advanced[0].index : valid->where(*flat, joined);
   j.adjacent = true;

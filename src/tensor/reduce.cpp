@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "tensor/gather.h"
 #include "tensor/impl.h"
 
 namespace lathe {
@@ -68,7 +69,7 @@ Tensor first_extreme(Op op, const Tensor& x, std::optional<std::int64_t> axis, b
   Tensor hit = value == best;
   if (x.dtype().is_float()) hit = hit | value.isnan();
   const Size& n = x.shape()[static_cast<std::size_t>(at)];
-  Tensor position = hit.where(iota_along(n, at, x.ndim(), dtypes::int32, x.device()), n);
+  Tensor position = hit.where(iota_along(n, at, x.ndim(), position_dtype(n), x.device()), n);
   return position.min(at, keepdim);
 }
 

@@ -40,7 +40,9 @@ Tensor sign_of(const Tensor& x) {
 
 Tensor magnitude(const Tensor& x) {
   if (x.dtype().is_unsigned() || x.dtype().is_bool()) return x;
-  return x.maximum(x.neg());  // ties share the gradient, so it is 0 at 0
+  Tensor size = x.maximum(x.neg());  // ties share the gradient, so it is 0 at 0
+  // The greater of 0 and -0 may be either of them; 0 more makes it 0.
+  return x.dtype().is_float() ? size + 0.0 : size;
 }
 
 Tensor infinite(const Tensor& x) {

@@ -1,5 +1,6 @@
 // The one list of op cases. A row says how to build a value from inputs that a Maker supplies; the runner
-// tries it over dtypes, shapes and ways of viewing memory, on any device, for values and gradients.
+// tries it over dtypes, shapes, ways of viewing memory and special values, on any device, for values and
+// gradients.
 #pragma once
 
 #include <functional>
@@ -17,15 +18,25 @@ class Maker {
   virtual Tensor operator()(const Shape& shape, double low = -2, double high = 2) = 0;
   // Integers in [low, high), of dtype int32, not differentiated.
   virtual Tensor index(const Shape& shape, std::int64_t low, std::int64_t high) = 0;
+  // The dtype and device under test, for rows that make a tensor from nothing.
+  virtual TensorOptions options() const = 0;
+  // The device alone: rows whose dtype is fixed.
+  TensorOptions on_device(DataType dtype) const { return {dtype, options().device}; }
 };
 
 struct Case {
   std::string name;
-  std::string kinds;    // dtypes it is tried on: any of f floats, i integers, b bool
+  // dtypes it is tried on: f floats, i integers, b bool, and l: integers and bool, which the op lifts to
+  // float, at one shape only
+  std::string kinds;
   bool differentiable;  // gradients are tried on float dtypes
-  // Builds the value; `shape` is one of the shapes below, or empty for rows that bring their own.
+  // Builds the value; `shape` is one of the suite's shapes, or empty for rows that bring their own.
   std::function<Tensor(Maker& make, const Shape& shape)> build;
   enum class Shapes { Any, NotEmpty, Ranked, Own } shapes = Shapes::Any;
+  bool random = false;  // draws random numbers, whose counter moves: not repeated for differences
+  // What docs/numerics.md leaves open about special values.
+  bool any_zero = false;  // the sign of a zero: of max and min over both, and of sums of negative zeros
+  bool fused = false;     // x * y + z in one rounding does not overflow on the way
 };
 
 const std::vector<Case>& cases();

@@ -1,7 +1,13 @@
-# The same program runs the list on every device this machine has; the slow printer gets a seeded tenth.
+# The same program runs the list on every device this machine has, and a seeded tenth of it through the C printer and
+# NVRTC; the whole of both is test-all's.
 set(LABELS slow)
-set(SHARDS 2)
-add_test(NAME ops_ref COMMAND test_ops --gtest_brief=1 --gtest_filter=*EqualTheReference*)
-set_tests_properties(ops_ref PROPERTIES LABELS slow TIMEOUT 900 ENVIRONMENT "OPS_DEVICE=REF;OPS_SAMPLE=4")
-add_test(NAME ops_c COMMAND test_ops --gtest_brief=1 --gtest_filter=*EqualTheReference*)
-set_tests_properties(ops_c PROPERTIES LABELS slow TIMEOUT 900 ENVIRONMENT "LATHE_CPU=c;OPS_SAMPLE=10")
+set(SHARDS 4)
+set(TIMEOUT 900)
+function(lathe_ops_run name labels filter)
+  add_test(NAME ${name} COMMAND test_ops --gtest_brief=1 --gtest_filter=${filter}
+    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 1800 ENVIRONMENT "${ARGN}")
+endfunction()
+lathe_ops_run(ops_ref slow "*EqualTheReference*" OPS_DEVICE=REF)
+lathe_ops_run(ops_printers_all matrix "*OfTheCpuGiveTheSameBits*" OPS_SAMPLE=1)
+lathe_ops_run(ops_nvrtc_all matrix "*OfCudaTakeEveryKernel*" OPS_SAMPLE=1)
