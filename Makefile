@@ -3,7 +3,7 @@
 #   make demo       set up, build (preset release, into build/), train the demo net
 #   make test       everything this machine can run; test-fast: under a minute; test-all: the whole matrix
 # Variables: JOBS=n, PRESET=name (for make, test, test-fast, test-all), BASE=commit (for bench and replay),
-# CUDA=0 (do not fetch the CUDA compilers), SETUP=0 (install nothing).
+# CUDA=0 (do not fetch the CUDA compilers), PYTHON=0 (nor what the Python tests need), SETUP=0 (install nothing).
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -14,11 +14,12 @@ JOBS ?= $(shell nproc)
 PRESET ?= dev
 BASE ?=
 CUDA ?= 1
+PYTHON ?= 1
 SETUP ?= 1
 FUZZ_SECONDS ?= 60
 CTEST = ctest --test-dir build/$(PRESET) --output-on-failure --no-tests=ignore -j $(JOBS)
 
-.PHONY: build release setup setup-cuda demo test test-fast test-all bench peers format format-check lint asan tsan \
+.PHONY: build python release setup setup-cuda setup-python demo test test-fast test-all bench peers format format-check lint asan tsan \
   clang19 fuzz golden replay docs clean hooks help
 
 setup:
@@ -27,8 +28,16 @@ setup:
 setup-cuda: setup
 	@if [ "$(SETUP)" != 0 ] && [ "$(CUDA)" != 0 ]; then scripts/setup.sh cuda; fi
 
+setup-python: setup
+	@if [ "$(SETUP)" != 0 ] && [ "$(PYTHON)" != 0 ]; then scripts/setup.sh python; fi
+
 build: setup
 	@scripts/build.sh $(PRESET) $(JOBS)
+
+# The Python package into the running environment.
+python: setup-python
+	@scripts/build.sh $(PRESET) $(JOBS)
+	@echo "PYTHONPATH=$(CURDIR)/build/$(PRESET)/python .venv-python/bin/python -c 'import lathe'"
 
 release: setup
 	@scripts/build.sh release $(JOBS)
@@ -36,13 +45,13 @@ release: setup
 demo: release
 	@build/bin/lathe demo
 
-test: setup-cuda build
+test: setup-cuda setup-python build
 	@$(CTEST) -LE matrix
 
 test-fast: build
 	@$(CTEST) -L fast
 
-test-all: setup-cuda build
+test-all: setup-cuda setup-python build
 	@$(CTEST)
 
 bench: release

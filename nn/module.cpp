@@ -109,7 +109,7 @@ Tensor buffer(const Tensor& initial) {
   // Through memory made here, not by keeping `initial`: equal expressions share one buffer, and two
   // parameters must not.
   if (!leave_uninitialized) memory.assign(initial);
-  return memory;
+  return memory.requires_grad_(false);
 }
 
 Tensor parameter(const Tensor& initial) { return buffer(initial).requires_grad_(); }

@@ -65,6 +65,8 @@ def allowed_includes(path):
     if parts[0] == "src" and len(parts) > 2:
         folder = parts[1]
         return folder, ARROWS.get(folder)
+    if parts[0] == "python":
+        return "python", ["lathe"]
     if parts[0] in USER_FOLDERS:
         return parts[0], USER + [parts[0]]
     if parts[0] == "include":

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the build needs on Debian and Ubuntu, and nothing when it is there already (a second run takes
 # milliseconds).  setup.sh: packages;  setup.sh cuda: NVIDIA's compilers, into .venv-cuda;  setup.sh peers: the
-# libraries benchmarks compare with, into .venv-peers. Missing optional things are a message, never a failure.
+# libraries benchmarks compare with, into .venv-peers;  setup.sh python: what builds and tests the Python package, into
+# .venv-python, which sees the distribution's PyTorch and numpy. Missing optional things are a message, never a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,6 +14,9 @@ optional=(ccache mold "llvm-19-dev|llvm-20-dev|llvm-18-dev" "clang-19|clang-20|c
 
 cuda_packages=("nvidia-cuda-nvrtc==13.0.*" "nvidia-nvjitlink==13.0.*" "nvidia-cuda-nvcc==13.0.*"
   "nvidia-cuda-runtime==13.0.*")
+# The oracles of the Python tests belong to the distribution's interpreter, so its environment is made from that.
+python_system=(python3-dev python3-venv python3-numpy python3-torch)
+python_packages=("nanobind==3.1.*" "scikit-build-core==1.1.*" pytest hypothesis)
 peer_packages=("tinygrad==0.14.*" numpy scipy-openblas32 mkl onednn-cpu-iomp torch)
 
 say() { echo "setup: $*"; }
@@ -54,7 +58,7 @@ install_packages() {
   mapfile -t need < <(missing_of "${required[@]}")
   mapfile -t want < <(missing_of "${optional[@]}")
   # What the distribution does not have is remembered, so that later runs do not ask again.
-  local known=build/setup-unavailable
+  local known=build/setup-unavailable-$((${#optional[@]}))  # the list asked for is told by its length
   if [ ${#need[@]} = 0 ] && { [ ${#want[@]} = 0 ] || [ "${want[*]}" = "$(cat $known 2>/dev/null)" ]; }; then
     return 0
   fi
@@ -104,7 +108,8 @@ make_venv() {
   if [ "$(cat "$stamp" 2>/dev/null)" = "$*" ]; then return 0; fi
   say "installing $what into $folder"
   local begin=$SECONDS
-  if ! python3 -m venv "$folder" >/dev/null 2>&1; then
+  # shellcheck disable=SC2086
+  if ! ${venv_python:-python3} -m venv ${venv_options:-} "$folder" >/dev/null 2>&1; then
     say "python3 cannot make $folder (is python3-venv installed?); going on without $what"
     return 0
   fi
@@ -119,9 +124,17 @@ make_venv() {
 case "${1:-packages}" in
   packages) install_packages ;;
   cuda) make_venv .venv-cuda "the CUDA compilers (0.6 GB)" "${cuda_packages[@]}" ;;
-  peers) make_venv .venv-peers "the peers benchmarks compare with (8 GB)" "${peer_packages[@]}" ;;
+  python)
+    required=()
+    optional=("${python_system[@]}")
+    install_packages
+    if [ -x /usr/bin/python3 ]; then venv_python=/usr/bin/python3; fi
+    venv_options=--system-site-packages
+    make_venv .venv-python "what builds and tests the Python package" "${python_packages[@]}"
+    ;;
+  peers) make_venv .venv-peers "the peers benchmarks compare with (6 GB)" "${peer_packages[@]}" ;;
   *)
-    echo "usage: setup.sh [packages|cuda|peers]" >&2
+    echo "usage: setup.sh [packages|cuda|peers|python]" >&2
     exit 2
     ;;
 esac

@@ -59,6 +59,11 @@ struct UserError : ErrorKind<UserError> {
   using ErrorKind::ErrorKind;
 };
 
+// A dtype that the operation is not defined for.
+struct TypeError : ErrorKind<TypeError, UserError> {
+  using ErrorKind::ErrorKind;
+};
+
 // A kernel option that does not fit the kernel it was applied to.
 struct KernelOptError : ErrorKind<KernelOptError, UserError> {
   using ErrorKind::ErrorKind;
@@ -66,6 +71,12 @@ struct KernelOptError : ErrorKind<KernelOptError, UserError> {
 
 // Something a captured function may not do, or a replay that does not fit its capture.
 struct JitError : ErrorKind<JitError, UserError> {
+  using ErrorKind::ErrorKind;
+};
+
+// An index that a kernel found to be outside its axis when it ran: gather, embedding, getitem and their kin.
+// Raised by the next call that waits for devices or reads data; what was computed meanwhile is worthless.
+struct IndexError : ErrorKind<IndexError, UserError> {
   using ErrorKind::ErrorKind;
 };
 

@@ -1,6 +1,7 @@
 // Everything a user of the library includes.
 #pragma once
 
+#include "lathe/context.h"
 #include "lathe/datasets.h"
 #include "lathe/device.h"
 #include "lathe/dtypes.h"

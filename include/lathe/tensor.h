@@ -174,6 +174,8 @@ class Tensor {
   bool is_floating_point() const;
   bool requires_grad() const;
   Tensor& requires_grad_(bool on = true);
+  // What requires_grad_ was last told; nothing where it was never called.
+  std::optional<bool> grad_wish() const;
   bool is_leaf() const;
   std::optional<Tensor> grad() const;
   void set_grad(std::optional<Tensor> grad);
@@ -194,8 +196,14 @@ class Tensor {
   std::vector<double> tolist() const;
   std::vector<std::byte> bytes() const;  // as stored, in row-major order
   void copy_out(void* to, std::size_t bytes) const;
+  // Realises, and gives where the elements lie in row-major order; null where the CPU cannot reach them or
+  // they are not in order (contiguous() orders them). The memory lives as long as a handle to the storage.
+  void* host_data() const;
   template <class E = double>
   E item() const;
+  // Kernel options ("UPCAST(0, 4) UNROLL(0, 0)", docs/options.md) for the kernel that stores this value when
+  // it is realised next. Options that do not fit it are a KernelOptError then.
+  Tensor& set_options(std::string_view options);
   Tensor clone() const;
   Tensor& assign(const Operand& value);  // in place: every alias sees it
   Tensor& replace(const Tensor& other);  // this handle's storage becomes the other's
@@ -213,8 +221,10 @@ class Tensor {
   // Gradients of this scalar (or of sum(this * seed)) with respect to each target. Ordinary tensors: they can
   // be differentiated again. A target that does not take part gets zeros.
   std::vector<Tensor> gradient(const std::vector<Tensor>& targets, const Tensor* seed = nullptr) const;
-  // Adds to the .grad of every tensor that requires one.
-  void backward(const Tensor* seed = nullptr) const;
+  // Adds to the .grad of every tensor that requires one, and of those of `also` that take part. The latter
+  // nobody asked for: such a gradient is given up, and using it an error, when memory it reads is overwritten
+  // before grad() was called.
+  void backward(const Tensor* seed = nullptr, std::span<const Tensor> also = {}) const;
 
   // ---- dtype
   Tensor cast(DataType dtype) const;
@@ -407,6 +417,10 @@ class Tensor {
   // The library's own side of the handle.
   explicit Tensor(std::shared_ptr<TensorImpl> impl);
   const std::shared_ptr<TensorImpl>& impl() const { return impl_; }
+
+  // A binding's own object for this handle, so that one tensor is one object there; null until it is set.
+  void* front() const;
+  void set_front(void* object) const;
 
  private:
   template <class E>

@@ -182,7 +182,10 @@ void settle_memory(std::span<const NodeRef> about_to_change) {
       if (!reads && !written.empty() && !memory_of(value) && !value.is_const())
         for (Node n : toposort(std::span<const Node>(&value, 1), [](Node v) { return !realized(v); }))
           reads |= written.contains(realized(n) ? realized(n) : n);
-      if (reads) wanted.emplace_back(value, s->device);
+      if (reads && s->unasked)
+        s->lost = true;
+      else if (reads && !s->lost)
+        wanted.emplace_back(value, s->device);
     }
   }
   realize_values(wanted, {});

@@ -202,10 +202,22 @@ void buffer_write(Node buffer, const void* data, std::size_t bytes) {
   executor().wait(executor().copy(place, host));  // the caller may change the memory when this returns
 }
 
-void buffer_to_host(Node buffer, void* data, std::size_t bytes) {
+static void check_host_reads() {
   if (host_reads_forbidden)
     throw JitError("jit", "the function reads a tensor's data while it is captured")
         .help("return the tensor and read it after the call");
+}
+
+void* host_address(Node buffer) {
+  check_host_reads();
+  Place place = place_of(buffer);
+  if (place.span.memory.host == nullptr) return nullptr;
+  executor().wait_written(*place.device, place.span);
+  return static_cast<std::byte*>(place.span.memory.host) + place.span.offset;
+}
+
+void buffer_to_host(Node buffer, void* data, std::size_t bytes) {
+  check_host_reads();
   Place place = place_of(buffer);
   check_internal(bytes <= place.span.bytes, "engine", "a buffer has fewer bytes than were asked for");
   if (bytes == 0) return;

@@ -26,6 +26,8 @@ std::vector<NodeRef> realize(std::span<const Node> targets);
 // A buffer filled from host memory (copied), and host memory filled from a buffer (waits for pending work).
 NodeRef buffer_from_host(DType dtype, std::int64_t size, std::string_view device, const void* data);
 void buffer_to_host(Node buffer, void* data, std::size_t bytes);
+// Where a buffer's bytes are once pending work has written them; null where the CPU cannot reach them.
+void* host_address(Node buffer);
 // Fills a buffer that exists (its bytes, all of them) from host memory.
 void buffer_write(Node buffer, const void* data, std::size_t bytes);
 // A buffer over host memory that is not copied; `release` runs when the buffer dies.

@@ -301,6 +301,14 @@ void Tensor::copy_out(void* to, std::size_t bytes) const {
   engine::buffer_to_host(at.buffer, to, bytes);
 }
 
+void* Tensor::host_data() const {
+  Scope scope;
+  Tensor t = *this;
+  t.realize();
+  HostView at = at_host(node_of(t));
+  return at.buffer && in_order(at.view) ? engine::host_address(at.buffer) : nullptr;
+}
+
 void Tensor::copy_out_as(DataType as, void* to, std::size_t bytes) const {
   if (as == dtype()) return copy_out(to, bytes);
   const auto count = static_cast<std::size_t>(numel().bound_value());

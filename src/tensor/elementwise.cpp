@@ -1,4 +1,5 @@
 // Elementwise operations of several tensors: promotion, broadcasting, devices, and the rows of binary.def.
+#include <cctype>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -58,14 +59,24 @@ Pair broadcast_pair(const Tensor& a, const Tensor& b, std::string_view op) {
 }
 
 [[noreturn]] void refuse_dtype(std::string_view op, const Tensor& x, std::string_view needed) {
-  throw UserError(op, fmt::format("{} tensor where {} is needed", x.dtype().name(), needed));
+  throw TypeError(op, fmt::format("{} tensor where {} is needed", x.dtype().name(), needed));
+}
+
+// The op as errors name it: "add".
+std::string method_name(Op op) {
+  std::string name(info(op).name);
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name;
 }
 
 void check_domain(Op op, const Tensor& x) {
   const OpInfo& row = info(op);
   DataType d = x.dtype();
   if (d.is_float() ? row.on_float : d.is_bool() ? row.on_bool : row.on_int) return;
-  refuse_dtype(row.name, x, row.on_float ? "a float one" : row.on_int ? "an integer one" : "a bool one");
+  refuse_dtype(method_name(op), x,
+               row.on_float ? "a float one"
+               : row.on_int ? "an integer one"
+                            : "a bool one");
 }
 
 }  // namespace
@@ -79,7 +90,10 @@ Tensor primitive(Op op, const Tensor& x) {
 Tensor primitive(Op op, const Tensor& x, const Tensor& y) {
   Scope scope;
   check_domain(op, x);
-  auto [a, b] = broadcast_pair(x, y, info(op).name);
+  Pair pair{node_of(x), node_of(y)};
+  if (x.device() != y.device() || pair.x.shape_node() != pair.y.shape_node())
+    pair = broadcast_pair(x, y, method_name(op));
+  auto [a, b] = pair;
   check_internal(a.dtype() == b.dtype(), "primitive", "operands of two dtypes");
   return make_tensor(apply(op, a, b), x.device(), is_tracked(x) || is_tracked(y));
 }
@@ -143,7 +157,7 @@ DataType dtype_for(Rule rule, const Tensor& x, const Operand& y, std::string_vie
   DataType d = operand_dtype(y, x.dtype());
   if (rule == Rule::Float) return least_upper_float(d);
   if (rule == Rule::Whole && d.is_float())
-    throw UserError(op, fmt::format("{} has no bits to work on", d.name())).help("cast to an integer dtype");
+    throw TypeError(op, fmt::format("{} has no bits to work on", d.name())).help("cast to an integer dtype");
   return d;
 }
 

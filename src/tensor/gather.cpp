@@ -60,7 +60,7 @@ namespace {
 void check_index(std::string_view op, const Tensor& x, std::int64_t axis, const Tensor& index) {
   check_same_device(op, x, index);
   if (!index.dtype().is_int())
-    throw UserError(op, fmt::format("an index of dtype {}", index.dtype().name()))
+    throw TypeError(op, fmt::format("an index of dtype {}", index.dtype().name()))
         .help("cast it to an integer dtype");
   bool fits = index.ndim() == x.ndim();
   for (std::int64_t i = 0; fits && i < x.ndim(); ++i)
@@ -183,7 +183,7 @@ Tensor Tensor::embedding(const Tensor& index) const {
 Tensor Tensor::one_hot(std::int64_t classes) const {
   Scope scope;
   if (!dtype().is_int())
-    throw UserError("one_hot", fmt::format("{} tensor where integers are needed", dtype().name()));
+    throw TypeError("one_hot", fmt::format("{} tensor where integers are needed", dtype().name()));
   if (classes < 0) classes = max().item<std::int64_t>() + 1;
   DataType position = position_dtype(classes, dtype());
   Tensor line = iota_along(classes, ndim(), ndim() + 1, position, device());

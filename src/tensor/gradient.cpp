@@ -348,7 +348,7 @@ std::vector<Tensor> Tensor::gradient(const std::vector<Tensor>& targets, const T
   return out;
 }
 
-void Tensor::backward(const Tensor* seed) const {
+void Tensor::backward(const Tensor* seed, std::span<const Tensor> also) const {
   Scope scope;
   Node root = node_of(*this), start = seed_for(*this, seed);
   std::vector<Node> order = toposort(root);
@@ -362,6 +362,14 @@ void Tensor::backward(const Tensor* seed) const {
     leaves.push_back(leaf);
     nodes.push_back(n);
   }
+  const std::size_t asked = leaves.size();
+  for (const Tensor& t : also) {
+    if (!t.defined() || t.impl()->storage->lost || t.impl()->leaf || !t.is_floating_point()) continue;
+    Node n = node_in_graph(t, order, in_graph);
+    if (!in_graph.contains(n) || device_of(n).empty()) continue;
+    leaves.push_back(t);
+    nodes.push_back(n);
+  }
   if (leaves.empty())
     throw UserError("backward",
                     fmt::format("{} does not depend on any tensor that requires a gradient", describe(*this)))
@@ -372,7 +380,9 @@ void Tensor::backward(const Tensor* seed) const {
     if (!grads[i]) continue;
     Tensor g = make_tensor(grads[i], leaves[i].device());
     TensorImpl& impl = *leaves[i].impl();
+    if (impl.grad && impl.grad->impl()->storage->lost) continue;  // a sum with what was given up
     impl.grad = impl.grad ? *impl.grad + g : g;
+    impl.grad->impl()->storage->unasked = i >= asked;
   }
 }
 

@@ -42,6 +42,8 @@ struct Storage {
   std::string device;
   std::uint64_t version = 0;  // grows whenever `value` changes
   bool tracked = false;       // the value's expression leads to something that requires a gradient
+  bool unasked = false;       // a gradient nobody asked for: given up rather than computed for a write
+  bool lost = false;          // was given up
   Storage *before = nullptr, *after = nullptr;  // the list of live storages, oldest first
 };
 
@@ -57,8 +59,10 @@ struct TensorImpl {
   std::shared_ptr<const ViewStep> view;  // null: all of the base
   bool tracked = false;                  // made from something that requires a gradient
   bool leaf = false;                     // requires_grad_(): backward() fills grad
+  bool refused = false;                  // requires_grad_(false)
   bool detached = false;
   std::optional<Tensor> grad;
+  void* front = nullptr;  // the binding's object of this handle
 
   // Remembered for one version of the storage.
   NodeRef node;

@@ -26,7 +26,8 @@ Size resolved(const Size& i, const Size& n, std::int64_t axis) {
   if (i.is_symbolic()) return i;
   if (n.is_symbolic()) return i.value() < 0 ? n + i : i;
   if (i.value() < -n.value() || i.value() >= n.value())
-    throw UserError("getitem", fmt::format("index {} is outside axis {} of size {}", i.str(), axis, n.str()));
+    throw IndexError("getitem",
+                     fmt::format("index {} is outside axis {} of size {}", i.str(), axis, n.str()));
   return i.value() < 0 ? Size(i.value() + n.value()) : i;
 }
 
@@ -140,7 +141,7 @@ Parsed parse(const Tensor& x, const std::vector<Index>& indices, bool keep_mask)
         const Tensor& index = i.tensor();
         check_same_device("getitem", x, index);
         if (index.dtype().is_float())
-          throw UserError("getitem", fmt::format("an index of dtype {}", index.dtype().name()))
+          throw TypeError("getitem", fmt::format("an index of dtype {}", index.dtype().name()))
               .help("cast it to an integer dtype");
         if (!index.dtype().is_bool()) {
           p.advanced.push_back({axis++, index});

@@ -13,7 +13,7 @@ namespace {
 void check_matrix(std::string_view op, const Tensor& x) {
   if (x.ndim() < 2) throw UserError(op, fmt::format("{} is no matrix", to_string(x.shape())));
   if (!x.dtype().is_float())
-    throw UserError(op, fmt::format("{} tensor where floats are needed", x.dtype().name()));
+    throw TypeError(op, fmt::format("{} tensor where floats are needed", x.dtype().name()));
 }
 
 Tensor batched_eye(const Tensor& like, std::int64_t n) {

@@ -13,7 +13,7 @@ bool is_one(Node size) { return size.is_const_int(1); }
 std::int64_t resolve_axis(std::int64_t axis, std::int64_t rank, std::string_view op) {
   std::int64_t limit = std::max<std::int64_t>(rank, 1);
   if (axis < -limit || axis >= limit)
-    throw UserError(op, fmt::format("axis {} is outside a tensor of {} axes", axis, rank))
+    throw IndexError(op, fmt::format("axis {} is outside a tensor of {} axes", axis, rank))
         .help(fmt::format("axes go from {} to {}", -limit, limit - 1));
   return axis < 0 ? axis + limit : axis;
 }

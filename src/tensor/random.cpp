@@ -117,7 +117,7 @@ Tensor unit_uniform(const Words& w, DataType dtype) {
 DataType float_for(const TensorOptions& options, std::string_view op) {
   DataType d = options.dtype ? *options.dtype : dtypes::default_float();
   if (!d.is_float())
-    throw UserError(op, fmt::format("{} is no float dtype", d.name())).help("randint gives integers");
+    throw TypeError(op, fmt::format("{} is no float dtype", d.name())).help("randint gives integers");
   return d;
 }
 
@@ -166,7 +166,7 @@ Tensor Tensor::randint(const Shape& shape, std::int64_t low, std::int64_t high,
   Scope scope;
   if (high <= low) throw UserError("randint", fmt::format("[{}, {}) is empty", low, high));
   DataType dtype = options.dtype ? *options.dtype : dtypes::default_int();
-  if (!dtype.is_int()) throw UserError("randint", fmt::format("{} is no integer dtype", dtype.name()));
+  if (!dtype.is_int()) throw TypeError("randint", fmt::format("{} is no integer dtype", dtype.name()));
   auto span = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   if (span > (std::uint64_t{1} << 32))
     throw UserError("randint", fmt::format("[{}, {}) has more than 2^32 numbers", low, high));

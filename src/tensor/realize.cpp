@@ -128,8 +128,13 @@ Writes add_affected(std::vector<Storage*>& chosen) {
     for (Storage* s : chosen) values.push_back(s->value);
     w = writes_of(values);
     if (w.buffers.empty()) break;
-    for (Storage* s : affected(w))
-      if (std::find(chosen.begin(), chosen.end(), s) == chosen.end()) chosen.push_back(s);
+    for (Storage* s : affected(w)) {
+      if (std::find(chosen.begin(), chosen.end(), s) != chosen.end() || s->lost) continue;
+      if (s->unasked)
+        s->lost = true;
+      else
+        chosen.push_back(s);
+    }
   }
   return w;
 }
@@ -271,6 +276,11 @@ void Tensor::realize_all(std::span<const Tensor> tensors) {
   std::vector<Tensor*> pointers;
   for (Tensor& t : handles) pointers.push_back(&t);
   realize_all(pointers);
+}
+
+Tensor& Tensor::set_options(std::string_view options) {
+  engine::set_options(node_of(*this), parse_opts(options));
+  return *this;
 }
 
 bool Tensor::is_realized() const {

@@ -116,6 +116,10 @@ Node node_of(const Tensor& t) {
   if (!t.defined()) throw UserError("tensor", "an empty Tensor was used").help("assign one to it first");
   TensorImpl& impl = *t.impl();
   std::lock_guard guard(storage_mutex());
+  if (impl.storage->lost)
+    throw UserError("grad",
+                    "memory this gradient reads was overwritten before anybody asked for the gradient")
+        .help("call requires_grad_() on the tensor, or read its grad before the optimizer's step");
   if (impl.node_version != impl.storage->version) {
     Scope scope;
     impl.node = apply_view(impl.view, impl.storage->value);
@@ -278,11 +282,22 @@ Tensor& Tensor::requires_grad_(bool on) {
   if (on) give_identity(*impl_->storage);
   if (on && !impl_->leaf) remember_leaf(impl_);
   impl_->leaf = on;
+  impl_->refused = !on;
   return *this;
 }
 bool Tensor::requires_grad() const { return defined() && is_tracked(*this); }
 bool Tensor::is_leaf() const { return defined() && (impl_->leaf || !is_tracked(*this)); }
-std::optional<Tensor> Tensor::grad() const { return impl_ ? impl_->grad : std::nullopt; }
+std::optional<bool> Tensor::grad_wish() const {
+  if (requires_grad()) return true;
+  return defined() && impl_->refused ? std::optional(false) : std::nullopt;
+}
+std::optional<Tensor> Tensor::grad() const {
+  if (!impl_ || !impl_->grad) return std::nullopt;
+  impl_->grad->impl()->storage->unasked = false;
+  return impl_->grad;
+}
+void* Tensor::front() const { return impl_->front; }
+void Tensor::set_front(void* object) const { impl_->front = object; }
 void Tensor::set_grad(std::optional<Tensor> grad) {
   if (grad && node_of(*grad).shape_node() != node_of(*this).shape_node())
     throw UserError("grad",

@@ -1,0 +1,31 @@
+// The parts of the module, each bound by its own file, in the order they are bound.
+#pragma once
+
+#include "casters.h"
+
+namespace lathe::python {
+
+using TensorClass = nb::class_<PyTensor>;
+
+PyType_Slot* tensor_slots();  // the buffer protocol
+
+void bind_errors(nb::module_& m);
+void bind_dtypes(nb::module_& m);
+void bind_sizes(nb::module_& m);
+void bind_context(nb::module_& m);
+
+TensorClass bind_tensor(nb::module_& m);  // the class: making, properties, pickling
+void bind_data(TensorClass& c);           // values in and out, arrays of other libraries
+void bind_creation(TensorClass& c);       // zeros, arange, rand, ...
+void bind_elementwise(TensorClass& c);    // rows of unary.def and binary.def, operators
+void bind_movement(TensorClass& c);
+void bind_indexing(TensorClass& c);
+void bind_reduce(TensorClass& c);
+void bind_products(TensorClass& c);  // matmul, convolutions, losses, linear algebra
+
+void bind_custom(nb::module_& m);  // user-defined ops
+void bind_jit(nb::module_& m);
+void bind_nn(nb::module_& m);
+void bind_optim(nb::module_& m);
+
+}  // namespace lathe::python

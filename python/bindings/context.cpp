@@ -1,0 +1,80 @@
+// Flags, counters, devices, scopes.
+#include "bind.h"
+#include "lathe/dev/machine.h"
+
+namespace lathe::python {
+namespace {
+
+// A scope of the library as an object with enter and leave.
+template <class Scope, class... Args>
+class Held {
+ public:
+  explicit Held(Args... args) : args_(std::move(args)...) {}
+  void enter() {
+    std::apply([this](const auto&... a) { scope_ = std::make_unique<Scope>(a...); }, args_);
+  }
+  void leave() { scope_.reset(); }
+
+ private:
+  std::tuple<Args...> args_;
+  std::unique_ptr<Scope> scope_;
+};
+using HeldFlag = Held<FlagOverride, std::string, std::string>;
+using HeldTraining = Held<TrainingScope, bool>;
+using HeldNoGrad = Held<NoGradScope>;
+
+}  // namespace
+
+void bind_context(nb::module_& m) {
+  nb::class_<HeldFlag>(m, "FlagScope")
+      .def(nb::init<std::string, std::string>())
+      .def("enter", &HeldFlag::enter)
+      .def("leave", &HeldFlag::leave);
+  nb::class_<HeldTraining>(m, "TrainingScope")
+      .def(nb::init<bool>())
+      .def("enter", &HeldTraining::enter)
+      .def("leave", &HeldTraining::leave);
+  nb::class_<HeldNoGrad>(m, "NoGradScope")
+      .def(nb::init<>())
+      .def("enter", &HeldNoGrad::enter)
+      .def("leave", &HeldNoGrad::leave);
+  m.def("flags", [] {
+    nb::dict out;
+    for (const FlagRow& row : flags()) out[row.name.c_str()] = nb::make_tuple(row.value, row.help);
+    return out;
+  });
+  m.def("counters", [] {
+    const Counters c = counters();
+    nb::dict out;
+    out["kernels"] = c.kernels;
+    out["copies"] = c.copies;
+    out["flops"] = c.flops;
+    out["bytes"] = c.bytes;
+    out["bytes_copied"] = c.bytes_copied;
+    out["schedules"] = c.schedules;
+    out["compiles"] = c.compiles;
+    out["memory_used"] = c.memory_used;
+    out["memory_peak"] = c.memory_peak;
+    out["seconds"] = c.seconds;
+    return out;
+  });
+  m.def("reset_counters", &reset_counters);
+  m.def("training", &Tensor::training);
+  m.def("default_device", &default_device);
+  m.def(
+      "set_default_device", [](nb::handle device) { set_default_device(device_argument(device)); },
+      "device"_a.none());
+  m.def("available_devices", [] {
+    std::vector<std::string> names;
+    for (const dev::DeviceRow& row : dev::devices())
+      if (row.unavailable.empty()) names.push_back(row.name);
+    return names;
+  });
+  m.def("canonical_device", [](const std::string& name) { return canonical_device(name); });
+  m.def("synchronize", [] {
+    nb::gil_scoped_release release;
+    synchronize();
+  });
+}
+
+}  // namespace lathe::python

@@ -1,0 +1,69 @@
+// Lathe's errors as Python exceptions. A UserError is a ValueError and a RuntimeError at once, because
+// programs written against other libraries catch either.
+#include "bind.h"
+
+namespace lathe::python {
+namespace {
+
+struct Kinds {
+  PyObject *user, *index, *type, *option, *jit, *compile, *device, *memory, *internal;
+};
+Kinds kinds;
+
+PyObject* make_kind(nb::module_& m, const char* name, std::initializer_list<PyObject*> bases,
+                    const char* text) {
+  nb::object tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(bases.size())));
+  Py_ssize_t i = 0;
+  for (PyObject* base : bases) {
+    Py_INCREF(base);
+    PyTuple_SetItem(tuple.ptr(), i++, base);
+  }
+  const std::string full = std::string("lathe.errors.") + name;
+  PyObject* kind = PyErr_NewExceptionWithDoc(full.c_str(), text, tuple.ptr(), nullptr);
+  if (kind == nullptr) nb::raise_python_error();
+  m.attr(name) = nb::borrow(kind);
+  return kind;
+}
+
+void translate(const std::exception_ptr& pointer, void*) {
+  try {
+    std::rethrow_exception(pointer);
+  } catch (const KernelOptError& e) {
+    PyErr_SetString(kinds.option, e.what());
+  } catch (const JitError& e) {
+    PyErr_SetString(kinds.jit, e.what());
+  } catch (const IndexError& e) {
+    PyErr_SetString(kinds.index, e.what());
+  } catch (const TypeError& e) {
+    PyErr_SetString(kinds.type, e.what());
+  } catch (const UserError& e) {
+    PyErr_SetString(kinds.user, e.what());
+  } catch (const CompileError& e) {
+    PyErr_SetString(kinds.compile, e.what());
+  } catch (const OutOfMemory& e) {
+    PyErr_SetString(kinds.memory, e.what());
+  } catch (const DeviceError& e) {
+    PyErr_SetString(kinds.device, e.what());
+  } catch (const InternalError& e) {
+    PyErr_SetString(kinds.internal, e.what());
+  }
+}
+
+}  // namespace
+
+void bind_errors(nb::module_& m) {
+  kinds.user = make_kind(m, "UserError", {PyExc_ValueError, PyExc_RuntimeError}, "The caller can fix it.");
+  kinds.index =
+      make_kind(m, "IndexError", {kinds.user, PyExc_IndexError}, "An axis or index is out of range.");
+  kinds.type = make_kind(m, "TypeError", {kinds.user, PyExc_TypeError}, "A dtype does not fit.");
+  kinds.option = make_kind(m, "KernelOptError", {kinds.user}, "A kernel option does not fit its kernel.");
+  kinds.jit = make_kind(m, "JitError", {kinds.user}, "A captured function cannot do this.");
+  kinds.compile = make_kind(m, "CompileError", {PyExc_RuntimeError}, "A compiler refused generated text.");
+  kinds.device = make_kind(m, "DeviceError", {PyExc_RuntimeError}, "A driver or system call failed.");
+  kinds.memory =
+      make_kind(m, "OutOfMemory", {kinds.device, PyExc_MemoryError}, "The memory plan does not fit.");
+  kinds.internal = make_kind(m, "InternalError", {PyExc_RuntimeError}, "Lathe broke its own rules.");
+  nb::register_exception_translator(translate);
+}
+
+}  // namespace lathe::python

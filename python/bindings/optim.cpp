@@ -1,0 +1,201 @@
+// Optimizers and learning-rate schedulers.
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/shared_ptr.h>
+
+#include <unordered_set>
+
+#include "bind.h"
+
+namespace lathe::python {
+namespace {
+
+using namespace lathe::nn::optim;
+namespace schedulers = lathe::nn::schedulers;
+
+// Every tensor once; those that never said whether they want a gradient want one now.
+std::vector<Tensor> wanted(const std::vector<Tensor>& given) {
+  std::vector<Tensor> out;
+  std::unordered_set<const void*> seen;
+  for (Tensor t : given) {
+    if (!seen.insert(t.impl().get()).second) continue;
+    if (!t.grad_wish() && t.is_floating_point()) t.requires_grad_();
+    out.push_back(t);
+  }
+  return out;
+}
+
+Tensor rate_tensor(Optimizer& o) {
+  nn::StateDict state = nn::get_state_dict(o);
+  return *nn::find(state, "lr");
+}
+
+using Parameters = const std::vector<Tensor>&;
+
+template <class O>
+nb::class_<O, Optimizer> optimizer(nb::module_& m, const char* name) {
+  return nb::class_<O, Optimizer>(m, name, doc(std::string("nn.optim.") + name));
+}
+
+void bind_kinds(nb::module_& m) {
+  optimizer<SGD>(m, "SGD").def(
+      "__init__",
+      [](SGD* self, Parameters params, double lr, double momentum, double decay, bool nesterov, bool) {
+        new (self) SGD(wanted(params), lr, {momentum, decay, nesterov});
+      },
+      "params"_a, "lr"_a = 0.001, "momentum"_a = 0.0, "weight_decay"_a = 0.0, "nesterov"_a = false,
+      "fused"_a = false);
+  optimizer<LARS>(m, "LARS").def(
+      "__init__",
+      [](LARS* self, Parameters params, double lr, double momentum, double decay, bool nesterov,
+         double tcoef) { new (self) LARS(wanted(params), lr, {momentum, decay, nesterov, tcoef}); },
+      "params"_a, "lr"_a = 0.001, "momentum"_a = 0.9, "weight_decay"_a = 1e-4, "nesterov"_a = false,
+      "tcoef"_a = 0.001);
+  nb::class_<AdamW, Optimizer>(m, "AdamW", doc("nn.optim.AdamW"))
+      .def(
+          "__init__",
+          [](AdamW* self, Parameters params, double lr, double b1, double b2, double eps, double decay,
+             bool) { new (self) AdamW(wanted(params), lr, {b1, b2, eps, decay}); },
+          "params"_a, "lr"_a = 0.001, "b1"_a = 0.9, "b2"_a = 0.999, "eps"_a = 1e-8, "weight_decay"_a = 0.01,
+          "fused"_a = false);
+  nb::class_<Adam, AdamW>(m, "Adam", doc("nn.optim.Adam"))
+      .def(
+          "__init__",
+          [](Adam* self, Parameters params, double lr, double b1, double b2, double eps, double decay, bool) {
+            new (self) Adam(wanted(params), lr, {b1, b2, eps, decay});
+          },
+          "params"_a, "lr"_a = 0.001, "b1"_a = 0.9, "b2"_a = 0.999, "eps"_a = 1e-8, "weight_decay"_a = 0.0,
+          "fused"_a = false);
+  nb::class_<LAMB, AdamW>(m, "LAMB", doc("nn.optim.LAMB"))
+      .def(
+          "__init__",
+          [](LAMB* self, Parameters params, double lr, double b1, double b2, double eps, double decay) {
+            new (self) LAMB(wanted(params), lr, {b1, b2, eps, decay});
+          },
+          "params"_a, "lr"_a = 0.001, "b1"_a = 0.9, "b2"_a = 0.999, "eps"_a = 1e-6, "weight_decay"_a = 0.0);
+  optimizer<Muon>(m, "Muon").def(
+      "__init__",
+      [](Muon* self, Parameters params, double lr, double momentum, double decay, std::int64_t steps,
+         std::vector<double> coefficients, bool nesterov) {
+        new (self) Muon(wanted(params), lr, {momentum, decay, nesterov, steps, std::move(coefficients)});
+      },
+      "params"_a, "lr"_a = 0.02, "momentum"_a = 0.95, "weight_decay"_a = 0.1, "ns_steps"_a = 5,
+      "ns_coefficients"_a = nb::make_tuple(3.4445, -4.775, 2.0315), "nesterov"_a = true);
+}
+
+void bind_schedulers(nb::module_& m) {
+  using namespace schedulers;
+  nb::class_<Scheduler>(m, "Scheduler", nb::dynamic_attr(), doc("nn.schedulers.Scheduler"))
+      .def("step", &Scheduler::step)
+      .def("at", &Scheduler::at, "step"_a)
+      .def("get_lr", [](const Scheduler& s) { return s.at(s.steps()); })
+      .def_prop_ro("steps", &Scheduler::steps)
+      .def_prop_ro("base", &Scheduler::base);
+  nb::class_<MultiStep, Scheduler>(m, "MultiStep", doc("nn.schedulers.MultiStep"))
+      .def(nb::init<Optimizer&, std::vector<std::int64_t>, double>(), "optimizer"_a, "milestones"_a,
+           "gamma"_a = 0.1, nb::keep_alive<1, 2>());
+  nb::class_<CosineAnnealing, Scheduler>(m, "CosineAnnealing", doc("nn.schedulers.CosineAnnealing"))
+      .def(nb::init<Optimizer&, std::int64_t, double, std::int64_t>(), "optimizer"_a, "T_max"_a,
+           "eta_min"_a = 0.0, "warmup"_a = 0, nb::keep_alive<1, 2>());
+  nb::class_<OneCycle, Scheduler>(m, "OneCycle", doc("nn.schedulers.OneCycle"))
+      .def(
+          "__init__",
+          [](OneCycle* self, Optimizer& o, double max_lr, std::int64_t total, double div, double final_div,
+             double pct, const std::string& anneal) {
+            if (anneal != "cos" && anneal != "linear")
+              throw UserError("OneCycle", "'" + anneal + "' is no way to anneal").help("cos or linear");
+            new (self) OneCycle(o, max_lr, total, {pct, div, final_div, anneal == "cos"});
+          },
+          "optimizer"_a, "max_lr"_a, "total_steps"_a, "div_factor"_a = 25.0, "final_div_factor"_a = 1e4,
+          "pct_start"_a = 0.3, "anneal_strategy"_a = "cos", nb::keep_alive<1, 2>());
+  nb::class_<Polynomial, Scheduler>(m, "Polynomial", doc("nn.schedulers.Polynomial"))
+      .def(nb::init<Optimizer&, std::int64_t, double, double, std::int64_t>(), "optimizer"_a, "total_steps"_a,
+           "end_lr"_a = 0.0, "power"_a = 1.0, "warmup"_a = 0, nb::keep_alive<1, 2>());
+  nb::class_<Lambda, Scheduler>(m, "Lambda", doc("nn.schedulers.Lambda"))
+      .def(nb::init<Optimizer&, std::function<double(std::int64_t)>>(), "optimizer"_a, "factor"_a,
+           nb::keep_alive<1, 2>());
+  nb::class_<ReduceOnPlateau>(m, "ReduceOnPlateau", doc("nn.schedulers.ReduceOnPlateau"))
+      .def(
+          "__init__",
+          [](ReduceOnPlateau* self, Optimizer& o, const std::string& mode, double factor,
+             std::int64_t patience, double threshold) {
+            if (mode != "min" && mode != "max")
+              throw UserError("ReduceOnPlateau", "'" + mode + "' is no mode").help("min or max");
+            new (self) ReduceOnPlateau(o, {mode == "min", factor, patience, threshold});
+          },
+          "optimizer"_a, "mode"_a = "min", "factor"_a = 0.1, "patience"_a = 10, "threshold"_a = 1e-4,
+          nb::keep_alive<1, 2>())
+      .def(
+          "step",
+          [](ReduceOnPlateau& s, nb::handle measurement) {
+            const nb::object plain =
+                nb::isinstance<PyTensor>(measurement) ? measurement.attr("item")() : nb::borrow(measurement);
+            s.step(nb::cast<double>(plain));
+          },
+          "current"_a);
+}
+
+void step_released(auto& o) {
+  {
+    nb::gil_scoped_release release;
+    o.step();
+  }
+  if (PyErr_CheckSignals() != 0) nb::raise_python_error();
+}
+
+}  // namespace
+
+void bind_optim(nb::module_& m) {
+  nb::class_<Optimizer, nn::Module>(m, "Optimizer", nb::dynamic_attr(), doc("nn.optim.Optimizer"))
+      .def(
+          "step", [](Optimizer& o) { step_released(o); }, doc("nn.optim.Optimizer.step"))
+      .def("schedule_step", &Optimizer::schedule_step, doc("nn.optim.Optimizer.schedule_step"))
+      .def("zero_grad", &Optimizer::zero_grad, doc("nn.optim.Optimizer.zero_grad"))
+      .def_prop_ro("params", &Optimizer::parameters, doc("nn.optim.Optimizer.params"))
+      .def_prop_rw(
+          "lr", rate_tensor,
+          [](Optimizer& o, nb::handle lr) {
+            const nb::object plain = nb::isinstance<PyTensor>(lr) ? lr.attr("item")() : nb::borrow(lr);
+            o.set_learning_rate(nb::cast<double>(plain));
+          },
+          doc("nn.optim.Optimizer.lr"));
+  bind_kinds(m);
+  nb::class_<OptimizerGroup, nn::Module>(m, "OptimizerGroup", nb::dynamic_attr(),
+                                         doc("nn.optim.OptimizerGroup"))
+      .def("__init__",
+           [](OptimizerGroup* self, nb::args optimizers) {
+             std::vector<std::shared_ptr<Optimizer>> all;
+             for (nb::handle h : flat_arguments(optimizers))
+               all.push_back(nb::cast<std::shared_ptr<Optimizer>>(h));
+             new (self) OptimizerGroup(std::move(all));
+           })
+      .def("step", [](OptimizerGroup& o) { step_released(o); })
+      .def("schedule_step", &OptimizerGroup::schedule_step)
+      .def("zero_grad", &OptimizerGroup::zero_grad)
+      .def("__len__", &OptimizerGroup::size)
+      .def(
+          "__getitem__",
+          [](OptimizerGroup& o, std::size_t i) -> Optimizer& {
+            if (i >= o.size()) throw nb::index_error();
+            return o[i];
+          },
+          nb::rv_policy::reference_internal)
+      .def_prop_ro("params", [](OptimizerGroup& o) {
+        std::vector<Tensor> all;
+        for (std::size_t i = 0; i < o.size(); ++i)
+          all.insert(all.end(), o[i].parameters().begin(), o[i].parameters().end());
+        return all;
+      });
+  m.def(
+      "clip_grad_norm_",
+      [](const std::vector<Tensor>& parameters, double max_norm) {
+        return clip_grad_norm(parameters, max_norm);
+      },
+      "parameters"_a, "max_norm"_a, doc("nn.optim.clip_grad_norm_"));
+  m.def(
+      "clip_grad_value_",
+      [](const std::vector<Tensor>& parameters, double limit) { clip_grad_value(parameters, limit); },
+      "parameters"_a, "clip_value"_a, doc("nn.optim.clip_grad_value_"));
+  bind_schedulers(m);
+}
+
+}  // namespace lathe::python

@@ -1,0 +1,48 @@
+"""Lathe: lazy tensors, gradients and compiled kernels. `from lathe import Tensor` and go on."""
+
+from lathe import _core  # noqa: F401
+from lathe.errors import JitError, KernelOptError, UserError
+from lathe.helpers import Context, GlobalCounters, fetch, getenv, memory_stats, no_grad
+from lathe.dtype import dtypes
+from lathe.device import Device
+from lathe.tensor import Tensor
+from lathe._core import Variable
+from lathe.jit import TinyJit, function, jit
+from lathe.options import Opt, OptOps, set_options
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name):  # what costs time to import and is not always needed
+    import importlib
+
+    if name in ("nn", "amp", "data", "bench"):
+        return importlib.import_module(f"lathe.{name}")
+    if name in ("save", "load"):
+        return getattr(importlib.import_module("lathe.nn.state"), name)
+    if name in ("checkpoint", "register_op"):
+        return getattr(importlib.import_module("lathe.autograd"), name)
+    raise AttributeError(f"module 'lathe' has no attribute {name!r}")
+
+
+__all__ = [
+    "Context",
+    "Device",
+    "GlobalCounters",
+    "JitError",
+    "KernelOptError",
+    "Opt",
+    "OptOps",
+    "Tensor",
+    "TinyJit",
+    "UserError",
+    "Variable",
+    "dtypes",
+    "fetch",
+    "function",
+    "getenv",
+    "jit",
+    "memory_stats",
+    "no_grad",
+    "set_options",
+]

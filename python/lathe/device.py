@@ -1,0 +1,67 @@
+"""Devices by name, and which dtypes they take."""
+
+import re
+
+from lathe import _core
+
+
+class _DeviceInfo:
+    """What is known of one device: its name and target."""
+
+    def __init__(self, name):
+        self.device = name
+
+    @property
+    def renderer(self):
+        return self
+
+    def synchronize(self):
+        """Waits until the device has done everything it was given."""
+        _core.synchronize()
+
+    def __repr__(self):
+        return f"<Device {self.device}>"
+
+
+class _Device:
+    """The devices: `Device.DEFAULT` is where tensors that name none are made; `Device[name]` is one of them."""
+
+    @property
+    def DEFAULT(self):
+        """The device of tensors that name none; can be assigned to."""
+        return _core.default_device()
+
+    @DEFAULT.setter
+    def DEFAULT(self, name):
+        _core.set_default_device(name)
+
+    def canonicalize(self, name):
+        """The one spelling of a device's name; the default's for None."""
+        return self.DEFAULT if name is None else _core.canonical_device(name)
+
+    def __getitem__(self, name):
+        return _DeviceInfo(self.canonicalize(name))
+
+    def get_available_devices(self):
+        """Names of the devices that can be used on this machine."""
+        return _core.available_devices()
+
+    def synchronize(self):
+        """Waits until all devices have done everything they were given."""
+        _core.synchronize()
+
+
+Device = _Device()
+
+
+def canonicalize_device(device):
+    """The one spelling of a device's name, or of each in a tuple."""
+    if isinstance(device, (tuple, list)):
+        names = tuple(Device.canonicalize(d) for d in device)
+        return names[0] if len(names) == 1 else names
+    return Device.canonicalize(device)
+
+
+def is_dtype_supported(dtype, device=None):
+    """Whether the device computes with the dtype: all of Lathe's do, some by emulation."""
+    return re.match(r"\w+", Device.canonicalize(device)) is not None and dtype is not None

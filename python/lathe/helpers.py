@@ -1,0 +1,464 @@
+"""Settings, counters and small functions, under the names tinygrad programs import from `helpers`."""
+
+import contextlib
+import functools
+import gzip
+import hashlib
+import os
+import pathlib
+import platform
+import sys
+import tempfile
+import time
+import urllib.request
+
+from lathe import _core
+
+CI = os.getenv("CI", "") != ""
+OSX = platform.system() == "Darwin"
+WIN = platform.system() == "Windows"
+ARCH_X86 = any(name in platform.processor() for name in ("Intel", "i386", "x86_64"))
+
+
+@functools.lru_cache(maxsize=None)
+def getenv(key, default=0):
+    """The environment variable, as the type of the default.
+
+    >>> getenv("NO_SUCH_VARIABLE", 5)
+    5
+    """
+    return type(default)(os.getenv(key, default))
+
+
+def _flag_names():
+    return {name.removeprefix("LATHE_"): name for name in _core.flags()}
+
+
+class ContextVar:
+    """A setting that `Context` overrides: DEBUG, BEAM, JIT, ... It compares like its value.
+
+    >>> with Context(DEBUG=0):
+    ...     print(DEBUG >= 1)
+    False
+    """
+
+    _cache = {}
+
+    def __new__(cls, key, default_value=0):
+        if key not in cls._cache:
+            made = cls._cache[key] = super().__new__(cls)
+            made._start(key, default_value)
+        return cls._cache[key]
+
+    def _start(self, key, default_value):
+        self.key = key
+        self._flag = _FLAGS.get(key)
+        self._plain = default_value
+        self._scopes = []
+        if getenv("LATHE_TINYGRAD_ENV") and key in os.environ:
+            self.value = type(default_value)(os.environ[key])
+
+    @property
+    def value(self):
+        if self._flag is None:
+            return self._plain
+        text = _core.flags()[self._flag][0]
+        try:
+            return int(text)
+        except ValueError:
+            return text
+
+    @value.setter
+    def value(self, value):
+        if self._flag is None:
+            self._plain = value
+        else:
+            scope = _core.FlagScope(self._flag, _flag_text(value))
+            scope.enter()
+            self._scopes.append(scope)  # for good
+
+    def __bool__(self):
+        return bool(self.value)
+
+    def __int__(self):
+        return int(self.value)
+
+    __index__ = __int__
+
+    def __eq__(self, x):
+        return self.value == x
+
+    def __ge__(self, x):
+        return self.value >= x
+
+    def __gt__(self, x):
+        return self.value > x
+
+    def __le__(self, x):
+        return self.value <= x
+
+    def __lt__(self, x):
+        return self.value < x
+
+    def __hash__(self):
+        return hash(self.key)
+
+    def __repr__(self):
+        return f"{self.key}={self.value}"
+
+
+def _flag_text(value):
+    return str(int(value)) if isinstance(value, (bool, int)) else str(value)
+
+
+_FLAGS = _flag_names()
+# Words of tinygrad that choose between ways of doing what Lathe does in one way: accepted, without effect.
+_WORDS = (
+    "IMAGE JIT_BATCH_SIZE WINO CAPTURING TRACEMETA TRANSCENDENTAL SPLIT_REDUCEOP NO_MEMORY_PLANNER RING PICKLE_BUFFERS "
+    "PROFILE LRU GRAPH CACHELEVEL IGNORE_BEAM_CACHE DEVECTORIZE DISABLE_COMPILER_CACHE FUSE_ARANGE FUSE_OPTIM AMX "
+    "TC_SELECT TC_OPT TUPLE_ORDER EMULATE CPU_COUNT CORRECT_DIVMOD_FOLDING NULL_ALLOW_COPYOUT SPEC CHECK_OOB PCONTIG "
+    "ALLOW_TF32 USE_TC SCACHE ALL2ALL MAX_BUFFER_SIZE"
+).split()
+DEBUG, BEAM, NOOPT = ContextVar("DEBUG", 0), ContextVar("BEAM", 0), ContextVar("NOOPT", 0)
+JIT, TC, VIZ = ContextVar("JIT", 1), ContextVar("TC", 1), ContextVar("VIZ", 0)
+IMAGE, WINO, TRACEMETA, PROFILE = (ContextVar(k, 0) for k in ("IMAGE", "WINO", "TRACEMETA", "PROFILE"))
+for _word in _WORDS:
+    ContextVar(_word, 0)
+
+
+class _Training(ContextVar):
+    """Whether dropout and batch norm behave as in training."""
+
+    @property
+    def value(self):
+        return int(_core.training())
+
+    @value.setter
+    def value(self, on):
+        _core.Tensor.training = bool(on)
+
+
+TRAINING = _Training("TRAINING", 0)
+
+
+class _Swap:
+    """Sets something on entry and the old value on leaving."""
+
+    def __init__(self, get, put, value):
+        self.get, self.put, self.new = get, put, value
+
+    def enter(self):
+        self.old = self.get()
+        self.put(self.new)
+
+    def leave(self):
+        self.put(self.old)
+
+
+def _scope(name, value):
+    if name == "TRAINING":
+        return _core.TrainingScope(bool(value))
+    if name == "DEFAULT_FLOAT":
+        return _Swap(_core.default_float, _core.set_default_float, value)
+    if name == "DEFAULT_INT":
+        return _Swap(_core.default_int, _core.set_default_int, value)
+    if name == "DEV":
+        return _Swap(_core.default_device, _core.set_default_device, value)
+    if name in _FLAGS or name in _FLAGS.values():
+        return _core.FlagScope(name, _flag_text(value))
+    if name in ContextVar._cache:
+        variable = ContextVar._cache[name]
+        return _Swap(lambda: variable._plain, lambda v: setattr(variable, "_plain", v), value)
+    known = sorted({*_FLAGS, *ContextVar._cache, "DEFAULT_FLOAT", "DEFAULT_INT", "DEV"})
+    raise _core.UserError(f"lathe: context: there is no setting {name}\n  help: the settings are {', '.join(known)}")
+
+
+class Context(contextlib.ContextDecorator):
+    """Settings that hold inside a `with` block or a decorated function.
+
+    >>> with Context(TRAINING=1):
+    ...     Tensor.training
+    True
+    """
+
+    def __init__(self, **settings):
+        self.settings = settings
+        self._open = []
+        for name, value in settings.items():
+            _scope(name, value)
+
+    def __enter__(self):
+        scopes = [_scope(name, value) for name, value in self.settings.items()]
+        for scope in scopes:
+            scope.enter()
+        self._open.append(scopes)
+        return self
+
+    def __exit__(self, *error):
+        for scope in reversed(self._open.pop()):
+            scope.leave()
+
+    def _recreate_cm(self):
+        return Context(**self.settings)
+
+
+class no_grad(contextlib.ContextDecorator):
+    """Inside, no operation takes part in `backward()`.
+
+    >>> x = Tensor([1.0], requires_grad=True)
+    >>> with no_grad():
+    ...     (x * 2).requires_grad is True
+    False
+    """
+
+    def __init__(self):
+        self._open = []
+
+    def __enter__(self):
+        scope = _core.NoGradScope()
+        scope.enter()
+        self._open.append(scope)
+        return self
+
+    def __exit__(self, *error):
+        self._open.pop().leave()
+
+
+class _GlobalCounters:
+    """What was run since the last reset: kernel_count, global_ops, global_mem, time_sum_s; mem_used is now."""
+
+    def reset(self):
+        """Starts counting from 0 again."""
+        _core.reset_counters()
+
+    @property
+    def kernel_count(self):
+        return _core.counters()["kernels"]
+
+    @property
+    def global_ops(self):
+        return int(_core.counters()["flops"])
+
+    @property
+    def global_mem(self):
+        return int(_core.counters()["bytes"])
+
+    @property
+    def time_sum_s(self):
+        return _core.counters()["seconds"]
+
+    @property
+    def mem_used(self):
+        return _core.counters()["memory_used"]
+
+    @property
+    def mem_peak(self):
+        return _core.counters()["memory_peak"]
+
+    def __repr__(self):
+        return f"GlobalCounters({_core.counters()})"
+
+
+GlobalCounters = _GlobalCounters()
+
+
+def memory_stats():
+    """Bytes of device memory in use now, and the most there were."""
+    counters = _core.counters()
+    return {"used": counters["memory_used"], "peak": counters["memory_peak"]}
+
+
+# ---- files from elsewhere
+
+_CACHE = pathlib.Path(os.getenv("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "lathe" / "downloads"
+
+
+def fetch(url, name=None, subdir=None, gunzip=False, allow_caching=True):
+    """The file of a URL, kept in the user's cache folder; a path is itself."""
+    if url.startswith(("/", ".")):
+        return pathlib.Path(url)
+    if url.startswith("file:"):
+        return pathlib.Path(urllib.request.url2pathname(url.removeprefix("file://")))
+    folder = _CACHE / (subdir or "")
+    key = hashlib.sha256(url.encode()).hexdigest()[:32] + (".gunzip" if gunzip else "")
+    path = pathlib.Path(name) if name and os.path.sep in str(name) else folder / (name or key)
+    if path.is_file() and allow_caching:
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with urllib.request.urlopen(url, timeout=30) as response:
+        stream = gzip.GzipFile(fileobj=response) if gunzip else response
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            try:
+                while chunk := stream.read(1 << 20):
+                    file.write(chunk)
+                file.close()
+                os.replace(file.name, path)
+            except BaseException:
+                os.unlink(file.name)
+                raise
+    return path
+
+
+# ---- small functions programs import
+
+
+def prod(values):
+    """The product, 1 for none."""
+    return functools.reduce(lambda a, b: a * b, values, 1)
+
+
+def argfix(*x):
+    """f(1, 2) and f((1, 2)) alike: a tuple."""
+    if x and isinstance(x[0], (tuple, list)):
+        if len(x) != 1:
+            raise ValueError(f"bad arg {x}")
+        return tuple(x[0])
+    return x
+
+
+def flatten(lists):
+    """One list of the items of all."""
+    return [item for items in lists for item in items]
+
+
+def dedup(values):
+    """Each value once, in order."""
+    return list(dict.fromkeys(values))
+
+
+def all_int(values):
+    """Whether all are plain ints."""
+    return all(isinstance(v, int) for v in values)
+
+
+def all_same(values):
+    """Whether all are equal."""
+    return all(v == values[0] for v in values)
+
+
+def make_tuple(x, count):
+    """x as a tuple: `count` times where it is an int."""
+    return (x,) * count if isinstance(x, int) else tuple(x)
+
+
+def ceildiv(a, b):
+    """a / b rounded up."""
+    return -(a // -b)
+
+
+def round_up(a, b):
+    """The least multiple of b that is not below a."""
+    return ceildiv(a, b) * b
+
+
+def argsort(x):
+    """The order that sorts x."""
+    return type(x)(sorted(range(len(x)), key=x.__getitem__))
+
+
+def partition(values, condition):
+    """Those that meet the condition, and the others."""
+    yes, no = [], []
+    for value in values:
+        (yes if condition(value) else no).append(value)
+    return yes, no
+
+
+def get_child(obj, key):
+    """The attribute, item or element a dotted name leads to."""
+    for part in key.split("."):
+        obj = obj[int(part)] if part.isnumeric() else obj[part] if isinstance(obj, dict) else getattr(obj, part)
+    return obj
+
+
+def colored(text, color, background=False):
+    """The text with a terminal colour."""
+    names = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"]
+    if color is None:
+        return text
+    code = 10 * background + 60 * (color.upper() == color) + 30 + names.index(color.lower())
+    return f"\u001b[{code}m{text}\u001b[0m"
+
+
+class Timing(contextlib.ContextDecorator):
+    """Prints how long a block took."""
+
+    def __init__(self, prefix="", on_exit=None, enabled=True):
+        self.prefix, self.on_exit, self.enabled = prefix, on_exit, enabled
+
+    def __enter__(self):
+        self.begin = time.perf_counter_ns()
+        return self
+
+    def __exit__(self, *error):
+        self.et = time.perf_counter_ns() - self.begin
+        if self.enabled:
+            print(f"{self.prefix}{self.et * 1e-6:6.2f} ms" + (self.on_exit(self.et) if self.on_exit else ""))
+
+
+class trange:
+    """range() with a progress line on the error stream; `set_description` and `write` as in tqdm."""
+
+    def __init__(self, n, desc="", disable=False, **kwargs):
+        self.n, self.desc, self.iterable = n, desc, range(n)
+        self.disable = disable or not sys.stderr.isatty()
+
+    def __len__(self):
+        return self.n
+
+    def __iter__(self):
+        begin = time.perf_counter()
+        for i, item in enumerate(self.iterable):
+            yield item
+            if not self.disable:
+                rate = (i + 1) / max(time.perf_counter() - begin, 1e-9)
+                print(f"\r{self.desc}{i + 1}/{self.n} [{rate:.2f} it/s]", end="", file=sys.stderr)
+        if not self.disable:
+            print(file=sys.stderr)
+
+    def set_description(self, desc):
+        self.desc = f"{desc}: " if desc else ""
+
+    def set_description_str(self, desc):
+        self.desc = desc
+
+    @staticmethod
+    def write(text):
+        print(text)
+
+
+class tqdm(trange):
+    """An iterable with a progress line on the error stream."""
+
+    def __init__(self, iterable=None, desc="", disable=False, total=None, **kwargs):
+        length = total if total is not None else len(iterable) if hasattr(iterable, "__len__") else 0
+        super().__init__(length, f"{desc}: " if desc else "", disable)
+        self.iterable = iterable
+
+
+def unwrap(x):
+    """x, which is not None."""
+    if x is None:
+        raise ValueError("a value is missing")
+    return x
+
+
+def fully_flatten(nested):
+    """One flat list of a nested one."""
+    if not isinstance(nested, (list, tuple)):
+        return [nested]
+    return [item for part in nested for item in fully_flatten(part)]
+
+
+def polyN(x, p):
+    """The polynomial with coefficients p (highest first) at x."""
+    return functools.reduce(lambda acc, c: acc * x + c, p, 0.0)
+
+
+def to_mv(ptr, size):
+    """Memory at an address as a memoryview of bytes."""
+    import ctypes
+
+    return memoryview((ctypes.c_uint8 * size).from_address(ptr)).cast("B")
+
+

@@ -1,0 +1,188 @@
+"""Functions captured once and replayed: `TinyJit`, also `jit`."""
+
+import functools
+import weakref
+
+from lathe import _core
+from lathe._core import Tensor, Variable
+from lathe.errors import JitError
+from lathe.helpers import JIT
+
+_LEAVES = (Tensor, _core.Size)
+
+
+def _is_plain(value):
+    return isinstance(value, (int, float, bool, str, bytes, type(None)))
+
+
+class _Flat:
+    """A nested structure taken apart: its tensors, its bound sizes, and the rest as a description that compares."""
+
+    def __init__(self, value):
+        self.tensors, self.sizes, self.others = [], [], []
+        self.shape = self._take(value)
+
+    def _take(self, value):
+        if isinstance(value, Tensor):
+            self.tensors.append(value)
+            return ("tensor",)
+        if isinstance(value, (_core.Size, Variable)):
+            self.sizes.append(value)
+            return ("size",)
+        if isinstance(value, (list, tuple)):
+            return (type(value), tuple(self._take(v) for v in value))
+        if isinstance(value, dict):
+            return (dict, tuple((k, self._take(v)) for k, v in value.items()))
+        self.others.append(value)
+        return ("value", value if _is_plain(value) else id(value))
+
+
+def _rebuild(shape, tensors, sizes, others):
+    kind = shape[0]
+    if kind == "tensor":
+        return next(tensors)
+    if kind == "size":
+        return next(sizes)
+    if kind == "value":
+        return next(others)
+    if kind is dict:
+        return {k: _rebuild(v, tensors, sizes, others) for k, v in shape[1]}
+    items = [_rebuild(v, tensors, sizes, others) for v in shape[1]]
+    return kind(*items) if hasattr(kind, "_fields") else kind(items)
+
+
+def _describe(shape):
+    return f"{shape[1]!r}" if shape[0] == "value" else str(shape[0])
+
+
+class TinyJit:
+    """A function whose kernels are captured on the first calls and replayed on later ones. Tensors and bound
+    variables in its arguments (also inside lists, tuples and dicts) may change from call to call; everything else
+    must stay what it was, and the shapes and dtypes too: otherwise a JitError says what differs.
+
+    >>> @TinyJit
+    ... def double(x): return (x * 2).realize()
+    >>> [double(Tensor([i])).item() for i in range(4)]
+    [0, 2, 4, 6]
+    """
+
+    def __init__(self, fxn=None, prune=False, **ignored):
+        self._fxn = fxn
+        self._owners = weakref.WeakKeyDictionary()
+        if fxn is not None:
+            functools.update_wrapper(self, fxn)
+        self._begin()
+
+    def _begin(self):
+        self._jit = None
+        self._args = None  # how the arguments are nested, and what else they are
+        self._result = None
+        self.cnt = 0
+
+    @property
+    def fxn(self):
+        return self._fxn
+
+    def reset(self):
+        """Forgets the capture: the next call traces again."""
+        if self._fxn is None:
+            raise JitError("lathe: jit: a loaded capture cannot be traced again")
+        self._begin()
+
+    @property
+    def captured(self):
+        """The captured program, or None before there is one."""
+        return self if self._jit is not None and self._jit.captured else None
+
+    @property
+    def kernels(self):
+        """The number of kernels and copies a replay runs."""
+        return 0 if self._jit is None else self._jit.kernels
+
+    def _trace(self, tensors, sizes):
+        args, kwargs = _rebuild(self._args.shape, iter(tensors), iter(sizes), iter(self._args.others))
+        result = _Flat(self._fxn(*args, **kwargs))
+        if result.sizes:
+            raise JitError("lathe: jit: the function returns a symbolic size\n  help: return a tensor")
+        if self._result is not None and self._result.shape != result.shape:
+            raise JitError(
+                "lathe: jit: the function returned something else on its second call, so it cannot be replayed\n"
+                f"  note: first {_describe(self._result.shape)}, then {_describe(result.shape)}\n"
+                "  help: return tensors, and the same structure each time"
+            )
+        self._result = result
+        out = result.tensors
+        result.tensors = []
+        return out
+
+    def __call__(self, *args, **kwargs):
+        if not JIT and self._fxn is not None:
+            return self._fxn(*args, **kwargs)
+        given = _Flat((args, kwargs))
+        if self._args is not None and given.shape != self._args.shape:
+            raise JitError(
+                f"lathe: jit: the arguments of {getattr(self, '__name__', 'the function')} differ from the captured ones\n"
+                f"  note: {self._difference(given.shape, self._args.shape)}\n"
+                "  help: pass what changes as a Tensor or a bound Variable, or reset() the function"
+            )
+        if self._args is None:
+            self._args = given
+        if self._jit is None:
+            self._jit = _core.Jit(self._trace)
+        self._args.others = given.others
+        self.cnt += 1
+        out = self._jit(given.tensors, given.sizes)
+        return _rebuild(self._result.shape, iter(out), iter(()), iter(self._result.others))
+
+    @staticmethod
+    def _difference(now, then):
+        for a, b in zip(now[1], then[1]):
+            if a != b:
+                pairs = zip(a[1], b[1]) if isinstance(a[1], tuple) and isinstance(b[1], tuple) else ()
+                for x, y in pairs:
+                    if x != y:
+                        return f"now {_describe(x)}, captured with {_describe(y)}"
+                return f"now {len(a[1])} arguments, captured with {len(b[1])}"
+        return "their structure is another"
+
+    def __get__(self, instance, owner=None):
+        """A method is captured for each instance by itself."""
+        if instance is None:
+            return self
+        try:
+            bound = self._owners.get(instance)
+            if bound is None:
+                function, weak = self._fxn, weakref.ref(instance)
+                bound = self._owners[instance] = type(self)(
+                    functools.wraps(function)(lambda *args, **kwargs: function(weak(), *args, **kwargs))
+                )
+            return bound
+        except TypeError:  # no weak references, or no hash
+            return functools.partial(self.__call__, instance)
+
+    def __reduce__(self):
+        if self.captured is None:
+            if self._fxn is None:
+                raise JitError("lathe: jit: nothing is captured")
+            return (type(self), (self._fxn,))
+        self._args.tensors, self._args.sizes = [], []
+        state = (self._jit.save(), self._args.shape, self._result.shape, self._result.others)
+        return (_load, state)
+
+
+def _load(saved, args, result, others):
+    jit = TinyJit(None)
+    jit._jit = _core.Jit.load(saved)
+    jit._args = _Flat(())
+    jit._args.shape = args
+    jit._result = _Flat(())
+    jit._result.shape, jit._result.others = result, others
+    return jit
+
+
+jit = TinyJit
+
+
+def function(fxn=None, **ignored):
+    """Marks a function of tensors as one unit. Lathe's graphs need no marks: the function is called as it is."""
+    return fxn if fxn is not None else (lambda f: f)

@@ -1,0 +1,20 @@
+"""What all Python tests share: comparing with PyTorch and numpy."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch (python3-torch) is the oracle of these tests")
+
+from hypothesis import settings  # noqa: E402
+
+from lathe import Tensor  # noqa: E402
+
+settings.register_profile("lathe", deadline=None, max_examples=40, derandomize=True)
+settings.load_profile("lathe")
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    np.random.seed(0)
+    torch.manual_seed(0)
+    Tensor.manual_seed(0)

@@ -1,0 +1,190 @@
+"""Reductions, scans and movement against PyTorch and numpy."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from oracle import assert_same, check
+
+from lathe import Tensor, dtypes
+
+AXES = [None, 0, 1, -1, (0, 2), (0, 1, 2)]
+
+
+@pytest.mark.parametrize("name,theirs", [("sum", torch.sum), ("mean", torch.mean), ("max", torch.amax), ("min", torch.amin), ("logsumexp", torch.logsumexp)])
+def test_a_reduction_equals_pytorchs(name, theirs):
+    for axis in AXES:
+        for keepdim in (False, True):
+            dims = (0, 1, 2) if axis is None else axis
+            check([(3, 4, 5)], lambda x: theirs(x, dim=dims, keepdim=keepdim), lambda x: getattr(x, name)(axis=axis, keepdim=keepdim))
+
+
+@pytest.mark.parametrize("name", ["var", "std", "var_mean", "std_mean"])
+def test_spread_equals_pytorchs(name):
+    for axis in AXES:
+        for correction in (0, 1):
+            dims = (0, 1, 2) if axis is None else axis
+            check([(3, 4, 5)], lambda x: getattr(torch, name)(x, dim=dims, unbiased=bool(correction)), lambda x: getattr(x, name)(axis=axis, correction=correction))
+
+
+def test_prod_any_all_argmax_argmin():
+    check([(3, 4)], lambda x: x.prod(1), lambda x: x.prod(1))
+    check([(3, 4)], lambda x: x.prod(), lambda x: x.prod())
+    for axis in (None, 0, 1):
+        for keepdim in (False, True) if axis is not None else (False,):
+            args = () if axis is None else (axis, keepdim)
+            check([(3, 4)], lambda x: (x > 0).any(*args), lambda x: (x > 0).any(*args), grad=False)
+            check([(3, 4)], lambda x: (x > 0).all(*args), lambda x: (x > 0).all(*args), grad=False)
+            check([(3, 4)], lambda x: x.argmax(*args), lambda x: x.argmax(*args), grad=False)
+            check([(3, 4)], lambda x: x.argmin(*args), lambda x: x.argmin(*args), grad=False)
+
+
+def test_softmax_and_its_kin():
+    for axis in (0, 1, -1):
+        check([(3, 4)], lambda x: x.softmax(axis), lambda x: x.softmax(axis))
+        check([(3, 4)], lambda x: x.log_softmax(axis), lambda x: x.log_softmax(axis))
+        check([(3, 4)], lambda x: torch.nn.functional.softmin(x, axis), lambda x: x.softmin(axis))
+        check([(3, 4)], lambda x: torch.nn.functional.normalize(x, dim=axis), lambda x: x.normalize(dim=axis))
+
+
+def test_scans_equal_pytorchs():
+    for axis in (0, 1, -1):
+        check([(3, 4)], lambda x: x.cumsum(axis), lambda x: x.cumsum(axis))
+        check([(3, 4)], lambda x: x.cumprod(axis), lambda x: x.cumprod(axis), low=0.5)
+        check([(3, 4)], lambda x: x.cummax(axis), lambda x: x.cummax(axis), grad=False)
+        check([(3, 4)], lambda x: x.cummin(axis), lambda x: x.cummin(axis), grad=False)
+        check([(3, 4)], lambda x: torch.logcumsumexp(x, axis), lambda x: x.logcumsumexp(axis))
+
+
+def test_small_dtypes_accumulate_wide():
+    assert Tensor([200, 200], dtype=dtypes.uint8).sum().item() == 400
+    assert Tensor([True, True]).sum().dtype is dtypes.default_int
+    assert Tensor([1.0, 2.0], dtype=dtypes.half).sum().dtype is dtypes.half
+    assert Tensor([1, 2]).sum(dtype=dtypes.float).dtype is dtypes.float
+    assert Tensor([1, 2]).mean().dtype is dtypes.float
+
+
+def test_reducing_no_axis_and_an_empty_tensor():
+    assert Tensor([[1, 2]]).sum(()).tolist() == [[1, 2]]
+    assert Tensor([]).sum().item() == 0
+    assert Tensor.zeros(0, 3).sum(0).tolist() == [0, 0, 0]
+    with pytest.raises(IndexError):
+        Tensor([1.0]).sum(3)
+
+
+MOVEMENT = [
+    ("reshape", lambda x: x.reshape(6, 10), lambda x: x.reshape(6, 10)),
+    ("reshape tuple", lambda x: x.reshape((-1, 10)), lambda x: x.reshape((-1, 10))),
+    ("view", lambda x: x.view(60), lambda x: x.view(60)),
+    ("permute", lambda x: x.permute(2, 0, 1), lambda x: x.permute(2, 0, 1)),
+    ("permute tuple", lambda x: x.permute((2, 0, 1)), lambda x: x.permute((2, 0, 1))),
+    ("transpose", lambda x: x.transpose(1, 0), lambda x: x.transpose()),
+    ("transpose axes", lambda x: x.transpose(0, 2), lambda x: x.transpose(0, 2)),
+    ("T", lambda x: x.permute(2, 1, 0), lambda x: x.T),
+    ("expand", lambda x: x.unsqueeze(0).expand(2, -1, 4, 5), lambda x: x.unsqueeze(0).expand(2, -1, 4, 5)),
+    ("flip", lambda x: x.flip(0, 2), lambda x: x.flip((0, 2))),
+    ("shrink", lambda x: x[1:3, :, 0:2], lambda x: x.shrink(((1, 3), None, (0, 2)))),
+    ("pad", lambda x: torch.nn.functional.pad(x, (1, 2, 0, 3), value=7), lambda x: x.pad((1, 2, 0, 3), value=7)),
+    ("pad axes", lambda x: torch.nn.functional.pad(x, (1, 2, 0, 0, 3, 0)), lambda x: x.pad(((3, 0), None, (1, 2)))),
+    ("pad reflect", lambda x: torch.nn.functional.pad(x, (1, 2), mode="reflect"), lambda x: x.pad((1, 2), mode="reflect")),
+    ("pad replicate", lambda x: torch.nn.functional.pad(x, (1, 2), mode="replicate"), lambda x: x.pad((1, 2), mode="replicate")),
+    ("squeeze", lambda x: x[:1].squeeze(0), lambda x: x[:1].squeeze(0)),
+    ("unsqueeze", lambda x: x.unsqueeze(-1), lambda x: x.unsqueeze(-1)),
+    ("flatten", lambda x: x.flatten(1), lambda x: x.flatten(1)),
+    ("unflatten", lambda x: x.unflatten(1, (2, 2)), lambda x: x.unflatten(1, (2, 2))),
+    ("repeat", lambda x: x.repeat(2, 1, 3), lambda x: x.repeat(2, 1, 3)),
+    ("repeat_interleave", lambda x: x.repeat_interleave(2, 1), lambda x: x.repeat_interleave(2, 1)),
+    ("repeat_interleave flat", lambda x: x.repeat_interleave(2), lambda x: x.repeat_interleave(2)),
+    ("roll", lambda x: x.roll(2, 1), lambda x: x.roll(2, 1)),
+    ("roll axes", lambda x: x.roll((1, -2), (0, 2)), lambda x: x.roll((1, -2), (0, 2))),
+    ("diagonal", lambda x: x.diagonal(1, 1, 2), lambda x: x.diagonal(1, 1, 2)),
+    ("unfold", lambda x: x.unfold(2, 3, 2), lambda x: x.unfold(2, 3, 2)),
+    ("triu", lambda x: x.triu(1), lambda x: x.triu(1)),
+    ("tril", lambda x: x.tril(-1), lambda x: x.tril(-1)),
+    ("split", lambda x: x.split(3, 2), lambda x: x.split(3, 2)),
+    ("split sizes", lambda x: x.split([1, 4], 2), lambda x: x.split([1, 4], 2)),
+    ("chunk", lambda x: x.chunk(2, 1), lambda x: x.chunk(2, 1)),
+    ("movedim", lambda x: x.movedim(0, 2), lambda x: x.movedim(0, 2)),
+    ("cat", lambda x: torch.cat([x, x * 2], 1), lambda x: x.cat(x * 2, dim=1)),
+    ("cat list", lambda x: torch.cat([x, x * 2]), lambda x: Tensor.cat([x, x * 2])),
+    ("stack", lambda x: torch.stack([x, x * 2], -1), lambda x: Tensor.stack(x, x * 2, dim=-1)),
+    ("stack list", lambda x: torch.stack([x, x * 2]), lambda x: Tensor.stack([x, x * 2])),
+    ("rearrange", lambda x: x.permute(2, 0, 1).reshape(5, 12), lambda x: x.rearrange("a b c -> c (a b)")),
+]
+
+
+@pytest.mark.parametrize("name,theirs,mine", MOVEMENT, ids=[row[0] for row in MOVEMENT])
+def test_a_movement_method_equals_pytorchs(name, theirs, mine):
+    check([(3, 4, 5)], theirs, mine)
+
+
+def test_diag_meshgrid_and_their_kin():
+    check([(4,)], torch.diag, lambda x: x.diag())
+    check([(3,), (4,)], lambda a, b: torch.meshgrid(a, b, indexing="ij"), lambda a, b: a.meshgrid(b))
+    check([(3,), (4,)], lambda a, b: torch.meshgrid(a, b, indexing="xy"), lambda a, b: Tensor.meshgrid(a, b, indexing="xy"))
+    assert Tensor.ones(2, 3).pad_to(3, 4).shape == (3, 4)
+    assert Tensor.ones(2, 3).shrink_to(1, None).shape == (1, 3)
+
+
+@st.composite
+def chains(draw):
+    """A shape and a list of movement steps that fit it, as text over x."""
+    shape = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    steps, now = [], list(shape)
+    for _ in range(draw(st.integers(1, 6))):
+        kind = draw(st.sampled_from(["permute", "flip", "slice", "reshape", "expand", "stride"]))
+        axis = draw(st.integers(0, len(now) - 1))
+        if kind == "permute":
+            order = draw(st.permutations(range(len(now))))
+            steps.append(("permute", tuple(order)))
+            now = [now[i] for i in order]
+        elif kind == "flip":
+            steps.append(("flip", (axis,)))
+        elif kind == "slice":
+            low = draw(st.integers(0, now[axis] - 1))
+            high = draw(st.integers(low + 1, now[axis]))
+            steps.append(("getitem", tuple([slice(None)] * axis + [slice(low, high)])))
+            now[axis] = high - low
+        elif kind == "stride":
+            steps.append(("getitem", tuple([slice(None)] * axis + [slice(None, None, 2)])))
+            now[axis] = (now[axis] + 1) // 2
+        elif kind == "reshape":
+            steps.append(("reshape", (int(np.prod(now)),)))
+            now = [int(np.prod(now))]
+        else:
+            steps.append(("expand", tuple([2] + now)))
+            now = [2] + now
+            if len(now) > 4:
+                steps.append(("reshape", (int(np.prod(now)),)))
+                now = [int(np.prod(now))]
+    return tuple(shape), steps
+
+
+@given(chains())
+def test_chains_of_movement_equal_numpys(case):
+    shape, steps = case
+    a = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
+    x = Tensor(a)
+    for name, arg in steps:
+        if name == "getitem":
+            a, x = a[arg], x[arg]
+        elif name == "permute":
+            a, x = a.transpose(arg), x.permute(arg)
+        elif name == "flip":
+            a, x = np.flip(a, arg), x.flip(arg)
+        elif name == "reshape":
+            a, x = a.reshape(arg), x.reshape(arg)
+        else:
+            a, x = np.broadcast_to(a, arg), x.expand(arg)
+    np.testing.assert_array_equal(x.numpy(), a)
+
+
+def test_impossible_shapes_are_refused():
+    with pytest.raises(ValueError, match="reshape"):
+        Tensor.ones(6).reshape(4, 2)
+    with pytest.raises(ValueError):
+        Tensor.ones(6).expand(4, 2)
+    with pytest.raises(ValueError):
+        Tensor.ones(2, 3).permute(0, 0)
+    assert_same(Tensor.ones(2, 3).reshape(None, 3), np.ones((2, 3), np.float32))
