@@ -66,9 +66,11 @@ format:
 format-check:
 	@scripts/format.sh --check
 
+# clang-tidy looks at what differs from BASE (main); ALL=1 at everything.
 lint:
 	@scripts/lint.py
 	@scripts/docs.py --check
+	@scripts/tidy.sh $(BASE)
 
 asan: setup
 	@scripts/build.sh asan $(JOBS)
@@ -91,8 +93,9 @@ golden: build
 	@UPDATE_GOLDEN=1 $(CTEST) -L golden
 	@git --no-pager diff --stat -- tests
 
+# Kernels before and after a change, as text: a refactoring shows no difference.
 replay: build
-	@$(CTEST) -L replay
+	@scripts/replay.py --base $(or $(BASE),HEAD)
 
 docs:
 	@scripts/docs.py

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the pages under docs/reference that are made from tables, so that a table and its page never differ.
-With --check only says whether a page is out of date."""
+With --check only says whether a page is out of date; with --promises lists which tests name which requirement (R number)."""
 
 import os
 import re
@@ -154,6 +154,22 @@ def support_page():
     return "\n".join(lines) + "\n"
 
 
+def promises():
+    """Which tests name which numbered requirement, as a table for the terminal."""
+    places = {}
+    for folder, _, files in os.walk(os.path.join(ROOT, "tests")):
+        for name in sorted(files):
+            if not name.endswith((".cpp", ".h", ".def")):
+                continue
+            path = os.path.relpath(os.path.join(folder, name), ROOT)
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                for number in re.findall(r"\bR(\d{1,2})\b", "\n".join(re.findall(r"//.*", file.read()))):
+                    places.setdefault(int(number), set()).add(path)
+    for number in sorted(places):
+        print(f"R{number:<3} {' '.join(sorted(places[number]))}")
+    return 0
+
+
 PAGES = {
     "docs/reference/errors.md": errors_page,
     "docs/reference/flags.md": flags_page,
@@ -163,6 +179,8 @@ PAGES = {
 
 
 def main():
+    if "--promises" in sys.argv[1:]:
+        return promises()
     check = "--check" in sys.argv[1:]
     stale = []
     for path, make in PAGES.items():

@@ -1,6 +1,7 @@
 #include "ir/shape.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/small_vector.h"
@@ -39,16 +40,39 @@ void add_terms(Node n, std::int64_t factor, NodeMap<std::int64_t>& terms, std::i
   }
 }
 
-// end - begin; a number where the variables cancel, so that x[i : i + 1] has size 1 whatever i is.
+// A sum with each term once, so that what cancels is gone: x[i : i + 1] has size 1 whatever i is, and cutting
+// off what was padded gives the size before.
+Node sum_of(const NodeMap<std::int64_t>& terms, std::int64_t constant) {
+  SmallVector<std::pair<Node, std::int64_t>, 8> left;
+  for (const auto& [term, factor] : terms)
+    if (factor != 0) left.push_back({term, factor});
+  std::sort(left.begin(), left.end(),
+            [](const auto& a, const auto& b) { return a.first.key() < b.first.key(); });
+  Node sum = index_const(constant);
+  for (const auto& [term, factor] : left) {
+    Node part = factor == 1 ? term : term * index_const(factor);
+    sum = sum.is_const_int(0) ? part : part + sum;
+  }
+  return sum;
+}
+
+// end - begin
 Node extent_between(Node begin, Node end) {
-  if (begin.is_const()) return end - begin;
+  if (begin.is_const() && end.is_const()) return end - begin;
   NodeMap<std::int64_t> terms;
   std::int64_t constant = 0;
   add_terms(end, 1, terms, constant);
   add_terms(begin, -1, terms, constant);
-  for (const auto& [term, factor] : terms)
-    if (factor != 0) return end - begin;
-  return index_const(constant);
+  return sum_of(terms, constant);
+}
+
+// size + low + high
+Node extent_padded(Node size, Node low, Node high) {
+  if (size.is_const() && low.is_const() && high.is_const()) return size + low + high;
+  NodeMap<std::int64_t> terms;
+  std::int64_t constant = 0;
+  for (Node n : {size, low, high}) add_terms(n, 1, terms, constant);
+  return sum_of(terms, constant);
 }
 
 Node movement_shape(Op op, std::span<const Node> args, const Attr& attr) {
@@ -62,7 +86,7 @@ Node movement_shape(Op op, std::span<const Node> args, const Attr& attr) {
       return dims(out);
     case Op::Pad:
       for (std::size_t i = 0; i < in.size(); ++i)
-        out.push_back(in[i] + args[1 + i] + args[1 + in.size() + i]);
+        out.push_back(extent_padded(in[i], args[1 + i], args[1 + in.size() + i]));
       return dims(out);
     case Op::Shrink:
       for (std::size_t i = 0; i < in.size(); ++i)

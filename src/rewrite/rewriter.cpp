@@ -23,7 +23,6 @@ std::vector<std::string>& disabled() {
 // Rules that undo each other would build forever. A position that changes this often is looping.
 constexpr int kMaxStepsAtOneNode = 1000;
 constexpr int kMaxDepth = 1000;
-constexpr std::uint64_t kInterruptInterval = 1024;
 
 constexpr std::uint8_t kNoOp = 255;
 static_assert(kOps < kNoOp);
@@ -135,9 +134,10 @@ Node Rewriter::step(Node node) {
 Node Rewriter::simplify(Node node) {
   if (node.arg_count() == 0) return node;
   if (const Node* known = done_.find(node)) return *known;
-  if (++stats_.visited % kInterruptInterval == 0 && interrupted.exchange(false))
+  ++stats_.visited;
+  if (interrupted.load(std::memory_order_relaxed) && interrupted.exchange(false))
     throw UserError("interrupted", fmt::format("in {} after {} nodes, last rule {}", rules_.name(),
-                                               stats_.visited, last_rule_));
+                                               stats_.visited, last_rule_.empty() ? "none" : last_rule_));
   if (++depth_ > kMaxDepth)
     throw InternalError("rewrite", fmt::format("rules {} and {} undo each other", rule_before_, last_rule_));
   Node now = node;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "lathe/dev/interrupt.h"
 #include "lathe/dev/terminal.h"
 #include "lathe/error.h"
 #include "tools/lathe/commands.h"
@@ -69,13 +70,14 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return refuse(app, error);
   }
+  dev::stop_compiles_on_interrupt();
   try {
     dev::check_flags();
     for (const Command& command : commands)
       if (command.app->parsed()) return command.run();
   } catch (const UserError& error) {
     fmt::print(stderr, "{}\n", error.what());
-    return kWrongUse;
+    return dev::was_interrupted() ? dev::kInterruptedStatus : kWrongUse;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 1;

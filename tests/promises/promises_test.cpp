@@ -1,0 +1,221 @@
+// Promises about the whole engine that are counted: kernels, buffers, bytes, rewrites. The R numbers are
+// those of the requirements.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "codegen/codegen.h"
+#include "engine/engine.h"
+#include "ir/build.h"
+#include "ir/walk.h"
+#include "lathe/dev/interrupt.h"
+#include "lathe/lathe.h"
+#include "rewrite/rewriter.h"
+
+namespace lathe {
+namespace {
+
+struct CountingTrace : RewriteTrace {
+  void applied(std::string_view, std::string_view, Node, Node) override { ++count; }
+  std::uint64_t count = 0;
+};
+template <class Function>
+std::uint64_t rewrites_of(Function&& function) {
+  CountingTrace trace;
+  RewriteTrace* before = set_rewrite_trace(&trace);
+  function();
+  set_rewrite_trace(before);
+  return trace.count;
+}
+
+std::vector<std::string> passes_seen;
+
+// out[i] = a chain of n / 4 steps, each a load at an index of its own and three ops.
+Node long_kernel(std::int64_t n) {
+  Node i = range(index_const(64), 0, RangeKind::Global);
+  Node in = param(dtypes::Float32, 1, 64 * (n + 1));
+  Node value = number(dtypes::Float32, 1);
+  for (std::int64_t k = 0; k < n / 4; ++k)
+    value = apply(Op::Sqrt,
+                  value * load(in, i * index_const(n / 4) + index_const(k)) + number(dtypes::Float32, 1));
+  Node effect = end(store(param(dtypes::Float32, 0, 64), i, value), {&i, 1});
+  return sink({&effect, 1});
+}
+
+// R1: the work of a kernel grows with its size and no faster.
+TEST(Promises, RewritesGrowLinearlyWithTheKernel) {
+  Scope scope;
+  Target target = named_target("x86-64-v3");
+  double last = 0;
+  for (std::int64_t n : {100, 1000, 10000}) {
+    Node kernel = long_kernel(n);
+    auto size = static_cast<double>(toposort(kernel).size());
+    auto count = static_cast<double>(rewrites_of([&] { lower_kernel(kernel, {}, target, "k"); }));
+    EXPECT_GT(count, 0) << n;
+    if (last > 0) {
+      EXPECT_LE(count / size, last * 1.3 + 0.1) << "a node, at " << n << " nodes";
+    }
+    last = count / size;
+  }
+}
+
+// R2: one pass after the other, each once, however large the kernel is.
+TEST(Promises, PassesPerKernelAreAConstant) {
+  Scope scope;
+  Target target = named_target("x86-64-v3");
+  std::vector<std::string> first;
+  for (std::int64_t n : {100, 2000}) {
+    passes_seen.clear();
+    PassHook before = set_pass_hook([](const char* pass) { passes_seen.emplace_back(pass); });
+    lower_kernel(long_kernel(n), {}, target, "k");
+    set_pass_hook(before);
+    EXPECT_EQ(std::count(passes_seen.begin(), passes_seen.end(), "linearize"), 1);
+    if (first.empty()) first = passes_seen;
+    EXPECT_EQ(passes_seen, first);
+  }
+}
+
+// R5: what is computed in two pieces is what is computed at once, gradients too; a cut where a value is
+// stored anyway costs no kernel.
+TEST(Promises, PiecesGiveWhatTheWholeGives) {
+  Tensor x = Tensor::uniform({17, 24}, -1, 1).realize(), w = Tensor::uniform({24, 30}, -1, 1).realize();
+  w.requires_grad_();
+  auto inner = [&] { return x.matmul(w).contiguous(); };
+  auto rest = [](const Tensor& h) { return (h.relu() + 1).sum({1}); };
+  auto kernels = [](auto&& work) {
+    engine::reset_counters();
+    std::vector<double> values = work().tolist();
+    return std::make_pair(engine::counters().kernels, values);
+  };
+  auto whole = kernels([&] { return rest(inner()); });
+  auto pieces = kernels([&] {
+    Tensor h = inner();
+    h.realize();
+    return rest(h);
+  });
+  EXPECT_EQ(whole.first, pieces.first);
+  EXPECT_EQ(whole.second, pieces.second);
+  Tensor h = inner();
+  std::vector<double> whole_gradient = rest(h).sum().gradient({w})[0].tolist();
+  Tensor g = inner();
+  g.realize();
+  EXPECT_EQ(rest(g).sum().gradient({w})[0].tolist(), whole_gradient);
+  // The same graph again is found: nothing is scheduled, no rule is tried.
+  engine::reset_counters();
+  EXPECT_EQ(rewrites_of([&] { rest(inner()).tolist(); }), 0u);
+  EXPECT_EQ(engine::counters().schedules, 0u);
+}
+
+// R7: constants stay constants and views stay views; nothing is allocated for them.
+TEST(Promises, ConstantsAndViewsTakeNoMemory) {
+  Tensor x = Tensor::uniform({100, 100}, -1, 1).realize();
+  const std::size_t before = engine::counters().memory_used;
+  Tensor constant = Tensor::full({1000, 1000}, 3.0).realize(), view = x.transpose().flip({0}).realize();
+  Tensor wide = x.expand({50, 100, 100}).realize();
+  EXPECT_EQ(engine::counters().memory_used, before);
+  EXPECT_EQ((constant * 1).sum().item(), 3e6);
+  // A value that was realized is seen by every graph that holds it.
+  Tensor y = (x + 1).contiguous(), z = y * 2;
+  y.realize();
+  engine::reset_counters();
+  z.realize();
+  EXPECT_EQ(engine::counters().kernels, 1u);
+}
+
+// R8: a copy moves the base, not what it was expanded to.
+TEST(Promises, ACopyMovesTheBaseOfAnExpandedView) {
+  Tensor x = Tensor::uniform({64}, -1, 1).realize();
+  engine::reset_counters();
+  Tensor there = x.expand({1000, 64}).to("CPU:1");
+  EXPECT_EQ(there.sum({1})[999].device(), "CPU:1");
+  there.sum({1}).realize();
+  EXPECT_EQ(engine::counters().bytes_copied, 64u * 4);
+}
+
+// R12: 200 inputs through kernels of 8 or 31 buffers give the same sum, in work that grows linearly.
+TEST(Promises, ASumOfTwoHundredTensorsIsRight) {
+  std::vector<Tensor> parts;
+  std::vector<double> want(9, 0.0);
+  for (int i = 0; i < 200; ++i) {
+    parts.push_back(Tensor::full({9}, static_cast<double>(i % 13)).contiguous().realize());
+    for (double& w : want) w += i % 13;
+  }
+  Tensor all = parts[0];
+  for (std::size_t i = 1; i < parts.size(); ++i) all = all + parts[i];
+  EXPECT_EQ(all.tolist(), want);
+}
+
+// R13: movement with symbolic sizes, 500 deep, in linear work.
+TEST(Promises, DeepChainsOfSymbolicMovementAreLinear) {
+  Variable n("n", 2, 40);
+  Tensor base = Tensor::arange(0, 40, 1, {dtypes::float32}).contiguous().realize();
+  auto chain = [&](int depth) {
+    Tensor x = base.shrink({{0, n.bind(7)}});
+    for (int i = 0; i < depth; ++i) {
+      x = x.pad({{1, 2}});
+      x = x.shrink({{1, n.bind(7) + 1}});
+      x = x.reshape({1, n.bind(7)}).reshape({n.bind(7)});
+    }
+    return x * 2;
+  };
+  double last = 0;
+  for (int depth : {125, 250, 500}) {
+    engine::drop_caches();
+    std::vector<double> got;
+    auto count = static_cast<double>(rewrites_of([&] { got = chain(depth).tolist(); }));
+    EXPECT_EQ(got, (std::vector<double>{0, 2, 4, 6, 8, 10, 12}));
+    if (last > 0) {
+      EXPECT_LE(count / depth, last * 1.3 + 0.5) << depth;
+    }
+    last = count / depth;
+  }
+}
+
+// R15: a weight that lies transposed in a file is loaded lazily and multiplies right.
+TEST(Promises, ATransposedWeightFromDiskMultipliesRight) {
+  std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("lathe-promises-" + std::to_string(getpid()));
+  std::vector<float> stored(6 * 4);
+  for (std::size_t i = 0; i < stored.size(); ++i) stored[i] = static_cast<float>(i) * 0.5F - 3;
+  std::ofstream(file, std::ios::binary)
+      .write(reinterpret_cast<const char*>(stored.data()), static_cast<std::streamsize>(stored.size() * 4));
+  Tensor disk = Tensor(file).bitcast(dtypes::float32).reshape({6, 4});
+  Tensor x = Tensor::arange(0, 8, 1, {dtypes::float32}).reshape({2, 4});
+  std::vector<double> got = x.matmul(disk.transpose().to("CPU")).tolist();
+  std::vector<double> part = disk.getitem({Slice{1, 3}, Slice{2, 4}}).to("CPU").tolist();
+  for (std::size_t r = 0; r < 2; ++r)
+    for (std::size_t c = 0; c < 6; ++c) {
+      double want = 0;
+      for (std::size_t k = 0; k < 4; ++k) want += static_cast<double>(r * 4 + k) * stored[c * 4 + k];
+      EXPECT_EQ(got[r * 6 + c], want);
+    }
+  EXPECT_EQ(part, (std::vector<double>{stored[6], stored[7], stored[10], stored[11]}));
+  std::filesystem::remove(file);
+}
+
+// R19: Ctrl-C while something compiles ends the compile with the pass, the rule and the number of nodes.
+TEST(PromisesDeathTest, CtrlCInACompileSaysWhereItWas) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        dev::stop_compiles_on_interrupt();
+        std::raise(SIGINT);
+        try {
+          (Tensor::ones({64, 8}).contiguous() + Tensor::arange(8)).sum({1}).tolist();
+        } catch (const UserError& e) {
+          std::fputs(e.what(), stderr);
+          std::exit(dev::was_interrupted() ? dev::kInterruptedStatus : 0);
+        }
+        std::exit(1);
+      },
+      testing::ExitedWithCode(130), "interrupted: in .* after [0-9]+ nodes, last rule");
+}
+
+}  // namespace
+}  // namespace lathe

@@ -1,0 +1,97 @@
+#include "replay/kernels_of.h"
+
+#include <algorithm>
+#include <exception>
+
+#include <fmt/format.h>
+
+#include "backends/cpu/host.h"
+#include "backends/cuda/dialect.h"
+#include "codegen/codegen.h"
+#include "engine/graph_key.h"
+#include "ir/walk.h"
+#include "models/benchmarks.h"
+#include "ops/cases.h"
+#include "render/c_text.h"
+#include "render/llvm_text.h"
+#include "schedule/schedule.h"
+#include "tensor/impl.h"
+
+namespace lathe::test {
+namespace {
+
+bool is_cuda(std::string_view target) { return target.starts_with("sm_"); }
+
+Target target_of(std::string_view name) {
+  return is_cuda(name) ? named_target(name) : backends::cpu_target(name);
+}
+
+std::string source_of(const Program& program, const Target& target) {
+  return is_cuda(target.name) ? render::c_text(program, backends::cuda_c())
+                              : render::llvm_text(program, target);
+}
+
+// Inputs that are memory nobody filled: kernels do not depend on values.
+class Unfilled : public Maker {
+ public:
+  Tensor operator()(const Shape& shape, double, double) override {
+    inputs.push_back(Tensor::empty(shape, options()));
+    return inputs.back();
+  }
+  Tensor index(const Shape& shape, std::int64_t, std::int64_t) override {
+    return Tensor::empty(shape, {dtypes::int32, options().device});
+  }
+  TensorOptions options() const override { return {dtypes::float32, "CPU"}; }
+
+  std::vector<Tensor> inputs;
+};
+
+std::vector<Tensor> wanted_of(const Case& c) {
+  Unfilled make;
+  Shape shape = c.shapes == Case::Shapes::Own ? Shape{} : Shape{13, 17};
+  std::vector<Tensor> out = {c.build(make, shape)};
+  if (!c.differentiable) return out;
+  for (Tensor& g : (out[0] * out[0]).sum().gradient(make.inputs)) out.push_back(std::move(g));
+  return out;
+}
+
+}  // namespace
+
+std::string kernels_of(const std::vector<Tensor>& wanted, std::string_view target_name) {
+  Scope scope;
+  Target target = target_of(target_name);
+  std::vector<Node> nodes;
+  for (const Tensor& t : wanted) nodes.push_back(node_of(t.contiguous()));
+  // As the engine schedules: what is realized is cut off, buffers are numbered.
+  const engine::Stripped stripped = engine::strip_realized(nodes);
+  const engine::Normalised normal = engine::normalise(stripped.targets, engine::key_of(stripped.targets));
+  ScheduleOptions options;
+  options.max_buffers = target.max_buffers;
+  options.rows = target.threads;
+  const Schedule made = schedule(normal.targets, options);
+
+  NodeMap<std::size_t> uses;
+  std::vector<const Step*> first;
+  for (const Step& step : made.steps)
+    if (!step.is_copy())
+      if (++uses[step.ast] == 1) first.push_back(&step);
+  std::string out;
+  for (const Step* step : first) {
+    const std::vector<Opt> opts = choose_options(step->ast, target);
+    out += fmt::format("==== {} x{} {}\n{}\n", step->name, uses[step->ast], to_string(opts),
+                       source_of(lower_kernel(step->ast, opts, target, step->name), target));
+  }
+  return out;
+}
+
+std::vector<ReplayGraph> replay_graphs() {
+  std::vector<ReplayGraph> out;
+  for (const models::BenchmarkNet& net : models::benchmark_nets())
+    out.push_back({std::string(net.name), net.build});
+  for (const Case& c : cases())
+    if (c.kinds.find('f') != std::string::npos)
+      out.push_back({"op_" + c.name, [&c] { return wanted_of(c); }});
+  return out;
+}
+
+}  // namespace lathe::test
