@@ -18,6 +18,7 @@
 #include "codegen/group_reduce.h"
 #include "codegen/option_state.h"
 #include "codegen/place_accumulators.h"
+#include "codegen/place_folds.h"
 #include "codegen/private_panels.h"
 #include "codegen/stage.h"
 #include "ir/build.h"
@@ -237,8 +238,9 @@ Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target)
         if (state.serial_of(i) == request.axis_serial) position = static_cast<int>(i);
       stages.push_back({rewriter.image(request.value), position, request.order});
     }
-    result = private_panels(stage_values(result, stages, target), target);
+    result = stage_values(result, stages, target);
   }
+  result = private_panels(place_folds(result), target);
   // The nests of a row share their outer loops: there reduces run innermost, whatever the order says.
   if (!has_rows(kernel)) result = place_accumulators(result);
   // Reduces over groups become shared memory and barriers here, before expansion, so that the copies of a

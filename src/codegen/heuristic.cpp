@@ -174,11 +174,35 @@ class Chooser {
     return score;
   }
 
+  bool carries_tuple() const {
+    return std::any_of(facts_.ranges.begin(), facts_.ranges.end(),
+                       [](const RangeFacts& r) { return r.carries_tuple; });
+  }
+  // A short row of whole vectors is held in registers all at once.
+  std::int64_t register_row(std::int64_t extent, std::int64_t otherwise) const {
+    const std::int64_t lanes = std::max(target_.vector_bytes / facts_.element_bytes, 1);
+    return extent % lanes == 0 && extent / lanes <= target_.vector_registers / 4 ? extent : otherwise;
+  }
+  // Neighbouring rows of a tuple reduce read the same keys and values: a few at a time share the loads.
+  void rows_together() {
+    for (std::size_t r = facts_.ranges.size(); r-- > 0;) {
+      if (!is_output(r)) continue;
+      // The last few of a long axis may be done for nothing.
+      const std::int64_t extent = facts_.ranges[r].extent;
+      if (splittable(r) && (extent % 4 == 0 || extent > 32))
+        add(OptOp::UPCAST, position(r), {4});
+      else if (splittable(r) && extent % 2 == 0)
+        add(OptOp::UPCAST, position(r), {2});
+      return;
+    }
+  }
+
   // Lanes along a range, some whole vectors of them. A reduce along the lanes gets four accumulators, so that
   // one addition need not wait for the one before.
   void lanes_along(std::size_t r) {
     std::int64_t most = (is_output(r) && facts_.reduces == 0) || is_loop(r) ? 2 : 4;
     std::int64_t w = width(facts_.ranges[r].extent, facts_.element_bytes, most);
+    if (carries_tuple() && !is_output(r)) w = register_row(facts_.ranges[r].extent, w);
     if (w > 1 && facts_.ranges[r].kind != RangeKind::Reduce)
       add(OptOp::UPCAST, position(r), {w});
     else if (w > 1)
@@ -210,6 +234,7 @@ class Chooser {
         taken.push_back(r);
       }
     }
+    if (has_rows() && carries_tuple()) rows_together();
     unroll_small_reduces();
     std::vector<std::size_t> order;
     for (std::size_t r = 0; r < facts_.ranges.size(); ++r)

@@ -36,6 +36,22 @@ AccessFacts access_facts(Node n, const std::vector<RangeFacts>& ranges) {
   return a;
 }
 
+// In a kernel that works on rows, a load happens for every step of the loops around the reduce it stands in,
+// whether it depends on them or not.
+void count_in_reduces(const std::vector<Node>& order, std::vector<AccessFacts>& accesses) {
+  for (Node reduce : order) {
+    if (!reduce.is(Op::Reduce)) continue;
+    const double steps = iterations(ranges_of(reduce.arg(0)));
+    for (Node n : toposort(reduce.arg(0))) {
+      bool inside = n.is(Op::Load) && std::any_of(closed_ranges(reduce).begin(), closed_ranges(reduce).end(),
+                                                  [&](Node r) { return depends_on(n, r); });
+      if (!inside) continue;
+      for (AccessFacts& a : accesses)
+        if (a.node == n) a.times = std::max(a.times, steps);
+    }
+  }
+}
+
 }  // namespace
 
 double KernelFacts::extent_product(RangeKind kind) const {
@@ -87,6 +103,9 @@ KernelFacts kernel_facts(Node kernel) {
     most = steps;
     facts.reduce = n;
   }
+  if (std::any_of(facts.ranges.begin(), facts.ranges.end(),
+                  [](const RangeFacts& r) { return r.kind == RangeKind::Loop; }))
+    count_in_reduces(order, facts.accesses);
   facts.work += count_work(kernel).flops;
   const AccessFacts* only = nullptr;
   int stores = 0;

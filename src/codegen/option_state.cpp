@@ -35,6 +35,7 @@ OptionState::OptionState(Node kernel, const Target& target) : kernel_(kernel), t
   std::vector<std::vector<int>> together;
   std::vector<Node> sets;  // equal sets are equal nodes
   for (Node n : toposort(kernel)) {
+    has_panels_ |= n.is(Op::Define);
     if (n.is(Op::Fold))
       for (Node r : closed_ranges(n))
         for (Origin& origin : origins_) origin.carries_tuple |= origin.range == r;
@@ -229,7 +230,7 @@ void OptionState::check_limits() const {
         if (meets && in_group(a) && origins_[static_cast<std::size_t>(a.origin)].range == r)
           refuse("the threads of a group would meet at barriers a different number of times");
   for (std::size_t i = 0; i < axes_.size(); ++i)
-    for (Node r : ranges_of(axes_[i].extent))
+    for (Node r : ranges_of(origins_[static_cast<std::size_t>(axes_[i].origin)].range.arg(0)))
       for (std::size_t j = i + 1; j < axes_.size(); ++j)
         if (origins_[static_cast<std::size_t>(axes_[j].origin)].range == r)
           refuse(fmt::format("the extent of axis {} depends on axis {}, which would stand inside it", i, j));
@@ -308,6 +309,7 @@ void OptionState::apply(const Opt& opt) {
     case OptOp::GROUPTOP: {
       if (!target_->groups) refuse(fmt::format("target {} has no groups of threads", target_->name));
       if (no_locals_) refuse("NOLOCALS came before");
+      if (has_panels_) refuse("each row of this kernel is worked through by one thread");
       std::size_t at = reduce_position(opt.axis);
       if (opt.op == OptOp::GROUP)
         split_low(at, size_arg(at, false), K::Group, after_launch());

@@ -92,6 +92,7 @@ class OptionState {
   std::int64_t next_stand_in_ = 0;
   int next_serial_ = 0;
   bool no_locals_ = false;
+  bool has_panels_ = false;  // memory of the kernel's own, private to a thread
 };
 
 // The values STAGE can name: the kernel's loads, then the factors of each reduce, by first visit.

@@ -185,8 +185,98 @@ std::span<const Node> Planner::row_ranges(Node node, int step, Node outside) {
   return known.back().ranges;
 }
 
+// A sum weighted by a softmax over the axis it runs along, in one pass: the softmax is never stored. Rows
+// stay parallel; the further axes of the sum run inside.
+bool Planner::plan_fold(Node node, std::uint32_t index) {
+  if (!rows_ || requests_[node].size() != 1) return false;
+  const Request r = requests_[node][index];
+  Work& w = work(r.step);
+  if (r.in_reduce || r.at.valid || w.folds || !w.rows.empty() || (w.product && w.product != node))
+    return false;
+  std::optional<SoftmaxSum> sum = match_softmax_sum(node, uses_);
+  if (!sum) return false;
+  for (Node n : {sum->scores, node.arg(0)})
+    if (forced_.contains(n)) return false;
+  const auto axis = static_cast<std::size_t>(reduce_axis_list(node)[0]);
+  Node extent = node.arg(0).shape()[axis];
+  if (extent.hi() < 2) return false;
+  // Where the sum's term number j is, in the product and in the scores.
+  auto product_at = [&](Node j, Node valid) {
+    SmallVector<Node, 8> at(r.at.index.args().begin(), r.at.index.args().end());
+    at[axis] = j;
+    return Position{dims(at), valid};
+  };
+  auto scores_at = [&](Position at) {
+    for (Node m : sum->movements) at = map_position(m, at, rewriter_);
+    return at;
+  };
+  Node j = range(extent, next_range_++, RangeKind::Reduce);
+  const Position probe = scores_at(product_at(j, Node()));
+  if (probe.valid) return false;
+  SmallVector<Node, 8> outside;
+  for (std::size_t a = 0; a < probe.index.arg_count(); ++a) {
+    Node i = probe.index.arg(a);
+    const bool summed = static_cast<std::int64_t>(a) == sum->axis;
+    if (summed ? i != j : depends_on(i, j)) return false;
+    for (Node o : ranges_of(i))
+      if (!summed && !contains(outside, o)) outside.push_back(o);
+  }
+  Nest nest = w.nest;
+  const std::vector<Node> outputs = nest.order();
+  for (Node o : outputs)
+    if (o.arg(0).hi() == 0) return false;
+  for (Node o : outside)
+    if (!contains(outputs, o)) return false;
+  if (!nest.put_outside(outside)) return false;
+  RowUsage usage;
+  usage.evaluations = iterations(dims(outside));
+  usage.elements = static_cast<double>(numel_max(sum->scores)) / static_cast<double>(extent.hi());
+  usage.reduce_extent = static_cast<double>(extent.hi());
+  usage.parallel_steps = nest.parallel_steps();
+  if (!worth_a_row(usage)) return false;
+  w.nest = nest;
+  w.folds = true;
+
+  Fold fold;
+  const std::int64_t size = fold_tile(extent);
+  Node length = index_const(size);
+  const bool whole = extent.is_const() && extent.int_attr() % size == 0;
+  fold.parts.tile = range(rewriter_.rewrite(floor_div(extent + index_const(size - 1), length)), next_range_++,
+                          RangeKind::Reduce);
+  for (Node* loop : {&fold.parts.fill, &fold.parts.weigh})
+    *loop = range(length, next_range_++, RangeKind::Loop);
+  for (Node* over : {&fold.parts.largest, &fold.parts.total, &fold.parts.term})
+    *over = range(length, next_range_++, RangeKind::Reduce);
+  Node outer = nested(dims(outside), r.step);
+  if (outer) fold.parts.outside.append(outer.args().begin(), outer.args().end());
+  fold.parts.scale = sum->scale;
+  fold.parts.casts = sum->casts;
+  fold.sum = *sum;
+  auto term = [&](Node within) { return rewriter_.rewrite(fold.parts.tile * length + within); };
+  auto limit = [&](Node at) { return whole ? Node() : rewriter_.rewrite(less(at, extent)); };
+  auto loops = [&](Node around, Node within) {
+    SmallVector<Node, 8> list;
+    if (around) list.append(around.args().begin(), around.args().end());
+    list.push_back(fold.parts.tile);
+    list.push_back(within);
+    return dims(list);
+  };
+  Node at = term(fold.parts.fill), of_value = term(fold.parts.term);
+  fold.inside = limit(at);
+  SmallVector<std::uint32_t, 3> children;
+  children.push_back(request(sum->scores, r.step, scores_at(product_at(at, fold.inside)),
+                             loops(outer, fold.parts.fill), false, false));
+  children.push_back(request(node.arg(0).arg(1 - sum->side), r.step, product_at(of_value, limit(of_value)),
+                             loops(nested(r.loops, r.step), fold.parts.term), false, true));
+  requests_[node][index].children = children;
+  requests_[node][index].fold = static_cast<int>(folds_.size());
+  folds_.push_back(std::move(fold));
+  return true;
+}
+
 // Asks the operands of `node` for what request `index` needs of them.
 void Planner::expand(Node node, std::uint32_t index) {
+  if (is_tensor_reduce(node) && plan_fold(node, index)) return;
   // `requests_` may grow while operands are asked, so the request is copied and its children written back.
   Request r = requests_[node][index];
   auto ask = [&](Node arg, const Position& at, bool in_sum, bool in_reduce) {
@@ -256,7 +346,7 @@ bool Planner::decide_store(Node node, const std::vector<Request>& requests) {
   if (product && !usage.joins)
     for (const Request& r : requests) {
       Node other = work(r.step).product;
-      usage.beside_product |= other && other != node;
+      usage.beside_product |= other && other != node && !work(r.step).folds;
     }
   const bool stored = worth_storing(node, cost, usage);
   if (product && !stored)
@@ -490,8 +580,24 @@ Node join_bits(std::span<const Node> parts, DType to) {
 
 }  // namespace
 
+// A fold whose scores and values are done.
+Node Planner::fold_value(Node node, const Request& r) {
+  const Fold& fold = folds_[static_cast<std::size_t>(r.fold)];
+  RunningMaximum parts = fold.parts;
+  parts.scores = (*requests_.find(fold.sum.scores))[r.children[0]].value;
+  parts.values = (*requests_.find(node.arg(0).arg(1 - fold.sum.side)))[r.children[1]].value;
+  // Beyond the end of the axis a score is no candidate and weighs nothing.
+  DType dtype = parts.scores.dtype();
+  if (fold.inside)
+    parts.scores = where(fold.inside, parts.scores, element_const(dtype, unit_of(Op::Max, dtype)));
+  const std::int64_t panel = next_panel_;
+  next_panel_ += 2;
+  return running_maximum(parts, panel);
+}
+
 // The value of a node at a request whose children are done.
 Node Planner::value_of(Node node, const Request& r) {
+  if (r.fold >= 0) return fold_value(node, r);
   SmallVector<Node, 4> args;
   for (std::size_t i = 0; i < r.children.size(); ++i) {
     Node arg = node.arg(node.is(Op::Bitcast) ? 0 : i);
@@ -661,7 +767,10 @@ Plan Planner::run() {
     int depth = 0;
     for (Node a : n.args()) depth = std::max(depth, *reduce_depth_.find(a));
     reduce_depth_[n] = depth + (is_tensor_reduce(n) ? 1 : 0);
+    for (std::size_t i = 0; i < n.arg_count(); ++i)
+      if (i == 0 || n.arg(i) != n.arg(i - 1)) ++uses_[n.arg(i)];
   }
+  for (const auto& [n, one] : forced_) ++uses_[n];
   for (std::size_t i = order_.size(); i-- > 0;) visit(order_[i]);
   for (Node n : order_) finish(n);
   check_hazards();

@@ -15,6 +15,7 @@
 #include "schedule/cost.h"
 #include "schedule/index_map.h"
 #include "schedule/nest.h"
+#include "schedule/running_maximum.h"
 
 namespace lathe {
 
@@ -58,12 +59,20 @@ class Planner {
     bool row = false;     // of a Reduce: computed above the loops that use it
     bool staged = false;  // read from the panel that the node's last request fills
     bool fills = false;   // fills it
+    int fold = -1;        // of a Reduce: computed as that fold
+  };
+  // A sum weighted by a softmax, computed in one pass.
+  struct Fold {
+    SoftmaxSum sum;
+    RunningMaximum parts;
+    Node inside;  // whether a position is within the axis, or null where tiles end with it
   };
   // The kernel being planned, beside what becomes of it.
   struct Work {
     Position at;                    // of the root
     Nest nest;                      // of its output ranges
     Node product;                   // the sum of products it computes, or null
+    bool folds = false;             // carries a tuple: sums of products may stand in it
     SmallVector<Node, 2> rows;      // reduces computed above some of the output ranges
     std::vector<Node> kept_stores;  // effects, beside the root's
     struct RowRanges {
@@ -78,6 +87,7 @@ class Planner {
   bool decide_store(Node node, const std::vector<Request>& requests);
   bool plan_row(Node node);
   bool plan_panel(Node node);
+  bool plan_fold(Node node, std::uint32_t index);
   std::span<const Node> row_ranges(Node node, int step, Node outside);
   void start(int step, const Position& at);
   Node buffer_for(Node node) const;
@@ -91,6 +101,7 @@ class Planner {
   void plan_copy(Node copy);
   Node value_of(Node node, const Request& r);
   void fill_panel(Node node);
+  Node fold_value(Node node, const Request& r);
   void keep(Node node, const Request& r);
   void finish(Node node);
   Node read(Node version, Node buffer, const Request& r);
@@ -109,6 +120,8 @@ class Planner {
   std::vector<Work> work_;     // by step
   NodeMap<int> reduce_depth_;  // reduces below one another
   NodeMap<int> kept_in_;       // reduce -> the step that computes it as a row and stores it for others
+  NodeMap<int> uses_;          // users of each node
+  std::vector<Fold> folds_;
   Plan plan_;
   Rewriter rewriter_;
   std::int64_t next_range_ = 0, next_panel_ = 0;

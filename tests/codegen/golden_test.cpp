@@ -82,5 +82,17 @@ TEST(Golden, ARowMaximumAlongLanes) {
   check("row_max", row_max(6, 17), "UNROLL(0, 8)", "x86-64-v3");
 }
 
+TEST(Golden, ASoftmaxOfRows) {
+  Scope scope;
+  check("softmax_rows", softmax_rows(6, 16), "UPCAST(2, 8) UPCAST(1, 8) UNROLL(0, 8) UNROLL(1, 8)",
+        "x86-64-v3");
+}
+
+TEST(Golden, AttentionWithTheOutputBelowTheLoopOfTheKeys) {
+  Scope scope;
+  check("attention", attention(4, 3, 8, 16), "UNROLL(4, 8) UPCAST(3, 8) UPCAST(1, 8) UNROLL(1, 8)",
+        "x86-64-v3");
+}
+
 }  // namespace
 }  // namespace lathe::test

@@ -140,6 +140,39 @@ Node arg_max(std::int64_t rows, std::int64_t columns) {
   return one_store(param(dtypes::Int32, 0, rows), i, result, {i});
 }
 
+Node attention(std::int64_t rows, std::int64_t tiles, std::int64_t tile, std::int64_t width) {
+  const DType f = dtypes::Float32;
+  const std::int64_t keys = tiles * tile;
+  Node i = global(rows, 0), d = loop_over(width, 1), t = loop_over(tile, 2), u = loop_over(tile, 3);
+  Node j = reduce_over(tiles, 4), a = reduce_over(tile, 5), b = reduce_over(tile, 6),
+       g = reduce_over(tile, 7);
+  Node e = reduce_over(width, 8), around[] = {i, j};
+  auto panel = [&](std::int64_t id, Node at, Node value) {
+    Node memory = define(f, id, tile, Space::Register);
+    Node filled = end(store(after(memory, around), at, value), {&at, 1});
+    return after(memory, {&filled, 1});
+  };
+  auto carry = [&](std::int64_t n) {
+    AttrData name{"", {0, n, 0}};
+    return intern(Op::Carry, f, {}, Attr::of(name));
+  };
+  Node key = (j * c(tile) + t) * c(width) + e;
+  Node s =
+      panel(0, t, sum(load(f32(1, rows * width), i * c(width) + e) * load(f32(2, keys * width), key), {e}));
+  Node low = element_const(f, unit_of(Op::Max, f)), zero = float_const(f, 0);
+  Node m = max(carry(0), reduce_ranges(Op::Max, load(s, a), {&a, 1}));
+  Node shift = where(equal(m, low), zero, m);
+  Node p = panel(1, u, apply(Op::Exp2, load(s, u) - shift));
+  Node again = apply(Op::Exp2, carry(0) - shift);
+  Node l = carry(1) * again + sum(load(p, b), {b});
+  Node o =
+      carry(2) * again + sum(load(p, g) * load(f32(3, keys * width), (j * c(tile) + g) * c(width) + d), {g});
+  AttrData name{"", {0, 3, 0}};
+  Node fold = intern(Op::Fold, dtypes::Void, {low, zero, zero, m, l, o, j}, Attr::of(name));
+  auto get = [&](std::int64_t n) { return intern(Op::Get, f, {fold}, Attr::of(n)); };
+  return one_store(f32(0, rows * width), i * c(width) + d, get(2) / get(1), {i, d});
+}
+
 Node ragged_sum(std::int64_t rows, std::int64_t width) {
   Node i = global(rows, 0);
   Node length = min(max(cast(load(param(dtypes::Int32, 2, rows), i), dtypes::Index), c(0)), c(width));
@@ -237,6 +270,8 @@ std::vector<NamedKernel> small_kernels() {
       {"centred_rows 3x9", centred_rows(3, 9)},
       {"masked_reduce_in_reduce 6,9,9", masked_reduce_in_reduce(6, 9, 9)},
       {"arg_max 5x11", arg_max(5, 11)},
+      {"attention 6x3x4x8", attention(6, 3, 4, 8)},
+      {"attention 3x2x5x7", attention(3, 2, 5, 7)},
       {"ragged_sum 7x6", ragged_sum(7, 6)},
       {"symbolic_rows 9x6", symbolic_rows(9, 6)},
       {"symbolic_columns 6x9", symbolic_columns(6, 9)},

@@ -123,8 +123,12 @@ TEST(Options, RefusalsSayWhy) {
             "lathe: STAGE(0, 2, 0): the value comes from memory of the kernel's own");
   EXPECT_EQ(refusal(k, "LOCAL(0, 2) STAGE(1, 0, 0) SWAP(0, 3)"),
             "lathe: SWAP(0, 3): a group would fill its panels in a reduce that stands outside the outputs");
+  EXPECT_EQ(refusal(softmax_rows(4, 8), "GROUP(0, 4)"),
+            "lathe: GROUP(0, 4): each row of this kernel is worked through by one thread");
   EXPECT_EQ(refusal(ragged_sum(4, 8), "SWAP(0, 1)"),
             "lathe: SWAP(0, 1): the extent of axis 0 depends on axis 1, which would stand inside it");
+  EXPECT_EQ(refusal(ragged_sum(4, 8), "TILE(1, 3) TILE(2, 1, 0)"),
+            "lathe: TILE(2, 1, 0): the extent of axis 0 depends on axis 1, which would stand inside it");
   EXPECT_EQ(refusal(ragged_sum(4, 8), "STAGE(1, 0, 0)"),
             "lathe: STAGE(1, 0, 0): a value that decides how far a range goes stays where it is");
 }

@@ -1,1 +1,2 @@
-set(LIBS schedule reference)
+set(LIBS schedule codegen reference)
+set(LABELS fast golden)
