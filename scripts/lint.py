@@ -30,9 +30,9 @@ ARROWS = {
     "engine": ENGINE,
     "search": ENGINE + ["engine"],
     "investigate": ENGINE + ["engine"],
-    "tensor": ENGINE + ["engine", "lathe"],
+    "tensor": ENGINE + ["engine", "search", "lathe"],
     "capture": ENGINE + ["engine", "tensor", "lathe"],
-    "dev": ENGINE + ["engine", "tensor", "capture", "lathe"],
+    "dev": ENGINE + ["engine", "search", "tensor", "capture", "lathe"],
 }
 # Folders written like a user's own code see the public headers and each other.
 USER = ["lathe", "nn", "models", "formats", "apps"]

@@ -4,15 +4,14 @@
 
 #include "codegen/codegen.h"
 #include "dev/clock.h"
+#include "dev/cold_schedule.h"
 #include "engine/engine.h"
-#include "engine/graph_key.h"
 #include "engine/memory_plan.h"
 #include "engine/prepared.h"
 #include "ir/walk.h"
 #include "lathe/device.h"
 #include "runtime/devices.h"
 #include "schedule/schedule.h"
-#include "tensor/impl.h"
 
 namespace lathe::dev {
 namespace {
@@ -63,21 +62,6 @@ class Lap {
   double last_ = thread_seconds();
 };
 
-// The schedule of what realizing these would compute, as the engine does it, with no cache. Gives the
-// stand-ins of the buffers it came with.
-Schedule schedule_cold(std::span<const Node> targets, const OpenDevice& device,
-                       std::vector<Node>& stand_ins) {
-  const engine::Stripped stripped = engine::strip_realized(targets);
-  const engine::GraphKey key = engine::key_of(stripped.targets);
-  engine::Normalised normal = engine::normalise(stripped.targets, key);
-  ScheduleOptions options;
-  options.default_device = device.text;
-  options.max_buffers = device.compiler->target().max_buffers;
-  options.rows = device.compiler->target().threads;
-  stand_ins = std::move(normal.stand_ins);
-  return schedule(normal.targets, options);
-}
-
 void plan_memory_of(const Schedule& made, std::vector<Node> kept) {
   std::vector<Node> roots(made.results.begin(), made.results.end());
   for (Node n : toposort(roots))
@@ -99,8 +83,7 @@ CompileReport bench_compile(const std::string& name, const std::function<std::ve
 
   Lap lap;
   const std::vector<Tensor> tensors = build();
-  std::vector<Node> targets;
-  for (const Tensor& t : tensors) targets.push_back(node_of(t));
+  const std::vector<Node> targets = nodes_of(tensors);
   report.tensor_ms = lap.ms();
   report.nodes = toposort(targets).size();
 
@@ -153,10 +136,8 @@ CompileReport bench_compile(const std::string& name, const std::function<std::ve
 
 std::uint64_t prepare_to_run(const std::vector<Tensor>& tensors) {
   const Scope scope;
-  std::vector<Node> targets;
-  for (const Tensor& t : tensors) targets.push_back(node_of(t));
   std::vector<Node> stand_ins;
-  Schedule made = schedule_cold(targets, open_device(default_device()), stand_ins);
+  Schedule made = schedule_cold(nodes_of(tensors), open_device(default_device()), stand_ins);
   return engine::prepare(std::move(made), stand_ins, {})->steps.size();
 }
 

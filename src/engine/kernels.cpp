@@ -52,6 +52,12 @@ Table& table() {
   return *all;
 }
 
+// Whether options come from outside: only then are they chosen before the disk is asked.
+bool searching(const KernelRequest& request) {
+  return table().source && flag_number(Flag::Beam) > 0 && !request.options && !flag_on(Flag::NoOpt) &&
+         !flag_on(Flag::Invariant);
+}
+
 std::string choice_text(const KernelRequest& request) {
   std::string text = request.device->name.target + " " + flags_key();
   if (request.options) text += "user " + to_string(*request.options);
@@ -64,7 +70,7 @@ void choose(MadeKernel& made, const KernelRequest& request, const Target& target
     made.options_from = "user";
   } else if (flag_on(Flag::NoOpt)) {
     made.options_from = "none";
-  } else if (auto tuned = table().source ? table().source(request.ast, *request.device) : std::nullopt) {
+  } else if (auto tuned = searching(request) ? table().source(request) : std::nullopt) {
     made.options = *std::move(tuned);
     made.options_from = "search";
   } else {
@@ -95,27 +101,6 @@ std::optional<std::string_view> take_part(std::string_view& text) {
   const std::string_view part = text.substr(0, bytes);
   text.remove_prefix(bytes);
   return part;
-}
-
-std::string pack(const MadeKernel& made) {
-  std::string text;
-  for (const std::string& part : {to_string(made.options), print_program(made.launch), made.binary.entry,
-                                  made.binary.bytes, made.binary.source})
-    put_part(text, part);
-  return text;
-}
-
-bool unpack(std::string_view text, MadeKernel& made) {
-  std::string_view parts[5];
-  for (std::string_view& part : parts) {
-    const auto taken = take_part(text);
-    if (!taken) return false;
-    part = *taken;
-  }
-  made.options = parse_opts(parts[0]);
-  made.launch = parse_program(parts[1]);
-  made.binary = {std::string(parts[2]), std::string(parts[3]), std::string(parts[4])};
-  return true;
 }
 
 // One kernel on its way from request to binary.
@@ -158,14 +143,13 @@ void prepare(Pending& work, DiskCache* disk) {
   MadeKernel& made = work.entry->made;
   made.ast = request.ast;
   // Tuned options come from outside, so the key names them; all others follow from what it holds anyway.
-  if (table().source != nullptr && !request.options && !flag_on(Flag::NoOpt))
-    choose(made, request, compiler.target());
+  if (searching(request)) choose(made, request, compiler.target());
   if (disk != nullptr) {
     work.disk_key = disk_key(made, request, compiler);
     // A level that shows the program needs the program to be made.
     const bool look = flag_number(Flag::Debug) < 6;
     if (const auto entry = look ? disk->get("kernel", work.disk_key) : std::nullopt;
-        entry && unpack(*entry, made)) {
+        entry && unpack_kernel(*entry, made)) {
       work.from_disk = true;
       if (made.options_from.empty()) made.options_from = usual_source(request);
       return;
@@ -195,7 +179,7 @@ void compile(std::span<Pending> all, DiskCache* disk) {
     for (std::size_t i = 0; i < mine.size(); ++i) {
       MadeKernel& made = mine[i]->entry->made;
       made.binary = std::move(binaries[i]);
-      if (disk != nullptr) disk->put("kernel", mine[i]->disk_key, pack(made));
+      if (disk != nullptr) disk->put("kernel", mine[i]->disk_key, pack_kernel(made));
     }
     table().compiles += mine.size();
   }
@@ -297,6 +281,27 @@ Grid grid_of(const Program& launch, Bindings bindings) {
   return grid;
 }
 
+std::string pack_kernel(const MadeKernel& made) {
+  std::string text;
+  for (const std::string& part : {to_string(made.options), print_program(made.launch), made.binary.entry,
+                                  made.binary.bytes, made.binary.source})
+    put_part(text, part);
+  return text;
+}
+
+bool unpack_kernel(std::string_view text, MadeKernel& made) {
+  std::string_view parts[5];
+  for (std::string_view& part : parts) {
+    const auto taken = take_part(text);
+    if (!taken) return false;
+    part = *taken;
+  }
+  made.options = parse_opts(parts[0]);
+  made.launch = parse_program(parts[1]);
+  made.binary = {std::string(parts[2]), std::string(parts[3]), std::string(parts[4])};
+  return true;
+}
+
 void set_option_source(OptionSource source) {
   std::lock_guard guard(table().mutex);
   table().source = std::move(source);
@@ -318,8 +323,9 @@ void drop_kernels() {
 }
 
 std::string flags_key() {
-  return fmt::format("noopt={} invariant={} cpu={};", flag_number(Flag::NoOpt), flag_number(Flag::Invariant),
-                     flag_text(Flag::Cpu));
+  return fmt::format("noopt={} invariant={} cpu={}{};", flag_number(Flag::NoOpt),
+                     flag_number(Flag::Invariant), flag_text(Flag::Cpu),
+                     flag_number(Flag::Beam) > 0 ? " beam" : "");
 }
 
 }  // namespace lathe::engine

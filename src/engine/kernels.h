@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codegen/options.h"
@@ -53,8 +54,14 @@ Grid grid_of(const Program& launch, Bindings bindings);
 // An index expression over constants and variables.
 std::int64_t evaluate_index(Node expression, Bindings bindings);
 
-// Where tuned options come from; asked for every new kernel before the heuristic. Set by the search.
-using OptionSource = std::function<std::optional<std::vector<Opt>>(Node kernel, const OpenDevice& device)>;
+// A kernel as bytes and back: options, launch sizes and machine code, but not the graph. False where the
+// bytes are not such.
+std::string pack_kernel(const MadeKernel& made);
+bool unpack_kernel(std::string_view bytes, MadeKernel& made);
+
+// Where tuned options come from; asked for every new kernel before the heuristic while LATHE_BEAM is on. Set
+// by the search.
+using OptionSource = std::function<std::optional<std::vector<Opt>>(const KernelRequest& request)>;
 void set_option_source(OptionSource source);
 
 // Kernels lowered and compiled since the last reset; those found on disk do not count.

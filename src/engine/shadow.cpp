@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -23,14 +22,6 @@ reference::Array read_back(Node buffer, const Place& place) {
   return array;
 }
 
-double largest(const reference::Array& array) {
-  double most = 0;
-  if (!array.dtype().is_float()) return most;
-  for (std::int64_t i = 0; i < array.size(); ++i)
-    if (const double value = std::abs(array.number(i)); std::isfinite(value)) most = std::max(most, value);
-  return most;
-}
-
 }  // namespace
 
 Shadow::Shadow(const Step& step, const MadeKernel& made, std::span<const Place> buffers, Bindings bindings)
@@ -42,7 +33,7 @@ Shadow::Shadow(const Step& step, const MadeKernel& made, std::span<const Place> 
 void Shadow::compare() {
   // A result may be the small difference of large terms: as large as the inputs, or as the product of two.
   double scale = 0;
-  for (const reference::Array& array : before_) scale = std::max(scale, largest(array));
+  for (const reference::Array& array : before_) scale = std::max(scale, verify::magnitude_of(array));
   scale = std::max({scale, scale * scale, 1.0});
   std::vector<reference::View> views;
   for (reference::Array& array : before_) views.push_back(array.view());
@@ -63,7 +54,7 @@ void Shadow::compare() {
     if (!uses[slot].writes) continue;
     const reference::Array got = read_back(step_.buffers[slot], buffers_[slot]);
     verify::Tolerance tolerance = verify::tolerance_of(step_.ast, got.dtype());
-    tolerance.scale = std::max(scale, largest(before_[slot]));
+    tolerance.scale = std::max(scale, verify::magnitude_of(before_[slot]));
     const verify::Comparison result =
         verify::compare(before_[slot], got, tolerance, report.sampled ? &report.written[slot] : nullptr);
     if (result.equal()) continue;

@@ -1,6 +1,7 @@
 #include "tensor/realize.h"
 
 #include "engine/engine.h"
+#include "search/tuned_options.h"
 
 namespace lathe {
 namespace {
@@ -169,6 +170,7 @@ struct Requests {
   }
   // Asks the engine and gives the results to whatever live storages still hold the values.
   void run() {
+    search::install();
     std::vector<Node> targets(asked.begin(), asked.end());
     std::vector<NodeRef> results = engine::realize(targets);
     check_internal(results.size() == targets.size(), "realize", "the engine gave another number of results");

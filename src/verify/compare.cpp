@@ -12,6 +12,14 @@
 
 namespace lathe::verify {
 
+double magnitude_of(const reference::Array& array) {
+  double most = 0;
+  if (!array.dtype().is_float()) return most;
+  for (std::int64_t i = 0; i < array.size(); ++i)
+    if (const double value = std::abs(array.number(i)); std::isfinite(value)) most = std::max(most, value);
+  return most;
+}
+
 double epsilon_of(DType dtype) {
   double step = 1;
   while (round_to(dtype.element(), 1 + step / 2) != 1) step /= 2;

@@ -34,6 +34,9 @@ struct Comparison {
 Comparison compare(const reference::Array& want, const reference::Array& got, const Tolerance& tolerance = {},
                    const std::vector<bool>* only = nullptr);
 
+// The largest finite magnitude among floats; 0 for other dtypes.
+double magnitude_of(const reference::Array& array);
+
 // The distance from 1 to the next value of a float dtype.
 double epsilon_of(DType dtype);
 

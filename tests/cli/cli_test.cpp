@@ -180,6 +180,58 @@ done
   EXPECT_FALSE(contains(r.out, " torch  ")) << r.out;
 }
 
+// A kernel file, as LATHE_SAVE writes it.
+std::string saved_kernel(const std::string& name) {
+  const std::string folder = testing::TempDir() + "lathe_cli_kernels_" + name;
+  std::filesystem::remove_all(folder);
+  run("bench cpu --quick --rounds 1 --filter sgemm_256_t1 --peers /nonexistent",
+      "LATHE_CACHE=off LATHE_SAVE=" + folder);
+  for (const auto& file : std::filesystem::directory_iterator(folder))
+    if (contains(file.path().string(), "r_256_256_x256")) return file.path().string();
+  return "";
+}
+
+TEST(Cli, TuneSearchesAKernelAndKnowsItAfterwards) {
+  const std::string file = saved_kernel("tune"), cache = testing::TempDir() + "lathe_cli_tuned";
+  ASSERT_NE(file, "");
+  std::filesystem::remove_all(cache + "-tuned");
+  const Result r = run("tune " + file + " --budget 2s --json", "LATHE_CACHE=" + cache, false);
+  ASSERT_EQ(r.status, 0) << r.out;
+  const auto rows = nlohmann::json::parse(r.out);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].at("why"), "") << rows;
+  EXPECT_GT(rows[0].at("default_us").get<double>(), 0);
+  EXPECT_LE(rows[0].at("best_us").get<double>(), rows[0].at("default_us").get<double>());
+  EXPECT_GE(rows[0].at("curve").size(), 1u);
+  EXPECT_FALSE(rows[0].at("known").get<bool>());
+  const Result again = run("tune " + file + " --budget 2s", "LATHE_CACHE=" + cache);
+  EXPECT_EQ(again.status, 0);
+  EXPECT_TRUE(contains(again.out, "known")) << again.out;
+}
+
+TEST(Cli, TuneRefusesWhatItCannotTune) {
+  const Result r = run("tune resnet50_foward");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_TRUE(contains(r.out, "did you mean resnet50_forward?")) << r.out;
+  for (const char* words :
+       {"tune", "tune resnet50_forward --budget soon", "tune resnet50_forward --budget 0s",
+        "tune resnet50_forward --device REF", "tune resnet50_forward --beam 0"})
+    EXPECT_EQ(run(words).status, 2) << words;
+}
+
+TEST(Cli, InspectGivesTheSavedSourceByteForByte) {
+  const std::string file = saved_kernel("inspect");
+  ASSERT_NE(file, "");
+  const Result same = run("inspect --check " + file, "LATHE_THREADS=1");
+  EXPECT_EQ(same.status, 0) << same.out;
+  const Result other = run("inspect --check --options 'UPCAST(0, 2)' " + file, "LATHE_THREADS=1");
+  EXPECT_EQ(other.status, 1) << other.out;
+  EXPECT_TRUE(contains(run("inspect --options 'UPCAST(0, 2)' " + file).out, "UPCAST(0, 2) (given)"));
+  EXPECT_TRUE(contains(run("inspect --graph " + file).out, "Param"));
+  EXPECT_EQ(run("inspect --options 'UPCAST(9, 2)' " + file).status, 2);
+  EXPECT_EQ(run("inspect /nonexistent").status, 2);
+}
+
 TEST(Cli, TheCacheCanBeShownAndCleared) {
   const std::string folder = testing::TempDir() + "lathe_cli_cache";
   EXPECT_EQ(run("cache clear", "LATHE_CACHE=" + folder).status, 0);

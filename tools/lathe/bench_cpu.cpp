@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -30,6 +29,7 @@ using Clock = std::chrono::steady_clock;
 double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 constexpr double kPrepareSeconds = 300, kRunSeconds = 120;
+constexpr int kMostKernels = 60;        // of a net, for the time its search may take
 constexpr double kDriftFlagged = 0.05;  // first against last third of the rounds
 constexpr double kBFloat16Tolerance = 0.01;
 // Threads of an OpenMP library watch for work this long after they had some; a turn begins when they sleep.
@@ -38,7 +38,8 @@ constexpr int kPauseMs = 15;
 struct Options {
   bool json = false, quick = false, tuned = false, list = false;
   std::string filter, peers = ".venv-peers", contender, library;
-  int threads = 0, rounds = 0, budget = 60;
+  int threads = 0, rounds = 0;
+  int budget = 20;  // seconds of search a kernel
 };
 
 // ---- contenders
@@ -77,15 +78,19 @@ Variables variables_of(const Options& options, int threads) {
 }
 
 // Lathe first, then every peer that is installed. The list says what is missing in `notes`.
-std::vector<std::unique_ptr<ChildProcess>> start_contenders(const Options& options, int threads,
-                                                            std::set<std::string>& notes) {
+std::vector<std::unique_ptr<ContenderProcess>> start_contenders(const Options& options, int threads,
+                                                                std::set<std::string>& notes) {
   const std::string self = fs::read_symlink("/proc/self/exe").string();
-  std::vector<std::unique_ptr<ChildProcess>> all;
+  std::vector<std::unique_ptr<ContenderProcess>> all;
   auto start = [&](std::string name, std::vector<std::string> command, const Variables& variables) {
-    all.push_back(std::make_unique<ChildProcess>(std::move(name), std::move(command), variables));
+    all.push_back(std::make_unique<ContenderProcess>(std::move(name), std::move(command), variables));
   };
   Variables variables = variables_of(options, threads);
   Variables lathe = variables;
+  if (options.tuned) {
+    lathe.emplace_back("LATHE_BEAM", "4");
+    lathe.emplace_back("LATHE_BEAM_SECONDS", std::to_string(options.budget));
+  }
   start("lathe", {self, "bench", "cpu", "--contender", "lathe"}, lathe);
   for (const PeerKind& peer : kLibraries) {
     const std::string library = first_match(options.peers + "/" + peer.file);
@@ -175,7 +180,7 @@ class Runner {
     measured.row = row;
     measured.load = load_average();
     write_inputs(row, folder.path());
-    std::vector<ChildProcess*> ready = prepare(row, folder.path());
+    std::vector<ContenderProcess*> ready = prepare(row, folder.path());
     if (ready.empty() || ready[0]->name() != "lathe") {
       measured.wrong = "Lathe could not run it";
       return measured;
@@ -195,24 +200,25 @@ class Runner {
   const std::map<std::string, std::string>& versions() const { return versions_; }
 
  private:
-  std::vector<std::unique_ptr<ChildProcess>>& contenders(int threads) {
+  std::vector<std::unique_ptr<ContenderProcess>>& contenders(int threads) {
     auto found = contenders_.find(threads);
     if (found == contenders_.end())
       found = contenders_.emplace(threads, start_contenders(options_, threads, notes_)).first;
     return found->second;
   }
 
-  void note_failure(const CpuRow& row, const ChildProcess& child, const Json& answer) {
+  void note_failure(const CpuRow& row, const ContenderProcess& child, const Json& answer) {
     notes_.insert(fmt::format("{}: {}: {}", row.name, child.name(), answer.value("error", "no answer")));
   }
 
-  std::vector<ChildProcess*> prepare(const CpuRow& row, const std::string& folder) {
-    std::vector<ChildProcess*> ready;
-    for (std::unique_ptr<ChildProcess>& child : contenders(row.threads)) {
+  std::vector<ContenderProcess*> prepare(const CpuRow& row, const std::string& folder) {
+    std::vector<ContenderProcess*> ready;
+    for (std::unique_ptr<ContenderProcess>& child : contenders(row.threads)) {
       if (!child->alive()) continue;
-      const Json answer = child->ask(
-          {{"do", "prepare"}, {"row", to_json(row)}, {"folder", folder}},
-          kPrepareSeconds + (options_.tuned && child->name() == "lathe" ? options_.budget * 40 : 0));
+      const Json answer =
+          child->ask({{"do", "prepare"}, {"row", to_json(row)}, {"folder", folder}},
+                     kPrepareSeconds +
+                         (options_.tuned && child->name() == "lathe" ? options_.budget * kMostKernels : 0));
       if (answer.contains("version")) {
         ready.push_back(child.get());
         versions_[child->name()] = answer["version"];
@@ -224,13 +230,13 @@ class Runner {
   }
 
   // Lathe's values against the plain formula, and every peer's against Lathe's.
-  void compare(Measured& measured, std::vector<ChildProcess*>& ready, const std::string& folder) {
+  void compare(Measured& measured, std::vector<ContenderProcess*>& ready, const std::string& folder) {
     const CpuRow& row = measured.row;
     const std::vector<std::int64_t> places = sample_places(output_elements(row));
     const std::vector<double> expected = reference_values(row, folder, places);
     std::vector<double> lathe;
-    std::vector<ChildProcess*> answered;
-    for (ChildProcess* child : ready) {
+    std::vector<ContenderProcess*> answered;
+    for (ContenderProcess* child : ready) {
       const Json answer = child->ask({{"do", "result"}, {"places", places}}, kPrepareSeconds);
       if (!answer.contains("values")) {
         note_failure(row, *child, answer);
@@ -256,7 +262,7 @@ class Runner {
     ready = answered;
   }
 
-  void take_turns(Measured& measured, const std::vector<ChildProcess*>& ready) {
+  void take_turns(Measured& measured, const std::vector<ContenderProcess*>& ready) {
     const CpuRow& row = measured.row;
     const int rounds = options_.rounds > 0 ? options_.rounds : options_.quick ? 4 : 12;
     const double slice = options_.quick ? 0.02 : 0.06;
@@ -265,7 +271,7 @@ class Runner {
     for (int round = 0; round < rounds; ++round) {
       for (const auto begin = Clock::now(); since(begin) < slice;)
         measured.roof = std::max(measured.roof, probe_roof(row.roof, row.threads));
-      for (ChildProcess* child : ready) {
+      for (ContenderProcess* child : ready) {
         if (!child->alive()) continue;
         std::this_thread::sleep_for(std::chrono::milliseconds(kPauseMs));
         const Json answer = child->ask({{"do", "run"}, {"seconds", slice}}, kRunSeconds);
@@ -287,7 +293,7 @@ class Runner {
   }
 
   const Options& options_;
-  std::map<int, std::vector<std::unique_ptr<ChildProcess>>> contenders_;
+  std::map<int, std::vector<std::unique_ptr<ContenderProcess>>> contenders_;
   std::set<std::string> notes_;
   std::map<std::string, std::string> versions_;
 };
@@ -407,7 +413,6 @@ int run_cpu(const Options& options) {
     for (const CpuRow& row : rows) fmt::print("{}\n", row.name);
     return 0;
   }
-  std::signal(SIGPIPE, SIG_IGN);  // a contender that died is an answer
   Runner runner(options);
   std::vector<Measured> all;
   {
@@ -446,6 +451,10 @@ std::vector<Command> add_bench_cpu(CLI::App& bench) {
       ->check(CLI::Range(1, 1000));
   command->add_option("--peers", options->peers, "the environment that make peers made");
   command->add_flag("--quick", options->quick, "few turns, and a few rows of each kind where none is named");
+  command->add_flag("--tuned", options->tuned,
+                    "Lathe's kernels are searched first, unless the store has them");
+  command->add_option("--budget", options->budget, "seconds of search a kernel, for --tuned")
+      ->check(CLI::Range(1, 3600));
   command->add_flag("--list", options->list, "only print the names of the rows");
   command->add_flag("--json", options->json, "print an array of objects");
   command

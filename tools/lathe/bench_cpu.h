@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lathe/dev/child_process.h"
+
 namespace lathe::tool {
 
 using Json = nlohmann::ordered_json;
@@ -118,25 +120,21 @@ CpuRow row_from_json(const Json& json);
 // Answers the parent's lines on standard input until it ends (bench_cpu_child.cpp).
 int serve_contender(Contender& contender);
 
-// A child process that answers lines; every failure is text, never an exception.
-class ChildProcess {
+// A contender in a process of its own; every failure is an answer.
+class ContenderProcess {
  public:
-  ChildProcess(std::string name, std::vector<std::string> command,
-               std::vector<std::pair<std::string, std::string>> environment);
-  ~ChildProcess();
-  ChildProcess(const ChildProcess&) = delete;
-  ChildProcess& operator=(const ChildProcess&) = delete;
+  ContenderProcess(std::string name, std::vector<std::string> command,
+                   const std::vector<std::pair<std::string, std::string>>& variables)
+      : name_(std::move(name)), child_(std::move(command), variables) {}
 
   // The answer, or {"error": why}. After a crash or a silence of that many seconds the child is gone.
   Json ask(const Json& question, double seconds);
-  bool alive() const { return pid_ > 0; }
+  bool alive() const { return child_.alive(); }
   const std::string& name() const { return name_; }
 
  private:
-  std::string stop();  // ends it and says how it ended
   std::string name_;
-  int pid_ = -1, to_ = -1, from_ = -1;
-  std::string pending_;
+  dev::ChildProcess child_;
 };
 
 }  // namespace lathe::tool

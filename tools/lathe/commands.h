@@ -22,6 +22,8 @@ std::vector<Command> add_demo(CLI::App& app);
 std::vector<Command> add_bench(CLI::App& app);
 std::vector<Command> add_bench_cpu(CLI::App& bench);  // below `bench`
 std::vector<Command> add_cache(CLI::App& app);
+std::vector<Command> add_tune(CLI::App& app);
+std::vector<Command> add_inspect(CLI::App& app);
 
 // Rows of cells printed as columns as wide as they need to be; numbers right, text left. The first row is the
 // head.

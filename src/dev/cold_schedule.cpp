@@ -1,0 +1,27 @@
+#include "dev/cold_schedule.h"
+
+#include "engine/graph_key.h"
+#include "tensor/impl.h"
+
+namespace lathe::dev {
+
+Schedule schedule_cold(std::span<const Node> targets, const OpenDevice& device,
+                       std::vector<Node>& stand_ins) {
+  const engine::Stripped stripped = engine::strip_realized(targets);
+  const engine::GraphKey key = engine::key_of(stripped.targets);
+  engine::Normalised normal = engine::normalise(stripped.targets, key);
+  ScheduleOptions options;
+  options.default_device = device.text;
+  options.max_buffers = device.compiler->target().max_buffers;
+  options.rows = device.compiler->target().threads;
+  stand_ins = std::move(normal.stand_ins);
+  return schedule(normal.targets, options);
+}
+
+std::vector<Node> nodes_of(const std::vector<Tensor>& tensors) {
+  std::vector<Node> nodes;
+  for (const Tensor& t : tensors) nodes.push_back(node_of(t));
+  return nodes;
+}
+
+}  // namespace lathe::dev

@@ -1,0 +1,21 @@
+// A kernel as a file for people and tools: its name, the options it was made with and where they came from,
+// its graph and its source. LATHE_SAVE writes these, and so does a search for a candidate that failed.
+#pragma once
+
+#include <string>
+
+#include "codegen/options.h"
+#include "ir/node.h"
+
+namespace lathe::search {
+
+struct KernelText {
+  std::string name, options_from, source;  // the source is empty where the file has none
+  std::vector<Opt> options;
+  NodeRef kernel;
+};
+
+// Throws UserError naming the file and what is missing in it.
+KernelText read_kernel_file(const std::string& path);
+
+}  // namespace lathe::search

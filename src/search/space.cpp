@@ -1,0 +1,197 @@
+#include "search/space.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "codegen/option_state.h"
+
+namespace lathe::search {
+namespace {
+
+using List = std::vector<Opt>;
+
+// The sizes an option is tried with. Whole vectors and what fits the register files of known machines; a size
+// beyond a range's extent is refused by the option itself.
+// clang-format off
+constexpr std::int64_t kUpcasts[] = {2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 28, 32, 48, 64, 96, 128, 256};
+constexpr std::int64_t kUnrolls[] = {2, 3, 4, 5, 7, 8, 16, 32, 64, 128};
+constexpr std::int64_t kTiles[] = {2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048};
+constexpr std::int64_t kThreads[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128};
+constexpr std::int64_t kLocals[] = {2, 4, 8, 16, 32, 64, 128, 256, 512};
+constexpr std::int64_t kPads[] = {4, 8, 16, 32, 64};
+constexpr std::int64_t kDepths[] = {1, 2, 3, 4};
+// clang-format on
+
+std::span<const std::int64_t> sizes_of(OptOp op) {
+  switch (op) {
+    case OptOp::UPCAST: return kUpcasts;
+    case OptOp::UNROLL: return kUnrolls;
+    case OptOp::TILE: return kTiles;
+    case OptOp::THREAD: return kThreads;
+    case OptOp::LOCAL:
+    case OptOp::GROUP:
+    case OptOp::GROUPTOP: return kLocals;
+    case OptOp::PADTO: return kPads;
+    case OptOp::PIPELINE: return kDepths;
+    default: return {};
+  }
+}
+
+// The two table entries on either side of a value.
+std::vector<std::int64_t> around(std::span<const std::int64_t> table, std::int64_t value) {
+  std::vector<std::int64_t> out;
+  const auto above = std::upper_bound(table.begin(), table.end(), value) - table.begin();
+  const auto below = std::lower_bound(table.begin(), table.end(), value) - table.begin();
+  for (std::ptrdiff_t i : {below - 1, above, below - 2, above + 1})
+    if (i >= 0 && i < static_cast<std::ptrdiff_t>(table.size()))
+      out.push_back(table[static_cast<std::size_t>(i)]);
+  return out;
+}
+
+// The state after a list, or nothing where an option of it is refused.
+std::optional<OptionState> after(Node kernel, std::span<const Opt> list, const Target& target) {
+  try {
+    OptionState state(kernel, target);
+    for (const Opt& opt : list) state.apply(opt);
+    return state;
+  } catch (const KernelOptError&) {
+    return std::nullopt;
+  }
+}
+
+bool within(const OptionState& state, const Limits& limits) {
+  double copies = 1, group = 1;
+  for (const Axis& axis : state.axes()) {
+    const auto extent = static_cast<double>(axis.extent.hi());
+    if (axis.kind == RangeKind::Upcast || axis.kind == RangeKind::Unroll) copies *= extent;
+    if (axis.kind == RangeKind::Local || axis.kind == RangeKind::Group) group *= extent;
+  }
+  return copies <= static_cast<double>(limits.max_upcast) && group <= static_cast<double>(limits.max_locals);
+}
+
+class Space {
+ public:
+  Space(Node kernel, std::span<const Opt> list, const Target& target, const Limits& limits)
+      : kernel_(kernel), list_(list.begin(), list.end()), target_(target), limits_(limits) {}
+
+  std::vector<List> run() {
+    change_sizes();
+    drop_each();
+    exchange();
+    append();
+    return std::move(found_);
+  }
+
+ private:
+  void consider(List list) {
+    if (list == list_ || std::find(found_.begin(), found_.end(), list) != found_.end()) return;
+    if (allowed(kernel_, list, target_, limits_)) found_.push_back(std::move(list));
+  }
+  void with(std::size_t place, const Opt& opt) {
+    List list = list_;
+    list[place] = opt;
+    consider(std::move(list));
+  }
+
+  void change_sizes() {
+    for (std::size_t i = 0; i < list_.size(); ++i) {
+      const Opt& opt = list_[i];
+      if (!opt.arg.empty())
+        for (const std::int64_t size : around(sizes_of(opt.op), opt.arg[0])) {
+          Opt changed = opt;
+          changed.arg[0] = size;
+          with(i, changed);
+        }
+      // Where a tile's outer half, or a copy, stands.
+      for (const int step : {-1, 1}) {
+        Opt moved = opt;
+        if (opt.op == OptOp::TILE && opt.arg.size() > 1)
+          moved.arg[1] += step;
+        else if (opt.op == OptOp::STAGE || opt.op == OptOp::THREAD)
+          moved.axis += step;
+        else
+          continue;
+        with(i, moved);
+      }
+    }
+  }
+
+  void drop_each() {
+    for (std::size_t i = 0; i < list_.size(); ++i) {
+      List list = list_;
+      list.erase(list.begin() + static_cast<std::ptrdiff_t>(i));
+      consider(std::move(list));
+    }
+  }
+
+  void exchange() {
+    for (std::size_t i = 0; i + 1 < list_.size(); ++i) {
+      List list = list_;
+      std::swap(list[i], list[i + 1]);
+      consider(std::move(list));
+    }
+  }
+
+  void add(OptOp op, int axis, std::vector<std::int64_t> arg) {
+    List list = list_;
+    list.push_back({op, axis, std::move(arg)});
+    consider(std::move(list));
+  }
+  void add_sizes(OptOp op, int axis) {
+    for (const std::int64_t size : sizes_of(op)) add(op, axis, {size});
+  }
+
+  void append() {
+    const std::optional<OptionState> state = after(kernel_, list_, target_);
+    if (!state) return;
+    const auto axes = static_cast<int>(state->axes().size());
+    const auto values = static_cast<std::int64_t>(stage_values(kernel_).size());
+    int reduces = 0;
+    for (int axis = 0; axis < axes; ++axis) {
+      const RangeKind kind = state->axes()[static_cast<std::size_t>(axis)].kind;
+      if (kind == RangeKind::Upcast || kind == RangeKind::Unroll) continue;
+      if (kind == RangeKind::Reduce) {
+        add(OptOp::UNROLL, reduces, {0});
+        add_sizes(OptOp::UNROLL, reduces);
+        if (target_.groups) {
+          add_sizes(OptOp::GROUP, reduces);
+          add_sizes(OptOp::GROUPTOP, reduces);
+        }
+        ++reduces;
+      } else {
+        add_sizes(OptOp::UPCAST, axis);
+        if (target_.threads) add_sizes(OptOp::THREAD, axis);
+        if (target_.groups) add_sizes(OptOp::LOCAL, axis);
+      }
+      for (const std::int64_t size : kTiles)
+        for (int to = 0; to <= axis; ++to) add(OptOp::TILE, axis, {size, to});
+      for (int to = 0; to < axis; ++to) add(OptOp::TILE, axis, {1, to});
+      for (std::int64_t value = 0; value < values; ++value) add(OptOp::STAGE, axis, {value, 0});
+      if (axis + 1 < axes) add(OptOp::SWAP, axis, {axis + 1});
+    }
+  }
+
+  Node kernel_;
+  List list_;
+  const Target& target_;
+  const Limits& limits_;
+  std::vector<List> found_;
+};
+
+}  // namespace
+
+bool allowed(Node kernel, std::span<const Opt> list, const Target& target, const Limits& limits) {
+  const Scope scope;
+  const std::optional<OptionState> state = after(kernel, list, target);
+  return state && within(*state, limits);
+}
+
+std::vector<List> neighbours(Node kernel, std::span<const Opt> list, const Target& target,
+                             const Limits& limits) {
+  const Scope scope;
+  return Space(kernel, list, target, limits).run();
+}
+
+}  // namespace lathe::search

@@ -1,0 +1,48 @@
+// The workers of one search, from the parent's side: a batch is compiled by all of them at once, then one of
+// them runs, with nothing else of the search at work. One that crashes or falls silent is replaced.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/child_process.h"
+#include "search/limits.h"
+
+namespace lathe::search {
+
+enum class Fate : std::uint8_t { Ok, Refused, Crashed, Hung, Wrong };
+std::string_view name(Fate fate);
+
+// What became of a question.
+struct Report {
+  Fate fate = Fate::Ok;
+  std::vector<double> numbers;  // of the answer
+  std::string text;             // why not
+  bool ok() const { return fate == Fate::Ok; }
+};
+
+class Workers {
+ public:
+  // Throws UserError where there is no lathe-worker, or it is of another build.
+  Workers(const Limits& limits, std::string folder);
+
+  struct Candidate {
+    int number = 0;
+    std::string options;
+  };
+  std::vector<Report> compile(const std::vector<Candidate>& batch);
+  // A question to the worker that runs candidates: "run 3". More seconds are added to the watchdog's.
+  Report ask(const std::string& question, double more_seconds = 0);
+
+ private:
+  void start(std::size_t which);
+  Report ask(std::size_t which, const std::string& question, double more_seconds);
+
+  const Limits& limits_;
+  std::string folder_;
+  std::vector<std::string> command_;
+  std::vector<std::unique_ptr<ChildProcess>> children_;  // the first one runs candidates
+};
+
+}  // namespace lathe::search

@@ -1,0 +1,58 @@
+// `lathe inspect`: a kernel file, compiled again with the options in it or with others.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "lathe/dev/search.h"
+#include "lathe/device.h"
+#include "tools/lathe/commands.h"
+
+namespace lathe::tool {
+namespace {
+
+struct Options {
+  std::string file, options = "file", device;
+  bool graph = false, program = false, source = false, check = false;
+};
+
+int run(const Options& options) {
+  const dev::InspectedKernel kernel = dev::inspect_kernel_file(
+      options.file, options.device.empty() ? default_device() : options.device, options.options);
+  if (options.check) {
+    const bool same = kernel.source == kernel.saved_source;
+    fmt::print("{}: {}\n", kernel.name,
+               same                          ? "the same source"
+               : kernel.saved_source.empty() ? "the file holds no source"
+                                             : "the source differs from the saved one");
+    return same ? 0 : 1;
+  }
+  const bool all = !options.graph && !options.program && !options.source;
+  if (all)
+    fmt::print("{}: {} ({})\n{} instructions, {:.4g} operations, {:.4g} bytes\n", kernel.name,
+               kernel.options.empty() ? "no options" : kernel.options, kernel.options_from,
+               kernel.instructions, kernel.flops, kernel.bytes);
+  if (options.graph) fmt::print("{}", kernel.graph);
+  if (options.program) fmt::print("{}", kernel.program);
+  if (all || options.source) fmt::print("{}", kernel.source);
+  return 0;
+}
+
+}  // namespace
+
+std::vector<Command> add_inspect(CLI::App& app) {
+  auto options = std::make_shared<Options>();  // shared: the parser's options and the command both hold it
+  CLI::App* command = app.add_subcommand("inspect", "show a kernel that LATHE_SAVE wrote, compiled again");
+  command->add_option("file", options->file, "the kernel file")->required()->check(CLI::ExistingFile);
+  command->add_option(
+      "--options", options->options,
+      "file: those it was made with; default: the heuristic's; or a list, such as \"UPCAST(0, 8)\"");
+  command->add_option("--device", options->device, "device to compile for");
+  command->add_flag("--graph", options->graph, "only the kernel's graph");
+  command->add_flag("--program", options->program, "only its program");
+  command->add_flag("--source", options->source, "only its source");
+  command->add_flag("--check", options->check,
+                    "compare the source with the one in the file: status 1 where they differ");
+  return {{command, [options] { return run(*options); }}};
+}
+
+}  // namespace lathe::tool
