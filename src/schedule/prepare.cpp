@@ -11,6 +11,7 @@
 #include "ir/shape.h"
 #include "ir/walk.h"
 #include "schedule/cost.h"
+#include "schedule/fold_constants.h"
 
 namespace lathe {
 namespace {
@@ -102,6 +103,7 @@ Prepared prepare(std::span<const Node> targets) {
   Prepared out;
   NodeMap<Node> done;
   NodeMap<std::int64_t> bound;
+  ConstantFolder folder;
   SmallVector<Node, 16> args;
   for (Node n : toposort(targets)) {
     if (n.is(Op::Bind)) {
@@ -118,7 +120,7 @@ Prepared prepare(std::span<const Node> targets) {
     args.clear();
     for (Node a : n.args()) args.push_back(*done.find(a));
     Node now = rebuild(n, std::span<const Node>(args.data(), args.size()));
-    done.try_emplace(n, prepare_node(now));
+    done.try_emplace(n, prepare_node(folder.fold(now)));
   }
   for (Node t : targets) out.targets.push_back(*done.find(t));
   return out;

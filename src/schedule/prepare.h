@@ -1,5 +1,5 @@
 // The tensor graph made ready for scheduling: what only gradients need is dropped, variables lose their
-// bindings, long reduces with few outputs are split, copies move bases and not views.
+// bindings, constants are folded, long reduces with few outputs are split, copies move bases and not views.
 #pragma once
 
 #include <cstdint>

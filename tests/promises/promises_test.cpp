@@ -4,11 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <limits>
 
 #include "codegen/codegen.h"
 #include "engine/engine.h"
@@ -197,6 +200,53 @@ TEST(Promises, ATransposedWeightFromDiskMultipliesRight) {
     }
   EXPECT_EQ(part, (std::vector<double>{stored[6], stored[7], stored[10], stored[11]}));
   std::filesystem::remove(file);
+}
+
+struct Folded {
+  const char* what;
+  std::function<Tensor()> build;
+  std::uint64_t kernels;
+  std::size_t bytes;  // taken for the result
+  std::vector<double> first;
+};
+
+// R18: what is known when it is built is not computed; folds that would lose NaN, infinity or -0 are absent.
+TEST(Promises, ConstantsFold) {
+  const double inf = std::numeric_limits<double>::infinity();
+  auto c = [](double v) { return Tensor::full({4, 6}, v); };
+  const Folded rows[] = {
+      {"arithmetic", [&] { return c(2) * 3 + c(1); }, 0, 0, {7}},
+      {"functions", [&] { return c(4).sqrt() + c(2).reciprocal(); }, 0, 0, {2.5}},
+      {"comparison", [&] { return (c(4) < 5).cast(dtypes::float32); }, 0, 0, {1}},
+      {"where", [&] { return (c(1) > 0).where(c(5), c(6)); }, 0, 0, {5}},
+      {"movement", [&] { return c(2).transpose().reshape({24}).flip({0}).expand({3, 24}); }, 0, 0, {2}},
+      {"pad with the same value", [&] { return c(0).pad({{1, 1}, {0, 0}}); }, 0, 0, {0}},
+      {"sum", [&] { return c(2).sum({1}); }, 0, 0, {12}},
+      {"max", [&] { return c(2).max({0}); }, 0, 0, {2}},
+      {"product", [&] { return c(2).prod({0}); }, 0, 0, {16}},
+      {"mean", [&] { return c(2).mean(); }, 0, 0, {2}},
+      {"infinity minus itself", [&] { return c(inf) - c(inf); }, 0, 0, {std::nan("")}},
+  };
+  for (const Folded& row : rows) {
+    const std::size_t before = engine::counters().memory_used;
+    engine::reset_counters();
+    Tensor t = row.build();
+    t.realize();
+    EXPECT_EQ(engine::counters().kernels, row.kernels) << row.what;
+    EXPECT_EQ(engine::counters().memory_used, before + row.bytes) << row.what;
+    double got = t.flatten()[0].item();
+    if (std::isnan(row.first[0])) {
+      EXPECT_TRUE(std::isnan(got)) << row.what;
+    } else {
+      EXPECT_EQ(got, row.first[0]) << row.what;
+    }
+  }
+  // x * 0 is not 0, x - x is not 0 and x + 0 is not x, for some x.
+  Tensor x = Tensor({inf, std::nan(""), -0.0, 1.0}).realize();
+  std::vector<double> times = (x * 0).tolist(), minus = (x - x).tolist(), plus = (x + 0.0).tolist();
+  EXPECT_TRUE(std::isnan(times[0]) && std::isnan(times[1]) && std::signbit(times[2]) && times[3] == 0);
+  EXPECT_TRUE(std::isnan(minus[0]) && std::isnan(minus[1]) && minus[2] == 0 && minus[3] == 0);
+  EXPECT_TRUE(plus[0] == inf && std::isnan(plus[1]) && !std::signbit(plus[2]) && plus[3] == 1);
 }
 
 // R19: Ctrl-C while something compiles ends the compile with the pass, the rule and the number of nodes.

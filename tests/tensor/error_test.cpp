@@ -14,7 +14,7 @@ struct Refusal {
 TEST(TensorErrors, ShapesThatDoNotFitAreNamed) {
   Tensor a = Tensor::zeros({2, 3}), b = Tensor::zeros({4, 3}), c = Tensor::zeros({3, 2});
   const Refusal rows[] = {
-      {"Add: shapes (2, 3) and (4, 3) do not broadcast: 2 against 4", [&] { a + b; }},
+      {"add: shapes (2, 3) and (4, 3) do not broadcast: 2 against 4", [&] { a + b; }},
       {"matmul: inner sizes differ: lhs (2, 3) has 3, rhs (2, 3) has 2", [&] { a.dot(a); }},
       {"matmul: a scalar has no axis to multiply over: () and (2, 3)", [&] { Tensor(1.0).dot(a); }},
       {"reshape: (2, 3) has 6 elements, which do not fill (4, 2)", [&] { a.reshape({4, 2}); }},

@@ -1,0 +1,23 @@
+// What is one number everywhere is not computed: an elementwise op over constants is a constant, so is a
+// reduce over one, and movement changes nothing about it.
+//   add(expand(2), expand(3)) over (4, 6)   ->   expand(5) over (4, 6)
+//   sum(expand(2) over (4, 6), axis 1)      ->   expand(12) over (4, 1)
+// Values are those of the simplifying rules, so NaN, infinities and signed zeros are kept.
+#pragma once
+
+#include "ir/node.h"
+#include "ir/walk.h"
+
+namespace lathe {
+
+class ConstantFolder {
+ public:
+  // The node, or the constant of its shape where it is one. Operands have been through here before.
+  Node fold(Node node);
+
+ private:
+  // The number that every element of a node is, by node.
+  NodeMap<Node> number_of_;
+};
+
+}  // namespace lathe
