@@ -1,6 +1,8 @@
 // Everything a user of the library includes.
 #pragma once
 
+#include "lathe/amp.h"
+#include "lathe/checkpoint.h"
 #include "lathe/context.h"
 #include "lathe/datasets.h"
 #include "lathe/device.h"
@@ -8,6 +10,7 @@
 #include "lathe/error.h"
 #include "lathe/index.h"
 #include "lathe/jit.h"
+#include "lathe/loader.h"
 #include "lathe/nn.h"
 #include "lathe/object.h"
 #include "lathe/optim.h"

@@ -7,3 +7,5 @@
 #include "lathe/nn/module.h"
 #include "lathe/nn/normalization.h"
 #include "lathe/nn/recurrent.h"
+#include "lathe/nn/sequential.h"
+#include "lathe/nn/transformer.h"

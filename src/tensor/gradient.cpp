@@ -9,6 +9,7 @@
 #include "tensor/custom.h"
 #include "tensor/impl.h"
 #include "tensor/realize.h"
+#include "tensor/recompute.h"
 
 namespace lathe {
 namespace {
@@ -171,8 +172,13 @@ MoveRule rule_of(Op op) {
 
 class Backward {
  public:
-  Backward(std::span<const Node> targets, std::string device) : device_(std::move(device)) {
-    for (Node t : targets) needed_[t] = 1;
+  // Where the targets are the ends, what lies behind them gets nothing.
+  Backward(std::span<const Node> targets, std::string device, bool targets_are_ends = false)
+      : device_(std::move(device)) {
+    for (Node t : targets) {
+      needed_[t] = 1;
+      if (targets_are_ends) ends_[t] = 1;
+    }
   }
 
   void run(Node root, Node seed) {
@@ -183,7 +189,7 @@ class Backward {
     for (std::size_t i = order.size(); i-- > 0;) {
       Node n = order[i];
       const Node* g = grads_.find(n);
-      if (g != nullptr && n.arg_count() > 0) spread(n, *g);
+      if (g != nullptr && n.arg_count() > 0 && !ends_.contains(n)) spread(n, *g);
     }
   }
   Node gradient(Node target) const {
@@ -255,7 +261,29 @@ class Backward {
     add(memory, g);
   }
 
+  // What is inside a checkpoint is computed again, now that its gradient is known, and differentiated there.
+  void spread_checkpoint(Node n, Node g) {
+    const std::span<const Node> inputs = n.args().subspan(1);
+    const Recomputed again = recompute(n.arg(0), inputs, g, device_);
+    std::vector<Node> ends, from;
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (needed(inputs[i]) && again.copies[i] != inputs[i]) {
+        ends.push_back(again.copies[i]);
+        from.push_back(inputs[i]);
+      }
+    for (Node b : again.border)
+      if (needed(b)) {
+        ends.push_back(b);
+        from.push_back(b);
+      }
+    Backward inside(ends, device_, true);
+    inside.run(again.value, g);
+    for (std::size_t i = 0; i < ends.size(); ++i) add(from[i], inside.gradient(ends[i]));
+    keep_.insert(keep_.end(), inside.keep_.begin(), inside.keep_.end());
+  }
+
   void spread_custom(Node n, Node g) {
+    if (n.text() == kCheckpoint) return spread_checkpoint(n, g);
     const CustomOp* op = find_custom(n.text());
     if (op == nullptr || !op->gradient) return add(n.arg(0), g);
     std::vector<Tensor> inputs;
@@ -276,7 +304,7 @@ class Backward {
   }
 
   std::string device_;
-  NodeMap<char> needed_;
+  NodeMap<char> needed_, ends_;
   NodeMap<Node> grads_;
   std::vector<Tensor> keep_;  // what user code made stays alive while the pass runs
 };
