@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks what a compiler does not: include arrows between folders, header comments, whitespace, file sizes, TODOs,
-dead links in the documentation and spelling. Needs nothing but Python; takes a second or two."""
+dead links in the documentation, rows of tables that nothing uses, and spelling. Needs nothing but Python; takes a second or two."""
 
 import os
 import re
@@ -137,6 +137,34 @@ def check_links(path, lines):
                 problem(path, number, f"dead link: {target}")
 
 
+# Tables whose rows must be named by code elsewhere: (table, start of a row, how code names it). A row that nothing names is
+# dead weight. A flag may also be read by the Python package, by its variable.
+ROWS = [
+    ("src/ir/ops.def", "LATHE_OP", "Op::{}"),
+    ("src/ir/structure_ops.def", "LATHE_NODE", "Op::{}"),
+    ("src/base/flags.def", "LATHE_FLAG", "Flag::{}"),
+]
+
+
+def check_rows(files):
+    sources = {}
+    for path in files:
+        if path.startswith(("src/", "python/")) and path.endswith((".h", ".cpp", ".def", ".py")):
+            with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+                sources[path] = file.read()
+    for table, macro, name in ROWS:
+        text = "\n".join(t for path, t in sources.items() if path != table)
+        used = set(re.findall(name.format(r"(\w+)"), text))
+        rows = 0
+        for number, line in enumerate(sources[table].split("\n"), 1):
+            match = re.match(rf'{macro}\((\w+),(?: *"(LATHE_\w+)")?', line)
+            rows += match is not None
+            if match and match.group(1) not in used and not (match.group(2) and f'"{match.group(2)}"' in text):
+                problem(table, number, f"nothing names {name.format(match.group(1))}: delete the row or use it")
+        if rows == 0:
+            problem(table, 1, f"no row begins with {macro}: scripts/lint.py reads the table wrongly")
+
+
 def check_spelling(paths):
     tool = shutil.which("codespell")
     if not tool or not paths:
@@ -160,6 +188,7 @@ def main():
             check_text(path, lines)
         if path.endswith(".md"):
             check_links(path, lines)
+    check_rows(files)
     check_spelling([f for f in texts if not f.startswith("tests/golden")])
 
     for line in warnings:

@@ -33,7 +33,9 @@ def build_base(commit):
     print(f"replay: building {sha}", file=sys.stderr)
     folder = os.path.join(tree, "build/dev")
     if not os.path.exists(os.path.join(folder, "build.ninja")):
-        run(["cmake", "--preset", "dev"], cwd=tree, stdout=subprocess.DEVNULL)
+        # Configured as this tree is, so that a compiler cache can share what did not change.
+        pch = "OFF" if "LATHE_PCH:BOOL=OFF" in open(os.path.join(ROOT, "build/dev/CMakeCache.txt"), encoding="utf-8").read() else "ON"
+        run(["cmake", "--preset", "dev", f"-DLATHE_PCH={pch}"], cwd=tree, stdout=subprocess.DEVNULL)
     run(["cmake", "--build", folder, "--target", "test_replay"], stdout=subprocess.DEVNULL)
     return sha, os.path.join(folder, "bin/test_replay")
 
