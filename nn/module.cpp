@@ -1,8 +1,14 @@
 #include "lathe/nn/module.h"
 
+#include <atomic>
+#include <memory>
+#include <mutex>
+
 #include <fmt/format.h>
 
 #include <unordered_map>
+
+#include "lathe/nn/parameters.h"
 
 namespace lathe::nn {
 namespace {
@@ -103,16 +109,60 @@ void load_state_dict(Module& module, const StateDict& values, bool strict) {
   Tensor::realize_all(loaded);
 }
 
-Tensor buffer(const Tensor& initial) {
+namespace {
+
+std::atomic<bool> parameters_ask = true;
+
+struct Remembered {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<TensorImpl>> handles;
+  std::size_t clean_at = 64;
+};
+Remembered& remembered() {
+  static auto* list = new Remembered;  // never destroyed: layers may be made during exit
+  return *list;
+}
+
+Tensor with_memory(const Tensor& initial) {
   NoGradScope no_grad;
   Tensor memory = Tensor::empty(initial.shape(), {.dtype = initial.dtype(), .device = initial.device()});
   // Through memory made here, not by keeping `initial`: equal expressions share one buffer, and two
   // parameters must not.
   if (!leave_uninitialized) memory.assign(initial);
-  return memory.requires_grad_(false);
+  return memory;
 }
 
-Tensor parameter(const Tensor& initial) { return buffer(initial).requires_grad_(); }
+}  // namespace
+
+Tensor buffer(const Tensor& initial) { return with_memory(initial).requires_grad_(false); }
+
+Tensor parameter(const Tensor& initial) {
+  Tensor memory = with_memory(initial);
+  if (parameters_ask) return memory.requires_grad_();
+  remember_parameter(memory);
+  return memory;
+}
+
+void set_parameters_ask(bool ask) { parameters_ask = ask; }
+
+void remember_parameter(const Tensor& parameter) {
+  Remembered& list = remembered();
+  std::lock_guard guard(list.mutex);
+  if (list.handles.size() >= list.clean_at) {
+    std::erase_if(list.handles, [](const auto& handle) { return handle.expired(); });
+    list.clean_at = 2 * list.handles.size() + 64;
+  }
+  list.handles.push_back(parameter.impl());
+}
+
+std::vector<Tensor> remembered_parameters() {
+  Remembered& list = remembered();
+  std::lock_guard guard(list.mutex);
+  std::vector<Tensor> out;
+  for (const auto& handle : list.handles)
+    if (auto impl = handle.lock()) out.emplace_back(std::move(impl));
+  return out;
+}
 
 UninitializedScope::UninitializedScope() : before_(leave_uninitialized) { leave_uninitialized = true; }
 UninitializedScope::~UninitializedScope() { leave_uninitialized = before_; }

@@ -132,7 +132,7 @@ case "${1:-packages}" in
     venv_options=--system-site-packages
     make_venv .venv-python "what builds and tests the Python package" "${python_packages[@]}"
     ;;
-  peers) make_venv .venv-peers "the peers benchmarks compare with (6 GB)" "${peer_packages[@]}" ;;
+  peers) make_venv .venv-peers "the peers benchmarks compare with (8 GB)" "${peer_packages[@]}" ;;
   *)
     echo "usage: setup.sh [packages|cuda|peers|python]" >&2
     exit 2

@@ -210,7 +210,10 @@ struct type_caster<lathe::Number> {
   static handle from_cpp(const lathe::Number& n, rv_policy, cleanup_list*) noexcept {
     switch (n.kind()) {
       case lathe::Number::Kind::Bool: return PyBool_FromLong(n.to_int());
-      case lathe::Number::Kind::Int: return PyLong_FromLongLong(n.to_int());
+      case lathe::Number::Kind::Int:  // one beyond int64 shows in the double beside it
+        return n.to_int() < 0 && n.to_double() > 0
+                   ? PyLong_FromUnsignedLongLong(static_cast<std::uint64_t>(n.to_int()))
+                   : PyLong_FromLongLong(n.to_int());
       case lathe::Number::Kind::Float: break;
     }
     return PyFloat_FromDouble(n.to_double());

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "casters.h"
+#include "lathe/nn/parameters.h"
 
 namespace lathe::python {
 
@@ -24,6 +25,7 @@ Field<L> tensor_field(const char* name, Tensor C::* member) {
             if (!value.is_none() && !nb::isinstance<PyTensor>(value))
               throw TypeError(name, "a tensor or None is needed");
             layer.*member = value.is_none() ? Tensor() : Tensor(*nb::inst_ptr<PyTensor>(value));
+            if (!value.is_none()) nn::remember_parameter(layer.*member);
           }};
 }
 // A number, or whatever else is copied.

@@ -2,6 +2,7 @@
 #include <nanobind/stl/shared_ptr.h>
 
 #include "bind.h"
+#include "lathe/nn/parameters.h"
 #include "layers.h"
 
 namespace lathe::python {
@@ -287,6 +288,7 @@ void bind_sequences(nb::module_& m) {
 }  // namespace
 
 void bind_nn(nb::module_& m) {
+  set_parameters_ask(false);  // the optimizers do, or backward() finds them
   nb::class_<Module>(m, "Module", nb::dynamic_attr(), doc("nn.Module"));
   m.def("module_parts", [](Module& module) {
     nb::dict out;

@@ -3,6 +3,7 @@
 
 #include "arrays.h"
 #include "bind.h"
+#include "lathe/nn/parameters.h"
 
 namespace lathe::python {
 namespace {
@@ -29,6 +30,8 @@ std::vector<Tensor> candidates() {
   std::vector<Tensor> out;
   for (PyTensor* t = newest_tensor(); t != nullptr; t = t->before)
     if (t->defined() && t->grad_wish() != std::optional(false)) out.push_back(*t);
+  for (const Tensor& t : nn::remembered_parameters())  // those without a Python object now
+    if (t.front() == nullptr && t.grad_wish() != std::optional(false)) out.push_back(t);
   return out;
 }
 

@@ -8,7 +8,7 @@ class GradScaler:
     >>> from lathe import nn
     >>> w = Tensor([1.0], requires_grad=True)
     >>> opt, scaler = nn.optim.SGD([w], lr=0.5), GradScaler(init_scale=1024.0)
-    >>> scaler.scale((w * 2).sum()).backward()
+    >>> scaled = scaler.scale((w * 2).sum()).backward()
     >>> stepped = scaler.step(opt)
     >>> scaler.update()
     >>> w.tolist()

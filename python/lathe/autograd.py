@@ -14,7 +14,7 @@ def register_op(name, forward, gradient=None):
 
     >>> cube = register_op("cube", lambda x: x * x * x, lambda inputs, output, grad: [grad * inputs[0].square() * 3])
     >>> x = Tensor([2.0], requires_grad=True)
-    >>> cube(x).sum().backward()
+    >>> loss = cube(x).sum().backward()
     >>> x.grad.tolist()
     [12.0]
     """

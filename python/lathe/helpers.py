@@ -126,6 +126,12 @@ for _word in _WORDS:
     ContextVar(_word, 0)
 
 
+def __getattr__(name):  # a setting by its name, whether Lathe has a use for it or not
+    if name.isupper():
+        return ContextVar(name, 0)
+    raise AttributeError(f"module 'lathe.helpers' has no attribute {name!r}")
+
+
 class _Training(ContextVar):
     """Whether dropout and batch norm behave as in training."""
 

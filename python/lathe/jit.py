@@ -56,8 +56,8 @@ def _describe(shape):
 
 
 class TinyJit:
-    """A function whose kernels are captured on the first calls and replayed on later ones. Tensors and bound
-    variables in its arguments (also inside lists, tuples and dicts) may change from call to call; everything else
+    """A function whose kernels are captured and replayed. The first call runs it plainly, the next two capture and
+    compare, later ones replay. Tensors and bound variables in its arguments (also inside lists, tuples and dicts) may change from call to call; everything else
     must stay what it was, and the shapes and dtypes too: otherwise a JitError says what differs.
 
     >>> @TinyJit
@@ -118,7 +118,10 @@ class TinyJit:
     def __call__(self, *args, **kwargs):
         if not JIT and self._fxn is not None:
             return self._fxn(*args, **kwargs)
-        given = _Flat((args, kwargs))
+        self.cnt += 1
+        if self.cnt == 1 and self._fxn is not None:
+            return self._fxn(*args, **kwargs)
+        given = _Flat((args, dict(sorted(kwargs.items()))))
         if self._args is not None and given.shape != self._args.shape:
             raise JitError(
                 f"lathe: jit: the arguments of {getattr(self, '__name__', 'the function')} differ from the captured ones\n"
@@ -130,7 +133,6 @@ class TinyJit:
         if self._jit is None:
             self._jit = _core.Jit(self._trace)
         self._args.others = given.others
-        self.cnt += 1
         out = self._jit(given.tensors, given.sizes)
         return _rebuild(self._result.shape, iter(out), iter(()), iter(self._result.others))
 

@@ -31,7 +31,7 @@ def text_of(opt):
 def set_options(tensor, opts):
     """Compiles the kernel that stores this tensor with exactly these options.
 
-    >>> out = set_options(Tensor.rand(16, 16) + 1, [Opt(OptOps.UPCAST, 1, 4)])
+    >>> out = set_options(Tensor.rand(16, 16) + 1, [Opt(OptOps.UPCAST, 0, 4)])
     >>> out.realize().shape
     (16, 16)
     """

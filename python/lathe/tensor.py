@@ -60,6 +60,20 @@ def _kernelize(self, *others):
     return self
 
 
+def _to_np_dtype(dtype):
+    """The numpy dtype of a dtype, or None where numpy has none."""
+    import numpy
+
+    return numpy.dtype(dtype.fmt).type if dtype.fmt is not None else None
+
+
+def _from_np_dtype(dtype):
+    """The dtype of a numpy dtype."""
+    import numpy
+
+    return getattr(dtypes, numpy.dtype(dtype).name)
+
+
 Tensor.__repr__ = _repr
 Tensor.train = _Train
 Tensor.from_url = staticmethod(_from_url)

@@ -59,8 +59,9 @@ Node whole_buffer(Node value) {
   Node base = value;
   while (is_movement(base.op())) base = base.arg(0);
   if (!base.is(Op::Buffer)) return Node();
-  const bool same_elements =
-      value.is(Op::Reshape) && value.arg(0) == base && buffer_size(base) == numel_max(value);
+  Node inner = value;
+  while (inner.is(Op::Reshape)) inner = inner.arg(0);
+  const bool same_elements = inner == base && buffer_size(base) == numel_max(value);
   return value == engine::view_of(base, value.shape()) || same_elements ? base : Node();
 }
 

@@ -363,7 +363,8 @@ Node intern(Op op, DType dtype, std::span<const Node> args, const Attr& attr) {
     if (const NodeData* found = find()) return Node(found);
   }
   std::uint64_t key = hash_combine(h, attr_hash(attr, false, op));
-  for (Node a : args) key = hash_combine(key, a.key());
+  // Nor is the value of a bound variable: operands must stand in one order for every value of it.
+  for (Node a : op == Op::Bind ? args.first(1) : args) key = hash_combine(key, a.key());
   Interval bounds = bounds_of(op, dtype, args, attr);
   Node shape = shape_of(op, dtype, args, attr);
 

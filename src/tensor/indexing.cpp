@@ -98,8 +98,8 @@ std::vector<Index> spelled_out(const std::vector<Index>& indices, const Tensor& 
   }
   if (dots > 1) throw UserError("getitem", "more than one ellipsis");
   if (named > x.ndim())
-    throw UserError("getitem",
-                    fmt::format("{} indices for the {} axes of {}", named, x.ndim(), to_string(x.shape())));
+    throw IndexError("getitem",
+                     fmt::format("{} indices for the {} axes of {}", named, x.ndim(), to_string(x.shape())));
   std::vector<Index> out;
   auto fill = [&] { out.insert(out.end(), static_cast<std::size_t>(x.ndim() - named), Index(Slice{})); };
   for (const Index& i : indices) {

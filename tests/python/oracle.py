@@ -26,6 +26,8 @@ def assert_same(mine, theirs, rtol=1e-4, atol=1e-5):
         return
     mine, theirs = as_numpy(mine), as_numpy(theirs)
     assert mine.shape == theirs.shape
+    # PyTorch's integers default to 64 bits, Lathe's to 32.
+    assert mine.dtype == theirs.dtype or (theirs.dtype == np.int64 and mine.dtype == np.int32), (mine.dtype, theirs.dtype)
     np.testing.assert_allclose(mine.astype(theirs.dtype), theirs, rtol=rtol, atol=atol)
 
 

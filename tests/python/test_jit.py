@@ -1,0 +1,190 @@
+"""Captured functions: right, or a typed error."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from lathe import Context, GlobalCounters, JitError, Tensor, TinyJit, Variable, jit, nn
+
+
+def counted(function, calls=6):
+    """The captured function with what it gave for 0, 1, 2, ..."""
+    return [function(Tensor([float(i)])).item() for i in range(calls)]
+
+
+def test_calls_equal_plain_calls_in_every_structure():
+    @TinyJit
+    def f(a, others, *, scale):
+        return {"sum": a + others[0], "rest": [a * scale["s"], (others[1] - a,)]}
+
+    for i in range(6):
+        a, b, c, s = (Tensor([float(i + k)]) for k in range(4))
+        out = f(a, [b, c], scale={"s": s})
+        assert out["sum"].item() == 2 * i + 1
+        assert out["rest"][0].item() == i * (i + 3) and out["rest"][1][0].item() == 2
+    assert f.captured and f.kernels >= 1
+
+
+def test_a_replay_runs_no_python_and_makes_no_schedule():
+    calls = []
+
+    @jit
+    def f(x):
+        calls.append(1)
+        return (x * 2).realize()
+
+    assert counted(f) == [0, 2, 4, 6, 8, 10]
+    assert len(calls) == 3
+    before = GlobalCounters.kernel_count
+    f(Tensor([1.0]))
+    assert GlobalCounters.kernel_count - before == f.kernels
+    f.reset()
+    assert counted(f) == [0, 2, 4, 6, 8, 10]
+
+
+def test_old_results_stay_what_they_were():
+    f = TinyJit(lambda x: (x + 1).realize())
+    results = [f(Tensor([float(i)])) for i in range(6)]
+    assert [r.item() for r in results] == [1, 2, 3, 4, 5, 6]
+
+
+def test_state_is_seen_by_reference():
+    weight = Tensor([2.0]).contiguous().realize()
+    f = TinyJit(lambda x: (x * weight).realize())
+    for i in range(6):
+        weight.assign(Tensor([float(i)])).realize()
+        assert f(Tensor([3.0])).item() == 3.0 * i
+
+    @TinyJit
+    def count(x):
+        x += 1
+        return x.realize()
+
+    a = Tensor([0.0]).contiguous().realize()
+    for _ in range(6):
+        count(a)
+    assert a.item() == 6
+
+
+def test_a_method_is_captured_for_each_instance():
+    class Model:
+        def __init__(self, scale):
+            self.scale = Tensor([scale])
+
+        @TinyJit
+        def forward(self, x):
+            return (x * self.scale).realize()
+
+    one, two = Model(2.0), Model(3.0)
+    for i in range(6):
+        assert one.forward(Tensor([float(i)])).item() == 2 * i
+        assert two.forward(Tensor([float(i)])).item() == 3 * i
+
+
+def test_what_cannot_be_replayed_is_a_jit_error():
+    f = TinyJit(lambda a, b: (a + b).realize())
+    for _ in range(4):
+        f(Tensor([1.0]), Tensor([2.0]))
+    with pytest.raises(JitError):
+        f(Tensor([1.0, 2.0]), Tensor([2.0, 3.0]))
+    with pytest.raises(JitError):
+        f(Tensor([1]), Tensor([2.0]))
+    with pytest.raises(JitError):
+        f(Tensor([1.0]))
+    with pytest.raises(JitError):
+        f(Tensor([1.0]), b=Tensor([2.0]))
+
+    reads = TinyJit(lambda x: x * x.sum().item())
+    reads(Tensor([1.0]))
+    with pytest.raises(JitError, match="reads"):
+        reads(Tensor([1.0]))
+
+    flag = TinyJit(lambda x, square: (x * x if square else x * 2).realize())
+    flag(Tensor([3.0]), True)
+    flag(Tensor([3.0]), True)
+    with pytest.raises(JitError, match="captured with True"):
+        flag(Tensor([3.0]), False)
+
+    number = TinyJit(lambda x, i: ((x * 2).realize(), i))
+    with pytest.raises(JitError):
+        for i in range(4):
+            number(Tensor([1.0]), i)
+
+
+def test_a_python_constant_that_moves_is_never_silently_frozen():
+    factor = 1.0
+
+    @TinyJit
+    def f(x):
+        return (x * factor).realize()
+
+    right = []
+    with pytest.raises(JitError):
+        for i in range(6):
+            factor = float(i + 1)
+            right.append(f(Tensor([10.0])).item() == 10.0 * factor)
+    assert all(right)
+
+
+def test_nested_captures_lists_and_duplicate_arguments():
+    inner = TinyJit(lambda x: x + 1)
+    outer = TinyJit(lambda x: (inner(x) * 3).realize())
+    assert counted(outer) == [3, 6, 9, 12, 15, 18]
+    twice = TinyJit(lambda a, b: (a + b).realize())
+    for i in range(5):
+        x = Tensor([float(i)])
+        assert twice(x, x).item() == 2 * i
+
+
+def test_symbolic_sizes_replay_for_every_value():
+    a = Tensor.rand(3, 10).realize()
+    f = TinyJit(lambda x: (x + 1).sum(axis=1).realize())
+    for i in range(1, 9):
+        n = Variable("n", 1, 10).bind(i)
+        np.testing.assert_allclose(f(a[:, :n]).numpy(), (a.numpy()[:, :i] + 1).sum(1), rtol=1e-5)
+
+
+def test_random_numbers_go_on_in_their_stream():
+    f = TinyJit(lambda x: (x + Tensor.rand(3)).realize())
+    results = {tuple(f(Tensor([0.0, 0.0, 0.0])).tolist()) for _ in range(8)}
+    assert len(results) == 8
+
+
+def test_a_captured_training_step_equals_the_plain_one():
+    def train(wrap):
+        Tensor.manual_seed(3)
+        layer = nn.Linear(4, 2)
+        opt = nn.optim.Adam(nn.state.get_parameters(layer), lr=0.1)
+
+        def step(x, y):
+            opt.zero_grad()
+            loss = (layer(x) - y).square().mean().backward()
+            opt.step()
+            return loss
+
+        step = wrap(step)
+        generator = np.random.default_rng(0)
+        with Context(TRAINING=1):
+            return [step(Tensor(generator.normal(size=(8, 4)).astype(np.float32)), Tensor.zeros(8, 2).contiguous()).item() for _ in range(8)]
+
+    np.testing.assert_allclose(train(TinyJit), train(lambda f: f), rtol=1e-4)
+
+
+def test_a_capture_can_be_pickled():
+    weight = Tensor([5.0]).contiguous().realize()
+    f = TinyJit(lambda x: {"y": (x * weight).realize()})
+    for i in range(4):
+        f(Tensor([float(i)]))
+    again = pickle.loads(pickle.dumps(f))
+    assert again(Tensor([3.0]))["y"].item() == 15.0
+    with pytest.raises(JitError):
+        again.reset()
+
+
+def test_jit_0_runs_the_function():
+    calls = []
+    f = TinyJit(lambda x: calls.append(1) or x + 1)
+    with Context(JIT=0):
+        assert counted(f) == [1, 2, 3, 4, 5, 6]
+    assert len(calls) == 6

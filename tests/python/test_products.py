@@ -1,0 +1,114 @@
+"""Products, convolutions, pooling, normalization, losses and linear algebra against PyTorch and numpy."""
+
+import hashlib
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from oracle import assert_same, check
+
+from lathe import Context, Tensor, dtypes
+
+
+def test_matmul_in_every_rank():
+    for shapes in [((4,), (4,)), ((3, 4), (4,)), ((4,), (4, 5)), ((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 1, 3, 4), (5, 4, 2)), ((1, 1), (1, 1))]:
+        check(shapes, lambda x, y: x @ y)
+        check(shapes, lambda x, y: x.matmul(y), lambda x, y: x.dot(y))
+    with pytest.raises(ValueError, match="inner sizes differ|sizes"):
+        Tensor.ones(4, 8) @ Tensor.ones(16, 8)
+
+
+def test_einsum_and_linear():
+    for formula, shapes in [("ij,jk->ik", ((3, 4), (4, 5))), ("bij,bjk->bik", ((2, 3, 4), (2, 4, 5))), ("ij->ji", ((3, 4),)), ("ij->", ((3, 4),)), ("i,j->ij", ((3,), (4,)))]:
+        check(shapes, lambda *x: torch.einsum(formula, *x), lambda *x: Tensor.einsum(formula, *x))
+    check([(2, 4), (4, 5), (5,)], lambda x, w, b: F.linear(x, w.T, b), lambda x, w, b: x.linear(w, b))
+    assert Tensor([1.0, -2.0]).sequential([Tensor.relu, lambda x: x + 1]).tolist() == [2.0, 1.0]
+
+
+CONV = [dict(), dict(padding=1), dict(stride=2), dict(dilation=2), dict(padding=(1, 2)), dict(stride=(2, 1), padding=1)]
+
+
+@pytest.mark.parametrize("options", CONV, ids=str)
+def test_conv2d(options):
+    check([(2, 3, 7, 8), (4, 3, 3, 2), (4,)], lambda x, w, b: F.conv2d(x, w, b, **options), lambda x, w, b: x.conv2d(w, b, **options), atol=1e-4)
+    check([(2, 4, 6, 6), (4, 2, 3, 3)], lambda x, w: F.conv2d(x, w, groups=2, **options), lambda x, w: x.conv2d(w, groups=2, **options), atol=1e-4)
+
+
+def test_conv_of_one_and_three_axes_and_transposed():
+    check([(2, 3, 9), (4, 3, 3)], F.conv1d, lambda x, w: x.conv2d(w), atol=1e-4)
+    check([(1, 2, 4, 5, 4), (3, 2, 2, 3, 2)], F.conv3d, lambda x, w: x.conv2d(w), atol=1e-4)
+    for options in [dict(), dict(stride=2), dict(padding=1), dict(stride=2, output_padding=1, padding=1), dict(dilation=2)]:
+        check([(2, 3, 5, 4), (3, 4, 3, 3), (4,)], lambda x, w, b: F.conv_transpose2d(x, w, b, **options), lambda x, w, b: x.conv_transpose2d(w, b, **options), atol=1e-4)
+
+
+def test_pooling():
+    for options in [dict(), dict(stride=1), dict(padding=1), dict(ceil_mode=True)]:
+        check([(2, 3, 7, 6)], lambda x: F.max_pool2d(x, (2, 3), **options), lambda x: x.max_pool2d((2, 3), **options))
+        check([(2, 3, 7, 6)], lambda x: F.avg_pool2d(x, (2, 3), **options), lambda x: x.avg_pool2d((2, 3), **options))
+    check([(2, 3, 7, 6)], lambda x: F.avg_pool2d(x, 2, padding=1, count_include_pad=False), lambda x: x.avg_pool2d((2, 2), padding=1, count_include_pad=False))
+    check([(2, 3, 7, 6)], lambda x: F.max_pool2d(x, 2, return_indices=True), lambda x: x.max_pool2d((2, 2), return_indices=True), grad=False)
+    check([(1, 1, 4, 4)], lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2), lambda x: x.max_pool2d(return_indices=True)[0].max_unpool2d(x.max_pool2d(return_indices=True)[1]), grad=False)
+
+
+def test_normalizations_and_interpolation():
+    check([(3, 4, 5)], lambda x: F.layer_norm(x, (5,)), lambda x: x.layernorm())
+    check([(3, 4, 5)], lambda x: F.layer_norm(x, (4, 5)), lambda x: x.layernorm((-2, -1)))
+    check([(2, 3, 5, 6)], lambda x: F.interpolate(x, size=(7, 4), mode="bilinear"), lambda x: x.interpolate((7, 4)))
+    check([(2, 3, 5, 6)], lambda x: F.interpolate(x, size=(7, 4), mode="bilinear", align_corners=True), lambda x: x.interpolate((7, 4), align_corners=True))
+    check([(2, 3, 5)], lambda x: F.interpolate(x, size=8, mode="nearest"), lambda x: x.interpolate((8,), mode="nearest"), grad=False)
+
+
+def test_attention_against_its_formula():
+    q, k, v = (np.random.randn(2, 3, 5, 4).astype(np.float32) for _ in range(3))
+
+    def formula(mask=None, scale=0.5):
+        scores = q.astype(np.float64) @ k.astype(np.float64).swapaxes(-1, -2) * scale
+        if mask is not None:
+            scores = np.where(mask, scores, -np.inf)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        return (weights / weights.sum(-1, keepdims=True)) @ v
+
+    x, y, z = Tensor(q), Tensor(k), Tensor(v)
+    np.testing.assert_allclose(x.scaled_dot_product_attention(y, z).numpy(), formula(), rtol=1e-4, atol=1e-5)
+    causal = np.tril(np.ones((5, 5), bool))
+    np.testing.assert_allclose(x.scaled_dot_product_attention(y, z, is_causal=True).numpy(), formula(causal), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(x.scaled_dot_product_attention(y, z, attn_mask=Tensor(causal)).numpy(), formula(causal), rtol=1e-4, atol=1e-5)
+    few = Tensor(k[:, :1]), Tensor(v[:, :1])
+    many = Tensor(np.repeat(k[:, :1], 3, 1)), Tensor(np.repeat(v[:, :1], 3, 1))
+    assert_same(x.scaled_dot_product_attention(*few, enable_gqa=True), x.scaled_dot_product_attention(*many).numpy())
+
+
+def test_losses():
+    labels = np.array([1, 0, 3, 2], dtype=np.int64)
+    target = Tensor(labels.astype(np.int32))
+    for reduction in ("mean", "sum", "none"):
+        check([(4, 5)], lambda x: F.cross_entropy(x, torch.tensor(labels), reduction=reduction), lambda x: x.cross_entropy(target, reduction=reduction))
+        check([(4, 5)], lambda x: F.nll_loss(x.log_softmax(1), torch.tensor(labels), reduction=reduction), lambda x: x.log_softmax(1).nll_loss(target, reduction=reduction))
+        check([(4, 5)], lambda x: F.binary_cross_entropy(x.sigmoid(), torch.ones(4, 5) * 0.3, reduction=reduction), lambda x: x.sigmoid().binary_crossentropy(Tensor.ones(4, 5) * 0.3, reduction=reduction))
+        check([(4, 5)], lambda x: F.binary_cross_entropy_with_logits(x, torch.ones(4, 5), reduction=reduction), lambda x: x.binary_crossentropy_logits(Tensor.ones(4, 5), reduction=reduction))
+    check([(4, 5)], lambda x: F.cross_entropy(x, torch.tensor(labels), label_smoothing=0.2), lambda x: x.sparse_categorical_crossentropy(target, label_smoothing=0.2))
+    check([(4, 5)], lambda x: F.cross_entropy(x, torch.tensor(labels), label_smoothing=0.2), lambda x: x.cross_entropy(target, label_smoothing=0.2))
+    with pytest.raises(ValueError, match="reduction"):
+        Tensor.ones(2, 3).cross_entropy(Tensor([0, 1]), reduction="median")
+
+
+def test_dropout_works_in_training_only():
+    x = Tensor.ones(1000)
+    assert x.dropout(0.5).tolist() == [1.0] * 1000
+    with Context(TRAINING=1):
+        kept = x.dropout(0.5).numpy()
+    assert set(np.unique(kept)) == {0.0, 2.0} and 300 < (kept > 0).sum() < 700
+
+
+def test_linear_algebra_and_digests():
+    a = np.random.randn(5, 3).astype(np.float32)
+    q, r = Tensor(a).qr()
+    np.testing.assert_allclose((q @ r).numpy(), a, atol=1e-4)
+    u, s, v = Tensor(a).svd(full_matrices=False)
+    np.testing.assert_allclose(s.numpy(), np.linalg.svd(a)[1], atol=1e-3)
+    np.testing.assert_allclose((u * s.reshape(1, -1) @ v).numpy(), a, atol=1e-3)
+    text = b"abc" * 50
+    assert bytes(Tensor(text).keccak().tolist()) == hashlib.sha3_256(text).digest()
+    assert Tensor(text).hash().shape == (16,)
+    assert Tensor([1.0, 2.0]).dot(Tensor([3.0, 4.0]), dtype=dtypes.double).dtype in (dtypes.double, dtypes.float)
