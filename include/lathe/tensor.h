@@ -21,6 +21,7 @@
 #include "lathe/dtypes.h"
 #include "lathe/error.h"
 #include "lathe/index.h"
+#include "lathe/options.h"
 #include "lathe/variable.h"
 
 namespace lathe {
@@ -101,6 +102,16 @@ struct AttentionOptions {
   std::optional<double> scale = std::nullopt;
 };
 
+// A kernel, or a copy between devices, that a computation will run.
+struct ScheduledKernel {
+  std::string name, device;
+  std::string options;  // "UPCAST(0, 4) THREAD(0, 2)"
+  std::string origin;   // the tensor ops it came from
+  std::string text;     // the kernel as scheduled (docs/ir.md); empty for a copy
+  double flops = 0, bytes = 0;
+  bool is_copy() const { return text.empty(); }
+};
+
 class Tensor {
  public:
   // ---- making
@@ -130,7 +141,12 @@ class Tensor {
   static Tensor ones(const Shape& shape, const TensorOptions& options = {});
   static Tensor arange(Number stop, const TensorOptions& options = {});
   static Tensor arange(Number start, Number stop, Number step = 1, const TensorOptions& options = {});
-  static Tensor arange(const Size& stop, const TensorOptions& options);  // stop may be symbolic
+  // The stop may be symbolic; an ordinary number is taken above.
+  template <class S>
+    requires std::is_same_v<S, Size>
+  static Tensor arange(const S& stop, const TensorOptions& options) {
+    return arange_to(stop, options);
+  }
   static Tensor linspace(Number start, Number stop, std::int64_t steps, const TensorOptions& options = {});
   static Tensor eye(std::int64_t n, std::optional<std::int64_t> m = std::nullopt,
                     const TensorOptions& options = {});
@@ -190,6 +206,11 @@ class Tensor {
   static void realize_all(std::span<Tensor* const> tensors);
   static void realize_all(std::span<const Tensor> tensors);
   bool is_realized() const;
+  // Schedules and compiles what realize() would run and runs nothing; realize() then has only to launch it.
+  Tensor& kernelize();
+  // What realize() would run, in order; nothing is run.
+  std::vector<ScheduledKernel> schedule() const;
+  static std::vector<ScheduledKernel> schedule_all(std::span<const Tensor> tensors);
   // The elements in row-major order, converted to E.
   template <class E>
   std::vector<E> data() const;
@@ -201,14 +222,16 @@ class Tensor {
   void* host_data() const;
   template <class E = double>
   E item() const;
-  // Kernel options ("UPCAST(0, 4) UNROLL(0, 0)", docs/options.md) for the kernel that stores this value when
-  // it is realised next. Options that do not fit it are a KernelOptError then.
+  // This handle becomes contiguous() with these options ("UPCAST(0, 4) UNROLL(0, 0)", docs/options.md).
   Tensor& set_options(std::string_view options);
   Tensor clone() const;
   Tensor& assign(const Operand& value);  // in place: every alias sees it
   Tensor& replace(const Tensor& other);  // this handle's storage becomes the other's
   Tensor detach() const;
-  Tensor contiguous() const;
+  // In memory of its own, in row-major order. With options (possibly none at all), the kernel that stores it
+  // is made with exactly these instead of the heuristic's; what does not fit is a KernelOptError when it is
+  // made.
+  Tensor contiguous(const std::optional<std::vector<Opt>>& options = std::nullopt) const;
   Tensor contiguous_backward() const;
   Tensor to(std::string_view device) const;
   Tensor& to_(std::string_view device);
@@ -423,6 +446,7 @@ class Tensor {
   void set_front(void* object) const;
 
  private:
+  static Tensor arange_to(const Size& stop, const TensorOptions& options);
   template <class E>
   static Tensor from_values(const std::vector<E>& values, const Shape& shape, const TensorOptions& options);
   static Tensor from_array(const void* values, std::size_t count, DataType dtype, const Shape& shape,

@@ -180,7 +180,7 @@ Computation read_computation(Reader& r) {
     c.bindings.emplace_back(variable, r.number());
   }
   const std::vector<Node> stand_ins(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(slots));
-  c.prepared = engine::prepare(std::move(schedule), stand_ins, {});
+  c.prepared = engine::prepare(std::move(schedule), stand_ins);
   return c;
 }
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "codegen/options.h"
 #include "ir/node.h"
 #include "ir/program.h"
+#include "lathe/options.h"
 #include "target/target.h"
 
 namespace lathe {

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "codegen/options.h"
 #include "codegen/panel_layout.h"
 #include "ir/node.h"
 #include "ir/op.h"
+#include "lathe/options.h"
 #include "target/target.h"
 
 namespace lathe {

@@ -138,7 +138,7 @@ std::uint64_t prepare_to_run(const std::vector<Tensor>& tensors) {
   const Scope scope;
   std::vector<Node> stand_ins;
   Schedule made = schedule_cold(nodes_of(tensors), open_device(default_device()), stand_ins);
-  return engine::prepare(std::move(made), stand_ins, {})->steps.size();
+  return engine::prepare(std::move(made), stand_ins)->steps.size();
 }
 
 }  // namespace lathe::dev

@@ -39,7 +39,6 @@ namespace {
 struct State {
   std::mutex mutex;  // one computation is prepared and submitted at a time
   ScheduleCache schedules;
-  std::vector<std::pair<NodeRef, std::vector<Opt>>> options;  // attached, not used yet
 
   std::mutex device_mutex;
   std::string device;  // set_default_device
@@ -55,25 +54,6 @@ State& state() {
 
 thread_local Observer observer;
 thread_local bool host_reads_forbidden = false;
-
-// The options attached to these targets, or to what they are views of; they serve once.
-TargetOptions take_options(std::span<const Node> targets) {
-  TargetOptions taken;
-  auto& attached = state().options;
-  if (attached.empty()) return taken;
-  for (std::size_t i = 0; i < targets.size(); ++i)
-    for (Node node = targets[i];; node = node.arg(0)) {
-      auto found = std::find_if(attached.begin(), attached.end(),
-                                [&](const auto& a) { return a.first.node() == node; });
-      if (found != attached.end()) {
-        taken.emplace_back(i, std::move(found->second));
-        attached.erase(found);
-        break;
-      }
-      if (!is_movement(node.op())) break;
-    }
-  return taken;
-}
 
 // What all devices that a graph may use agree to: the tightest limit of buffers, and rows only where each of
 // them has threads that work on their own.
@@ -117,11 +97,9 @@ Schedule scheduled(const Normalised& graph, const GraphKey& key, const ScheduleO
   return made;
 }
 
-std::shared_ptr<const Prepared> prepared_for(std::span<const Node> targets, const GraphKey& key,
-                                             const TargetOptions& options) {
+std::shared_ptr<const Prepared> prepared_for(std::span<const Node> targets, const GraphKey& key) {
   const std::string device = default_device();
-  std::string extra = flags_key() + device;
-  for (const auto& [target, opts] : options) extra += fmt::format(";{} {}", target, to_string(opts));
+  const std::string extra = flags_key() + device;
   if (auto known = state().schedules.find(key, extra)) {
     show_schedule(known->schedule, known->memory, true);
     return known;
@@ -131,7 +109,7 @@ std::shared_ptr<const Prepared> prepared_for(std::span<const Node> targets, cons
   wanted.default_device = device;
   apply_limits(key, targets, wanted);
   Schedule made = scheduled(normal, key, wanted, extra);
-  auto prepared = prepare(std::move(made), normal.stand_ins, options);
+  auto prepared = prepare(std::move(made), normal.stand_ins);
   show_schedule(prepared->schedule, prepared->memory, false);
   state().schedules.insert(key, extra, prepared);
   return prepared;
@@ -164,7 +142,7 @@ std::vector<NodeRef> realize(std::span<const Node> targets) {
   std::lock_guard guard(state().mutex);
   const Stripped stripped = strip_realized(targets);
   const GraphKey key = key_of(stripped.targets);
-  const auto prepared = prepared_for(stripped.targets, key, take_options(targets));
+  const auto prepared = prepared_for(stripped.targets, key);
   const std::vector<std::pair<NodeRef, std::int64_t>> bindings(key.bindings.begin(), key.bindings.end());
   std::vector<NodeRef> results = run(*prepared, key.buffers, bindings);
   for (const auto& [version, here] : stripped.versions) set_realized(version, base_memory(here));
@@ -178,6 +156,14 @@ std::vector<NodeRef> realize(std::span<const Node> targets) {
               results});
   }
   return results;
+}
+
+std::shared_ptr<const Prepared> prepare_only(std::span<const Node> targets) {
+  refuse_in_forked_child();
+  const Scope scope;
+  std::lock_guard guard(state().mutex);
+  const Stripped stripped = strip_realized(targets);
+  return prepared_for(stripped.targets, key_of(stripped.targets));
 }
 
 NodeRef buffer_from_host(DType dtype, std::int64_t size, std::string_view device, const void* data) {
@@ -256,13 +242,6 @@ void set_default_device(std::string_view device) {
   std::string name = device.empty() ? "" : parse_device_name(device).str();
   std::lock_guard guard(state().device_mutex);
   state().device = std::move(name);
-}
-
-void set_options(Node value, std::vector<Opt> options) {
-  std::lock_guard guard(state().mutex);
-  auto& attached = state().options;
-  std::erase_if(attached, [&](const auto& a) { return a.first.node() == value; });
-  attached.emplace_back(value, std::move(options));
 }
 
 void set_observer(Observer next) { observer = std::move(next); }

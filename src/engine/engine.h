@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/options.h"
 #include "ir/node.h"
 
 namespace lathe::engine {
@@ -22,6 +21,11 @@ namespace lathe::engine {
 // Values that were computed are remembered on their nodes (set_realized), so that other graphs that hold them
 // find the buffer. Safe from any thread; one computation is prepared at a time.
 std::vector<NodeRef> realize(std::span<const Node> targets);
+
+// Schedules and compiles what realize would run, and runs nothing: the next realize of the same graph only
+// launches.
+struct Prepared;
+std::shared_ptr<const Prepared> prepare_only(std::span<const Node> targets);
 
 // A buffer filled from host memory (copied), and host memory filled from a buffer (waits for pending work).
 NodeRef buffer_from_host(DType dtype, std::int64_t size, std::string_view device, const void* data);
@@ -39,10 +43,6 @@ void synchronize();
 // The device of values made of constants alone: the one set here, else LATHE_DEVICE, else CPU.
 std::string default_device();
 void set_default_device(std::string_view device);  // "" forgets it
-
-// Options for the kernel that stores this value when it is next a target of realize, instead of the
-// heuristic's. Options that do not fit the kernel are a KernelOptError from realize.
-void set_options(Node value, std::vector<Opt> options);
 
 // Counters since the last reset, for tests and users.
 struct Counters {
@@ -71,7 +71,6 @@ std::vector<KernelProfile> profile();
 
 // Sees every computation that realize runs, as it could be run again: for captures. The slots are the buffers
 // it read and wrote, `made` those it made new, by the order of Prepared::fresh.
-struct Prepared;
 struct Call {
   std::shared_ptr<const Prepared> prepared;
   std::vector<NodeRef> slots;

@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
-#include "codegen/options.h"
 #include "ir/node.h"
 #include "ir/program.h"
+#include "lathe/options.h"
 #include "runtime/devices.h"
 
 namespace lathe::engine {

@@ -126,19 +126,6 @@ void place_blocks(std::vector<Block>& blocks) {
 
 }  // namespace
 
-std::vector<SlotUse> slot_uses(Node kernel, std::size_t slots) {
-  std::vector<SlotUse> uses(slots);
-  for (const Node& node : toposort(kernel)) {
-    if (!node.is(Op::Load) && !node.is(Op::Store)) continue;
-    const Node memory = base_memory(node.arg(0));
-    if (!memory.is(Op::Param)) continue;
-    const auto slot = static_cast<std::size_t>(param_slot(memory));
-    check_internal(slot < slots, "engine", "a kernel names a param that its step has no buffer for");
-    (node.is(Op::Load) ? uses[slot].reads : uses[slot].writes) = true;
-  }
-  return uses;
-}
-
 // Stores come last in their iteration, after all that is loaded for any of them. So it is enough that no
 // other iteration loads the element: equal indices that use every range of the kernel (a reduce would read it
 // again later).

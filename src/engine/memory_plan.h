@@ -55,10 +55,4 @@ std::string to_string(const MemoryPlan& plan, std::size_t most_lines = SIZE_MAX)
 // once, and each element of the input is read only by the iteration that writes the same element.
 bool can_run_in_place(Node kernel, std::int64_t output, std::int64_t input);
 
-// The slots a kernel reads and writes.
-struct SlotUse {
-  bool reads = false, writes = false;
-};
-std::vector<SlotUse> slot_uses(Node kernel, std::size_t slots);
-
 }  // namespace lathe::engine

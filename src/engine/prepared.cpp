@@ -38,18 +38,10 @@ std::vector<NodeRef> fresh_buffers(const Schedule& schedule, std::span<const Nod
   return fresh;
 }
 
-// The options attached to the target whose buffer this step writes.
-std::optional<std::vector<Opt>> options_for(const Schedule& schedule, const Step& step,
-                                            const TargetOptions& options) {
-  if (options.empty()) return std::nullopt;
-  const std::vector<SlotUse> uses = slot_uses(step.ast, step.buffers.size());
-  for (const auto& [target, opts] : options) {
-    Node base = schedule.results[target];
-    while (is_movement(base.op())) base = base.arg(0);
-    for (std::size_t i = 0; i < step.buffers.size(); ++i)
-      if (uses[i].writes && step.buffers[i].node() == base) return opts;
-  }
-  return std::nullopt;
+// The options the user attached: "[UPCAST(0, 4)]".
+std::optional<std::vector<Opt>> options_of(const Step& step) {
+  if (step.options.empty()) return std::nullopt;
+  return parse_opts(std::string_view(step.options).substr(1, step.options.size() - 2));
 }
 
 bool has_variables(const Program& launch) {
@@ -188,8 +180,7 @@ std::size_t Prepared::bytes_needed(const std::string& device) const {
   return sum;
 }
 
-std::shared_ptr<const Prepared> prepare(Schedule schedule, std::span<const Node> slots,
-                                        const TargetOptions& options) {
+std::shared_ptr<const Prepared> prepare(Schedule schedule, std::span<const Node> slots) {
   auto made = std::make_shared<Prepared>();
   made->schedule = std::move(schedule);
   made->slots.assign(slots.begin(), slots.end());
@@ -217,8 +208,7 @@ std::shared_ptr<const Prepared> prepare(Schedule schedule, std::span<const Node>
     for (const NodeRef& buffer : step.buffers) ready.buffers.push_back(*sources.find(buffer));
     made->steps.push_back(std::move(ready));
     if (!step.is_copy())
-      requests.push_back(
-          {step.ast, step.name, made->steps.back().device, options_for(made->schedule, step, options)});
+      requests.push_back({step.ast, step.name, made->steps.back().device, options_of(step)});
   }
   const std::vector<ReadyKernel> kernels = ready_kernels(requests);
   std::size_t next = 0;

@@ -45,12 +45,8 @@ struct Prepared {
   std::size_t bytes_needed(const std::string& device) const;
 };
 
-// Options the user attached, by target.
-using TargetOptions = std::vector<std::pair<std::size_t, std::vector<Opt>>>;
-
 // Plans memory and makes the kernels of a schedule whose inputs are these stand-ins.
-std::shared_ptr<const Prepared> prepare(Schedule schedule, std::span<const Node> slots,
-                                        const TargetOptions& options);
+std::shared_ptr<const Prepared> prepare(Schedule schedule, std::span<const Node> slots);
 
 // Runs it over these buffers, by slot. Returns, for each target, what can be read afterwards. Throws
 // OutOfMemory with the plan before anything is allocated or submitted.

@@ -1,5 +1,7 @@
 #include "engine/schedule_text.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "ir/build.h"
 #include "ir/text.h"
@@ -8,7 +10,7 @@
 namespace lathe::engine {
 namespace {
 
-constexpr char kSeparator = '|';  // between name, device and origin, none of which holds it
+constexpr char kSeparator = '|';  // between name, device, options and origin, none of which holds it
 
 // Every buffer that is no slot, by first use, under an id of its own.
 NodeMap<Node> renumbered(const Schedule& schedule, std::span<const Node> slots) {
@@ -25,10 +27,13 @@ NodeMap<Node> renumbered(const Schedule& schedule, std::span<const Node> slots) 
 Step step_of(Node kernel) {
   Step step;
   const std::string& text = kernel.text();
-  const std::size_t first = text.find(kSeparator), second = text.find(kSeparator, first + 1);
-  step.name = text.substr(0, first);
-  step.device = text.substr(first + 1, second - first - 1);
-  step.origin = text.substr(second + 1);
+  std::string* fields[] = {&step.name, &step.device, &step.options, &step.origin};
+  std::size_t begin_of = 0;
+  for (std::string* field : fields) {
+    const std::size_t end = std::min(text.find(kSeparator, begin_of), text.size());
+    *field = text.substr(std::min(begin_of, text.size()), end - std::min(begin_of, end));
+    begin_of = end + 1;
+  }
   step.from_offset = kernel.ints()[0];
   std::size_t begin = 0;
   if (kernel.arg(0).is(Op::Sink)) {
@@ -48,7 +53,9 @@ std::string print_schedule(const Schedule& schedule, std::span<const Node> slots
     std::vector<Node> args;
     if (!step.is_copy()) args.push_back(step.ast);
     for (const NodeRef& buffer : step.buffers) args.push_back(*buffers.find(buffer));
-    const AttrData data{step.name + kSeparator + step.device + kSeparator + step.origin, {step.from_offset}};
+    const AttrData data{
+        step.name + kSeparator + step.device + kSeparator + step.options + kSeparator + step.origin,
+        {step.from_offset}};
     kernels.push_back(intern(Op::Kernel, dtypes::Void, args, Attr::of(data)));
   }
   for (const NodeRef& result : schedule.results) results.push_back(substitute(result, buffers));

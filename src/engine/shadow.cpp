@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "engine/memory_plan.h"
 #include "ir/build.h"
+#include "ir/launch.h"
 #include "reference/reference.h"
 #include "verify/compare.h"
 

@@ -175,7 +175,11 @@ Node reduce_axes(Op op, Node x, std::span<const std::int64_t> axes) {
   d.ints.insert(d.ints.end(), axes.begin(), axes.end());
   return intern(Op::Reduce, x.dtype(), {x}, Attr::of(d));
 }
-Node contiguous(Node x) { return intern(Op::Contiguous, x.dtype(), {x}); }
+Node contiguous(Node x, std::string_view options) {
+  if (options.empty()) return intern(Op::Contiguous, x.dtype(), {x});
+  AttrData d{std::string(options), {}};
+  return intern(Op::Contiguous, x.dtype(), {x}, Attr::of(d));
+}
 Node detach(Node x) { return intern(Op::Detach, x.dtype(), {x}); }
 Node copy_to(Node x, std::string_view device) {
   AttrData d{std::string(device), {}};

@@ -58,6 +58,10 @@ Node special(std::string_view name, std::int64_t extent, DType dtype = dtypes::I
 inline std::int64_t buffer_id(Node buffer) { return buffer.ints()[0]; }
 inline std::int64_t buffer_size(Node buffer) { return buffer.ints()[1]; }
 inline const std::string& buffer_device(Node buffer) { return buffer.text(); }
+// Of a Contiguous: "[...]" or nothing.
+inline std::string_view attached_options(Node node) {
+  return node.attr().kind == Attr::Kind::Data ? std::string_view(node.text()) : std::string_view();
+}
 inline std::int64_t range_id(Node range) { return range.ints()[0]; }
 inline RangeKind range_kind(Node range) { return static_cast<RangeKind>(range.ints()[1]); }
 inline std::int64_t param_slot(Node param) { return param.ints()[0]; }
@@ -78,7 +82,7 @@ Node skew(Node x, std::int64_t n_axis, std::int64_t k_axis, std::int64_t stride,
 Node unskew(Node x, std::int64_t n_axis, std::int64_t k_axis, std::int64_t stride, std::int64_t dilation,
             Node size);
 Node reduce_axes(Op op, Node x, std::span<const std::int64_t> axes);  // axes sorted; they stay with size 1
-Node contiguous(Node x);
+Node contiguous(Node x, std::string_view options = "");  // options of the kernel that stores it, or none
 Node detach(Node x);
 Node copy_to(Node x, std::string_view device);
 

@@ -134,6 +134,12 @@ std::string after_fault(Node n, Form form) {
   if (form != Form::Tensor) return "";
   for (Node effect : n.args().subspan(1)) {
     if (!is_effect(effect)) return fmt::format("After waits for {}, which is no effect", name_of(effect));
+    if (effect.is(Op::Launch)) {
+      auto names = [&](Node memory) { return base_memory(memory) == base; };
+      if (std::none_of(effect.args().begin(), effect.args().end(), names))
+        return "After of a buffer waits for a kernel that does not name it";
+      continue;
+    }
     if (!effect.is(Op::Store)) continue;
     Node at = effect.arg(0);
     while (is_movement(at.op()) || at.is(Op::Bitcast)) at = at.arg(0);

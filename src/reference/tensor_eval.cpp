@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "ir/build.h"
+#include "ir/launch.h"
 #include "ir/text.h"
 #include "reference/movement.h"
 #include "reference/scalar.h"
@@ -82,9 +83,12 @@ class TensorEval {
     if (n.is(Op::After)) {
       std::vector<Node> out = {n.arg(0)};
       for (Node effect : n.args().subspan(1)) {
-        if (!effect.is(Op::Store))
+        if (effect.is(Op::Launch))
+          out.insert(out.end(), effect.args().begin(), effect.args().end());
+        else if (effect.is(Op::Store))
+          out.push_back(effect.arg(1));
+        else
           throw InternalError("reference", "no effect of a tensor graph: " + print_node(effect));
-        out.push_back(effect.arg(1));
       }
       return out;
     }
@@ -225,6 +229,10 @@ class TensorEval {
   Array next_version(Node n) {
     Array out = *arrays_.find(n.arg(0));
     for (Node effect : n.args().subspan(1)) {
+      if (effect.is(Op::Launch)) {
+        run_launch(effect, base_memory(n), out);
+        continue;
+      }
       Node view = effect.arg(0), value = effect.arg(1);
       std::int64_t size = product(sizes_of(view.shape()));
       each_block(size, [&](std::span<const std::int64_t> places) {
@@ -249,6 +257,19 @@ class TensorEval {
       });
     }
     return out;
+  }
+
+  // A hand-written kernel over its own copies of the memory; `out` takes what it leaves in `buffer`.
+  void run_launch(Node launch, Node buffer, Array& out) {
+    std::vector<Array> memory;
+    std::vector<View> views;
+    for (Node m : launch.args()) memory.push_back(*arrays_.find(m));
+    for (Array& array : memory) views.push_back(array.view());
+    const EvalReport report = kernel_eval(hand_written(launch).kernel, views, bindings_);
+    if (!report.ok())
+      throw UserError("custom_kernel", report.faults.empty() ? "too long for REF" : report.faults[0]);
+    for (std::size_t i = 0; i < memory.size(); ++i)
+      if (base_memory(launch.arg(i)) == buffer) out = memory[i];
   }
 
   // ---- some elements

@@ -46,7 +46,7 @@ struct Single {
   Nodes ranges;  // of the output, outermost first
   Node extents;  // of those
   Nodes loads, reduces;
-  bool product = false;
+  bool alone = false;  // a sum of products, or a kernel with options of its own: nothing joins it
 };
 
 Single look_at(const PlannedStep& step) {
@@ -61,7 +61,8 @@ Single look_at(const PlannedStep& step) {
     if (n.is(Op::Load)) s.loads.push_back(n);
     if (n.is(Op::Reduce)) s.reduces.push_back(n);
   }
-  for (Node n : step.ops) s.product |= is_product_sum(n);
+  for (Node n : step.ops) s.alone |= is_product_sum(n);
+  s.alone |= step.root.is(Op::Contiguous) && !attached_options(step.root).empty();
   return s;
 }
 
@@ -76,7 +77,7 @@ struct Kernel {
   NodeMap<char> read_in_reduces;  // buffers
   NodeMap<char> buffers;
   Nodes reduces;
-  bool product = false, open = false;  // open: others may join
+  bool alone = false, open = false;  // open: others may join
 };
 
 // Of the kernels that read a buffer, the last few are tried.
@@ -146,7 +147,7 @@ class Joiner {
   void add(Kernel& kernel, int step, const Single& single, Node store) {
     kernel.members.push_back(step);
     kernel.stores.push_back(store);
-    kernel.product |= single.product;
+    kernel.alone |= single.alone;
     kernel.written[store.arg(0)] = store;
     kernel.buffers[store.arg(0)] = 1;
     for (Node n : toposort(store)) {
@@ -192,7 +193,7 @@ class Joiner {
 
   bool join(Kernel& kernel, int at, int step, const Single& single) {
     const PlannedStep& planned = plan_.steps[static_cast<std::size_t>(step)];
-    if (!kernel.open || kernel.extents != single.extents || single.product || kernel.product) return false;
+    if (!kernel.open || kernel.extents != single.extents || single.alone || kernel.alone) return false;
     if (buffer_device(kernel.stores[0].arg(0)) != buffer_device(planned.buffer)) return false;
     if (kernel.written.contains(planned.buffer)) return false;  // two versions of one buffer
     NodeMap<Node> to;

@@ -56,11 +56,11 @@ StepOrder order_steps(const Plan& plan) {
         readers[r].push_back(step);
       }
     }
-    if (plan.steps[i].written_version) after_version(plan.steps[i].written_version, step);
+    for (Node version : plan.steps[i].written) after_version(version, step);
   }
   // A writer waits for everyone who still reads the version it replaces.
   for (std::size_t i = 0; i < n; ++i)
-    if (Node v = plan.steps[i].written_version)
+    for (Node v : plan.steps[i].written)
       if (const auto* list = readers.find(v))
         for (int r : *list) edge(r, static_cast<int>(i));
 
@@ -85,8 +85,8 @@ StepOrder order_steps(const Plan& plan) {
   out.order.clear();
   out.cycle = true;
   for (std::size_t i = 0; i < n && !out.break_at; ++i)
-    if (Node v = plan.steps[i].written_version; waiting[i] > 0 && v && !plan.stored.contains(v))
-      out.break_at = v;
+    for (Node v : plan.steps[i].written)
+      if (waiting[i] > 0 && !plan.stored.contains(v)) out.break_at = v;
   return out;
 }
 

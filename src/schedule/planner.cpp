@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ir/build.h"
 #include "ir/device_of.h"
+#include "ir/launch.h"
 #include "ir/ranges.h"
 #include "ir/shape.h"
 #include "rules/linear.h"
@@ -112,8 +113,8 @@ Planner::Planner(std::span<const Node> targets, const NodeMap<char>& forced, std
       rewriter_(simplify_rules()) {}
 
 bool Planner::is_root(Node node) const {
-  return node.is(Op::Store) || (node.is(Op::Copy) && !is_placement(node)) || node.is(Op::Contiguous) ||
-         forced_.contains(node) || needed_in_memory_.contains(node);
+  return node.is(Op::Store) || node.is(Op::Launch) || (node.is(Op::Copy) && !is_placement(node)) ||
+         node.is(Op::Contiguous) || forced_.contains(node) || needed_in_memory_.contains(node);
 }
 
 std::uint32_t Planner::request(Node node, int step, const Position& at, Node loops, bool in_sum,
@@ -511,6 +512,19 @@ void Planner::plan_copy(Node copy) {
   if (!is_memory(view)) needed_in_memory_[view] = 1;
 }
 
+// A hand-written kernel is a step as it stands; what it reads has to be in memory.
+void Planner::plan_launch(Node launch) {
+  int id = new_step(launch, Node());
+  PlannedStep& step = plan_.steps[static_cast<std::size_t>(id)];
+  const std::vector<SlotUse> uses = slot_uses(hand_written(launch).kernel, launch.arg_count());
+  for (std::size_t i = 0; i < launch.arg_count(); ++i) {
+    Node memory = launch.arg(i);
+    if (uses[i].reads || uses[i].writes) step.reads.push_back(memory);
+    if (uses[i].writes) step.written.push_back(memory);
+    if (!is_memory(memory)) needed_in_memory_[memory] = 1;
+  }
+}
+
 void Planner::visit(Node node) {
   std::vector<Request>* asked = requests_.find(node);
   bool root = is_root(node);
@@ -518,12 +532,13 @@ void Planner::visit(Node node) {
   if (node.is(Op::Store)) {
     Node view = node.arg(0), value = node.arg(1), memory = view_memory(view);
     int id = new_step(node, base_memory(memory));
-    plan_.steps[static_cast<std::size_t>(id)].written_version = memory;
+    plan_.steps[static_cast<std::size_t>(id)].written = {memory};
     const Position at = root_position(view.shape());
     start(id, at);
     request(value, id, {value.rank() == 0 ? Node() : at.index, Node()}, loops_of(at), false, false);
     return;
   }
+  if (node.is(Op::Launch)) return plan_launch(node);
   if (node.is(Op::Copy) && !is_placement(node)) return plan_copy(node);
   if (is_memory(node) && !root) return;
   if (node.arg_count() == 0 && !root) return;

@@ -23,7 +23,7 @@ namespace lathe {
 struct PlannedStep {
   Node root;                       // the stored value, or a Store effect, or a Copy
   Node buffer;                     // written
-  Node written_version;            // of a Store effect: the memory version it replaces
+  std::vector<Node> written;       // of an effect: the memory versions it replaces
   std::vector<Node> reads;         // versions read: Buffer, After, or stored values
   Node sink;                       // kernel form over Buffers; null for a copy
   Node source;                     // of a copy: the buffer copied from
@@ -99,6 +99,7 @@ class Planner {
   int new_step(Node root, Node buffer);
   Position root_position(std::span<const Node> shape);
   void plan_copy(Node copy);
+  void plan_launch(Node launch);
   Node value_of(Node node, const Request& r);
   void fill_panel(Node node);
   Node fold_value(Node node, const Request& r);

@@ -86,8 +86,10 @@ Node prepare_node(Node node) {
     case Op::Custom: return node.arg(0);
     case Op::Reduce: return split_reduce(node);
     case Op::Contiguous:
-      // Stored already: a whole buffer, or another forced store.
-      return node.arg(0).is(Op::Contiguous) || node.arg(0).is(Op::Buffer) ? node.arg(0) : node;
+      // Stored already: a whole buffer, or another forced store. Options ask for a kernel all the same.
+      if (attached_options(node).empty())
+        return node.arg(0).is(Op::Contiguous) || node.arg(0).is(Op::Buffer) ? node.arg(0) : node;
+      return node.arg(0).is(Op::Contiguous) ? contiguous(node.arg(0).arg(0), attached_options(node)) : node;
     case Op::Copy: {
       std::string from = device_of(node.arg(0));
       if (from == node.text()) return node.arg(0);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/small_vector.h"
 #include "ir/build.h"
+#include "ir/launch.h"
 #include "ir/shape.h"
 #include "ir/walk.h"
 #include "schedule/join_steps.h"
@@ -24,11 +25,22 @@ bool keeps_elements(Op op) {
   return op == Op::Reshape || op == Op::Permute || op == Op::Flip || op == Op::Expand;
 }
 
+std::vector<Node> written_by(Node launch) {
+  const std::vector<SlotUse> uses = slot_uses(hand_written(launch).kernel, launch.arg_count());
+  std::vector<Node> out;
+  for (std::size_t i = 0; i < uses.size(); ++i)
+    if (uses[i].writes) out.push_back(launch.arg(i));
+  return out;
+}
+
 // Memory versions that a store of this graph replaces: a view of one does not outlive the schedule.
 NodeMap<char> replaced_versions(std::span<const Node> targets) {
   NodeMap<char> out;
   for (Node n : toposort(targets))
-    if (n.is(Op::Store)) out[view_memory(n.arg(0))] = 1;
+    if (n.is(Op::Store))
+      out[view_memory(n.arg(0))] = 1;
+    else if (n.is(Op::Launch))
+      for (Node memory : written_by(n)) out[memory] = 1;
   return out;
 }
 
@@ -163,6 +175,17 @@ Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options)
       step.device = buffer_device(s.buffer);
       step.name = "copy";
       step.origin = "Copy";
+    } else if (s.root.is(Op::Launch)) {
+      const HandWritten kernel = hand_written(s.root);
+      step.ast = kernel.kernel;
+      for (Node memory : s.root.args()) {
+        const Node* made = plan.stored.find(memory);
+        step.buffers.push_back(made != nullptr ? *made : base_memory(memory));
+      }
+      step.device = buffer_device(step.buffers[0]);
+      step.name = kernel.name;
+      step.origin = "custom_kernel";
+      step.options = kernel.options;
     } else if (joined.sink) {
       NormalKernel normal = normalize_kernel(joined.sink);
       Node ast = finished_kernel(normal.ast, known);
@@ -176,6 +199,7 @@ Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options)
       step.device = buffer_device(s.buffer);
       step.name = kernel_name(last.ast);
       step.origin = describe(plan, joined);
+      if (s.root.is(Op::Contiguous)) step.options = attached_options(s.root);
     } else {
       continue;  // an empty tensor
     }

@@ -19,6 +19,7 @@ struct Step {
   std::string device;            // where it runs; for a copy: the destination
   std::string name;              // "r_64_x32": from its ranges; for people
   std::string origin;            // the tensor ops it came from; for people
+  std::string options;           // "[UPCAST(0, 4)]" where the user attached some; empty: the heuristic's
   bool is_copy() const { return !ast; }
 };
 

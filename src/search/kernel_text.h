@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "codegen/options.h"
 #include "ir/node.h"
+#include "lathe/options.h"
 
 namespace lathe::search {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "codegen/options.h"
 #include "ir/node.h"
+#include "lathe/options.h"
 #include "runtime/devices.h"
 #include "search/limits.h"
 #include "search/workers.h"

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "codegen/options.h"
 #include "ir/node.h"
+#include "lathe/options.h"
 #include "search/limits.h"
 #include "target/target.h"
 

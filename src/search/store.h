@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "codegen/options.h"
 #include "engine/kernels.h"
+#include "lathe/options.h"
 #include "runtime/devices.h"
 
 namespace lathe::search {

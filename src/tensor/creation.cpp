@@ -80,7 +80,7 @@ Tensor iota_along(const Size& n, std::int64_t axis, std::int64_t rank, DataType 
   return line.reshape(shape);
 }
 
-Tensor Tensor::arange(const Size& stop, const TensorOptions& options) {
+Tensor Tensor::arange_to(const Size& stop, const TensorOptions& options) {
   Scope scope;
   DataType dtype = options.dtype ? *options.dtype : dtypes::default_int();
   if (!stop.is_symbolic() && stop.value() <= 0)

@@ -361,9 +361,10 @@ Tensor Tensor::detach() const {
   return make_view(*this, lathe::detach(node_of(*this)));
 }
 
-Tensor Tensor::contiguous() const {
+Tensor Tensor::contiguous(const std::optional<std::vector<Opt>>& options) const {
   Scope scope;
   Node n = node_of(*this);
+  if (options) return make_like(*this, lathe::contiguous(n, "[" + lathe::to_string(*options) + "]"));
   if (n.is(Op::Contiguous) || (impl_->view == nullptr && at_host(n).buffer && in_order(at_host(n).view)))
     return *this;
   return make_like(*this, lathe::contiguous(n));

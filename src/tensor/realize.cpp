@@ -1,6 +1,8 @@
 #include "tensor/realize.h"
 
 #include "engine/engine.h"
+#include "engine/prepared.h"
+#include "ir/text.h"
 #include "search/tuned_options.h"
 
 namespace lathe {
@@ -203,25 +205,38 @@ struct Requests {
 
 }  // namespace
 
-void realize_storages(const std::vector<std::shared_ptr<Storage>>& wanted) {
-  Scope scope;
+namespace {
+
+// What has to be asked of the engine so that these storages can be read, and what that overwrites.
+struct Wanted {
   Requests requests;
   Writes writes;
   std::vector<NodeRef> outdated;
-  {
-    std::lock_guard guard(storage_mutex());
-    std::vector<Storage*> chosen;
-    for (const auto& s : wanted)
-      if (!at_rest(s->value) && std::find(chosen.begin(), chosen.end(), s.get()) == chosen.end())
-        chosen.push_back(s.get());
-    if (chosen.empty()) return;
-    writes = add_affected(chosen);
-    for (Storage* s : chosen) requests.add(*s);
-    for (const auto& [node, one] : writes.outdated) outdated.push_back(node);
-  }
-  requests.run();
-  for (const NodeRef& node : outdated)
-    if (Node held = realized(node); held && writes.buffers.contains(held)) set_realized(node, Node());
+};
+
+Wanted wanted_for(const std::vector<std::shared_ptr<Storage>>& storages) {
+  Wanted out;
+  std::lock_guard guard(storage_mutex());
+  std::vector<Storage*> chosen;
+  for (const auto& s : storages)
+    if (!at_rest(s->value) && std::find(chosen.begin(), chosen.end(), s.get()) == chosen.end())
+      chosen.push_back(s.get());
+  if (chosen.empty()) return out;
+  out.writes = add_affected(chosen);
+  for (Storage* s : chosen) out.requests.add(*s);
+  for (const auto& [node, one] : out.writes.outdated) out.outdated.push_back(node);
+  return out;
+}
+
+}  // namespace
+
+void realize_storages(const std::vector<std::shared_ptr<Storage>>& storages) {
+  Scope scope;
+  Wanted wanted = wanted_for(storages);
+  if (wanted.requests.asked.empty()) return;
+  wanted.requests.run();
+  for (const NodeRef& node : wanted.outdated)
+    if (Node held = realized(node); held && wanted.writes.buffers.contains(held)) set_realized(node, Node());
 }
 
 void rename_memory(std::span<const NodeRef> buffers, bool plain_only) {
@@ -251,7 +266,9 @@ Tensor& Tensor::realize() {
   return *this;
 }
 
-void Tensor::realize_all(std::span<Tensor* const> tensors) {
+namespace {
+
+std::vector<std::shared_ptr<Storage>> storages_of(std::span<Tensor* const> tensors) {
   std::vector<std::shared_ptr<Storage>> wanted;
   for (Tensor* t : tensors) {
     Node value = node_of(*t);
@@ -270,20 +287,65 @@ void Tensor::realize_all(std::span<Tensor* const> tensors) {
     }
     wanted.push_back(impl.storage);
   }
-  realize_storages(wanted);
+  return wanted;
 }
+
+std::vector<Tensor*> pointers_to(std::vector<Tensor>& tensors) {
+  std::vector<Tensor*> pointers;
+  for (Tensor& t : tensors) pointers.push_back(&t);
+  return pointers;
+}
+
+std::shared_ptr<const engine::Prepared> prepared_for(std::span<const Tensor> tensors) {
+  Scope scope;
+  std::vector<Tensor> handles(tensors.begin(), tensors.end());
+  const Wanted wanted = wanted_for(storages_of(pointers_to(handles)));
+  if (wanted.requests.asked.empty()) return nullptr;
+  const std::vector<Node> targets(wanted.requests.asked.begin(), wanted.requests.asked.end());
+  return engine::prepare_only(targets);
+}
+
+}  // namespace
+
+void Tensor::realize_all(std::span<Tensor* const> tensors) { realize_storages(storages_of(tensors)); }
 
 void Tensor::realize_all(std::span<const Tensor> tensors) {
   std::vector<Tensor> handles(tensors.begin(), tensors.end());
-  std::vector<Tensor*> pointers;
-  for (Tensor& t : handles) pointers.push_back(&t);
-  realize_all(pointers);
+  realize_all(pointers_to(handles));
 }
 
-Tensor& Tensor::set_options(std::string_view options) {
-  engine::set_options(node_of(*this), parse_opts(options));
+Tensor& Tensor::kernelize() {
+  prepared_for(std::span<const Tensor>(this, 1));
   return *this;
 }
+
+std::vector<ScheduledKernel> Tensor::schedule() const {
+  return schedule_all(std::span<const Tensor>(this, 1));
+}
+
+std::vector<ScheduledKernel> Tensor::schedule_all(std::span<const Tensor> tensors) {
+  const auto prepared = prepared_for(tensors);
+  std::vector<ScheduledKernel> out;
+  for (std::size_t i = 0; prepared && i < prepared->steps.size(); ++i) {
+    const Step& step = prepared->schedule.steps[i];
+    ScheduledKernel& kernel = out.emplace_back();
+    kernel.name = step.name;
+    kernel.device = step.device;
+    kernel.origin = step.origin;
+    if (step.is_copy()) {
+      kernel.bytes = static_cast<double>(buffer_size(step.buffers[0]) * step.buffers[0]->dtype().bytes());
+      continue;
+    }
+    const engine::MadeKernel& made = *prepared->steps[i].kernel.made;
+    kernel.options = lathe::to_string(made.options);
+    kernel.text = print_graph(step.ast);
+    kernel.flops = made.launch.flops;
+    kernel.bytes = made.launch.bytes;
+  }
+  return out;
+}
+
+Tensor& Tensor::set_options(std::string_view options) { return replace(contiguous(parse_opts(options))); }
 
 bool Tensor::is_realized() const {
   node_of(*this);

@@ -5,8 +5,8 @@
 #include <span>
 #include <string>
 
-#include "codegen/options.h"
 #include "ir/node.h"
+#include "lathe/options.h"
 #include "target/target.h"
 
 namespace lathe::test {

@@ -1,4 +1,4 @@
-#include "codegen/options.h"
+#include "lathe/options.h"
 
 #include <gtest/gtest.h>
 

@@ -198,8 +198,7 @@ TEST(Engine, OneVariableWithTwoValuesIsRefused) {
 TEST(Engine, AttachedOptionsReachTheKernelThatStoresTheValue) {
   const Scope scope;
   const NodeRef a = floats(std::vector<float>(64, 1.5f));
-  const Node value = a.node() * a.node();
-  engine::set_options(value, parse_opts("UPCAST(0, 4)"));
+  const Node value = contiguous(a.node() * a.node(), "[UPCAST(0, 4)]");
   engine::set_profiling(true);
   const NodeRef result = realize(value);
   const auto profile = engine::profile();
@@ -229,8 +228,7 @@ TEST(Engine, AFlagChoosesTheCompilerOfADeviceThatIsOpenAlready) {
 TEST(Engine, OptionsThatDoNotFitAreATypedError) {
   const Scope scope;
   const NodeRef a = floats(std::vector<float>(64, 1.5f));
-  const Node value = a.node() * a.node() * a.node();
-  engine::set_options(value, parse_opts("UPCAST(7, 4)"));
+  const Node value = contiguous(a.node() * a.node() * a.node(), "[UPCAST(7, 4)]");
   EXPECT_THROW(realize(value), KernelOptError);
 }
 

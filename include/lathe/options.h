@@ -1,6 +1,6 @@
 // Kernel options: the language of speed, as data. An option list is attached to a kernel by the heuristic,
-// the search or the user; applying it is a rewrite of ranges. The exact meaning of each option, and of axis
-// and arg, stands in docs/options.md.
+// the search or the user (Tensor::contiguous takes one); applying it is a rewrite of ranges. The exact
+// meaning of each option, and of axis and arg, stands in docs/options.md.
 #pragma once
 
 #include <cstdint>

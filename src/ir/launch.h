@@ -1,0 +1,30 @@
+// A kernel written by hand as a node of the tensor graph: an effect on memory, beside Store. The kernel is
+// carried as text, so that a walk over a tensor graph never meets the nodes of another form.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/node.h"
+
+namespace lathe {
+
+struct HandWritten {
+  std::string name;
+  std::string options;  // "[UPCAST(0, 4)]" or nothing
+  Node kernel;          // a Sink over Params
+};
+
+// The kernel over this memory, by param slot. An operand that is no memory is stored before.
+Node launch(const HandWritten& kernel, std::span<const Node> memory);
+HandWritten hand_written(Node launch);
+
+// The slots a kernel reads and writes.
+struct SlotUse {
+  bool reads = false, writes = false;
+};
+std::vector<SlotUse> slot_uses(Node kernel, std::size_t slots);
+
+}  // namespace lathe
