@@ -44,6 +44,7 @@ TEST(OpsCoverage, EveryTensorMethodHasACase) {
       {"empty_like", "its values are whatever the memory holds"},
       {"realize", "every case is realized"},
       {"requires_grad_", "tests/tensor/gradient_test.cpp"},
+      {"set_options", "options change no value: tests/codegen/options_test.cpp"},
       {"gradient", "what the suite checks for every differentiable case"},
       {"shard", "a typed error until there are several devices: tests/error"},
       {"shard_", "a typed error until there are several devices: tests/error"},
