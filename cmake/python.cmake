@@ -61,7 +61,11 @@ endif()
 add_custom_command(TARGET lathe_python POST_BUILD
   COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/python/generate.py link ${PROJECT_BINARY_DIR}/python/lathe VERBATIM)
 
+nanobind_add_stub(lathe_python_stubs MODULE lathe._core OUTPUT ${PROJECT_BINARY_DIR}/python/lathe/_core.pyi
+  PYTHON_PATH ${PROJECT_BINARY_DIR}/python DEPENDS lathe_python)
+
 if(SKBUILD)
+  install(FILES ${PROJECT_BINARY_DIR}/python/lathe/_core.pyi DESTINATION lathe COMPONENT python)
   install(TARGETS lathe_python LIBRARY DESTINATION lathe COMPONENT python)
   if(modules)
     install(TARGETS ${modules} LIBRARY DESTINATION lathe COMPONENT python)

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Makes what the Python package takes from tables.
   generate.py docs FILE    docstrings for the bindings, from bindings/docs.txt and the op tables
-  generate.py link FOLDER  links to the package's files in FOLDER, beside the built module
-  generate.py stubs FILE   type stubs of the built module (which must be importable)"""
+  generate.py link FOLDER  links to the package's files in FOLDER, beside the built module"""
 
 import os
 import re
@@ -82,14 +81,5 @@ def link_package(folder):
                 os.symlink(os.path.join(base, name), link)
 
 
-def write_stubs(path):
-    from nanobind.stubgen import StubGen
-    import lathe._core
-
-    stubs = StubGen(lathe._core, include_docstrings=True)
-    stubs.put(lathe._core)
-    write_if_changed(path, stubs.get())
-
-
 if __name__ == "__main__":
-    {"docs": write_docs, "link": link_package, "stubs": write_stubs}[sys.argv[1]](sys.argv[2])
+    {"docs": write_docs, "link": link_package}[sys.argv[1]](sys.argv[2])

@@ -56,8 +56,8 @@ def _describe(shape):
 
 
 class TinyJit:
-    """A function whose kernels are captured and replayed. The first call runs it plainly, the next two capture and
-    compare, later ones replay. Tensors and bound variables in its arguments (also inside lists, tuples and dicts) may change from call to call; everything else
+    """A function whose kernels are captured by the first two calls, which are compared, and replayed by later ones. (The
+    first call may read data: then it is a warm-up, and the next two capture.) Tensors and bound variables in its arguments (also inside lists, tuples and dicts) may change from call to call; everything else
     must stay what it was, and the shapes and dtypes too: otherwise a JitError says what differs.
 
     >>> @TinyJit
@@ -119,8 +119,6 @@ class TinyJit:
         if not JIT and self._fxn is not None:
             return self._fxn(*args, **kwargs)
         self.cnt += 1
-        if self.cnt == 1 and self._fxn is not None:
-            return self._fxn(*args, **kwargs)
         given = _Flat((args, dict(sorted(kwargs.items()))))
         if self._args is not None and given.shape != self._args.shape:
             raise JitError(

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "engine/counting.h"
 #include "engine/graph_key.h"
 #include "ir/build.h"
 #include "ir/text.h"
@@ -20,7 +21,8 @@ thread_local int depth = 0;
 // Observes what the engine runs, and lets the function read no data, until it goes out of scope.
 class Observation {
  public:
-  explicit Observation(std::vector<engine::Call>& calls) : reads_before_(engine::forbid_host_reads(true)) {
+  Observation(std::vector<engine::Call>& calls, bool may_read)
+      : reads_before_(engine::forbid_host_reads(!may_read)) {
     ++depth;
     engine::set_observer([&calls](const engine::Call& call) { calls.push_back(call); });
   }
@@ -192,7 +194,8 @@ void settle_memory(std::span<const NodeRef> about_to_change) {
   realize_values(wanted, {});
 }
 
-Trace trace(const CallArguments& arguments, const std::function<std::vector<Tensor>()>& function) {
+Trace trace(const CallArguments& arguments, const std::function<std::vector<Tensor>()>& function,
+            bool may_read) {
   const Scope scope;
   settle_memory({});
   // So that nothing is taken for computed that was computed before over the same arguments.
@@ -200,8 +203,10 @@ Trace trace(const CallArguments& arguments, const std::function<std::vector<Tens
   std::vector<engine::Call> calls;
   Trace made;
   {
-    const Observation observation(calls);
+    const Observation observation(calls, may_read);
+    const std::uint64_t reads = engine::host_reads();
     made.outputs = function();
+    if (engine::host_reads() != reads) made.problem = "it reads a tensor's data";
     LiveValues stores;
     {
       std::lock_guard guard(storage_mutex());

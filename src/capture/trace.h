@@ -32,7 +32,9 @@ struct Trace {
   std::vector<Tensor> outputs;
   std::string problem;  // why this one cannot be replayed, where it cannot
 };
-Trace trace(const CallArguments& arguments, const std::function<std::vector<Tensor>()>& function);
+// Where it may not read data, doing so is a JitError; where it may, a trace that did is no capture.
+Trace trace(const CallArguments& arguments, const std::function<std::vector<Tensor>()>& function,
+            bool may_read);
 
 // Why two traces are not one program; nothing where they are. Throws JitError for a constant that moved: no
 // later trace will mend that.

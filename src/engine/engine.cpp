@@ -54,6 +54,7 @@ State& state() {
 
 thread_local Observer observer;
 thread_local bool host_reads_forbidden = false;
+thread_local std::uint64_t host_reads_done = 0;
 
 // What all devices that a graph may use agree to: the tightest limit of buffers, and rows only where each of
 // them has threads that work on their own.
@@ -189,6 +190,7 @@ void buffer_write(Node buffer, const void* data, std::size_t bytes) {
 }
 
 static void check_host_reads() {
+  ++host_reads_done;
   if (host_reads_forbidden)
     throw JitError("jit", "the function reads a tensor's data while it is captured")
         .help("return the tensor and read it after the call");
@@ -245,6 +247,7 @@ void set_default_device(std::string_view device) {
 }
 
 void set_observer(Observer next) { observer = std::move(next); }
+std::uint64_t host_reads() { return host_reads_done; }
 bool forbid_host_reads(bool forbid) { return std::exchange(host_reads_forbidden, forbid); }
 
 void drop_caches() {

@@ -137,6 +137,7 @@ TEST(Jit, AConstantThatMovesIsNamed) {
 
 TEST(Jit, ReadingDataInsideIsRefused) {
   auto f = jit([](const Tensors& in) -> Tensors { return {in[0] * in[0].sum().item()}; });
+  EXPECT_EQ(f({ramp(4)})[0].sum().item(), 36);  // the first call warms up and may read
   expect_message([&] { f({ramp(4)}); }, "reads a tensor's data while it is captured");
   EXPECT_EQ(ramp(4).sum().item(), 6);  // and allowed again afterwards
 }
