@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "engine/memory_plan.h"
+#include "ir/launch.h"
 #include "ir/text.h"
 #include "ir/walk.h"
 
@@ -55,7 +55,7 @@ std::vector<JobBuffer> buffers_of(Node kernel) {
       buffers[slot].dtype = n.dtype();
       buffers[slot].size = n.ints()[1];
     }
-  const std::vector<engine::SlotUse> uses = engine::slot_uses(kernel, buffers.size());
+  const std::vector<SlotUse> uses = slot_uses(kernel, buffers.size());
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     buffers[i].reads = uses[i].reads;
     buffers[i].writes = uses[i].writes;
