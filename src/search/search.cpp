@@ -1,6 +1,7 @@
 #include "search/search.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -61,6 +62,11 @@ std::string repro_folder() {
   const std::string store = store_folder();
   return (store.empty() ? (std::filesystem::temp_directory_path() / "lathe-repros").string()
                         : store + "-repros");
+}
+
+// One for all processes of the user.
+std::string timing_lock() {
+  return (std::filesystem::temp_directory_path() / fmt::format("lathe-search-{}.lock", getuid())).string();
 }
 
 class Search {
@@ -192,6 +198,9 @@ class Search {
   }
 
   void try_batch(const std::vector<List>& batch) {
+    const auto asked = Clock::now();
+    const FileLock alone(timing_lock());  // two searches of this machine would time each other
+    begin_ += Clock::now() - asked;       // waiting for the other is not searching
     std::vector<Workers::Candidate> candidates;
     for (const List& list : batch) candidates.push_back({++last_number_, to_string(list)});
     const std::vector<Report> made = workers_->compile(candidates);
