@@ -31,6 +31,9 @@ constexpr double kDuelSeconds = 0.3;
 constexpr double kGiveUp = 1.3;  // times the best so far: a candidate slower than this is not run again
 constexpr double kWorthPatience = 0.01;
 constexpr int kBatchPerProcess = 6;
+// A candidate this many times slower than the default counts as hanging, after the time its buffers take to
+// fill.
+constexpr double kSlowest = 100, kLeastRunSeconds = 2, kFillBytes = 2e8;
 constexpr int kDefault = 0;  // the candidate that is the default
 
 struct Scored {
@@ -81,6 +84,7 @@ class Search {
   Result run() {
     const std::vector<JobBuffer> buffers = buffers_of(request_.kernel);
     if (std::string why = cannot(buffers); !why.empty()) return refused(why);
+    for (const JobBuffer& buffer : buffers) bytes_ += static_cast<double>(buffer.bytes());
     result_.default_options = result_.options = choose_options(request_.kernel, target_);
     write_file_atomic(job_file(folder_.path()),
                       to_text({request_.device->text, request_.name, limits_.max_nodes,
@@ -137,6 +141,7 @@ class Search {
     if (!timed.ok() || timed.numbers.empty()) return "the default cannot be timed: " + timed.text;
     result_.default_ns = result_.best_ns = timed.numbers[0];
     result_.searched = true;
+    workers_->expect_runs_within(kLeastRunSeconds + bytes_ / kFillBytes + kSlowest * timed.numbers[0] * 1e-9);
     beam_ = {{result_.default_options, timed.numbers[0], kDefault}};
     seen_.insert(to_string(result_.default_options));
     add_point();
@@ -155,8 +160,8 @@ class Search {
     const std::size_t batch_size = static_cast<std::size_t>(kBatchPerProcess) * process_count();
     int without_gain = 0;
     std::vector<List> batch = unseen(request_.starts);
-    std::vector<List> empty_start = unseen({List{}});
-    batch.insert(batch.end(), empty_start.begin(), empty_start.end());
+    std::vector<List> more = unseen(starting_lists(request_.kernel, target_, limits_));
+    batch.insert(batch.end(), more.begin(), more.end());
     while (left() > 0 && without_gain < limits_.patience) {
       fill(batch, batch_size);
       if (batch.empty()) return;  // everything one step away from the beam was tried
@@ -182,17 +187,28 @@ class Search {
     return fresh;
   }
 
-  // Half of a batch are neighbours of the best list, the rest of the others of the beam.
+  // Half of a batch are neighbours of the best list, the rest of the others of the beam; every kind of step
+  // has its turn.
   void fill(std::vector<List>& batch, std::size_t size) {
     for (std::size_t i = 0; i < beam_.size() && batch.size() < size; ++i) {
-      std::vector<List> near = neighbours(request_.kernel, beam_[i].options, target_, limits_);
-      std::erase_if(near, [&](const List& list) { return seen_.contains(to_string(list)); });
-      shuffle_(near);
+      StepKinds kinds = neighbours(request_.kernel, beam_[i].options, target_, limits_);
+      for (std::vector<List>& kind : kinds) {
+        std::erase_if(kind, [&](const List& list) { return seen_.contains(to_string(list)); });
+        shuffle_(kind);
+      }
+      shuffle_(kinds);
       const std::size_t room = size - batch.size();
-      const std::size_t share = i + 1 == beam_.size() ? room : (room + 1) / 2;
-      for (std::size_t j = 0; j < std::min(share, near.size()); ++j) {
-        seen_.insert(to_string(near[j]));
-        batch.push_back(std::move(near[j]));
+      std::size_t share = i + 1 == beam_.size() ? room : (room + 1) / 2;
+      for (bool any = true; any && share > 0;) {
+        any = false;
+        for (std::vector<List>& kind : kinds) {
+          if (kind.empty() || share == 0) continue;
+          seen_.insert(to_string(kind.back()));
+          batch.push_back(std::move(kind.back()));
+          kind.pop_back();
+          --share;
+          any = true;
+        }
       }
     }
   }
@@ -295,6 +311,7 @@ class Search {
   Shuffle shuffle_;
   Clock::time_point begin_ = Clock::now();
   JobFolder folder_;
+  double bytes_ = 0;  // of all buffers
   Judge* judge_ = nullptr;
   Workers* workers_ = nullptr;
   Result result_;

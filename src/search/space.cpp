@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
+#include "codegen/codegen.h"
 #include "codegen/option_state.h"
 
 namespace lathe::search {
@@ -76,18 +79,23 @@ class Space {
   Space(Node kernel, std::span<const Opt> list, const Target& target, const Limits& limits)
       : kernel_(kernel), list_(list.begin(), list.end()), target_(target), limits_(limits) {}
 
-  std::vector<List> run() {
+  StepKinds run() {
+    begin_kind();
     change_sizes();
+    begin_kind();
     drop_each();
+    begin_kind();
     exchange();
     append();
+    std::erase_if(found_, [](const std::vector<List>& kind) { return kind.empty(); });
     return std::move(found_);
   }
 
  private:
+  void begin_kind() { found_.emplace_back(); }
   void consider(List list) {
-    if (list == list_ || std::find(found_.begin(), found_.end(), list) != found_.end()) return;
-    if (allowed(kernel_, list, target_, limits_)) found_.push_back(std::move(list));
+    if (list == list_ || !seen_.insert(to_string(list)).second) return;
+    if (allowed(kernel_, list, target_, limits_)) found_.back().push_back(std::move(list));
   }
   void with(std::size_t place, const Opt& opt) {
     List list = list_;
@@ -143,41 +151,60 @@ class Space {
     for (const std::int64_t size : sizes_of(op)) add(op, axis, {size});
   }
 
+  // Every kind of option is appended to every loop it could be for.
+  template <class Add>
+  void each_loop(const OptionState& state, Add add_to) {
+    begin_kind();
+    int reduces = 0;
+    for (int axis = 0; axis < static_cast<int>(state.axes().size()); ++axis) {
+      const RangeKind kind = state.axes()[static_cast<std::size_t>(axis)].kind;
+      if (kind == RangeKind::Upcast || kind == RangeKind::Unroll) continue;
+      const bool reduce = kind == RangeKind::Reduce;
+      add_to(axis, reduce, reduce ? reduces++ : -1);
+    }
+  }
+
   void append() {
     const std::optional<OptionState> state = after(kernel_, list_, target_);
     if (!state) return;
-    const auto axes = static_cast<int>(state->axes().size());
     const auto values = static_cast<std::int64_t>(stage_values(kernel_).size());
-    int reduces = 0;
-    for (int axis = 0; axis < axes; ++axis) {
-      const RangeKind kind = state->axes()[static_cast<std::size_t>(axis)].kind;
-      if (kind == RangeKind::Upcast || kind == RangeKind::Unroll) continue;
-      if (kind == RangeKind::Reduce) {
-        add(OptOp::UNROLL, reduces, {0});
-        add_sizes(OptOp::UNROLL, reduces);
-        if (target_.groups) {
-          add_sizes(OptOp::GROUP, reduces);
-          add_sizes(OptOp::GROUPTOP, reduces);
-        }
-        ++reduces;
-      } else {
-        add_sizes(OptOp::UPCAST, axis);
-        if (target_.threads) add_sizes(OptOp::THREAD, axis);
-        if (target_.groups) add_sizes(OptOp::LOCAL, axis);
-      }
+    each_loop(*state, [&](int axis, bool reduce, int) {
+      if (!reduce) add_sizes(OptOp::UPCAST, axis);
+    });
+    each_loop(*state, [&](int, bool reduce, int number) {
+      if (!reduce) return;
+      add(OptOp::UNROLL, number, {0});
+      add_sizes(OptOp::UNROLL, number);
+    });
+    if (target_.threads)
+      each_loop(*state, [&](int axis, bool reduce, int) {
+        if (!reduce) add_sizes(OptOp::THREAD, axis);
+      });
+    if (target_.groups)
+      each_loop(*state, [&](int axis, bool reduce, int number) {
+        if (!reduce) return add_sizes(OptOp::LOCAL, axis);
+        add_sizes(OptOp::GROUP, number);
+        add_sizes(OptOp::GROUPTOP, number);
+      });
+    each_loop(*state, [&](int axis, bool, int) {
       for (const std::int64_t size : kTiles)
         for (int to = 0; to <= axis; ++to) add(OptOp::TILE, axis, {size, to});
+    });
+    each_loop(*state, [&](int axis, bool, int) {
       for (int to = 0; to < axis; ++to) add(OptOp::TILE, axis, {1, to});
+      if (axis + 1 < static_cast<int>(state->axes().size())) add(OptOp::SWAP, axis, {axis + 1});
+    });
+    each_loop(*state, [&](int axis, bool, int) {
       for (std::int64_t value = 0; value < values; ++value) add(OptOp::STAGE, axis, {value, 0});
-      if (axis + 1 < axes) add(OptOp::SWAP, axis, {axis + 1});
-    }
+    });
   }
 
   Node kernel_;
   List list_;
   const Target& target_;
   const Limits& limits_;
-  std::vector<List> found_;
+  StepKinds found_;
+  std::set<std::string> seen_;
 };
 
 }  // namespace
@@ -188,10 +215,36 @@ bool allowed(Node kernel, std::span<const Opt> list, const Target& target, const
   return state && within(*state, limits);
 }
 
-std::vector<List> neighbours(Node kernel, std::span<const Opt> list, const Target& target,
-                             const Limits& limits) {
+StepKinds neighbours(Node kernel, std::span<const Opt> list, const Target& target, const Limits& limits) {
   const Scope scope;
   return Space(kernel, list, target, limits).run();
+}
+
+std::vector<List> starting_lists(Node kernel, const Target& target, const Limits& limits) {
+  using Change = void (*)(Target&);
+  constexpr Change kChanges[] = {
+      [](Target& t) { t.l1 *= 2; },
+      [](Target& t) { t.l1 /= 2; },
+      [](Target& t) { t.l2 *= 2; },
+      [](Target& t) { t.l2 /= 2; },
+      [](Target& t) { t.l2 *= 16; },  // nothing need be cut into blocks
+      [](Target& t) { t.l1 = t.l2; },
+      [](Target& t) { t.vector_registers = t.vector_registers * 3 / 4; },
+      [](Target& t) { t.vector_registers /= 2; },
+      [](Target& t) { t.vector_bytes /= 2; },
+      [](Target& t) { t.cores *= 2; },
+      [](Target& t) { t.cores = (t.cores + 1) / 2; },
+      [](Target& t) { t.max_group /= 2; },
+  };
+  std::vector<List> lists;
+  for (const Change change : kChanges) {
+    Target other = target;
+    change(other);
+    List list = choose_options(kernel, other);
+    if (std::find(lists.begin(), lists.end(), list) == lists.end() && allowed(kernel, list, target, limits))
+      lists.push_back(std::move(list));
+  }
+  return lists;
 }
 
 }  // namespace lathe::search

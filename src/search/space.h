@@ -13,9 +13,16 @@
 
 namespace lathe::search {
 
-// In an order that depends on the kernel and the list alone.
-std::vector<std::vector<Opt>> neighbours(Node kernel, std::span<const Opt> list, const Target& target,
-                                         const Limits& limits);
+// By kind of step (a size changed, one dropped, two exchanged, then one kind for each option that can be
+// appended), so that a kind with many members does not crowd out the others. The order depends on the kernel
+// and the list alone.
+using StepKinds = std::vector<std::vector<std::vector<Opt>>>;
+StepKinds neighbours(Node kernel, std::span<const Opt> list, const Target& target, const Limits& limits);
+
+// Lists to begin with besides the default: what the heuristic would choose if a fact of the target were
+// another (a cache of half or twice the size, fewer registers, ...). Each is whole and coherent, where a step
+// from the default often is not.
+std::vector<std::vector<Opt>> starting_lists(Node kernel, const Target& target, const Limits& limits);
 
 // Whether the kernel takes the list within the limits.
 bool allowed(Node kernel, std::span<const Opt> list, const Target& target, const Limits& limits);

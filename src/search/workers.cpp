@@ -56,7 +56,10 @@ std::string_view name(Fate fate) {
 }
 
 Workers::Workers(const Limits& limits, std::string folder)
-    : limits_(limits), folder_(std::move(folder)), command_(command_of(limits)) {
+    : limits_(limits),
+      folder_(std::move(folder)),
+      command_(command_of(limits)),
+      run_seconds_(limits.candidate_seconds) {
   const int count = limits.compile_processes > 0 ? limits.compile_processes : usable_cpus();
   children_.resize(static_cast<std::size_t>(std::max(count, 1)));
   for (std::size_t i = 0; i < children_.size(); ++i) start(i);
@@ -73,13 +76,13 @@ void Workers::start(std::size_t which) {
         .help("build both, or install them together");
 }
 
-Report Workers::ask(std::size_t which, const std::string& question, double more_seconds) {
-  return report_of(children_[which]->ask(question, limits_.candidate_seconds + more_seconds));
+Report Workers::ask(std::size_t which, const std::string& question, double seconds) {
+  return report_of(children_[which]->ask(question, seconds));
 }
 
 Report Workers::ask(const std::string& question, double more_seconds) {
   if (!children_[0]->alive()) start(0);
-  return ask(0, question, more_seconds);
+  return ask(0, question, run_seconds_ + more_seconds);
 }
 
 std::vector<Report> Workers::compile(const std::vector<Candidate>& batch) {
@@ -90,7 +93,8 @@ std::vector<Report> Workers::compile(const std::vector<Candidate>& batch) {
     while (children_[which]->alive()) {
       const std::size_t i = next++;
       if (i >= batch.size()) return;
-      reports[i] = ask(which, fmt::format("compile {} {}", batch[i].number, batch[i].options), 0);
+      reports[i] = ask(which, fmt::format("compile {} {}", batch[i].number, batch[i].options),
+                       limits_.candidate_seconds);
     }
   };
   while (next < batch.size()) {

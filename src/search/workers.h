@@ -2,6 +2,7 @@
 // them runs, with nothing else of the search at work. One that crashes or falls silent is replaced.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,14 +35,17 @@ class Workers {
   std::vector<Report> compile(const std::vector<Candidate>& batch);
   // A question to the worker that runs candidates: "run 3". More seconds are added to the watchdog's.
   Report ask(const std::string& question, double more_seconds = 0);
+  // The watchdog's from now on, where that is less than the limit.
+  void expect_runs_within(double seconds) { run_seconds_ = std::min(seconds, limits_.candidate_seconds); }
 
  private:
   void start(std::size_t which);
-  Report ask(std::size_t which, const std::string& question, double more_seconds);
+  Report ask(std::size_t which, const std::string& question, double seconds);
 
   const Limits& limits_;
   std::string folder_;
   std::vector<std::string> command_;
+  double run_seconds_;
   std::vector<std::unique_ptr<ChildProcess>> children_;  // the first one runs candidates
 };
 
