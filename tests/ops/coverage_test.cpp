@@ -43,6 +43,7 @@ TEST(OpsCoverage, EveryTensorMethodHasACase) {
       {"empty", "its values are whatever the memory holds"},
       {"empty_like", "its values are whatever the memory holds"},
       {"realize", "every case is realized"},
+      {"kernelize", "runs nothing: tests/tensor/custom_kernel_test.cpp"},
       {"requires_grad_", "tests/tensor/gradient_test.cpp"},
       {"set_options", "options change no value: tests/codegen/options_test.cpp"},
       {"gradient", "what the suite checks for every differentiable case"},
