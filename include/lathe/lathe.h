@@ -12,6 +12,7 @@
 #include "lathe/jit.h"
 #include "lathe/kernel.h"
 #include "lathe/loader.h"
+#include "lathe/memory.h"
 #include "lathe/nn.h"
 #include "lathe/object.h"
 #include "lathe/optim.h"

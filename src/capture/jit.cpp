@@ -28,6 +28,7 @@ struct Jit::Impl {
   std::optional<capture::Trace> last;
   std::optional<capture::Captured> program;
   std::vector<NodeRef> written;
+  ConstantReads constants;  // read by the function, not by reference
   int traces = 0;
   std::mutex mutex;  // calls from several threads follow one another
 
@@ -59,8 +60,20 @@ struct Jit::Impl {
                                       now.empty() ? " none" : now, then.empty() ? " none" : then));
   }
 
+  // A tensor that is a constant is part of the program, as a number is: the call would not see a new value.
+  void check_constants() const {
+    const ConstantReads::Read* changed = changed_constant(constants);
+    if (changed == nullptr) return;
+    throw JitError("jit",
+                   fmt::format("a constant tensor that the function reads, {} {}, was changed or replaced "
+                               "since it was captured",
+                               shape_text(changed->value->shape()), changed->value->dtype().name()))
+        .help("pass it as an argument, or give it memory before the first call: contiguous().realize()");
+  }
+
   std::vector<Tensor> run_captured(const capture::CallArguments& given) {
     check_arguments(given);
+    check_constants();
     capture::settle_memory(written);
     const Scope scope;
     std::vector<Node> buffers(given.buffers.begin(), given.buffers.end());
@@ -85,6 +98,7 @@ struct Jit::Impl {
       if (!why) {
         program = std::move(now.program);
         written = program->written_states();
+        constants = std::move(now.constants);
         last.reset();
         return outputs;
       }
@@ -129,6 +143,7 @@ void Jit::reset() {
   impl_->last.reset();
   impl_->program.reset();
   impl_->written.clear();
+  impl_->constants = {};
   impl_->traces = 0;
 }
 

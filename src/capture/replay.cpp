@@ -51,7 +51,7 @@ std::vector<Source> Captured::written() const {
         add(0);
         continue;
       }
-      for (const ProgramParam& param : step.kernel.made->launch.params)
+      for (const ProgramParam& param : buffer_params(step.kernel.made->launch))
         if (param.writes) add(static_cast<std::size_t>(param.slot));
     }
   return out;

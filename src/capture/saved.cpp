@@ -1,6 +1,7 @@
 // A captured program as bytes: a head line, then parts, each a length, a line break and that many bytes.
 // Graphs are in the text form with buffers numbered -1, -2, .. in the order of a table; state is followed by
-// its contents. Kernels are not kept: the new process makes them, or finds them in its cache.
+// its contents. Kernels are kept as they were compiled; a process of another build or on another machine
+// makes them anew.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -14,7 +15,7 @@
 namespace lathe::capture {
 namespace {
 
-constexpr std::string_view kHead = "lathe captured program 1\n";
+constexpr std::string_view kHead = "lathe captured program 2\n";
 
 std::size_t byte_size(Node buffer) {
   return static_cast<std::size_t>(buffer_size(buffer)) * static_cast<std::size_t>(buffer.dtype().bytes());
@@ -126,8 +127,11 @@ void write_computation(Writer& w, const Computation& c) {
   for (const NodeRef& slot : prepared.slots) buffers.number_of(slot);
   Writer body;
   body.number(static_cast<std::int64_t>(prepared.schedule.steps.size()));
-  for (const Step& step : prepared.schedule.steps) {
+  for (std::size_t i = 0; i < prepared.schedule.steps.size(); ++i) {
+    const Step& step = prepared.schedule.steps[i];
+    const engine::PreparedStep& ready = prepared.steps[i];
     body.part(step.is_copy() ? "" : print_graph(step.ast));
+    body.part(step.is_copy() ? "" : engine::saved_kernel(ready.kernel, *ready.device));
     body.number(static_cast<std::int64_t>(step.buffers.size()));
     for (const NodeRef& b : step.buffers) body.number(static_cast<std::int64_t>(buffers.number_of(b)));
     body.number(step.from_offset);
@@ -157,9 +161,11 @@ Computation read_computation(Reader& r) {
   for (std::size_t i = 0; i < count; ++i) all.emplace_back(r.buffer_kind());
   Schedule schedule;
   schedule.steps.resize(r.count());
+  std::vector<std::string_view> kernels;
   for (Step& step : schedule.steps) {
     const std::string_view ast = r.part();
     if (!ast.empty()) step.ast = parse_graph(ast);
+    kernels.push_back(r.part());
     step.buffers.resize(r.count());
     for (NodeRef& b : step.buffers) {
       const std::size_t place = r.count();
@@ -180,7 +186,7 @@ Computation read_computation(Reader& r) {
     c.bindings.emplace_back(variable, r.number());
   }
   const std::vector<Node> stand_ins(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(slots));
-  c.prepared = engine::prepare(std::move(schedule), stand_ins);
+  c.prepared = engine::prepare(std::move(schedule), stand_ins, kernels);
   return c;
 }
 

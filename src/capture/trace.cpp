@@ -21,14 +21,15 @@ thread_local int depth = 0;
 // Observes what the engine runs, and lets the function read no data, until it goes out of scope.
 class Observation {
  public:
-  Observation(std::vector<engine::Call>& calls, bool may_read)
-      : reads_before_(engine::forbid_host_reads(!may_read)) {
+  Observation(std::vector<engine::Call>& calls, ConstantReads& constants, bool may_read)
+      : reads_before_(engine::forbid_host_reads(!may_read)), constants_before_(watch_constants(&constants)) {
     ++depth;
     engine::set_observer([&calls](const engine::Call& call) { calls.push_back(call); });
   }
   ~Observation() {
     engine::set_observer({});
     engine::forbid_host_reads(reads_before_);
+    watch_constants(constants_before_);
     --depth;
   }
   Observation(const Observation&) = delete;
@@ -36,6 +37,7 @@ class Observation {
 
  private:
   bool reads_before_;
+  ConstantReads* constants_before_;
 };
 
 // A value that was computed, as movement ops over the buffer that holds it.
@@ -203,7 +205,7 @@ Trace trace(const CallArguments& arguments, const std::function<std::vector<Tens
   std::vector<engine::Call> calls;
   Trace made;
   {
-    const Observation observation(calls, may_read);
+    const Observation observation(calls, made.constants, may_read);
     const std::uint64_t reads = engine::host_reads();
     made.outputs = function();
     if (engine::host_reads() != reads) made.problem = "it reads a tensor's data";

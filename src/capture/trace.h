@@ -9,6 +9,7 @@
 
 #include "capture/captured.h"
 #include "lathe/tensor.h"
+#include "tensor/impl.h"
 
 namespace lathe::capture {
 
@@ -30,6 +31,7 @@ struct Trace {
   Captured program;
   std::vector<std::vector<NodeRef>> targets;  // of each computation, over stand-ins
   std::vector<Tensor> outputs;
+  ConstantReads constants;
   std::string problem;  // why this one cannot be replayed, where it cannot
 };
 // Where it may not read data, doing so is a JitError; where it may, a trace that did is no capture.

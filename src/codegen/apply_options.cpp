@@ -121,6 +121,9 @@ class KernelRewriter {
         return reduce_ranges(op, element, final_ranges(closed_ranges(n)));
       }
       case Op::Fold: return fold(n, args);
+      case Op::Check:  // a step beyond the end reads what is no index
+        for (Node r : ranges_of(n)) args[2] = both(args[2], gate_of(r));
+        return rebuild(n, args);
       case Op::End: return end(args[0], final_ranges(closed_ranges(n)));
       default: return rebuild(n, args);
     }

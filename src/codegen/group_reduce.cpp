@@ -44,13 +44,12 @@ class GroupReducer {
         if (is_kind(r, {RangeKind::Group})) return spread(n, args[0]);
     }
     if (n.is(Op::Store) && base_memory(n.arg(0)).is(Op::Param)) {
-      Node gate = n.arg_count() > 3 ? args[3] : Node();
-      for (Node t : groups_) {
-        Node first = equal(t, index_const(0));
-        gate = gate ? logical_and(gate, first) : first;
-      }
+      Node gate = by_first(n.arg_count() > 3 ? args[3] : Node());
       return store(args[0], args[1], read_once(args[2], gate), gate);
     }
+    // What the kernel has stored there itself, which only the first thread did: an accumulator in the output.
+    if (n.is(Op::Load) && n.arg(0).is(Op::After) && base_memory(n.arg(0)).is(Op::Param))
+      return load(args[0], args[1], by_first(n.arg_count() > 2 ? args[2] : Node()), n.dtype().lanes);
     if (n.is(Op::Sink)) {  // every effect now runs over the group
       return close_threads(sink(args));
     }
@@ -68,6 +67,14 @@ class GroupReducer {
       else if (!in_this_thread(n))
         to[n] = n;
     return substitute(value, to);
+  }
+
+  Node by_first(Node gate) const {
+    for (Node t : groups_) {
+      Node first = equal(t, index_const(0));
+      gate = gate ? logical_and(gate, first) : first;
+    }
+    return gate;
   }
 
   Node close_threads(Node kernel) {

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <array>
+#include <vector>
 
 #include "ir/node.h"
+#include "ir/program.h"
 #include "target/target.h"
 
 namespace lathe {
@@ -18,6 +20,7 @@ struct Launch {
 struct Lowering {
   const Target& target;
   Launch launch;
+  std::vector<ProgramCheck> checks{};
 };
 
 }  // namespace lathe

@@ -7,6 +7,7 @@
 #include "codegen/fuse_multiply_add.h"
 #include "codegen/group_memory.h"
 #include "codegen/linearize.h"
+#include "codegen/lower_checks.h"
 #include "codegen/lower_index.h"
 #include "codegen/lower_reduce.h"
 #include "codegen/lowering.h"
@@ -48,6 +49,9 @@ constexpr Pass kPasses[] = {
      map_parallel, KernelStage::Lowered},
     {"separate_nests", "every range is one loop",
      [](Node k, Lowering&) { return separate_nests(k); }, KernelStage::Lowered},
+    // After the launch is mapped: every thread reports its own faults.
+    {"lower_checks", "checks of indices become comparisons and a report",
+     lower_checks, KernelStage::Lowered},
     // Last, because it needs the bounds of launch indices and makes machine integers of all that came before.
     {"lower_index", "index arithmetic becomes 32- or 64-bit",
      [](Node k, Lowering&) { return lower_index(k); }, KernelStage::Lowered},
@@ -66,7 +70,7 @@ PassHook set_pass_hook(PassHook hook) { return std::exchange(pass_hook, hook); }
 
 Program lower_kernel(Node kernel, std::span<const Opt> opts, const Target& target, const std::string& name) {
   Scope scope;
-  Lowering lowering{target, {}};
+  Lowering lowering{target, {}, {}};
   if constexpr (kVerify) check_kernel(kernel, "schedule");
   Node node = apply_options(kernel, opts, target);
   done("apply_options");
@@ -80,6 +84,7 @@ Program lower_kernel(Node kernel, std::span<const Opt> opts, const Target& targe
   done("linearize");
   if constexpr (kVerify) check_program(program, "linearize");
   program.name = name;
+  program.checks = std::move(lowering.checks);
   Work work = count_work(kernel);
   program.flops = work.flops;
   program.bytes = work.bytes;

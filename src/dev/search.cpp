@@ -87,15 +87,15 @@ struct Unique {
 };
 
 std::vector<Unique> unique_kernels(const Schedule& schedule, OpenDevice& device) {
-  const engine::Roof roof = engine::roof_of(device);
+  const engine::Roof& roof = engine::roof_of(device);
   std::vector<Unique> all;
   for (const Step& step : schedule.steps) {
     if (step.is_copy() || step.device != device.text) continue;
     auto found = std::find_if(all.begin(), all.end(), [&](const Unique& u) { return u.kernel == step.ast; });
     if (found == all.end()) {
       const Program counted = lower_kernel(step.ast, {}, device.compiler->target(), step.name);
-      const double weight =
-          std::max(counted.flops / std::max(roof.flops, 1e9), counted.bytes / std::max(roof.bytes, 1e9));
+      const double weight = std::max(counted.flops / std::max(roof.flops, 1e9),
+                                     counted.bytes / std::max(roof.bytes_rate(counted.bytes), 1e9));
       found = all.insert(all.end(), {step.ast, step.name, 0, weight});
     }
     ++found->uses;

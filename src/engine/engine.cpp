@@ -212,11 +212,13 @@ void buffer_to_host(Node buffer, void* data, std::size_t bytes) {
   place.span.bytes = bytes;
   if (place.span.memory.host != nullptr) {
     executor().wait_written(*place.device, place.span);
+    executor().throw_faults();
     std::memcpy(data, place.span.memory.host, bytes);
     return;
   }
   const Place host{nullptr, {{0, bytes, data}, 0, bytes}};
   executor().wait(executor().copy(host, place));
+  executor().throw_faults();
 }
 
 NodeRef buffer_import(DType dtype, std::int64_t size, void* data, void (*release)(void*), void* context) {
@@ -229,7 +231,10 @@ NodeRef buffer_import(DType dtype, std::int64_t size, void* data, void (*release
   return buffer;
 }
 
-void synchronize() { executor().synchronize(); }
+void synchronize() {
+  executor().synchronize();
+  executor().throw_faults();
+}
 
 std::string default_device() {
   {
@@ -279,6 +284,9 @@ Counters counters() {
   result.copies = work.copies;
   result.bytes_copied = work.bytes_copied;
   result.compiles = compile_count();
+  const ProofCounts proofs = proof_counts();
+  result.proved = proofs.by_interval + proofs.by_solver;
+  result.guarded = proofs.guarded;
   for (OpenDevice* device : open_devices()) {
     result.memory_used += device->pool.used();
     result.memory_peak += device->pool.peak();

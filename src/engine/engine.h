@@ -52,6 +52,8 @@ struct Counters {
   std::uint64_t bytes_copied = 0;  // between devices
   std::uint64_t schedules = 0;     // graphs scheduled (cache misses)
   std::uint64_t compiles = 0;      // kernels compiled (cache misses)
+  std::uint64_t proved = 0;        // accesses of those, shown to stay inside their memory
+  std::uint64_t guarded = 0;       // and those checked when the kernel runs
   std::size_t memory_used = 0;     // bytes held by live buffers now
   std::size_t memory_peak = 0;
   double seconds = 0;  // time in kernels, where it was measured

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <mutex>
 #include <unordered_map>
 
 #include "base/env.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "codegen/codegen.h"
 #include "engine/build_id.h"
@@ -17,9 +19,14 @@
 #include "ir/value.h"
 #include "ir/walk.h"
 #include "runtime/executor.h"
+#include "verify/bounds.h"
+#include "verify/guard.h"
 
 namespace lathe::engine {
 namespace {
+
+// What the solver gets for one access: usually the intervals have answered already.
+constexpr unsigned kQuickMs = 5, kThoroughMs = 200;
 
 // One kernel of one backend and target under one way of choosing options.
 struct CacheKey {
@@ -35,9 +42,16 @@ struct CacheKeyHash {
   }
 };
 
+// A kernel on one device.
+struct Loaded {
+  const OpenDevice* device = nullptr;
+  std::unique_ptr<Kernel> kernel;
+  std::unique_ptr<FaultCell> cell;
+};
+
 struct Entry {
   MadeKernel made;  // keeps the key's node alive
-  std::vector<std::pair<const OpenDevice*, std::unique_ptr<Kernel>>> loaded;
+  std::deque<Loaded> loaded;
 };
 
 struct Table {
@@ -45,6 +59,7 @@ struct Table {
   std::unordered_map<CacheKey, std::unique_ptr<Entry>, CacheKeyHash> kernels;
   OptionSource source;
   std::uint64_t compiles = 0;
+  ProofCounts proofs;
 };
 
 Table& table() {
@@ -103,6 +118,18 @@ std::optional<std::string_view> take_part(std::string_view& text) {
   return part;
 }
 
+// What must be the same for a saved kernel to be run: machine code is trusted only where it was made by this
+// build for this machine, and is what was written.
+std::string saved_stamp(const Compiler& compiler, std::string_view packed) {
+  return fmt::format("{}\n{}\n{}\n{}\n{:016x}", build_id(), compiler.version(), compiler.target().key(),
+                     flags_key(), hash_bytes(packed.data(), packed.size()));
+}
+
+bool take_saved(std::string_view saved, const Compiler& compiler, MadeKernel& made) {
+  const auto stamp = take_part(saved), packed = take_part(saved);
+  return stamp && packed && *stamp == saved_stamp(compiler, *packed) && unpack_kernel(*packed, made);
+}
+
 // One kernel on its way from request to binary.
 struct Pending {
   CacheKey key;
@@ -126,11 +153,36 @@ std::string usual_source(const KernelRequest& request) {
   return request.options ? "user" : flag_on(Flag::NoOpt) ? "none" : "heuristic";
 }
 
+// The kernel with every access proved to stay inside its memory, or guarded.
+Node proved(const MadeKernel& made, const KernelRequest& request, const Target& target) {
+  const bool thorough = flag_on(Flag::Verify);
+  auto prove = [&](Node kernel) {
+    verify::BoundsOptions options;
+    options.timeout_ms = thorough ? kThoroughMs : kQuickMs;
+    verify::BoundsReport report = verify::prove_bounds(kernel, options);
+    for (const verify::AccessProof& access : report.accesses)
+      if (access.proof == verify::Proof::Refuted)
+        throw InternalError(
+            "bounds", fmt::format("kernel {} leaves its memory: {}", request.name, access.counterexample))
+            .note(print_node(access.access));
+    return report;
+  };
+  const verify::BoundsReport report = prove(made.ast);
+  ProofCounts& counts = table().proofs;
+  counts.by_interval += report.count(verify::Proof::Interval);
+  counts.by_solver += report.count(verify::Proof::Solver);
+  counts.guarded += report.count(verify::Proof::Unproved);
+  Node kernel = verify::guard_unproved(made.ast, report);
+  if (thorough) prove(apply_options(kernel, made.options, target));
+  return kernel;
+}
+
 void lower(Pending& work) {
   MadeKernel& made = work.entry->made;
   const Target& target = work.compiler->target();
   if (made.options_from.empty()) choose(made, *work.request, target);
-  work.program = lower_kernel(made.ast, made.options, target, work.request->name);
+  const Node kernel = proved(made, *work.request, target);
+  work.program = lower_kernel(kernel, made.options, target, work.request->name);
   made.launch = work.program;
   made.launch.code.clear();
 }
@@ -154,6 +206,11 @@ void prepare(Pending& work, DiskCache* disk) {
       if (made.options_from.empty()) made.options_from = usual_source(request);
       return;
     }
+  }
+  if (!request.saved.empty() && take_saved(request.saved, compiler, made)) {
+    work.from_disk = true;
+    if (made.options_from.empty()) made.options_from = usual_source(request);
+    return;
   }
   lower(work);
 }
@@ -185,11 +242,12 @@ void compile(std::span<Pending> all, DiskCache* disk) {
   }
 }
 
-Kernel* loaded_on(Entry& entry, OpenDevice& device) {
-  for (const auto& [owner, kernel] : entry.loaded)
-    if (owner == &device) return kernel.get();
-  entry.loaded.emplace_back(&device, device.device->load(entry.made.binary));
-  return entry.loaded.back().second.get();
+const Loaded& loaded_on(Entry& entry, OpenDevice& device) {
+  for (const Loaded& known : entry.loaded)
+    if (known.device == &device) return known;
+  Loaded made{&device, device.device->load(entry.made.binary), nullptr};
+  if (!entry.made.launch.checks.empty()) made.cell = std::make_unique<FaultCell>(device);
+  return entry.loaded.emplace_back(std::move(made));
 }
 
 // An object from disk that cannot be loaded is made anew; one just compiled that cannot is an error.
@@ -237,9 +295,18 @@ std::vector<ReadyKernel> ready_kernels(std::span<const KernelRequest> requests) 
   std::vector<ReadyKernel> result;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     Entry& entry = *all.kernels.at(keys[i]);
-    result.push_back({&entry.made, loaded_on(entry, *requests[i].device)});
+    const Loaded& loaded = loaded_on(entry, *requests[i].device);
+    result.push_back({&entry.made, loaded.kernel.get(), loaded.cell.get()});
   }
   return result;
+}
+
+std::string saved_kernel(const ReadyKernel& kernel, const OpenDevice& device) {
+  const std::string packed = pack_kernel(*kernel.made);
+  std::string text;
+  put_part(text, saved_stamp(*compiler_of(device), packed));
+  put_part(text, packed);
+  return text;
 }
 
 std::int64_t evaluate_index(Node expression, Bindings bindings) {
@@ -311,9 +378,14 @@ std::uint64_t compile_count() {
   std::lock_guard guard(table().mutex);
   return table().compiles;
 }
+ProofCounts proof_counts() {
+  std::lock_guard guard(table().mutex);
+  return table().proofs;
+}
 void reset_compile_count() {
   std::lock_guard guard(table().mutex);
   table().compiles = 0;
+  table().proofs = {};
 }
 
 void drop_kernels() {

@@ -18,6 +18,7 @@
 #include "ir/program.h"
 #include "lathe/options.h"
 #include "runtime/devices.h"
+#include "runtime/fault_cell.h"
 
 namespace lathe::engine {
 
@@ -36,6 +37,7 @@ struct MadeKernel {
 struct ReadyKernel {
   const MadeKernel* made = nullptr;
   Kernel* kernel = nullptr;
+  FaultCell* cell = nullptr;  // where the kernel checks indices
 };
 
 struct KernelRequest {
@@ -43,11 +45,15 @@ struct KernelRequest {
   std::string name;
   OpenDevice* device = nullptr;
   std::optional<std::vector<Opt>> options = std::nullopt;  // given by the user; else search or heuristic
+  std::string_view saved = {};  // what saved_kernel gave: used where it was made for this build and machine
 };
 
 // The kernels, in the order asked for. Each distinct one is made once per process, for all devices of a
 // backend.
 std::vector<ReadyKernel> ready_kernels(std::span<const KernelRequest> requests);
+
+// A kernel as bytes that go into a file, and into a KernelRequest of a later process.
+std::string saved_kernel(const ReadyKernel& kernel, const OpenDevice& device);
 
 // The launch sizes under these bindings. Throws UserError naming a variable without a value.
 Grid grid_of(const Program& launch, Bindings bindings);
@@ -64,9 +70,15 @@ bool unpack_kernel(std::string_view bytes, MadeKernel& made);
 using OptionSource = std::function<std::optional<std::vector<Opt>>(const KernelRequest& request)>;
 void set_option_source(OptionSource source);
 
+// How the accesses of the kernels lowered since the last reset were shown to stay inside their memory.
+struct ProofCounts {
+  std::uint64_t by_interval = 0, by_solver = 0, guarded = 0;
+};
+ProofCounts proof_counts();
+
 // Kernels lowered and compiled since the last reset; those found on disk do not count.
 std::uint64_t compile_count();
-void reset_compile_count();
+void reset_compile_count();  // and the proofs
 // Forgets all kernels of this process (tests and memory reports); none may be running or be used again.
 void drop_kernels();
 

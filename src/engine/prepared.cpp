@@ -63,7 +63,7 @@ class RunMemory {
       // Where the user's program is not known, the ops that made a result are the next best thing to call it
       // by.
       std::optional<MadeAt> origin;
-      if (!MadeAt::is_said()) origin.emplace(prepared.fresh_origins[i]);
+      if (!current_place()) origin.emplace(prepared.fresh_origins[i]);
       fresh_.push_back(place_of(made.back()));
     }
     for (const Arena& arena : prepared.memory.arenas) {
@@ -141,15 +141,26 @@ void run_kernel(const Step& step, const PreparedStep& ready, const RunMemory& me
 
   SmallVector<Arg, 8> args;
   SmallVector<Place, 8> reads, writes;
-  for (const ProgramParam& param : made.launch.params) {
+  for (const ProgramParam& param : buffer_params(made.launch)) {
     const Place& place = memory.at(ready.buffers[static_cast<std::size_t>(param.slot)]);
     args.push_back({Arg::Kind::Span, place.span, 0});
     if (param.reads) reads.push_back(place);
     if (param.writes) writes.push_back(place);
   }
+  if (ready.kernel.cell != nullptr) args.push_back({Arg::Kind::Span, ready.kernel.cell->span(), 0});
   for (const NodeRef& variable : made.launch.variables)
     args.push_back({Arg::Kind::Int, {}, evaluate_index(variable, bindings)});
-  const LaunchWork work{ready.device, 0, ready.kernel.kernel, grid, args, reads, writes, step.name};
+  const LaunchWork work{ready.device,
+                        0,
+                        ready.kernel.kernel,
+                        grid,
+                        args,
+                        reads,
+                        writes,
+                        step.name,
+                        step.origin,
+                        ready.kernel.cell,
+                        made.launch.checks};
 
   count_kernel(made.launch.flops, made.launch.bytes);
   if (flag_on(Flag::Verify)) {
@@ -180,7 +191,8 @@ std::size_t Prepared::bytes_needed(const std::string& device) const {
   return sum;
 }
 
-std::shared_ptr<const Prepared> prepare(Schedule schedule, std::span<const Node> slots) {
+std::shared_ptr<const Prepared> prepare(Schedule schedule, std::span<const Node> slots,
+                                        std::span<const std::string_view> saved) {
   auto made = std::make_shared<Prepared>();
   made->schedule = std::move(schedule);
   made->slots.assign(slots.begin(), slots.end());
@@ -205,10 +217,15 @@ std::shared_ptr<const Prepared> prepare(Schedule schedule, std::span<const Node>
         if (std::string& origin = made->fresh_origins[source.index]; origin.empty()) origin = step.origin;
     PreparedStep ready;
     ready.device = &open_device(step.device);
-    for (const NodeRef& buffer : step.buffers) ready.buffers.push_back(*sources.find(buffer));
+    for (const NodeRef& buffer : step.buffers) {
+      ready.buffers.push_back(*sources.find(buffer));
+      check_internal(step.is_copy() || &open_device(buffer_device(buffer)) == ready.device, "engine",
+                     "a kernel is to read memory of another device");
+    }
     made->steps.push_back(std::move(ready));
-    if (!step.is_copy())
-      requests.push_back({step.ast, step.name, made->steps.back().device, options_of(step)});
+    if (step.is_copy()) continue;
+    requests.push_back({step.ast, step.name, made->steps.back().device, options_of(step)});
+    if (!saved.empty()) requests.back().saved = saved[made->steps.size() - 1];
   }
   const std::vector<ReadyKernel> kernels = ready_kernels(requests);
   std::size_t next = 0;

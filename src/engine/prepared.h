@@ -45,8 +45,10 @@ struct Prepared {
   std::size_t bytes_needed(const std::string& device) const;
 };
 
-// Plans memory and makes the kernels of a schedule whose inputs are these stand-ins.
-std::shared_ptr<const Prepared> prepare(Schedule schedule, std::span<const Node> slots);
+// Plans memory and makes the kernels of a schedule whose inputs are these stand-ins. `saved` are kernels that
+// saved_kernel gave, by step (empty for copies), or none.
+std::shared_ptr<const Prepared> prepare(Schedule schedule, std::span<const Node> slots,
+                                        std::span<const std::string_view> saved = {});
 
 // Runs it over these buffers, by slot. Returns, for each target, what can be read afterwards. Throws
 // OutOfMemory with the plan before anything is allocated or submitted.

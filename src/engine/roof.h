@@ -2,16 +2,27 @@
 // line of LATHE_DEBUG=2 says how much of it a kernel reached.
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 #include "runtime/devices.h"
 
 namespace lathe::engine {
 
 struct Roof {
-  double flops = 0, bytes = 0;  // a second; 0 where it is not known
+  struct Memory {
+    std::size_t size;  // of what is worked on again and again
+    double rate;       // bytes a second
+  };
+  double flops = 0;           // a second; 0 where it is not known
+  std::vector<Memory> bytes;  // by size: caches are quicker than memory
+
+  // For work that touches so many bytes: the rate of the largest size that is no larger.
+  double bytes_rate(double touched) const;
 };
 
 // Measured on first use (about a tenth of a second) and remembered for the process.
-Roof roof_of(const OpenDevice& device);
+const Roof& roof_of(const OpenDevice& device);
 
 // The shortest time these flops and bytes could take over the time they took; 0 where the roof is not known.
 double share_of_roof(const OpenDevice& device, double flops, double bytes, double ns);

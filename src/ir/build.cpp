@@ -86,6 +86,13 @@ Node bitcast(Node x, DType dtype) {
   return x.dtype() == dtype ? x : intern(Op::Bitcast, dtype, {x});
 }
 
+Node check(Node index, Node size, Node when, std::string_view op) {
+  if (index.lo() >= 0 && index.hi() < size.lo()) return index;
+  AttrData d{std::string(op), {}};
+  Node args[] = {index, size, when};
+  return intern(Op::Check, index.dtype(), args, Attr::of(d));
+}
+
 Node neg(Node x) {
   if (x.dtype().is_float()) return apply(Op::Neg, x);
   Node minus_one = int_const(x.dtype().element(), -1);

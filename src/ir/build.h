@@ -29,6 +29,9 @@ Node apply(Op op, Node x, Node y);
 Node apply(Op op, Node x, Node y, Node z);
 Node cast(Node x, DType dtype);  // x itself where the dtype is already right
 Node bitcast(Node x, DType dtype);
+// The index, or -1 where it is outside [0, size): a fault of the user's, found when the kernel runs and told
+// in the name of `op`, where `when` holds. The index itself where it cannot be outside.
+Node check(Node index, Node size, Node when, std::string_view op);
 
 inline Node operator+(Node x, Node y) { return apply(Op::Add, x, y); }
 inline Node operator*(Node x, Node y) { return apply(Op::Mul, x, y); }

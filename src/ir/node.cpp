@@ -278,8 +278,11 @@ std::uint64_t attr_hash(const Attr& a, bool identity, Op op) {
     case Attr::Kind::Float: return hash_combine(2, std::bit_cast<std::uint64_t>(a.f));
     case Attr::Kind::Data: break;
   }
-  std::uint64_t h = hash_bytes(a.data->text.data(), a.data->text.size());
-  // A buffer's id is identity, not structure.
+  // A buffer's id is identity, not structure, and so is the device it is on: equal graphs on two devices have
+  // their operands in one order, and so give the same bits.
+  const bool place = !identity && (op == Op::Buffer || op == Op::Copy);
+  const std::string_view text = place ? std::string_view("CPU") : std::string_view(a.data->text);
+  std::uint64_t h = hash_bytes(text.data(), text.size());
   std::size_t from = !identity && op == Op::Buffer ? 1 : 0;
   for (std::size_t i = from; i < a.data->ints.size(); ++i)
     h = hash_combine(h, static_cast<std::uint64_t>(a.data->ints[i]));

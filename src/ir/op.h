@@ -47,8 +47,8 @@ const OpInfo& info(Op op);
 std::optional<Op> parse_op(std::string_view name);
 
 constexpr bool is_scalar_op(Op op) { return static_cast<int>(op) < kScalarOps; }
-// Ops that work element by element and keep the shape: scalar ops, casts between dtypes of any width.
-constexpr bool is_elementwise(Op op) { return is_scalar_op(op) || op == Op::Cast; }
+// Ops that work element by element and keep the shape: scalar ops, casts between dtypes of any width, checks.
+constexpr bool is_elementwise(Op op) { return is_scalar_op(op) || op == Op::Cast || op == Op::Check; }
 constexpr bool is_movement(Op op) { return op >= Op::Reshape && op <= Op::Unskew; }
 inline bool is_commutative(Op op) { return info(op).commutative; }
 

@@ -5,7 +5,9 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/node.h"
@@ -20,6 +22,18 @@ struct ProgramParam {
   bool reads = false, writes = false;
 };
 
+// An index that is checked when the kernel runs: the op that asked, and what it must be below.
+struct ProgramCheck {
+  std::string op;
+  std::int64_t size = -1;  // -1 where that depends on variables
+  bool operator==(const ProgramCheck&) const = default;
+};
+// The op of checks that no user's op asked for: accesses that could not be proved to stay inside.
+inline constexpr std::string_view kUnprovedAccess = "access";
+// What the fault cell holds: the number of a check, from 1, above the low bits of the index that was outside.
+inline constexpr int kFaultIndexBits = 48;
+inline constexpr std::int64_t kFaultIndexMask = (std::int64_t{1} << kFaultIndexBits) - 1;
+
 struct Program {
   std::string name;                  // a C identifier
   std::vector<NodeRef> code;         // instructions; constants and params are operands only
@@ -29,8 +43,15 @@ struct Program {
   std::array<NodeRef, 3> groups, locals;
   NodeRef threads;  // parts of a CPU launch (Special "t"); null means 1
   std::int64_t shared_bytes = 0;
+  // Where there are any, the last param is the fault cell: one int64 that a failed check writes.
+  std::vector<ProgramCheck> checks;
   // Counted on the kernel as scheduled: arithmetic operations, and bytes every param must move at least once.
   double flops = 0, bytes = 0;
 };
+
+// The params that are buffers of the computation.
+inline std::span<const ProgramParam> buffer_params(const Program& program) {
+  return std::span(program.params).first(program.params.size() - (program.checks.empty() ? 0 : 1));
+}
 
 }  // namespace lathe

@@ -157,6 +157,8 @@ std::string print_program(const Program& program) {
   for (const ProgramParam& p : program.params)
     printer.add(fmt::format("param {} {} {} {}{}\n", p.slot, p.dtype.str(), p.size, p.reads ? "r" : "-",
                             p.writes ? "w" : "-"));
+  for (const ProgramCheck& c : program.checks)
+    printer.add(fmt::format("check {} {}\n", quoted(c.op), c.size));
   std::vector<Node> head;
   for (const auto& list :
        {std::span<const NodeRef>(program.variables), std::span<const NodeRef>(program.groups),

@@ -259,7 +259,10 @@ void program_line(Program& program, Parser& parser, Line& line) {
     program.name = line.quoted();
   else if (line.take_word("param"))
     program.params.push_back(parse_param(line));
-  else if (line.take_word("variables"))
+  else if (line.take_word("check")) {
+    std::string op = line.quoted();
+    program.checks.push_back({std::move(op), line.integer()});
+  } else if (line.take_word("variables"))
     while (!line.done()) program.variables.push_back(parser.reference(line));
   else if (line.take_word("groups"))
     for (NodeRef& n : program.groups) n = size_or_one(parser, line);

@@ -69,6 +69,16 @@ std::string cast_fault(Node n, Form form) {
   return "";
 }
 
+std::string check_fault(Node n) {
+  DType index = n.arg(0).dtype();
+  if (!index.is_int() || index.is_unsigned() || n.arg(1).dtype() != index || n.dtype() != index)
+    return fmt::format("Check of {} against {} gives {}", index.str(), n.arg(1).dtype().str(),
+                       n.dtype().str());
+  return n.arg(2).dtype() == dtypes::Bool.vec(index.lanes)
+             ? ""
+             : fmt::format("the condition of Check is {}", n.arg(2).dtype().str());
+}
+
 // ---- memory
 
 std::string memory_fault(Node user, Node memory) {
@@ -288,6 +298,7 @@ std::string local_fault(Node n, Form form) {
     case Op::Const: return const_fault(n);
     case Op::Cast:
     case Op::Bitcast: return cast_fault(n, form);
+    case Op::Check: return check_fault(n);
     case Op::Load: return access_fault(n, n, 3, form);
     case Op::Store: return store_fault(n, form);
     case Op::After: return after_fault(n, form);

@@ -95,6 +95,7 @@ Node rebuild(Node node, std::span<const Node> args) {
   }
   if (node.is(Op::Cast)) return cast(args[0], node.dtype());
   if (node.is(Op::Bitcast)) return bitcast(args[0], node.dtype());
+  if (node.is(Op::Check)) return check(args[0], args[1], args[2], node.text());
   return node.with_args(args);
 }
 

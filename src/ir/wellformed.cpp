@@ -35,6 +35,7 @@ constexpr AttrRow kAttrRows[] = {
     {Op::Get,     AttrRow::Integer,    0, 0,     "a component number"},
     {Op::Custom,  AttrRow::TextInts,   0, kMany, "\"name\" [...]"},
     {Op::Copy,    AttrRow::Text,       0, 0,     "\"device\""},
+    {Op::Check,   AttrRow::Text,       0, 0,     "\"op\""},
     {Op::Range,   AttrRow::Ints,       2, 2,     "[id, kind]"},
     {Op::Kernel,  AttrRow::TextInts,   0, kMany, "\"name\""},
     {Op::Lane,    AttrRow::Integer,    0, 0,     "a lane number"},

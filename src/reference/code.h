@@ -65,8 +65,9 @@ struct MemorySlot {
   std::uint32_t base =
       0;  // Private: registers [base, base + size) hold values, the next `size` say which are set
   bool reads = false, writes = false;
-  bool reads_first = false;  // Param: some loads mean the contents before the kernel ran
-  std::string name;          // for messages
+  bool reads_first = false;    // Param: some loads mean the contents before the kernel ran
+  bool is_fault_cell = false;  // Param: all threads write it, and any of them may win
+  std::string name;            // for messages
 };
 
 struct ThreadDims {

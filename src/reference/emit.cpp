@@ -93,6 +93,15 @@ void Emitter::value(std::vector<Step>& out, Node node, std::span<const std::uint
       s.from = x.dtype().element();
       s.to = node.dtype().element();
       break;
+    case Op::Check: {  // max(x < size ? x : -1, -1)
+      DType dtype = node.dtype();
+      const std::uint32_t below = code_.take(dtype.lanes), inside = code_.take(dtype.lanes);
+      const std::uint32_t outside = constant(dtype, {-1, -1});
+      out.push_back(scalar_step(Op::Less, dtype, below, args[0], args[1], kNoRegister, dtype.lanes));
+      out.push_back(scalar_step(Op::Where, dtype, inside, below, args[0], outside, dtype.lanes));
+      out.push_back(scalar_step(Op::Max, dtype, dst, inside, outside, kNoRegister, dtype.lanes));
+      return;
+    }
     case Op::Splat:
       s.act = Act::Splat;
       s.a = args[0];

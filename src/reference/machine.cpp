@@ -185,7 +185,8 @@ class Machine {
     for (int lane = 0; lane < s.lanes; ++lane) {
       Place p = place(s, r, lane);
       if (!p.open || !in_bounds(s, p.index, m.size(), "store")) continue;
-      if (m.note_write(p.index, t.agent)) conflict(s, p.index, "store", t);
+      if (m.note_write(p.index, t.agent) && !code_.memories[s.memory].is_fault_cell)
+        conflict(s, p.index, "store", t);
       m.write(p.index, r[s.c + static_cast<unsigned>(lane)]);
     }
   }

@@ -72,7 +72,10 @@ class ProgramCode {
       Node n = ref;
       if (!n.is(Op::Load) && !n.is(Op::Store)) continue;
       Node base = base_memory(n.arg(0));
-      emit_.memory(base, base.is(Op::Define) && define_space(base) == Space::Shared);
+      const std::uint32_t slot =
+          emit_.memory(base, base.is(Op::Define) && define_space(base) == Space::Shared);
+      if (!program_.checks.empty() && base.is(Op::Param) && param_slot(base) == program_.params.back().slot)
+        code_.memories[slot].is_fault_cell = true;
     }
   }
 

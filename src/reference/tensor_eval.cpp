@@ -78,8 +78,7 @@ class TensorEval {
   // The operands whose values a node's value is made from.
   static std::vector<Node> value_args(Node n) {
     if (is_movement(n.op()) || passes_through(n.op()) || n.is(Op::Reduce)) return {n.arg(0)};
-    if (is_scalar_op(n.op()) || n.is(Op::Cast) || n.is(Op::Bitcast))
-      return {n.args().begin(), n.args().end()};
+    if (is_elementwise(n.op()) || n.is(Op::Bitcast)) return {n.args().begin(), n.args().end()};
     if (n.is(Op::After)) {
       std::vector<Node> out = {n.arg(0)};
       for (Node effect : n.args().subspan(1)) {
@@ -315,6 +314,14 @@ class TensorEval {
       read(n.arg(i), scalar ? std::span<const std::int64_t>(origin) : places, args[i].data());
     }
     DType operand = n.arg(n.is(Op::Where) ? 1 : 0).dtype();
+    if (n.is(Op::Check)) {
+      for (std::size_t i = 0; i < places.size(); ++i) {
+        const std::int64_t index = element_of_cell(operand, args[0][i]).i;
+        const bool inside = index >= 0 && index < element_of_cell(operand, args[1][i]).i;
+        out[i] = cell_of(operand, {inside ? index : -1, 0});
+      }
+      return;
+    }
     scalar_function(n.op(), operand)(out, args[0].data(), args[1].data(), args[2].data(),
                                      static_cast<int>(places.size()));
   }

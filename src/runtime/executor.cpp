@@ -1,11 +1,14 @@
 #include "runtime/executor.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "base/error.h"
 #include "base/hash.h"
 #include "runtime/devices.h"
+#include "runtime/fault_cell.h"
 #include "runtime/fork_guard.h"
 
 namespace lathe {
@@ -85,7 +88,60 @@ Executor::Submitted Executor::submit(const LaunchWork& work) {
       &context);
   std::lock_guard guard(mutex_);
   ++counters_.kernels;
+  if (work.cell != nullptr) watch(work, done.point);
   return done;
+}
+
+void Executor::watch(const LaunchWork& work, WorkPoint point) {
+  auto found = std::find_if(watched_.begin(), watched_.end(),
+                            [&](const Watched& known) { return known.cell == work.cell; });
+  if (found == watched_.end())
+    found =
+        watched_.insert(found, {work.cell, {}, work.checks, std::string(work.name), "", work.device->text});
+  found->until = point;
+  found->origin = work.origin;
+}
+
+namespace {
+
+// What a cell holds, in words.
+[[noreturn]] void throw_fault(std::int64_t held, std::span<const ProgramCheck> checks,
+                              const std::string& kernel, const std::string& origin,
+                              const std::string& device) {
+  const ProgramCheck& check = checks[static_cast<std::size_t>(held >> kFaultIndexBits) - 1];
+  constexpr int kUpper = 64 - kFaultIndexBits;
+  std::int64_t index = static_cast<std::int64_t>(static_cast<std::uint64_t>(held) << kUpper) >> kUpper;
+  const std::string where =
+      fmt::format("found by kernel {} on {}, which came from {}", kernel, device, origin);
+  if (check.op == kUnprovedAccess)
+    throw IndexError("realize", fmt::format("there is no element {} of a buffer of {}", index, check.size))
+        .note(where);
+  if (index < 0 && check.size >= 0) index -= check.size;  // as it was before it counted from the end
+  const std::string axis = check.size < 0 ? "its axis" : fmt::format("an axis of size {}", check.size);
+  throw IndexError(check.op, fmt::format("index {} is outside {}", index, axis)).note(where);
+}
+
+}  // namespace
+
+void Executor::throw_faults() {
+  std::lock_guard guard(mutex_);
+  for (std::size_t i = 0; i < watched_.size();) {
+    const bool ended = ordering_.ended(watched_[i].until);
+    const std::int64_t held = watched_[i].cell->take();
+    if (held == 0 && !ended) {
+      ++i;
+      continue;
+    }
+    const Watched found = watched_[i];
+    if (ended) watched_.erase(watched_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (held == 0) continue;
+    throw_fault(held, found.checks, found.name, found.origin, found.device);
+  }
+}
+
+void Executor::forget(const FaultCell& cell) {
+  std::lock_guard guard(mutex_);
+  std::erase_if(watched_, [&](const Watched& known) { return known.cell == &cell; });
 }
 
 WorkPoint Executor::launch(const LaunchWork& work) { return submit(work).point; }

@@ -16,6 +16,7 @@
 namespace lathe {
 
 struct OpenDevice;
+class FaultCell;
 
 // Bytes of a device; of the caller's own memory where `device` is null.
 struct Place {
@@ -31,7 +32,12 @@ struct LaunchWork {
   Grid grid;
   std::span<const Arg> args;
   std::span<const Place> reads, writes;
-  std::string_view name;  // for the log
+  std::string_view name;         // for the log and for faults
+  std::string_view origin = {};  // the tensor ops it came from, for faults
+  // Of a kernel that checks indices: its cell (also among the args) and what its reports mean. Both stay
+  // alive as long as the kernel.
+  FaultCell* cell = nullptr;
+  std::span<const ProgramCheck> checks = {};
 };
 
 struct ExecutorCounters {
@@ -55,6 +61,12 @@ class Executor {
   void wait_unused(OpenDevice& device, const Span& span);
   void synchronize();
 
+  // Throws IndexError where a kernel has reported an index that is outside. Asked after a wait, it speaks for
+  // all work that has ended, and perhaps for some that has not.
+  void throw_faults();
+  // The cell is about to die.
+  void forget(const FaultCell& cell);
+
   // While on, everything submitted and waited for is written down.
   void set_log(bool on);
   std::vector<WorkRecord> take_log();
@@ -70,6 +82,13 @@ class Executor {
     std::deque<Event> events;  // of works that the host has not seen end
     Event last_ended;
   };
+  // A kernel that may have reported a fault since it was last asked.
+  struct Watched {
+    FaultCell* cell;
+    WorkPoint until;  // its last launch
+    std::span<const ProgramCheck> checks;
+    std::string name, origin, device;
+  };
   // Host memory of a copy that goes through it, kept until the second half has ended.
   struct Bounce {
     WorkPoint until;
@@ -82,6 +101,7 @@ class Executor {
     Event event;
   };
 
+  void watch(const LaunchWork& work, WorkPoint point);
   Submitted submit(const LaunchWork& work);
   Submitted submit(OpenDevice& device, Queue queue, std::span<const Place> reads,
                    std::span<const Place> writes, std::string_view name, Submit call, void* context);
@@ -95,6 +115,7 @@ class Executor {
   Ordering ordering_;
   std::deque<Line> lines_;
   std::vector<Bounce> bounces_;
+  std::vector<Watched> watched_;
   bool logging_ = false;
   std::vector<WorkRecord> log_;
   ExecutorCounters counters_;

@@ -26,7 +26,7 @@ struct Storage {
   Memory memory;
   std::size_t bytes = 0;
   bool imported = false;
-  std::string made;
+  PlaceRef made;
 
   Storage() = default;
   Storage(const Storage&) = delete;
@@ -64,8 +64,6 @@ Table& table() {
   return *all;
 }
 
-thread_local std::string made_at;
-
 // Runs wherever the last handle is dropped. The memory goes back outside the lock: that may wait for work.
 void buffer_died(std::int64_t id) {
   if (in_forked_child()) return;
@@ -96,7 +94,7 @@ std::optional<Place> find(Node buffer) {
 
 Place enter(Node buffer, StorageRef storage) {
   watch_deaths();
-  storage->made = made_at;
+  storage->made = current_place();
   const Place place{storage->device, {storage->memory, 0, storage->bytes}};
   std::lock_guard guard(table().mutex);
   const bool added = table().by_id.emplace(buffer_id(buffer), std::move(storage)).second;
@@ -133,25 +131,32 @@ void import_memory(Node buffer, void* data, std::size_t bytes, Owner owner) {
   enter(buffer, std::move(storage));
 }
 
-MadeAt::MadeAt(std::string where) : outer_(std::exchange(made_at, std::move(where))) {}
-MadeAt::~MadeAt() { made_at = std::move(outer_); }
-
-bool MadeAt::is_said() { return !made_at.empty(); }
+void set_made(Node buffer, PlaceRef place) {
+  std::lock_guard guard(table().mutex);
+  const auto found = table().by_id.find(buffer_id(buffer));
+  if (found != table().by_id.end()) found->second->made.swap(place);  // the old one dies outside the lock
+}
 
 std::vector<LiveBuffer> live_buffers() {
   std::vector<LiveBuffer> result;
+  std::vector<PlaceRef> places;
   {
     std::lock_guard guard(table().mutex);
-    for (const auto& [id, storage] : table().by_id)
-      result.push_back({id, storage->device->text, storage->bytes, storage->made});
+    for (const auto& [id, storage] : table().by_id) {
+      result.push_back({id, storage->device->text, storage->bytes, ""});
+      places.push_back(storage->made);
+    }
   }
+  // Putting a place into words may run a front end's code, which may make or drop tensors.
+  for (std::size_t i = 0; i < result.size(); ++i)
+    if (places[i]) result[i].made = places[i]->text();
   std::sort(result.begin(), result.end(), [](const LiveBuffer& a, const LiveBuffer& b) {
     return std::tie(b.bytes, a.id) < std::tie(a.bytes, b.id);
   });
   return result;
 }
 
-std::string live_buffers_text(std::size_t most_lines) {
+std::string memory_report(std::size_t most_lines) {
   struct Group {
     std::string device, made;
     std::size_t bytes = 0, count = 0;

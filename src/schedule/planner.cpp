@@ -395,6 +395,7 @@ bool Planner::plan_row(Node node) {
   if (w.product) return false;
   const bool alone =
       std::all_of(asked.begin(), asked.end(), [&](const Request& r) { return r.step == step; });
+  if (!alone && device_of(node).empty()) return false;  // the others may be on other devices
   Nest nest = w.nest;
   const std::vector<Node> outputs = nest.order();
   for (Node o : outputs)
@@ -484,10 +485,7 @@ bool Planner::plan_panel(Node node) {
   return true;
 }
 
-Node Planner::buffer_for(Node node) const {
-  std::string device = device_of(node);
-  return new_buffer(node.dtype(), numel_max(node), device.empty() ? default_device_ : device);
-}
+Node Planner::buffer_for(Node node) const { return new_buffer(node.dtype(), numel_max(node), home_of(node)); }
 
 void Planner::plan_copy(Node copy) {
   Node source = copy.arg(0);
@@ -525,6 +523,22 @@ void Planner::plan_launch(Node launch) {
   }
 }
 
+// Where a value that is stored lives: a value without a device on that of the first kernel that wants it.
+std::string Planner::home_of(Node node) const {
+  std::string device = device_of(node);
+  if (!device.empty()) return device;
+  if (const std::vector<Request>* asked = requests_.find(node); asked != nullptr && !asked->empty())
+    return buffer_device(plan_.steps[static_cast<std::size_t>(asked->front().step)].buffer);
+  return default_device_;
+}
+
+// Whether the kernel of a request can read the buffer. Only a value without a device is asked for by kernels
+// of several devices, and the others compute it themselves.
+bool Planner::in_reach(Node node, const Request& r, Node buffer) const {
+  return buffer_device(plan_.steps[static_cast<std::size_t>(r.step)].buffer) == buffer_device(buffer) ||
+         !device_of(node).empty();
+}
+
 void Planner::visit(Node node) {
   std::vector<Request>* asked = requests_.find(node);
   bool root = is_root(node);
@@ -556,6 +570,8 @@ void Planner::visit(Node node) {
     plan_.stored[node] = plan_.steps[static_cast<std::size_t>(id)].buffer;
     std::uint32_t own = request(node, id, at, loops_of(at), false, false);
     if (!is_memory(node)) expand(node, own);
+    for (std::uint32_t i = 0; i < own; ++i)
+      if (!in_reach(node, requests_[node][i], plan_.stored[node])) expand(node, i);
     return;
   }
   for (std::uint32_t i = 0; i < requests_[node].size(); ++i) expand(node, i);
@@ -639,6 +655,11 @@ Node Planner::value_of(Node node, const Request& r) {
                       rewriter_.rewrite(floor_mod(r.at.index.args().back(), index_const(from / to))));
   }
   if (node.is(Op::Cast)) return cast(args[0], node.dtype());
+  // Padding reads nothing, so nothing there can be wrong.
+  if (node.is(Op::Check)) {
+    Node when = both(args[2], r.at.valid, rewriter_);
+    return check(args[0], args[1], when ? when : bool_const(true), node.text());
+  }
   if (is_scalar_op(node.op())) return apply_scalar(node.op(), args);
   throw InternalError("schedule", fmt::format("{} cannot stand in a kernel", info(node.op()).name));
 }
@@ -737,7 +758,7 @@ void Planner::finish(Node node) {
       Node target =
           flat_index(node.shape(), r.at.index ? r.at.index.args() : std::span<const Node>(), rewriter_);
       finish_store(r.step, value, node.shape(), r.at, target);
-    } else if (buffer != nullptr) {
+    } else if (buffer != nullptr && in_reach(node, r, *buffer)) {
       r.value = read(node, *buffer, r);
     } else if (is_memory(node)) {
       r.value = read(node, base_memory(node), r);

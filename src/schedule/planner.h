@@ -93,6 +93,8 @@ class Planner {
   Node buffer_for(Node node) const;
   Work& work(int step) { return work_[static_cast<std::size_t>(step)]; }
   Node nested(Node loops, int step) const;
+  std::string home_of(Node node) const;
+  bool in_reach(Node node, const Request& r, Node buffer) const;
   void visit(Node node);
   std::uint32_t request(Node node, int step, const Position& at, Node loops, bool in_sum, bool in_reduce);
   void expand(Node node, std::uint32_t index);

@@ -57,6 +57,7 @@ class Worker {
   struct Loaded {
     engine::MadeKernel made;
     std::unique_ptr<Kernel> kernel;
+    std::unique_ptr<FaultCell> cell;  // where the kernel checks indices
     Grid grid;
   };
 
@@ -116,6 +117,7 @@ class Worker {
     if (!engine::unpack_kernel(needed_file(kernel_file(folder_, number)), fresh->made))
       throw UserError("worker", fmt::format("candidate {} is damaged", number));
     fresh->kernel = device_->device->load(fresh->made.binary);
+    if (!fresh->made.launch.checks.empty()) fresh->cell = std::make_unique<FaultCell>(*device_);
     fresh->grid = engine::grid_of(fresh->made.launch, bindings_);
     loaded = std::move(fresh);
     return *loaded;
@@ -124,12 +126,13 @@ class Worker {
   double launch(Loaded& loaded) {
     std::vector<Arg> args;
     std::vector<Place> reads, writes;
-    for (const ProgramParam& param : loaded.made.launch.params) {
+    for (const ProgramParam& param : buffer_params(loaded.made.launch)) {
       const Place& place = places_[static_cast<std::size_t>(param.slot)];
       args.push_back({Arg::Kind::Span, place.span, 0});
       if (param.reads) reads.push_back(place);
       if (param.writes) writes.push_back(place);
     }
+    if (loaded.cell) args.push_back({Arg::Kind::Span, loaded.cell->span(), 0});
     for (const NodeRef& variable : loaded.made.launch.variables)
       args.push_back({Arg::Kind::Int, {}, engine::evaluate_index(variable, bindings_)});
     return executor().launch_timed(

@@ -45,7 +45,9 @@ Tensor custom(std::string_view name, const std::vector<Tensor>& inputs) {
     throw UserError("custom", fmt::format("no op is registered as \"{}\"", name))
         .help("call register_op first");
   if (inputs.empty()) throw UserError(name, "a custom op needs an input");
-  for (const Tensor& t : inputs) check_same_device(name, inputs[0], t);
+  const Tensor* placed = &inputs[0];  // by which the result's device goes
+  for (const Tensor& t : inputs)
+    if (common_device(name, *placed, t) == t.device()) placed = &t;
   Tensor expansion;
   {
     NoGradScope no_grad;
@@ -59,7 +61,7 @@ Tensor custom(std::string_view name, const std::vector<Tensor>& inputs) {
     tracked |= is_tracked(t);
   }
   AttrData attr{std::string(name), {}};
-  return make_tensor(intern(Op::Custom, node_of(expansion).dtype(), args, Attr::of(attr)), inputs[0].device(),
+  return make_tensor(intern(Op::Custom, node_of(expansion).dtype(), args, Attr::of(attr)), placed->device(),
                      tracked);
 }
 

@@ -12,8 +12,19 @@ std::string describe(const Tensor& t) {
   return fmt::format("{} {} on {}", to_string(t.shape()), t.dtype().name(), t.device());
 }
 
-void check_same_device(std::string_view op, const Tensor& a, const Tensor& b) {
-  if (a.device() == b.device()) return;
+namespace {
+
+// A number that nobody has put anywhere.
+bool has_no_place(const Tensor& t) {
+  return t.ndim() == 0 && t.device() == default_device() && device_of(node_of(t)).empty();
+}
+
+}  // namespace
+
+std::string common_device(std::string_view op, const Tensor& a, const Tensor& b) {
+  if (a.device() == b.device()) return a.device();
+  const bool a_adapts = has_no_place(a), b_adapts = has_no_place(b);
+  if (a_adapts != b_adapts) return a_adapts ? b.device() : a.device();
   throw UserError(op, fmt::format("tensors are on different devices: {} and {}", describe(a), describe(b)))
       .help(fmt::format("move one: to(\"{}\")", a.device()));
 }
@@ -51,7 +62,6 @@ struct Pair {
 
 // Both over the common shape. Scalars need no axes beside a tensor.
 Pair broadcast_pair(const Tensor& a, const Tensor& b, std::string_view op) {
-  check_same_device(op, a, b);
   Node x = node_of(a), y = node_of(b);
   if (x.rank() == 0 || y.rank() == 0 || x.shape_node() == y.shape_node()) return {x, y};
   Nodes common = broadcast_shapes(x.shape(), y.shape(), op);
@@ -90,24 +100,24 @@ Tensor primitive(Op op, const Tensor& x) {
 Tensor primitive(Op op, const Tensor& x, const Tensor& y) {
   Scope scope;
   check_domain(op, x);
+  const std::string device = common_device(method_name(op), x, y);
   Pair pair{node_of(x), node_of(y)};
-  if (x.device() != y.device() || pair.x.shape_node() != pair.y.shape_node())
-    pair = broadcast_pair(x, y, method_name(op));
+  if (pair.x.shape_node() != pair.y.shape_node()) pair = broadcast_pair(x, y, method_name(op));
   auto [a, b] = pair;
   check_internal(a.dtype() == b.dtype(), "primitive", "operands of two dtypes");
-  return make_tensor(apply(op, a, b), x.device(), is_tracked(x) || is_tracked(y));
+  return make_tensor(apply(op, a, b), device, is_tracked(x) || is_tracked(y));
 }
 
 Tensor select(const Tensor& condition, const Tensor& x, const Tensor& y) {
   Scope scope;
-  check_same_device("where", condition, x);
-  check_same_device("where", condition, y);
+  const Tensor& chosen = common_device("where", condition, x) == x.device() ? x : condition;
+  const std::string device = common_device("where", chosen, y);
   Node c = node_of(condition), a = node_of(x), b = node_of(y);
   Nodes common = broadcast_shapes(a.shape(), b.shape(), "where");
   common = broadcast_shapes(c.shape(), common, "where");
   auto fit = [&](Node n) { return n.rank() == 0 ? n : broadcast_to(n, common, "where"); };
   Node out = where(fit(c), fit(a), fit(b));
-  return make_tensor(out, condition.device(), is_tracked(x) || is_tracked(y));
+  return make_tensor(out, device, is_tracked(x) || is_tracked(y));
 }
 
 // ---- the helpers binary.def names: x and y have one dtype

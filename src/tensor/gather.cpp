@@ -14,16 +14,16 @@ DataType position_dtype(const Size& n, DataType index) {
   return fits && n.max() <= ir_dtype(dtypes::int32).max_int() ? dtypes::int32 : dtypes::int64;
 }
 
-namespace {
-
-Tensor wrapped(const Tensor& index, const Size& n) {
+Tensor axis_positions(const Tensor& index, const Size& n, std::string_view op) {
+  // Wide enough for the index and for n beside it until it is checked: a value that wraps could land inside.
   Tensor i = index.cast(position_dtype(n, index.dtype()));
-  return (i < 0).where(i.add(n), i);
+  i = (i < 0).where(i.add(n), i);
+  if (op.empty()) return i;
+  Node size = node_of(operand_tensor(Operand(n), i, i.dtype()));
+  return make_like(i, check(node_of(i), size, bool_const(true), op)).cast(position_dtype(n));
 }
 
-}  // namespace
-
-Tensor take_rows(const Tensor& x, const Tensor& index) {
+Tensor take_rows(const Tensor& x, const Tensor& index, std::string_view op) {
   const std::int64_t lead = index.ndim(), rest = x.ndim() - 1;
   Shape table(static_cast<std::size_t>(lead), Size(1)), thin = index.shape(), wide = index.shape();
   table.insert(table.end(), x.shape().begin(), x.shape().end());
@@ -31,7 +31,7 @@ Tensor take_rows(const Tensor& x, const Tensor& index) {
   wide.push_back(1);
   wide.insert(wide.end(), x.shape().begin() + 1, x.shape().end());
   // Spread over the rest before it is compared: a comparison that several elements share would be stored.
-  Tensor i = wrapped(index.reshape(thin).expand(wide), x.size(0));
+  Tensor i = axis_positions(index.reshape(thin).expand(wide), x.size(0), op);
   Tensor hit = i == iota_along(x.size(0), lead, lead + 1 + rest, i.dtype(), x.device());
   Tensor out = reduce_keep(Op::Add, hit.where(x.reshape(table), zero_beside(x)), std::span(&lead, 1));
   Shape shape = index.shape();
@@ -39,8 +39,8 @@ Tensor take_rows(const Tensor& x, const Tensor& index) {
   return out.reshape(shape);
 }
 
-Tensor put_rows(const Tensor& x, const Tensor& index, const Tensor& rows) {
-  Tensor flat_index = wrapped(index, x.size(0)).flatten();
+Tensor put_rows(const Tensor& x, const Tensor& index, const Tensor& rows, std::string_view op) {
+  Tensor flat_index = axis_positions(index, x.size(0), op).flatten();
   Size writes = flat_index.size(0);
   Shape row_shape = x.shape();
   row_shape[0] = writes;
@@ -51,7 +51,7 @@ Tensor put_rows(const Tensor& x, const Tensor& index, const Tensor& rows) {
   Tensor last = (flat_index.unsqueeze(0) == row).where(write, 0).max(1);
   Shape column(x.shape().size(), Size(1));
   column[0] = x.size(0);
-  return (last > 0).reshape(column).where(take_rows(flat_rows, last - 1), x);
+  return (last > 0).reshape(column).where(take_rows(flat_rows, last - 1, kTrusted), x);
 }
 
 namespace {
@@ -85,12 +85,17 @@ Tensor Tensor::gather(std::int64_t axis, const Tensor& index) const {
   Scope scope;
   axis = resolve_axis(axis, ndim(), "gather");
   check_index("gather", *this, axis, index);
-  if (ndim() == 0) return expand(index.shape());
-  Tensor x = fit_to(*this, index.shape(), axis).movedim(axis, -1);  // (..., n)
-  Tensor i = wrapped(index, size(axis)).movedim(axis, -1);          // (..., t)
-  Tensor n = iota_along(size(axis), ndim(), ndim() + 1, i.dtype(), device());
-  Tensor hit = i.unsqueeze(-1) == n;  // (..., t, n)
-  std::int64_t last = ndim();
+  return gather_along(*this, axis, index, "gather");
+}
+
+Tensor gather_along(const Tensor& from, std::int64_t axis, const Tensor& index, std::string_view op) {
+  if (from.ndim() == 0) return from.expand(index.shape());
+  const std::int64_t last = from.ndim();
+  const Size& n = from.size(axis);
+  Tensor x = fit_to(from, index.shape(), axis).movedim(axis, -1);  // (..., n)
+  Tensor i = axis_positions(index, n, op).movedim(axis, -1);       // (..., t)
+  Tensor line = iota_along(n, last, last + 1, i.dtype(), from.device());
+  Tensor hit = i.unsqueeze(-1) == line;  // (..., t, n)
   Tensor wide = x.unsqueeze(-2);
   Tensor out = reduce_keep(Op::Add, hit.where(wide, zero_beside(wide)), std::span(&last, 1));
   return out.squeeze(-1).movedim(-1, axis);
@@ -109,7 +114,7 @@ Tensor Tensor::scatter(std::int64_t axis, const Tensor& index, const Operand& sr
         .help("\"\", \"add\" or \"multiply\"");
   check_index("scatter", *this, axis, index);
   Tensor from = value.shrink_to(index.shape()).movedim(axis, -1);  // (..., t)
-  Tensor i = wrapped(index, size(axis)).movedim(axis, -1);
+  Tensor i = axis_positions(index, size(axis), "scatter").movedim(axis, -1);
   Tensor n = iota_along(size(axis), ndim() - 1, ndim() + 1, i.dtype(), device());
   Tensor t = iota_along(index.size(axis), ndim(), ndim() + 1, position_dtype(index.size(axis)), device());
   // The last write to each place, counted from 1.
@@ -152,7 +157,7 @@ Tensor Tensor::scatter_reduce(std::int64_t axis, const Tensor& index, const Tens
                 : rule->op == Op::Min ? dtypes::max(dtype())
                                       : Number(rule->unit);
   Tensor from = src.cast(dtype()).shrink_to(index.shape()).movedim(axis, -1);
-  Tensor i = wrapped(index, size(axis)).movedim(axis, -1);
+  Tensor i = axis_positions(index, size(axis), "scatter_reduce").movedim(axis, -1);
   Tensor n = iota_along(size(axis), ndim() - 1, ndim() + 1, i.dtype(), device());
   Tensor hit = i.unsqueeze(-2) == n;  // (..., n, t)
   std::int64_t over = ndim();
@@ -177,7 +182,7 @@ Tensor Tensor::embedding(const Tensor& index) const {
   if (ndim() != 2)
     throw UserError("embedding", fmt::format("the table has shape {}, not two axes", to_string(shape())));
   check_same_device("embedding", *this, index);
-  return take_rows(*this, index);
+  return take_rows(*this, index, "embedding");
 }
 
 Tensor Tensor::one_hot(std::int64_t classes) const {
@@ -218,7 +223,7 @@ Tensor Tensor::masked_select(const Tensor& mask, std::optional<std::int64_t> siz
   Tensor m = mask.cast(dtypes::bool_).expand(shape);
   std::int64_t n = size ? *size : m.sum().item<std::int64_t>();
   Positions p = true_positions(m, n);
-  Tensor out = take_rows(expand(shape).flatten(), p.at);
+  Tensor out = take_rows(expand(shape).flatten(), p.at, kTrusted);
   return size ? (p.at >= 0).where(out, constant(fill, dtype(), *this)) : out;
 }
 

@@ -21,6 +21,7 @@
 #include "ir/node.h"
 #include "ir/shape.h"
 #include "ir/walk.h"
+#include "lathe/memory.h"
 #include "lathe/tensor.h"
 
 namespace lathe {
@@ -40,6 +41,8 @@ struct Storage {
 
   NodeRef value;
   std::string device;
+  PlaceRef made;              // the line that made it, where somebody says
+  std::uint64_t number = 0;   // storages are numbered as they are made
   std::uint64_t version = 0;  // grows whenever `value` changes
   bool tracked = false;       // the value's expression leads to something that requires a gradient
   bool unasked = false;       // a gradient nobody asked for: given up rather than computed for a write
@@ -78,6 +81,21 @@ std::recursive_mutex& storage_mutex();
 Node node_of(const Tensor& t);
 bool is_tracked(const Tensor& t);
 bool grad_enabled();
+
+// Tensors that are constants alone and older than the watch, as they were when they were read. A graph holds
+// such a value and not where it came from, so whoever keeps the graph must ask whether it is still that.
+struct ConstantReads {
+  struct Read {
+    std::weak_ptr<Storage> storage;
+    NodeRef value;
+  };
+  std::uint64_t begin = 0;  // number of the first storage that is not watched
+  std::vector<Read> found;
+};
+// What this thread reads from now on is written down there; null stops it. Gives the one before.
+ConstantReads* watch_constants(ConstantReads* reads);
+// The first that is another value now, or gone; null where all are as they were.
+const ConstantReads::Read* changed_constant(const ConstantReads& reads);
 
 // A tensor with a storage of its own.
 Tensor make_tensor(Node value, std::string_view device, bool tracked = false);
@@ -126,8 +144,12 @@ Node broadcast_to(Node x, std::span<const Node> sizes, std::string_view op);
 // The common shape by numpy's rule; throws UserError naming both shapes.
 Nodes broadcast_shapes(std::span<const Node> a, std::span<const Node> b, std::string_view op);
 
-// Throws UserError naming both tensors where they are on different devices.
-void check_same_device(std::string_view op, const Tensor& a, const Tensor& b);
+// The device both tensors are on. A constant without axes on the default device is a number and goes where
+// the other is; else throws UserError naming both tensors where they are on different devices.
+std::string common_device(std::string_view op, const Tensor& a, const Tensor& b);
+inline void check_same_device(std::string_view op, const Tensor& a, const Tensor& b) {
+  static_cast<void>(common_device(op, a, b));
+}
 // A tensor as errors name it: "(2, 3) float32 on CPU".
 std::string describe(const Tensor& t);
 

@@ -170,13 +170,14 @@ Parsed parse(const Tensor& x, const std::vector<Index>& indices, bool keep_mask)
 
 // All index tensors as one index into their axes joined, with the axes moved to the front.
 struct Joined {
-  Tensor moved;  // (joined, rest...)
-  Tensor index;  // over the broadcast shape of the indices; past the end where one is out of range
+  Tensor moved;         // (joined, rest...)
+  Tensor index;         // over the broadcast shape of the indices; past the end where one is out of range
+  std::string_view op;  // in whose name it is still to be checked
   std::vector<std::int64_t> order;  // of the axes: indexed ones first
   bool adjacent;
 };
 
-Joined join(const Parsed& p) {
+Joined join(const Parsed& p, std::string_view op) {
   Joined j;
   const Tensor& x = p.basic;
   Nodes common;
@@ -188,13 +189,13 @@ Joined join(const Parsed& p) {
   for (const Advanced& a : p.advanced) {
     j.order.push_back(a.axis);
     Size n = x.size(a.axis);
-    Tensor i = a.index.cast(position_dtype(joined, a.index.dtype())).expand(shape);
-    i = (i < 0).where(i.add(n), i);
-    Tensor inside = (i >= 0) & i.lt(n);
+    Tensor i = axis_positions(a.index.expand(shape), n, op).cast(position_dtype(joined));
     flat = flat ? flat->mul(n) + i : i;
-    valid = valid ? *valid & inside : inside;
+    valid = valid ? *valid & (i >= 0) : i >= 0;
   }
-  j.index = p.advanced.size() == 1 ? p.advanced[0].index : valid->where(*flat, joined);
+  const bool single = p.advanced.size() == 1;  // whoever uses the index checks it then
+  j.index = single ? p.advanced[0].index : valid->where(*flat, joined);
+  j.op = single ? op : kTrusted;
   j.adjacent = true;
   for (std::size_t i = 1; i < j.order.size(); ++i) j.adjacent &= j.order[i] == j.order[i - 1] + 1;
   for (std::int64_t a = 0; a < x.ndim(); ++a)
@@ -242,8 +243,8 @@ Tensor Tensor::getitem(const std::vector<Index>& indices) const {
   Scope scope;
   Parsed p = parse(*this, indices, false);
   if (p.advanced.empty()) return p.basic;
-  Joined j = join(p);
-  return place_index_axes(take_rows(j.moved, j.index), p, j);
+  Joined j = join(p, "getitem");
+  return place_index_axes(take_rows(j.moved, j.index, j.op), p, j);
 }
 
 Tensor& Tensor::setitem(const std::vector<Index>& indices, const Operand& operand) {
@@ -265,12 +266,12 @@ Tensor& Tensor::setitem(const std::vector<Index>& indices, const Operand& operan
     p.basic.assign(value);
     return *this;
   }
-  Joined j = join(p);
+  Joined j = join(p, "setitem");
   Shape target = j.index.shape();
   target.insert(target.end(), j.moved.shape().begin() + 1, j.moved.shape().end());
   Tensor outer = place_index_axes(Tensor::empty(target, {.dtype = dtype(), .device = device()}), p, j);
   Tensor rows = index_axes_first(value.expand(outer.shape()), p, j);
-  Tensor updated = put_rows(j.moved, j.index, rows);
+  Tensor updated = put_rows(j.moved, j.index, rows, j.op);
   Tensor moved = p.basic.permute(j.order);
   p.basic.assign(updated.reshape(moved.shape()).permute(inverse(j.order)));
   return *this;

@@ -56,7 +56,7 @@ Tensor permutation(Tensor lanes, const Tensor& rotation, const Tensor& from) {
     Tensor after = parity.roll(-1, 0);
     Tensor mixed = lanes ^ (parity.roll(1, 0) ^ (after << 1 | after >> 63)).unsqueeze(0);
     Tensor turned = (mixed << rotation) | (mixed >> (64 - rotation));
-    Tensor moved = take_rows(turned.reshape({25, shape[2]}), from).reshape(shape).contiguous();
+    Tensor moved = take_rows(turned.reshape({25, shape[2]}), from, kTrusted).reshape(shape).contiguous();
     Tensor next = moved ^ (moved.roll(-1, 1).bitwise_not() & moved.roll(-2, 1));
     Tensor round = Tensor::full({1, 1, 1}, constant, {.dtype = dtypes::uint64, .device = lanes.device()})
                        .pad({{0, 4}, {0, 4}, {0, 0}});

@@ -125,11 +125,11 @@ Tensor::Svd Tensor::svd(bool full_matrices) const {
   Shape values(shape().begin(), shape().end() - 2);
   values.push_back(n);
   order = order.shrink_to(values);
-  Tensor s = lengths.gather(-1, order);
+  Tensor s = gather_along(lengths, lengths.ndim() - 1, order, kTrusted);
   auto sorted = [&](const Tensor& x) {
     Shape index = x.shape();
     index.back() = n;
-    return x.gather(-1, order.unsqueeze(-2).expand(index));
+    return gather_along(x, x.ndim() - 1, order.unsqueeze(-2).expand(index), kTrusted);
   };
   Tensor us = sorted(u), vs = sorted(v);
   us = us / (s == 0).where(1, s).unsqueeze(-2);

@@ -3,6 +3,7 @@
 #include "engine/engine.h"
 #include "engine/prepared.h"
 #include "ir/text.h"
+#include "runtime/storage.h"
 #include "search/tuned_options.h"
 
 namespace lathe {
@@ -185,6 +186,7 @@ struct Requests {
 
  private:
   static void settle(Storage& s, Node asked, Node result) {
+    if (Node memory = memory_of(result); s.made && memory) set_made(base_memory(memory), s.made);
     if (s.tracked) {  // the expression stays, for backward; a copy becomes where it is read from
       Node copy = memory_of(asked);
       if (copy && at_rest(s.value)) set_realized(s.value, base_memory(copy));

@@ -1,6 +1,7 @@
 // Scans in two levels, and sorting by a network.
 #include <fmt/format.h>
 
+#include "tensor/gather.h"
 #include "tensor/impl.h"
 
 namespace lathe {
@@ -177,7 +178,8 @@ std::pair<Tensor, Tensor> Tensor::sort(std::int64_t axis, bool descending) const
       k = layer(k, half, half == block / 2, descending, n, size != n);
   Tensor index = k.index.shrink_to(last.shape()).movedim(-1, axis);
   // Floats are gathered anew, so that a gradient goes straight to where each value came from.
-  Tensor value = dtype().is_float() ? gather(axis, index) : k.value.shrink_to(last.shape()).movedim(-1, axis);
+  Tensor value = dtype().is_float() ? gather_along(*this, axis, index, kTrusted)
+                                    : k.value.shrink_to(last.shape()).movedim(-1, axis);
   return {value, index};
 }
 

@@ -11,6 +11,7 @@ namespace {
 struct LiveList {
   Storage *first = nullptr, *last = nullptr;
   std::vector<std::weak_ptr<TensorImpl>> leaves;
+  std::uint64_t made = 0;
 };
 LiveList& live() {
   static auto* list = new LiveList;  // never destroyed: tensors may die during exit
@@ -63,8 +64,9 @@ std::recursive_mutex& storage_mutex() {
   return *mutex;
 }
 
-Storage::Storage(Node v, std::string d) : value(v), device(std::move(d)) {
+Storage::Storage(Node v, std::string d) : value(v), device(std::move(d)), made(current_place()) {
   std::lock_guard guard(storage_mutex());
+  number = live().made++;
   before = live().last;
   (before != nullptr ? before->after : live().first) = this;
   live().last = this;
@@ -112,6 +114,44 @@ Node apply_view(const std::shared_ptr<const ViewStep>& view, Node base) {
   return base;
 }
 
+namespace {
+
+thread_local ConstantReads* constant_reads = nullptr;
+
+void note_read(const std::shared_ptr<Storage>& storage) {
+  ConstantReads& reads = *constant_reads;
+  if (storage->number >= reads.begin || !device_of(storage->value).empty()) return;
+  for (const ConstantReads::Read& known : reads.found)
+    if (known.value == storage->value && known.storage.lock() == storage) return;
+  reads.found.push_back({storage, storage->value});
+}
+
+// Whether the value is where the constant was put when it was computed. A buffer that was written since is no
+// longer what any constant is read from.
+bool is_computed_from(Node value, Node constant) {
+  Node memory = memory_of(value), held = realized(constant);
+  return held && memory && memory == held;
+}
+
+}  // namespace
+
+ConstantReads* watch_constants(ConstantReads* reads) {
+  std::lock_guard guard(storage_mutex());
+  if (reads != nullptr) reads->begin = live().made;
+  return std::exchange(constant_reads, reads);
+}
+
+const ConstantReads::Read* changed_constant(const ConstantReads& reads) {
+  std::lock_guard guard(storage_mutex());
+  for (const ConstantReads::Read& read : reads.found) {
+    const std::shared_ptr<Storage> storage = read.storage.lock();
+    // One that was computed meanwhile is still the same value.
+    if (!storage || (storage->value != read.value && !is_computed_from(storage->value, read.value)))
+      return &read;
+  }
+  return nullptr;
+}
+
 Node node_of(const Tensor& t) {
   if (!t.defined()) throw UserError("tensor", "an empty Tensor was used").help("assign one to it first");
   TensorImpl& impl = *t.impl();
@@ -120,6 +160,7 @@ Node node_of(const Tensor& t) {
     throw UserError("grad",
                     "memory this gradient reads was overwritten before anybody asked for the gradient")
         .help("call requires_grad_() on the tensor, or read its grad before the optimizer's step");
+  if (constant_reads != nullptr) note_read(impl.storage);
   if (impl.node_version != impl.storage->version) {
     Scope scope;
     impl.node = apply_view(impl.view, impl.storage->value);
@@ -250,7 +291,11 @@ Tensor& Tensor::assign(const Operand& operand) {
   Scope scope;
   Node mine = node_of(*this);
   Tensor value = operand_tensor(operand, *this, dtype());
-  check_same_device("assign", *this, value);
+  // What is assigned to stays where it is.
+  if (common_device("assign", *this, value) != device())
+    throw UserError("assign", fmt::format("tensors are on different devices: {} and {}", describe(*this),
+                                          describe(value)))
+        .help(fmt::format("move it: to(\"{}\")", device()));
   value = value.cast(dtype());
   Node v = broadcast_to(node_of(value), mine.shape(), "assign");
   if (v == mine) return *this;

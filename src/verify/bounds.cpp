@@ -24,11 +24,12 @@ BoundsQuestion question_of(Node access) {
 }
 
 bool inside_by_interval(const BoundsQuestion& q) {
+  const std::int64_t more = q.index.dtype().lanes == 1 ? q.lanes - 1 : 0;
+  if (q.index.lo() >= 0 && q.index.hi() < q.size - more) return true;  // whatever the gate says
   Assumptions assumptions;
   if (q.gate) assumptions.assume(q.gate);
   if (!assumptions.possible()) return true;
   Interval at = assumptions.of(q.index);
-  std::int64_t more = q.index.dtype().lanes == 1 ? q.lanes - 1 : 0;
   return (at.lo >= 0 && at.hi < q.size - more) || at.lo > at.hi || !assumptions.possible();
 }
 
@@ -57,7 +58,7 @@ BoundsReport prove_bounds(Node kernel, const BoundsOptions& options) {
     if (!n.is(Op::Load) && !n.is(Op::Store)) continue;
     AccessProof proof{n, Proof::Unproved, ""};
     BoundsQuestion q = question_of(n);
-    if (never_runs(q.index) || inside_by_interval(q)) {
+    if (inside_by_interval(q) || never_runs(q.index)) {
       proof.proof = Proof::Interval;
     } else if (options.solver) {
       BoundsAnswer answer = ask_solver(q, options.timeout_ms);

@@ -251,6 +251,92 @@ TEST(Jit, MaskedSelectWithASizeFollowsTheMask) {
   }
 }
 
+TEST(Jit, NonzeroWithASizeFollowsTheMask) {
+  auto f = jit([](const Tensors& in) -> Tensors { return {(in[0] > in[1]).nonzero(5, -1)}; });
+  for (int i = 0; i < 6; ++i) {
+    Tensor x = ramp(8).reshape({2, 4}), limit = Tensor::full({2, 4}, 1 + i).contiguous();
+    EXPECT_EQ(f({x, limit})[0].tolist(), (x > limit).nonzero(5, -1).tolist()) << i;
+  }
+}
+
+TEST(Jit, AListOfAnyLengthIsArgumentsByPosition) {
+  auto f = jit([](const Tensors& in) -> Tensors {
+    Tensor sum = in[0];
+    for (std::size_t i = 1; i < in.size(); ++i) sum = sum + in[i] * static_cast<double>(i + 1);
+    return {sum};
+  });
+  for (int i = 0; i < 4; ++i)
+    EXPECT_EQ(f({ramp(2, i), ramp(2, 10), ramp(2, 5 * i)})[0].data<float>()[0], i + 20 + 15 * i);
+}
+
+TEST(Jit, AConstantTensorThatChangesAfterTheCaptureIsRefused) {
+  Tensor scale = Tensor::full({3}, 2.0), other = Tensor::full({}, 7.0);
+  auto f = jit([&](const Tensors& in) -> Tensors { return {in[0] * scale + other}; });
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(f({ramp(3, i)})[0].data<float>()[0], 2 * i + 7);
+  scale.realize();  // computed, and still the same value
+  EXPECT_EQ(f({ramp(3, 5)})[0].data<float>()[0], 17);
+  scale.assign(Tensor::full({3}, 9.0));
+  expect_message([&] { f({ramp(3)}); },
+                 "a constant tensor that the function reads, (3,) float32, was changed");
+  f.reset();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(f({ramp(3, i)})[0].data<float>()[0], 9 * i + 7);
+  other = Tensor::full({}, 8.0);
+  expect_message([&] { f({ramp(3)}); }, "a constant tensor that the function reads, () float32, was changed");
+}
+
+TEST(Jit, ConstantsMadeInsideAreNotWatched) {
+  auto f =
+      jit([](const Tensors& in) -> Tensors { return {in[0] + Tensor::arange(3).cast(dtypes::float32)}; });
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(f({ramp(3, i)})[0].data<float>()[2], i + 4);
+}
+
+TEST(Jit, OutputsMayBeViewsOfArgumentsAndOfEachOther) {
+  auto f = jit([](const Tensors& in) -> Tensors {
+    Tensor y = in[0] * 2;
+    return {in[0], y, y.reshape({2, 2}), y.flip(0), in[0].reshape({2, 2}).permute({1, 0})};
+  });
+  Tensors held;
+  for (int i = 0; i < 5; ++i) {
+    Tensors out = f({ramp(4, i)});
+    EXPECT_EQ(out[0].tolist(), ramp(4, i).tolist());
+    EXPECT_EQ(out[2].tolist(), (ramp(4, i) * 2).tolist());
+    EXPECT_EQ(out[3].tolist(), (ramp(4, i) * 2).flip(0).tolist());
+    EXPECT_EQ(out[4].tolist(), ramp(4, i).reshape({2, 2}).permute({1, 0}).tolist());
+    held.push_back(out[2]);
+  }
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(held[static_cast<std::size_t>(i)].tolist(), (ramp(4, i) * 2).tolist());
+}
+
+TEST(Jit, TwoCapturesOfOneFunctionKeepTheirOwnState) {
+  struct Counter {
+    Tensor sum = ramp(2);
+    Jit step = jit([this](const Tensors& in) -> Tensors {
+      sum.assign(sum + in[0]);
+      return {sum * 1};
+    });
+  } a, b;
+  for (int i = 1; i <= 5; ++i) {
+    EXPECT_EQ(a.step({ramp(2)})[0].data<float>()[1], 1 + i);
+    EXPECT_EQ(b.step({ramp(2, 10)})[0].data<float>()[1], 1 + 11 * i);
+  }
+}
+
+TEST(Jit, AThousandReplaysLeaveNothingBehind) {
+  Tensor state = ramp(64).realize();
+  auto f = jit([&](const Tensors& in) -> Tensors {
+    state.assign(state * 0.5 + in[0]);
+    return {state.sum()};
+  });
+  for (int i = 0; i < 10; ++i) f({ramp(64)})[0].item();
+  const std::size_t buffers = live_buffers().size();
+  engine::synchronize();
+  const std::size_t used = engine::counters().memory_used;
+  for (int i = 0; i < 1000; ++i) f({ramp(64)})[0].item();
+  EXPECT_EQ(live_buffers().size(), buffers);
+  EXPECT_EQ(engine::counters().memory_used, used);
+}
+
 TEST(Jit, ATrainingStepIsTheSameCapturedOrNot) {
   auto losses = [](bool captured) {
     Tensor::manual_seed(3);
@@ -310,6 +396,7 @@ TEST_F(SavedJit, AnotherProcessGivesTheSameBits) {
   if (child == 0) {
     setenv("JIT_TEST_PROGRAM", file.c_str(), 1);
     setenv("JIT_TEST_RESULTS", results.c_str(), 1);
+    setenv("LATHE_CACHE", "off", 1);
     execl("/proc/self/exe", "test_capture", "--gtest_filter=OtherProcess.*", "--gtest_brief=1", nullptr);
     _exit(127);
   }
@@ -330,6 +417,7 @@ TEST(OtherProcess, RunsASavedProgram) {
   if (program == nullptr || results == nullptr)
     GTEST_SKIP() << "run by SavedJit.AnotherProcessGivesTheSameBits";
   const std::vector<std::byte> bytes = Jit::load(program)({ramp(5, 3)})[0].bytes();
+  EXPECT_EQ(engine::counters().compiles, 0u);  // the file brought its kernels
   std::ofstream(results, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
 }

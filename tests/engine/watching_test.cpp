@@ -139,12 +139,22 @@ TEST(Profile, SumsTheRunsOfEachKernel) {
 
 TEST(Roof, TheShareIsTheShortestPossibleTimeOverTheRealOne) {
   const OpenDevice& cpu = open_device("CPU");
-  const Roof roof = roof_of(cpu);
+  const Roof& roof = roof_of(cpu);
   ASSERT_GT(roof.flops, 0);
-  ASSERT_GT(roof.bytes, 0);
+  ASSERT_GE(roof.bytes.size(), 2u);
   EXPECT_DOUBLE_EQ(share_of_roof(cpu, roof.flops, 0, 2e9), 0.5);
-  EXPECT_DOUBLE_EQ(share_of_roof(cpu, 0, roof.bytes, 4e9), 0.25);
+  EXPECT_DOUBLE_EQ(share_of_roof(cpu, 0, roof.bytes.back().rate, 4e9), 0.25);
   EXPECT_EQ(share_of_roof(cpu, 1, 1, 0), 0);
+}
+
+TEST(Roof, WorkThatFitsACacheIsMeasuredByTheCache) {
+  Roof roof;
+  roof.bytes = {{100, 8.0}, {1000, 4.0}, {10000, 1.0}};
+  EXPECT_EQ(roof.bytes_rate(5), 8.0);
+  EXPECT_EQ(roof.bytes_rate(999), 8.0);
+  EXPECT_EQ(roof.bytes_rate(1000), 4.0);
+  EXPECT_EQ(roof.bytes_rate(1e9), 1.0);
+  EXPECT_EQ(Roof().bytes_rate(1e9), 0);
 }
 
 // R35 on the real CPU device: work spread over four virtual devices, with random delays, against plain C++.

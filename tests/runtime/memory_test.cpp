@@ -106,9 +106,8 @@ TEST_F(Memories, LiveMemoryNamesThePlaceThatMadeIt) {
   EXPECT_EQ(live[0].made, "train.cpp:41");
   EXPECT_EQ(live[0].bytes, std::size_t{4} << 16);
   EXPECT_EQ(live[0].device, "FAKE:9");
-  EXPECT_NE(live_buffers_text().find("256.0 KiB =    1 x 256.0 KiB  FAKE:9   train.cpp:41"),
-            std::string::npos)
-      << live_buffers_text();
+  EXPECT_NE(memory_report().find("256.0 KiB =    1 x 256.0 KiB  FAKE:9   train.cpp:41"), std::string::npos)
+      << memory_report();
 }
 
 }  // namespace

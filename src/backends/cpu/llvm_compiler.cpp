@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <mutex>
+
 #include "backends/cpu/binary.h"
 #include "backends/cpu/compilers.h"
 #include "backends/cpu/llvm_module.h"
@@ -56,13 +58,45 @@ std::shared_ptr<const Compiler> make_llvm_compiler(Target target) {
   return std::make_shared<LlvmCompiler>(std::move(target));
 }
 
+namespace {
+
+// LLVM where it can be loaded, else C. Decided when there is something to compile, because loading LLVM takes
+// longer than all else that opening the device does.
+class ChosenCompiler : public Compiler {
+ public:
+  explicit ChosenCompiler(Target target) : target_(std::move(target)) {}
+  const Target& target() const override { return target_; }
+  std::string version() const override { return chosen().version(); }
+  Binary compile(const Program& program) const override { return chosen().compile(program); }
+  std::vector<Binary> compile_all(std::span<const Program> programs) const override {
+    return chosen().compile_all(programs);
+  }
+
+ private:
+  const Compiler& chosen() const {
+    std::call_once(once_, [&] {
+      std::string why;
+      if (llvm_module(&why) != nullptr) {
+        chosen_ = make_llvm_compiler(target_);
+        return;
+      }
+      log_warning_once("CPU",
+                       "LLVM cannot be loaded, so kernels are compiled by the system's C compiler: " + why);
+      chosen_ = make_c_compiler(target_);
+    });
+    return *chosen_;
+  }
+
+  Target target_;
+  mutable std::once_flag once_;
+  mutable std::shared_ptr<const Compiler> chosen_;
+};
+
+}  // namespace
+
 std::shared_ptr<const Compiler> make_cpu_compiler(Target target) {
   if (flag_text(Flag::Cpu) == "c") return make_c_compiler(std::move(target));
-  std::string why;
-  if (llvm_module(&why) != nullptr) return make_llvm_compiler(std::move(target));
-  log_warning_once("CPU",
-                   "LLVM cannot be loaded, so kernels are compiled by the system's C compiler: " + why);
-  return make_c_compiler(std::move(target));
+  return std::make_shared<ChosenCompiler>(std::move(target));
 }
 
 }  // namespace lathe::backends

@@ -2,7 +2,7 @@
 
 extern "C" __global__ void __launch_bounds__(32) row_sum(float* p0, const float* p1) {
   float m2[1];
-  __shared__ float m0[32];
+  __shared__ __align__(16) float m0[32];
   float m1[1];
   const int l1 = (int)threadIdx.y;
   const int g0 = (int)blockIdx.x;
