@@ -19,7 +19,7 @@ SETUP ?= 1
 FUZZ_SECONDS ?= 60
 CTEST = ctest --test-dir build/$(PRESET) --output-on-failure --no-tests=ignore -j $(JOBS)
 
-.PHONY: build python release setup setup-cuda setup-python demo test test-fast test-all bench peers format format-check lint asan tsan \
+.PHONY: build python wheel release setup setup-cuda setup-python demo test test-fast test-all bench peers format format-check lint asan tsan \
   clang19 fuzz golden replay docs clean hooks help
 
 setup:
@@ -38,6 +38,10 @@ build: setup
 python: setup-python
 	@scripts/build.sh $(PRESET) $(JOBS)
 	@echo "PYTHONPATH=$(CURDIR)/build/$(PRESET)/python .venv-python/bin/python -c 'import lathe'"
+
+# A wheel for the environment's Python, tried in a clean one.
+wheel: setup-python
+	@scripts/wheel.sh
 
 release: setup
 	@scripts/build.sh release $(JOBS)

@@ -2,22 +2,15 @@
 
 import contextlib
 import functools
-import gzip
-import hashlib
 import os
-import pathlib
-import platform
 import sys
-import tempfile
 import time
-import urllib.request
 
 from lathe import _core
 
 CI = os.getenv("CI", "") != ""
-OSX = platform.system() == "Darwin"
-WIN = platform.system() == "Windows"
-ARCH_X86 = any(name in platform.processor() for name in ("Intel", "i386", "x86_64"))
+OSX, WIN = sys.platform == "darwin", sys.platform == "win32"
+ARCH_X86 = hasattr(os, "uname") and os.uname().machine in ("x86_64", "i386")
 
 
 @functools.lru_cache(maxsize=None)
@@ -276,16 +269,20 @@ def memory_stats():
 
 # ---- files from elsewhere
 
-_CACHE = pathlib.Path(os.getenv("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "lathe" / "downloads"
-
-
 def fetch(url, name=None, subdir=None, gunzip=False, allow_caching=True):
     """The file of a URL, kept in the user's cache folder; a path is itself."""
+    import gzip
+    import hashlib
+    import pathlib
+    import tempfile
+    import urllib.request
+
     if url.startswith(("/", ".")):
         return pathlib.Path(url)
     if url.startswith("file:"):
         return pathlib.Path(urllib.request.url2pathname(url.removeprefix("file://")))
-    folder = _CACHE / (subdir or "")
+    cache = pathlib.Path(os.getenv("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
+    folder = cache / "lathe" / "downloads" / (subdir or "")
     key = hashlib.sha256(url.encode()).hexdigest()[:32] + (".gunzip" if gunzip else "")
     path = pathlib.Path(name) if name and os.path.sep in str(name) else folder / (name or key)
     if path.is_file() and allow_caching:

@@ -14,7 +14,7 @@ from lathe import Context, JitError, KernelOptError, Opt, OptOps, Tensor, TinyJi
 from lathe.helpers import DEBUG
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PAGES = [f"docs/python/{name}" for name in sorted(os.listdir(os.path.join(ROOT, "docs/python"))) if name.endswith(".md")]
+PAGES = ["README.md"] + [f"docs/python/{name}" for name in sorted(os.listdir(os.path.join(ROOT, "docs/python"))) if name.endswith(".md")]
 NAMES = dict(
     Tensor=Tensor, TinyJit=TinyJit, Variable=Variable, dtypes=dtypes, nn=nn, no_grad=no_grad, Context=Context, DEBUG=DEBUG, getenv=getenv, Opt=Opt, OptOps=OptOps,
     set_options=set_options, lathe=lathe, JitError=JitError, KernelOptError=KernelOptError, DataLoader=data.DataLoader, GradScaler=amp.GradScaler,

@@ -3,6 +3,7 @@
 import copy
 import gc
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -174,7 +175,7 @@ def test_every_method_keeps_its_tensors_device():
     }
     # Not about devices, or of other shapes and dtypes than x has.
     skip = {
-        "__init__", "item", "tolist", "numpy", "data", "tobytes", "numel", "size", "element_size", "nbytes", "is_floating_point", "backward", "conv2d",
+        "__init__", "item", "tolist", "numpy", "data", "tobytes", "numel", "size", "element_size", "nbytes", "is_floating_point", "backward", "custom_kernel", "conv2d",
         "conv_transpose2d", "max_unpool2d", "batchnorm", "schedule", "kernelize", "train", "from_url", "allclose", "diag", "hash", "keccak", "interpolate",
         "max_pool2d", "avg_pool2d", "one_hot", "bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor", "lshift", "rshift", "meshgrid", "gradient", "shard_", "to_",
     }  # fmt: skip
@@ -294,3 +295,13 @@ def test_words_of_tinygrad_can_be_imported():
 
     assert Same is TinyJit and Also is Tensor and is_dtype_supported(dtypes.half) and isinstance(dtypes.half, DType)
     assert len(Tensor([1.0, 2.0]).realize().add(1).schedule()) == 1 and Tensor([1.0]).kernelize().tolist() == [1.0]
+
+
+def test_ctrl_c_ends_a_loop_of_kernels():
+    code = "import lathe, sys; a = lathe.Tensor.rand(300, 300).realize(); print('ready', flush=True)\nwhile True: a = (a @ a * 0.01).realize()"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline().strip() == "ready"
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert "KeyboardInterrupt" in errors and process.returncode != 0
