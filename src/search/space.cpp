@@ -241,8 +241,8 @@ std::vector<List> starting_lists(Node kernel, const Target& target, const Limits
     Target other = target;
     change(other);
     List list = choose_options(kernel, other);
-    if (std::find(lists.begin(), lists.end(), list) == lists.end() && allowed(kernel, list, target, limits))
-      lists.push_back(std::move(list));
+    const bool known = list.empty() || std::find(lists.begin(), lists.end(), list) != lists.end();
+    if (!known && allowed(kernel, list, target, limits)) lists.push_back(std::move(list));
   }
   return lists;
 }
