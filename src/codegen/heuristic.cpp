@@ -274,11 +274,17 @@ class Chooser {
     add(OptOp::THREAD, position(chosen), {chosen_parts});
     return true;
   }
-  static std::int64_t even_parts(std::int64_t extent, std::int64_t wanted) {
-    for (std::int64_t parts = std::min(extent, wanted); parts * 2 > wanted; --parts)
-      if (extent % parts == 0) return parts;
-    // Uneven parts waste part of the last one: only where that is little.
-    return extent >= 8 * wanted ? wanted : extent % 2 == 0 ? 2 : extent <= wanted ? extent : 1;
+  // Into how many parts: those that are done first when every core takes one after the other; of equals the
+  // most. Uneven parts cost a little more, for their gates.
+  std::int64_t even_parts(std::int64_t extent, std::int64_t wanted) const {
+    std::int64_t best = 1;
+    double shortest = static_cast<double>(extent);
+    for (std::int64_t parts = 2; parts <= std::min(extent, wanted); ++parts) {
+      std::int64_t rounds = (parts + target_.cores - 1) / target_.cores, steps = (extent + parts - 1) / parts;
+      double time = static_cast<double>(rounds * steps) * (extent % parts == 0 ? 1 : 1.03);
+      if (time <= shortest) best = parts, shortest = time;
+    }
+    return best;
   }
 
   // ---- targets with groups of threads
