@@ -18,6 +18,7 @@
 #include "ir/text.h"
 #include "ir/value.h"
 #include "ir/walk.h"
+#include "rewrite/rewriter.h"
 #include "runtime/executor.h"
 #include "verify/bounds.h"
 #include "verify/guard.h"
@@ -395,9 +396,9 @@ void drop_kernels() {
 }
 
 std::string flags_key() {
-  return fmt::format("noopt={} invariant={} cpu={}{};", flag_number(Flag::NoOpt),
+  return fmt::format("noopt={} invariant={} cpu={}{} without={};", flag_number(Flag::NoOpt),
                      flag_number(Flag::Invariant), flag_text(Flag::Cpu),
-                     flag_number(Flag::Beam) > 0 ? " beam" : "");
+                     flag_number(Flag::Beam) > 0 ? " beam" : "", fmt::join(disabled_rules(), ","));
 }
 
 }  // namespace lathe::engine

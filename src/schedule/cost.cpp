@@ -106,7 +106,8 @@ bool worth_storing(Node node, const ElementCost& cost, const Usage& usage) {
     if (usage.joins && serial) return true;
     return extra * usage.reduce_extent * (usage.joins ? 1 : kReduceStep) > store;
   }
-  double again = cost.operations + kLoad * std::max(0.f, cost.loads - 1);
+  // What is made of positions alone (a causal mask) may cost less than reading it back would.
+  double again = std::max(0.f, cost.operations + kLoad * (cost.loads - 1));
   return extra * again > std::max(store, kSmallShare * usage.kernel_work);
 }
 
