@@ -1,7 +1,7 @@
 """Kernel options: `Opt(OptOps.UPCAST, axis, arg)`, attached to the kernel of a tensor."""
 
+import collections
 import enum
-import typing
 
 from lathe import _core
 from lathe.errors import KernelOptError
@@ -13,12 +13,10 @@ OptOps = enum.Enum(
 )
 
 
-class Opt(typing.NamedTuple):
+class Opt(collections.namedtuple("Opt", ("op", "axis", "arg"), defaults=(None, None))):
     """One option: what, on which axis, with which argument (docs/options.md)."""
 
-    op: OptOps
-    axis: int | None = None
-    arg: int | tuple | None = None
+    __slots__ = ()
 
 
 def text_of(opt):
@@ -28,6 +26,11 @@ def text_of(opt):
     return f"{opt.op.name}({', '.join(str(int(p)) for p in parts)})"
 
 
+def text_of_all(opts):
+    """A list of options as the library writes it."""
+    return " ".join(text_of(opt) for opt in opts)
+
+
 def set_options(tensor, opts):
     """Compiles the kernel that stores this tensor with exactly these options.
 
@@ -35,7 +38,7 @@ def set_options(tensor, opts):
     >>> out.realize().shape
     (16, 16)
     """
-    _core.set_options(tensor, " ".join(text_of(opt) for opt in opts))
+    _core.set_options(tensor, text_of_all(opts))
     return tensor
 
 
