@@ -150,7 +150,7 @@ ROWS = [
 def check_rows(files):
     sources = {}
     for path in files:
-        if path.startswith(("src/", "python/")) and path.endswith((".h", ".cpp", ".def", ".py")):
+        if path.startswith(("src/", "python/", "formats/")) and path.endswith((".h", ".cpp", ".def", ".py")):
             with open(os.path.join(ROOT, path), encoding="utf-8") as file:
                 sources[path] = file.read()
     for table, macro, name in ROWS:

@@ -8,6 +8,7 @@
 #include "lathe/device.h"
 #include "lathe/dtypes.h"
 #include "lathe/error.h"
+#include "lathe/fetch.h"
 #include "lathe/index.h"
 #include "lathe/jit.h"
 #include "lathe/kernel.h"

@@ -27,5 +27,7 @@ void bind_custom(nb::module_& m);  // user-defined ops
 void bind_jit(nb::module_& m);
 void bind_nn(nb::module_& m);
 void bind_optim(nb::module_& m);
+void bind_transformer(nb::module_& m);  // PyTorch's transformer layers, loss scaling
+void bind_state(nb::module_& m);        // files, trees of values, checkpointing
 
 }  // namespace lathe::python

@@ -21,4 +21,6 @@ NB_MODULE(_core, m) {
   bind_jit(m);
   bind_nn(m);
   bind_optim(m);
+  bind_transformer(m);
+  bind_state(m);
 }

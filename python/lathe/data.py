@@ -4,7 +4,7 @@ import collections
 import concurrent.futures
 import random
 
-from lathe._core import Tensor
+from lathe._core import Tensor, UserError
 
 
 def _gather(dataset, indices):
@@ -28,7 +28,8 @@ def _stack(items):
 
 class DataLoader:
     """Batches of a dataset: a tuple of tensors with one row a sample, or anything with `len` and `[i]`. The order
-    depends on the seed and the epoch alone, never on the number of workers.
+    depends on the seed and the epoch alone, never on the number of workers. `state_dict` says where a loader is, and
+    `load_state_dict` puts another there. Of several processes, each gets a part of every epoch.
 
     >>> x, y = Tensor.arange(6).reshape(6, 1), Tensor.arange(6)
     >>> [batch[1].tolist() for batch in DataLoader((x, y), batch_size=4)]
@@ -36,37 +37,53 @@ class DataLoader:
     """
 
     def __init__(
-        self, dataset, batch_size=1, shuffle=False, num_workers=0, prefetch=2, drop_last=False, seed=0, collate=_stack
+        self,
+        dataset,
+        batch_size=1,
+        shuffle=False,
+        num_workers=0,
+        prefetch=2,
+        drop_last=False,
+        seed=0,
+        collate=_stack,
+        process=0,
+        processes=1,
     ):
+        if batch_size < 1 or num_workers < 0 or not 0 <= process < processes:
+            raise UserError(
+                f"lathe: DataLoader: batches of {batch_size}, {num_workers} workers, process {process} of {processes}"
+            )
         self.dataset, self.batch_size, self.shuffle = dataset, batch_size, shuffle
         self.num_workers, self.prefetch, self.drop_last = num_workers, prefetch, drop_last
-        self.seed, self.collate, self.epoch = seed, collate, 0
+        self.seed, self.collate, self.process, self.processes = seed, collate, process, processes
+        self.epoch = self.batch = 0
 
-    def _count(self):
+    def _samples(self):
         tensors = isinstance(self.dataset, (tuple, list)) and self.dataset and isinstance(self.dataset[0], Tensor)
         return len(self.dataset[0]) if tensors else len(self.dataset)
 
     def __len__(self):
-        full, rest = divmod(self._count(), self.batch_size)
+        own = len(range(self.process, self._samples(), self.processes))
+        full, rest = divmod(own, self.batch_size)
         return full + (rest > 0 and not self.drop_last)
 
     def _batches(self):
-        order = list(range(self._count()))
+        order = list(range(self._samples()))
         if self.shuffle:
             random.Random(f"{self.seed}:{self.epoch}").shuffle(order)
+        order = order[self.process :: self.processes]
         return [order[i * self.batch_size : (i + 1) * self.batch_size] for i in range(len(self))]
 
     def _make(self, indices):
         rows = _gather(self.dataset, indices)
         return rows if isinstance(rows, tuple) else self.collate(rows)
 
-    def __iter__(self):
-        batches = self._batches()
-        self.epoch += 1
+    def _prepared(self, batches):
         if self.num_workers == 0:
             yield from map(self._make, batches)
             return
-        with concurrent.futures.ThreadPoolExecutor(self.num_workers) as pool:
+        pool = concurrent.futures.ThreadPoolExecutor(self.num_workers)
+        try:
             ahead = collections.deque()
             for indices in batches:
                 ahead.append(pool.submit(self._make, indices))
@@ -74,6 +91,24 @@ class DataLoader:
                     yield ahead.popleft().result()
             while ahead:
                 yield ahead.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def __iter__(self):
+        """The rest of the current epoch. A loop that is left early goes on there the next time."""
+        first = self.batch
+        for batch in self._prepared(self._batches()[first:]):
+            self.batch += 1
+            yield batch
+        self.epoch, self.batch = self.epoch + 1, 0
+
+    def state_dict(self):
+        """Where the loader is: the epoch, and the batches of it that were given."""
+        return {"epoch": self.epoch, "batch": self.batch}
+
+    def load_state_dict(self, state):
+        """Goes on where another loader was."""
+        self.epoch, self.batch = state["epoch"], state["batch"]
 
 
 __all__ = ["DataLoader"]

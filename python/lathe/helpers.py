@@ -269,37 +269,29 @@ def memory_stats():
 
 # ---- files from elsewhere
 
-def fetch(url, name=None, subdir=None, gunzip=False, allow_caching=True):
-    """The file of a URL, kept in the user's cache folder; a path is itself."""
-    import gzip
-    import hashlib
-    import pathlib
-    import tempfile
+def _download(url, path):
     import urllib.request
 
-    if url.startswith(("/", ".")):
-        return pathlib.Path(url)
-    if url.startswith("file:"):
-        return pathlib.Path(urllib.request.url2pathname(url.removeprefix("file://")))
-    cache = pathlib.Path(os.getenv("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
-    folder = cache / "lathe" / "downloads" / (subdir or "")
-    key = hashlib.sha256(url.encode()).hexdigest()[:32] + (".gunzip" if gunzip else "")
-    path = pathlib.Path(name) if name and os.path.sep in str(name) else folder / (name or key)
-    if path.is_file() and allow_caching:
-        return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with urllib.request.urlopen(url, timeout=30) as response:
-        stream = gzip.GzipFile(fileobj=response) if gunzip else response
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            try:
-                while chunk := stream.read(1 << 20):
-                    file.write(chunk)
-                file.close()
-                os.replace(file.name, path)
-            except BaseException:
-                os.unlink(file.name)
-                raise
-    return path
+    with urllib.request.urlopen(url, timeout=30) as response, open(path, "wb") as file:
+        while chunk := response.read(1 << 20):
+            file.write(chunk)
+        promised = response.headers.get("Content-Length")
+        if promised is not None and file.tell() != int(promised):
+            raise _core.UserError(f"lathe: fetch: {url} is cut off: {file.tell()} of {promised} bytes came")
+
+
+def fetch(url, name=None, subdir=None, gunzip=False, allow_caching=True, sha256=None, size=None):
+    """The path of a URL's file, which is kept in the cache folder (LATHE_CACHE); a path is itself. With `sha256` or
+    `size`, a file that differs is an error. LATHE_MIRROR names a folder that is used instead of the network."""
+    import pathlib
+    import urllib.error
+
+    try:
+        return pathlib.Path(
+            _core.fetch(str(url), str(name or ""), subdir or "", gunzip, allow_caching, sha256 or "", size, _download)
+        )
+    except urllib.error.URLError as error:
+        raise _core.UserError(f"lathe: fetch: {url} cannot be loaded: {error}") from error
 
 
 # ---- small functions programs import

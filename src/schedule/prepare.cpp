@@ -79,12 +79,23 @@ Node copy_base(Node node) {
   return out;
 }
 
+// Bits read as one dtype and then as another are read as the last: what is between need not be stored.
+Node join_bitcasts(Node node) {
+  Node inner = node.arg(0);
+  while (inner.is(Op::Reshape)) inner = inner.arg(0);
+  if (!inner.is(Op::Bitcast) || inner.arg(0).rank() != 1 || !inner.arg(0).shape()[0].is_const()) return node;
+  for (Node size : node.shape())
+    if (!size.is_const()) return node;
+  return reshape(bitcast(inner.arg(0), node.dtype()), node.shape());
+}
+
 Node prepare_node(Node node) {
   switch (node.op()) {
     case Op::Detach:
     case Op::GradFence:
     case Op::Custom: return node.arg(0);
     case Op::Reduce: return split_reduce(node);
+    case Op::Bitcast: return join_bitcasts(node);
     case Op::Contiguous:
       // Stored already: a whole buffer, or another forced store. Options ask for a kernel all the same.
       if (attached_options(node).empty())

@@ -288,7 +288,7 @@ for k, v in flat.items():
       if (!std::filesystem::exists(file)) continue;
       const std::string bytes = read(file);
       std::vector<double> want(bytes.size() / 8);
-      std::memcpy(want.data(), bytes.data(), bytes.size());
+      if (!want.empty()) std::memcpy(want.data(), bytes.data(), bytes.size());
       EXPECT_EQ(tensor.tolist(), want) << name << " " << key;
       ++compared;
     }

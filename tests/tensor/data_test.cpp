@@ -76,6 +76,12 @@ TEST(Data, AFileIsATensor) {
     expect_values(disk.reshape({2, 4}).T()[1].to(default_device()), {'b', 'f'});
     expect_values(disk.to(default_device()) + 1, {'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i'});
   }
+  {
+    Tensor disk(file);
+    const Tensor words = disk.bitcast(dtypes::uint32).reshape({2, 1});
+    expect_values(words.bitcast(dtypes::uint8)[1], {'e', 'f', 'g', 'h'});
+    expect_values(words.bitcast(dtypes::uint16).to("CPU").reshape({-1}), {0x6261, 0x6463, 0x6665, 0x6867});
+  }
   std::filesystem::remove(file);
   EXPECT_NE(message_of([&] { Tensor missing(file); }).find("cannot be opened"), std::string::npos);
 }

@@ -1,7 +1,5 @@
 """State dicts: the tensors of an object by name, and loading them."""
 
-import pickle
-
 from lathe import _core
 from lathe._core import Tensor
 
@@ -89,19 +87,104 @@ def load_state_dict(model, state_dict, strict=True, verbose=False, consume=False
     return [tensor for _, tensor, _ in loaded]
 
 
-def save(obj, path):
-    """Writes any object that can be pickled, tensors and layers included; `load` reads it.
+def save(obj, fn):
+    """Writes tensors, numbers, strings, bytes, None, and lists, tuples and dicts of them, as a safetensors file; a dict
+    of tensors is a plain one. `load` reads it without running anything from it.
 
-    Only load files you trust: a pickle can run code. Tensors by name go into `safe_save` files instead.
+    >>> import os, tempfile
+    >>> file = os.path.join(tempfile.mkdtemp(), "run")
+    >>> nn.state.save({"step": 3, "weights": [Tensor([1.0, 2.0])]}, file)
+    >>> nn.state.load(file)["weights"][0].tolist()
+    [1.0, 2.0]
     """
-    with open(path, "wb") as file:
-        pickle.dump(obj, file)
+    _core.save(obj, fn)
 
 
-def load(path):
-    """Reads what `save` wrote."""
-    with open(path, "rb") as file:
-        return pickle.load(file)
+def load(fn):
+    """What `save` wrote, or any safetensors file as a dict. Tensors are read from disk when they are used."""
+    return _core.load(fn)
 
 
-__all__ = ["get_parameters", "get_state_dict", "load", "load_state_dict", "save"]
+def safe_load(fn):
+    """The tensors of a safetensors file by name, read from disk when they are used. `fn` is a path, bytes, an open file
+    or a tensor of bytes, here and in all other readers.
+
+    >>> import os, tempfile
+    >>> file = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+    >>> nn.state.safe_save({"w": Tensor([1, 2, 3])}, file, {"made by": "Lathe"})
+    >>> nn.state.safe_load(file)["w"].tolist(), nn.state.safe_load_metadata(file)
+    ([1, 2, 3], {'made by': 'Lathe'})
+    """
+    return _core.safe_load(fn)
+
+
+def safe_load_metadata(fn):
+    """The notes in a safetensors file, strings by name."""
+    return _core.safe_load_metadata(fn)
+
+
+def safe_save(tensors, fn, metadata=None):
+    """Writes tensors by name as a safetensors file, under a temporary name first: a reader sees all of it or nothing."""
+    _core.safe_save(tensors, fn, metadata)
+
+
+def torch_load(fn):
+    """What a torch checkpoint holds: tensors by name, usually, with whatever plain values are among them. Nothing in the
+    file is executed; a file that asks for more than tensors and plain values is refused."""
+    return _core.torch_load(fn)
+
+
+def load_npy(fn):
+    """The array of an npy file.
+
+    >>> import os, tempfile
+    >>> file = os.path.join(tempfile.mkdtemp(), "a.npy")
+    >>> nn.state.save_npy(Tensor([[1, 2], [3, 4]]), file)
+    >>> nn.state.load_npy(file).tolist()
+    [[1, 2], [3, 4]]
+    """
+    return _core.load_npy(fn)
+
+
+def save_npy(tensor, fn):
+    """Writes a tensor as an npy file."""
+    _core.save_npy(tensor, fn)
+
+
+def load_npz(fn):
+    """The arrays of an npz file by name."""
+    return _core.load_npz(fn)
+
+
+def save_npz(tensors, fn, compressed=False):
+    """Writes tensors by name as an npz file."""
+    _core.save_npz(tensors, fn, compressed)
+
+
+def tar_extract(fn):
+    """The files of a tar archive (also one compressed by gzip) by name, as tensors of bytes."""
+    return _core.tar_extract(fn)
+
+
+def zip_extract(fn):
+    """The files of a zip archive by name, as tensors of bytes."""
+    return _core.zip_extract(fn)
+
+
+__all__ = [
+    "get_parameters",
+    "get_state_dict",
+    "load",
+    "load_npy",
+    "load_npz",
+    "load_state_dict",
+    "safe_load",
+    "safe_load_metadata",
+    "safe_save",
+    "save",
+    "save_npy",
+    "save_npz",
+    "tar_extract",
+    "torch_load",
+    "zip_extract",
+]
