@@ -11,7 +11,7 @@ namespace {
 
 double iterations(std::span<const Node> ranges) {
   double n = 1;
-  for (Node r : ranges) n *= static_cast<double>(r.arg(0).hi());
+  for (Node r : ranges) n *= r.arg(0).is_const() ? static_cast<double>(r.arg(0).hi()) : typical_extent(r);
   return n;
 }
 

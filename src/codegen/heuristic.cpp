@@ -265,7 +265,7 @@ class Chooser {
     std::size_t chosen = facts_.ranges.size();
     std::int64_t chosen_parts = 1;
     for (std::size_t r : order) {
-      if (position(r) < 0 || facts_.ranges[r].ragged || !facts_.ranges[r].constant) continue;
+      if (position(r) < 0 || !facts_.ranges[r].constant) continue;
       std::int64_t parts = even_parts(left(r), wanted);
       if (parts > chosen_parts) chosen = r, chosen_parts = parts;
       if (parts * 2 > wanted) break;

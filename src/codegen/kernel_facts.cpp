@@ -13,7 +13,7 @@ namespace {
 
 double iterations(std::span<const Node> ranges) {
   double n = 1;
-  for (Node r : ranges) n *= static_cast<double>(std::max<std::int64_t>(r.arg(0).hi(), 1));
+  for (Node r : ranges) n *= typical_extent(r);
   return n;
 }
 

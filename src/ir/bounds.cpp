@@ -149,6 +149,7 @@ Interval bounds_of(Op op, DType dtype, std::span<const Node> args, const Attr& a
     case Op::Flip:
     case Op::Skew: return {args[0].lo(), args[0].hi()};
     case Op::Pad:
+    case Op::Take:
     case Op::Unskew:
       return {std::min<std::int64_t>(args[0].lo(), 0), std::max<std::int64_t>(args[0].hi(), 0)};
     case Op::Vec: {

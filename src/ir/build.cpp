@@ -182,6 +182,13 @@ Node reduce_axes(Op op, Node x, std::span<const std::int64_t> axes) {
   d.ints.insert(d.ints.end(), axes.begin(), axes.end());
   return intern(Op::Reduce, x.dtype(), {x}, Attr::of(d));
 }
+Node take(Node x, Node index, std::int64_t shared_axes) {
+  return intern(Op::Take, x.dtype(), {x, index}, Attr::of(shared_axes));
+}
+Node ragged_reduce(Op op, Node x, Node row, Node order, Node begin, Node end) {
+  return intern(Op::RaggedReduce, x.dtype(), {x, row, order, begin, end},
+                Attr::of(static_cast<std::int64_t>(op)));
+}
 Node contiguous(Node x, std::string_view options) {
   if (options.empty()) return intern(Op::Contiguous, x.dtype(), {x});
   AttrData d{std::string(options), {}};

@@ -89,6 +89,17 @@ std::span<const Node> closed_ranges(Node node) {
   return {};
 }
 
+double typical_extent(Node range) {
+  Node extent = range.arg(0);
+  auto most = static_cast<double>(std::max<std::int64_t>(extent.hi(), 1));
+  if (ranges_of(extent).empty()) return most;
+  int loads = 0;
+  for (Node n : toposort(extent)) loads += n.is(Op::Load);
+  if (loads < 2) return most;
+  for (Node outer : ranges_of(extent)) most /= typical_extent(outer);
+  return std::max(most, 1.0);
+}
+
 std::vector<Node> all_ranges(Node root) {
   std::vector<Node> out;
   for (Node n : toposort(root))

@@ -109,6 +109,20 @@ Node reduce_shape(std::span<const Node> args, const Attr& attr) {
   return dims(out);
 }
 
+// The shared axes, those of the index, and the rest of x.
+Node take_shape(std::span<const Node> args, const Attr& attr) {
+  Sizes out = copy_of(args[1].shape());
+  std::span<const Node> rest = args[0].shape().subspan(static_cast<std::size_t>(attr.i) + 1);
+  out.append(rest.begin(), rest.end());
+  return dims(out);
+}
+
+Node ragged_shape(std::span<const Node> args) {
+  Sizes out = copy_of(args[0].shape());
+  out[0] = args[3].shape()[0];
+  return dims(out);
+}
+
 Node bitcast_shape(DType dtype, Node x) {
   if (x.rank() == 0 || dtype.bits() == x.dtype().bits()) return x.shape_node();
   Sizes out = copy_of(x.shape());
@@ -133,6 +147,8 @@ Node shape_of(Op op, DType dtype, std::span<const Node> args, const Attr& attr) 
     }
     case Op::Arange: return dims(args);
     case Op::Reduce: return attr.kind == Attr::Kind::Data ? reduce_shape(args, attr) : Node();
+    case Op::Take: return take_shape(args, attr);
+    case Op::RaggedReduce: return ragged_shape(args);
     case Op::Bitcast: return bitcast_shape(dtype, args[0]);
     case Op::Contiguous:
     case Op::Detach:

@@ -53,7 +53,7 @@ std::string attr_text(Node node) {
   switch (a.kind) {
     case Attr::Kind::None: return "";
     case Attr::Kind::Int:
-      if (node.is(Op::Reduce) || node.is(Op::HReduce))
+      if (node.is(Op::Reduce) || node.is(Op::HReduce) || node.is(Op::RaggedReduce))
         return std::string(info(static_cast<Op>(a.i)).name) + " ";
       return fmt::format("{} ", a.i);
     case Attr::Kind::Float: return float_text(a.f) + " ";

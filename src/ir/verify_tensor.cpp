@@ -59,6 +59,41 @@ std::string skew_fault(Node n) {
                           : fmt::format("Skew reads position {} of an axis of {}", last, index_text(from));
 }
 
+std::string index_fault(Node n, std::size_t place) {
+  DType d = n.arg(place).dtype();
+  return d.is_int() && !d.is_index()
+             ? ""
+             : fmt::format("operand {} of {} is {}, not integers", place, name_of(n), d.str());
+}
+
+std::string take_fault(Node n) {
+  if (std::string f = index_fault(n, 1); !f.empty()) return f;
+  Node x = n.arg(0), index = n.arg(1);
+  auto shared = static_cast<std::size_t>(n.int_attr());
+  for (std::size_t i = 0; i < shared; ++i)
+    if (x.shape()[i] != index.shape()[i])
+      return fmt::format("Take by {} from {}: axis {} is not shared", shape_text(index.shape()),
+                         shape_text(x.shape()), i);
+  if (x.shape()[shared].hi() < 1) return fmt::format("Take from an empty axis of {}", shape_text(x.shape()));
+  return n.dtype() == x.dtype() ? "" : fmt::format("Take of {} gives {}", x.dtype().str(), n.dtype().str());
+}
+
+std::string ragged_fault(Node n) {
+  for (std::size_t i = 1; i < n.arg_count(); ++i)
+    if (std::string f = index_fault(n, i); !f.empty()) return f;
+  Node x = n.arg(0), row = n.arg(1), order = n.arg(2), begin = n.arg(3), end = n.arg(4);
+  if (row.shape()[0] != x.shape()[0] || order.shape()[0] != x.shape()[0])
+    return fmt::format("RaggedReduce of {} with {} rows in an order of {}", shape_text(x.shape()),
+                       shape_text(row.shape()), shape_text(order.shape()));
+  if (begin.shape_node() != end.shape_node())
+    return fmt::format("RaggedReduce over lists that begin {} times and end {} times",
+                       shape_text(begin.shape()), shape_text(end.shape()));
+  if (x.shape()[0].hi() < 1) return fmt::format("RaggedReduce of an empty axis of {}", shape_text(x.shape()));
+  return n.dtype() == x.dtype()
+             ? ""
+             : fmt::format("RaggedReduce of {} gives {}", x.dtype().str(), n.dtype().str());
+}
+
 std::string shape_fault(Node n) {
   if (is_elementwise(n.op())) {
     for (Node a : n.args())
@@ -74,6 +109,8 @@ std::string shape_fault(Node n) {
     case Op::Shrink: return edges_fault(n);
     case Op::Skew:
     case Op::Unskew: return skew_fault(n);
+    case Op::Take: return take_fault(n);
+    case Op::RaggedReduce: return ragged_fault(n);
     case Op::Store: {
       Node view = n.arg(0), value = n.arg(1);
       if (!value.shape_node() || value.shape_node() == view.shape_node()) return "";

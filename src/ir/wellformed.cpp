@@ -30,6 +30,8 @@ constexpr AttrRow kAttrRows[] = {
     {Op::Skew,    AttrRow::Ints,       4, 4,     "[n axis, k axis, stride, dilation]"},
     {Op::Unskew,  AttrRow::Ints,       4, 4,     "[n axis, k axis, stride, dilation]"},
     {Op::Reduce,  AttrRow::OpThenInts, 1, kMany, "an op, or [op, axes...]"},
+    {Op::Take,    AttrRow::Integer,    0, 0,     "the number of shared axes"},
+    {Op::RaggedReduce, AttrRow::OpName, 0, 0,    "an op"},
     {Op::Fold,    AttrRow::Ints,       3, 3,     "[id, n, has combine]"},
     {Op::Carry,   AttrRow::Ints,       3, 3,     "[fold id, component, side]"},
     {Op::Get,     AttrRow::Integer,    0, 0,     "a component number"},
@@ -106,6 +108,15 @@ std::string shape_rules(Op op, std::span<const Node> args, const Attr& attr) {
     case Op::Unskew: return axes_fault(op, std::span(attr.data->ints).first(2), rank);
     case Op::Reduce:
       return attr.kind == Attr::Kind::Data ? axes_fault(op, std::span(attr.data->ints).subspan(1), rank) : "";
+    case Op::Take:
+      if (static_cast<std::size_t>(attr.i) < rank && static_cast<std::size_t>(attr.i) <= args[1].rank())
+        return "";
+      return fmt::format("Take shares {} axes of values of rank {} and {}", attr.i, rank, args[1].rank());
+    case Op::RaggedReduce:
+      for (std::size_t i = 1; i < args.size(); ++i)
+        if (args[i].rank() != 1)
+          return fmt::format("RaggedReduce takes lists, not a value of rank {}", args[i].rank());
+      return rank > 0 ? "" : "RaggedReduce of a value of rank 0";
     case Op::Pad:
     case Op::Shrink:
       if (args.size() == 1 + 2 * rank) return "";

@@ -78,7 +78,9 @@ class TensorEval {
   // The operands whose values a node's value is made from.
   static std::vector<Node> value_args(Node n) {
     if (is_movement(n.op()) || passes_through(n.op()) || n.is(Op::Reduce)) return {n.arg(0)};
-    if (is_elementwise(n.op()) || n.is(Op::Bitcast)) return {n.args().begin(), n.args().end()};
+    // The lists of a RaggedReduce say what its rows say: only the rows are read here.
+    if (n.is(Op::RaggedReduce)) return {n.arg(0), n.arg(1)};
+    if (is_elementwise(n.op()) || n.is(Op::Bitcast) || n.is(Op::Take)) return {n.args().begin(), n.args().end()};
     if (n.is(Op::After)) {
       std::vector<Node> out = {n.arg(0)};
       for (Node effect : n.args().subspan(1)) {
@@ -142,14 +144,15 @@ class TensorEval {
     for (Node n : order_)
       for (Node a : value_args(n)) {
         ++uses[a];
-        if (changes_width(n) || n.is(Op::After)) kept_[a] = 1;
+        if (changes_width(n) || n.is(Op::After) || n.is(Op::Take) || n.is(Op::RaggedReduce)) kept_[a] = 1;
       }
     for (Node r : roots_) kept_[r] = 1;
     NodeMap<int> depth;
     for (Node n : order_) {
       int d = 0;
       for (Node a : value_args(n)) d = std::max(d, *depth.find(a) + 1);
-      bool own = n.is(Op::Buffer) || n.is(Op::After) || n.is(Op::Reduce) || changes_width(n) || n.rank() == 0;
+      bool own = n.is(Op::Buffer) || n.is(Op::After) || n.is(Op::Reduce) || n.is(Op::RaggedReduce) ||
+                 changes_width(n) || n.rank() == 0;
       bool shared = uses[n] > 1 && !is_movement(n.op()) && count(n) <= kMaxShared;
       if (own || shared || d > kMaxDepth) kept_[n] = 1;
       depth[n] = kept_.contains(n) ? 0 : d;
@@ -176,6 +179,7 @@ class TensorEval {
     }
     if (n.is(Op::After)) return next_version(n);
     if (n.is(Op::Reduce)) return reduce(n);
+    if (n.is(Op::RaggedReduce)) return ragged_reduce(n);
     if (changes_width(n)) {
       const Array& from = *arrays_.find(n.arg(0));
       Array out(n.dtype(), count(n));
@@ -220,6 +224,26 @@ class TensorEval {
         fn(&t, &t, &block[i], nullptr, 1);
       }
     });
+    Array out(n.dtype(), static_cast<std::int64_t>(total.size()));
+    for (std::size_t i = 0; i < total.size(); ++i) out.set_cell(static_cast<std::int64_t>(i), total[i]);
+    return out;
+  }
+
+  Array ragged_reduce(Node n) {
+    const Array &x = *arrays_.find(n.arg(0)), &rows = *arrays_.find(n.arg(1));
+    Op op = reduce_op(n);
+    ScalarFn fn = scalar_function(op, n.dtype());
+    const std::int64_t count_rows = sizes_.find(n)->at(0), lists = rows.size();
+    const std::int64_t width = lists == 0 ? 0 : x.size() / lists;
+    Cells total(static_cast<std::size_t>(count(n)), cell_of(n.dtype(), unit_of(op, n.dtype())));
+    for (std::int64_t t = 0; t < lists; ++t) {
+      std::int64_t v = element_of_cell(rows.dtype(), rows.cell(t)).i;
+      if (v < 0 || v >= count_rows) continue;
+      for (std::int64_t d = 0; d < width; ++d) {
+        Cell &at = total[static_cast<std::size_t>(v * width + d)], element = x.cell(t * width + d);
+        fn(&at, &at, &element, nullptr, 1);
+      }
+    }
     Array out(n.dtype(), static_cast<std::int64_t>(total.size()));
     for (std::size_t i = 0; i < total.size(); ++i) out.set_cell(static_cast<std::int64_t>(i), total[i]);
     return out;
@@ -288,6 +312,8 @@ class TensorEval {
     } else if (n.is(Op::Arange)) {
       for (std::size_t i = 0; i < places.size(); ++i)
         out[i] = cell_of(n.dtype(), convert(n.dtype(), dtypes::Index, {places[i], 0}));
+    } else if (n.is(Op::Take)) {
+      read_taken(n, places, out);
     } else if (passes_through(n.op())) {
       read(n.arg(0), places, out);
     } else if (is_movement(n.op())) {
@@ -324,6 +350,21 @@ class TensorEval {
     }
     scalar_function(n.op(), operand)(out, args[0].data(), args[1].data(), args[2].data(),
                                      static_cast<int>(places.size()));
+  }
+
+  void read_taken(Node n, std::span<const std::int64_t> places, Cell* out) {
+    const Array &x = *arrays_.find(n.arg(0)), &index = *arrays_.find(n.arg(1));
+    const std::vector<std::int64_t>& from = *sizes_.find(n.arg(0));
+    auto shared = static_cast<std::size_t>(n.int_attr());
+    std::int64_t rest = 1, outer = 1;
+    for (std::size_t a = 0; a < from.size(); ++a) (a < shared ? outer : rest) *= a == shared ? 1 : from[a];
+    const std::int64_t per_outer = outer == 0 ? 1 : std::max<std::int64_t>(index.size() / outer, 1);
+    for (std::size_t k = 0; k < places.size(); ++k) {
+      std::int64_t at = places[k] / rest, i = element_of_cell(index.dtype(), index.cell(at)).i,
+                   b = at / per_outer;
+      bool inside = i >= 0 && i < from[shared];
+      out[k] = inside ? x.cell((b * from[shared] + i) * rest + places[k] % rest) : Cell{};
+    }
   }
 
   void read_moved(Node n, std::span<const std::int64_t> places, Cell* out) {

@@ -52,7 +52,8 @@ ElementCost below_expand(const ElementCost& cost) {
 }
 
 bool in_memory(Node n) {
-  return n.is(Op::Buffer) || n.is(Op::After) || n.is(Op::Reduce) || n.is(Op::Copy) || n.is(Op::Contiguous);
+  return n.is(Op::Buffer) || n.is(Op::After) || n.is(Op::Reduce) || n.is(Op::RaggedReduce) ||
+         n.is(Op::Copy) || n.is(Op::Contiguous);
 }
 
 }  // namespace
@@ -98,7 +99,7 @@ bool worth_storing(Node node, const ElementCost& cost, const Usage& usage) {
   double store =
       usage.elements * (usage.elements * node.dtype().bytes() > kLargeBytes ? kStoreInMemory : kStoreInCache);
   double extra = usage.evaluations - usage.elements;
-  if (node.is(Op::Reduce)) {
+  if (node.is(Op::Reduce) || node.is(Op::RaggedReduce)) {
     // Inside a foreign reduce loop the outer kernel would run with the outer result's parallelism only.
     if (usage.in_foreign_loop) return true;
     if (usage.beside_product) return true;

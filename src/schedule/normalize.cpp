@@ -30,14 +30,14 @@ NormalKernel normalize_kernel(Node sink) {
     return std::pair(k == RangeKind::Reduce ? 2 : k == RangeKind::Loop ? 1 : 0, range_id(r));
   };
   std::sort(ranges.begin(), ranges.end(), [&](Node a, Node b) { return place(a) < place(b); });
-  for (std::size_t i = 0; i < ranges.size(); ++i) {
-    Node r = ranges[i];
-    to[r] = range(r.arg(0), static_cast<std::int64_t>(i), range_kind(r));
-  }
   std::int64_t panels = 0;
   for (Node n : order) {
     if (n.is(Op::Buffer)) number(n);
     if (n.is(Op::Define)) to[n] = define(n.dtype(), panels++, memory_size(n), define_space(n));
+  }
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    Node r = ranges[i];  // an extent may name ranges that stand before it, and buffers
+    to[r] = range(substitute(r.arg(0), to), static_cast<std::int64_t>(i), range_kind(r));
   }
   out.ast = substitute(sink, to);
   return out;

@@ -20,6 +20,8 @@ namespace {
 bool is_placement(Node n) { return n.is(Op::Copy) && device_of(n.arg(0)).empty(); }
 bool is_identity(Node n) { return n.is(Op::Contiguous) || n.is(Op::Copy); }
 
+bool is_reduction(Node n) { return is_tensor_reduce(n) || n.is(Op::RaggedReduce); }
+
 }  // namespace
 
 bool is_memory(Node node) { return node.is(Op::Buffer) || node.is(Op::After); }
@@ -72,7 +74,7 @@ int Planner::new_step(Node root, Node buffer) {
   step.buffer = buffer;
   plan_.steps.push_back(std::move(step));
   work_.emplace_back();
-  if (is_product_sum(root)) work_.back().product = root;
+  if (is_product_sum(root) || root.is(Op::RaggedReduce)) work_.back().product = root;
   int id = static_cast<int>(plan_.steps.size() - 1);
   step_of_[root] = id;
   return id;
@@ -110,6 +112,10 @@ void Planner::expand(Node node, std::uint32_t index) {
     Node outer = std::exchange(r.loops, dims(loops));
     ask(x, {dims(at), r.at.valid}, reduce_op(node) == Op::Add, true);
     r.loops = outer;
+  } else if (node.is(Op::Take)) {
+    expand_take(node, r);
+  } else if (node.is(Op::RaggedReduce)) {
+    expand_ragged(node, r);
   } else if (node.is(Op::Bitcast) && node.arg(0).dtype().bits() != node.dtype().bits()) {
     SmallVector<Node, 8> at(r.at.index.args().begin(), r.at.index.args().end());
     int from = node.arg(0).dtype().bytes(), to = node.dtype().bytes();
@@ -130,28 +136,103 @@ void Planner::expand(Node node, std::uint32_t index) {
   requests_[node][index].ranges = r.ranges;
 }
 
+// A position that is itself a value: until both are written down, a load from memory that does not exist
+// stands for it. Equal values at equal positions have equal stand-ins.
+Node Planner::stand_in(Node node, const Position& at) {
+  auto [memory, fresh] = stand_ins_.try_emplace(node);
+  if (fresh) *memory = new_buffer(node.dtype(), numel_max(node), "");
+  Node index = flat_index(node.shape(), at.index ? at.index.args() : std::span<const Node>(), rewriter_);
+  return load(*stand_ins_.find(node), index, at.valid);
+}
+
+namespace {
+
+// The last axes of a position, beginning with `first`, as those of another value.
+Node index_part(const Position& at, std::size_t first, std::size_t count) {
+  return count == 0 ? Node() : dims(at.index.args().subspan(first, count));
+}
+
+struct TakePositions {
+  Position index;               // in the index
+  SmallVector<Node, 8> around;  // in x, without the axis that is indexed
+  std::size_t axis;             // that one
+};
+TakePositions take_positions(Node node, const Position& at) {
+  TakePositions p;
+  std::size_t of_index = node.arg(1).rank();
+  p.axis = static_cast<std::size_t>(node.int_attr());
+  p.index = {index_part(at, 0, of_index), at.valid};
+  for (std::size_t i = 0; i < p.axis; ++i) p.around.push_back(at.index.arg(i));
+  for (std::size_t i = of_index; i < node.rank(); ++i) p.around.push_back(at.index.arg(i));
+  return p;
+}
+
+Node clamped(Node i, Node low, Node high) { return min(max(i, low), high); }
+
+}  // namespace
+
+void Planner::expand_take(Node node, Request& r) {
+  Node x = node.arg(0), index = node.arg(1);
+  TakePositions p = take_positions(node, r.at);
+  Node i = cast(stand_in(index, p.index), dtypes::Index), n = x.shape()[p.axis];
+  Node inside = logical_and(logical_not(less(i, index_const(0))), less(i, n));
+  p.around.insert(p.around.begin() + static_cast<std::ptrdiff_t>(p.axis),
+                  rewriter_.rewrite(clamped(i, index_const(0), n + index_const(-1))));
+  Position at{dims(p.around), both(r.at.valid, rewriter_.rewrite(inside), rewriter_)};
+  r.children.push_back(request(x, r.step, at, r.loops, false, r.in_reduce));
+  r.children.push_back(request(index, r.step, p.index, r.loops, false, r.in_reduce));
+}
+
+// out[v, ...] reads x at order[begin[v] + i], i < end[v] - begin[v], with everything kept inside its list.
+void Planner::expand_ragged(Node node, Request& r) {
+  Node x = node.arg(0), order = node.arg(2), zero = index_const(0);
+  Position row{index_part(r.at, 0, 1), r.at.valid};
+  Node all = order.shape()[0];
+  Node begin = clamped(cast(stand_in(node.arg(3), row), dtypes::Index), zero, all);
+  Node end = clamped(cast(stand_in(node.arg(4), row), dtypes::Index), zero, all);
+  Node steps = range(rewriter_.rewrite(clamped(end - begin, zero, all)), next_range_++, RangeKind::Reduce);
+  r.ranges.push_back(steps);
+  Position place{Node(), r.at.valid};
+  Node at = rewriter_.rewrite(min(begin + steps, all + index_const(-1)));
+  place.index = dims(std::span<const Node>(&at, 1));
+  SmallVector<Node, 8> in_x;
+  Node t = cast(stand_in(order, place), dtypes::Index);
+  in_x.push_back(rewriter_.rewrite(clamped(t, zero, x.shape()[0] + index_const(-1))));
+  for (std::size_t i = 1; i < x.rank(); ++i) in_x.push_back(r.at.index.arg(i));
+  SmallVector<Node, 8> loops;
+  if (r.loops) loops.append(r.loops.args().begin(), r.loops.args().end());
+  loops.push_back(steps);
+  Node inside = dims(loops);
+  r.children.push_back(request(x, r.step, {dims(in_x), r.at.valid}, inside, false, true));
+  r.children.push_back(request(order, r.step, place, inside, false, true));
+  r.children.push_back(request(node.arg(3), r.step, row, r.loops, false, r.in_reduce));
+  r.children.push_back(request(node.arg(4), r.step, row, r.loops, false, r.in_reduce));
+}
+
 bool Planner::decide_store(Node node, const std::vector<Request>& requests) {
-  if (!is_elementwise(node.op()) && !is_tensor_reduce(node) && !node.is(Op::Bitcast)) return false;
-  if (node.rank() == 0 && !is_tensor_reduce(node)) return false;
+  if (!is_elementwise(node.op()) && !is_reduction(node) && !node.is(Op::Bitcast) && !node.is(Op::Take))
+    return false;
+  if (node.rank() == 0 && !is_reduction(node)) return false;
   Usage usage;
   usage.elements = static_cast<double>(numel_max(node));
   usage.kernel_outputs = 1e30;
   for (const Request& r : requests) {
     // A reduce that is no row keeps the loops around it parallel, so it is computed for every turn of them.
     usage.evaluations +=
-        is_tensor_reduce(node) ? iterations(r.loops) : turns(r.at.index, nested(r.loops, r.step));
+        is_reduction(node) ? iterations(r.loops) : turns(r.at.index, nested(r.loops, r.step));
     usage.kernel_work += iterations(r.loops);
     usage.in_foreign_loop |= r.in_reduce && !r.in_sum;
     usage.joins |= r.in_sum;
     usage.kernel_outputs = std::min(usage.kernel_outputs, iterations(loops_of(work(r.step).at)));
   }
   ElementCost cost = costs_[node];
-  if (is_tensor_reduce(node)) {
+  if (is_reduction(node)) {
     usage.reduce_extent = static_cast<double>(numel_max(node.arg(0))) / std::max(usage.elements, 1.0);
     // A sum joins only a sum of the same dtype.
-    usage.in_foreign_loop |= usage.joins && reduce_op(node) != Op::Add;
+    usage.in_foreign_loop |= usage.joins && (reduce_op(node) != Op::Add || node.is(Op::RaggedReduce));
   }
-  const bool product = is_product_sum(node);
+  // A ragged reduce beside a product would cost the product its tiles.
+  const bool product = is_product_sum(node) || node.is(Op::RaggedReduce);
   if (product && !usage.joins)
     for (const Request& r : requests) {
       Node other = work(r.step).product;
@@ -299,7 +380,8 @@ Node Planner::value_of(Node node, const Request& r) {
   if (r.fold >= 0) return fold_value(node, r);
   SmallVector<Node, 4> args;
   for (std::size_t i = 0; i < r.children.size(); ++i) {
-    Node arg = node.arg(node.is(Op::Bitcast) ? 0 : i);
+    // The rows of a RaggedReduce are not read: its lists say the same.
+    Node arg = node.arg(node.is(Op::Bitcast) ? 0 : node.is(Op::RaggedReduce) && i > 0 ? i + 1 : i);
     args.push_back((*requests_.find(arg))[r.children[i]].value);
   }
   if (is_movement(node.op())) {
@@ -313,6 +395,14 @@ Node Planner::value_of(Node node, const Request& r) {
         return element_const(node.dtype(), unit_of(reduce_op(node), node.dtype()));
     return reduce_ranges(reduce_op(node), args[0], r.ranges);
   }
+  if (node.is(Op::Take)) {
+    const Position& inner = (*requests_.find(node.arg(0)))[r.children[0]].at;
+    bool gates = inner.valid && inner.valid != r.at.valid;
+    NodeMap<Node> known;
+    known[stand_in(node.arg(1), take_positions(node, r.at).index)] = args[1];
+    return substitute(gates ? where(inner.valid, args[0], zero_of(args[0].dtype())) : args[0], known);
+  }
+  if (node.is(Op::RaggedReduce)) return ragged_value(node, r, args);
   if (is_identity(node)) return args[0];
   if (node.is(Op::Arange)) return cast(r.at.index.arg(0), node.dtype());
   if (node.is(Op::Bitcast)) {
@@ -330,6 +420,17 @@ Node Planner::value_of(Node node, const Request& r) {
   }
   if (is_scalar_op(node.op())) return apply_scalar(node.op(), args);
   throw InternalError("schedule", fmt::format("{} cannot stand in a kernel", info(node.op()).name));
+}
+
+Node Planner::ragged_value(Node node, const Request& r, std::span<const Node> args) {
+  Position row{index_part(r.at, 0, 1), r.at.valid};
+  Position place = (*requests_.find(node.arg(2)))[r.children[1]].at;
+  NodeMap<Node> known;
+  known[stand_in(node.arg(3), row)] = args[2];
+  known[stand_in(node.arg(4), row)] = args[3];
+  Node element = reduce_ranges(reduce_op(node), args[0], r.ranges), order = substitute(args[1], known);
+  known[stand_in(node.arg(2), place)] = order;
+  return substitute(element, known);
 }
 
 void Planner::finish_store(int step, Node value, std::span<const Node> shape, const Position& at,
@@ -378,7 +479,8 @@ void Planner::finish(Node node) {
     bool own = own_step != nullptr && r.step == *own_step && buffer != nullptr;
     if (!node.is(Op::Copy) || is_placement(node)) {
       auto& ops = plan_.steps[static_cast<std::size_t>(r.step)].ops;
-      if ((own || r.row || buffer == nullptr) && (is_elementwise(node.op()) || is_tensor_reduce(node)))
+      if ((own || r.row || buffer == nullptr) &&
+          (is_elementwise(node.op()) || is_reduction(node) || node.is(Op::Take)))
         ops.push_back(node);
     }
     if (r.row) {

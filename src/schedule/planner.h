@@ -102,10 +102,14 @@ class Planner {
   Position root_position(std::span<const Node> shape);
   void plan_copy(Node copy);
   void plan_launch(Node launch);
+  void expand_take(Node node, Request& r);
+  void expand_ragged(Node node, Request& r);
+  Node stand_in(Node node, const Position& at);
   Node value_of(Node node, const Request& r);
   void fill_panel(Node node);
   Node fold_value(Node node, const Request& r);
   void keep(Node node, const Request& r);
+  Node ragged_value(Node node, const Request& r, std::span<const Node> args);
   void finish(Node node);
   Node read(Node version, Node buffer, const Request& r);
   void finish_store(int step, Node value, std::span<const Node> shape, const Position& at, Node target);
@@ -125,6 +129,7 @@ class Planner {
   NodeMap<int> kept_in_;       // reduce -> the step that computes it as a row and stores it for others
   NodeMap<int> uses_;          // users of each node
   std::vector<Fold> folds_;
+  NodeMap<Node> stand_ins_;  // value whose elements are positions -> the memory its loads pretend to read
   Plan plan_;
   Rewriter rewriter_;
   std::int64_t next_range_ = 0, next_panel_ = 0;

@@ -1,11 +1,12 @@
 #include "tensor/gather.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 
 #include "tensor/impl.h"
+#include "tensor/merge_sort.h"
+#include "tensor/rows.h"
 
 namespace lathe {
 
@@ -24,34 +25,23 @@ Tensor axis_positions(const Tensor& index, const Size& n, std::string_view op) {
 }
 
 Tensor take_rows(const Tensor& x, const Tensor& index, std::string_view op) {
-  const std::int64_t lead = index.ndim(), rest = x.ndim() - 1;
-  Shape table(static_cast<std::size_t>(lead), Size(1)), thin = index.shape(), wide = index.shape();
-  table.insert(table.end(), x.shape().begin(), x.shape().end());
-  thin.insert(thin.end(), static_cast<std::size_t>(rest) + 1, Size(1));
-  wide.push_back(1);
-  wide.insert(wide.end(), x.shape().begin() + 1, x.shape().end());
-  // Spread over the rest before it is compared: a comparison that several elements share would be stored.
-  Tensor i = axis_positions(index.reshape(thin).expand(wide), x.size(0), op);
-  Tensor hit = i == iota_along(x.size(0), lead, lead + 1 + rest, i.dtype(), x.device());
-  Tensor out = reduce_keep(Op::Add, hit.where(x.reshape(table), zero_beside(x)), std::span(&lead, 1));
+  Tensor i = axis_positions(index, x.size(0), op);
+  if (x.size(0).max() > 0) return make_tensor(take(node_of(x), node_of(i)), x.device(), is_tracked(x));
   Shape shape = index.shape();
   shape.insert(shape.end(), x.shape().begin() + 1, x.shape().end());
-  return out.reshape(shape);
+  return Tensor::zeros(shape, {.dtype = x.dtype(), .device = x.device()});
 }
 
 Tensor put_rows(const Tensor& x, const Tensor& index, const Tensor& rows, std::string_view op) {
   Tensor flat_index = axis_positions(index, x.size(0), op).flatten();
   Size writes = flat_index.size(0);
+  if (writes.max() == 0) return x;
   Shape row_shape = x.shape();
   row_shape[0] = writes;
-  Tensor flat_rows = rows.reshape(row_shape);
-  // The last write to each row, counted from 1; 0 means none.
-  Tensor row = iota_along(x.size(0), 0, 2, flat_index.dtype(), x.device());
-  Tensor write = iota_along(writes, 1, 2, position_dtype(writes), x.device()) + 1;
-  Tensor last = (flat_index.unsqueeze(0) == row).where(write, 0).max(1);
+  Tensor last = Rows(flat_index.unsqueeze(0), x.size(0), 1).last().reshape({x.size(0)});
   Shape column(x.shape().size(), Size(1));
   column[0] = x.size(0);
-  return (last > 0).reshape(column).where(take_rows(flat_rows, last - 1, kTrusted), x);
+  return (last > 0).reshape(column).where(take_rows(rows.reshape(row_shape), last - 1, kTrusted), x);
 }
 
 namespace {
@@ -90,16 +80,27 @@ Tensor Tensor::gather(std::int64_t axis, const Tensor& index) const {
 
 Tensor gather_along(const Tensor& from, std::int64_t axis, const Tensor& index, std::string_view op) {
   if (from.ndim() == 0) return from.expand(index.shape());
-  const std::int64_t last = from.ndim();
   const Size& n = from.size(axis);
+  if (n.max() == 0) return Tensor::zeros(index.shape(), {.dtype = from.dtype(), .device = from.device()});
   Tensor x = fit_to(from, index.shape(), axis).movedim(axis, -1);  // (..., n)
   Tensor i = axis_positions(index, n, op).movedim(axis, -1);       // (..., t)
-  Tensor line = iota_along(n, last, last + 1, i.dtype(), from.device());
-  Tensor hit = i.unsqueeze(-1) == line;  // (..., t, n)
-  Tensor wide = x.unsqueeze(-2);
-  Tensor out = reduce_keep(Op::Add, hit.where(wide, zero_beside(wide)), std::span(&last, 1));
-  return out.squeeze(-1).movedim(-1, axis);
+  return make_tensor(take(node_of(x), node_of(i), from.ndim() - 1), from.device(), is_tracked(from))
+      .movedim(-1, axis);
 }
+
+namespace {
+
+// Everything but the last axis as one.
+Tensor batched(const Tensor& x) { return x.ndim() == 1 ? x.unsqueeze(0) : x.flatten(0, -2); }
+
+// A value a row, (batch, rows), in the shape of `like` whose `axis` the rows are; 0 where no index can reach.
+Tensor place_rows(const Tensor& x, const Tensor& index, std::int64_t axis, const Tensor& like) {
+  Shape shape = index.movedim(axis, -1).shape();
+  shape.back() = like.size(axis);
+  return x.reshape(shape).movedim(-1, axis).pad_to(like.shape());
+}
+
+}  // namespace
 
 Tensor Tensor::scatter(std::int64_t axis, const Tensor& index, const Operand& src,
                        std::string_view reduce) const {
@@ -113,20 +114,12 @@ Tensor Tensor::scatter(std::int64_t axis, const Tensor& index, const Operand& sr
     throw UserError("scatter", fmt::format("reduce \"{}\" is unknown", reduce))
         .help("\"\", \"add\" or \"multiply\"");
   check_index("scatter", *this, axis, index);
-  Tensor from = value.shrink_to(index.shape()).movedim(axis, -1);  // (..., t)
-  Tensor i = axis_positions(index, size(axis), "scatter").movedim(axis, -1);
-  Tensor n = iota_along(size(axis), ndim() - 1, ndim() + 1, i.dtype(), device());
-  Tensor t = iota_along(index.size(axis), ndim(), ndim() + 1, position_dtype(index.size(axis)), device());
-  // The last write to each place, counted from 1.
-  Tensor last = (i.unsqueeze(-2) == n).where(t + 1, 0).max(-1);  // (..., n)
-  Tensor chosen = (last.unsqueeze(-1) - 1 == t).where(from.unsqueeze(-2), zero_beside(from));
-  std::int64_t over = ndim();
-  Tensor written = reduce_keep(Op::Add, chosen, std::span(&over, 1)).squeeze(-1);
-  auto back = [&](const Tensor& part) {
-    Shape whole = shape();
-    return part.movedim(-1, axis).pad_to(whole);
-  };
-  return back(last > 0).where(back(written), *this);
+  if (numel_max(node_of(index)) == 0) return *this;
+  Tensor from = batched(value.shrink_to(index.shape()).movedim(axis, -1));  // (batch, t)
+  Tensor i = batched(axis_positions(index, size(axis), "scatter").movedim(axis, -1));
+  Tensor last = Rows(i, size(axis), 1).last();  // (batch, n)
+  Tensor written = take_in_rows(from, last - 1);
+  return place_rows(last > 0, index, axis, *this).where(place_rows(written, index, axis, *this), *this);
 }
 
 namespace {
@@ -134,11 +127,9 @@ namespace {
 struct ScatterRule {
   std::string_view name;
   Op op;
-  double unit;  // neutral, for floats
 };
 constexpr ScatterRule kScatterRules[] = {
-    {"sum", Op::Add, 0},          {"mean", Op::Add, 0},        {"prod", Op::Mul, 1},
-    {"amax", Op::Max, -INFINITY}, {"amin", Op::Min, INFINITY},
+    {"sum", Op::Add}, {"mean", Op::Add}, {"prod", Op::Mul}, {"amax", Op::Max}, {"amin", Op::Min},
 };
 
 }  // namespace
@@ -153,21 +144,12 @@ Tensor Tensor::scatter_reduce(std::int64_t axis, const Tensor& index, const Tens
   if (rule == std::end(kScatterRules))
     throw UserError("scatter_reduce", fmt::format("reduce \"{}\" is unknown", reduce))
         .help("sum, prod, mean, amax or amin");
-  Number unit = rule->op == Op::Max   ? dtypes::min(dtype())
-                : rule->op == Op::Min ? dtypes::max(dtype())
-                                      : Number(rule->unit);
-  Tensor from = src.cast(dtype()).shrink_to(index.shape()).movedim(axis, -1);
-  Tensor i = axis_positions(index, size(axis), "scatter_reduce").movedim(axis, -1);
-  Tensor n = iota_along(size(axis), ndim() - 1, ndim() + 1, i.dtype(), device());
-  Tensor hit = i.unsqueeze(-2) == n;  // (..., n, t)
-  std::int64_t over = ndim();
-  DataType wide = rule->op == Op::Add || rule->op == Op::Mul ? sum_accumulator(dtype()) : dtype();
-  Tensor element = from.unsqueeze(-2).cast(wide);
-  Tensor total =
-      reduce_keep(rule->op, hit.where(element, constant(unit, wide, *this)), std::span(&over, 1)).squeeze(-1);
-  Tensor count = hit.sum(-1);
-  auto back = [&](const Tensor& part) { return part.movedim(-1, axis).pad_to(shape()); };
-  Tensor touched = back(count > 0), sum = back(total).cast(dtype()), times = back(count);
+  if (numel_max(node_of(index)) == 0) return *this;
+  const DataType wide = rule->op == Op::Add || rule->op == Op::Mul ? sum_accumulator(dtype()) : dtype();
+  Tensor from = batched(src.cast(dtype()).shrink_to(index.shape()).movedim(axis, -1)).cast(wide);
+  Rows rows(batched(axis_positions(index, size(axis), "scatter_reduce").movedim(axis, -1)), size(axis), 1);
+  Tensor times = place_rows(rows.count(), index, axis, *this), touched = times > 0;
+  Tensor sum = place_rows(rows.reduce(rule->op, from), index, axis, *this).cast(dtype());
   if (!include_self) {
     if (reduce == "mean") sum = (sum / times.maximum(1)).cast(dtype());
     return touched.where(sum, *this);
@@ -205,12 +187,14 @@ struct Positions {
 
 Positions true_positions(const Tensor& mask, std::int64_t size) {
   Tensor flat = mask.cast(dtypes::bool_).flatten();
-  DataType position = position_dtype(flat.size(0));
-  Tensor rank = flat.cast(position).cumsum(0);  // of a true element: its number from 1
-  Tensor slot = iota_along(size, 0, 2, position, mask.device());
-  Tensor where = iota_along(flat.size(0), 1, 2, position, mask.device());
-  Tensor hit = (rank.unsqueeze(0) - 1 == slot) & flat.unsqueeze(0);
-  return {hit.where(where + 1, 0).sum(1) - 1, flat.sum()};
+  if (flat.size(0).max() == 0 || size == 0)
+    return {Tensor::full({Size(size)}, -1, {.dtype = dtypes::int32, .device = mask.device()}), flat.sum()};
+  // The k-th true element stands where the number of them so far becomes k.
+  const DataType position = position_dtype(flat.size(0));
+  Tensor rank = flat.cast(position).cumsum(0).cast(position).contiguous();
+  Tensor wanted = iota_along(size, 1, 2, position, mask.device()) + 1;
+  Tensor at = count_less(rank.unsqueeze(0), wanted).reshape({Size(size)});
+  return {(at < flat.size(0).value()).where(at, -1), flat.sum()};
 }
 
 }  // namespace

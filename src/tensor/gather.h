@@ -1,5 +1,4 @@
-// Rows by index and back. Both are sums or maxima over a comparison with 0, 1, 2, ...: the scheduler turns
-// such a sum into a load, and gradients come out as the matching scatter.
+// Rows by index and back: loads at positions that were computed, and their transpose.
 #pragma once
 
 #include <string_view>

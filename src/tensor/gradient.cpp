@@ -10,6 +10,7 @@
 #include "tensor/impl.h"
 #include "tensor/realize.h"
 #include "tensor/recompute.h"
+#include "tensor/rows.h"
 
 namespace lathe {
 namespace {
@@ -161,7 +162,7 @@ constexpr Row kRows[] = {
     {Op::Pad, pad_gradient},         {Op::Shrink, shrink_gradient},   {Op::Flip, flip_gradient},
     {Op::Skew, skew_gradient},       {Op::Unskew, unskew_gradient},   {Op::Reduce, reduce_gradient},
     {Op::Cast, cast_gradient},       {Op::Contiguous, same_gradient}, {Op::GradFence, fence_gradient},
-    {Op::Copy, copy_gradient},
+    {Op::Copy, copy_gradient},       {Op::Take, take_gradient},       {Op::RaggedReduce, ragged_gradient},
 };
 
 MoveRule rule_of(Op op) {

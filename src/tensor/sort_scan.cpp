@@ -1,8 +1,9 @@
-// Scans in two levels, and sorting by a network.
+// Scans in two levels, and sorting.
 #include <fmt/format.h>
 
 #include "tensor/gather.h"
 #include "tensor/impl.h"
+#include "tensor/merge_sort.h"
 
 namespace lathe {
 namespace {
@@ -121,41 +122,16 @@ Tensor Tensor::logcumsumexp(std::int64_t axis) const {
 
 namespace {
 
-struct Keys {
-  Tensor value, index;  // (..., n), index int32
-};
-
-// Strictly: does the first pair come after the second? NaN counts as greatest, padding as last, equals by
-// position, so the order is total and the sort stable.
-Tensor comes_after(const Keys& a, const Keys& b, bool descending, std::int64_t n, bool padded) {
-  Tensor value_after = descending ? a.value < b.value : a.value > b.value;
-  Tensor tie = a.value == b.value;
-  if (a.value.dtype().is_float()) {
-    Tensor an = a.value.isnan(), bn = b.value.isnan();
-    value_after = value_after | (descending ? bn & an.logical_not() : an & bn.logical_not());
-    tie = tie | (an & bn);
-  }
-  Tensor position_after = a.index > b.index;
-  Tensor after = value_after | (tie & position_after);
-  if (!padded) return after;
-  Tensor ap = a.index >= n, bp = b.index >= n;
-  return (ap & bp.logical_not()) | ((ap == bp) & after);
-}
-
-// One layer of the network: the axis is cut in blocks of 2 * half, and element i of a block's first half is
-// compared with its partner in the second: the mirrored one, or the one at the same place.
-Keys layer(const Keys& k, std::int64_t half, bool mirrored, bool descending, std::int64_t n, bool padded) {
-  const std::int64_t size = k.value.size(-1);
-  Shape blocks(k.value.shape().begin(), k.value.shape().end() - 1);
-  blocks.insert(blocks.end(), {Size(size / (2 * half)), Size(2), Size(half)});
-  Keys mine{k.value.reshape(blocks), k.index.reshape(blocks)};
-  Ints turned = mirrored ? Ints{-2, -1} : Ints{-2};
-  Keys partner{mine.value.flip(turned), mine.index.flip(turned)};
-  const auto rank = static_cast<std::int64_t>(blocks.size());
-  Tensor upper = iota_along(2, rank - 2, rank, dtypes::int32, k.value.device()).cast(dtypes::bool_);
-  Tensor swap = comes_after(mine, partner, descending, n, padded) ^ upper;
-  return {swap.where(partner.value, mine.value).reshape(k.value.shape()).contiguous(),
-          swap.where(partner.index, mine.index).reshape(k.index.shape()).contiguous()};
+// The first `keep` of an axis, sorted.
+std::pair<Tensor, Tensor> sort_axis(const Tensor& x, std::int64_t axis, bool descending, std::int64_t keep) {
+  Shape shape = x.movedim(axis, -1).shape();
+  std::int64_t rows = 1;
+  for (std::size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i].value();
+  Tensor keys = sort_keys(x, descending).movedim(axis, -1).reshape({Size(rows), shape.back()});
+  shape.back() = keep;
+  Tensor index = sort_rows(keys, keep).order.reshape(shape).movedim(-1, axis);
+  // Gathered from x itself, so that a gradient goes straight to where each value came from.
+  return {x.gather(axis, index), index};
 }
 
 }  // namespace
@@ -164,23 +140,8 @@ std::pair<Tensor, Tensor> Tensor::sort(std::int64_t axis, bool descending) const
   Scope scope;
   if (ndim() == 0) return {*this, zeros_like({.dtype = dtypes::int32})};
   axis = resolve_axis(axis, ndim(), "sort");
-  const std::int64_t n = size(axis);
-  Tensor last = detach().movedim(axis, -1);
-  if (n <= 1) return {*this, zeros_like({.dtype = dtypes::int32})};
-  std::int64_t size = 1;
-  while (size < n) size *= 2;
-  Shape wide = last.shape();
-  wide.back() = size;
-  Tensor line = iota_along(size, ndim() - 1, ndim(), dtypes::int32, device());
-  Keys k{last.pad_to(wide), line.expand(wide)};
-  for (std::int64_t block = 2; block <= size; block *= 2)
-    for (std::int64_t half = block / 2; half >= 1; half /= 2)
-      k = layer(k, half, half == block / 2, descending, n, size != n);
-  Tensor index = k.index.shrink_to(last.shape()).movedim(-1, axis);
-  // Floats are gathered anew, so that a gradient goes straight to where each value came from.
-  Tensor value = dtype().is_float() ? gather_along(*this, axis, index, kTrusted)
-                                    : k.value.shrink_to(last.shape()).movedim(-1, axis);
-  return {value, index};
+  if (size(axis).value() <= 1) return {*this, zeros_like({.dtype = dtypes::int32})};
+  return sort_axis(*this, axis, descending, size(axis).value());
 }
 
 Tensor Tensor::argsort(std::int64_t axis, bool descending) const { return sort(axis, descending).second; }
@@ -190,10 +151,10 @@ std::pair<Tensor, Tensor> Tensor::topk(std::int64_t k, std::int64_t axis, bool l
   axis = resolve_axis(axis, ndim(), "topk");
   if (k < 0 || k > size(axis).value())
     throw UserError("topk", fmt::format("{} of the {} elements of axis {}", k, size(axis).str(), axis));
-  auto [values, indices] = sort(axis, largest);
+  if (k > 0 && size(axis).value() > 1) return sort_axis(*this, axis, largest, k);
   Shape shape = this->shape();
   shape[static_cast<std::size_t>(axis)] = k;
-  return {values.shrink_to(shape), indices.shrink_to(shape)};
+  return {shrink_to(shape), Tensor::zeros(shape, {.dtype = dtypes::int32, .device = device()})};
 }
 
 }  // namespace lathe

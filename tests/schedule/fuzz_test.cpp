@@ -122,12 +122,52 @@ class Generator {
     }
   }
 
+  Node list_of(const std::vector<std::int64_t>& values) {
+    Node b = new_buffer(dtypes::Int32, static_cast<std::int64_t>(values.size()), "CPU");
+    Array data(dtypes::Int32, static_cast<std::int64_t>(values.size()));
+    for (std::size_t i = 0; i < values.size(); ++i) data.set(static_cast<std::int64_t>(i), {values[i], 0});
+    contents[b] = data;
+    buffers.push_back(b);
+    return b;
+  }
+
+  // x at positions that y holds, which may be outside; half of the time with a shared first axis.
+  Node taken(Node x, Node y) {
+    std::vector<std::int64_t> s = shape_of(x);
+    if (s.empty()) return x;
+    const std::int64_t shared = s.size() > 1 && pick(2) ? 1 : 0;
+    std::vector<std::int64_t> index;
+    if (shared) index.push_back(s[0]);
+    for (int i = pick(3); i-- > 0;) index.push_back(1 + pick(4));
+    return take(x, fit(y, index), shared);
+  }
+
+  // Rows chosen at random, some outside, with the lists that say the same.
+  Node by_rows(Node x) {
+    std::vector<std::int64_t> s = shape_of(x);
+    if (s.empty()) return x;
+    const std::int64_t rows = 1 + pick(5);
+    std::vector<std::int64_t> row, order, begin, end;
+    for (std::int64_t t = 0; t < s[0]; ++t) row.push_back(pick(static_cast<int>(rows) + 2) - 1);
+    for (std::int64_t v = 0; v < rows; ++v) {
+      begin.push_back(static_cast<std::int64_t>(order.size()));
+      for (std::int64_t t = 0; t < s[0]; ++t)
+        if (row[static_cast<std::size_t>(t)] == v) order.push_back(t);
+      end.push_back(static_cast<std::int64_t>(order.size()));
+    }
+    order.resize(row.size(), 0);
+    static const Op kOps[] = {Op::Add, Op::Max, Op::Mul};
+    return ragged_reduce(kOps[pick(3)], x, list_of(row), list_of(order), list_of(begin), list_of(end));
+  }
+
   Node step(std::vector<Node>& pool) {
     Node x = pool[static_cast<std::size_t>(pick(static_cast<int>(pool.size())))];
     Node y = pool[static_cast<std::size_t>(pick(static_cast<int>(pool.size())))];
     std::vector<std::int64_t> s = shape_of(x);
     Node c = int_const(dtypes::Int32, pick(7) - 3);
-    switch (pick(13)) {
+    switch (pick(15)) {
+      case 13: return taken(x, y);
+      case 14: return by_rows(x);
       case 0: return x + fit(y, s);
       case 1: return x * fit(y, s);
       case 2: return max(x, fit(y, s));

@@ -1,0 +1,152 @@
+#include "tensor/rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tensor/gather.h"
+#include "tensor/impl.h"
+#include "tensor/merge_sort.h"
+
+namespace lathe {
+namespace {
+
+// Comparing costs a step for every row, value and element beside it. Sorting costs some hundred steps a
+// value, a search a row, and a dozen kernels to start, each worth this many steps.
+bool worth_sorting(double batch, double rows, double values, double width) {
+  constexpr double kKernel = 1 << 14, kSortStep = 6;
+  const double depth = std::log2(values + 2);
+  const double compare = batch * rows * values * width;
+  const double sort = batch * (values * kSortStep * depth * depth + rows * kSortStep * depth + rows * width) +
+                      (depth + 4) * kKernel;
+  return sort < compare;
+}
+
+double size_as_number(const Size& s) { return static_cast<double>(s.max()); }
+
+Tensor flat_rows(const Tensor& x) {
+  Shape shape = x.shape();
+  shape[1] = shape[0] * shape[1];
+  shape.erase(shape.begin());
+  return x.reshape(shape);
+}
+
+}  // namespace
+
+Rows::Rows(const Tensor& index, const Size& rows, double width) : index_(index), rows_(rows) {
+  const Size batch = index.size(0), values = index.size(1);
+  const bool known = !batch.is_symbolic() && !values.is_symbolic() && !rows.is_symbolic();
+  if (!known || values.value() == 0 || rows.value() == 0 || batch.value() == 0) return;
+  if (!worth_sorting(size_as_number(batch), size_as_number(rows), size_as_number(values), width)) return;
+  const std::int64_t b = batch.value(), t = values.value(), n = rows.value();
+  if (std::max(b * t, b * (n + 1)) > std::numeric_limits<std::int32_t>::max()) return;
+  Tensor inside = (index >= 0) & (index < n);
+  SortedRows sorted = sort_rows(inside.where(index, n).cast(dtypes::int32), t);
+  Tensor queries = iota_along(n + 1, 1, 2, dtypes::int32, index.device()).expand({batch, Size(n + 1)});
+  Tensor first = iota_along(batch, 0, 2, dtypes::int32, index.device());
+  Tensor bounds = (count_less(sorted.keys, queries) + first * t).contiguous();
+  Tensor begin = bounds.shrink({{0, batch}, {0, n}}), end = bounds.shrink({{0, batch}, {1, n + 1}});
+  lists_ = Lists{inside.where(index + first * n, -1).cast(dtypes::int32).flatten(),
+                 (sorted.order + first * t).contiguous().flatten(), begin.flatten(), end.flatten()};
+}
+
+Tensor Rows::hits() const {
+  return index_.unsqueeze(1) == iota_along(rows_, 1, 3, index_.dtype(), index_.device());
+}
+
+Tensor Rows::reduce(Op op, const Tensor& values) const {
+  const DType dtype = ir_dtype(values.dtype());
+  Shape out = values.shape();
+  out[1] = rows_;
+  if (lists_) {
+    const Lists& l = *lists_;
+    Node all = ragged_reduce(op, node_of(flat_rows(values)), node_of(l.row), node_of(l.order),
+                             node_of(l.begin), node_of(l.end));
+    return make_tensor(all, values.device(), is_tracked(values)).reshape(out);
+  }
+  Shape thin{index_.size(0), rows_, index_.size(1)};
+  Shape wide = thin;
+  for (std::size_t i = 2; i < values.shape().size(); ++i) {
+    thin.push_back(1);
+    wide.push_back(values.shape()[i]);
+  }
+  Node unit = element_const(dtype, unit_of(op, dtype));
+  // Spread over the rest before it is compared: a comparison that several elements share would be stored.
+  Tensor index = index_.unsqueeze(1).expand({thin[0], thin[1], thin[2]}).reshape(thin).expand(wide);
+  Tensor row = iota_along(rows_, 1, static_cast<std::int64_t>(wide.size()), index_.dtype(), index_.device());
+  const std::int64_t axis = 2;
+  return reduce_keep(op, (index == row).where(values.unsqueeze(1), make_tensor(unit, values.device())),
+                     std::span(&axis, 1))
+      .reshape(out);
+}
+
+Tensor Rows::count() const {
+  if (!lists_) return hits().cast(dtypes::int32).sum(2).cast(dtypes::int32);
+  return (lists_->end - lists_->begin).reshape({index_.size(0), rows_});
+}
+
+Tensor Rows::last() const {
+  if (!lists_) {
+    Tensor number = iota_along(index_.size(1), 2, 3, position_dtype(index_.size(1)), index_.device()) + 1;
+    return hits().where(number, 0).max(2);
+  }
+  const Lists& l = *lists_;
+  Tensor at = make_tensor(take(node_of(l.order), node_of(l.end - 1)), index_.device());
+  Tensor number = at.reshape({index_.size(0), rows_}) -
+                  iota_along(index_.size(0), 0, 2, dtypes::int32, index_.device()) * index_.size(1).value() +
+                  1;
+  return (count() > 0).where(number, 0);
+}
+
+Node take_gradient(Node g, Node out) {
+  Node x = out.arg(0), index = out.arg(1);
+  auto shared = static_cast<std::size_t>(out.int_attr());
+  std::string device = device_of(out);
+  if (device.empty()) device = default_device();
+  Shape sizes = shape_of_nodes(x.shape()), of_index = shape_of_nodes(index.shape());
+  Size batch = 1, values = 1;
+  double width = 1;
+  for (std::size_t i = 0; i < of_index.size(); ++i)
+    (i < shared ? batch : values) = (i < shared ? batch : values) * of_index[i];
+  Shape flat{batch, values};
+  for (std::size_t i = shared + 1; i < sizes.size(); ++i) {
+    flat.push_back(sizes[i]);
+    width *= size_as_number(sizes[i]);
+  }
+  Tensor number = make_tensor(index, device)
+                      .cast(position_dtype(sizes[shared], data_type(index.dtype())))
+                      .reshape({batch, values});
+  Tensor grad = make_tensor(g, device).reshape(flat);
+  const DataType narrow = grad.dtype();
+  Rows rows(number, sizes[shared], width);
+  return node_of(rows.reduce(Op::Add, grad.cast(sum_accumulator(narrow))).cast(narrow).reshape(sizes));
+}
+
+// As for a Reduce, with "all that was combined with it" read at the row of each value.
+Node ragged_gradient(Node g, Node out) {
+  Node x = out.arg(0), row = out.arg(1);
+  auto combined = [&](Op op, Node values) {
+    return ragged_reduce(op, values, row, out.arg(2), out.arg(3), out.arg(4));
+  };
+  auto of_row = [&](Node per_row) { return take(per_row, row); };
+  const DType d = x.dtype();
+  Node one = number(d, 1), nothing = zero_of(d);
+  switch (static_cast<Op>(out.int_attr())) {
+    case Op::Add: return of_row(g);
+    case Op::Max:
+    case Op::Min: {
+      Node hit = cast(equal(x, of_row(out)), d);
+      return hit * of_row(g / combined(Op::Add, hit));
+    }
+    case Op::Mul: {
+      Node is_zero = equal(x, nothing), others = where(is_zero, one, x);
+      Node product = of_row(combined(Op::Mul, others)), zeros = of_row(combined(Op::Add, cast(is_zero, d)));
+      Node at_zero = where(equal(zeros, one), product, nothing);
+      Node elsewhere = where(equal(zeros, nothing), product / others, nothing);
+      return of_row(g) * where(is_zero, at_zero, elsewhere);
+    }
+    default: return Node();
+  }
+}
+
+}  // namespace lathe
