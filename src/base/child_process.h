@@ -3,6 +3,7 @@
 // group of its own, so that whatever it started ends with it. Every failure is text, never an exception.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
