@@ -80,7 +80,8 @@ class TensorEval {
     if (is_movement(n.op()) || passes_through(n.op()) || n.is(Op::Reduce)) return {n.arg(0)};
     // The lists of a RaggedReduce say what its rows say: only the rows are read here.
     if (n.is(Op::RaggedReduce)) return {n.arg(0), n.arg(1)};
-    if (is_elementwise(n.op()) || n.is(Op::Bitcast) || n.is(Op::Take)) return {n.args().begin(), n.args().end()};
+    if (is_elementwise(n.op()) || n.is(Op::Bitcast) || n.is(Op::Take))
+      return {n.args().begin(), n.args().end()};
     if (n.is(Op::After)) {
       std::vector<Node> out = {n.arg(0)};
       for (Node effect : n.args().subspan(1)) {

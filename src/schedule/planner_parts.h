@@ -17,14 +17,10 @@ inline bool is_tensor_reduce(Node n) { return n.is(Op::Reduce) && n.attr().kind 
 
 inline std::span<const std::int64_t> reduce_axis_list(Node n) { return n.ints().subspan(1); }
 
-inline double extent_of(Node range) {
-  return static_cast<double>(std::max<std::int64_t>(range.arg(0).hi(), 1));
-}
-
 inline double iterations(Node loops) {
   double n = 1;
   if (loops)
-    for (Node r : loops.args()) n *= extent_of(r);
+    for (Node r : loops.args()) n *= typical_extent(r);
   return n;
 }
 
@@ -33,7 +29,7 @@ inline double turns(Node index, Node loops) {
   double all = 1, used = 1;
   if (!index || !loops) return 1;
   for (Node r : loops.args()) {
-    all *= extent_of(r);
+    all *= typical_extent(r);
     if (depends_on(index, r)) used = all;
   }
   return used;

@@ -165,7 +165,7 @@ bool Planner::plan_panel(Node node) {
     }
     if (same) continue;
     if (!whole) return false;
-    row *= extent_of(at[a]);
+    row *= typical_extent(at[a]);
     made.push_back(at[a]);
   }
   SmallVector<Node, 8> outside;
