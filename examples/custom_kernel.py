@@ -1,4 +1,4 @@
-"""Kernel options attached to a tensor, and an op with a gradient of its own.
+"""Kernel options attached to a tensor, a kernel written by hand, and an op with a gradient of its own.
 
   python examples/custom_kernel.py
 """
@@ -33,6 +33,18 @@ def options(size=512):
         print(f"refused: {str(error).splitlines()[0]}")
 
 
+def by_hand(n=8):
+    """Row sums, as ranges, loads, a reduce and a store."""
+    x = Tensor.arange(n * n).float().reshape(n, n).realize()
+
+    def body(k):
+        row, column = k.range(n), k.reduce_range(n)
+        k.store(0, row, k.reduce("Add", k.load(1, row * n + column), column))
+
+    out = Tensor.empty(n).custom_kernel(x, fxn=body)[0]
+    assert out.allclose(x.sum(axis=1))
+
+
 def own_op():
     """A square root whose gradient is finite at 0."""
     safe_sqrt = register_op(
@@ -46,6 +58,7 @@ def own_op():
 
 def main(size=512):
     options(size)
+    by_hand()
     return own_op()
 
 

@@ -23,7 +23,8 @@ void bind_indexing(TensorClass& c);
 void bind_reduce(TensorClass& c);
 void bind_products(TensorClass& c);  // matmul, convolutions, losses, linear algebra
 
-void bind_custom(nb::module_& m);  // user-defined ops
+void bind_kernels(nb::module_& m, TensorClass& c);  // schedules, kernels by hand
+void bind_custom(nb::module_& m);                   // user-defined ops
 void bind_jit(nb::module_& m);
 void bind_nn(nb::module_& m);
 void bind_optim(nb::module_& m);

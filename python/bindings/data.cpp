@@ -332,12 +332,9 @@ void bind_data(TensorClass& c) {
   c.def(
       "contiguous",
       [](const Tensor& t, nb::handle arg) {
-        Tensor out = t.contiguous();
-        if (!arg.is_none())
-          out.set_options(nb::cast<std::string>(nb::str(" ").attr("join")(
-              nb::module_::import_("builtins")
-                  .attr("map")(nb::module_::import_("lathe.options").attr("text_of"), arg))));
-        return out;
+        if (arg.is_none()) return t.contiguous();
+        nb::object texts = nb::module_::import_("lathe.options").attr("text_of_all")(arg);
+        return t.contiguous(parse_opts(nb::cast<std::string>(texts)));
       },
       "arg"_a.none() = nb::none(), doc("Tensor.contiguous"));
   c.def(

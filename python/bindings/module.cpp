@@ -17,6 +17,7 @@ NB_MODULE(_core, m) {
   bind_indexing(c);
   bind_reduce(c);
   bind_products(c);
+  bind_kernels(m, c);
   bind_custom(m);
   bind_jit(m);
   bind_nn(m);

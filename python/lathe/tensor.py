@@ -48,18 +48,6 @@ def _from_url(url, gunzip=False, **kwargs):
     return Tensor(fetch(url, gunzip=gunzip), **kwargs)
 
 
-def _schedule(self, *others):
-    """Realizes, and gives one entry a kernel that ran (old name)."""
-    before = _core.counters()["kernels"]
-    self.realize(*others)
-    return list(range(int(_core.counters()["kernels"] - before)))
-
-
-def _kernelize(self, *others):
-    """Groups the graph into kernels now (old name). Lathe does so when values are needed, with the same result."""
-    return self
-
-
 def _to_np_dtype(dtype):
     """The numpy dtype of a dtype, or None where numpy has none."""
     import numpy
@@ -77,8 +65,6 @@ def _from_np_dtype(dtype):
 Tensor.__repr__ = _repr
 Tensor.train = _Train
 Tensor.from_url = staticmethod(_from_url)
-Tensor.schedule = _schedule
-Tensor.kernelize = _kernelize
 Tensor.__array_priority__ = 1000
 
 __all__ = ["Tensor", "dtypes"]
