@@ -347,7 +347,16 @@ class Chooser {
 
 std::vector<Opt> choose_options(Node kernel, const Target& target) {
   Scope scope;
-  return Chooser(kernel, target).run();
+  std::vector<Opt> options = Chooser(kernel, target).run();
+  auto stages = [](const Opt& o) { return o.op == OptOp::STAGE; };
+  if (std::none_of(options.begin(), options.end(), stages)) return options;
+  // How large panels are shows when they are made: where they do not fit, the loops stand without them.
+  try {
+    apply_options(kernel, options, target);
+  } catch (const KernelOptError&) {
+    std::erase_if(options, stages);
+  }
+  return options;
 }
 
 }  // namespace lathe

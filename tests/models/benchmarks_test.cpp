@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "lathe/dev/compile_bench.h"
+
 namespace lathe::models {
 namespace {
 
@@ -12,6 +14,16 @@ TEST(Benchmarks, EveryNetBuildsItsGraphWithoutComputing) {
     ASSERT_FALSE(targets.empty());
     EXPECT_FALSE(targets[0].is_realized());
   }
+}
+
+TEST(Benchmarks, EveryKernelTakesTheOptionsThatTheHeuristicChooses) {
+  for (const char* device : {"NULL:x86-64-v3", "NULL:x86-64-v4"})
+    for (const BenchmarkNet& net : benchmark_nets()) {
+      SCOPED_TRACE(std::string(net.name) + " on " + device);
+      const dev::CompileReport report =
+          dev::bench_compile(std::string(net.name), net.build, {.device = device, .machine_code = false});
+      EXPECT_GT(report.kernels, 0u);
+    }
 }
 
 TEST(Benchmarks, TargetsHaveTheSizesTheNamesPromise) {

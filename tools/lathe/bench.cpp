@@ -294,8 +294,8 @@ std::vector<Command> add_bench(CLI::App& app) {
   CLI::App* on_ir = command->add_subcommand("ir", "the graph: making, finding, walking, simplifying nodes");
   on_ir->add_flag("--json", ir->json, "print an array of objects");
   on_ir->add_flag("--growth", ir->growth, "time per node for graphs of 1k to 1M nodes");
-  on_ir->add_option("--nodes", ir->nodes, "size of the graphs")->check(CLI::Range(100, 10'000'000));
-  on_ir->add_option("--rounds", ir->rounds, "the best of so many counts")->check(CLI::Range(1, 100));
+  on_ir->add_option("--nodes", ir->nodes, "size of the graphs")->check(between(100, 10'000'000));
+  on_ir->add_option("--rounds", ir->rounds, "the best of so many counts")->check(between(1, 100));
 
   auto compile = std::make_shared<CompileOptions>();
   CLI::App* on_compile =
@@ -308,7 +308,7 @@ std::vector<Command> add_bench(CLI::App& app) {
   on_compile->add_flag("--no-machine-code", compile->no_machine_code, "stop before the machine's compiler");
   on_compile->add_option("--device", compile->device, "device to compile for");
   on_compile->add_option("--rounds", compile->rounds, "the best of so many counts")
-      ->check(CLI::Range(1, 100));
+      ->check(between(1, 100));
   on_compile->add_option("--peer", compile->peer, "also run a peer from .venv-peers on the same nets")
       ->check(CLI::IsMember({"tinygrad"}));
 
@@ -317,7 +317,7 @@ std::vector<Command> add_bench(CLI::App& app) {
       command->add_subcommand("start", "a process from its start to its first launch, cache warm");
   on_start->add_option("name", start->name, "net to get ready");
   on_start->add_flag("--json", start->json, "print an array of objects");
-  on_start->add_option("--rounds", start->rounds, "the best of so many counts")->check(CLI::Range(1, 100));
+  on_start->add_option("--rounds", start->rounds, "the best of so many counts")->check(between(1, 100));
   on_start->add_flag("--ready-line", start->ready_line,
                      "what a measured process does: get ready, print a line");
 

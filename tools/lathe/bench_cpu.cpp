@@ -446,15 +446,15 @@ std::vector<Command> add_bench_cpu(CLI::App& bench) {
   command->add_option("--filter", options->filter,
                       "rows whose names contain this, or one of these, with commas between");
   command->add_option("--threads", options->threads, "all rows on so many threads")
-      ->check(CLI::Range(1, 1024));
+      ->check(between(1, 1024));
   command->add_option("--rounds", options->rounds, "turns of each contender; the best counts")
-      ->check(CLI::Range(1, 1000));
+      ->check(between(1, 1000));
   command->add_option("--peers", options->peers, "the environment that make peers made");
   command->add_flag("--quick", options->quick, "few turns, and a few rows of each kind where none is named");
   command->add_flag("--tuned", options->tuned,
                     "Lathe's kernels are searched first, unless the store has them");
   command->add_option("--budget", options->budget, "seconds of search a kernel, for --tuned")
-      ->check(CLI::Range(1, 3600));
+      ->check(between(1, 3600));
   command->add_flag("--list", options->list, "only print the names of the rows");
   command->add_flag("--json", options->json, "print an array of objects");
   command

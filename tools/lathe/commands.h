@@ -29,4 +29,7 @@ std::vector<Command> add_inspect(CLI::App& app);
 // head.
 void print_table(const std::vector<std::vector<std::string>>& rows);
 
+// A whole number from `low` to `high`; the parser's own check words its refusal differently in every version.
+CLI::Validator between(long low, long high);
+
 }  // namespace lathe::tool

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <charconv>
 #include <algorithm>
 
 #include "lathe/dev/terminal.h"
@@ -35,6 +36,16 @@ void print_table(const std::vector<std::vector<std::string>>& rows) {
     line.erase(line.find_last_not_of(' ') + 1);
     fmt::print("{}\n", r == 0 ? dev::bold(line) : line);
   }
+}
+
+CLI::Validator between(long low, long high) {
+  auto refusal = [low, high](const std::string& text) -> std::string {
+    long value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc() && end == text.data() + text.size() && low <= value && value <= high) return "";
+    return fmt::format("{} is no whole number from {} to {}", text, low, high);
+  };
+  return CLI::Validator(refusal, fmt::format("{} to {}", low, high));
 }
 
 }  // namespace lathe::tool

@@ -154,7 +154,7 @@ std::vector<Command> add_tune(CLI::App& app) {
   command->add_option("what", options->what, "a net, or a kernel file that LATHE_SAVE wrote")->required();
   command->add_option("--budget", options->budget, "time for the search, such as 60s or 10m");
   command->add_option("--beam", options->beam, "option lists kept from round to round")
-      ->check(CLI::Range(1, 1000));
+      ->check(between(1, 1000));
   command->add_option("--device", options->device, "device to tune for");
   command->add_flag("--again", options->again, "search also what is known, starting from it");
   command->add_flag("--json", options->json, "print an array of objects");
