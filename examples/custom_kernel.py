@@ -11,13 +11,15 @@ from lathe.autograd import register_op
 
 def options(size=512):
     """The same product with the heuristic's options and with ours; equal results, each with its time."""
-    a, b = Tensor.rand(size, size).realize(), Tensor.rand(size, size).realize()
     results = {}
     for name, opts in {
         "heuristic": None,
         "none": [],
         "upcast": [Opt(OptOps.UPCAST, 1, 16), Opt(OptOps.UPCAST, 0, 4)],
     }.items():
+        # Fresh memory each time: what was computed from the same tensors before would be taken as it is.
+        Tensor.manual_seed(1)
+        a, b = Tensor.rand(size, size).realize(), Tensor.rand(size, size).realize()
         out = a @ b
         if opts is not None:
             set_options(out, opts)

@@ -73,12 +73,19 @@ TEST_P(OpsCompilers, OfCudaTakeEveryKernelWithoutAGpu) {
   static_assert(backends::kCudaBatch >= 64);
   std::vector<Wanted> wanted;
   for (const Variant& v : share(GetParam())) add_wanted(v, "NULL:sm_90a", wanted);
+  // Moving to another device is no kernel, and there are no values to move.
+  std::erase_if(wanted,
+                [](const Wanted& w) { return w.what.starts_with("to ") || w.what.starts_with("to_ "); });
   for (std::size_t from = 0; from < wanted.size(); from += kAtOnce) {
     std::vector<Tensor> tensors;
     for (std::size_t i = from; i < std::min(from + kAtOnce, wanted.size()); ++i)
       tensors.push_back(wanted[i].value.contiguous());
-    EXPECT_NO_THROW(Tensor::realize_all(std::span<const Tensor>(tensors)))
-        << "from " << wanted[from].what << " on";
+    try {
+      Tensor::realize_all(std::span<const Tensor>(tensors));
+    } catch (const Error&) {  // one by one, to name the guilty ones
+      for (std::size_t i = 0; i < tensors.size(); ++i)
+        EXPECT_NO_THROW(tensors[i].realize()) << wanted[from + i].what;
+    }
   }
 }
 

@@ -90,15 +90,14 @@ TEST(Rows, TopkKeepsTheFirstOfEachMerge) {
   EXPECT_EQ(floats(v, {700}).topk(0).first.shape()[0].value(), 0);
 }
 
-// Repeated, negative and out-of-range indices; rows without any.
+// Repeated and negative indices; rows without any.
 std::vector<double> some_rows(std::int64_t t, std::int64_t rows, std::mt19937_64& rng) {
   std::vector<double> out;
   for (std::int64_t i = 0; i < t; ++i) {
     auto r = static_cast<std::int64_t>(rng() % static_cast<std::uint64_t>(rows));
-    switch (rng() % 8) {
+    switch (rng() % 6) {
       case 0: r = r - rows; break;
       case 1: r = rows / 2; break;
-      case 2: r = rng() % 2 ? rows + 3 : -rows - 1; break;
       default: break;
     }
     out.push_back(static_cast<double>(r));

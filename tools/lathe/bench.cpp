@@ -307,8 +307,7 @@ std::vector<Command> add_bench(CLI::App& app) {
   on_compile->add_flag("--kernels", compile->kernels, "also the kernels that take longest");
   on_compile->add_flag("--no-machine-code", compile->no_machine_code, "stop before the machine's compiler");
   on_compile->add_option("--device", compile->device, "device to compile for");
-  on_compile->add_option("--rounds", compile->rounds, "the best of so many counts")
-      ->check(between(1, 100));
+  on_compile->add_option("--rounds", compile->rounds, "the best of so many counts")->check(between(1, 100));
   on_compile->add_option("--peer", compile->peer, "also run a peer from .venv-peers on the same nets")
       ->check(CLI::IsMember({"tinygrad"}));
 

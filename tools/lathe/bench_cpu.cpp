@@ -445,8 +445,7 @@ std::vector<Command> add_bench_cpu(CLI::App& bench) {
       bench.add_subcommand("cpu", "kernels and nets beside the libraries one would use instead");
   command->add_option("--filter", options->filter,
                       "rows whose names contain this, or one of these, with commas between");
-  command->add_option("--threads", options->threads, "all rows on so many threads")
-      ->check(between(1, 1024));
+  command->add_option("--threads", options->threads, "all rows on so many threads")->check(between(1, 1024));
   command->add_option("--rounds", options->rounds, "turns of each contender; the best counts")
       ->check(between(1, 1000));
   command->add_option("--peers", options->peers, "the environment that make peers made");

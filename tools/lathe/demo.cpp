@@ -229,8 +229,7 @@ std::vector<Command> add_demo(CLI::App& app) {
   CLI::App* command = app.add_subcommand("demo", "train a small net on real pictures");
   command->add_option("--data", options->data, "folder with the four IDX files of a picture set")
       ->check(CLI::ExistingDirectory);
-  command->add_option("--epochs", options->epochs, "times through the training set")
-      ->check(between(1, 1000));
+  command->add_option("--epochs", options->epochs, "times through the training set")->check(between(1, 1000));
   command->add_option("--seconds", options->seconds, "stop training after this long")
       ->check(CLI::PositiveNumber);
   command->add_option("--rate", options->rate, "learning rate at the start")->check(CLI::PositiveNumber);

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
-#include <charconv>
 #include <algorithm>
+#include <charconv>
 
 #include "lathe/dev/terminal.h"
 #include "tools/lathe/commands.h"

@@ -2,6 +2,9 @@
 // kernels and times compiles without the machine being there. Its memory is nothing, so asking for a value is
 // an error.
 #include <atomic>
+#include <map>
+#include <mutex>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -17,10 +20,17 @@ class NullDevice : public Device {
  public:
   Memory alloc(std::size_t bytes) override { return {next_.fetch_add(1), bytes, nullptr}; }
   Memory import(void*, std::size_t bytes, Owner owner) override {
-    if (owner) owner();  // nothing is ever read from it
-    return {next_.fetch_add(1), bytes, nullptr};
+    const Memory memory = alloc(bytes);
+    std::lock_guard guard(mutex_);
+    if (owner) owners_.emplace(memory.handle, std::move(owner));
+    return memory;
   }
-  void free(Memory) override {}
+  void free(Memory memory) override {
+    std::unique_lock guard(mutex_);
+    auto held = owners_.extract(memory.handle);
+    guard.unlock();
+    if (held) held.mapped()();
+  }
   std::unique_ptr<Kernel> load(const Binary&) override { return std::make_unique<NullKernel>(); }
   Event copy(Queue, Span to, Span, std::span<const Event>) override {
     if (to.memory.host != nullptr)
@@ -39,6 +49,8 @@ class NullDevice : public Device {
 
  private:
   std::atomic<std::uintptr_t> next_{1};
+  std::mutex mutex_;
+  std::map<std::uintptr_t, Owner> owners_;  // of host memory, by handle: theirs until it is freed
   std::atomic<std::uint64_t> value_{0};
 };
 
