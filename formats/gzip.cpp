@@ -72,6 +72,27 @@ bool is_gzip(std::span<const std::byte> start) {
 }
 
 #if LATHE_HAVE_ZLIB
+namespace {
+
+// One call of inflate or deflate: the next piece of what is left goes in, and what comes out is appended.
+// `at_last` is how zlib is called once nothing is left.
+int step(z_stream& stream, std::size_t& left, std::vector<std::byte>& out, int (*work)(z_stream*, int),
+         int at_last) {
+  if (stream.avail_in == 0) {
+    stream.avail_in = static_cast<uInt>(std::min(left, kPiece));
+    left -= stream.avail_in;
+  }
+  const std::size_t before = out.size();
+  out.resize(before + kPiece);
+  stream.next_out = reinterpret_cast<Bytef*>(out.data() + before);
+  stream.avail_out = static_cast<uInt>(kPiece);
+  const int status = work(&stream, left == 0 ? at_last : Z_NO_FLUSH);
+  out.resize(before + kPiece - stream.avail_out);
+  return status;
+}
+
+}  // namespace
+
 std::vector<std::byte> unpack(std::span<const std::byte> packed, Packing packing, const std::string& name,
                               const std::string& op, std::optional<std::uint64_t> most) {
   z_stream stream{};
@@ -82,16 +103,7 @@ std::vector<std::byte> unpack(std::span<const std::byte> packed, Packing packing
   std::size_t left = packed.size();
   std::vector<std::byte> out;
   for (int status = Z_OK; status != Z_STREAM_END;) {
-    if (stream.avail_in == 0) {
-      stream.avail_in = static_cast<uInt>(std::min(left, kPiece));
-      left -= stream.avail_in;
-    }
-    const std::size_t before = out.size();
-    out.resize(before + kPiece);
-    stream.next_out = reinterpret_cast<Bytef*>(out.data() + before);
-    stream.avail_out = static_cast<uInt>(kPiece);
-    status = inflate(&stream, Z_NO_FLUSH);
-    out.resize(before + kPiece - stream.avail_out);
+    status = step(stream, left, out, inflate, Z_NO_FLUSH);
     if (most && out.size() > *most)
       throw UserError(op, fmt::format("{} is damaged: more than the {} bytes it says come out of its "
                                       "compressed data",
@@ -121,16 +133,7 @@ std::vector<std::byte> deflate_bytes(std::span<const std::byte> bytes, const std
   std::size_t left = bytes.size();
   std::vector<std::byte> out;
   for (int status = Z_OK; status != Z_STREAM_END;) {
-    if (stream.avail_in == 0) {
-      stream.avail_in = static_cast<uInt>(std::min(left, kPiece));
-      left -= stream.avail_in;
-    }
-    const std::size_t before = out.size();
-    out.resize(before + kPiece);
-    stream.next_out = reinterpret_cast<Bytef*>(out.data() + before);
-    stream.avail_out = static_cast<uInt>(kPiece);
-    status = deflate(&stream, left == 0 ? Z_FINISH : Z_NO_FLUSH);
-    out.resize(before + kPiece - stream.avail_out);
+    status = step(stream, left, out, deflate, Z_FINISH);
     if (status == Z_STREAM_ERROR) throw InternalError(op, "zlib cannot compress");
   }
   return out;

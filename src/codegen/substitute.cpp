@@ -1,6 +1,7 @@
 #include "codegen/substitute.h"
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "base/small_vector.h"
@@ -24,28 +25,17 @@ bool hides(Node node, const NodeMap<Node>& map) {
   return false;
 }
 
-}  // namespace
-
-Node substitute_free(Node root, const NodeMap<Node>& map) {
+// The root with every node that `replaced` has an answer for exchanged; where it gives null, the operands are
+// asked. Each node once, without recursion.
+Node rebuilt(Node root, const std::function<Node(Node)>& replaced) {
   NodeMap<Node> done;
   std::vector<std::pair<Node, std::size_t>> stack;
   auto enter = [&](Node n) {
     if (done.contains(n)) return;
-    if (const Node* to = map.find(n))
-      done.try_emplace(n, *to);
-    else if (!mentions(n, map))
-      done.try_emplace(n, n);
-    else if (hides(n, map)) {
-      NodeMap<Node> visible;  // closers nest a few deep at most, so recursion is bounded
-      std::span<const Node> closed = closed_ranges(n);
-      for (auto& [from, to] : map)
-        if (std::find(closed.begin(), closed.end(), from) == closed.end()) visible.try_emplace(from, to);
-      SmallVector<Node, 16> args;
-      for (Node a : n.args()) args.push_back(substitute_free(a, visible));
-      done.try_emplace(n, rebuild(n, args));
-    } else {
+    if (Node now = replaced(n))
+      done.try_emplace(n, now);
+    else
       stack.emplace_back(n, 0);
-    }
   };
   enter(root);
   SmallVector<Node, 16> args;
@@ -64,6 +54,23 @@ Node substitute_free(Node root, const NodeMap<Node>& map) {
     done.try_emplace(top, rebuild(top, args));
   }
   return *done.find(root);
+}
+
+}  // namespace
+
+Node substitute_free(Node root, const NodeMap<Node>& map) {
+  return rebuilt(root, [&](Node n) {
+    if (const Node* to = map.find(n)) return *to;
+    if (!mentions(n, map)) return n;
+    if (!hides(n, map)) return Node();
+    NodeMap<Node> visible;  // closers nest a few deep at most, so recursion is bounded
+    std::span<const Node> closed = closed_ranges(n);
+    for (auto& [from, to] : map)
+      if (std::find(closed.begin(), closed.end(), from) == closed.end()) visible.try_emplace(from, to);
+    SmallVector<Node, 16> args;
+    for (Node a : n.args()) args.push_back(substitute_free(a, visible));
+    return rebuild(n, args);
+  });
 }
 
 namespace {
@@ -89,44 +96,18 @@ NodeMap<Node> own_memory(std::span<const Node> order, const NodeMap<Node>& map, 
 // A loop inside gets ranges of its own; within it, its ranges are these, whatever the map says about them
 // outside.
 Node copy_within(Node root, const NodeMap<Node>& map, const NodeMap<Node>& memory, FreshIds& ids) {
-  NodeMap<Node> done;
-  std::vector<std::pair<Node, std::size_t>> stack;
-  auto enter = [&](Node n) {
-    if (done.contains(n)) return;
-    if (const Node* to = map.find(n))
-      done.try_emplace(n, *to);
-    else if (const Node* own = memory.find(n))
-      done.try_emplace(n, *own);
-    else if (!mentions(n, map))
-      done.try_emplace(n, n);
-    else if (!closed_ranges(n).empty()) {
-      NodeMap<Node> visible;
-      for (Node r : closed_ranges(n)) visible.try_emplace(r, range(r.arg(0), ids.range++, range_kind(r)));
-      for (auto& [from, to] : map) visible.try_emplace(from, to);
-      SmallVector<Node, 16> args;
-      for (Node a : n.args()) args.push_back(copy_within(a, visible, memory, ids));
-      done.try_emplace(n, rebuild(n, args));
-    } else {
-      stack.emplace_back(n, 0);
-    }
-  };
-  enter(root);
-  SmallVector<Node, 16> args;
-  while (!stack.empty()) {
-    auto& [node, next] = stack.back();
-    if (next < node.arg_count()) {
-      Node arg = node.arg(next++);
-      enter(arg);
-      continue;
-    }
-    Node top = node;
-    stack.pop_back();
-    if (done.contains(top)) continue;
-    args.clear();
-    for (Node a : top.args()) args.push_back(*done.find(a));
-    done.try_emplace(top, rebuild(top, args));
-  }
-  return *done.find(root);
+  return rebuilt(root, [&](Node n) {
+    if (const Node* to = map.find(n)) return *to;
+    if (const Node* own = memory.find(n)) return *own;
+    if (!mentions(n, map)) return n;
+    if (closed_ranges(n).empty()) return Node();
+    NodeMap<Node> visible;
+    for (Node r : closed_ranges(n)) visible.try_emplace(r, range(r.arg(0), ids.range++, range_kind(r)));
+    for (auto& [from, to] : map) visible.try_emplace(from, to);
+    SmallVector<Node, 16> args;
+    for (Node a : n.args()) args.push_back(copy_within(a, visible, memory, ids));
+    return rebuild(n, args);
+  });
 }
 
 }  // namespace

@@ -59,8 +59,11 @@ DataType dtype_of(const Case& c) {
 }
 Shape shape_of(const Case& c) { return c.shapes == Case::Shapes::Own ? Shape{} : Shape{2, 3}; }
 
+// The device under test of the rest of the suite is not what these are about.
 class Devices : public testing::TestWithParam<std::size_t> {
  protected:
+  void SetUp() override { set_default_device("CPU"); }
+  void TearDown() override { set_default_device(""); }
   const Case& row() const { return cases()[GetParam()]; }
 };
 
