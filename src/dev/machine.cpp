@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/multiply_adds.h"
 #include "base/text.h"
 #include "engine/build_id.h"
 #include "engine/disk_cache.h"
@@ -100,5 +101,7 @@ std::vector<KernelCost> kernel_costs() {
   }
   return rows;
 }
+
+double multiply_adds(int steps, float* sink) { return lathe::multiply_adds(steps, sink); }
 
 }  // namespace lathe::dev

@@ -6,18 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "base/multiply_adds.h"
 #include "base/thread_pool.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
-// The sums below live in registers only where the loop over them is unrolled.
-#ifdef __clang__
-#define LATHE_UNROLL _Pragma("unroll")
-#else
-#define LATHE_UNROLL _Pragma("GCC unroll 48")
-#endif
 
 namespace lathe::engine {
 namespace {
@@ -29,52 +19,10 @@ double seconds_since(Clock::time_point begin) {
 }
 
 constexpr int kSteps = 200000;
-constexpr int kChains = 12;  // independent sums: enough to keep two multiply-add units busy
-
-// Each returns the float operations it did; `sink` keeps the work from being dropped.
-double plain_arithmetic(float* sink) {
-  float sums[kChains * 4] = {};
-  for (int step = 0; step < kSteps; ++step) LATHE_UNROLL
-  for (float& sum : sums) sum = sum * 0.999f + 1.0f;
-  for (const float sum : sums) *sink += sum;
-  return 2.0 * kSteps * kChains * 4;
-}
-
-#if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) double avx2_arithmetic(float* sink) {
-  const __m256 factor = _mm256_set1_ps(0.999f), one = _mm256_set1_ps(1.0f);
-  __m256 sums[kChains];
-  for (__m256& sum : sums) sum = one;
-  for (int step = 0; step < kSteps; ++step) LATHE_UNROLL
-  for (__m256& sum : sums) sum = _mm256_fmadd_ps(sum, factor, one);
-  for (const __m256& sum : sums) *sink += _mm256_cvtss_f32(sum);
-  return 2.0 * kSteps * kChains * 8;
-}
-
-__attribute__((target("avx512f"))) double avx512_arithmetic(float* sink) {
-  const __m512 factor = _mm512_set1_ps(0.999f), one = _mm512_set1_ps(1.0f);
-  __m512 sums[kChains];
-  for (__m512& sum : sums) sum = one;
-  for (int step = 0; step < kSteps; ++step) LATHE_UNROLL
-  for (__m512& sum : sums) sum = _mm512_fmadd_ps(sum, factor, one);
-  for (const __m512& sum : sums) *sink += _mm512_cvtss_f32(sum);
-  return 2.0 * kSteps * kChains * 16;
-}
-#endif
 
 // Memory that lies in the first caches, in the last one, and in none; a round moves enough of it to be timed.
 constexpr std::size_t kPartBytes[] = {std::size_t{64} << 10, std::size_t{1} << 20, std::size_t{32} << 20};
 constexpr std::size_t kRoundBytes = std::size_t{16} << 20;
-
-using Arithmetic = double (*)(float* sink);
-
-Arithmetic widest_arithmetic() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return avx512_arithmetic;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2_arithmetic;
-#endif
-  return plain_arithmetic;
-}
 
 // The best of the rounds that fit into a while: a roof is what can be reached, not what other programs left
 // over, and the first rounds find a machine that still sleeps.
@@ -128,14 +76,13 @@ double read_rate(ThreadPool& pool, std::size_t part_bytes, double seconds) {
 Roof measure_cpu() {
   ThreadPool& pool = ThreadPool::shared();
   const auto parts = static_cast<std::int64_t>(pool.threads());
-  const Arithmetic arithmetic = widest_arithmetic();
   std::vector<float> sinks(static_cast<std::size_t>(parts) * 64);  // a cache line and more for each
   std::vector<double> done(static_cast<std::size_t>(parts) * 16);
   Roof roof;
   roof.flops = best_rate(0.03, [&] {
     pool.parallel_for(parts, [&](std::int64_t part) {
       const auto p = static_cast<std::size_t>(part);
-      done[p * 16] = arithmetic(&sinks[p * 64]);
+      done[p * 16] = multiply_adds(kSteps, &sinks[p * 64]);
     });
     double sum = 0;
     for (std::int64_t part = 0; part < parts; ++part) sum += done[static_cast<std::size_t>(part) * 16];

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "lathe/dev/machine.h"
 #include "tools/lathe/bench_cpu.h"
 
 #if defined(__x86_64__)
@@ -28,35 +29,9 @@ constexpr int kChains = 12;  // independent sums: enough to keep two units busy
 // Each does its steps on registers and returns the operations done; `sink` keeps them from being dropped.
 using Arithmetic = double (*)(float* sink);
 
-double plain_float(float* sink) {
-  float sums[kChains * 4] = {};
-  for (int step = 0; step < kSteps; ++step) LATHE_UNROLL
-  for (float& sum : sums) sum = sum * 0.999f + 1.0f;
-  for (const float sum : sums) *sink += sum;
-  return 2.0 * kSteps * kChains * 4;
-}
+double floats(float* sink) { return dev::multiply_adds(kSteps, sink); }
 
 #if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) double avx2_float(float* sink) {
-  const __m256 factor = _mm256_set1_ps(0.999f), one = _mm256_set1_ps(1.0f);
-  __m256 sums[kChains];
-  for (__m256& sum : sums) sum = one;
-  for (int step = 0; step < kSteps; ++step) LATHE_UNROLL
-  for (__m256& sum : sums) sum = _mm256_fmadd_ps(sum, factor, one);
-  for (const __m256& sum : sums) *sink += _mm256_cvtss_f32(sum);
-  return 2.0 * kSteps * kChains * 8;
-}
-
-__attribute__((target("avx512f"))) double avx512_float(float* sink) {
-  const __m512 factor = _mm512_set1_ps(0.999f), one = _mm512_set1_ps(1.0f);
-  __m512 sums[kChains];
-  for (__m512& sum : sums) sum = one;
-  for (int step = 0; step < kSteps; ++step) LATHE_UNROLL
-  for (__m512& sum : sums) sum = _mm512_fmadd_ps(sum, factor, one);
-  for (const __m512& sum : sums) *sink += _mm512_cvtss_f32(sum);
-  return 2.0 * kSteps * kChains * 16;
-}
-
 __attribute__((target("avx512f,avx512bf16,avx512vl"))) double avx512_bfloat(float* sink) {
   const __m512bh a = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.5f), _mm512_set1_ps(0.5f));
   __m512 sums[kChains];
@@ -100,10 +75,8 @@ Arithmetic widest(RoofKind kind) {
   if (kind == RoofKind::BFloat16 && avx512 && __builtin_cpu_supports("avx512bf16") != 0) return avx512_bfloat;
   if (kind == RoofKind::Int8 && avx512 && __builtin_cpu_supports("avx512vnni") != 0) return avx512_int8;
   if (kind == RoofKind::Int8 && __builtin_cpu_supports("avx2") != 0) return avx2_int8;
-  if (avx512) return avx512_float;
-  if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0) return avx2_float;
 #endif
-  return plain_float;
+  return floats;
 }
 
 // ---- memory

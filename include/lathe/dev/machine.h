@@ -39,4 +39,8 @@ struct KernelCost {
 // What was timed, most expensive first.
 std::vector<KernelCost> kernel_costs();
 
+// The widest float multiply-adds of one core, on registers alone: steps of every chain in, operations done
+// out.
+double multiply_adds(int steps, float* sink);
+
 }  // namespace lathe::dev
