@@ -1,12 +1,19 @@
 // What this machine can do at best, measured beside every row: the widest multiply-add instructions on
 // registers alone, and reading or copying memory that fits in no cache, with stores that skip the caches.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "lathe/dev/machine.h"
+#include "lathe/error.h"
 #include "tools/lathe/bench_cpu.h"
 
 #if defined(__x86_64__)
@@ -81,19 +88,23 @@ Arithmetic widest(RoofKind kind) {
 
 // ---- memory
 
-constexpr std::size_t kMemory = std::size_t{256} << 20;
+constexpr std::size_t kMemory = std::size_t{256} << 20, kHugePage = std::size_t{2} << 20;
 
+// On huge pages where the system gives them, as Lathe's own buffers are: with small ones a walk over memory
+// waits for page tables half of the time.
 struct Memory {
   char* from = nullptr;
   char* to = nullptr;
-  Memory() : owned_(new char[2 * kMemory + 64]) {
-    std::memset(owned_.get(), 1, 2 * kMemory + 64);
-    from = owned_.get() + (64 - reinterpret_cast<std::uintptr_t>(owned_.get()) % 64);
+  Memory() : owned_(static_cast<char*>(std::aligned_alloc(kHugePage, 2 * kMemory)), &std::free) {
+    if (owned_ == nullptr) throw UserError("bench cpu", "no memory for the probe of the memory roof");
+    madvise(owned_.get(), 2 * kMemory, MADV_HUGEPAGE);
+    std::memset(owned_.get(), 1, 2 * kMemory);
+    from = owned_.get();
     to = from + kMemory;
   }
 
  private:
-  std::unique_ptr<char[]> owned_;
+  std::unique_ptr<char, decltype(&std::free)> owned_;
 };
 
 void plain_read(const char* from, char*, std::size_t bytes, float* sink) {
@@ -109,45 +120,65 @@ void plain_read(const char* from, char*, std::size_t bytes, float* sink) {
 void plain_copy(const char* from, char* to, std::size_t bytes, float*) { std::memcpy(to, from, bytes); }
 
 #if defined(__x86_64__)
-// Four streams apart from each other, as many as one core's prefetchers follow gladly.
+// Some streams apart from each other; how many a core's prefetchers follow gladly differs, so a few numbers
+// are tried in turn.
+template <std::size_t kStreams>
 __attribute__((target("avx2"))) void avx2_read(const char* from, char*, std::size_t bytes, float* sink) {
-  constexpr std::size_t kStreams = 4;
-  const std::size_t part = bytes / kStreams / 128 * 128;
-  __m256i sums[kStreams * 4];
+  const std::size_t part = bytes / kStreams;
+  __m256i sums[kStreams * 2];
   for (__m256i& sum : sums) sum = _mm256_setzero_si256();
   for (std::size_t i = 0; i < part; i += 128) LATHE_UNROLL
   for (std::size_t s = 0; s < kStreams; ++s) LATHE_UNROLL
   for (std::size_t j = 0; j < 4; ++j)
-    sums[s * 4 + j] = _mm256_add_epi32(
-        sums[s * 4 + j], _mm256_load_si256(reinterpret_cast<const __m256i*>(from + s * part + i + j * 32)));
+    sums[s * 2 + j % 2] = _mm256_add_epi32(
+        sums[s * 2 + j % 2],
+        _mm256_load_si256(reinterpret_cast<const __m256i*>(from + s * part + i + j * 32)));
   for (const __m256i& sum : sums) *sink += static_cast<float>(_mm256_cvtsi256_si32(sum));
 }
 
+template <std::size_t kStreams>
 __attribute__((target("avx2"))) void avx2_copy(const char* from, char* to, std::size_t bytes, float*) {
-  for (std::size_t i = 0; i + 128 <= bytes; i += 128) LATHE_UNROLL
+  const std::size_t part = bytes / kStreams;
+  for (std::size_t i = 0; i < part; i += 128) LATHE_UNROLL
+  for (std::size_t s = 0; s < kStreams; ++s) LATHE_UNROLL
   for (std::size_t j = 0; j < 128; j += 32)
-    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i + j),
-                        _mm256_load_si256(reinterpret_cast<const __m256i*>(from + i + j)));
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + s * part + i + j),
+                        _mm256_load_si256(reinterpret_cast<const __m256i*>(from + s * part + i + j)));
   _mm_sfence();
 }
 #endif
 
 using Walk = void (*)(const char* from, char* to, std::size_t bytes, float* sink);
 
-Walk walk_of(RoofKind kind) {
+std::vector<Walk> walks_of(RoofKind kind) {
+  const bool read = kind == RoofKind::Read;
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") != 0) return kind == RoofKind::Read ? avx2_read : avx2_copy;
+  if (__builtin_cpu_supports("avx2") != 0)
+    return read ? std::vector<Walk>{avx2_read<1>, avx2_read<2>, avx2_read<4>}
+                : std::vector<Walk>{avx2_copy<1>, avx2_copy<2>, avx2_copy<4>};
 #endif
-  return kind == RoofKind::Read ? plain_read : plain_copy;
+  return {read ? plain_read : plain_copy};
 }
 
+// From when the last thread is there to when the last one is done: starting them is not counted.
 double seconds_of(int threads, const std::function<void(int)>& part) {
-  const auto begin = std::chrono::steady_clock::now();
+  using Clock = std::chrono::steady_clock;
+  std::atomic<int> missing = threads;
+  std::vector<Clock::time_point> begun(static_cast<std::size_t>(threads)), done = begun;
+  auto run = [&](int i) {
+    missing.fetch_sub(1);
+    while (missing.load() > 0) std::this_thread::yield();
+    begun[static_cast<std::size_t>(i)] = Clock::now();
+    part(i);
+    done[static_cast<std::size_t>(i)] = Clock::now();
+  };
   std::vector<std::thread> others;
-  for (int i = 1; i < threads; ++i) others.emplace_back(part, i);
-  part(0);
+  for (int i = 1; i < threads; ++i) others.emplace_back(run, i);
+  run(0);
   for (std::thread& other : others) other.join();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return std::chrono::duration<double>(*std::max_element(done.begin(), done.end()) -
+                                       *std::min_element(begun.begin(), begun.end()))
+      .count();
 }
 
 }  // namespace
@@ -161,7 +192,8 @@ double probe_roof(RoofKind kind, int threads) {
     constexpr std::size_t kTurns = 4;
     const std::size_t at = turn++ % kTurns * (kMemory / kTurns),
                       part = kMemory / kTurns / static_cast<std::size_t>(threads) / 512 * 512;
-    const Walk walk = walk_of(kind);
+    const std::vector<Walk> walks = walks_of(kind);
+    const Walk walk = walks[turn / kTurns % walks.size()];
     const double seconds = seconds_of(threads, [&](int i) {
       const std::size_t begin = at + static_cast<std::size_t>(i) * part;
       walk(memory.from + begin, memory.to + begin, part, &sinks[static_cast<std::size_t>(i) * 64]);
