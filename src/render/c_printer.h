@@ -109,7 +109,4 @@ class CPrinter {
   int depth_ = 1, next_ = 0;
 };
 
-// Whether the value of an index is a multiple of n, as far as its form shows.
-bool is_multiple(Node index, std::int64_t n);
-
 }  // namespace lathe::render

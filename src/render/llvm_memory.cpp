@@ -20,15 +20,19 @@ void LlvmPrinter::declare_locals() {
   }
 }
 
+std::size_t LlvmPrinter::param_number(Node param) const {
+  std::size_t i = 0;
+  while (i < program_.params.size() && program_.params[i].slot != param_slot(param)) ++i;
+  check_internal(i < program_.params.size(), "llvm_text", "a param that the program does not list");
+  return i;
+}
+
 // `proved` says that the element is inside the memory whenever this point is reached.
 std::string LlvmPrinter::address(Node memory, Node index, bool proved) {
   Node base = base_memory(memory);
   std::string pointer;
   if (base.is(Op::Param)) {
-    std::size_t i = 0;
-    while (i < program_.params.size() && program_.params[i].slot != param_slot(base)) ++i;
-    check_internal(i < program_.params.size(), "llvm_text", "a param that the program does not list");
-    pointer = fmt::format("%p{}", i);
+    pointer = fmt::format("%p{}", param_number(base));
   } else {
     pointer = value(base);
   }
@@ -132,9 +136,26 @@ void LlvmPrinter::print_store(Node node, Node gate) {
     call(fmt::format("llvm.masked.store.{}.p0", llvm_suffix(in_memory)), "void",
          {type, "ptr", "i32", mask_type},
          {x, address(memory, index, false), fmt::format("{}", bytes), value(gate)});
+  } else if (streamed_.stores.contains(node)) {
+    print_streamed(type, x, address(memory, index, true), bytes * lanes, memory);
   } else {
     line("store {} {}, ptr {}, align {}", type, x, address(memory, index, true), bytes);
   }
+}
+
+// A store past the caches has to be aligned. Memory that others own may begin anywhere: then an ordinary one.
+// The branch always goes the same way, which costs nothing beside the traffic.
+void LlvmPrinter::print_streamed(const std::string& type, const std::string& x, const std::string& pointer,
+                                 std::int64_t bytes, Node memory) {
+  const int id = next_block_++;
+  line("br i1 %p{}.aligned, label %stream{}, label %plain{}", param_number(base_memory(memory)), id, id);
+  label(fmt::format("stream{}", id));
+  line("store {} {}, ptr {}, align {}, !nontemporal !0", type, x, pointer, std::min(bytes, kLineBytes));
+  line("br label %stored{}", id);
+  label(fmt::format("plain{}", id));
+  line("store {} {}, ptr {}, align 1", type, x, pointer);
+  line("br label %stored{}", id);
+  label(fmt::format("stored{}", id));
 }
 
 }  // namespace lathe::render

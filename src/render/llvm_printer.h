@@ -11,6 +11,7 @@
 
 #include "ir/program.h"
 #include "ir/walk.h"
+#include "render/streamed_stores.h"
 #include "target/target.h"
 
 namespace lathe::render {
@@ -82,10 +83,13 @@ class LlvmPrinter {
 
   // ---- llvm_memory.cpp
   void declare_locals();
+  std::size_t param_number(Node param) const;
   std::string address(Node memory, Node index, bool proved);
   std::string load_value(Node node);
   void store_value(Node node);
   void print_store(Node node, Node gate);
+  void print_streamed(const std::string& type, const std::string& x, const std::string& pointer,
+                      std::int64_t bytes, Node memory);
   bool keeps_stores_pending(Node node) const;
   void flush_stores();
   std::string mask_of(Node gate, int lanes);
@@ -103,6 +107,7 @@ class LlvmPrinter {
   std::int64_t zero_bytes_ = 0;  // size of the constant that loads with a false gate read
   int next_ = 0, next_block_ = 0;
   NodeMap<int> blocks_;
+  StreamedStores streamed_;
   std::vector<Node> pending_;  // stores of one scalar gate, not printed yet
 };
 

@@ -94,6 +94,11 @@ void LlvmPrinter::entry() {
     line("%b{0} = getelementptr ptr, ptr %buffers, i64 {0}", i);
     line("%p{0} = load ptr, ptr %b{0}, align 8", i);
   }
+  for (std::size_t i : streamed_.params) {
+    line("%p{0}.at = ptrtoint ptr %p{0} to i64", i);
+    line("%p{0}.in_line = and i64 %p{0}.at, {1}", i, kLineBytes - 1);
+    line("%p{0}.aligned = icmp eq i64 %p{0}.in_line, 0", i);
+  }
   for (std::size_t i = 0; i < program_.variables.size(); ++i) {
     line("%n{0}.at = getelementptr i64, ptr %variables, i64 {0}", i);
     line("%n{0} = load i64, ptr %n{0}.at, align 8", i);
@@ -179,6 +184,7 @@ void LlvmPrinter::instruction(Node node) {
 
 std::string LlvmPrinter::print() {
   find_indices();
+  streamed_ = streamed_stores(program_, target_);
   entry();
   for (const NodeRef& node : program_.code) {
     if (!keeps_stores_pending(node)) flush_stores();
@@ -187,6 +193,8 @@ std::string LlvmPrinter::print() {
     extend_index(node);
   }
   flush_stores();
+  // Stores past the caches are seen by others in no order: all of them before whoever waits for this kernel.
+  if (!streamed_.params.empty()) line("fence seq_cst");
   line("ret void");
   std::string out = fmt::format("; {} for {}\ntarget triple = \"x86_64-unknown-linux-gnu\"\n\n",
                                 program_.name, target_.name);
@@ -201,6 +209,7 @@ std::string LlvmPrinter::print() {
   out += "entry:\n" + body_ + "}\n\n";
   out += fmt::format("attributes #0 = {{ nounwind \"prefer-vector-width\"=\"{}\" }}\n",
                      target_.vector_bytes * 8);
+  if (!streamed_.params.empty()) out += "\n!0 = !{i32 1}\n";
   return out;
 }
 

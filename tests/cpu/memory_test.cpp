@@ -355,5 +355,67 @@ TEST(CpuMemory, AFusedMultiplyAddTileIsBitEqualByBothCompilers) {
   }
 }
 
+// A result larger than the last cache is stored past it, which needs whole aligned lines: memory that begins
+// elsewhere gets ordinary stores.
+TEST(CpuMemory, StoresPastTheCachesWriteWhatOthersDoWhereverTheMemoryBegins) {
+  Scope scope;
+  constexpr std::int64_t kSize = 4096;
+  Target target = backends::host_target();
+  target.l3 = 1024;
+  const int lanes = target.vector_bytes / 4;
+  ProgramBuilder b("copy");
+  Node x = b.buffer(dtypes::Float32, kSize), out = b.buffer(dtypes::Float32, kSize);
+  Node i = b.loop(int_const(dtypes::Int64, kSize / 64));
+  for (std::int64_t at = 0; at < 64; at += lanes) {
+    Node index = i * int_const(dtypes::Int64, 64) + int_const(dtypes::Int64, at);
+    b.add(store(out, index, load(x, index, Node(), lanes)));
+  }
+  b.close();
+  Program program = b.take();
+  program.params[1].reads = false;
+  const Binary binary = backends::make_llvm_compiler(target)->compile(program);
+  EXPECT_NE(binary.source.find("!nontemporal"), std::string::npos) << binary.source;
+
+  std::unique_ptr<Device> device = backends::open_cpu_device(0);
+  std::unique_ptr<Kernel> kernel = device->load(binary);
+  std::vector<float> from(kSize);
+  for (std::size_t k = 0; k < from.size(); ++k) from[k] = static_cast<float>(k) * 0.5f;
+  for (std::size_t offset : {0, 4, 32}) {
+    Memory memory = device->alloc(kSize * 4 + 64);
+    std::memset(memory.host, 0, memory.bytes);
+    const Arg args[] = {{Arg::Kind::Span, {{0, kSize * 4, from.data()}, 0, kSize * 4}, 0},
+                        {Arg::Kind::Span, {memory, offset, kSize * 4}, 0}};
+    device->wait(device->launch(0, *kernel, Grid(), args, {}));
+    EXPECT_EQ(std::memcmp(static_cast<char*>(memory.host) + offset, from.data(), kSize * 4), 0) << offset;
+    const auto* end = static_cast<const char*>(memory.host) + offset + kSize * 4;
+    EXPECT_EQ(*end, 0) << "something behind the end was written, with offset " << offset;
+    device->free(memory);
+  }
+}
+
+// Half a line past the caches would be read from memory first, and what is read again belongs in them.
+TEST(CpuMemory, OnlyWholeLinesOfWhatIsNeverReadAreStoredPastTheCaches) {
+  Scope scope;
+  auto source = [](std::int64_t l3, std::int64_t step, bool reads) {
+    Target target = named_target("x86-64-v3");
+    target.l3 = l3;
+    ProgramBuilder b("fill");
+    Node out = b.buffer(dtypes::Float32, 4096);
+    Node i = b.loop(int_const(dtypes::Int64, 4096 / step)), at = i * int_const(dtypes::Int64, step);
+    Node value = reads ? load(out, at, Node(), 8) : splat(float_const(dtypes::Float32, 1), 8);
+    b.add(store(out, at, value));
+    b.add(store(out, at + int_const(dtypes::Int64, 8), value));
+    b.close();
+    Program program = b.take();
+    program.params[0].reads = reads;
+    return backends::make_llvm_compiler(target)->compile(program).source;
+  };
+  auto streams = [](const std::string& text) { return text.find("!nontemporal") != std::string::npos; };
+  EXPECT_TRUE(streams(source(1024, 16, false)));
+  EXPECT_FALSE(streams(source(1 << 20, 16, false)));  // stays in the cache
+  EXPECT_FALSE(streams(source(1024, 24, false)));     // lines begin anywhere
+  EXPECT_FALSE(streams(source(1024, 16, true)));
+}
+
 }  // namespace
 }  // namespace lathe::test

@@ -6,6 +6,7 @@
 #include "render/c_text.h"
 #include "render/llvm_text.h"
 #include "render/prepare.h"
+#include "render/streamed_stores.h"
 
 namespace lathe::render {
 namespace {

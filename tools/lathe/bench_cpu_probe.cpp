@@ -130,9 +130,9 @@ __attribute__((target("avx2"))) void avx2_read(const char* from, char*, std::siz
   for (std::size_t i = 0; i < part; i += 128) LATHE_UNROLL
   for (std::size_t s = 0; s < kStreams; ++s) LATHE_UNROLL
   for (std::size_t j = 0; j < 4; ++j)
-    sums[s * 2 + j % 2] = _mm256_add_epi32(
-        sums[s * 2 + j % 2],
-        _mm256_load_si256(reinterpret_cast<const __m256i*>(from + s * part + i + j * 32)));
+    sums[s * 2 + j % 2] =
+        _mm256_add_epi32(sums[s * 2 + j % 2],
+                         _mm256_load_si256(reinterpret_cast<const __m256i*>(from + s * part + i + j * 32)));
   for (const __m256i& sum : sums) *sink += static_cast<float>(_mm256_cvtsi256_si32(sum));
 }
 

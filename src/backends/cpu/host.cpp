@@ -3,6 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
+#include <fstream>
+
+#include <fmt/format.h>
 
 #include "base/cpus.h"
 #include "base/env.h"
@@ -108,7 +112,25 @@ int host_level() {
   return 0;
 }
 
-std::int64_t cache_size(int name, std::int64_t otherwise) {
+std::string first_word(const std::string& path) {
+  std::ifstream file(path);
+  std::string word;
+  file >> word;
+  return word;
+}
+
+// One cache of that level as the system describes it: the one a core works with. sysconf would give the sum
+// over a whole package on some machines, so it comes second.
+std::int64_t cache_size(int level, int name, std::int64_t otherwise) {
+  for (int i = 0; i < 8; ++i) {
+    const std::string folder = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/", i);
+    if (first_word(folder + "level") != std::to_string(level) || first_word(folder + "type") == "Instruction")
+      continue;
+    const std::string size = first_word(folder + "size");  // "32768K"
+    std::int64_t kib = 0;
+    const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), kib);
+    if (error == std::errc() && kib > 0 && end != size.data() + size.size() && *end == 'K') return kib * 1024;
+  }
   long bytes = sysconf(name);
   return bytes > 0 ? bytes : otherwise;
 }
@@ -122,9 +144,9 @@ Target make_host_target() {
       t.name += "+" + std::string(row.name);
       t.features += ",+" + std::string(row.name);
     }
-  t.l1 = cache_size(_SC_LEVEL1_DCACHE_SIZE, t.l1);
-  t.l2 = cache_size(_SC_LEVEL2_CACHE_SIZE, t.l2);
-  t.l3 = cache_size(_SC_LEVEL3_CACHE_SIZE, t.l3);
+  t.l1 = cache_size(1, _SC_LEVEL1_DCACHE_SIZE, t.l1);
+  t.l2 = cache_size(2, _SC_LEVEL2_CACHE_SIZE, t.l2);
+  t.l3 = cache_size(3, _SC_LEVEL3_CACHE_SIZE, t.l3);
   const auto asked = static_cast<int>(flag_number(Flag::Threads));
   t.cores = asked > 0 ? asked : usable_cpus();
   return t;

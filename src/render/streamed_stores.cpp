@@ -1,0 +1,99 @@
+#include "render/streamed_stores.h"
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+#include "ir/build.h"
+
+namespace lathe::render {
+
+// Sums of multiples and products with a multiple; enough for the indices that vectors are at.
+bool is_multiple(Node index, std::int64_t n) {
+  std::vector<Node> open{index};
+  for (std::size_t steps = 0; !open.empty(); ++steps) {
+    if (steps > 256) return false;
+    Node node = open.back();
+    open.pop_back();
+    if (n == 1) continue;
+    if (node.is_const()) {
+      if (node.int_attr() % n != 0) return false;
+    } else if (node.is(Op::Add) || node.is(Op::Sub)) {
+      open.push_back(node.arg(0));
+      open.push_back(node.arg(1));
+    } else if (node.is(Op::Mul) && node.arg(1).is_const()) {
+      if (node.arg(1).int_attr() % n != 0) return false;
+    } else if (node.is(Op::Shl) && node.arg(1).is_const() && node.arg(1).int_attr() < 62) {
+      if ((std::int64_t{1} << node.arg(1).int_attr()) % n != 0) return false;
+    } else if (node.is(Op::Cast) && node.dtype().is_int() && node.arg(0).dtype().is_int()) {
+      open.push_back(node.arg(0));
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+namespace {
+
+struct Place {
+  Node base;  // the index without its constant part, or null
+  std::int64_t offset = 0;
+};
+Place place_of(Node index) {
+  if (index.is_const()) return {Node(), index.int_attr()};
+  if (index.is(Op::Add) && index.arg(1).is_const()) return {index.arg(0), index.arg(1).int_attr()};
+  return {index, 0};
+}
+
+std::int64_t element_bytes(Node store) { return store.arg(2).dtype().bytes(); }
+std::int64_t stored_bytes(Node store) { return element_bytes(store) * store.arg(2).dtype().lanes; }
+
+// Consecutive elements in one instruction, with no mask.
+bool is_plain_vector(Node store) {
+  const bool masked = store.arg_count() > 3 && store.arg(3).dtype().lanes > 1;
+  return store.arg(1).dtype().lanes == 1 && stored_bytes(store) >= 16 &&
+         std::has_single_bit(static_cast<std::uint64_t>(stored_bytes(store))) && !masked;
+}
+
+// Whether the stores together write every byte of the lines that this one writes to, and each line begins
+// where it should.
+bool fills_lines(Node store, const std::vector<Node>& stores) {
+  const std::int64_t line = kLineBytes / element_bytes(store);
+  const Place at = place_of(store.arg(1));
+  if (at.base && !is_multiple(at.base, line)) return false;
+  if (at.offset % store.arg(2).dtype().lanes != 0) return false;
+  std::set<std::int64_t> pieces;
+  for (Node other : stores) {
+    const Place there = place_of(other.arg(1));
+    if (there.base == at.base && other.arg(0) == store.arg(0) && stored_bytes(other) == stored_bytes(store))
+      pieces.insert(there.offset);
+  }
+  const std::int64_t lanes = store.arg(2).dtype().lanes, begin = at.offset / line * line;
+  for (std::int64_t piece = begin; piece < begin + line; piece += lanes)
+    if (!pieces.contains(piece)) return lanes >= line;
+  return true;
+}
+
+}  // namespace
+
+StreamedStores streamed_stores(const Program& program, const Target& target) {
+  StreamedStores out;
+  if (target.l3 <= 0) return out;
+  for (std::size_t i = 0; i < program.params.size(); ++i) {
+    const ProgramParam& param = program.params[i];
+    if (!param.writes || param.reads || param.size * param.dtype.bytes() <= target.l3) continue;
+    std::vector<Node> stores;
+    for (const NodeRef& node : program.code)
+      if (node->is(Op::Store) && base_memory(node->arg(0)).is(Op::Param) &&
+          param_slot(base_memory(node->arg(0))) == param.slot && is_plain_vector(node))
+        stores.push_back(node);
+    const std::size_t before = out.stores.size();
+    for (Node store : stores)
+      if (fills_lines(store, stores)) out.stores[store] = 1;
+    if (out.stores.size() > before) out.params.push_back(i);
+  }
+  return out;
+}
+
+}  // namespace lathe::render

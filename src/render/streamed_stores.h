@@ -1,0 +1,30 @@
+// Stores that go past the caches. A result larger than the last cache is not there any more when someone
+// reads it, and an ordinary store first reads the line it writes: a third of the traffic of a copy for
+// nothing.
+#pragma once
+
+#include <vector>
+
+#include "ir/program.h"
+#include "ir/walk.h"
+#include "target/target.h"
+
+namespace lathe::render {
+
+// Bytes that such stores must be aligned to: a cache line.
+inline constexpr std::int64_t kLineBytes = 64;
+
+struct StreamedStores {
+  std::vector<std::size_t> params;  // numbers of those that are written so, in order
+  NodeMap<char> stores;
+};
+
+// Stores of whole cache lines, one or several instructions a line, to params that are larger than the last
+// cache and that the program does not read. Where in memory a param begins is known at the launch: whoever
+// prints such a store asks then whether it is a multiple of kLineBytes.
+StreamedStores streamed_stores(const Program& program, const Target& target);
+
+// Whether an index is proved to be a multiple of n, by its form.
+bool is_multiple(Node index, std::int64_t n);
+
+}  // namespace lathe::render
