@@ -21,7 +21,7 @@ TEST(Cpu, AddsTwoArraysWithBothCompilers) {
   Scope scope;
   std::vector<float> x(64), y(64), sum(64);
   for (int i = 0; i < 64; ++i) x[i] = i * 0.25f, y[i] = 100.0f - i, sum[i] = x[i] + y[i];
-  for (auto compiler : {llvm_compiler(), c_compiler()})
+  for (auto compiler : compilers())
     for (std::uint16_t lanes : {1, 4, 16, 64}) {
       Binary binary = compiler->compile(add_program(lanes));
       Bytes buffers[] = {Bytes(64 * 4), bytes_of(x), bytes_of(y)};

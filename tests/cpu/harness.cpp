@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
+
 namespace lathe::test {
 
 Node ProgramBuilder::buffer(DType dtype, std::int64_t size) {
@@ -61,13 +63,25 @@ Node ProgramBuilder::add(Node node) {
 }
 
 std::shared_ptr<const Compiler> llvm_compiler() {
-  static auto compiler = backends::make_llvm_compiler(backends::host_target());
+  static auto compiler = [] {
+    try {
+      return backends::make_llvm_compiler(backends::host_target());
+    } catch (const DeviceError&) {
+      if (LATHE_HAVE_LLVM) throw;
+      return std::shared_ptr<const Compiler>();
+    }
+  }();
   return compiler;
 }
 
 std::shared_ptr<const Compiler> c_compiler() {
   static auto compiler = backends::make_c_compiler(backends::host_target());
   return compiler;
+}
+
+std::vector<std::shared_ptr<const Compiler>> compilers() {
+  if (!llvm_compiler()) return {c_compiler()};
+  return {llvm_compiler(), c_compiler()};
 }
 
 void run(const Binary& binary, std::span<Bytes> buffers, std::span<const std::int64_t> variables,

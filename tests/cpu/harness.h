@@ -40,8 +40,13 @@ class ProgramBuilder {
   std::int64_t next_range_ = 0;
 };
 
-std::shared_ptr<const Compiler> llvm_compiler();
+std::shared_ptr<const Compiler> llvm_compiler();  // null in a build without LLVM
 std::shared_ptr<const Compiler> c_compiler();
+// Those this build has, LLVM first. What both must do is tested on each.
+std::vector<std::shared_ptr<const Compiler>> compilers();
+
+#define SKIP_WITHOUT_LLVM() \
+  if (!llvm_compiler()) GTEST_SKIP() << "this build has no LLVM module"
 
 // Runs a compiled program over buffers (read and written in place).
 void run(const Binary& binary, std::span<Bytes> buffers, std::span<const std::int64_t> variables = {},

@@ -13,8 +13,6 @@ namespace {
 Node i64(std::int64_t v) { return int_const(dtypes::Int64, v); }
 Node i32(std::int64_t v) { return int_const(dtypes::Int32, v); }
 
-std::vector<std::shared_ptr<const Compiler>> compilers() { return {llvm_compiler(), c_compiler()}; }
-
 std::vector<float> counting(int n, float step = 1) {
   std::vector<float> out(static_cast<std::size_t>(n));
   for (int i = 0; i < n; ++i) out[static_cast<std::size_t>(i)] = static_cast<float>(i) * step;

@@ -114,7 +114,10 @@ void check_ops(const Compiler& compiler, std::size_t every) {
   }
 }
 
-TEST(CpuOps, EveryOpOnEveryDtypeByLlvm) { check_ops(*llvm_compiler(), 1); }
+TEST(CpuOps, EveryOpOnEveryDtypeByLlvm) {
+  SKIP_WITHOUT_LLVM();
+  check_ops(*llvm_compiler(), 1);
+}
 TEST(CpuOps, EveryOpOnEveryDtypeByTheCCompiler) { check_ops(*c_compiler(), 1); }
 
 struct CastCase {
@@ -182,7 +185,10 @@ void check_casts(const Compiler& compiler) {
   }
 }
 
-TEST(CpuOps, EveryCastByLlvm) { check_casts(*llvm_compiler()); }
+TEST(CpuOps, EveryCastByLlvm) {
+  SKIP_WITHOUT_LLVM();
+  check_casts(*llvm_compiler());
+}
 TEST(CpuOps, EveryCastByTheCCompiler) { check_casts(*c_compiler()); }
 
 }  // namespace

@@ -29,7 +29,7 @@ Binary step_kernel() {
   Node value = load(x, i) * int_const(dtypes::UInt32, 3) + cast(c, dtypes::UInt32);
   b.add(store(x, i, value));
   b.close();
-  return llvm_compiler()->compile(b.take());
+  return compilers().front()->compile(b.take());
 }
 
 // Random steps and copies between the cells of several devices, each told to wait exactly for what it needs.

@@ -40,7 +40,7 @@ bool contains(const std::string& text, const std::string& part) {
 // A kernel's name is printed as it is, so a bad one makes text that no compiler takes.
 TEST(CpuRefusal, ACompileErrorCarriesTheReasonAndTheSource) {
   Scope scope;
-  for (const auto& compiler : {llvm_compiler(), c_compiler()}) {
+  for (const auto& compiler : compilers()) {
     std::string text = refusal<CompileError>([&] { compiler->compile(copy_program("two words")); });
     EXPECT_TRUE(contains(text, "refused kernel two words")) << text;
     EXPECT_TRUE(contains(text, "error: ")) << text;
@@ -67,7 +67,7 @@ TEST(CpuRefusal, ABadKernelOfABatchIsNamedAndGoodBatchesCompile) {
 
 TEST(CpuRefusal, CodeForAnotherCpuIsNotRun) {
   Scope scope;
-  Binary binary = llvm_compiler()->compile(copy_program("elsewhere"));
+  Binary binary = compilers().front()->compile(copy_program("elsewhere"));
   backends::CpuCode code = backends::unpack(binary.bytes);
   code.features += ",+riscv-vectors";
   binary.bytes = backends::pack(code);
@@ -81,7 +81,7 @@ TEST(CpuRefusal, CodeForAnotherCpuIsNotRun) {
 
 TEST(CpuRefusal, DamagedCodeIsNotRun) {
   Scope scope;
-  for (const auto& compiler : {llvm_compiler(), c_compiler()}) {
+  for (const auto& compiler : compilers()) {
     Binary whole = compiler->compile(copy_program("damaged"));
     for (std::size_t at : {std::size_t{3}, whole.bytes.size() / 2, whole.bytes.size() - 1}) {
       Binary binary = whole;
@@ -109,7 +109,7 @@ TEST(CpuRefusal, AnObjectThatIsNoObjectIsRefusedByTheLoader) {
 
 TEST(CpuRefusal, AKernelThatItsCodeLacksIsRefused) {
   Scope scope;
-  for (const auto& compiler : {llvm_compiler(), c_compiler()}) {
+  for (const auto& compiler : compilers()) {
     Binary binary = compiler->compile(copy_program("present"));
     binary.entry = "absent";
     Bytes buffers[] = {Bytes(16), Bytes(16)};
@@ -133,7 +133,9 @@ TEST(CpuTarget, EveryLevelCompilesAndRunsWhereItsFeaturesAre) {
   Scope scope;
   for (const char* name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
     Target target = backends::cpu_target(name);
-    for (const auto& compiler : {backends::make_llvm_compiler(target), backends::make_c_compiler(target)}) {
+    std::vector<std::shared_ptr<const Compiler>> of_level{backends::make_c_compiler(target)};
+    if (llvm_compiler()) of_level.push_back(backends::make_llvm_compiler(target));
+    for (const auto& compiler : of_level) {
       Binary binary = compiler->compile(copy_program("level"));
       Bytes buffers[] = {Bytes(16), bytes_of(std::vector<float>{1, 2, 3, 4})};
       if (backends::missing_features(target.features).empty()) {
@@ -147,6 +149,7 @@ TEST(CpuTarget, EveryLevelCompilesAndRunsWhereItsFeaturesAre) {
 }
 
 TEST(CpuTarget, LatheCpuChoosesTheCompiler) {
+  SKIP_WITHOUT_LLVM();
   FlagScope c(Flag::Cpu, "c");
   EXPECT_EQ(backends::make_cpu_compiler(backends::host_target())->version().substr(0, 2), "c ");
   FlagScope llvm(Flag::Cpu, "llvm");

@@ -92,6 +92,7 @@ void check(const Case& c, const Binary& binary, const std::string& compiler) {
 
 void check_all(const std::vector<Case>& cases) {
   for (bool llvm : {true, false}) {
+    if (llvm && !llvm_compiler()) continue;
     // One batch a target: a compiler makes code for one.
     std::size_t begin = 0;
     while (begin < cases.size()) {

@@ -182,6 +182,9 @@ TEST(Search, AMissingOrForeignWorkerIsAClearError) {
 
 // 200 kernels at full length take minutes: here they are small and the search ends after its default.
 TEST(Search, MemoryDoesNotGrowWithTheNumberOfKernels) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the address sanitizer keeps freed memory for a while";
+#endif
   const FlagScope cache(Flag::Cache, fresh_folder("memory"));
   Limits limits = small_limits();
   limits.seconds = 0.001;

@@ -47,5 +47,25 @@ TEST(Symbolic, APositionCanBeWritten) {
   expect_values(cache, {1, 2, 0, 0, 1, 2, 0, 0});
 }
 
+// A cache that is filled up to n and read at its full, constant size.
+TEST(Symbolic, APadBackToAConstantSizeIsStored) {
+  Variable n("n", 1, 10);
+  Tensor x = Tensor::arange(30).cast(dtypes::float32).reshape({3, 10}).contiguous().realize();
+  for (std::int64_t v : {1, 4, 10}) {
+    Size bound = n.bind(v);
+    Tensor part = x.shrink({{0, 3}, {0, bound}}) + 1;
+    std::vector<double> want(30);
+    for (std::int64_t i = 0; i < 30; ++i)
+      want[static_cast<std::size_t>(i)] = i % 10 < v ? static_cast<double>(i + 1) : 0;
+    Tensor padded = part.pad({{0, 0}, {0, 10 - bound}}).contiguous().realize();
+    expect_values(padded, want);
+    expect_values(part.contiguous().pad({{0, 0}, {0, 10 - bound}}) * 2 + padded, [&] {
+      std::vector<double> out = want;
+      for (double& w : out) w *= 3;
+      return out;
+    }());
+  }
+}
+
 }  // namespace
 }  // namespace lathe
