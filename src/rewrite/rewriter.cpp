@@ -13,6 +13,7 @@ namespace lathe {
 namespace {
 
 thread_local RewriteTrace* trace = nullptr;
+thread_local const RuleSet* planted = nullptr;
 std::atomic<bool> interrupted{false};
 
 std::vector<std::string>& disabled() {
@@ -40,6 +41,7 @@ std::uint8_t needed_op(const Pat& pattern, std::size_t operand) {
 }  // namespace
 
 RewriteTrace* set_rewrite_trace(RewriteTrace* t) { return std::exchange(trace, t); }
+const RuleSet* set_planted_rules(const RuleSet* rules) { return std::exchange(planted, rules); }
 void set_disabled_rules(std::vector<std::string> names) { disabled() = std::move(names); }
 const std::vector<std::string>& disabled_rules() { return disabled(); }
 void request_interrupt() { interrupted.store(true); }
@@ -102,10 +104,15 @@ Node Rewriter::build(const Pat& p, int at, const Bindings& bound, DType dtype) {
 
 // One rule applied at the root, or null.
 Node Rewriter::step(Node node) {
+  Node out = step(rules_, node);
+  return out || planted == nullptr ? out : step(*planted, node);
+}
+
+Node Rewriter::step(const RuleSet& rules, Node node) {
   const RuleTable* table = nullptr;
   bool table_applies = false;
   Bindings bound;
-  for (const RuleSet::Entry& entry : rules_.for_op(node.op())) {
+  for (const RuleSet::Entry& entry : rules.for_op(node.op())) {
     if (entry.table != table) {
       table = entry.table;
       table_applies = table->applies(node);

@@ -28,6 +28,11 @@ RewriteTrace* set_rewrite_trace(RewriteTrace* trace);
 void set_disabled_rules(std::vector<std::string> names);
 const std::vector<std::string>& disabled_rules();
 
+// Rules tried after those of every rewrite of this thread: faults planted by tests and experiments. Null for
+// none. Returns the previous set.
+class RuleSet;
+const RuleSet* set_planted_rules(const RuleSet* rules);
+
 // Makes every running rewrite stop with an error that names pass, rule and node count; used for Ctrl-C.
 void request_interrupt();
 
@@ -86,6 +91,7 @@ class Rewriter {
 
  private:
   Node step(Node node);
+  Node step(const RuleSet& rules, Node node);
   Node build(const Pat& pattern, int at, const Bindings& bound, DType dtype);
 
   const RuleSet& rules_;

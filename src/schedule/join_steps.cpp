@@ -213,7 +213,9 @@ class Joiner {
       if (const Node* made = kernel.written.find(n.arg(0))) {
         if (!same_index(n.arg(1), made->arg(1)) || !reads_last_store(planned, n.arg(0))) return false;
         Node value = made->arg(2);
-        values[n] = n.arg_count() > 2 ? where(n.arg(2), value, zero_of(value.dtype())) : value;
+        // A gate may stand on what the kernel makes, too: operands come first, so that part is known.
+        values[n] =
+            n.arg_count() > 2 ? where(substitute(n.arg(2), values), value, zero_of(value.dtype())) : value;
         facts.saved += bytes;
         facts.follows = true;
         facts.inside_reduce |= in_reduce.contains(n);

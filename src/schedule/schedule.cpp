@@ -10,6 +10,7 @@
 #include "ir/launch.h"
 #include "ir/shape.h"
 #include "ir/walk.h"
+#include "schedule/check_outputs.h"
 #include "schedule/join_steps.h"
 #include "schedule/kernel_rules.h"
 #include "schedule/normalize.h"
@@ -164,8 +165,9 @@ Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options)
 
   Schedule out;
   NodeMap<Node> known;
-  for (const JoinedStep& joined :
-       join_steps(plan, order, read_afterwards(graph.targets), options.max_buffers)) {
+  const std::vector<JoinedStep> kernels =
+      join_steps(plan, order, read_afterwards(graph.targets), options.max_buffers);
+  for (const JoinedStep& joined : kernels) {
     const PlannedStep& s = plan.steps[static_cast<std::size_t>(joined.members[0])];
     Step step;
     if (s.source) {
@@ -212,6 +214,7 @@ Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options)
     if (n.is(Op::After)) replaced.try_emplace(n, base_memory(n));
   for (Node t : graph.targets) out.results.push_back(substitute(t, replaced));
   for (auto& [variable, value] : graph.bindings) out.bindings.emplace_back(variable, value);
+  check_outputs(plan, kernels, out);
   return out;
 }
 

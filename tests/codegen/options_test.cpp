@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <cstdlib>
 #include <random>
 
 #include "base/error.h"
@@ -15,6 +13,7 @@
 #include "ir/ranges.h"
 #include "ir/text.h"
 #include "ir/walk.h"
+#include "support/fuzz.h"
 
 namespace lathe::test {
 namespace {
@@ -280,7 +279,7 @@ void check_random_list(std::uint32_t seed) {
   std::vector<Opt> opts = random_options(k.kernel, target, random);
   try {
     ASSERT_EQ(compare_with_reference(k.kernel, opts, target, seed), "")
-        << k.name << ", seed " << seed << ", " << target.name << ", " << to_string(opts);
+        << k.name << ", FUZZ_SEED=" << seed << ", " << target.name << ", " << to_string(opts);
   } catch (const Error& e) {
     FAIL() << k.name << ", seed " << seed << ", " << target.name << ", " << to_string(opts) << "\n"
            << e.what();
@@ -288,18 +287,8 @@ void check_random_list(std::uint32_t seed) {
 }
 
 TEST(Options, RandomListsKeepTheResult) {
-  for (std::uint32_t seed = 1; seed <= 800 && !HasFatalFailure(); ++seed) check_random_list(seed);
-}
-
-// `make fuzz`: for FUZZ_SECONDS, from FUZZ_SEED on.
-TEST(Options, MoreRandomListsWhileThereIsTime) {
-  const char* seconds = std::getenv("FUZZ_SECONDS");
-  if (seconds == nullptr) GTEST_SKIP() << "FUZZ_SECONDS is not set";
-  const char* first = std::getenv("FUZZ_SEED");
-  auto seed = static_cast<std::uint32_t>(first != nullptr ? std::strtoul(first, nullptr, 10) : 1) * 100000;
-  auto until =
-      std::chrono::steady_clock::now() + std::chrono::duration<double>(std::strtod(seconds, nullptr));
-  while (std::chrono::steady_clock::now() < until && !HasFatalFailure()) check_random_list(seed++);
+  for (FuzzSeeds seeds(800); seeds.next() && !HasFatalFailure();)
+    check_random_list(static_cast<std::uint32_t>(seeds.seed()));
 }
 
 TEST(Options, ReplayGivesTheSameProgram) {

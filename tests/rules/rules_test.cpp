@@ -7,6 +7,7 @@
 #include "evaluate_graph.h"
 #include "rules/linear.h"
 #include "rules/simplify.h"
+#include "support/fuzz.h"
 
 namespace lathe {
 namespace {
@@ -57,17 +58,18 @@ NodeMap<Element> random_values(std::mt19937& rng, const std::vector<Leaf>& leave
 
 TEST(Simplify, KeepsTheValueOfRandomIndexExpressions) {
   Scope scope;
-  std::mt19937 rng(kSeed);
   std::vector<Leaf> leaves = index_leaves();
-  for (int i = 0; i < 20000; ++i) {
+  for (test::FuzzSeeds seeds(20000); seeds.next();) {
+    const Scope inside;
+    const std::uint64_t i = seeds.seed();
+    std::mt19937 rng(static_cast<unsigned>(i));
     Node e = random_index(rng, leaves, 1 + static_cast<int>(rng() % 5));
     if (i % 4 == 0) e = less(e, random_index(rng, leaves, 3));
     Node s = simplify(e);
     for (int k = 0; k < 12; ++k) {
       NodeMap<Element> values = random_values(rng, leaves);
       std::int64_t want = evaluate_graph(e, values).i, got = evaluate_graph(s, values).i;
-      ASSERT_EQ(want, got) << "seed " << kSeed << " case " << i << "\n  " << index_text(e) << "\n  "
-                           << index_text(s);
+      ASSERT_EQ(want, got) << "FUZZ_SEED=" << i << "\n  " << index_text(e) << "\n  " << index_text(s);
       ASSERT_GE(want, e.lo());
       ASSERT_LE(want, e.hi());
       ASSERT_GE(got, s.lo()) << index_text(s);

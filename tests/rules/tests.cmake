@@ -1,1 +1,2 @@
 set(LIBS rules)
+set(LABELS fast fuzz)

@@ -2,7 +2,6 @@
 // so that results must be equal to the bit whatever the order of a sum.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <random>
 
 #include "graphs.h"
@@ -11,6 +10,7 @@
 #include "reference/reference.h"
 #include "reference/tensor_eval.h"
 #include "schedule/schedule.h"
+#include "support/fuzz.h"
 
 namespace lathe {
 namespace {
@@ -236,10 +236,8 @@ std::string run(const Schedule& schedule, BufferContents& memory) {
 }
 
 TEST(ScheduleFuzz, RandomGraphsEqualTheirReference) {
-  const char* chosen = std::getenv("FUZZ_SEED");
-  std::uint64_t first = chosen != nullptr ? std::strtoull(chosen, nullptr, 10) : 1;
-  std::uint64_t last = chosen != nullptr ? first : 1500;
-  for (std::uint64_t seed = first; seed <= last; ++seed) {
+  for (test::FuzzSeeds seeds(1500); seeds.next();) {
+    const std::uint64_t seed = seeds.seed();
     Scope scope;
     Generator g(seed);
     // The last value; in every other graph some others too, which then may share kernels.
@@ -263,7 +261,8 @@ TEST(ScheduleFuzz, RandomGraphsEqualTheirReference) {
 
 // Stores into random views of a few buffers, values reading any version: against versions kept apart.
 TEST(ScheduleFuzz, RandomStoresEqualTheirReference) {
-  for (std::uint64_t seed = 1; seed <= 600; ++seed) {
+  for (test::FuzzSeeds seeds(600); seeds.next();) {
+    const std::uint64_t seed = seeds.seed();
     Scope scope;
     Generator g(seed * 7919);
     std::vector<Node> now;
@@ -311,11 +310,11 @@ TEST(ScheduleFuzz, RandomStoresEqualTheirReference) {
     auto want = reference::tensor_eval(targets, g.contents);
     BufferContents memory = g.contents;
     std::string fault = run(s, memory);
-    ASSERT_EQ(fault, "") << "seed " << seed;
+    ASSERT_EQ(fault, "") << "FUZZ_SEED=" << seed;
     std::vector<Node> results(s.results.begin(), s.results.end());
     auto got = reference::tensor_eval(results, memory);
     for (std::size_t i = 0; i < targets.size(); ++i)
-      ASSERT_TRUE(got[i].data == want[i].data) << "seed " << seed << " target " << i << "\n"
+      ASSERT_TRUE(got[i].data == want[i].data) << "FUZZ_SEED=" << seed << " target " << i << "\n"
                                                << print_graph(targets[i]);
   }
 }

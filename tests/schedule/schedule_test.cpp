@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "graphs.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
+#include "rewrite/rewriter.h"
 
 namespace lathe {
 namespace {
@@ -168,6 +170,31 @@ TEST(Schedule, ALimitOfBuffersSplitsTheKernel) {
     Schedule s = schedule(std::span(&x, 1), options);
     for (const Step& step : s.steps) EXPECT_LE(static_cast<int>(step.buffers.size()), limit);
     EXPECT_LE(s.steps.size(), 200u / static_cast<unsigned>(limit - 2) + 2);
+  }
+}
+
+Node drop_first_effect(Node node, const Bindings&, Rewriter&) {
+  return node.arg_count() == 0 ? Node() : sink(node.args().subspan(1));
+}
+constexpr Rule kLosing[] = {{"lose-a-store", node_of(Op::Sink), by(drop_first_effect)}};
+
+TEST(Schedule, ARuleThatLosesAnOutputIsNamedWithTheOutput) {
+  Scope scope;
+  const RuleSet losing("planted", {{"planted", kLosing, [](Node) { return true; }}});
+  Node a = input({4, 5}), b = input({4, 5});
+  Node wanted[] = {a + b, a * b};  // one kernel with two stores
+  for (std::size_t n : {std::size_t{1}, std::size_t{2}}) {
+    const RuleSet* before = set_planted_rules(&losing);
+    std::string message;
+    try {
+      schedule(std::span(wanted, n));
+    } catch (const InternalError& e) {
+      message = e.what();
+    }
+    set_planted_rules(before);
+    EXPECT_NE(message.find("no kernel makes"), std::string::npos) << message;
+    EXPECT_NE(message.find("Add.f32"), std::string::npos) << message;
+    EXPECT_NE(message.find("lost by rule lose-a-store of planted"), std::string::npos) << message;
   }
 }
 

@@ -1,2 +1,2 @@
 set(LIBS schedule codegen reference)
-set(LABELS fast golden)
+set(LABELS fast golden fuzz)

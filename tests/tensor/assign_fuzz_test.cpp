@@ -2,6 +2,7 @@
 // once (R6).
 #include <random>
 
+#include "support/fuzz.h"
 #include "tensor/values.h"
 
 namespace lathe {
@@ -144,9 +145,9 @@ class Program {
 };
 
 TEST(AssignFuzz, RandomProgramsOfWritesMatchPlainArrays) {
-  for (unsigned seed = 1; seed <= 40; ++seed) {
-    SCOPED_TRACE(::testing::Message() << "seed " << seed);
-    Program(seed).run(14);
+  for (test::FuzzSeeds seeds(40); seeds.next();) {
+    SCOPED_TRACE(::testing::Message() << "FUZZ_SEED=" << seeds.seed());
+    Program(static_cast<unsigned>(seeds.seed())).run(14);
     if (::testing::Test::HasFailure()) break;
   }
 }

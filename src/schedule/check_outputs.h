@@ -1,0 +1,17 @@
+// What is asked for is made: a pass or rule that loses a store is an error that names the value and the
+// culprit, never a tensor without values.
+#pragma once
+
+#include <span>
+
+#include "schedule/join_steps.h"
+#include "schedule/planner.h"
+#include "schedule/schedule.h"
+
+namespace lathe {
+
+// Every new buffer that a step reads was written by a step before it, and every one that a result stands on
+// by some step.
+void check_outputs(const Plan& plan, std::span<const JoinedStep> joined, const Schedule& schedule);
+
+}  // namespace lathe
