@@ -2,10 +2,6 @@
 // rewrites them.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
-
 #include <fmt/format.h>
 
 #include "codegen/codegen.h"
@@ -14,29 +10,20 @@
 #include "codegen/option_state.h"
 #include "ir/build.h"
 #include "ir/text.h"
+#include "support/golden.h"
 
 namespace lathe::test {
 namespace {
 
-void expect_golden(const std::string& name, const std::string& text) {
-  std::string path = LATHE_SOURCE_DIR "/tests/codegen/golden/" + name;
-  if (std::getenv("UPDATE_GOLDEN") != nullptr) {
-    std::ofstream(path) << text;
-    return;
-  }
-  std::ifstream file(path);
-  ASSERT_TRUE(file.good()) << path << " is missing: make golden writes it";
-  std::stringstream want;
-  want << file.rdbuf();
-  EXPECT_EQ(text, want.str()) << path << " differs: if the change is meant, make golden and review the diff";
-}
+const std::string kFolder = "tests/codegen/golden/";
 
 void check(const std::string& name, Node kernel, const char* opts, const char* target) {
   Target t = named_target(target);
   std::vector<Opt> list = parse_opts(opts);
   std::string head = "# " + name + " for " + target + ": " + opts + "\n";
-  expect_golden(name + "." + target + ".kernel.txt", head + print_graph(apply_options(kernel, list, t)));
-  expect_golden(name + "." + target + ".program.txt",
+  expect_golden(kFolder + name + "." + target + ".kernel.txt",
+                head + print_graph(apply_options(kernel, list, t)));
+  expect_golden(kFolder + name + "." + target + ".program.txt",
                 head + print_program(lower_kernel(kernel, list, t, "k")));
 }
 

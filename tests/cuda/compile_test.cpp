@@ -8,6 +8,7 @@
 #include "codegen/kernels.h"
 #include "cuda/support.h"
 #include "ir/build.h"
+#include "support/golden.h"
 
 namespace lathe::test {
 namespace {
@@ -43,7 +44,7 @@ bool defined_on(Op op, DType dtype) {
   return dtype.is_bool() ? row.on_bool : dtype.is_float() ? row.on_float : row.on_int;
 }
 
-std::string golden(const char* name) { return std::string(LATHE_SOURCE_DIR "/tests/cuda/golden/") + name; }
+std::string golden(const char* name) { return std::string("tests/cuda/golden/") + name; }
 
 TEST(CudaSource, OfALocalAndGroupedRowSumIsAsExpected) {
   Scope scope;

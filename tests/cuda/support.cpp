@@ -1,9 +1,7 @@
 #include "cuda/support.h"
 
-#include <cstdlib>
 #include <random>
 
-#include "base/atomic_file.h"
 #include "base/error.h"
 #include "ir/build.h"
 #include "reference/tensor_eval.h"
@@ -15,13 +13,6 @@ std::shared_ptr<const Compiler> cuda_compiler() {
   static auto compiler = backends::make_cuda_compiler(named_target(
       driver != nullptr && backends::architecture_of(*driver, 0) != "sm_90a" ? "sm_80" : "sm_90a"));
   return compiler;
-}
-
-void expect_golden(const std::string& path, const std::string& text) {
-  if (std::getenv("UPDATE_GOLDEN") != nullptr) write_file_atomic(path, text);
-  std::optional<std::string> want = read_file(path);
-  ASSERT_TRUE(want.has_value()) << path << " is missing: make golden writes it";
-  EXPECT_EQ(text, *want) << path << " differs: if the change is meant, make golden and review the diff";
 }
 
 namespace {

@@ -31,9 +31,6 @@ namespace lathe::test {
 // A compiler for the GPU of this machine, or for sm_90a.
 std::shared_ptr<const Compiler> cuda_compiler();
 
-// Compares with a checked-in file; with UPDATE_GOLDEN set it writes the file instead (make golden).
-void expect_golden(const std::string& path, const std::string& text);
-
 // The values of the variables that the kernels of the codegen tests name.
 const reference::Bindings& bindings();
 

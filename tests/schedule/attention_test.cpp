@@ -2,11 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
-#include <fstream>
 #include <limits>
 #include <random>
-#include <sstream>
 
 #include "codegen/count.h"
 #include "graphs.h"
@@ -18,6 +15,7 @@
 #include "reference/tensor_eval.h"
 #include "rewrite/rewriter.h"
 #include "schedule/schedule.h"
+#include "support/golden.h"
 
 namespace lathe {
 namespace {
@@ -127,17 +125,7 @@ TEST(Attention, AsScheduled) {
   Scope scope;
   Schedule s = schedule(std::vector<Node>{attention({2, 8, 256, 16, 12}, Mask::Causal).out});
   ASSERT_EQ(s.steps.size(), 1u);
-  const std::string text = print_graph(s.steps[0].ast);
-  const std::string path = LATHE_SOURCE_DIR "/tests/schedule/golden/attention.kernel.txt";
-  if (std::getenv("UPDATE_GOLDEN") != nullptr) {
-    std::ofstream(path) << text;
-    return;
-  }
-  std::ifstream file(path);
-  ASSERT_TRUE(file.good()) << path << " is missing: make golden writes it";
-  std::stringstream want;
-  want << file.rdbuf();
-  EXPECT_EQ(text, want.str()) << path << " differs: if the change is meant, make golden and review the diff";
+  test::expect_golden("tests/schedule/golden/attention.kernel.txt", print_graph(s.steps[0].ast));
 }
 
 TEST(Attention, EqualsTheThreePassesAtOddSizes) {
