@@ -7,6 +7,11 @@ namespace lathe::python {
 
 using TensorClass = nb::class_<PyTensor>;
 
+// A name that means nothing, such as that of a dtype: also an AttributeError.
+struct UnknownName : UserError {
+  using UserError::UserError;
+};
+
 PyType_Slot* tensor_slots();  // the buffer protocol
 
 void bind_errors(nb::module_& m);

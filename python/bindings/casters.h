@@ -44,14 +44,18 @@ nb::handle dtype_object(DataType dtype);
 // None where the object is no number; takes whatever has __index__ or __float__ besides Python's own.
 std::optional<Number> to_number(nb::handle object);
 std::optional<Size> to_size(nb::handle object);
+// Throws for a text that names no dtype.
 std::optional<DataType> to_dtype(nb::handle object);
 // Any array, nested list, number or tensor as a tensor on the device of `beside`.
 Tensor to_tensor(nb::handle object, const Tensor& beside, std::optional<DataType> dtype = std::nullopt);
 
 // The arguments of f(2, 3) and of f((2, 3)) alike.
 nb::object flat_arguments(const nb::args& args);
+// Also those of f(name=(2, 3)).
+nb::object flat_arguments(const nb::args& args, const nb::kwargs& named, const char* name);
 Shape shape_argument(const nb::args& args);
 Ints ints_argument(const nb::args& args);
+Ints ints_argument(const nb::args& args, const nb::kwargs& named, const char* name);
 std::vector<Tensor> tensors_argument(const nb::args& args);
 
 // "CPU", ("CPU",) or None, which is "".
@@ -101,24 +105,44 @@ struct type_caster<lathe::Tensor> : type_caster_base_tag {
   lathe::Tensor* value_ = nullptr;
 };
 
-template <>
-struct type_caster<lathe::DataType> {
-  NB_TYPE_CASTER(lathe::DataType, const_name("DType | str"))
+// A dtype or its name. A name is looked up when the value is taken: only there an error can be thrown.
+template <bool Optional>
+struct dtype_caster {
+  using Value = std::conditional_t<Optional, std::optional<lathe::DataType>, lathe::DataType>;
+  static constexpr auto Name = const_name<Optional>("DType | str | None", "DType | str");
+  template <typename T>
+  using Cast = Value;
+  template <typename T>
+  static constexpr bool can_cast() {
+    return true;
+  }
   bool from_python(handle src, uint32_t, cleanup_list*) noexcept {
-    try {
-      auto found = lathe::python::to_dtype(src);
-      if (found) value = *found;
-      return found.has_value();
-    } catch (python_error& error) {
-      error.restore();
-      PyErr_Clear();
-      return false;
+    given_ = src;
+    return (Optional && src.is_none()) || PyUnicode_Check(src.ptr()) ||
+           isinstance<lathe::python::PyDType>(src);
+  }
+  static handle from_cpp(const Value& d, rv_policy, cleanup_list*) noexcept {
+    if constexpr (Optional) {
+      return d ? lathe::python::dtype_object(*d).inc_ref() : none().release();
+    } else {
+      return lathe::python::dtype_object(d).inc_ref();
     }
   }
-  static handle from_cpp(lathe::DataType d, rv_policy, cleanup_list*) noexcept {
-    return lathe::python::dtype_object(d).inc_ref();
+  explicit operator Value() {
+    if constexpr (Optional) {
+      return given_.is_none() ? std::nullopt : lathe::python::to_dtype(given_);
+    } else {
+      return *lathe::python::to_dtype(given_);
+    }
   }
+
+ private:
+  handle given_;
 };
+template <>
+struct type_caster<lathe::DataType> : dtype_caster<false> {};
+template <>
+struct type_caster<std::optional<lathe::DataType>> : dtype_caster<true> {};
 
 template <>
 struct type_caster<lathe::Size> {

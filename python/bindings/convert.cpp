@@ -123,7 +123,11 @@ std::optional<DataType> to_dtype(nb::handle h) {
     std::string name(text, static_cast<std::size_t>(length));
     std::transform(name.begin(), name.end(), name.begin(),
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return dtypes::parse(name);
+    try {
+      return dtypes::parse(name);
+    } catch (const UserError&) {
+      throw UnknownName("dtype", "\"" + name + "\" names no dtype");
+    }
   }
   return std::nullopt;
 }
@@ -134,9 +138,20 @@ nb::object flat_arguments(const nb::args& args) {
   return nb::borrow(args);
 }
 
-Shape shape_argument(const nb::args& args) {
+nb::object flat_arguments(const nb::args& args, const nb::kwargs& named, const char* name) {
+  if (named.size() == 0) return flat_arguments(args);
+  if (args.size() != 0 || named.size() != 1 || !named.contains(name))
+    throw nb::type_error(
+        (std::string("the arguments are numbers, a sequence of them, or ") + name + "=").c_str());
+  nb::object value = named[name];
+  return PyTuple_Check(value.ptr()) || PyList_Check(value.ptr()) ? value : nb::object(nb::make_tuple(value));
+}
+
+namespace {
+
+Shape sizes_of(const nb::object& given) {
   Shape out;
-  for (nb::handle h : flat_arguments(args)) {
+  for (nb::handle h : given) {
     auto size = to_size(h);
     if (!size) {
       const std::string text = nb::cast<std::string>(nb::repr(h));
@@ -147,10 +162,18 @@ Shape shape_argument(const nb::args& args) {
   return out;
 }
 
-Ints ints_argument(const nb::args& args) {
+Ints ints_of(const Shape& sizes) {
   std::vector<std::int64_t> out;
-  for (const Size& s : shape_argument(args)) out.push_back(s.value());
+  for (const Size& s : sizes) out.push_back(s.value());
   return Ints(std::move(out));
+}
+
+}  // namespace
+
+Shape shape_argument(const nb::args& args) { return sizes_of(flat_arguments(args)); }
+Ints ints_argument(const nb::args& args) { return ints_of(shape_argument(args)); }
+Ints ints_argument(const nb::args& args, const nb::kwargs& named, const char* name) {
+  return ints_of(sizes_of(flat_arguments(args, named, name)));
 }
 
 std::vector<Tensor> tensors_argument(const nb::args& args) {

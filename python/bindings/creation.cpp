@@ -130,11 +130,17 @@ void bind_creation(TensorClass& c) {
       [](nb::handle start, nb::handle stop, nb::handle step, nb::kwargs given) {
         Keywords k(given, "arange");
         auto first = to_number(start), last = to_number(stop), by = to_number(step);
-        if (auto size = to_size(stop.is_none() ? start : stop); size && size->is_symbolic()) {
-          const bool plain_start = stop.is_none() || (first && first->to_int() == 0);
-          if (!plain_start || !by || by->to_int() != 1)
-            throw UserError("arange", "a symbolic end needs start 0 and step 1");
-          return k(Tensor::arange(*size, k.options));
+        const auto begin = stop.is_none() ? Size(0) : to_size(start),
+                   end = to_size(stop.is_none() ? start : stop), gap = to_size(step);
+        if (begin && end && gap && (begin->is_symbolic() || end->is_symbolic() || gap->is_symbolic())) {
+          const bool from_0 = !begin->is_symbolic() && begin->value() == 0;
+          const bool by_1 = !gap->is_symbolic() && gap->value() == 1;
+          if (!gap->is_symbolic() && gap->value() <= 0)
+            throw UserError("arange", "a symbolic range has a positive step");
+          const Size length = from_0 ? *end : *end - *begin;
+          Tensor line = Tensor::arange(by_1 ? length : (length + *gap - 1) / *gap, k.options);
+          if (!by_1) line = line.mul(*gap);
+          return k(from_0 ? line : line.add(*begin));
         }
         if (!first || !by || (!stop.is_none() && !last))
           throw TypeError("arange", "the bounds must be numbers");
@@ -171,8 +177,11 @@ void bind_creation(TensorClass& c) {
       },
       "num"_a, "kwargs"_a, doc("Tensor.random_bits"));
   c.def(
-      "const_like", [](const Tensor& t, Number b) { return t.const_like(b); }, "b"_a,
-      doc("Tensor.const_like"));
+      "const_like",
+      [](const Tensor& t, Number b, std::optional<DataType> dtype) {
+        return dtype ? t.full_like(b, {.dtype = dtype, .device = t.device()}) : t.const_like(b);
+      },
+      "b"_a, "dtype"_a.none() = nb::none(), doc("Tensor.const_like"));
   c.def(
       "full_like",
       [](const Tensor& t, Number fill_value, nb::kwargs given) {

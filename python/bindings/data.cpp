@@ -243,11 +243,11 @@ PyType_Slot* tensor_slots() { return slots; }
 void bind_data(TensorClass& c) {
   c.def(
       "realize",
-      [](nb::handle self, nb::args others) {
+      [](nb::handle self, nb::args others, bool) {
         realize(nb::cast<const Tensor&>(self), tensors_argument(others));
         return nb::borrow(self);
       },
-      "others"_a, doc("Tensor.realize"));
+      "others"_a, "do_update_stats"_a = true, doc("Tensor.realize"));
   c.def("item", item, doc("Tensor.item"));
   c.def("tolist", tolist, doc("Tensor.tolist"));
   c.def(
@@ -331,12 +331,12 @@ void bind_data(TensorClass& c) {
   c.def("detach", [](const Tensor& t) { return t.detach(); }, doc("Tensor.detach"));
   c.def(
       "contiguous",
-      [](const Tensor& t, nb::handle arg) {
+      [](const Tensor& t, nb::handle arg, nb::kwargs) {  // tinygrad's further words are hints
         if (arg.is_none()) return t.contiguous();
         nb::object texts = nb::module_::import_("lathe.options").attr("text_of_all")(arg);
         return t.contiguous(parse_opts(nb::cast<std::string>(texts)));
       },
-      "arg"_a.none() = nb::none(), doc("Tensor.contiguous"));
+      "arg"_a.none() = nb::none(), "kwargs"_a, doc("Tensor.contiguous"));
   c.def(
       "contiguous_backward", [](const Tensor& t) { return t.contiguous_backward(); },
       doc("Tensor.contiguous_backward"));

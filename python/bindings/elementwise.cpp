@@ -137,6 +137,12 @@ void bind_elementwise(TensorClass& c) {
       },
       "x"_a, "reverse"_a = false, "rounding_mode"_a.none() = nb::none(), doc("Tensor.div"));
   c.def(
+      "idiv",
+      [](const Tensor& x, const Operand& y, bool reverse) {
+        return reverse ? left(y, x).div(x, "trunc") : x.div(y, "trunc");
+      },
+      "x"_a, "reverse"_a = false, doc("Tensor.idiv"));
+  c.def(
       "pow",
       [](const Tensor& x, const Operand& y, bool reverse) { return reverse ? power_of(y, x) : power(x, y); },
       "x"_a, "reverse"_a = false, doc("Tensor.pow"));

@@ -1,12 +1,12 @@
-// Lathe's errors as Python exceptions. A UserError is a ValueError and a RuntimeError at once, because
-// programs written against other libraries catch either.
+// Lathe's errors as Python exceptions. A UserError is a ValueError, a RuntimeError and an AssertionError at
+// once, because programs written against other libraries catch any of them.
 #include "bind.h"
 
 namespace lathe::python {
 namespace {
 
 struct Kinds {
-  PyObject *user, *index, *type, *option, *jit, *compile, *device, *memory, *internal;
+  PyObject *user, *index, *type, *name, *option, *jit, *compile, *device, *memory, *internal;
 };
 Kinds kinds;
 
@@ -32,6 +32,8 @@ void translate(const std::exception_ptr& pointer, void*) {
     PyErr_SetString(kinds.option, e.what());
   } catch (const JitError& e) {
     PyErr_SetString(kinds.jit, e.what());
+  } catch (const UnknownName& e) {
+    PyErr_SetString(kinds.name, e.what());
   } catch (const IndexError& e) {
     PyErr_SetString(kinds.index, e.what());
   } catch (const TypeError& e) {
@@ -46,16 +48,20 @@ void translate(const std::exception_ptr& pointer, void*) {
     PyErr_SetString(kinds.device, e.what());
   } catch (const InternalError& e) {
     PyErr_SetString(kinds.internal, e.what());
+  } catch (const std::bad_cast&) {
+    PyErr_SetString(kinds.type, "lathe: an argument, or a value in one, has a type that is not taken there");
   }
 }
 
 }  // namespace
 
 void bind_errors(nb::module_& m) {
-  kinds.user = make_kind(m, "UserError", {PyExc_ValueError, PyExc_RuntimeError}, "The caller can fix it.");
+  kinds.user = make_kind(m, "UserError", {PyExc_ValueError, PyExc_RuntimeError, PyExc_AssertionError},
+                         "The caller can fix it.");
   kinds.index =
       make_kind(m, "IndexError", {kinds.user, PyExc_IndexError}, "An axis or index is out of range.");
   kinds.type = make_kind(m, "TypeError", {kinds.user, PyExc_TypeError}, "A dtype does not fit.");
+  kinds.name = make_kind(m, "UnknownName", {kinds.user, PyExc_AttributeError}, "A name means nothing.");
   kinds.option = make_kind(m, "KernelOptError", {kinds.user}, "A kernel option does not fit its kernel.");
   kinds.jit = make_kind(m, "JitError", {kinds.user}, "A captured function cannot do this.");
   kinds.compile = make_kind(m, "CompileError", {PyExc_RuntimeError}, "A compiler refused generated text.");

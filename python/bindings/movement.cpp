@@ -31,10 +31,23 @@ bool is_flat(nb::handle padding) {
   return false;
 }
 
+// (low of the last axis, high of it, low of the one before, ...), some symbolic.
+Bounds pairs_argument(const Shape& flat, const Tensor& t, const std::string& mode) {
+  const std::size_t rank = t.shape().size();
+  if (mode != "constant") throw UserError("pad", "symbolic padding has mode \"constant\"");
+  if (flat.size() % 2 != 0 || flat.size() > 2 * rank)
+    throw UserError("pad", std::to_string(flat.size()) + " numbers for " + std::to_string(rank) +
+                               " axes; they come in pairs, last axis first");
+  Bounds out(rank, {0, 0});
+  for (std::size_t i = 0; i < flat.size() / 2; ++i) out[rank - 1 - i] = {flat[2 * i], flat[2 * i + 1]};
+  return out;
+}
+
 Tensor pad(const Tensor& t, nb::handle padding, const std::string& mode, Number value) {
   if (is_flat(padding)) {
-    Ints flat = nb::cast<Ints>(padding);
-    return t.pad(flat, mode, value);
+    Ints flat;
+    if (nb::try_cast(padding, flat)) return t.pad(flat, mode, value);
+    return t.pad(pairs_argument(nb::cast<Shape>(padding), t, mode), value);
   }
   Bounds bounds = bounds_argument(padding, t, true, "pad");
   if (mode == "constant") return t.pad(bounds, value);
@@ -62,6 +75,8 @@ std::vector<Tensor> joined(nb::handle first, const nb::args& rest) {
       out.push_back(nb::cast<Tensor&>(h));
     }
   };
+  const bool is_list = PyTuple_Check(first.ptr()) || PyList_Check(first.ptr());
+  if (is_list && rest.size() != 0) throw UserError("join", "the tensors are either one list, or arguments");
   add(first);
   for (nb::handle h : rest) add(h);
   return out;
@@ -73,10 +88,10 @@ void bind_movement(TensorClass& c) {
   for (const char* name : {"reshape", "view"})
     c.def(
         name,
-        [](const Tensor& t, nb::args shape) {
+        [](const Tensor& t, nb::args shape, nb::kwargs named) {
           Shape sizes;
           std::size_t i = 0;
-          for (nb::handle h : flat_arguments(shape)) {  // None keeps a size
+          for (nb::handle h : flat_arguments(shape, named, "shape")) {  // None keeps a size
             if (h.is_none()) {
               sizes.push_back(t.size(static_cast<std::int64_t>(i)));
             } else {
@@ -88,32 +103,38 @@ void bind_movement(TensorClass& c) {
           }
           return t.reshape(sizes);
         },
-        "shape"_a, doc(std::string("Tensor.") + name));
+        "shape"_a, "named"_a, doc(std::string("Tensor.") + name));
   c.def(
       "expand",
-      [](const Tensor& t, nb::args shape) {
+      [](const Tensor& t, nb::args shape, nb::kwargs named) {
         Shape sizes;
-        for (nb::handle h : flat_arguments(shape)) {
+        for (nb::handle h : flat_arguments(shape, named, "shape")) {
           auto size = h.is_none() ? std::optional(Size(-1)) : to_size(h);
           if (!size) throw TypeError("expand", "a size is " + nb::cast<std::string>(nb::repr(h)));
           sizes.push_back(*size);
         }
         return t.expand(sizes);
       },
-      "shape"_a, doc("Tensor.expand"));
+      "shape"_a, "named"_a, doc("Tensor.expand"));
   c.def(
-      "permute", [](const Tensor& t, nb::args order) { return t.permute(ints_argument(order)); }, "order"_a,
-      doc("Tensor.permute"));
+      "permute",
+      [](const Tensor& t, nb::args order, nb::kwargs named) {
+        return t.permute(ints_argument(order, named, "order"));
+      },
+      "order"_a, "named"_a, doc("Tensor.permute"));
   c.def(
       "flip",
-      [](const Tensor& t, nb::args axis) {
-        Ints axes = ints_argument(axis);
+      [](const Tensor& t, nb::args axis, nb::kwargs named) {
+        Ints axes = ints_argument(axis, named, "axis");
         return axes.empty() ? t : t.flip(axes);
       },
-      "axis"_a, doc("Tensor.flip"));
+      "axis"_a, "named"_a, doc("Tensor.flip"));
   c.def(
-      "repeat", [](const Tensor& t, nb::args repeats) { return t.repeat(ints_argument(repeats)); },
-      "repeats"_a, doc("Tensor.repeat"));
+      "repeat",
+      [](const Tensor& t, nb::args repeats, nb::kwargs named) {
+        return t.repeat(ints_argument(repeats, named, "repeats"));
+      },
+      "repeats"_a, "named"_a, doc("Tensor.repeat"));
   c.def(
       "shrink",
       [](const Tensor& t, nb::handle arg) { return t.shrink(bounds_argument(arg, t, false, "shrink")); },

@@ -31,6 +31,17 @@ Tensor rate_tensor(Optimizer& o) {
 
 using Parameters = const std::vector<Tensor>&;
 
+// tinygrad's `device` and `fused` say where and how the state is kept, which Lathe decides itself.
+struct Hints {
+  explicit Hints(const nb::kwargs& given) {
+    for (auto [key, value] : given) {
+      const auto name = nb::cast<std::string>(key);
+      if (name != "device" && name != "fused")
+        throw nb::type_error(("an optimizer got an unexpected keyword argument '" + name + "'").c_str());
+    }
+  }
+};
+
 template <class O>
 nb::class_<O, Optimizer> optimizer(nb::module_& m, const char* name) {
   return nb::class_<O, Optimizer>(m, name, doc(std::string("nn.optim.") + name));
@@ -39,47 +50,64 @@ nb::class_<O, Optimizer> optimizer(nb::module_& m, const char* name) {
 void bind_kinds(nb::module_& m) {
   optimizer<SGD>(m, "SGD").def(
       "__init__",
-      [](SGD* self, Parameters params, double lr, double momentum, double decay, bool nesterov, bool) {
+      [](SGD* self, Parameters params, double lr, double momentum, double decay, bool nesterov, bool classic,
+         nb::kwargs hints) {
+        const Hints checked(hints);
+        if (classic && momentum != 0)
+          throw UserError("SGD", "momentum that holds the learning rate (classic) is not supported")
+              .help("with a constant rate classic=False does the same");
         new (self) SGD(wanted(params), lr, {momentum, decay, nesterov});
       },
       "params"_a, "lr"_a = 0.001, "momentum"_a = 0.0, "weight_decay"_a = 0.0, "nesterov"_a = false,
-      "fused"_a = false);
+      "classic"_a = false, "hints"_a);
   optimizer<LARS>(m, "LARS").def(
       "__init__",
-      [](LARS* self, Parameters params, double lr, double momentum, double decay, bool nesterov,
-         double tcoef) { new (self) LARS(wanted(params), lr, {momentum, decay, nesterov, tcoef}); },
+      [](LARS* self, Parameters params, double lr, double momentum, double decay, bool nesterov, double tcoef,
+         nb::kwargs hints) {
+        const Hints checked(hints);
+        new (self) LARS(wanted(params), lr, {momentum, decay, nesterov, tcoef});
+      },
       "params"_a, "lr"_a = 0.001, "momentum"_a = 0.9, "weight_decay"_a = 1e-4, "nesterov"_a = false,
-      "tcoef"_a = 0.001);
+      "tcoef"_a = 0.001, "hints"_a);
   nb::class_<AdamW, Optimizer>(m, "AdamW", doc("nn.optim.AdamW"))
       .def(
           "__init__",
           [](AdamW* self, Parameters params, double lr, double b1, double b2, double eps, double decay,
-             bool) { new (self) AdamW(wanted(params), lr, {b1, b2, eps, decay}); },
+             nb::kwargs hints) {
+            const Hints checked(hints);
+            new (self) AdamW(wanted(params), lr, {b1, b2, eps, decay});
+          },
           "params"_a, "lr"_a = 0.001, "b1"_a = 0.9, "b2"_a = 0.999, "eps"_a = 1e-8, "weight_decay"_a = 0.01,
-          "fused"_a = false);
+          "hints"_a);
   nb::class_<Adam, AdamW>(m, "Adam", doc("nn.optim.Adam"))
       .def(
           "__init__",
-          [](Adam* self, Parameters params, double lr, double b1, double b2, double eps, double decay, bool) {
+          [](Adam* self, Parameters params, double lr, double b1, double b2, double eps, double decay,
+             nb::kwargs hints) {
+            const Hints checked(hints);
             new (self) Adam(wanted(params), lr, {b1, b2, eps, decay});
           },
           "params"_a, "lr"_a = 0.001, "b1"_a = 0.9, "b2"_a = 0.999, "eps"_a = 1e-8, "weight_decay"_a = 0.0,
-          "fused"_a = false);
+          "hints"_a);
   nb::class_<LAMB, AdamW>(m, "LAMB", doc("nn.optim.LAMB"))
       .def(
           "__init__",
-          [](LAMB* self, Parameters params, double lr, double b1, double b2, double eps, double decay) {
+          [](LAMB* self, Parameters params, double lr, double b1, double b2, double eps, double decay,
+             nb::kwargs hints) {
+            const Hints checked(hints);
             new (self) LAMB(wanted(params), lr, {b1, b2, eps, decay});
           },
-          "params"_a, "lr"_a = 0.001, "b1"_a = 0.9, "b2"_a = 0.999, "eps"_a = 1e-6, "weight_decay"_a = 0.0);
+          "params"_a, "lr"_a = 0.001, "b1"_a = 0.9, "b2"_a = 0.999, "eps"_a = 1e-6, "weight_decay"_a = 0.0,
+          "hints"_a);
   optimizer<Muon>(m, "Muon").def(
       "__init__",
       [](Muon* self, Parameters params, double lr, double momentum, double decay, std::int64_t steps,
-         std::vector<double> coefficients, bool nesterov) {
+         std::vector<double> coefficients, bool nesterov, nb::kwargs hints) {
+        const Hints checked(hints);
         new (self) Muon(wanted(params), lr, {momentum, decay, nesterov, steps, std::move(coefficients)});
       },
-      "params"_a, "lr"_a = 0.02, "momentum"_a = 0.95, "weight_decay"_a = 0.1, "ns_steps"_a = 5,
-      "ns_coefficients"_a = nb::make_tuple(3.4445, -4.775, 2.0315), "nesterov"_a = true);
+      "params"_a, "lr"_a = 0.001, "momentum"_a = 0.95, "weight_decay"_a = 0.1, "ns_steps"_a = 5,
+      "ns_coefficients"_a = nb::make_tuple(3.4445, -4.775, 2.0315), "nesterov"_a = true, "hints"_a);
 }
 
 void bind_schedulers(nb::module_& m) {

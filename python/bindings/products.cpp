@@ -17,6 +17,12 @@ PoolOptions pool(const Ints& stride, const Ints& dilation, const Ints& padding, 
   return {stride, dilation, padding, ceil_mode, count_include_pad};
 }
 
+// An int is the size of the window along both axes of a picture.
+Ints window(nb::handle kernel) {
+  if (auto size = to_size(kernel)) return Ints({size->value(), size->value()});
+  return nb::cast<Ints>(kernel);
+}
+
 std::vector<Tensor> operands(const nb::args& args) { return tensors_argument(args); }
 
 Tensor in_dtype(const Tensor& t, std::optional<DataType> dtype) { return dtype ? t.cast(*dtype) : t; }
@@ -89,26 +95,27 @@ void bind_products(TensorClass& c) {
       "padding"_a = 0, "output_padding"_a = 0, doc("Tensor.conv_transpose2d"));
   c.def(
       "avg_pool2d",
-      [](const Tensor& t, const Ints& kernel, const Ints& stride, const Ints& dilation, const Ints& padding,
-         bool ceil_mode,
-         bool count) { return t.avg_pool2d(kernel, pool(stride, dilation, padding, ceil_mode, count)); },
+      [](const Tensor& t, nb::handle kernel, const Ints& stride, const Ints& dilation, const Ints& padding,
+         bool ceil_mode, bool count) {
+        return t.avg_pool2d(window(kernel), pool(stride, dilation, padding, ceil_mode, count));
+      },
       "kernel_size"_a = nb::make_tuple(2, 2), "stride"_a.none() = nb::none(), "dilation"_a = 1,
       "padding"_a = 0, "ceil_mode"_a = false, "count_include_pad"_a = true, doc("Tensor.avg_pool2d"));
   c.def(
       "max_pool2d",
-      [](const Tensor& t, const Ints& kernel, const Ints& stride, const Ints& dilation, const Ints& padding,
+      [](const Tensor& t, nb::handle kernel, const Ints& stride, const Ints& dilation, const Ints& padding,
          bool ceil_mode, bool return_indices) -> nb::object {
         const PoolOptions options = pool(stride, dilation, padding, ceil_mode);
-        if (return_indices) return nb::cast(t.max_pool2d_with_indices(kernel, options));
-        return nb::cast(t.max_pool2d(kernel, options));
+        if (return_indices) return nb::cast(t.max_pool2d_with_indices(window(kernel), options));
+        return nb::cast(t.max_pool2d(window(kernel), options));
       },
       "kernel_size"_a = nb::make_tuple(2, 2), "stride"_a.none() = nb::none(), "dilation"_a = 1,
       "padding"_a = 0, "ceil_mode"_a = false, "return_indices"_a = false, doc("Tensor.max_pool2d"));
   c.def(
       "max_unpool2d",
-      [](const Tensor& t, const Tensor& indices, const Ints& kernel, const Ints& stride, const Ints& dilation,
+      [](const Tensor& t, const Tensor& indices, nb::handle kernel, const Ints& stride, const Ints& dilation,
          const Ints& padding, std::optional<Shape> output) {
-        return t.max_unpool2d(indices, kernel, pool(stride, dilation, padding), output);
+        return t.max_unpool2d(indices, window(kernel), pool(stride, dilation, padding), output);
       },
       "indices"_a, "kernel_size"_a = nb::make_tuple(2, 2), "stride"_a.none() = nb::none(), "dilation"_a = 1,
       "padding"_a = 0, "output_size"_a.none() = nb::none(), doc("Tensor.max_unpool2d"));

@@ -7,6 +7,7 @@ from lathe.dtype import dtypes
 from lathe.device import Device
 from lathe.tensor import Tensor
 from lathe._core import Variable
+from lathe.uop.ops import UOp
 from lathe.jit import TinyJit, function, jit
 from lathe.options import Opt, OptOps, set_options
 
@@ -35,6 +36,7 @@ __all__ = [
     "OptOps",
     "Tensor",
     "TinyJit",
+    "UOp",
     "UserError",
     "Variable",
     "dtypes",

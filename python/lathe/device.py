@@ -3,17 +3,29 @@
 import re
 
 from lathe import _core
+from lathe._core import CompileError  # noqa: F401
+from lathe.renderer import Renderer
+
+
+class _Printer(Renderer):
+    """What programs ask of a device's way of printing kernels."""
+
+    def __init__(self, name):
+        kind = name.partition(":")[0]
+        gpu = kind in ("CUDA", "AMD", "METAL", "WEBGPU")
+        self.device, self.suffix, self.supports_float4 = kind, "", True
+        self.has_local, self.has_shared, self.has_threads = gpu, gpu, not gpu
+        self.tensor_cores = []
 
 
 class _DeviceInfo:
     """What is known of one device: its name and target."""
 
-    def __init__(self, name):
-        self.device = name
+    graph = None
 
-    @property
-    def renderer(self):
-        return self
+    def __init__(self, name):
+        self.device = self.dname = name
+        self.renderer = _Printer(name)
 
     def synchronize(self):
         """Waits until the device has done everything it was given."""

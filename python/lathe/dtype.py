@@ -1,4 +1,6 @@
-"""Dtypes and how they meet."""
+"""Dtypes, how they meet, and numbers as they hold them."""
+
+import enum
 
 from lathe import _core
 from lathe._core import DType, least_upper_dtype, least_upper_float, sum_acc_dtype, to_dtype
@@ -110,9 +112,137 @@ dtypes = _Dtypes()
 DTYPES_DICT = dtypes.fields()
 
 
-def truncate_fp16(x):
+INVERSE_DTYPES_DICT = {dtype: name for name, dtype in DTYPES_DICT.items()}
+
+
+class AddrSpace(enum.IntEnum):
+    """The kinds of memory a kernel sees."""
+
+    GLOBAL = 1
+    LOCAL = 2
+    REG = 3
+    ALU = 4
+
+
+# ---- numbers as a dtype holds them
+
+
+def _held(x, dtype):
+    """The number nearest to x that the dtype has."""
+    return _core.Tensor(x, dtype=dtype).item()
+
+
+def float_to_fp16(x):
     """The nearest float16, infinite where it is out of range."""
-    return _core.Tensor(float(x), dtype=dtypes.float16).item()
+    return _held(float(x), dtypes.float16)
+
+
+truncate_fp16 = float_to_fp16
+
+
+def float_to_bf16(x):
+    """The nearest bfloat16."""
+    return _held(float(x), dtypes.bfloat16)
+
+
+def float_to_fp8(x, dtype):
+    """The byte of the nearest number of an fp8 dtype."""
+    if dtype not in dtypes.fp8s:
+        raise _core.TypeError(f"lathe: float_to_fp8: {dtype} is no fp8 dtype")
+    return _core.Tensor(float(x), dtype=dtype).bitcast(dtypes.uint8).item()
+
+
+def fp8_to_float(x, dtype):
+    """The number a byte stands for in an fp8 dtype."""
+    if dtype not in dtypes.fp8s:
+        raise _core.TypeError(f"lathe: fp8_to_float: {dtype} is no fp8 dtype")
+    return _core.Tensor(int(x), dtype=dtypes.uint8).bitcast(dtype).cast(dtypes.float32).item()
+
+
+def _wrapped(x, dtype):
+    """An integer cut to the bits of the dtype."""
+    low = int(x) % (1 << dtype.bitsize)
+    return low - (1 << dtype.bitsize) if dtype in dtypes.sints and low >> (dtype.bitsize - 1) else low
+
+
+def _truncation(dtype):
+    if dtype is dtypes.bool:
+        return bool
+    if dtype in dtypes.ints:
+        return lambda x: _wrapped(x, dtype)
+    return lambda x: _held(float(x), dtype)
+
+
+truncate = {dtype: _truncation(dtype) for dtype in dtypes.all}
+
+
+def to_storage_scalar(x, dtype):
+    """A number as it is stored: the bits as an integer for floats that Python's struct does not know."""
+    if dtype is dtypes.bfloat16:
+        return _core.Tensor(float(x), dtype=dtype).bitcast(dtypes.uint16).item()
+    return float_to_fp8(x, dtype) if dtype in dtypes.fp8s else float_to_fp16(x) if dtype is dtypes.float16 else x
+
+
+def from_storage_scalar(x, dtype):
+    """The number that is stored so."""
+    if dtype is dtypes.bfloat16:
+        return _core.Tensor(int(x), dtype=dtypes.uint16).bitcast(dtype).cast(dtypes.float32).item()
+    return fp8_to_float(x, dtype) if dtype in dtypes.fp8s else x
+
+
+def bitcast(x, in_dtype, out_dtype):
+    """The number of another dtype with the same bits."""
+    return _core.Tensor(x, dtype=in_dtype).bitcast(out_dtype).item()
+
+
+def can_lossless_cast(dt0, dt1):
+    """Whether every number of the one dtype is one of the other."""
+    if dt0 is dt1 or dt0 is dtypes.bool:
+        return True
+    if dt1 is dtypes.bool or (dtypes.is_float(dt0) and not dtypes.is_float(dt1)):
+        return False
+    if dtypes.is_float(dt0):
+        (exponent0, mantissa0), (exponent1, mantissa1) = dtypes.finfo(dt0), dtypes.finfo(dt1)
+        return exponent0 <= exponent1 and mantissa0 <= mantissa1
+    bits = dt0.bitsize - (dt0 in dtypes.sints)
+    if dtypes.is_float(dt1):
+        exponent, mantissa = dtypes.finfo(dt1)
+        return bits <= mantissa + 1 and bits < 1 << (exponent - 1)
+    return bits <= dt1.bitsize - (dt1 in dtypes.sints) and (dt0 in dtypes.uints or dt1 in dtypes.sints)
+
+
+def strong_dtype(dtype):
+    """The dtype itself: literals get theirs at once."""
+    return dtype
+
+
+# ---- dtypes of other libraries
+
+
+def _to_np_dtype(dtype):
+    """The numpy dtype of a dtype, or None where numpy has none."""
+    import numpy
+
+    return numpy.dtype(dtype.fmt).type if dtype.fmt is not None else None
+
+
+def _from_np_dtype(dtype):
+    """The dtype of a numpy dtype."""
+    import numpy
+
+    return getattr(dtypes, numpy.dtype(dtype).name)
+
+
+def _to_torch_dtype(dtype):
+    """The torch dtype of a dtype, or None where torch has none."""
+    import torch
+
+    return torch.uint8 if dtype in dtypes.fp8s else getattr(torch, dtype.name, None)
+
+
+def _from_torch_dtype(torchdtype):
+    """The dtype of a torch dtype."""
+    return getattr(dtypes, str(torchdtype).removeprefix("torch."))
 
 
 __all__ = ["DType", "dtypes", "least_upper_dtype", "least_upper_float", "sum_acc_dtype", "to_dtype", "ConstType"]

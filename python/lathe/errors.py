@@ -1,4 +1,5 @@
-"""Lathe's errors. A UserError is also a ValueError and a RuntimeError; IndexError and TypeError are also Python's own."""
+"""Lathe's errors. A UserError is also a ValueError, a RuntimeError and an AssertionError; IndexError and TypeError are also
+Python's own."""
 
 from lathe._core import (
     CompileError,
@@ -9,8 +10,16 @@ from lathe._core import (
     KernelOptError,
     OutOfMemory,
     TypeError,
+    UnknownName,
     UserError,
 )
+
+
+class MissingNames(UserError, KeyError):
+    """Names that are needed are not there."""
+
+    __str__ = UserError.__str__
+
 
 __all__ = [
     "CompileError",
@@ -19,7 +28,9 @@ __all__ = [
     "InternalError",
     "JitError",
     "KernelOptError",
+    "MissingNames",
     "OutOfMemory",
     "TypeError",
+    "UnknownName",
     "UserError",
 ]

@@ -4,9 +4,9 @@ import contextlib
 import functools
 import os
 import sys
-import time
 
 from lathe import _core
+from lathe.handy import *  # noqa: F403
 
 CI = os.getenv("CI", "") != ""
 OSX, WIN = sys.platform == "darwin", sys.platform == "win32"
@@ -99,6 +99,9 @@ class ContextVar:
     def __repr__(self):
         return f"{self.key}={self.value}"
 
+    def __reduce__(self):
+        return (ContextVar, (self.key, self._plain))
+
 
 def _flag_text(value):
     return str(int(value)) if isinstance(value, (bool, int)) else str(value)
@@ -107,10 +110,14 @@ def _flag_text(value):
 _FLAGS = _flag_names()
 # Words of tinygrad that choose between ways of doing what Lathe does in one way: accepted, without effect.
 _WORDS = (
-    "IMAGE JIT_BATCH_SIZE WINO CAPTURING TRACEMETA TRANSCENDENTAL SPLIT_REDUCEOP NO_MEMORY_PLANNER RING PICKLE_BUFFERS "
-    "PROFILE LRU GRAPH CACHELEVEL IGNORE_BEAM_CACHE DEVECTORIZE DISABLE_COMPILER_CACHE FUSE_ARANGE FUSE_OPTIM AMX "
-    "TC_SELECT TC_OPT TUPLE_ORDER EMULATE CPU_COUNT CORRECT_DIVMOD_FOLDING NULL_ALLOW_COPYOUT SPEC CHECK_OOB PCONTIG "
-    "ALLOW_TF32 USE_TC SCACHE ALL2ALL MAX_BUFFER_SIZE"
+    "ALL2ALL ALLOW_DEVICE_USAGE ALLOW_TF32 ALLREDUCE_CAST AMD_CC AMD_LLVM AMX CACHELEVEL CAPTURE_PROCESS_REPLAY "
+    "CAPTURING CCACHE CHECK_OOB CORRECT_DIVMOD_FOLDING CPU_CC CPU_COUNT CPU_LLVM CPU_LVP CUDA_CC CUDA_PTX "
+    "DEBUG_RANGEIFY DEVECTORIZE DISABLE_COMPILER_CACHE DISABLE_FAST_IDIV DISALLOW_BROADCAST DONT_GROUP_REDUCES "
+    "DONT_REALIZE_EXPAND EMULATE EMULATED_DTYPES FLOAT16 FUSE_ARANGE FUSE_CONV_BW FUSE_OPTIM GRAPH IGNORE_BEAM_CACHE "
+    "IGNORE_OOB IMAGE JIT_BATCH_SIZE LRU MAX_BUFFER_SIZE MAX_KERNEL_BUFFERS NOLOCALS NO_COLOR NO_MEMORY_PLANNER "
+    "NULL_ALLOW_COPYOUT NULL_IR3 NULL_NAK NUM_CPU_THREADS NV_CC NV_NAK NV_PTX OPENPILOT_HACKS PARALLEL PCONTIG "
+    "PICKLE_BUFFERS PROFILE QCOM_CC QCOM_IR3 QUANTIZE RING SCACHE SPEC SPLIT_REDUCEOP TC_OPT TC_SEARCH_OVER_SHAPE "
+    "TC_SELECT TRACEMETA TRACK_MATCH_STATS TRANSCENDENTAL TUPLE_ORDER USE_ATOMICS USE_TC VALIDATE_WITH_CPU WINO"
 ).split()
 DEBUG, BEAM, NOOPT = ContextVar("DEBUG", 0), ContextVar("BEAM", 0), ContextVar("NOOPT", 0)
 JIT, TC, VIZ = ContextVar("JIT", 1), ContextVar("TC", 1), ContextVar("VIZ", 0)
@@ -292,168 +299,3 @@ def fetch(url, name=None, subdir=None, gunzip=False, allow_caching=True, sha256=
         )
     except urllib.error.URLError as error:
         raise _core.UserError(f"lathe: fetch: {url} cannot be loaded: {error}") from error
-
-
-# ---- small functions programs import
-
-
-def prod(values):
-    """The product, 1 for none."""
-    return functools.reduce(lambda a, b: a * b, values, 1)
-
-
-def argfix(*x):
-    """f(1, 2) and f((1, 2)) alike: a tuple."""
-    if x and isinstance(x[0], (tuple, list)):
-        if len(x) != 1:
-            raise ValueError(f"bad arg {x}")
-        return tuple(x[0])
-    return x
-
-
-def flatten(lists):
-    """One list of the items of all."""
-    return [item for items in lists for item in items]
-
-
-def dedup(values):
-    """Each value once, in order."""
-    return list(dict.fromkeys(values))
-
-
-def all_int(values):
-    """Whether all are plain ints."""
-    return all(isinstance(v, int) for v in values)
-
-
-def all_same(values):
-    """Whether all are equal."""
-    return all(v == values[0] for v in values)
-
-
-def make_tuple(x, count):
-    """x as a tuple: `count` times where it is an int."""
-    return (x,) * count if isinstance(x, int) else tuple(x)
-
-
-def ceildiv(a, b):
-    """a / b rounded up."""
-    return -(a // -b)
-
-
-def round_up(a, b):
-    """The least multiple of b that is not below a."""
-    return ceildiv(a, b) * b
-
-
-def argsort(x):
-    """The order that sorts x."""
-    return type(x)(sorted(range(len(x)), key=x.__getitem__))
-
-
-def partition(values, condition):
-    """Those that meet the condition, and the others."""
-    yes, no = [], []
-    for value in values:
-        (yes if condition(value) else no).append(value)
-    return yes, no
-
-
-def get_child(obj, key):
-    """The attribute, item or element a dotted name leads to."""
-    for part in key.split("."):
-        obj = obj[int(part)] if part.isnumeric() else obj[part] if isinstance(obj, dict) else getattr(obj, part)
-    return obj
-
-
-def colored(text, color, background=False):
-    """The text with a terminal colour."""
-    names = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"]
-    if color is None:
-        return text
-    code = 10 * background + 60 * (color.upper() == color) + 30 + names.index(color.lower())
-    return f"\u001b[{code}m{text}\u001b[0m"
-
-
-class Timing(contextlib.ContextDecorator):
-    """Prints how long a block took."""
-
-    def __init__(self, prefix="", on_exit=None, enabled=True):
-        self.prefix, self.on_exit, self.enabled = prefix, on_exit, enabled
-
-    def __enter__(self):
-        self.begin = time.perf_counter_ns()
-        return self
-
-    def __exit__(self, *error):
-        self.et = time.perf_counter_ns() - self.begin
-        if self.enabled:
-            print(f"{self.prefix}{self.et * 1e-6:6.2f} ms" + (self.on_exit(self.et) if self.on_exit else ""))
-
-
-class trange:
-    """range() with a progress line on the error stream; `set_description` and `write` as in tqdm."""
-
-    def __init__(self, n, desc="", disable=False, **kwargs):
-        self.n, self.desc, self.iterable = n, desc, range(n)
-        self.disable = disable or not sys.stderr.isatty()
-
-    def __len__(self):
-        return self.n
-
-    def __iter__(self):
-        begin = time.perf_counter()
-        for i, item in enumerate(self.iterable):
-            yield item
-            if not self.disable:
-                rate = (i + 1) / max(time.perf_counter() - begin, 1e-9)
-                print(f"\r{self.desc}{i + 1}/{self.n} [{rate:.2f} it/s]", end="", file=sys.stderr)
-        if not self.disable:
-            print(file=sys.stderr)
-
-    def set_description(self, desc):
-        self.desc = f"{desc}: " if desc else ""
-
-    def set_description_str(self, desc):
-        self.desc = desc
-
-    @staticmethod
-    def write(text):
-        print(text)
-
-
-class tqdm(trange):
-    """An iterable with a progress line on the error stream."""
-
-    def __init__(self, iterable=None, desc="", disable=False, total=None, **kwargs):
-        length = total if total is not None else len(iterable) if hasattr(iterable, "__len__") else 0
-        super().__init__(length, f"{desc}: " if desc else "", disable)
-        self.iterable = iterable
-
-
-def unwrap(x):
-    """x, which is not None."""
-    if x is None:
-        raise ValueError("a value is missing")
-    return x
-
-
-def fully_flatten(nested):
-    """One flat list of a nested one."""
-    if not isinstance(nested, (list, tuple)):
-        return [nested]
-    return [item for part in nested for item in fully_flatten(part)]
-
-
-def polyN(x, p):
-    """The polynomial with coefficients p (highest first) at x."""
-    return functools.reduce(lambda acc, c: acc * x + c, p, 0.0)
-
-
-def to_mv(ptr, size):
-    """Memory at an address as a memoryview of bytes."""
-    import ctypes
-
-    return memoryview((ctypes.c_uint8 * size).from_address(ptr)).cast("B")
-
-

@@ -99,6 +99,9 @@ class TinyJit:
         """The number of kernels and copies a replay runs."""
         return 0 if self._jit is None else self._jit.kernels
 
+    def free_intermediates(self):
+        """Nothing is kept between calls but the state, so there is nothing to free."""
+
     def _trace(self, tensors, sizes):
         args, kwargs = _rebuild(self._args.shape, iter(tensors), iter(sizes), iter(self._args.others))
         result = _Flat(self._fxn(*args, **kwargs))
@@ -120,6 +123,9 @@ class TinyJit:
             return self._fxn(*args, **kwargs)
         self.cnt += 1
         given = _Flat((args, dict(sorted(kwargs.items()))))
+        if self.cnt == 2 and self.captured is None and given.shape != self._args.shape:
+            self._begin()  # the first call may be of another kind, as a warm-up
+            self.cnt = 2
         if self._args is not None and given.shape != self._args.shape:
             raise JitError(
                 f"lathe: jit: the arguments of {getattr(self, '__name__', 'the function')} differ from the captured ones\n"

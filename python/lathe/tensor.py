@@ -2,10 +2,8 @@
 
 from lathe import _core
 from lathe._core import Tensor
-from lathe.dtype import dtypes
+from lathe.dtype import _from_np_dtype, _to_np_dtype, dtypes  # noqa: F401
 from lathe.helpers import fetch
-
-
 
 
 class _Train:
@@ -48,20 +46,34 @@ def _from_url(url, gunzip=False, **kwargs):
     return Tensor(fetch(url, gunzip=gunzip), **kwargs)
 
 
-def _to_np_dtype(dtype):
-    """The numpy dtype of a dtype, or None where numpy has none."""
-    import numpy
+class Schedule(list):
+    """Kernels in order; `tensors` are what they compute."""
 
-    return numpy.dtype(dtype.fmt).type if dtype.fmt is not None else None
-
-
-def _from_np_dtype(dtype):
-    """The dtype of a numpy dtype."""
-    import numpy
-
-    return getattr(dtypes, numpy.dtype(dtype).name)
+    def __init__(self, kernels, tensors):
+        super().__init__(kernels)
+        self.tensors = tensors
 
 
+_native_schedule = Tensor.schedule
+
+
+def _schedule(self, *others):
+    return Schedule(_native_schedule(self, *others), (self, *others))
+
+
+def _schedule_with_vars(self, *others):
+    """The schedule, and a dict for the values of its variables, which is empty: they are in the graph.
+
+    >>> kernels, values = (Tensor([1.0]).realize() + 1).schedule_with_vars()
+    >>> len(kernels), values
+    (1, {})
+    """
+    return _schedule(self, *others), {}
+
+
+_schedule.__doc__ = _native_schedule.__doc__
+Tensor.schedule = _schedule
+Tensor.schedule_with_vars = _schedule_with_vars
 Tensor.__repr__ = _repr
 Tensor.train = _Train
 Tensor.from_url = staticmethod(_from_url)

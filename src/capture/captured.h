@@ -17,8 +17,8 @@ namespace lathe::capture {
 
 // Where a buffer comes from in one call.
 struct Source {
-  enum class Kind : std::uint8_t { Argument, State, Result } kind = Kind::State;
-  std::uint32_t index = 0;   // of the arguments, of the states, of the computations
+  enum class Kind : std::uint8_t { Argument, State, Result, Fresh } kind = Kind::State;
+  std::uint32_t index = 0;   // of the arguments, of the states, of the computations, of the fresh buffers
   std::uint32_t target = 0;  // of a Result: which of the computation's results
   bool operator==(const Source&) const = default;
 };
@@ -48,6 +48,7 @@ struct Captured {
   std::vector<Argument> arguments;
   std::vector<NodeRef> variables;  // those the arguments bind, by name
   std::vector<NodeRef> states;     // buffers
+  std::vector<NodeRef> fresh;      // stand-ins for buffers that each call makes and then writes to
   std::vector<Computation> computations;
   std::vector<Output> outputs;
 

@@ -70,10 +70,14 @@ std::vector<NodeRef> Captured::written_states() const {
 std::vector<NodeRef> replay(const Captured& program, std::span<const Node> arguments, const Bound& bound) {
   const Scope scope;
   std::vector<std::vector<NodeRef>> results;
+  std::vector<NodeRef> fresh;
+  for (const NodeRef& like : program.fresh)
+    fresh.emplace_back(new_buffer(like->dtype(), buffer_size(like), buffer_device(like)));
   auto buffer_at = [&](const Source& source) -> Node {
     switch (source.kind) {
       case Source::Kind::Argument: return arguments[source.index];
       case Source::Kind::State: return program.states[source.index];
+      case Source::Kind::Fresh: return fresh[source.index];
       case Source::Kind::Result: break;
     }
     return base_of(results[source.index][source.target]);

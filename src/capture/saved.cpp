@@ -15,7 +15,7 @@
 namespace lathe::capture {
 namespace {
 
-constexpr std::string_view kHead = "lathe captured program 2\n";
+constexpr std::string_view kHead = "lathe captured program 3\n";
 
 std::size_t byte_size(Node buffer) {
   return static_cast<std::size_t>(buffer_size(buffer)) * static_cast<std::size_t>(buffer.dtype().bytes());
@@ -70,7 +70,7 @@ class Reader {
   }
   Source source() {
     const std::int64_t kind = number();
-    if (kind < 0 || kind > 2) broken();
+    if (kind < 0 || kind > static_cast<std::int64_t>(Source::Kind::Fresh)) broken();
     Source s;
     s.kind = static_cast<Source::Kind>(kind);
     s.index = static_cast<std::uint32_t>(number());
@@ -193,6 +193,7 @@ Computation read_computation(Reader& r) {
 void check_source(const Captured& p, const Source& s, std::size_t computations) {
   const std::size_t limit = s.kind == Source::Kind::Argument ? p.arguments.size()
                             : s.kind == Source::Kind::State  ? p.states.size()
+                            : s.kind == Source::Kind::Fresh  ? p.fresh.size()
                                                              : computations;
   if (s.index >= limit) Reader::broken();
   if (s.kind == Source::Kind::Result && s.target >= p.computations[s.index].prepared->schedule.results.size())
@@ -219,6 +220,8 @@ std::string to_bytes(const Captured& program) {
     engine::buffer_to_host(state, bytes.data(), bytes.size());
     w.part(bytes);
   }
+  w.number(static_cast<std::int64_t>(program.fresh.size()));
+  for (const NodeRef& b : program.fresh) w.buffer_kind(b);
   w.number(static_cast<std::int64_t>(program.computations.size()));
   for (const Computation& c : program.computations) write_computation(w, c);
   w.number(static_cast<std::int64_t>(program.outputs.size()));
@@ -252,6 +255,8 @@ Captured from_bytes(std::string_view bytes) {
     if (contents.size() != byte_size(state)) Reader::broken();
     engine::buffer_write(state, contents.data(), contents.size());
   }
+  p.fresh.resize(r.count());
+  for (NodeRef& b : p.fresh) b = r.buffer_kind();
   const std::size_t computations = r.count();
   for (std::size_t k = 0; k < computations; ++k) {
     Computation c = read_computation(r);

@@ -21,8 +21,11 @@ thread_local int depth = 0;
 // Observes what the engine runs, and lets the function read no data, until it goes out of scope.
 class Observation {
  public:
-  Observation(std::vector<engine::Call>& calls, ConstantReads& constants, bool may_read)
-      : reads_before_(engine::forbid_host_reads(!may_read)), constants_before_(watch_constants(&constants)) {
+  Observation(std::vector<engine::Call>& calls, ConstantReads& constants, std::vector<NodeRef>& host_data,
+              bool may_read)
+      : reads_before_(engine::forbid_host_reads(!may_read)),
+        constants_before_(watch_constants(&constants)),
+        data_before_(engine::watch_host_data(&host_data)) {
     ++depth;
     engine::set_observer([&calls](const engine::Call& call) { calls.push_back(call); });
   }
@@ -30,6 +33,7 @@ class Observation {
     engine::set_observer({});
     engine::forbid_host_reads(reads_before_);
     watch_constants(constants_before_);
+    engine::watch_host_data(data_before_);
     --depth;
   }
   Observation(const Observation&) = delete;
@@ -38,6 +42,7 @@ class Observation {
  private:
   bool reads_before_;
   ConstantReads* constants_before_;
+  std::vector<NodeRef>* data_before_;
 };
 
 // A value that was computed, as movement ops over the buffer that holds it.
@@ -203,9 +208,12 @@ Trace trace(const CallArguments& arguments, const std::function<std::vector<Tens
   // So that nothing is taken for computed that was computed before over the same arguments.
   rename_memory(arguments.buffers, true);
   std::vector<engine::Call> calls;
+  std::vector<NodeRef> host_data;
   Trace made;
+  const std::int64_t last_id =
+      buffer_id(new_buffer(dtypes::Bool, 0, "CPU"));  // buffers are numbered as they are made
   {
-    const Observation observation(calls, made.constants, may_read);
+    const Observation observation(calls, made.constants, host_data, may_read);
     const std::uint64_t reads = engine::host_reads();
     made.outputs = function();
     if (engine::host_reads() != reads) made.problem = "it reads a tensor's data";
@@ -226,10 +234,19 @@ Trace trace(const CallArguments& arguments, const std::function<std::vector<Tens
   for (std::uint32_t k = 0; k < calls.size(); ++k) {
     Computation step{calls[k].prepared, {}, calls[k].bindings};
     for (const NodeRef& slot : calls[k].slots) {
-      auto [source, is_new] = sources.try_emplace(
-          slot, {Source::Kind::State, static_cast<std::uint32_t>(made.program.states.size()), 0});
-      if (is_new) made.program.states.push_back(slot);
-      step.slots.push_back(*source);
+      if (const Source* known = sources.find(slot)) {
+        step.slots.push_back(*known);
+        continue;
+      }
+      const bool given = std::find(host_data.begin(), host_data.end(), slot) != host_data.end();
+      const bool fresh = !given && buffer_id(slot) > last_id;
+      std::vector<NodeRef>& list = fresh ? made.program.fresh : made.program.states;
+      const Source source{fresh ? Source::Kind::Fresh : Source::Kind::State,
+                          static_cast<std::uint32_t>(list.size()), 0};
+      list.push_back(fresh ? NodeRef(stand_in_for(slot)) : slot);
+      if (!fresh) made.literal.push_back(given);
+      sources.try_emplace(slot, source);
+      step.slots.push_back(source);
     }
     for (std::uint32_t t = 0; t < calls[k].results.size(); ++t) {
       Node base = calls[k].results[t];
@@ -240,11 +257,13 @@ Trace trace(const CallArguments& arguments, const std::function<std::vector<Tens
     made.targets.push_back(calls[k].targets);
   }
   add_outputs(made, sources);
-  for (const Source& source : made.program.written())
+  for (const Source& source : made.program.written()) {
+    if (source.kind == Source::Kind::State) made.literal[source.index] = false;
     if (source.kind == Source::Kind::Argument && arguments.copied[source.index])
       throw JitError("jit", fmt::format("the function assigns to argument {}, which is a view or a constant",
                                         source.index))
           .help("pass a tensor with memory of its own: contiguous().realize()");
+  }
   return made;
 }
 
@@ -308,6 +327,29 @@ std::string constant_text(Node c) {
   return c.dtype().is_float() ? fmt::format("{}", c.const_float()) : fmt::format("{}", c.int_attr());
 }
 
+bool same_contents(Node a, Node b) {
+  const auto bytes = static_cast<std::size_t>(buffer_size(a)) * static_cast<std::size_t>(a.dtype().bytes());
+  if (a.dtype() != b.dtype() || buffer_size(a) != buffer_size(b) || buffer_device(a) != buffer_device(b))
+    return false;
+  std::string left(bytes, '\0'), right(bytes, '\0');
+  engine::buffer_to_host(a, left.data(), bytes);
+  engine::buffer_to_host(b, right.data(), bytes);
+  return left == right;
+}
+
+// Data that the function itself brings in is part of the program, as a number is.
+void check_literals(const Trace& before, const Trace& now) {
+  for (std::size_t i = 0; i < now.literal.size() && i < before.literal.size(); ++i) {
+    const Node a = before.program.states[i], b = now.program.states[i];
+    if (now.literal[i] && before.literal[i] && !same_contents(a, b))
+      throw JitError("jit",
+                     fmt::format("the function makes a tensor from data ({} elements of {}) that differs "
+                                 "from call to call",
+                                 buffer_size(b), b.dtype().name()))
+          .help("make the tensor outside and pass it as an argument");
+  }
+}
+
 void check_constants(const Trace& before, const Trace& now, std::size_t call) {
   if (before.targets[call].size() != now.targets[call].size()) return;
   const Comparison c = compare(before.targets[call], now.targets[call]);
@@ -346,8 +388,9 @@ std::optional<std::string> difference(const Trace& before, const Trace& now) {
     if (a.computations[k].slots != b.computations[k].slots)
       return "arguments and state change places from call to call";
   }
+  check_literals(before, now);
   for (std::size_t i = 0; i < b.states.size(); ++i)
-    if (i >= a.states.size() || !(a.states[i] == b.states[i]))
+    if (i >= a.states.size() || (!(a.states[i] == b.states[i]) && !(before.literal[i] && now.literal[i])))
       return fmt::format("a tensor it reads, {} elements of {} on {}, has new memory in every call",
                          buffer_size(b.states[i]), b.states[i]->dtype().name(), buffer_device(b.states[i]));
   if (a.outputs.size() != b.outputs.size()) return "it returns another number of tensors";

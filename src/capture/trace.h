@@ -32,7 +32,8 @@ struct Trace {
   std::vector<std::vector<NodeRef>> targets;  // of each computation, over stand-ins
   std::vector<Tensor> outputs;
   ConstantReads constants;
-  std::string problem;  // why this one cannot be replayed, where it cannot
+  std::vector<bool> literal;  // for each state: made by the function from host data, and not written to
+  std::string problem;        // why this one cannot be replayed, where it cannot
 };
 // Where it may not read data, doing so is a JitError; where it may, a trace that did is no capture.
 Trace trace(const CallArguments& arguments, const std::function<std::vector<Tensor>()>& function,

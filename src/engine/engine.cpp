@@ -55,6 +55,7 @@ State& state() {
 thread_local Observer observer;
 thread_local bool host_reads_forbidden = false;
 thread_local std::uint64_t host_reads_done = 0;
+thread_local std::vector<NodeRef>* host_data = nullptr;
 
 // What all devices that a graph may use agree to: the tightest limit of buffers, and rows only where each of
 // them has threads that work on their own.
@@ -171,6 +172,7 @@ NodeRef buffer_from_host(DType dtype, std::int64_t size, std::string_view device
   const Scope scope;
   NodeRef buffer = new_buffer(dtype, size, open_device(device).text);
   buffer_write(buffer, data, static_cast<std::size_t>(size) * static_cast<std::size_t>(dtype.bytes()));
+  if (host_data != nullptr) host_data->push_back(buffer);
   return buffer;
 }
 
@@ -228,6 +230,7 @@ NodeRef buffer_import(DType dtype, std::int64_t size, void* data, void (*release
   import_memory(buffer, data, bytes, [release, context] {
     if (release != nullptr) release(context);
   });
+  if (host_data != nullptr) host_data->push_back(buffer);
   return buffer;
 }
 
@@ -253,6 +256,7 @@ void set_default_device(std::string_view device) {
 
 void set_observer(Observer next) { observer = std::move(next); }
 std::uint64_t host_reads() { return host_reads_done; }
+std::vector<NodeRef>* watch_host_data(std::vector<NodeRef>* given) { return std::exchange(host_data, given); }
 bool forbid_host_reads(bool forbid) { return std::exchange(host_reads_forbidden, forbid); }
 
 void drop_caches() {

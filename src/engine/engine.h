@@ -87,6 +87,10 @@ void set_observer(Observer observer);
 // the setting before.
 bool forbid_host_reads(bool forbid);
 
+// Buffers that get bytes from the host on this thread (buffer_from_host, buffer_import) are written down
+// there; null stops it. Gives the one before.
+std::vector<NodeRef>* watch_host_data(std::vector<NodeRef>* given);
+
 // Forgets every schedule and kernel of this process, as if it had just begun. Nothing prepared may be used
 // again.
 void drop_caches();

@@ -24,6 +24,8 @@ Tensor Tensor::cat(const std::vector<Tensor>& tensors, std::int64_t axis) {
   Scope scope;
   if (tensors.empty()) throw UserError("cat", "there is nothing to join");
   const Tensor& first = tensors[0];
+  if (first.ndim() == 0)
+    throw IndexError("cat", "tensors without axes cannot be joined").help("stack() gives them one");
   axis = resolve_axis(axis, first.ndim(), "cat");
   DataType dtype = first.dtype();
   Size total = 0;
@@ -108,12 +110,15 @@ std::vector<Tensor> Tensor::chunk(std::int64_t parts, std::int64_t axis) const {
 
 Tensor Tensor::repeat(const Ints& times) const {
   Scope scope;
-  const auto rank = std::max<std::int64_t>(ndim(), static_cast<std::int64_t>(times.size()));
+  if (static_cast<std::int64_t>(times.size()) < ndim())
+    throw UserError("repeat",
+                    fmt::format("{} numbers for the {} axes of {}", times.size(), ndim(), to_string(shape())))
+        .help("one number an axis; 1 leaves it alone");
+  const auto rank = static_cast<std::int64_t>(times.size());
   Shape base(at(rank), Size(1)), split_shape, wide, joined;
   std::copy(shape().begin(), shape().end(), base.begin() + (rank - ndim()));
   for (std::int64_t i = 0; i < rank; ++i) {
-    std::int64_t skip = rank - static_cast<std::int64_t>(times.size());
-    std::int64_t n = i < skip ? 1 : times[at(i - skip)];
+    const std::int64_t n = times[at(i)];
     if (n < 0) throw UserError("repeat", fmt::format("an axis is repeated {} times", n));
     split_shape.insert(split_shape.end(), {Size(1), base[at(i)]});
     wide.insert(wide.end(), {Size(n), base[at(i)]});
@@ -204,8 +209,14 @@ Tensor windows(const Tensor& x, std::span<const std::int64_t> kernel, std::span<
 Tensor Tensor::unfold(std::int64_t axis, std::int64_t size, std::int64_t step) const {
   Scope scope;
   std::int64_t a = resolve_axis(axis, ndim(), "unfold"), one = 1;
-  if (size <= 0 || step <= 0)
-    throw UserError("unfold", fmt::format("size {} and step {} must be positive", size, step));
+  if (size < 0 || step <= 0)
+    throw UserError("unfold", fmt::format("windows of {} elements, {} apart", size, step));
+  if (size == 0) {  // one window before every step-th element, and one behind the last
+    Shape none = shape();
+    none[at(a)] = this->size(a).value() / step + 1;
+    none.push_back(0);
+    return Tensor::zeros(none, {.dtype = dtype(), .device = device()});
+  }
   Tensor w = windows(movedim(a, -1), std::span(&size, 1), std::span(&step, 1), std::span(&one, 1));
   return w.movedim(-2, a);
 }

@@ -111,6 +111,7 @@ Tensor Tensor::linspace(Number start, Number stop, std::int64_t steps, const Ten
   Scope scope;
   if (steps < 0) throw UserError("linspace", fmt::format("{} steps", steps));
   DataType dtype = options.dtype ? *options.dtype : dtypes::default_float();
+  if (dtype.is_bool()) throw TypeError("linspace", "bool has no numbers between two others");
   DataType wide = sum_accumulator(least_upper_float(dtype));
   Tensor i = arange(Size(steps), {.dtype = wide, .device = options.device});
   double gap = steps > 1 ? (stop.to_double() - start.to_double()) / static_cast<double>(steps - 1) : 0;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "tensor/impl.h"
+#include "tensor/own_gradient.h"
 #include "tensor/recompute.h"
 
 namespace lathe {
@@ -33,7 +34,8 @@ void register_op(CustomOp op) {
     throw UserError("register_op", "an op needs a name and a forward function");
   std::lock_guard guard(table().mutex);
   std::string name = op.name;
-  if (name == kCheckpoint || !table().ops.try_emplace(name, std::move(op)).second)
+  if (name == kCheckpoint || own_gradient(name) != nullptr ||
+      !table().ops.try_emplace(name, std::move(op)).second)
     throw UserError("register_op", fmt::format("\"{}\" is registered already", name))
         .help("choose another name");
 }

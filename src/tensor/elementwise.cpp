@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "tensor/impl.h"
+#include "tensor/own_gradient.h"
 
 namespace lathe {
 
@@ -228,7 +229,10 @@ Tensor whole_power(const Tensor& x, std::int64_t n) {
 }
 
 // |x|^y by logarithms, with the sign x^y has where y is whole, NaN where it has none, and 1 for y = 0.
-Tensor general_power(const Tensor& x, const Tensor& y) {
+Tensor general_power(const Tensor& base, const Tensor& exponent) {
+  const Nodes common = broadcast_shapes(node_of(base).shape(), node_of(exponent).shape(), "pow");
+  auto whole_shape = [&](const Tensor& t) { return make_like(t, broadcast_to(node_of(t), common, "pow")); };
+  const Tensor x = whole_shape(base), y = whole_shape(exponent);
   Tensor size = (x.abs().log2() * y).exp2();
   Tensor zero = x == 0;
   size = (zero & (y == 0)).where(1, size);
@@ -236,7 +240,8 @@ Tensor general_power(const Tensor& x, const Tensor& y) {
   Tensor whole = y == y.floor();
   Tensor odd = (y * 0.5).floor() * 2 != y;
   Tensor signed_size = odd.where(size.neg(), size);
-  return negative.where(whole.where(signed_size, std::nan("")), size);
+  const Tensor power = negative.where(whole.where(signed_size, std::nan("")), size);
+  return with_own_gradient("lathe.pow", power, {x, y});
 }
 
 }  // namespace
@@ -254,7 +259,9 @@ Tensor Tensor::pow(const Operand& exponent) const {
       if (!d.is_float())
         throw UserError("pow", fmt::format("{} to the power {} is no integer", d.name(), e))
             .help("cast to a float dtype");
-      return whole_power(x, static_cast<std::int64_t>(-e)).reciprocal();
+      return with_own_gradient("lathe.inverse_pow",
+                               whole_power(x, static_cast<std::int64_t>(-e)).reciprocal(),
+                               {x, constant(n, d, x)});
     }
     if (e == 0.5) return x.sqrt();
     if (e == -0.5) return x.rsqrt();
@@ -286,14 +293,20 @@ bool Tensor::allclose(const Tensor& other, double rtol, double atol, bool equal_
 Tensor Tensor::clamp(std::optional<Number> low, std::optional<Number> high) const {
   Scope scope;
   if (!low && !high) throw UserError("clamp", "neither a lower nor an upper bound was given");
-  Tensor out = low ? maximum(*low) : *this;
-  return high ? out.minimum(*high) : out;
+  const Tensor raised = low ? maximum(*low) : *this;
+  const Tensor out = high ? raised.minimum(*high) : raised;
+  const DataType d = out.dtype();
+  if (!d.is_float()) return out;
+  return with_own_gradient(
+      "lathe.clamp", out,
+      {cast(d), constant(low.value_or(-INFINITY), d, out), constant(high.value_or(INFINITY), d, out)});
 }
 Tensor Tensor::clamp(const Tensor* low, const Tensor* high) const {
   if (low == nullptr && high == nullptr)
     throw UserError("clamp", "neither a lower nor an upper bound was given");
-  Tensor out = low != nullptr ? maximum(*low) : *this;
-  return high != nullptr ? out.minimum(*high) : out;
+  Scope scope;
+  const Tensor raised = low != nullptr ? (*this < *low).where(*low, *this) : *this;
+  return high != nullptr ? (raised > *high).where(*high, raised) : raised;
 }
 
 Tensor Tensor::usum(const std::vector<Tensor>& others) const {

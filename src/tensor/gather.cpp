@@ -61,6 +61,12 @@ void check_index(std::string_view op, const Tensor& x, std::int64_t axis, const 
         .help("as many axes, and none longer, except the one that is indexed");
 }
 
+void check_source(std::string_view op, const Tensor& x, const Tensor& src) {
+  if (src.dtype() != x.dtype())
+    throw TypeError(op, fmt::format("values of {} into a tensor of {}", src.dtype().name(), x.dtype().name()))
+        .help("cast one of them");
+}
+
 // The front of every axis but one.
 Tensor fit_to(const Tensor& x, const Shape& shape, std::int64_t except) {
   std::vector<std::pair<Size, Size>> bounds;
@@ -106,6 +112,7 @@ Tensor Tensor::scatter(std::int64_t axis, const Tensor& index, const Operand& sr
                        std::string_view reduce) const {
   Scope scope;
   axis = resolve_axis(axis, ndim(), "scatter");
+  if (src.tensor() != nullptr) check_source("scatter", *this, *src.tensor());
   Tensor value = operand_tensor(src, *this, dtype());
   if (value.ndim() == 0 && ndim() > 0) value = value.expand(index.shape());
   if (reduce == "add") return scatter_reduce(axis, index, value, "sum");
@@ -144,6 +151,7 @@ Tensor Tensor::scatter_reduce(std::int64_t axis, const Tensor& index, const Tens
   if (rule == std::end(kScatterRules))
     throw UserError("scatter_reduce", fmt::format("reduce \"{}\" is unknown", reduce))
         .help("sum, prod, mean, amax or amin");
+  check_source("scatter_reduce", *this, src);
   if (numel_max(node_of(index)) == 0) return *this;
   const DataType wide = rule->op == Op::Add || rule->op == Op::Mul ? sum_accumulator(dtype()) : dtype();
   Tensor from = batched(src.cast(dtype()).shrink_to(index.shape()).movedim(axis, -1)).cast(wide);

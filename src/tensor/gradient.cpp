@@ -8,6 +8,7 @@
 
 #include "tensor/custom.h"
 #include "tensor/impl.h"
+#include "tensor/own_gradient.h"
 #include "tensor/realize.h"
 #include "tensor/recompute.h"
 #include "tensor/rows.h"
@@ -285,18 +286,21 @@ class Backward {
 
   void spread_custom(Node n, Node g) {
     if (n.text() == kCheckpoint) return spread_checkpoint(n, g);
-    const CustomOp* op = find_custom(n.text());
-    if (op == nullptr || !op->gradient) return add(n.arg(0), g);
+    const GradientRule own = own_gradient(n.text());
+    const CustomOp* op = own != nullptr ? nullptr : find_custom(n.text());
+    if (own == nullptr && (op == nullptr || !op->gradient)) return add(n.arg(0), g);
     std::vector<Tensor> inputs;
     for (Node a : n.args().subspan(1)) inputs.push_back(make_tensor(a, device_));
-    std::vector<Tensor> grads = op->gradient(inputs, make_tensor(n, device_), make_tensor(g, device_));
+    const Tensor out = make_tensor(n, device_), incoming = make_tensor(g, device_);
+    std::vector<Tensor> grads =
+        own != nullptr ? own(inputs, out, incoming) : op->gradient(inputs, out, incoming);
     if (grads.size() != inputs.size())
       throw UserError(n.text(), fmt::format("its gradient function gave {} gradients for {} inputs",
                                             grads.size(), inputs.size()));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (!grads[i].defined()) continue;
+      if (!grads[i].defined() || !needed(n.arg(1 + i))) continue;
       Node input = n.arg(1 + i), gi = node_of(grads[i]);
-      if (gi.shape_node() != input.shape_node())
+      if (own == nullptr && gi.shape_node() != input.shape_node())
         throw UserError(n.text(), fmt::format("the gradient of input {} has shape {}, the input {}", i,
                                               shape_text(gi.shape()), shape_text(input.shape())));
       keep_.push_back(grads[i]);

@@ -27,7 +27,7 @@ Size resolved(const Size& i, const Size& n, std::int64_t axis) {
   if (n.is_symbolic()) return i.value() < 0 ? n + i : i;
   if (i.value() < -n.value() || i.value() >= n.value())
     throw IndexError("getitem",
-                     fmt::format("index {} is outside axis {} of size {}", i.str(), axis, n.str()));
+                     fmt::format("index {} is out of bounds for axis {} of size {}", i.str(), axis, n.str()));
   return i.value() < 0 ? Size(i.value() + n.value()) : i;
 }
 
@@ -96,10 +96,10 @@ std::vector<Index> spelled_out(const std::vector<Index>& indices, const Tensor& 
     named += axes_taken(i);
     dots += i.kind() == Index::Kind::Ellipsis;
   }
-  if (dots > 1) throw UserError("getitem", "more than one ellipsis");
+  if (dots > 1) throw IndexError("getitem", "an index can have a single ellipsis");
   if (named > x.ndim())
-    throw IndexError("getitem",
-                     fmt::format("{} indices for the {} axes of {}", named, x.ndim(), to_string(x.shape())));
+    throw IndexError("getitem", fmt::format("{} indices are too many for the {} axes of {}", named, x.ndim(),
+                                            to_string(x.shape())));
   std::vector<Index> out;
   auto fill = [&] { out.insert(out.end(), static_cast<std::size_t>(x.ndim() - named), Index(Slice{})); };
   for (const Index& i : indices) {
@@ -141,7 +141,7 @@ Parsed parse(const Tensor& x, const std::vector<Index>& indices, bool keep_mask)
         const Tensor& index = i.tensor();
         check_same_device("getitem", x, index);
         if (index.dtype().is_float())
-          throw TypeError("getitem", fmt::format("an index of dtype {}", index.dtype().name()))
+          throw IndexError("getitem", fmt::format("an index of dtype {}", index.dtype().name()))
               .help("cast it to an integer dtype");
         if (!index.dtype().is_bool()) {
           p.advanced.push_back({axis++, index});
@@ -149,8 +149,8 @@ Parsed parse(const Tensor& x, const std::vector<Index>& indices, bool keep_mask)
         }
         for (std::int64_t d = 0; d < index.ndim(); ++d)
           if (!(index.shape()[static_cast<std::size_t>(d)] == t.size(axis + d)))
-            throw UserError("getitem", fmt::format("a mask of shape {} does not fit axis {} of {}",
-                                                   to_string(index.shape()), axis, to_string(t.shape())));
+            throw IndexError("getitem", fmt::format("a mask of shape {} does not fit axis {} of {}",
+                                                    to_string(index.shape()), axis, to_string(t.shape())));
         if (keep_mask) {
           p.mask = index;
           p.mask_axis = axis;

@@ -348,6 +348,13 @@ Tensor resize_axis(const Tensor& x, std::int64_t axis, std::int64_t to, std::str
   Shape line(static_cast<std::size_t>(x.ndim()), Size(1));
   line[static_cast<std::size_t>(axis)] = to;
   Tensor part = (place - low).reshape(line);
+  if (x.dtype() == dtypes::uint8) {  // as pictures are scaled: weights of 7 bits, rounded along every axis
+    const DataType between = dtypes::int16;
+    const Tensor first = rows(low.cast(dtypes::int32)).cast(between);
+    const Tensor change = rows(high.cast(dtypes::int32)).cast(between) - first;
+    const Tensor weight = (part * 128.0 + 0.5).cast(between);
+    return (first + ((change * weight + 64) >> 7)).cast(x.dtype());
+  }
   Tensor a = rows(low.cast(dtypes::int32)).cast(wide), b = rows(high.cast(dtypes::int32)).cast(wide);
   return a + (b - a) * part;
 }
@@ -363,9 +370,9 @@ Tensor Tensor::interpolate(const std::vector<std::int64_t>& size, std::string_vi
   if (static_cast<std::int64_t>(size.size()) > ndim())
     throw UserError("interpolate", fmt::format("{} sizes for {}", size.size(), to_string(shape())));
   Tensor out = *this;
-  for (std::size_t i = 0; i < size.size(); ++i)
+  for (std::size_t i = size.size(); i-- > 0;)
     out = resize_axis(out, ndim() - static_cast<std::int64_t>(size.size() - i), size[i], mode, align_corners);
-  return out.cast(dtype().is_float() || mode != "linear" ? dtype() : out.dtype());
+  return (dtype().is_float() ? out : out.round()).cast(dtype());
 }
 
 }  // namespace lathe

@@ -1,4 +1,6 @@
 // Scans in two levels, and sorting.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "tensor/gather.h"
@@ -55,8 +57,8 @@ Tensor scan_last(const Tensor& x, const ScanRule& rule) {
 }
 
 Tensor scan(const Tensor& x, std::int64_t axis, const ScanRule& rule, std::string_view name) {
+  axis = resolve_axis(axis, std::max<std::int64_t>(x.ndim(), 1), name);
   if (x.ndim() == 0) return x;
-  axis = resolve_axis(axis, x.ndim(), name);
   if (x.size(axis) == 0) return x;
   return scan_last(x.movedim(axis, -1), rule).movedim(-1, axis);
 }
@@ -66,8 +68,8 @@ Number high_unit(DataType d) { return dtypes::max(d); }
 
 std::pair<Tensor, Tensor> extreme_scan(const Tensor& x, std::int64_t axis, const ScanRule& rule,
                                        std::string_view name) {
+  axis = resolve_axis(axis, std::max<std::int64_t>(x.ndim(), 1), name);
   if (x.ndim() == 0) return {x, x.zeros_like({.dtype = dtypes::int32})};
-  axis = resolve_axis(axis, x.ndim(), name);
   Tensor values = scan(x, axis, rule, name);
   // An element that equals the extreme so far is its latest position; the last such position is the index.
   Tensor line = iota_along(x.size(axis), axis, x.ndim(), dtypes::int32, x.device());

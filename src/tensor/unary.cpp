@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "tensor/impl.h"
+#include "tensor/own_gradient.h"
 
 namespace lathe {
 namespace {
@@ -58,7 +59,7 @@ Tensor hyperbolic_tangent(const Tensor& x) {
   Tensor large = 1.0 - 2.0 / ((x * (2 * kLog2E)).exp2() + 1.0);
   Tensor s = (size < 0.625).where(x, 0), q = s * s;
   Tensor small = s * (10395.0 + q * (1260.0 + q * 21.0)) / (10395.0 + q * (4725.0 + q * (210.0 + q)));
-  return (size < 0.625).where(small, large);
+  return with_own_gradient("lathe.tanh", (size < 0.625).where(small, large), {x});
 }
 
 // Abramowitz and Stegun 7.1.26, odd by construction; absolute error below 2e-7. Near 0 the series of erf
@@ -77,7 +78,7 @@ Tensor error_function(const Tensor& x) {
            q * (-0.37612638903183754 +
                 q * (0.11283791670955126 + q * (-0.026866170645131252 +
                                                 q * (0.0052239776254421878 + q * -0.00085483270234508522)))));
-  return near.where(small, large);
+  return with_own_gradient("lathe.erf", near.where(small, large), {x});
 }
 
 // atan(x) by halving the argument twice (atan x = 2 atan(x / (1 + sqrt(1 + x^2)))) after |x| > 1 was turned
@@ -93,7 +94,7 @@ Tensor arctangent(const Tensor& x) {
       r * (1.0 + q * (-1.0 / 3 +
                       q * (1.0 / 5 + q * (-1.0 / 7 + q * (1.0 / 9 + q * (-1.0 / 11 + q * (1.0 / 13)))))));
   Tensor angle = series * 4.0;
-  return s * beyond.where(kHalfPi - angle, angle);
+  return with_own_gradient("lathe.atan", s * beyond.where(kHalfPi - angle, angle), {x});
 }
 
 Tensor arcsine(const Tensor& x) { return (x / (1.0 - x * x).sqrt()).atan(); }
@@ -120,13 +121,15 @@ Tensor Tensor::leaky_relu(double slope) const {
 Tensor Tensor::elu(double alpha) const {
   Scope scope;
   Tensor x = cast(least_upper_float(dtype()));
-  return x.relu() - ((1.0 - x.minimum(0).exp()) * alpha);
+  const Tensor positive = x > 0;
+  return positive.where(x, (positive.where(0, x).exp() - 1.0) * alpha);
 }
 
 Tensor Tensor::celu(double alpha) const {
   Scope scope;
   Tensor x = cast(least_upper_float(dtype()));
-  return x.relu() + ((x * (1.0 / alpha)).exp() * alpha - alpha).minimum(0);
+  const Tensor positive = x > 0;
+  return positive.where(x, ((positive.where(0, x) * (1.0 / alpha)).exp() - 1.0) * alpha);
 }
 
 Tensor Tensor::gelu(std::string_view approximate) const {

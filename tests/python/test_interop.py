@@ -176,10 +176,10 @@ def test_every_method_keeps_its_tensors_device():
     # Not about devices, or of other shapes and dtypes than x has.
     skip = {
         "__init__", "item", "tolist", "numpy", "data", "tobytes", "numel", "size", "element_size", "nbytes", "is_floating_point", "backward", "custom_kernel", "conv2d",
-        "conv_transpose2d", "max_unpool2d", "batchnorm", "schedule", "kernelize", "train", "from_url", "allclose", "diag", "hash", "keccak", "interpolate",
+        "conv_transpose2d", "max_unpool2d", "batchnorm", "schedule", "schedule_with_vars", "kernelize", "train", "from_url", "allclose", "diag", "hash", "keccak", "interpolate",
         "max_pool2d", "avg_pool2d", "one_hot", "bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor", "lshift", "rshift", "meshgrid", "gradient", "shard_", "to_",
     }  # fmt: skip
-    binary = {n for n in dir(Tensor) if n in ("add sub mul fdiv floor_divide mod fmod maximum minimum copysign logaddexp eq ne lt le gt ge").split()}
+    binary = {n for n in dir(Tensor) if n in ("add sub mul fdiv idiv floor_divide mod fmod maximum minimum copysign logaddexp eq ne lt le gt ge").split()}
     static = {n for n in dir(Tensor) if isinstance(Tensor.__dict__.get(n), staticmethod) or type(Tensor.__dict__.get(n)).__name__ == "nb_func"}
     checked = 0
     for name in sorted(n for n in dir(Tensor) if not n.startswith("_") and callable(getattr(Tensor, n))):

@@ -1,7 +1,10 @@
 """State dicts: the tensors of an object by name, and loading them."""
 
+import warnings
+
 from lathe import _core
 from lathe._core import Tensor
+from lathe.errors import MissingNames
 
 
 def _parts(obj):
@@ -47,8 +50,8 @@ def get_parameters(obj):
 
 
 def load_state_dict(model, state_dict, strict=True, verbose=False, consume=False, realize=True):
-    """Copies values by name into a model's tensors. With `strict`, every name must be in both. Nothing is changed
-    where a name is missing or a shape differs.
+    """Copies values by name into a model's tensors. With `strict`, every tensor of the model must be named; names that
+    the model has not are told in a warning. Nothing is changed where a name is missing or a shape differs.
 
     >>> from lathe import nn
     >>> a, b = nn.Linear(2, 3), nn.Linear(2, 3)
@@ -58,13 +61,15 @@ def load_state_dict(model, state_dict, strict=True, verbose=False, consume=False
     """
     mine = get_state_dict(model)
     missing = [name for name in mine if name not in state_dict]
-    unknown = [name for name in state_dict if name not in mine]
-    if strict and (missing or unknown):
-        raise _core.UserError(
-            f"lathe: load_state_dict: {len(missing)} names are missing and {len(unknown)} are unknown\n"
-            f"  note: missing {', '.join(missing[:6]) or 'none'}; unknown {', '.join(unknown[:6]) or 'none'}\n"
+    unknown = [name for name in state_dict if name not in mine and not name.endswith("num_batches_tracked")]
+    if strict and missing:
+        raise MissingNames(
+            f"lathe: load_state_dict: {len(missing)} names are missing: {', '.join(missing[:6])}\n"
+            f"  note: {len(unknown)} names are unknown: {', '.join(unknown[:6]) or 'none'}\n"
             "  help: strict=False loads what fits"
         )
+    if strict and unknown:
+        warnings.warn(f"load_state_dict: the model has no {', '.join(unknown[:6])}", stacklevel=2)
     loaded = []
     for name, tensor in mine.items():
         if name not in state_dict:

@@ -1,0 +1,5 @@
+"""As tinygrad programs import it."""
+
+from lathe.jit import function
+
+__all__ = ["function"]

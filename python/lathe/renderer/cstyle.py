@@ -1,0 +1,23 @@
+"""As tinygrad programs import it."""
+
+from lathe.renderer import Renderer
+
+
+class CStyleLanguage(Renderer):
+    """A printer that no device of Lathe has under this name."""
+
+
+class ClangRenderer(CStyleLanguage):
+    """Likewise."""
+
+
+class CUDARenderer(CStyleLanguage):
+    """Likewise."""
+
+
+class MetalRenderer(CStyleLanguage):
+    """Likewise."""
+
+
+class OpenCLRenderer(CStyleLanguage):
+    """Likewise."""

@@ -1,0 +1,3 @@
+"""As older tinygrad programs import it."""
+
+from lathe.nn.state import *  # noqa: F403

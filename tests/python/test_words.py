@@ -1,0 +1,267 @@
+"""Names, argument forms and corner cases that programs written for tinygrad rely on."""
+
+import importlib
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from oracle import assert_same
+
+from lathe import Context, Device, JitError, Tensor, TinyJit, UOp, Variable, dtypes, nn
+from lathe import helpers
+
+
+def gradient(function, values):
+    x = Tensor(values)
+    return function(x).sum().gradient(x)[0].tolist()
+
+
+# ---- module paths and names
+
+
+@pytest.mark.parametrize(
+    "path, names",
+    [
+        ("helpers", "getenv DEBUG JIT Context ContextVar GlobalCounters Timing Profiling prod dedup flatten argfix colored trange tqdm temp fetch"),
+        ("helpers", "get_single_element mv_address from_mv to_mv flat_mv cdiv cmod lo32 hi32 i2u getbits round_down next_power2 merge_dicts"),
+        ("helpers", "ansilen ansistrip time_to_str size_to_str pluralize word_wrap strip_parens to_function_name diskcache cpu_profile system"),
+        ("dtype", "DType DTYPES_DICT INVERSE_DTYPES_DICT AddrSpace truncate float_to_fp8 fp8_to_float can_lossless_cast least_upper_dtype"),
+        ("dtype", "_to_np_dtype _from_np_dtype _to_torch_dtype _from_torch_dtype to_storage_scalar from_storage_scalar"),
+        ("tensor", "Tensor _to_np_dtype"),
+        ("device", "Device is_dtype_supported canonicalize_device CompileError"),
+        ("engine.jit", "TinyJit JitError"),
+        ("engine.realize", "run_schedule"),
+        ("uop.ops", "UOp Variable sint resolve sym_infer"),
+        ("shape.symbolic", "Variable"),
+        ("ops", "Device GlobalCounters"),
+        ("function", "function"),
+        ("codegen.opt", "Opt OptOps KernelOptError"),
+        ("codegen.kernel", "Opt OptOps"),
+        ("renderer.ptx", "PTXRenderer"),
+        ("renderer.cstyle", "CStyleLanguage CUDARenderer"),
+        ("state", "safe_load get_parameters"),
+        ("nn.state", "safe_load safe_save get_state_dict load_state_dict torch_load"),
+        ("nn.datasets", "mnist cifar"),
+    ],
+)
+def test_module_paths_of_programs_have_their_names(path, names):
+    module = importlib.import_module(f"lathe.{path}")
+    assert [n for n in names.split() if not hasattr(module, n)] == []
+
+
+def test_helpers_do_what_their_names_say():
+    assert helpers.cdiv(-7, 2) == -3 and helpers.cmod(-7, 2) == -1 and helpers.cdiv(1, 0) == 0
+    assert helpers.round_down(7, 4) == 4 and helpers.round_down(8, 4) == 8 and helpers.next_power2(5) == 8
+    assert helpers.lo32(1 << 33 | 5) == 5 and helpers.hi32(1 << 33) == 2 and helpers.i2u(8, -1) == 255
+    assert helpers.getbits(0b10110, 1, 3) == 0b011
+    assert helpers.merge_dicts([{"a": 1}, {"b": 2, "a": 1}]) == {"a": 1, "b": 2}
+    with pytest.raises(ValueError):
+        helpers.merge_dicts([{"a": 1}, {"a": 2}])
+    assert helpers.get_single_element([3]) == 3
+    with pytest.raises(ValueError):
+        helpers.get_single_element([])
+    assert helpers.get_shape([[1, 2], [3, 4], [5, 6]]) == (3, 2) and helpers.get_shape(1) == ()
+    assert helpers.strides_for_shape((2, 1, 3)) == (3, 0, 1)
+    assert helpers.ansistrip(helpers.colored("x", "red")) == "x" and helpers.ansilen(helpers.colored("xy", "green")) == 2
+    assert helpers.strip_parens("(a+b)") == "a+b" and helpers.strip_parens("(a)+(b)") == "(a)+(b)"
+    assert helpers.to_function_name("r_2*3") == "r_22A3" and helpers.pluralize("kernel", 2) == "2 kernels"
+    assert helpers.time_to_str(0.5).strip() == "500.00ms" and helpers.size_to_str(2_500_000) == "2.50 MB"
+    data = bytearray(b"abcd")
+    view = memoryview(data)
+    assert bytes(helpers.to_mv(helpers.mv_address(view), 4)) == b"abcd"
+    assert helpers.word_wrap("abcdef", 4) == "abcd\nef"
+
+
+def test_values_are_kept_on_disk_by_key(monkeypatch, tmp_path):
+    monkeypatch.setenv("LATHE_CACHE", str(tmp_path))
+    helpers.db_connection.cache_clear()
+    calls = []
+
+    @helpers.diskcache
+    def square(x):
+        calls.append(x)
+        return x * x
+
+    assert [square(3), square(3), square(4)] == [9, 9, 16] and calls == [3, 4]
+    assert helpers.diskcache_get("other", "k") is None and helpers.diskcache_put("other", "k", [1]) == [1]
+    helpers.diskcache_clear()
+    assert helpers.diskcache_get("other", "k") is None
+    helpers.db_connection.cache_clear()
+
+
+def test_numbers_are_cut_to_what_a_dtype_holds():
+    from lathe.dtype import can_lossless_cast, float_to_bf16, float_to_fp16, float_to_fp8, fp8_to_float, from_storage_scalar, to_storage_scalar, truncate
+
+    assert truncate[dtypes.uint8](257) == 1 and truncate[dtypes.int8](200) == -56 and truncate[dtypes.bool](2) is True
+    assert truncate[dtypes.float32](0.1) == float(np.float32(0.1)) and float_to_fp16(65520) == math.inf
+    assert float_to_bf16(1.0 + 2**-9) == 1.0
+    for byte in range(0x7F):
+        assert float_to_fp8(fp8_to_float(byte, dtypes.fp8e4m3), dtypes.fp8e4m3) == byte
+    assert from_storage_scalar(to_storage_scalar(1.5, dtypes.bfloat16), dtypes.bfloat16) == 1.5
+    for a in dtypes.all:
+        for b in dtypes.all:
+            wide = dtypes.is_int(a) and a.itemsize == 8 and dtypes.is_float(b)  # which numpy calls safe
+            if a.fmt and b.fmt and dtypes.is_bool(a) == dtypes.is_bool(b) and not wide:
+                assert can_lossless_cast(a, b) == np.can_cast(np.dtype(a.fmt), np.dtype(b.fmt), "safe"), (a, b)
+
+
+def test_a_bound_variable_is_a_uop():
+    n = UOp.variable("n", 1, 10).bind(3)
+    assert isinstance(n, UOp) and isinstance(Variable("m", 1, 2), UOp) and not isinstance(3, UOp)
+
+
+def test_settings_of_tinygrad_are_taken():
+    with Context(IGNORE_OOB=1, TRACK_MATCH_STATS=0, SPLIT_REDUCEOP=0, CAPTURING=0):
+        assert helpers.CAPTURING == 0
+    assert pickle.loads(pickle.dumps(helpers.DEBUG)) is helpers.DEBUG
+
+
+def test_a_device_answers_what_programs_ask():
+    device = Device[Device.DEFAULT]
+    assert device.renderer.device == "CPU" and not device.renderer.has_local and device.graph is None
+
+
+# ---- argument forms
+
+
+def test_shapes_and_axes_are_taken_by_name_too():
+    x = Tensor.arange(6).reshape(shape=(2, 3))
+    assert x.permute(order=(1, 0)).shape == (3, 2) and x.flip(axis=0).tolist() == [[3, 4, 5], [0, 1, 2]]
+    assert x.reshape(2, 1, 3).expand(shape=(2, 4, 3)).shape == (2, 4, 3) and x.repeat(repeats=(1, 2)).shape == (2, 6)
+    with pytest.raises(TypeError):
+        x.reshape(size=(3, 2))
+
+
+def test_a_window_given_as_one_number_is_square():
+    for mine, theirs in ((Tensor.max_pool2d, torch.nn.functional.max_pool2d), (Tensor.avg_pool2d, torch.nn.functional.avg_pool2d)):
+        a = np.random.randn(2, 3, 7, 8).astype(np.float32)
+        assert_same(mine(Tensor(a), 3), theirs(torch.tensor(a), 3))
+        assert_same(mine(Tensor(a), kernel_size=2, padding=1), theirs(torch.tensor(a), 2, padding=1))
+
+
+def test_optimizers_take_tinygrads_hints_and_nothing_else():
+    for kind in (nn.optim.SGD, nn.optim.Adam, nn.optim.AdamW, nn.optim.LAMB, nn.optim.LARS, nn.optim.Muon):
+        kind([Tensor([[1.0]])], lr=0.1, device=None, fused=True)
+        with pytest.raises(TypeError, match="beta"):
+            kind([Tensor([[1.0]])], lr=0.1, beta=2)
+
+
+def test_a_symbolic_range_has_any_ends():
+    begin, end = Variable("begin", 1, 5).bind(2), Variable("end", 6, 10).bind(7)
+    assert Tensor.arange(begin, 9).sum().item() == sum(range(2, 9))
+    assert Tensor.arange(end).sum().item() == sum(range(7))
+    assert Tensor.arange(begin, end).sum().item() == sum(range(2, 7))
+
+
+# ---- errors have the types programs catch
+
+
+@pytest.mark.parametrize(
+    "kind, call",
+    [
+        (AttributeError, lambda: Tensor([1.0]).cast("typo")),
+        (AttributeError, lambda: Tensor([1.0], dtype="typo")),
+        (AttributeError, lambda: Tensor([1.0]).sum(dtype="")),
+        (TypeError, lambda: Tensor.randint((3, 4), low=0.1, high=3)),
+        (IndexError, lambda: Tensor(1.0).cumsum(1)),
+        (IndexError, lambda: Tensor([1.0])[Tensor([0.5])]),
+        (IndexError, lambda: Tensor([1.0])[..., ...]),
+        (IndexError, lambda: Tensor.cat(Tensor(1), Tensor(2))),
+        (ValueError, lambda: Tensor.stack((Tensor([1]), Tensor([2])), Tensor([3]))),
+        (ValueError, lambda: Tensor.ones(2, 3, 4).repeat((2, 2))),
+        (ValueError, lambda: Tensor.linspace(0, 1, 3, dtype="bool")),
+        (RuntimeError, lambda: Tensor.ones(3).half().scatter(0, Tensor([0]), Tensor.ones(3))),
+        (RuntimeError, lambda: Tensor.ones(3).half().scatter_reduce(0, Tensor([0]), Tensor.ones(3), "sum")),
+        (AssertionError, lambda: Tensor(2).multinomial(1)),
+        (KeyError, lambda: nn.state.load_state_dict(nn.Linear(2, 2), {})),
+    ],
+)
+def test_errors_have_the_types_programs_catch(kind, call):
+    with pytest.raises(kind):
+        call()
+
+
+# ---- gradients at corners and far out
+
+
+def test_activations_saturate_without_nan():
+    far = [-400.0, -120.0, 120.0, 400.0]
+    for name in "sigmoid tanh silu swish gelu quick_gelu mish softplus logsigmoid hardswish elu celu selu erf atan".split():
+        got = gradient(lambda x: getattr(x, name)(), far)
+        assert all(math.isfinite(g) for g in got), (name, got)
+        second = Tensor(far)
+        first = getattr(second, name)().sum().gradient(second)[0]
+        assert all(math.isfinite(g) for g in first.sum().gradient(second)[0].tolist()), name
+    assert gradient(lambda x: x.sigmoid(), far) == [0, 0, 0, 0] and gradient(lambda x: x.gelu(), far) == [0, 0, 1, 1]
+
+
+def test_gradients_at_the_corners_of_activations():
+    assert gradient(lambda x: x.relu(), [-1.0, 0.0, 1.0]) == [0, 0, 1]
+    assert gradient(lambda x: x.clip(-2.5, 1.5), [-3.0, -2.5, 0.0, 1.5, 2.0]) == [0, 1, 1, 1, 0]
+    assert gradient(lambda x: x.clip(Tensor(-2.5), Tensor(1.5)), [-3.0, -2.5, 0.0, 1.5, 2.0]) == [0, 1, 1, 1, 0]
+    assert gradient(lambda x: x.maximum(0), [-1.0, 0.0, 1.0]) == [0, 0.5, 1]
+    assert gradient(lambda x: x.elu(2.0), [0.0]) == [2.0] and gradient(lambda x: x.abs(), [0.0]) == [0]
+    assert math.isnan(Tensor([math.nan]).relu().item()) and math.isnan(Tensor([math.nan]).clip(0, 1).item())
+
+
+@pytest.mark.parametrize("y", [0.3, -0.3, 2.5, 3.0, -2.0, 0.0, 71.0])
+def test_the_gradient_of_a_power_is_pytorchs(y):
+    x = np.array([-2.0, -1.0, 0.0, 0.5, 2.0], dtype=np.float32)
+    a, b = Tensor(x), torch.tensor(x, requires_grad=True)
+    (b**y).sum().backward()
+    np.testing.assert_allclose((a**y).sum().gradient(a)[0].numpy(), b.grad.numpy(), rtol=1e-4)
+    e, f = Tensor(np.full_like(x, y)), torch.full((5,), y, requires_grad=True)
+    (torch.tensor(x) ** f).sum().backward()
+    np.testing.assert_allclose((a**e).sum().gradient(e)[0].numpy(), f.grad.numpy(), rtol=1e-4)
+    np.testing.assert_allclose((2.0**e).sum().gradient(e)[0].numpy(), np.full(5, 2.0**y * math.log(2), dtype=np.float32), rtol=1e-4)
+
+
+def test_pictures_of_bytes_are_scaled_in_bytes():
+    a = np.random.randint(0, 256, (2, 3, 16, 12), dtype=np.uint8)
+    got = Tensor(a).interpolate((5, 7), mode="linear")
+    assert got.dtype is dtypes.uint8
+    near = torch.nn.functional.interpolate(torch.tensor(a).float(), (5, 7), mode="bilinear")
+    assert np.abs(got.numpy().astype(np.float32) - near.numpy()).max() <= 2
+
+
+def test_windows_of_nothing_are_empty():
+    assert_same(Tensor.ones(3, 3, 3).unfold(1, 0, 8), torch.ones(3, 3, 3).unfold(1, 0, 8))
+
+
+# ---- captures
+
+
+def test_data_the_function_brings_in_is_part_of_the_capture():
+    f = TinyJit(lambda x: (x + Tensor([1.0, 2.0, 3.0])).realize())
+    for i in range(5):
+        assert f(Tensor([float(i)] * 3)).tolist() == [i + 1, i + 2, i + 3]
+    values = iter(range(10))
+    g = TinyJit(lambda x: (x + Tensor([float(next(values))] * 3)).realize())
+    with pytest.raises(JitError, match="differs"):
+        for _ in range(3):
+            g(Tensor([0.0] * 3))
+
+
+def test_a_copy_made_by_a_captured_function_is_new_every_time():
+    f = TinyJit(lambda x: x.clone().realize())
+    results = [f(Tensor([float(i)] * 4).realize()) for i in range(6)]
+    assert [r.tolist() for r in results] == [[float(i)] * 4 for i in range(6)]
+    again = pickle.loads(pickle.dumps(f))
+    assert again(Tensor([7.0] * 4).realize()).tolist() == [7.0] * 4
+
+
+def test_the_first_call_may_be_of_another_kind():
+    f = TinyJit(lambda x, n: (x[:, :n] + 1).sum().realize())
+    x = Tensor.ones(2, 10).contiguous().realize()
+    assert f(x, 4).item() == 16
+    for i in range(1, 6):
+        assert f(x, Variable("n", 1, 10).bind(i)).item() == 4 * i
+
+
+def test_names_a_model_has_not_are_told_and_left_out():
+    net = nn.Linear(1, 1)
+    with pytest.warns(UserWarning, match="more"):
+        nn.state.load_state_dict(net, {"weight": Tensor([[5.0]]), "bias": Tensor([1.0]), "more": Tensor([1.0])})
+    assert net.weight.item() == 5.0
