@@ -21,6 +21,10 @@ def exp2_tail(v):  # 2^v = 1 + v*log(2) + v*v*g(v)
     return LN2 * LN2 / 2 if abs(v) < mpf("1e-20") else (expm1(v * LN2) / v - LN2) / v
 
 
+def exp2_rest(v):  # 2^v = 1 + v*g(v)
+    return LN2 if abs(v) < mpf("1e-20") else expm1(v * LN2) / v
+
+
 def log_tail(z):  # 2*atanh(s) = 2*s + s*z*g(z) with z = s*s
     if z == 0:
         return mpf(2) / 3
@@ -46,6 +50,11 @@ def exp2_weight(v):
     return v * v / mpf(2) ** v
 
 
+def exp2_rest_weight(v):
+    """The term is v*g(v) beside 2^v."""
+    return v / mpf(2) ** v
+
+
 def log_weight(z):
     """The term is s*z*g(z) beside log(m), and |log(m)| >= 2*s."""
     return z / 2
@@ -56,6 +65,7 @@ R2 = (pi / 4) ** 2
 ROWS = {
     # name          g          from          to           weight                                  coefficients
     "exp2": (exp2_tail, -HALF, HALF, exp2_weight, {32: 5, 64: 10}),
+    "exp2, fused": (exp2_rest, -HALF, HALF, exp2_rest_weight, {32: 6}),
     "log2": (log_tail, mpf(0), S2 * mpf("1.001"), log_weight, {32: 3, 64: 7}),
     "sin": (sin_tail, mpf(0), R2 * mpf("1.001"), lambda z: z * sqrt(z) / sin(sqrt(z)) if z else mpf(0), {32: 4, 64: 7}),
     "cos": (cos_tail, mpf(0), R2 * mpf("1.001"), lambda z: z * z / cos(sqrt(z)), {32: 3, 64: 6}),
@@ -123,7 +133,7 @@ def fit(name, bits):
         _, found = exchange(g, lo, hi, weight, fixed, count - len(fixed))
         fixed.append(to_format(found[0], bits))
     grid = [lo + (hi - lo) * i / 4000 for i in range(4001)]
-    worst = max(weight(v) * abs(g(v) - value(fixed, v)) for v in grid)
+    worst = max(abs(weight(v) * (g(v) - value(fixed, v))) for v in grid)
     print(f"{name} float{bits}: largest relative error 2^{float(log(worst) / LN2):.1f}")
     for c in fixed:
         print(f"    {float(c).hex()},")
@@ -148,7 +158,7 @@ def two_over_pi(words):
 def main():
     names = sys.argv[1:] or list(ROWS)
     for name in names:
-        for bits in (32, 64):
+        for bits in ROWS[name][4]:
             fit(name, bits)
     mp.dps = 400
     two_over_pi(40)

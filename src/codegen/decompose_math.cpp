@@ -18,6 +18,10 @@ constexpr double kExp2Double[] = {0x1.ebfbdff82c5a1p-3,  0x1.c6b08d7049f5dp-5,  
                                   0x1.5d87fe78c6853p-10, 0x1.4309130f219f0p-13, 0x1.ffcbfc8321e5ap-17,
                                   0x1.62bfc4682c3edp-20, 0x1.b5236e00b64afp-24, 0x1.e62411799ccffp-28,
                                   0x1.edc49af0434dbp-32};
+// 2^f = 1 + f*q(f), where multiply-adds are fused: the last one rounds little more than the result itself.
+// Relative error 2^-27.0.
+constexpr double kExp2Fused[] = {0x1.62e430p-1, 0x1.ebfbe0p-3,  0x1.c6afdcp-5,
+                                 0x1.3b2daep-7, 0x1.5eda32p-10, 0x1.4045c0p-13};
 // log(2) with a short head, so that its product with a short number is exact.
 constexpr double kLn2Float[] = {0x1.62ep-1, 0x1.0bfbe8p-15};
 constexpr double kLn2Double[] = {0x1.62e43p-1, -0x1.05c610ca86c39p-29};
@@ -33,6 +37,24 @@ constexpr double kLogDouble[] = {0x1.5555555555593p-1, 0x1.999999997f9f8p-2, 0x1
 constexpr double kLog2eFloat[] = {0x1.716p+0, -0x1.7135a8p-13};
 constexpr double kLog2eDouble[] = {0x1.7154768p+0, -0x1.6a3e80f444178p-27};
 
+// 2^f for |f| <= 1/2. 1 + f*log(2) is rounded; what the rounding lost is added to the rest of the series.
+Node exp2_of_fraction(const Real& r, Node f) {
+  const bool narrow = r.mantissa == 23;
+  auto ln2 = narrow ? std::span<const double>(kLn2Float) : std::span<const double>(kLn2Double);
+  Node series = r.polynomial(f, narrow ? std::span<const double>(kExp2Float) : kExp2Double);
+  Node rest = r.multiply_add(series, f, r.number(f, ln2[1]));
+  Node head = r.number(f, ln2[0]), one = r.number(f, 1), linear, lost;
+  if (r.fma) {
+    linear = apply(Op::Fma, f, head, one);
+    lost = apply(Op::Fma, f, head, sub(one, linear));
+  } else {
+    Node upper = r.short_head(f), exact = upper * head;
+    linear = one + exact;
+    lost = (sub(one, linear) + exact) + sub(f, upper) * head;
+  }
+  return linear + r.multiply_add(f, rest, lost);
+}
+
 // x = n + f with n whole; the result is 2^f scaled by two powers of two, because 2^n alone may be no normal
 // number while the result is one, and so that a subnormal result is rounded once.
 Node exp2_of(const Real& r, Node x) {
@@ -45,20 +67,8 @@ Node exp2_of(const Real& r, Node x) {
   double shifter = std::ldexp(1.5, r.mantissa);
   Node shifted = in_range + r.number(x, shifter);
   Node f = sub(in_range, sub(shifted, r.number(x, shifter)));
-  // 1 + f*log(2) is rounded; what the rounding lost is added to the rest of the series.
-  auto ln2 = narrow ? std::span<const double>(kLn2Float) : std::span<const double>(kLn2Double);
-  Node series = r.polynomial(f, narrow ? std::span<const double>(kExp2Float) : kExp2Double);
-  Node rest = r.multiply_add(series, f, r.number(x, ln2[1]));
-  Node head = r.number(x, ln2[0]), one = r.number(x, 1), linear, lost;
-  if (r.fma) {
-    linear = apply(Op::Fma, f, head, one);
-    lost = apply(Op::Fma, f, head, sub(one, linear));
-  } else {
-    Node upper = r.short_head(f), exact = upper * head;
-    linear = one + exact;
-    lost = (sub(one, linear) + exact) + sub(f, upper) * head;
-  }
-  Node power = linear + r.multiply_add(f, rest, lost);
+  Node power = r.fma && narrow ? apply(Op::Fma, r.polynomial(f, kExp2Fused), f, r.number(x, 1))
+                               : exp2_of_fraction(r, f);
   // Twice the bias is added before halving, so that nothing is negative.
   std::uint64_t zero = narrow ? std::bit_cast<std::uint32_t>(static_cast<float>(shifter))
                               : std::bit_cast<std::uint64_t>(shifter);

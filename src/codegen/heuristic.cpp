@@ -9,6 +9,7 @@
 #include "codegen/kernel_facts.h"
 #include "codegen/option_state.h"
 #include "codegen/product_tile.h"
+#include "codegen/stream_options.h"
 #include "ir/build.h"
 #include "ir/walk.h"
 
@@ -32,7 +33,7 @@ class Chooser {
     if (target_.groups) {
       for_groups();
     } else {
-      if (has_rows() || !product()) elementwise_or_reduce();
+      if (has_rows() || (!streams() && !product())) elementwise_or_reduce();
     }
     return std::move(opts_);
   }
@@ -70,6 +71,30 @@ class Chooser {
   }
   bool splittable(std::size_t r) const {
     return facts_.ranges[r].constant && !facts_.ranges[r].ragged && facts_.ranges[r].extent > 1;
+  }
+
+  // ---- walks over memory
+
+  bool streams() {
+    std::optional<StreamPlan> plan = choose_streams(facts_, target_);
+    if (!plan) return false;
+    if (facts_.ranges[plan->lane].kind == RangeKind::Reduce)
+      add(OptOp::UNROLL, reduce_number(plan->lane), {plan->width});
+    else
+      add(OptOp::UPCAST, position(plan->lane), {plan->width});
+    threads({plan->rows}, 4);
+    // Pieces of the range, several at a time, one step of each.
+    for (std::int64_t streams = plan->streams; streams > 1; streams /= 2) {
+      if (left(plan->rows) % streams != 0) continue;
+      std::int64_t piece = std::min(plan->piece, left(plan->rows) / streams);
+      while (piece > 1 && left(plan->rows) % (piece * streams) != 0) --piece;
+      if (piece * 2 < plan->piece) continue;
+      const int at = position(plan->rows);
+      add(OptOp::TILE, at, {piece});
+      add(OptOp::UPCAST, at, {streams});
+      break;
+    }
+    return true;
   }
 
   // ---- sums of products

@@ -96,13 +96,15 @@ std::string LlvmPrinter::scalar_op(Node node) {
   }
 }
 
-// (x is NaN or x > y) ? x : y. Where y is a number, "unordered or greater" says the same in one comparison.
+// (x is NaN or x > y) ? x : y. Where y is a number, "unordered or greater" says the same in one comparison;
+// where x is one, "greater" does.
 std::string LlvmPrinter::extremum(Node node) {
   Node x = node.arg(0), y = node.arg(1);
   DType dtype = x.dtype();
   if (!dtype.is_float()) return combine(node.op(), dtype, value(x), value(y));
-  if (!is_number(y)) return combine(node.op(), dtype, value(x), value(y));
-  std::string keep = emit("fcmp {} {}, {}", node.is(Op::Max) ? "ugt" : "ult", typed(x), value(y));
+  if (!is_number(y) && !is_number(x)) return combine(node.op(), dtype, value(x), value(y));
+  std::string keep =
+      emit("fcmp {}{} {}, {}", is_number(y) ? "u" : "o", node.is(Op::Max) ? "gt" : "lt", typed(x), value(y));
   return emit("select {} {}, {}, {}", llvm_type(dtypes::Bool.vec(dtype.lanes)), keep, typed(x), typed(y));
 }
 
@@ -119,10 +121,11 @@ std::string LlvmPrinter::combine(Op op, DType dtype, const std::string& x, const
                 {type, type}, {x, y});
   }
   std::string flags = llvm_type(dtypes::Bool.vec(dtype.lanes));
-  std::string nan = emit("fcmp uno {} {}, {}", type, x, x);
+  // "x > y ? x : y" is one instruction, which gives y where either is NaN.
   std::string wins = emit("fcmp {} {} {}, {}", is_max ? "ogt" : "olt", type, x, y);
-  std::string keep = emit("or {} {}, {}", flags, nan, wins);
-  return emit("select {} {}, {} {}, {} {}", flags, keep, type, x, type, y);
+  std::string winner = emit("select {} {}, {} {}, {} {}", flags, wins, type, x, type, y);
+  std::string nan = emit("fcmp uno {} {}, {}", type, x, x);
+  return emit("select {} {}, {} {}, {} {}", flags, nan, type, x, type, winner);
 }
 
 // x / 0 and x % 0 are 0, and the smallest value / -1 wraps; none may trap. The floor forms correct the

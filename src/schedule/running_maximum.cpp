@@ -35,11 +35,25 @@ Node repeated(Node n, const NodeMap<int>& uses) {
   return n.is(Op::Reduce) && used(uses, n) == 1 ? n : Node();
 }
 
+// The sum that `n` divides by, repeated along the axis, or null: e / sum, or e * (1 / sum) in either order.
+Node divided_by(Node n, Node* e, const NodeMap<int>& uses) {
+  if (n.is(Op::Div)) {
+    *e = n.arg(0);
+    return repeated(n.arg(1), uses);
+  }
+  if (!n.is(Op::Mul)) return Node();
+  const std::size_t at = n.arg(0).is(Op::Exp2) ? 1 : 0;
+  *e = n.arg(1 - at);
+  Node inverse = n.arg(at);
+  while ((inverse.is(Op::Expand) || inverse.is(Op::Reshape)) && used(uses, inverse) == 1)
+    inverse = inverse.arg(0);
+  return inverse.is(Op::Recip) && used(uses, inverse) == 1 ? repeated(inverse.arg(0), uses) : Node();
+}
+
 // Whether `weights` is exp2((s - max s) * c) / its sum over one axis; fills in what it is made of.
 bool match_weights(Node weights, const NodeMap<int>& uses, SoftmaxSum& out) {
-  if (!weights.is(Op::Div)) return false;
-  Node e = weights.arg(0), total = repeated(weights.arg(1), uses);
-  if (!e.is(Op::Exp2) || used(uses, e) != 2 || !total || total.ints().size() != 2) return false;
+  Node e, total = divided_by(weights, &e, uses);
+  if (!total || !e.is(Op::Exp2) || used(uses, e) != 2 || total.ints().size() != 2) return false;
   out.axis = total.ints()[1];
   if (!is_reduce_over(total, Op::Add, e, out.axis)) return false;
   Node shifted = e.arg(0);

@@ -152,7 +152,7 @@ Tensor Tensor::softmax(std::int64_t axis, std::optional<DataType> dtype) const {
   Scope scope;
   Tensor x = cast(dtype ? *dtype : least_upper_float(this->dtype()));
   Tensor e = (x - x.max(axis, true).detach()).exp();
-  return e / e.sum(axis, true);
+  return e * e.sum(axis, true).reciprocal();  // one division a row, not one an element
 }
 
 Tensor Tensor::log_softmax(std::int64_t axis, std::optional<DataType> dtype) const {

@@ -203,8 +203,8 @@ TEST(Heuristic, CoresDoNotChangeHowReducesAreSplit) {
     return out;
   };
   for (Node k :
-       {row_sum(512, 1024), matmul_transposed(512, 10, 576), matmul(64, 512, 512), matmul(1000, 1000, 1000),
-        column_sum(512, 512), total(100000), convolution(8, 16, 32, 24, 3)})
+       {row_sum(512, 1024), row_sum(1 << 14, 1024), matmul_transposed(512, 10, 576), matmul(64, 512, 512),
+        matmul(1000, 1000, 1000), column_sum(512, 512), total(100000), convolution(8, 16, 32, 24, 3)})
     EXPECT_EQ(reduce_splits(k, 1), reduce_splits(k, 64));
 }
 
@@ -221,6 +221,11 @@ TEST(Heuristic, PinnedChoices) {
       {row_sum(512, 1024), "UNROLL(0, 32) THREAD(0, 8)", "UNROLL(0, 64) THREAD(0, 8)"},
       {column_sum(512, 512), "UPCAST(0, 32) THREAD(0, 8)", "UPCAST(0, 64) THREAD(0, 8)"},
       {total(1 << 20), "UNROLL(0, 32)", "UNROLL(0, 64)"},
+      // Larger than the last cache: several walks over memory at a time.
+      {scale_add(1 << 24), "UPCAST(0, 16) THREAD(0, 8) TILE(1, 2048) UPCAST(1, 2)",
+       "UPCAST(0, 32) THREAD(0, 8) TILE(1, 2048) UPCAST(1, 2)"},
+      {row_sum(1 << 14, 1024), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 32) UPCAST(1, 4)",
+       "UNROLL(0, 32) THREAD(0, 8) TILE(1, 64) UPCAST(1, 4)"},
   };
   for (const Row& row : rows) {
     EXPECT_EQ(to_string(choose_options(row.kernel, named_target("x86-64-v3"))), row.v3);

@@ -1,0 +1,79 @@
+#include "codegen/stream_options.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "ir/build.h"
+
+namespace lathe {
+namespace {
+
+// A core's prefetchers follow a few long walks gladly, and several at once hide more of memory's latency than
+// one does; they lose track where there are many.
+constexpr std::int64_t kMostStreams = 4, kMostWalks = 8;
+// How long each walk is before all move on, as a share of the second cache: long enough that prefetchers
+// seldom start anew, short enough that the walks are neighbours in memory.
+constexpr double kPiece = 0.25;
+
+double bytes_of(const AccessFacts& a) { return a.times * base_memory(a.node.arg(0)).dtype().bytes(); }
+
+bool walks(const AccessFacts& a, const KernelFacts& facts) {
+  for (std::size_t r = 0; r < facts.ranges.size(); ++r)
+    if (facts.ranges[r].extent > 1 && (a.strides[r] <= 0 || a.strides[r] == kUneven)) return false;
+  return true;
+}
+
+}  // namespace
+
+std::optional<StreamPlan> choose_streams(const KernelFacts& facts, const Target& target) {
+  for (const RangeFacts& r : facts.ranges)
+    if (!r.constant || r.ragged || r.carries_tuple || r.kind == RangeKind::Loop) return std::nullopt;
+  // The largest thing read, each element once and in its order.
+  const AccessFacts* main = nullptr;
+  for (const AccessFacts& a : facts.accesses)
+    if (!a.is_store && !a.gated && base_memory(a.node.arg(0)).is(Op::Param) && walks(a, facts) &&
+        (main == nullptr || bytes_of(a) > bytes_of(*main)))
+      main = &a;
+  if (main == nullptr) return std::nullopt;
+  // From a cache one walk is as fast as several; what is written as well takes part of it.
+  const bool writes = std::any_of(facts.accesses.begin(), facts.accesses.end(), [&](const AccessFacts& a) {
+    return a.is_store && bytes_of(a) * 4 > bytes_of(*main);
+  });
+  if (bytes_of(*main) <= static_cast<double>(target.l3) * (writes ? 1 : 0.5)) return std::nullopt;
+
+  StreamPlan plan;
+  plan.lane = plan.rows = facts.ranges.size();
+  for (std::size_t r = 0; r < facts.ranges.size(); ++r) {
+    if (main->strides[r] == 1) plan.lane = r;
+    const bool output = facts.ranges[r].kind == RangeKind::Global;
+    if (output && (plan.rows == facts.ranges.size() || main->strides[r] > main->strides[plan.rows]))
+      plan.rows = r;
+  }
+  if (plan.lane == facts.ranges.size() || plan.rows == facts.ranges.size()) return std::nullopt;
+  // Threads and streams divide the slowest axis, so that each walk is one piece of memory. A sum along
+  // another axis than the lanes' adds whole rows to one another: not this.
+  for (std::size_t r = 0; r < facts.ranges.size(); ++r)
+    if (main->strides[r] > main->strides[plan.rows]) return std::nullopt;
+  if (facts.reduces > 0 && facts.ranges[plan.lane].kind != RangeKind::Reduce) return std::nullopt;
+
+  // What is as large moves along with it; what is smaller stays in a cache.
+  std::int64_t walked = 0;
+  for (const AccessFacts& a : facts.accesses) {
+    const std::int64_t along = a.strides[plan.lane];
+    if (a.gated || (along != 0 && along != 1)) return std::nullopt;
+    walked += bytes_of(a) * 4 > bytes_of(*main);
+  }
+  const std::int64_t lanes = std::max(target.vector_bytes / facts.element_bytes, 1);
+  if (facts.ranges[plan.lane].extent % lanes != 0) return std::nullopt;
+  plan.width = lanes;
+  plan.streams = std::clamp<std::int64_t>(kMostWalks / std::max<std::int64_t>(walked, 1), 1, kMostStreams);
+  // Two vectors of each are in flight. How a reduce is split must not depend on the streams, which depend on
+  // the number of cores.
+  if (facts.ranges[plan.lane].extent % (2 * lanes) == 0) plan.width *= 2;
+  const std::int64_t steps = facts.ranges[plan.rows].extent / (plan.rows == plan.lane ? plan.width : 1);
+  plan.piece = static_cast<std::int64_t>(kPiece * static_cast<double>(target.l2) *
+                                         static_cast<double>(steps) / bytes_of(*main));
+  return plan;
+}
+
+}  // namespace lathe

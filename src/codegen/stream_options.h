@@ -1,0 +1,24 @@
+// Kernels that walk once over something larger than the caches: elementwise chains, sums along rows, products
+// of a matrix and a vector. Nothing is used twice, so what counts is that memory never waits.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "codegen/kernel_facts.h"
+#include "target/target.h"
+
+namespace lathe {
+
+struct StreamPlan {
+  std::size_t lane = 0;      // the range that runs along memory
+  std::int64_t width = 1;    // how much of it becomes lanes
+  std::size_t rows = 0;      // the range that is cut into threads and streams; may be the lanes' own
+  std::int64_t streams = 1;  // pieces that one thread walks over at the same time
+  std::int64_t piece = 1;    // steps of `rows` in one of them
+};
+
+// The plan for such a kernel, or nothing where it is another kind.
+std::optional<StreamPlan> choose_streams(const KernelFacts& facts, const Target& target);
+
+}  // namespace lathe
