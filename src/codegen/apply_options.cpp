@@ -16,6 +16,7 @@
 #include "base/small_vector.h"
 #include "codegen/codegen.h"
 #include "codegen/group_reduce.h"
+#include "codegen/matrix_unit.h"
 #include "codegen/option_state.h"
 #include "codegen/place_accumulators.h"
 #include "codegen/place_folds.h"
@@ -188,6 +189,14 @@ class KernelRewriter {
       case Op::Load: return depends_on(element, r);
       case Op::Cast:
       case Op::Neg: return zero_beyond(element.arg(0), r);
+      case Op::Pack:
+        return std::all_of(element.args().begin(), element.args().end(),
+                           [&](Node part) { return zero_beyond(part, r); });
+      case Op::Dot: {
+        const bool x = zero_beyond(element.arg(0), r), y = zero_beyond(element.arg(1), r);
+        return element.dtype().is_float() ? x && y : x || y;
+      }
+      case Op::Sub:
       case Op::Mul:
       case Op::Add: return zero_beyond(element.arg(0), r) && zero_beyond(element.arg(1), r);
       default: return false;
@@ -231,6 +240,7 @@ Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target)
   OptionState state(kernel, target);
   for (const Opt& opt : opts) state.apply(opt);
   Node result = kernel;
+  result = state.kernel();
   if (!opts.empty() || has_single_ranges(state)) {
     KernelRewriter rewriter(state);
     result = rewriter.run();
@@ -246,6 +256,7 @@ Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target)
   result = private_panels(place_folds(result), target);
   // The nests of a row share their outer loops: there reduces run innermost, whatever the order says.
   if (!has_rows(kernel)) result = place_accumulators(result);
+  result = split_offsets(result);
   // Reduces over groups become shared memory and barriers here, before expansion, so that the copies of a
   // register tile share one barrier.
   return simplify(group_reduce(result));

@@ -8,7 +8,9 @@
 #include "codegen/decompose_integer.h"
 #include "codegen/decompose_math.h"
 #include "codegen/decompose_parts.h"
+#include "ir/dot.h"
 #include "ir/walk.h"
+#include "target/matrix_units.h"
 
 namespace lathe {
 namespace {
@@ -125,6 +127,27 @@ Node horizontal(Node node, Node x, const Context& context) {
   return Node();
 }
 
+// Parts of a word moved to their places and joined.
+Node packed(Args parts) {
+  const std::uint16_t lanes = parts[0].dtype().lanes;
+  const int bits = parts[0].dtype().bits();
+  const DType code = bits == 8 ? dtypes::UInt8 : dtypes::UInt16;
+  Node word;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    Node part = cast(bitcast(parts[i], code), dtypes::UInt32);
+    Node amount = splat(int_const(dtypes::UInt32, bits * static_cast<int>(i)), lanes);
+    if (i > 0) part = apply(Op::Shl, part, amount);
+    word = word ? bit_or(word, part) : part;
+  }
+  return word;
+}
+
+bool has_instruction(Node dot, const Target& target) {
+  const MatrixUnit* unit = unit_for_dot(target, dot.text());
+  const int lanes = dot.dtype().lanes;
+  return unit != nullptr && lanes >= 4 && lanes <= unit->most_lanes && (lanes & (lanes - 1)) == 0;
+}
+
 Node decomposed(Node node, Args args, const Context& context) {
   Node out;
   if (is_scalar_op(node.op()))
@@ -133,6 +156,10 @@ Node decomposed(Node node, Args args, const Context& context) {
     out = context.all_native ? Node() : decompose_cast(args[0], node.dtype(), context.native);
   else if (node.is(Op::HReduce))
     out = horizontal(node, args[0], context);
+  else if (node.is(Op::Pack))
+    out = context.all_native || args.size() == 1 ? Node() : packed(args);
+  else if (node.is(Op::Dot) && !context.all_native && !has_instruction(node, context.target))
+    out = dot_by_parts(dot_kind(node), args[0], args[1], args[2], context.target.fma);
   return out ? out : rebuild(node, args);
 }
 

@@ -8,8 +8,10 @@
 #include "base/small_vector.h"
 #include "codegen/group_memory.h"
 #include "codegen/lanes.h"
+#include "codegen/panel_layout.h"
 #include "codegen/substitute.h"
 #include "ir/build.h"
+#include "ir/dot.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
 
@@ -169,6 +171,9 @@ class Expander {
     switch (n.op()) {
       case Op::Carry: return carry(n);
       case Op::Load: return load_copies(n);
+      case Op::Pack:
+        if (packed_neighbours(n) > 1 && !lanes_apart(n)) return packed_load(n);
+        break;
       case Op::Store: return store_copies(n);
       case Op::Reduce: return reduce(n);
       case Op::Fold: return fold(n);
@@ -259,6 +264,23 @@ class Expander {
     return fill(mask, lanes, [&](const Coordinate& at) {
       Node where = lanes > 1 && !contiguous ? vector_at(index, at, lanes) : scalar_at(index, at);
       return load(scalar_at(n.arg(0), at), where, gate_at(gate, at), lanes);
+    });
+  }
+  // Words whose parts are neighbours in memory are read as they lie, where the words are neighbours too.
+  bool lanes_apart(Node n) const {
+    Node first = n.arg(0);
+    const auto parts = static_cast<std::int64_t>(n.arg_count());
+    if (first.arg_count() > 2 && lanes_of(first.arg(2)) > 1) return true;
+    return of(first.arg(1)).lanes > 1 || (lanes_of(first.arg(1)) > 1 && lane_step(first.arg(1)) != parts);
+  }
+  Copies packed_load(Node n) {
+    Node first = n.arg(0), index = first.arg(1), gate = first.arg_count() > 2 ? first.arg(2) : Node();
+    Mask mask = dependence(first.arg(0)) | dependence(index) | (gate ? dependence(gate) : 0);
+    const std::uint16_t lanes = lanes_of(index);
+    const auto elements = static_cast<std::uint16_t>(lanes * n.arg_count());
+    return fill(mask, lanes, [&](const Coordinate& at) {
+      Node all = load(scalar_at(first.arg(0), at), scalar_at(index, at), gate_at(gate, at), elements);
+      return pack({&all, 1});
     });
   }
   Copies store_copies(Node n) {

@@ -4,6 +4,7 @@
 
 #include "base/small_vector.h"
 #include "ir/build.h"
+#include "ir/dot.h"
 #include "ir/walk.h"
 
 namespace lathe {
@@ -11,6 +12,11 @@ namespace {
 
 bool is_wide_float(Node n) {
   return n.dtype().scalar == Scalar::Float32 || n.dtype().scalar == Scalar::Float64;
+}
+
+bool is_zero(Node n) {
+  if (n.is(Op::Splat)) n = n.arg(0);
+  return n.is_const() && (n.dtype().is_float() ? n.float_attr() == 0 : n.int_attr() == 0);
 }
 
 }  // namespace
@@ -33,6 +39,13 @@ Node fuse_multiply_add(Node kernel) {
         break;
       }
     }
+    if (n.is(Op::Add))
+      for (std::size_t i = 0; i < 2; ++i) {
+        Node product = n.arg(i);
+        if (!product.is(Op::Dot) || *uses.find(product) != 1 || !is_zero(product.arg(2))) continue;
+        result = dot(dot_kind(product), *done.find(product.arg(0)), *done.find(product.arg(1)), args[1 - i]);
+        break;
+      }
     done.try_emplace(n, result);
   }
   return *done.find(kernel);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "codegen/codegen.h"
 #include "codegen/kernel_facts.h"
+#include "codegen/matrix_unit.h"
 #include "codegen/option_state.h"
 #include "codegen/product_tile.h"
 #include "codegen/stream_options.h"
@@ -101,6 +102,7 @@ class Chooser {
 
   bool product() {
     std::optional<ProductTile> tile = choose_product_tile(facts_, target_);
+    if (std::optional<ProductTile> words = with_unit(tile)) tile = words;
     // One product at a time also waits for the sum before.
     double scalar_cost = 2.0 * static_cast<double>(target_.vector_bytes / std::max(facts_.element_bytes, 1));
     if (!tile || tile->cost >= scalar_cost) return false;  // no better than one product at a time
@@ -119,20 +121,53 @@ class Chooser {
           add(OptOp::STAGE, std::max(at, 0),
               {std::find(values.begin(), values.end(), facts_.factors[i]) - values.begin(), 0});
     }
-    // Threads divide what moves the vector factor beside the lanes, so that each copies only its own; else
-    // what does not move it, so that each copy serves many rows.
-    Node f = facts_.factors[tile->factor];
-    auto rank = [&](std::size_t r) {
-      if (!tile->panel) return 0;
-      return r == tile->lane_range ? 2 : facts_.depends(f, r) ? 0 : 1;
-    };
-    std::vector<std::size_t> order;
-    for (int wanted = 0; wanted < 3; ++wanted)
+    bool threaded = false;
+    if (std::int64_t wanted = parts_wanted(tile->panel ? 2 : 4); wanted > 1) {
+      std::vector<std::int64_t> steps(facts_.ranges.size(), 0);
       for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
-        if (is_output(r) && rank(r) == wanted) order.push_back(r);
-    bool threaded = threads(order, tile->panel ? 2 : 4);
+        if (is_output(r) && position(r) >= 0 && facts_.ranges[r].constant) steps[r] = left(r);
+      ThreadParts chosen = choose_product_threads(facts_, target_, *tile, steps, wanted);
+      threaded = chosen.parts > 1;
+      if (threaded) add(OptOp::THREAD, position(chosen.range), {chosen.parts});
+    }
     if (tile->panel) nest(*tile, threaded ? 1 : 0);
     return true;
+  }
+
+  // The same on a matrix unit, where its words pay: a step of it does several products.
+  std::optional<ProductTile> with_unit(const std::optional<ProductTile>& plain) {
+    if (target_.units.empty()) return std::nullopt;
+    std::size_t lane = facts_.ranges.size();
+    if (plain && !plain->lanes_reduce) lane = plain->lane_range;
+    for (std::size_t r = 0; r < facts_.ranges.size() && lane == facts_.ranges.size(); ++r)
+      if (is_output(r) && matrix_unit_option(kernel_, facts_.ranges[r].range, target_)) lane = r;
+    if (lane == facts_.ranges.size()) return std::nullopt;
+    // Which factor is the vector is known once the tile is: then the unit takes it that way round.
+    for (int round = 0; round < 2; ++round) {
+      std::optional<Opt> opt = matrix_unit_option(kernel_, facts_.ranges[lane].range, target_);
+      if (!opt) return std::nullopt;
+      OptionState state(kernel_, target_);
+      state.apply(*opt);
+      KernelFacts facts = kernel_facts(state.kernel());
+      std::optional<ProductTile> tile = choose_product_tile(facts, target_);
+      const double products = facts_.reduce ? steps_of(facts_) / steps_of(facts) : 1;
+      if (!tile || tile->lanes_reduce || (plain && tile->cost / products >= plain->cost)) return std::nullopt;
+      if (tile->lane_range != lane && round == 0) {
+        lane = tile->lane_range;
+        continue;
+      }
+      kernel_ = state.kernel();
+      facts_ = std::move(facts);
+      state_ = std::move(state);
+      opts_.push_back(*std::move(opt));
+      return tile;
+    }
+    return std::nullopt;
+  }
+  static double steps_of(const KernelFacts& facts) {
+    double n = 1;
+    for (const RangeFacts& r : facts.ranges) n *= static_cast<double>(r.extent);
+    return n;
   }
 
   // The loops of a product in blocks, outermost first: what moves the vector factor beside the lanes, blocks
@@ -149,7 +184,9 @@ class Chooser {
     auto block = [&](std::size_t r, std::int64_t steps) {
       if (position(r) < 0 || steps >= left(r)) return;
       std::size_t before = opts_.size();
-      add(OptOp::TILE, position(r), {steps, at});
+      // Even blocks of what is left here: a part of a thread is no multiple of a block of the whole.
+      std::int64_t blocks = (left(r) + steps - 1) / steps;
+      add(OptOp::TILE, position(r), {(left(r) + blocks - 1) / blocks, at});
       at += opts_.size() > before;
     };
     block(tile.lane_range, tile.lane_steps);
@@ -283,10 +320,14 @@ class Chooser {
 
   // The first output range with enough steps is divided among threads: into several parts a core, so that a
   // core that is slowed down holds up little, and evenly where that is possible.
+  std::int64_t parts_wanted(std::int64_t parts_per_core) const {
+    if (!target_.threads || target_.cores < 2 || facts_.work < kWorthThreads) return 1;
+    return static_cast<std::int64_t>(std::min(static_cast<double>(target_.cores * parts_per_core),
+                                              std::max(2.0, facts_.work / kWorkPerPart)));
+  }
   bool threads(const std::vector<std::size_t>& order, std::int64_t parts_per_core) {
-    if (!target_.threads || target_.cores < 2 || facts_.work < kWorthThreads) return false;
-    auto wanted = static_cast<std::int64_t>(std::min(static_cast<double>(target_.cores * parts_per_core),
-                                                     std::max(2.0, facts_.work / kWorkPerPart)));
+    const std::int64_t wanted = parts_wanted(parts_per_core);
+    if (wanted < 2) return false;
     std::size_t chosen = facts_.ranges.size();
     std::int64_t chosen_parts = 1;
     for (std::size_t r : order) {

@@ -116,10 +116,11 @@ KernelFacts kernel_facts(Node kernel) {
   for (const AccessFacts& a : facts.accesses)
     if (only != nullptr && !a.is_store && base_memory(a.node.arg(0)) == base_memory(only->node.arg(0)))
       facts.sums_in_output = false;
-  if (!facts.reduce || reduce_op(facts.reduce) != Op::Add || !facts.reduce.dtype().is_float()) return facts;
+  if (!facts.reduce || reduce_op(facts.reduce) != Op::Add || facts.reduce.dtype().is_bool()) return facts;
   Node element = facts.reduce.arg(0);
   while (element.is(Op::Cast)) element = element.arg(0);
-  if (!element.is(Op::Mul)) return facts;
+  if (element.is(Op::Sub) && element.arg(0).is(Op::Dot)) element = element.arg(0);
+  if (!element.is(Op::Mul) && !element.is(Op::Dot)) return facts;
   facts.factors[0] = element.arg(0);
   facts.factors[1] = element.arg(1);
   return facts;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/panel_layout.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
@@ -80,6 +81,10 @@ std::vector<ExpandedRange> choose_lanes(Node kernel, const Target& target) {
   if (!target.vectors || all.empty()) return all;
 
   NodeMap<double> executed = times_executed(order);
+  NodeMap<std::int64_t> words;  // loads whose neighbours are packed into one word, and how many
+  for (Node n : order)
+    if (std::int64_t parts = n.is(Op::Pack) ? packed_neighbours(n) : 1; parts > 1)
+      for (Node part : n.args()) words[part] = parts;
   std::vector<Candidate> candidates;
   for (std::size_t i = 0; i < all.size(); ++i) {
     Node r = all[i].range;
@@ -96,6 +101,11 @@ std::vector<ExpandedRange> choose_lanes(Node kernel, const Target& target) {
       double times = *executed.find(n);
       std::int64_t stride = 0;
       bool affine = is_affine(n.arg(1), r, stride);
+      // All the loads of one word are one load.
+      if (const std::int64_t* parts = words.find(n)) {
+        times /= static_cast<double>(*parts);
+        if (stride % *parts == 0) stride /= *parts;
+      }
       if (affine && stride == 1)
         c.score += (n.is(Op::Store) ? 2 : 1) * times;
       else if (!affine || stride != 0)

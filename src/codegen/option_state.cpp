@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "codegen/matrix_unit.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
@@ -277,7 +278,12 @@ void OptionState::apply(const Opt& opt) {
   opt_ = &opt;
   using K = RangeKind;
   switch (opt.op) {
-    case OptOp::TC: refuse(fmt::format("target {} has no matrix units", target_->name));
+    case OptOp::TC: {
+      if (started_) refuse("a matrix unit is chosen before all other options");
+      *this = OptionState(use_matrix_unit(kernel_, opt, *target_), *target_);
+      opt_ = &opt;
+      break;
+    }
     case OptOp::UPCAST: {
       std::size_t at = position(opt.axis);
       need_kind(at, {K::Global, K::Local, K::Loop},
@@ -353,6 +359,7 @@ void OptionState::apply(const Opt& opt) {
       break;
     }
   }
+  started_ = true;
   check_limits();
 }
 
@@ -369,7 +376,9 @@ std::vector<Node> stage_values(Node kernel) {
     if (!n.is(Op::Reduce)) continue;
     std::vector<Node> factors{n.arg(0)};
     for (std::size_t i = 0; i < factors.size();) {
-      if (!factors[i].is(Op::Mul)) {
+      // What an offset takes away again is a product of the same words.
+      if (factors[i].is(Op::Sub) && factors[i].arg(0).is(Op::Dot)) factors[i] = factors[i].arg(0);
+      if (!factors[i].is(Op::Mul) && !factors[i].is(Op::Dot)) {
         ++i;
         continue;
       }

@@ -91,7 +91,7 @@ class OptionState {
   std::shared_ptr<const std::vector<std::vector<int>>> together_;
   std::int64_t next_stand_in_ = 0;
   int next_serial_ = 0;
-  bool no_locals_ = false;
+  bool no_locals_ = false, started_ = false;
   bool has_panels_ = false;  // memory of the kernel's own, private to a thread
 };
 

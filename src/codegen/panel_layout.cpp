@@ -55,6 +55,12 @@ void compared_sums(Node gate, const Nodes& below, std::vector<Linear>& out, bool
   }
 }
 
+// Casts, and bits that are turned in all elements alike.
+Node behind_casts(Node value) {
+  while (value.is(Op::Cast) || (value.is(Op::Xor) && value.arg(1).is_const())) value = value.arg(0);
+  return value;
+}
+
 PanelAxis single(Node range, Move move) {
   PanelAxis axis;
   axis.ranges.push_back(range);
@@ -138,8 +144,28 @@ std::vector<int> families(const Nodes& below, const std::vector<Move>& moves,
 }  // namespace
 
 Node source_load(Node value) {
-  while (value.is(Op::Cast)) value = value.arg(0);
+  value = behind_casts(value);
+  if (value.is(Op::Pack)) {
+    for (Node part : value.args())
+      if (!behind_casts(part).is(Op::Load)) return Node();
+    value = behind_casts(value.arg(0));
+  }
   return value.is(Op::Load) ? value : Node();
+}
+
+std::int64_t packed_neighbours(Node value) {
+  value = behind_casts(value);
+  if (!value.is(Op::Pack) || !value.arg(0).is(Op::Load) || value.dtype().lanes > 1) return 1;
+  Node first = value.arg(0);
+  for (std::size_t i = 0; i < value.arg_count(); ++i) {
+    Node part = value.arg(i);
+    if (!part.is(Op::Load) || part.arg(0) != first.arg(0) || part.arg_count() != first.arg_count()) return 1;
+    if (part.arg_count() > 2 && part.arg(2) != first.arg(2)) return 1;
+    Linear apart = linear(part.arg(1));
+    apart.add(first.arg(1), -1);
+    if (!apart.terms.empty() || apart.constant != static_cast<std::int64_t>(i)) return 1;
+  }
+  return static_cast<std::int64_t>(value.arg_count());
 }
 
 std::vector<PanelAxis> panel_axes(Node value, const Nodes& below, PanelOrder order) {
@@ -147,7 +173,13 @@ std::vector<PanelAxis> panel_axes(Node value, const Nodes& below, PanelOrder ord
   Linear index;
   if (source) index = linear(source.arg(1));
   std::vector<Move> moves;
-  for (Node r : below) moves.push_back(source ? move_of(index, r) : Move{0, false});
+  const std::int64_t words = packed_neighbours(value);
+  for (Node r : below) {
+    Move move = source ? move_of(index, r) : Move{0, false};
+    move.even &= move.stride % words == 0;
+    move.stride /= words;
+    moves.push_back(move);
+  }
   std::vector<PanelAxis> axes;
   if (order == PanelOrder::Consumer || !source) {
     for (std::size_t i = 0; i < below.size(); ++i) axes.push_back(single(below[i], moves[i]));
@@ -155,7 +187,8 @@ std::vector<PanelAxis> panel_axes(Node value, const Nodes& below, PanelOrder ord
   }
   std::vector<Linear> compared;
   bool even_gate = true;
-  if (source.arg_count() > 2) compared_sums(source.arg(2), below, compared, even_gate);
+  for (Node n : toposort(value))
+    if (n.is(Op::Load) && n.arg_count() > 2) compared_sums(n.arg(2), below, compared, even_gate);
   std::vector<int> family = families(below, moves, compared);
   std::vector<std::int64_t> key;  // how far apart neighbours lie in the source
   for (std::size_t i = 0; i < below.size(); ++i) {

@@ -30,8 +30,11 @@ struct PanelAxis {
 // The axes of a panel for `value` over the ranges `below`, outermost first.
 std::vector<PanelAxis> panel_axes(Node value, const SmallVector<Node, 16>& below, PanelOrder order);
 
-// The load a value is made of one by one: itself, or what a chain of casts starts from; null where there is
-// none.
+// The load a value is made of one by one: itself, or what a chain of casts starts from, or the first of those
+// that are packed into it; null where there is none.
 Node source_load(Node value);
+
+// How many neighbours in memory make one word, where a value is (made of) a Pack of such: else 1.
+std::int64_t packed_neighbours(Node value);
 
 }  // namespace lathe

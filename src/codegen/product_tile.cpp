@@ -20,6 +20,7 @@ constexpr double kFarRows = 0.15;     // rows that push each other out of the fi
 constexpr double kSumInMemory = 8;    // a vector of partial sums is read and written again for another block
 constexpr double kCopyElement = 1.5;  // to a panel, one element at a time
 constexpr double kCopyVector = 4;     // to a panel, side by side
+constexpr double kPackPart = 2;       // a part of a word that is put together from several places
 constexpr double kStoreElement = 2;   // where lanes are not side by side
 constexpr double kCombineLanes = 8;   // of one accumulator at the end
 constexpr double kPackers = 2;  // parts that each copy a panel for themselves; no fact of the machine, since
@@ -58,6 +59,13 @@ struct Model {
     for (const AccessFacts& a : facts.accesses)
       if (!a.is_store && a.gated && is_below(below, a.node)) return true;
     return false;
+  }
+  // What putting a factor's words together costs each time, beside reading them.
+  double packing(Node factor) const {
+    while (factor.is(Op::Xor)) factor = factor.arg(0);
+    return factor.is(Op::Pack) && packed_neighbours(factor) == 1
+               ? kPackPart * static_cast<double>(factor.arg_count())
+               : 0;
   }
   bool is_below(Node root, Node n) const {
     for (std::size_t f = 0; f < 2; ++f)
@@ -247,14 +255,15 @@ void price(const Model& m, const OutputLanes& c, const Depth& depth, std::option
   // The inner loop.
   auto r = static_cast<double>(rows.count), v = static_cast<double>(c.vectors);
   bool masked = !c.panel && (m.gated(f) || extent % width != 0);
-  double vector_load = masked ? kMaskedLoad : kLoad;
+  double vector_load = (masked ? kMaskedLoad : kLoad) + (c.panel ? 0 : m.packing(f));
+  const double scalar_load = (gated_scalars ? kMaskedLoad : kLoad) + (c.other_panel ? 0 : m.packing(g));
   bool again = m.outputs > r * static_cast<double>(extent);  // other rows read the same vectors
   if (depth.here * static_cast<double>(width * m.bytes()) > m.near_bytes()) {
     vector_load += kBehindFirst;
     if (!c.panel && extent > width && again) vector_load += kJumps;
   }
-  double inner = (1 + (vector_load * v + (gated_scalars ? kMaskedLoad : kLoad) * r) / (v * r)) *
-                 std::max(1.0, kEnoughInFlight / (v * r));
+  double inner =
+      (1 + (vector_load * v + scalar_load * r) / (v * r)) * std::max(1.0, kEnoughInFlight / (v * r));
   if (!c.other_panel && far_rows(m, g, rows, extent > width)) inner += kFarRows;
   if (depth.blocks > 1) inner += kSumInMemory / depth.here;
 
@@ -268,7 +277,8 @@ void price(const Model& m, const OutputLanes& c, const Depth& depth, std::option
     copied = static_cast<double>(lane_steps * width) * (lane_blocks > 1 ? 1 : kPackers);
     for (std::size_t i = 0; i < m.facts.ranges.size(); ++i)
       if (i != c.lane && m.facts.depends(f, i)) copied *= static_cast<double>(m.extent(i));
-    copied *= side_by_side ? kCopyVector / static_cast<double>(m.lanes) : kCopyElement;
+    copied *= side_by_side ? (kCopyVector + m.packing(f)) / static_cast<double>(m.lanes)
+                           : kCopyElement + m.packing(f);
   }
   if (c.other_panel) copied += place_other(m, depth, rows, depth.blocks * lane_blocks, tile);
   double store = m.outputs / share_used(extent, width) *
@@ -410,6 +420,37 @@ std::optional<ProductTile> choose_product_tile(const KernelFacts& facts, const T
   price_output_lanes(m, best);
   price_reduce_lanes(m, best);
   price_few_outputs(m, best);
+  return best;
+}
+
+// Every part does its share of the products, in as many rounds as there are parts for a core, and copies for
+// itself what its range does not divide. So tall products are cut by rows, wide ones by columns.
+ThreadParts choose_product_threads(const KernelFacts& facts, const Target& target, const ProductTile& tile,
+                                   const std::vector<std::int64_t>& left, std::int64_t most_parts) {
+  double products = 1, elements[2] = {1, 1};
+  for (std::size_t r = 0; r < facts.ranges.size(); ++r) {
+    const auto extent = static_cast<double>(facts.ranges[r].extent);
+    if (facts.depends(facts.reduce.arg(0), r)) products *= extent;
+    for (int f = 0; f < 2; ++f)
+      if (facts.depends(facts.factors[f], r)) elements[f] *= extent;
+  }
+  const bool panels[2] = {tile.factor == 0 ? tile.panel : tile.other_panel,
+                          tile.factor == 1 ? tile.panel : tile.other_panel};
+  const auto cores = static_cast<std::int64_t>(target.cores);
+  ThreadParts best;
+  double least = products;
+  for (std::size_t r = 0; r < facts.ranges.size(); ++r)
+    for (std::int64_t parts = 2; parts <= std::min(left[r], most_parts); ++parts) {
+      const std::int64_t rounds = (parts + cores - 1) / cores, steps = (left[r] + parts - 1) / parts;
+      // Uneven parts cost a little more, for their gates.
+      double time = products * static_cast<double>(rounds * steps) / static_cast<double>(left[r]) *
+                    (left[r] % parts == 0 ? 1 : 1.03);
+      for (int f = 0; f < 2; ++f)
+        if (panels[f] && !facts.depends(facts.factors[f], r))
+          time += static_cast<double>(rounds) * elements[f] * kCopyVector;
+      // Of equals the most parts: a core that is slowed down holds up little.
+      if (time <= least * (r == best.range || best.parts == 1 ? 1 : 0.99)) least = time, best = {r, parts};
+    }
   return best;
 }
 

@@ -42,4 +42,13 @@ struct ProductTile {
 // The cheapest tile, or nothing where the kernel's main reduce is no sum of products that vectors help.
 std::optional<ProductTile> choose_product_tile(const KernelFacts& facts, const Target& target);
 
+// Which range threads divide, and into how many parts; 1 part where dividing gains nothing. `left` are the
+// steps that remain of each range (0 where it cannot be divided).
+struct ThreadParts {
+  std::size_t range = 0;
+  std::int64_t parts = 1;
+};
+ThreadParts choose_product_threads(const KernelFacts& facts, const Target& target, const ProductTile& tile,
+                                   const std::vector<std::int64_t>& left, std::int64_t most_parts);
+
 }  // namespace lathe

@@ -119,6 +119,9 @@ class Stager {
       bool registers = axes[along].ranges.size() == 1 && in_registers(axes[along].ranges[0]);
       if (along == last && registers) {
         at_once[along] = extent;
+      } else if (constant && along == last && packed_neighbours(value) > 1) {
+        // Words of neighbours are read as they lie, so no vector may run past the end.
+        while (at_once[along] < lanes && extent % (at_once[along] * 2) == 0) at_once[along] *= 2;
       } else if (constant && along == last && extent * 2 > lanes) {
         at_once[along] = lanes;
         pitch[along] = (extent + lanes - 1) / lanes * lanes;
@@ -162,10 +165,12 @@ class Stager {
     return made;
   }
   static Node gated(Node value, Node gate) {
-    Node source = source_load(value);
-    if (source.arg_count() > 2) gate = logical_and(source.arg(2), gate);
     NodeMap<Node> map;
-    map.try_emplace(source, load(source.arg(0), source.arg(1), gate));
+    for (Node source : toposort(value))
+      if (source.is(Op::Load)) {
+        Node both = source.arg_count() > 2 ? logical_and(source.arg(2), gate) : gate;
+        map.try_emplace(source, load(source.arg(0), source.arg(1), both));
+      }
     return substitute(value, map);
   }
   static Node plus(Node index, std::int64_t c) { return c == 0 ? index : index + index_const(c); }

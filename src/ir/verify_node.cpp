@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "ir/build.h"
+#include "ir/dot.h"
 #include "ir/ranges.h"
 #include "ir/wellformed.h"
 
@@ -267,6 +268,31 @@ std::string vector_fault(Node n) {
   }
 }
 
+// ---- packed words
+
+std::string pack_fault(Node n) {
+  DType part = n.arg(0).dtype();
+  for (Node a : n.args())
+    if (a.dtype() != part) return fmt::format("Pack of {} and {}", part.str(), a.dtype().str());
+  const int parts =
+      n.arg_count() == 1 ? part.lanes / std::max<int>(n.dtype().lanes, 1) : static_cast<int>(n.arg_count());
+  const bool even =
+      n.arg_count() == 1 ? parts * n.dtype().lanes == part.lanes : part.lanes == n.dtype().lanes;
+  return n.dtype().scalar == Scalar::UInt32 && even && parts * part.bits() == 32
+             ? ""
+             : fmt::format("Pack of {} times {} gives {}", n.arg_count(), part.str(), n.dtype().str());
+}
+
+std::string dot_fault(Node n) {
+  const DotKind* kind = find_dot_kind(n.text());
+  if (kind == nullptr) return fmt::format("Dot of kind '{}', which does not exist", n.text());
+  const DType sum = DType(kind->sum).vec(n.dtype().lanes), word = dtypes::UInt32.vec(n.dtype().lanes);
+  return n.dtype() == sum && n.arg(0).dtype() == word && n.arg(1).dtype() == word && n.arg(2).dtype() == sum
+             ? ""
+             : fmt::format("Dot {} of {}, {} and {} gives {}", n.text(), n.arg(0).dtype().str(),
+                           n.arg(1).dtype().str(), n.arg(2).dtype().str(), n.dtype().str());
+}
+
 std::string form_fault(Node n, Form form) {
   char letter = form == Form::Tensor ? 'T' : form == Form::Program ? 'P' : 'K';
   std::string_view forms = info(n.op()).form;
@@ -317,6 +343,8 @@ std::string local_fault(Node n, Form form) {
     case Op::Lane:
     case Op::Iota:
     case Op::HReduce: return vector_fault(n);
+    case Op::Pack: return pack_fault(n);
+    case Op::Dot: return dot_fault(n);
     case Op::Bind:
       if (!n.arg(0).is(Op::Var) || !n.arg(1).is_const()) return "Bind takes a variable and a constant";
       return n.arg(1).lo() >= n.arg(0).lo() && n.arg(1).hi() <= n.arg(0).hi()

@@ -112,6 +112,27 @@ void Emitter::value(std::vector<Step>& out, Node node, std::span<const std::uint
     case Op::Lane:
       out.push_back(copy_step(dst, args[0] + static_cast<std::uint32_t>(node.int_attr()), 1));
       return;
+    case Op::Pack: {
+      // Parts that are operands of their own are first put side by side.
+      const auto parts = static_cast<std::uint32_t>(32 / x.dtype().bits());
+      s.act = Act::Pack;
+      s.a = args[0];
+      if (args.size() > 1) {
+        s.a = code_.take(static_cast<std::uint32_t>(node.dtype().lanes) * parts);
+        for (std::uint32_t l = 0; l < node.dtype().lanes; ++l)
+          for (std::uint32_t p = 0; p < parts; ++p)
+            out.push_back(copy_step(s.a + l * parts + p, args[p] + l, 1));
+      }
+      s.from = x.dtype().element();
+      s.jump = static_cast<std::int32_t>(parts);
+      break;
+    }
+    case Op::Dot:
+      s.act = Act::Dot;
+      s.a = args[0];
+      s.b = args[1];
+      s.c = args[2];
+      break;
     case Op::HReduce:
       s.act = Act::HReduce;
       s.a = args[0];

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "ir/dot.h"
 #include "ir/text.h"
 #include "reference/memory.h"
 
@@ -305,6 +306,30 @@ class Machine {
     return false;
   }
 
+  // ---- packed words
+
+  static void pack(const Step& s, Cell* r) {
+    const int bits = 32 / s.jump;
+    const DType code = bits == 8 ? dtypes::UInt8 : dtypes::UInt16;
+    for (unsigned l = 0; l < s.lanes; ++l) {
+      std::uint32_t word = 0;
+      for (int p = 0; p < s.jump; ++p) {
+        const Cell part = r[s.a + l * static_cast<unsigned>(s.jump) + static_cast<unsigned>(p)];
+        const Element bits_of = reinterpret(code, s.from, element_of_cell(s.from, part));
+        word |= static_cast<std::uint32_t>(bits_of.i) << (p * bits);
+      }
+      r[s.dst + l].i = word;
+    }
+  }
+  static void dot(const Step& s, Cell* r) {
+    const DotKind& kind = dot_kind(s.node);
+    for (unsigned l = 0; l < s.lanes; ++l) {
+      const auto x = static_cast<std::uint32_t>(r[s.a + l].i), y = static_cast<std::uint32_t>(r[s.b + l].i);
+      const Element sum = element_of_cell(DType(kind.sum), r[s.c + l]);
+      r[s.dst + l] = cell_of(DType(kind.sum), dot_value(kind, x, y, sum));
+    }
+  }
+
   // ---- running
 
   // Runs until a barrier, the end of the group's steps, or the end of all.
@@ -328,6 +353,8 @@ class Machine {
           scratch_.resize(s.lanes);
           r[s.dst] = reduce_lanes(s.fn, r + s.a, s.lanes, scratch_.data());
           break;
+        case Act::Pack: pack(s, r); break;
+        case Act::Dot: dot(s, r); break;
         case Act::Load: load(s, t); break;
         case Act::Store: store(s, t); break;
         case Act::PrivateLoad: private_load(s, t); break;

@@ -88,6 +88,7 @@ class CPrinter {
   std::string cast_text(DType to, DType from, const std::string& x, bool reinterpret);
   std::string cast_value(Node node);
   std::string vector_op(Node node);
+  void dot_product(Node node);
   std::string hreduce(Node node);
 
   // ---- c_memory.cpp

@@ -6,6 +6,7 @@
 #include "ir/build.h"
 #include "render/c_printer.h"
 #include "render/prepare.h"
+#include "target/matrix_units.h"
 
 namespace lathe::render {
 namespace {
@@ -150,11 +151,29 @@ void CPrinter::instruction(Node node) {
     case Op::Lane:
     case Op::Iota:
     case Op::HReduce: return define_value(node, vector_op(node));
+    case Op::Pack:
+      return define_value(node, fmt::format("(({}){})", unit_.type(node.dtype()), value(node.arg(0))));
+    case Op::Dot: return dot_product(node);
     default: break;
   }
   if (!is_scalar_op(node.op()))
     throw InternalError("c_text", fmt::format("{} does not stand in a program", info(node.op()).name));
   define_value(node, scalar_op(node));
+}
+
+// The instruction itself: it means the same whatever the compiler calls its intrinsics.
+void CPrinter::dot_product(Node node) {
+  for (const std::string& unit_name : dialect_.units) {
+    const MatrixUnit* unit = find_matrix_unit(unit_name);
+    if (unit == nullptr || unit->dot != node.text()) continue;
+    std::string name = fmt::format("v{}", next_++);
+    line("{} {} = {};", unit_.type(node.dtype()), name, value(node.arg(2)));
+    line("__asm__(\"{}\" : \"+{}\"({}) : \"{}\"({}), \"{}\"({}));", unit->text, unit->registers, name,
+         unit->registers, value(node.arg(0)), unit->registers, value(node.arg(1)));
+    names_[node] = name;
+    return;
+  }
+  throw InternalError("c_text", fmt::format("{} has no unit for {}", dialect_.name, node.text()));
 }
 
 std::string CPrinter::print() {

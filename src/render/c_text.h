@@ -61,6 +61,8 @@ struct CDialect {
   std::span<const Spelling> types;
   // Helper functions by name, replacing the body of the common table (its placeholders: see c_helpers.h).
   std::span<const Spelling> helpers;
+  // Matrix units by name (target/matrix_units.h).
+  std::span<const std::string> units;
   // Texts of scalar ops, replacing the `text` column.
   std::span<const OpSpelling> ops;
 };

@@ -2,8 +2,10 @@
 
 #include "base/error.h"
 #include "ir/build.h"
+#include "ir/dot.h"
 #include "render/llvm_printer.h"
 #include "render/prepare.h"
+#include "target/matrix_units.h"
 
 namespace lathe::render {
 namespace {
@@ -285,6 +287,23 @@ std::string LlvmPrinter::hreduce(Node node) {
     dtype = half;
   }
   return x;
+}
+
+// The unit's intrinsic; bf16 words are vectors of bfloat there.
+std::string LlvmPrinter::dot_product(Node node) {
+  const MatrixUnit* unit = unit_for_dot(target_, node.text());
+  check_internal(unit != nullptr, "llvm_text", "the target has no unit for this product");
+  const int lanes = node.dtype().lanes;
+  std::string sum = llvm_type(node.dtype()), words = llvm_type(node.arg(0).dtype());
+  std::string x = value(node.arg(0)), y = value(node.arg(1));
+  if (dot_kind(node).x == Scalar::BFloat16) {
+    std::string parts = fmt::format("<{} x bfloat>", 2 * lanes);
+    x = emit("bitcast {} {} to {}", words, x, parts);
+    y = emit("bitcast {} {} to {}", words, y, parts);
+    words = parts;
+  }
+  return call(fmt::format(fmt::runtime(unit->llvm), 32 * lanes), sum, {sum, words, words},
+              {value(node.arg(2)), x, y});
 }
 
 }  // namespace lathe::render

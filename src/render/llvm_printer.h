@@ -79,6 +79,7 @@ class LlvmPrinter {
   std::string float_to_int(DType to, DType from, const std::string& x);
   std::string vector_op(Node node);
   std::string hreduce(Node node);
+  std::string dot_product(Node node);
   std::string all_lanes(const std::string& constant, DType dtype) const;
 
   // ---- llvm_memory.cpp

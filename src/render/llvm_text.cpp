@@ -175,6 +175,8 @@ void LlvmPrinter::instruction(Node node) {
     case Op::Lane:
     case Op::Iota:
     case Op::HReduce: return name(node, vector_op(node));
+    case Op::Pack: return name(node, emit("bitcast {} to {}", typed(node.arg(0)), llvm_type(node.dtype())));
+    case Op::Dot: return name(node, dot_product(node));
     default: break;
   }
   if (!is_scalar_op(node.op()))

@@ -28,7 +28,16 @@ constexpr double kStage = 8, kPanelBytes = 1 << 17;
 // A kernel with fewer outputs than this, over more inputs than that, is too serial: see reduce_parts.
 constexpr std::int64_t kFewOutputs = 64, kManyInputs = 1 << 16;
 
+// A number made wider without loss: done while it is read, and the narrow one is less to read.
+bool widens(Node n) {
+  if (!n.is(Op::Cast)) return false;
+  const DType from = n.arg(0).dtype(), to = n.dtype();
+  return from.bits() < to.bits() &&
+         ((from.is_float() && to.is_float()) || (from.is_int() && to.is_int() && !from.is_bool()));
+}
+
 float weight(Node n) {
+  if (widens(n)) return 0;
   switch (n.op()) {
     case Op::Exp2:
     case Op::Log2:

@@ -167,7 +167,7 @@ class Space {
   void append() {
     const std::optional<OptionState> state = after(kernel_, list_, target_);
     if (!state) return;
-    const auto values = static_cast<std::int64_t>(stage_values(kernel_).size());
+    const auto values = static_cast<std::int64_t>(stage_values(state->kernel()).size());
     each_loop(*state, [&](int axis, bool reduce, int) {
       if (!reduce) add_sizes(OptOp::UPCAST, axis);
     });

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "target/matrix_units.h"
 
 namespace lathe {
 namespace {
@@ -91,6 +92,18 @@ Target ref() {
   t.max_group = 1024;
   for (int i = 0; i < 3; ++i) t.max_locals[i] = 1024, t.max_groups[i] = 2147483647;
   t.shared_bytes = 64 * kMiB;
+  for (const MatrixUnit& unit : matrix_units()) t.units.emplace_back(unit.name);
+  return t;
+}
+
+// "x86-64-v4+avx512bf16": a level, and features beyond it.
+Target x86_with(const X86Row& row, std::string_view features) {
+  Target t = x86(row);
+  t.name += features;
+  std::string list;
+  for (const char c : features) list += c == '+' ? std::string(list.empty() ? "+" : ",+") : std::string(1, c);
+  t.features = list;
+  t.units = units_of_features(list);
   return t;
 }
 
@@ -109,16 +122,21 @@ std::string Target::key() const {
       "{} kind={} cpu={} features={} vectors={} groups={} threads={} fma={} vector_bytes={} "
       "vector_registers={} "
       "max_load_bytes={} cores={} l1={} l2={} l3={} max_buffers={} max_group={} max_locals={} max_groups={} "
-      "shared_bytes={} emulated={} converted={}",
+      "shared_bytes={} emulated={} converted={} units={}",
       name, static_cast<int>(kind), cpu, features, vectors, groups, threads, fma, vector_bytes,
       vector_registers, max_load_bytes, cores, l1, l2, l3, max_buffers, max_group, fmt::join(max_locals, "x"),
-      fmt::join(max_groups, "x"), shared_bytes, fmt::join(small, ","), fmt::join(direct, ","));
+      fmt::join(max_groups, "x"), shared_bytes, fmt::join(small, ","), fmt::join(direct, ","),
+      fmt::join(units, ","));
 }
 
 Target named_target(std::string_view name) {
   if (name == "ref") return ref();
-  for (const X86Row& row : kX86)
+  for (const X86Row& row : kX86) {
     if (name == row.name) return x86(row);
+    const std::string_view level = row.name;
+    if (name.starts_with(level) && name.substr(level.size()).starts_with('+'))
+      return x86_with(row, name.substr(level.size()));
+  }
   for (const CudaRow& row : kCuda)
     if (name == row.name) return cuda(row);
   std::vector<std::string> names = target_names();

@@ -39,6 +39,8 @@ struct Target {
   std::vector<Scalar>
       converted;  // small floats with instructions to and from float32 (else integer operations)
 
+  std::vector<std::string> units;  // matrix units by name (target/matrix_units.h), best first
+
   bool emulates(DType dtype) const;
   std::string key() const;  // every fact, as text
 };

@@ -40,6 +40,13 @@ Node matmul_transposed(std::int64_t m, std::int64_t n, std::int64_t k) {
   return one_store(f32(0, m * n), i * c(n) + j, sum(a * b, {l}), {i, j});
 }
 
+Node small_matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType a, DType b, DType sum_dtype) {
+  Node i = global(m, 0), j = global(n, 1), l = reduce_over(k, 2);
+  Node x = load(param(a, 1, m * k), i * c(k) + l), y = load(param(b, 2, k * n), l * c(n) + j);
+  return one_store(param(sum_dtype, 0, m * n), i * c(n) + j,
+                   sum(cast(x, sum_dtype) * cast(y, sum_dtype), {l}), {i, j});
+}
+
 Node row_sum(std::int64_t rows, std::int64_t columns) {
   Node i = global(rows, 0), j = reduce_over(columns, 1);
   return one_store(f32(0, rows), i, sum(load(f32(1, rows * columns), i * c(columns) + j), {j}), {i});
@@ -283,6 +290,14 @@ std::vector<NamedKernel> small_kernels() {
       {"total 50", total(50)},
       {"flipped_rows 5x12", flipped_rows(5, 12)},
       {"bytes_to_floats 40", bytes_to_floats(40)},
+      {"bf16 matmul 6x20x8", small_matmul(6, 20, 8, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)},
+      {"bf16 matmul 5x16x7", small_matmul(5, 16, 7, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)},
+      {"i8 matmul 6x16x12", small_matmul(6, 16, 12, dtypes::Int8, dtypes::Int8, dtypes::Int32)},
+      {"i8 matmul 5x9x7", small_matmul(5, 9, 7, dtypes::Int8, dtypes::Int8, dtypes::Int32)},
+      {"u8 by i8 matmul 4x20x8", small_matmul(4, 20, 8, dtypes::UInt8, dtypes::Int8, dtypes::Int32)},
+      {"i8 by u8 matmul 4x20x8", small_matmul(4, 20, 8, dtypes::Int8, dtypes::UInt8, dtypes::Int32)},
+      {"u8 matmul 5x16x6", small_matmul(5, 16, 6, dtypes::UInt8, dtypes::UInt8, dtypes::Int32)},
+      {"i16 matmul 5x16x9", small_matmul(5, 16, 9, dtypes::Int16, dtypes::Int16, dtypes::Int32)},
   };
 }
 

@@ -16,6 +16,8 @@ struct NamedKernel {
 
 Node matmul(std::int64_t m, std::int64_t n, std::int64_t k);
 Node matmul_transposed(std::int64_t m, std::int64_t n, std::int64_t k);  // B stored n x k
+// Products of small numbers: A of one dtype by B of another, summed in a third.
+Node small_matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType a, DType b, DType sum);
 Node row_sum(std::int64_t rows, std::int64_t columns);
 Node row_max(std::int64_t rows, std::int64_t columns);
 Node column_sum(std::int64_t rows, std::int64_t columns);

@@ -108,7 +108,26 @@ TEST(Options, RefusalsSayWhy) {
             "lathe: LOCAL(1, 64): the group would have 4096 threads, more than the 1024 of target ref");
   EXPECT_EQ(refusal(scale_add(100000), "UPCAST(0, 0)"),
             "lathe: UPCAST(0, 0): the body would be copied more than 4096 times");
-  EXPECT_EQ(refusal(k, "TC(0, 0, 0, 1)"), "lathe: TC(0, 0, 0, 1): target ref has no matrix units");
+  EXPECT_EQ(refusal(k, "TC(1, 0, 0, 1)", "x86-64-v3"),
+            "lathe: TC(1, 0, 0, 1): target x86-64-v3 has no matrix units");
+  EXPECT_EQ(refusal(k, "TC(1, 0, 0, 1)"),
+            "lathe: TC(1, 0, 0, 1): the kernel sums no products of small numbers in float32 or int32");
+  Node small = small_matmul(4, 8, 6, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32);
+  EXPECT_EQ(refusal(small, "TC(1, 0, 0)"),
+            "lathe: TC(1, 0, 0): a row, whether words may be padded, and how the unit is used are needed");
+  EXPECT_EQ(refusal(small, "TC(1, 0, 0, 4)"),
+            "lathe: TC(1, 0, 0, 4): use 4 does not exist: 1 is the instruction, 2 its loops, 3 its words "
+            "without it");
+  EXPECT_EQ(refusal(small, "TC(3, 0, 0, 1)"), "lathe: TC(3, 0, 0, 1): there is no axis 3: the list has 3");
+  EXPECT_EQ(refusal(small, "TC(2, 0, 0, 1)"), "lathe: TC(2, 0, 0, 1): axis 2 moves not exactly one factor");
+  EXPECT_EQ(refusal(small, "TC(1, 7, 0, 1)"), "lathe: TC(1, 7, 0, 1): there is no row 7: 1 fit");
+  EXPECT_EQ(refusal(small, "UPCAST(0, 2) TC(1, 0, 0, 1)"),
+            "lathe: TC(1, 0, 0, 1): a matrix unit is chosen before all other options");
+  EXPECT_EQ(refusal(small, "TC(1, 0, 0, 1)", "x86-64-v3+avxvnni"),
+            "lathe: TC(1, 0, 0, 1): no matrix unit of target x86-64-v3+avxvnni multiplies bf16 by bf16");
+  EXPECT_EQ(
+      refusal(small_matmul(4, 8, 7, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32), "TC(1, 0, 0, 1)"),
+      "lathe: TC(1, 0, 0, 1): 7 steps are no whole words of 2");
   EXPECT_EQ(refusal(k, "STAGE(2, 9, 0)"), "lathe: STAGE(2, 9, 0): there is no value 9: the kernel has 2");
   EXPECT_EQ(refusal(k, "STAGE(2, 0, 3)"),
             "lathe: STAGE(2, 0, 3): layout 3 does not exist: 0 is the consumer's order, 1 the source's");
@@ -240,6 +259,21 @@ TEST(Options, AGroupedReduceWorksInsideAReduce) {
   }
 }
 
+// A matrix unit, one time in two: any row that fits, with its instruction or in one of its test modes.
+std::vector<Opt> random_unit(Node kernel, const Target& target, std::mt19937& random) {
+  Opt opt{OptOp::TC,
+          static_cast<int>(random() % 3),
+          {static_cast<std::int64_t>(random() % 3) - 1, static_cast<std::int64_t>(random() % 2),
+           1 + static_cast<std::int64_t>(random() % 3)}};
+  if (random() % 2 == 0) return {};
+  try {
+    apply_options(kernel, {&opt, 1}, target);
+  } catch (const KernelOptError&) {
+    return {};
+  }
+  return {opt};
+}
+
 Opt random_option(std::mt19937& random) {
   constexpr OptOp kOps[] = {OptOp::UPCAST, OptOp::UPCAST, OptOp::UNROLL,   OptOp::UNROLL, OptOp::LOCAL,
                             OptOp::THREAD, OptOp::GROUP,  OptOp::GROUPTOP, OptOp::PADTO,  OptOp::SWAP,
@@ -257,7 +291,7 @@ Opt random_option(std::mt19937& random) {
 
 // Up to six options that the kernel takes, drawn at random.
 std::vector<Opt> random_options(Node kernel, const Target& target, std::mt19937& random) {
-  std::vector<Opt> opts;
+  std::vector<Opt> opts = random_unit(kernel, target, random);
   for (std::size_t tries = random() % 9; tries > 0 && opts.size() < 6; --tries) {
     opts.push_back(random_option(random));
     try {
@@ -270,7 +304,13 @@ std::vector<Opt> random_options(Node kernel, const Target& target, std::mt19937&
 }
 
 void check_random_list(std::uint32_t seed) {
-  constexpr const char* kTargets[] = {"ref", "x86-64-v2", "x86-64-v3", "x86-64-v4", "sm_90a"};
+  constexpr const char* kTargets[] = {"ref",
+                                      "x86-64-v2",
+                                      "x86-64-v3",
+                                      "x86-64-v4",
+                                      "sm_90a",
+                                      "x86-64-v4+avx512bf16+avx512vnni",
+                                      "x86-64-v3+avxvnni"};
   Scope scope;
   std::mt19937 random(seed);
   std::vector<NamedKernel> kernels = small_kernels();

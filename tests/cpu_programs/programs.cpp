@@ -131,6 +131,21 @@ TEST(CpuPrograms, KernelsWithTheHeuristicsOptionsEqualTheReference) {
   check_all(cases);
 }
 
+// A matrix unit, one time in two: any row that fits, with its instruction or in one of its test modes.
+std::vector<Opt> random_unit(Node kernel, const Target& target, std::mt19937& random) {
+  Opt opt{OptOp::TC,
+          static_cast<int>(random() % 3),
+          {static_cast<std::int64_t>(random() % 3) - 1, static_cast<std::int64_t>(random() % 2),
+           1 + static_cast<std::int64_t>(random() % 3)}};
+  if (random() % 2 == 0) return {};
+  try {
+    apply_options(kernel, {&opt, 1}, target);
+  } catch (const KernelOptError&) {
+    return {};
+  }
+  return {opt};
+}
+
 Opt random_option(std::mt19937& random) {
   constexpr OptOp kOps[] = {OptOp::UPCAST, OptOp::UPCAST, OptOp::UNROLL, OptOp::THREAD,
                             OptOp::PADTO,  OptOp::SWAP,   OptOp::TILE,   OptOp::STAGE};
@@ -155,7 +170,7 @@ TEST(CpuPrograms, KernelsWithRandomOptionsEqualTheReference) {
   for (const Target& target : runnable_targets())
     for (int i = 0; i < 60; ++i) {
       const NamedKernel& k = kernels[random() % kernels.size()];
-      std::vector<Opt> opts;
+      std::vector<Opt> opts = random_unit(k.kernel, target, random);
       for (std::size_t tries = 1 + random() % 8; tries > 0 && opts.size() < 5; --tries) {
         opts.push_back(random_option(random));
         try {

@@ -51,14 +51,19 @@ __attribute__((target("avx512f,avx512bf16,avx512vl"))) double avx512_bfloat(floa
 
 __attribute__((target("avx512f,avx512vnni"))) double avx512_int8(float* sink) {
   const __m512i a = _mm512_set1_epi8(1);
-  __m512i sums[kChains];
-  for (__m512i& sum : sums) sum = _mm512_set1_epi32(1);
-  for (int step = 0; step < kSteps; ++step) LATHE_UNROLL
-  for (__m512i& sum : sums) {
-    sum = _mm512_dpbusd_epi32(sum, a, a);
-    asm volatile("" : "+v"(sum));  // else the compiler may count the steps instead of doing them
-  }
-  for (const __m512i& sum : sums) *sink += static_cast<float>(_mm512_cvtsi512_si32(sum));
+  __m512i s0 = a, s1 = a, s2 = a, s3 = a, s4 = a, s5 = a, s6 = a, s7 = a, s8 = a, s9 = a, s10 = a, s11 = a;
+  // Written out, because a compiler may count steps whose result it can foresee, or keep the sums in memory.
+  for (int step = 0; step < kSteps; ++step)
+    asm volatile(
+        "vpdpbusd %12, %12, %0\n\tvpdpbusd %12, %12, %1\n\tvpdpbusd %12, %12, %2\n\t"
+        "vpdpbusd %12, %12, %3\n\tvpdpbusd %12, %12, %4\n\tvpdpbusd %12, %12, %5\n\t"
+        "vpdpbusd %12, %12, %6\n\tvpdpbusd %12, %12, %7\n\tvpdpbusd %12, %12, %8\n\t"
+        "vpdpbusd %12, %12, %9\n\tvpdpbusd %12, %12, %10\n\tvpdpbusd %12, %12, %11"
+        : "+v"(s0), "+v"(s1), "+v"(s2), "+v"(s3), "+v"(s4), "+v"(s5), "+v"(s6), "+v"(s7), "+v"(s8), "+v"(s9),
+          "+v"(s10), "+v"(s11)
+        : "v"(a));
+  for (const __m512i& sum : {s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11})
+    *sink += static_cast<float>(_mm512_cvtsi512_si32(sum));
   return 2.0 * kSteps * kChains * 64;
 }
 

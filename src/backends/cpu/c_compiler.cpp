@@ -71,7 +71,8 @@ class CCompiler : public Compiler {
   }
 
   std::vector<Binary> compile_unit(std::span<const Program> programs) const {
-    const render::CDialect& dialect = render::gnu_c();
+    render::CDialect dialect = render::gnu_c();
+    dialect.units = target_.units;
     std::string unit = render::c_text(programs, dialect);
     TemporaryFolder folder;
     std::string source = folder.path() + "/kernels.c", library = folder.path() + "/kernels.so";

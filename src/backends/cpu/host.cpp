@@ -11,6 +11,7 @@
 #include "base/cpus.h"
 #include "base/env.h"
 #include "base/error.h"
+#include "target/matrix_units.h"
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -144,6 +145,7 @@ Target make_host_target() {
       t.name += "+" + std::string(row.name);
       t.features += ",+" + std::string(row.name);
     }
+  t.units = units_of_features(t.features);
   t.l1 = cache_size(1, _SC_LEVEL1_DCACHE_SIZE, t.l1);
   t.l2 = cache_size(2, _SC_LEVEL2_CACHE_SIZE, t.l2);
   t.l3 = cache_size(3, _SC_LEVEL3_CACHE_SIZE, t.l3);
@@ -175,12 +177,13 @@ std::vector<std::string> cpu_target_names() {
 
 Target cpu_target(std::string_view name) {
   if (name.empty() || name == host_target().name) return host_target();
-  for (int level = 2; level <= 4; ++level)
-    if (name == "x86-64-v" + std::to_string(level)) {
-      Target t = named_target(name);
-      t.features = features_up_to(level);
-      return t;
-    }
+  for (int level = 2; level <= 4; ++level) {
+    const std::string row = "x86-64-v" + std::to_string(level);
+    if (!name.starts_with(row) || (name.size() > row.size() && name[row.size()] != '+')) continue;
+    Target t = named_target(name);
+    t.features = features_up_to(level) + (t.features.empty() ? "" : "," + t.features);
+    return t;
+  }
   throw UserError("CPU", "no target of the CPU is called '" + std::string(name) + "'")
       .help("targets are this machine's own, x86-64-v2, x86-64-v3 and x86-64-v4");
 }

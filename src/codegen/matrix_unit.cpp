@@ -1,0 +1,244 @@
+#include "codegen/matrix_unit.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/small_vector.h"
+#include "codegen/substitute.h"
+#include "ir/build.h"
+#include "ir/dot.h"
+#include "ir/ranges.h"
+#include "ir/walk.h"
+#include "target/matrix_units.h"
+
+namespace lathe {
+namespace {
+
+using Nodes = SmallVector<Node, 16>;
+
+// A reduce over products of two small numbers, and how a unit takes them.
+struct Product {
+  Node reduce;
+  Node x, y;  // before they were widened; x is the one that lanes do not run along
+};
+struct Fit {
+  const MatrixUnit* unit = nullptr;
+  bool swapped = false;       // the unit's first operand is the product's second
+  bool offset = false;        // the unit's first operand has its sign bit turned
+  Scalar part_x{}, part_y{};  // dtypes the parts are cast to, in the unit's order
+};
+
+// What a value was before it was widened without loss.
+Node narrow(Node n) {
+  while (n.is(Op::Cast) && !n.arg(0).dtype().is_bool()) {
+    DType from = n.arg(0).dtype(), to = n.dtype();
+    const bool exact = (from.is_float() && to.is_float() && from.bits() < to.bits()) ||
+                       (from.is_int() && to.is_int() && from.bits() < to.bits());
+    if (!exact) break;
+    n = n.arg(0);
+  }
+  return n;
+}
+
+// The largest sum of products of small numbers.
+std::optional<Product> find_product(Node kernel) {
+  std::optional<Product> best;
+  double most = 0;
+  for (Node n : toposort(kernel)) {
+    if (!n.is(Op::Reduce) || reduce_op(n) != Op::Add || !n.arg(0).is(Op::Mul)) continue;
+    if (n.dtype() != dtypes::Float32 && n.dtype() != dtypes::Int32) continue;
+    double steps = 1;
+    for (Node r : ranges_of(n.arg(0))) steps *= typical_extent(r);
+    if (steps <= most) continue;
+    Node x = narrow(n.arg(0).arg(0)), y = narrow(n.arg(0).arg(1));
+    if (x.dtype().bits() > 16 || y.dtype().bits() > 16) continue;
+    most = steps;
+    best = Product{n, x, y};
+  }
+  return best;
+}
+
+// Whether every value of one dtype is one of the other.
+bool holds(Scalar wide, Scalar narrow_one) {
+  const DType to(wide), from(narrow_one);
+  if (wide == narrow_one) return true;
+  if (!to.is_int() || !from.is_int()) return false;
+  return from.min_int() >= to.min_int() && from.max_int() <= to.max_int();
+}
+
+std::vector<Fit> fits(const Product& p, const Target& target) {
+  std::vector<Fit> out;
+  const Scalar x = p.x.dtype().scalar, y = p.y.dtype().scalar;
+  for (const std::string& name : target.units) {
+    const MatrixUnit* unit = find_matrix_unit(name);
+    const DotKind* kind = unit != nullptr ? find_dot_kind(unit->dot) : nullptr;
+    if (kind == nullptr || DType(kind->sum) != p.reduce.dtype()) continue;
+    if (holds(kind->x, x) && holds(kind->y, y))
+      out.push_back({unit, false, false, kind->x, kind->y});
+    else if (holds(kind->x, y) && holds(kind->y, x))
+      out.push_back({unit, true, false, kind->x, kind->y});
+    else if (kind->x == Scalar::UInt8 && x == Scalar::Int8 && holds(kind->y, y))
+      out.push_back({unit, false, true, Scalar::Int8, kind->y});
+  }
+  return out;
+}
+
+// Gives 0 where its gate is false, because a load does.
+bool is_zero_where_gated(Node n, Node range) {
+  while (n.is(Op::Cast)) n = n.arg(0);
+  return n.is(Op::Load) && depends_on(n, range);
+}
+
+class Rewriter {
+ public:
+  Rewriter(const Product& product, const Fit& fit, Node range, UnitUse use)
+      : product_(product), fit_(fit), kind_(*find_dot_kind(fit.unit->dot)), range_(range), use_(use) {
+    const std::int64_t steps = (range.arg(0).const_int() + kind_.parts - 1) / kind_.parts;
+    made_ = lathe::range(index_const(steps), range_id(range), range_kind(range));
+  }
+
+  Node reduce() {
+    Nodes ranges;
+    for (Node r : closed_ranges(product_.reduce)) ranges.push_back(r == range_ ? made_ : r);
+    return reduce_ranges(Op::Add, element(), ranges);
+  }
+
+ private:
+  // The value in step `part` of a word.
+  Node part_of(Node value, int part) const {
+    Node index = made_ * index_const(kind_.parts) + index_const(part);
+    NodeMap<Node> map;
+    map.try_emplace(range_, index);
+    Node there = substitute_free(value, map);
+    Node gate = less(index, range_.arg(0));
+    if (gate.lo() == 1) return there;
+    NodeMap<Node> gated;
+    for (Node n : toposort(value)) {
+      if (!n.is(Op::Load) || !depends_on(n, range_)) continue;
+      Node moved = substitute_free(n, map);
+      Node both = moved.arg_count() > 2 ? logical_and(moved.arg(2), gate) : gate;
+      gated.try_emplace(moved, load(moved.arg(0), moved.arg(1), both));
+    }
+    there = substitute(there, gated);
+    if (is_zero_where_gated(value, range_)) return there;
+    return where(gate, there, zero_of(there.dtype()));
+  }
+  Node word(Node value, Scalar part) const {
+    Nodes parts;
+    for (int i = 0; i < kind_.parts; ++i) parts.push_back(cast(part_of(value, i), DType(part)));
+    return pack(parts);
+  }
+  Node product(Node x, Node y) const {
+    Node nothing = zero_of(DType(kind_.sum));
+    return use_ == UnitUse::Words ? dot_by_parts(kind_, x, y, nothing, false) : dot(kind_, x, y, nothing);
+  }
+
+  Node element() const {
+    const DType sum(kind_.sum);
+    if (use_ == UnitUse::Loops) {
+      Node total;
+      for (int i = 0; i < kind_.parts; ++i) {
+        Node term = cast(part_of(product_.x, i), sum) * cast(part_of(product_.y, i), sum);
+        total = total ? total + term : term;
+      }
+      return total;
+    }
+    Node x = word(fit_.swapped ? product_.y : product_.x, fit_.part_x);
+    Node y = word(fit_.swapped ? product_.x : product_.y, fit_.part_y);
+    if (!fit_.offset) return product(x, y);
+    Node bits = int_const(dtypes::UInt32, 0x80808080);
+    return apply(Op::Sub, product(apply(Op::Xor, x, bits), y), product(bits, y));
+  }
+
+  const Product& product_;
+  const Fit& fit_;
+  const DotKind& kind_;
+  Node range_, made_;
+  UnitUse use_;
+};
+
+// The range whose steps fill words best; of equals the longest.
+Node word_range(const Product& p, int parts) {
+  Node best;
+  double most = 0;
+  for (Node r : closed_ranges(p.reduce)) {
+    if (!r.arg(0).is_const() || range_kind(r) != RangeKind::Reduce) continue;
+    if (!depends_on(p.x, r) || !depends_on(p.y, r)) continue;
+    const std::int64_t extent = r.arg(0).const_int();
+    if (extent < parts) continue;
+    const double used =
+        static_cast<double>(extent) / static_cast<double>((extent + parts - 1) / parts * parts);
+    const double worth = used + 1e-9 * static_cast<double>(std::min<std::int64_t>(extent, 1 << 20));
+    if (worth > most) most = worth, best = r;
+  }
+  return best;
+}
+
+}  // namespace
+
+Node use_matrix_unit(Node kernel, const Opt& opt, const Target& target) {
+  auto refuse = [&](const std::string& reason) { throw KernelOptError(to_string({&opt, 1}), reason); };
+  if (target.units.empty()) refuse(fmt::format("target {} has no matrix units", target.name));
+  if (opt.arg.size() < 3) refuse("a row, whether words may be padded, and how the unit is used are needed");
+  if (opt.arg[2] < 1 || opt.arg[2] > 3)
+    refuse(fmt::format("use {} does not exist: 1 is the instruction, 2 its loops, 3 its words without it",
+                       opt.arg[2]));
+  const std::vector<Node> ranges = all_ranges(kernel);
+  if (opt.axis < 0 || static_cast<std::size_t>(opt.axis) >= ranges.size())
+    refuse(fmt::format("there is no axis {}: the list has {}", opt.axis, ranges.size()));
+  Node lane_range = ranges[static_cast<std::size_t>(opt.axis)];
+  std::optional<Product> product = find_product(kernel);
+  if (!product) refuse("the kernel sums no products of small numbers in float32 or int32");
+  if (depends_on(product->x, lane_range) && !depends_on(product->y, lane_range))
+    std::swap(product->x, product->y);
+  else if (!depends_on(product->y, lane_range) || depends_on(product->x, lane_range))
+    refuse(fmt::format("axis {} moves not exactly one factor", opt.axis));
+  const std::vector<Fit> rows = fits(*product, target);
+  if (rows.empty())
+    refuse(fmt::format("no matrix unit of target {} multiplies {} by {}", target.name,
+                       product->x.dtype().str(), product->y.dtype().str()));
+  if (opt.arg[0] < -1 || opt.arg[0] >= static_cast<std::int64_t>(rows.size()))
+    refuse(fmt::format("there is no row {}: {} fit", opt.arg[0], rows.size()));
+  const Fit& fit = rows[static_cast<std::size_t>(std::max<std::int64_t>(opt.arg[0], 0))];
+  const int parts = find_dot_kind(fit.unit->dot)->parts;
+  Node range = word_range(*product, parts);
+  if (!range) refuse(fmt::format("no reduce range of constant extent has {} steps", parts));
+  if (opt.arg[1] == 0 && range.arg(0).const_int() % parts != 0)
+    refuse(fmt::format("{} steps are no whole words of {}", range.arg(0).const_int(), parts));
+  NodeMap<Node> map;
+  map.try_emplace(product->reduce, Rewriter(*product, fit, range, static_cast<UnitUse>(opt.arg[2])).reduce());
+  Node result = substitute(kernel, map);
+  for (Node r : all_ranges(result))
+    if (r == range) refuse("another value of the kernel runs along the same reduce range");
+  return result;
+}
+
+std::optional<Opt> matrix_unit_option(Node kernel, Node lane_range, const Target& target) {
+  if (target.units.empty()) return std::nullopt;
+  const std::vector<Node> ranges = all_ranges(kernel);
+  const auto at = std::find(ranges.begin(), ranges.end(), lane_range) - ranges.begin();
+  Opt opt{OptOp::TC, static_cast<int>(at), {-1, 1, static_cast<std::int64_t>(UnitUse::Instruction)}};
+  try {
+    use_matrix_unit(kernel, opt, target);
+  } catch (const KernelOptError&) {
+    return std::nullopt;
+  }
+  return opt;
+}
+
+Node split_offsets(Node kernel) {
+  NodeMap<Node> map;
+  for (Node n : toposort(kernel)) {
+    if (!n.is(Op::Reduce) || reduce_op(n) != Op::Add || !n.dtype().is_int() || !n.arg(0).is(Op::Sub))
+      continue;
+    if (!n.arg(0).arg(0).is(Op::Dot) || !n.arg(0).arg(1).is(Op::Dot)) continue;
+    map.try_emplace(n, apply(Op::Sub, reduce_ranges(Op::Add, n.arg(0).arg(0), closed_ranges(n)),
+                             reduce_ranges(Op::Add, n.arg(0).arg(1), closed_ranges(n))));
+  }
+  return map.empty() ? kernel : substitute(kernel, map);
+}
+
+}  // namespace lathe

@@ -1,0 +1,35 @@
+// TC: a sum of products in steps of a matrix unit. Before any other option, the kernel is rewritten so that
+// several steps of its reduce are one product of packed words (ir/dot.h); all else (TILE, STAGE, UPCAST,
+// threads) then works on words as it does on floats.
+//
+//   before   k < 64:  Reduce(Add, Cast(Load(A, m*64 + k)) * Cast(Load(B, k*N + n)), k)          bf16 x bf16
+//   after    k < 32:  Reduce(Add, Dot(Pack(Load(A, m*64 + k*2), Load(A, m*64 + k*2 + 1)),
+//                                     Pack(Load(B, (k*2)*N + n), Load(B, (k*2 + 1)*N + n)), 0), k)
+//
+// Bytes with a sign on both sides, where the unit wants the first without one, are x*y = (x + 128)*y - 128*y;
+// the second sum does not depend on what moves x alone, so it is done once for many rows (split_offsets).
+#pragma once
+
+#include <optional>
+
+#include "ir/node.h"
+#include "lathe/options.h"
+#include "target/target.h"
+
+namespace lathe {
+
+// How the unit is used; the last two are for tests of a row without its instruction.
+enum class UnitUse : std::uint8_t { Instruction = 1, Loops = 2, Words = 3 };
+
+// The kernel after TC(axis, select, opt, use): `axis` is the position of the output range that lanes will run
+// along, `select` the row among those the target has that fit (-1: the best), `opt` 0 where a range must
+// divide evenly and 1 where the last word may be filled with zeros. Throws KernelOptError with the reason.
+Node use_matrix_unit(Node kernel, const Opt& opt, const Target& target);
+
+// The TC option that fits a kernel, or nothing.
+std::optional<Opt> matrix_unit_option(Node kernel, Node lane_range, const Target& target);
+
+// Reduce(Add, a - b) of integers as Reduce(Add, a) - Reduce(Add, b), where b is a product of its own.
+Node split_offsets(Node kernel);
+
+}  // namespace lathe

@@ -1,0 +1,37 @@
+// Products of packed words: several small numbers side by side in 32 bits, multiplied pairwise and summed. It
+// is what the dot-product instructions of a CPU do in one lane and its tile units do many times over.
+//
+//   Pack(a, b)            the word whose low half is a and whose high half is b
+//   Dot bf16 (x, y, sum)  sum + x.high * y.high + x.low * y.low
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "ir/node.h"
+#include "ir/value.h"
+
+namespace lathe {
+
+struct DotKind {
+  std::string_view name;
+  Scalar x, y, sum;  // of a part of each word, and of the sum
+  int parts;         // of a word
+};
+// bf16: the high parts first, each step one fused multiply-add; numbers below the smallest normal one count
+// as zero, in the operands and in every result. The others are exact and wrap.
+std::span<const DotKind> dot_kinds();
+const DotKind* find_dot_kind(std::string_view name);
+const DotKind& dot_kind(Node dot);
+
+// A word from its parts, lowest first; or the words of one vector, whose neighbours are the parts.
+Node pack(std::span<const Node> parts);
+Node dot(const DotKind& kind, Node x, Node y, Node sum);
+
+// The same by ordinary operations, lanes and all.
+Node dot_by_parts(const DotKind& kind, Node x, Node y, Node sum, bool fused);
+
+Element dot_value(const DotKind& kind, std::uint32_t x, std::uint32_t y, Element sum);
+
+}  // namespace lathe

@@ -1,0 +1,50 @@
+#include "target/matrix_units.h"
+
+#include <algorithm>
+
+namespace lathe {
+namespace {
+
+// clang-format off
+constexpr MatrixUnit kUnits[] = {
+    // name          feature        dot     lanes  llvm                                         registers, assembly
+    {"vdpbf16ps",    "avx512bf16",  "bf16", 16,    "llvm.x86.avx512bf16.dpbf16ps.{}",      "v", "vdpbf16ps %2, %1, %0"},
+    {"vpdpbusd",     "avx512vnni",  "u8i8", 16,    "llvm.x86.avx512.vpdpbusd.{}",          "v", "vpdpbusd %2, %1, %0"},
+    {"vpdpwssd",     "avx512vnni",  "i16",  16,    "llvm.x86.avx512.vpdpwssd.{}",          "v", "vpdpwssd %2, %1, %0"},
+    {"vpdpbusd_vex", "avxvnni",     "u8i8", 8,     "llvm.x86.avx512.vpdpbusd.{}",          "x", "%{vex%} vpdpbusd %2, %1, %0"},
+    {"vpdpwssd_vex", "avxvnni",     "i16",  8,     "llvm.x86.avx512.vpdpwssd.{}",          "x", "%{vex%} vpdpwssd %2, %1, %0"},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const MatrixUnit> matrix_units() { return kUnits; }
+
+const MatrixUnit* find_matrix_unit(std::string_view name) {
+  for (const MatrixUnit& unit : kUnits)
+    if (unit.name == name) return &unit;
+  return nullptr;
+}
+
+const MatrixUnit* unit_for_dot(const Target& target, std::string_view dot) {
+  for (const std::string& name : target.units)
+    if (const MatrixUnit* unit = find_matrix_unit(name); unit != nullptr && unit->dot == dot) return unit;
+  return nullptr;
+}
+
+std::vector<std::string> units_of_features(std::string_view features) {
+  std::vector<std::string> names;
+  for (const MatrixUnit& unit : kUnits) {
+    std::string_view left = features;
+    while (!left.empty()) {
+      const std::size_t comma = left.find(',');
+      std::string_view word = left.substr(0, comma);
+      left = comma == std::string_view::npos ? "" : left.substr(comma + 1);
+      if (word.starts_with('+')) word.remove_prefix(1);
+      if (word == unit.feature) names.emplace_back(unit.name);
+    }
+  }
+  return names;
+}
+
+}  // namespace lathe

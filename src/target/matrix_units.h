@@ -1,0 +1,31 @@
+// Matrix units as rows of data: what an instruction multiplies, in which shape, and what it is called. Option
+// TC takes the rows of a kernel's target; nothing else asks which chip it is.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "target/target.h"
+
+namespace lathe {
+
+struct MatrixUnit {
+  std::string_view name;       // the instruction's
+  std::string_view feature;    // of the target, by LLVM's name
+  std::string_view dot;        // what it does to a pair of words: a kind of ir/dot.h
+  int most_lanes;              // words in its widest vector; narrower powers of two down to 4 exist too
+  std::string_view llvm;       // the intrinsic; {} is the width in bits
+  std::string_view registers;  // which the C compiler may use: "v" all, "x" the first 16
+  std::string_view text;       // in inline assembly: %0 is the sum, %1 and %2 the words
+};
+
+// All rows, best first.
+std::span<const MatrixUnit> matrix_units();
+const MatrixUnit* find_matrix_unit(std::string_view name);
+// The target's best unit for a kind of product, or null.
+const MatrixUnit* unit_for_dot(const Target& target, std::string_view dot);
+
+// Names of the rows whose feature is in a list such as "+avx2,+fma".
+std::vector<std::string> units_of_features(std::string_view features);
+
+}  // namespace lathe
