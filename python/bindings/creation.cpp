@@ -88,7 +88,10 @@ void bind_creation(TensorClass& c) {
   plain(c, "zeros", "Tensor.zeros", [](const Shape& s, Options o) { return Tensor::zeros(s, o); });
   plain(c, "ones", "Tensor.ones", [](const Shape& s, Options o) { return Tensor::ones(s, o); });
   plain(c, "rand", "Tensor.rand", [](const Shape& s, Options o) { return Tensor::rand(s, o); });
-  plain(c, "randn", "Tensor.randn", [](const Shape& s, Options o) { return Tensor::randn(s, o); });
+  plain(c, "randn", "Tensor.randn", [](const Shape& s, Options o) {
+    if (!o.dtype || o.dtype->is_float()) return Tensor::randn(s, o);
+    return Tensor::randn(s, {.dtype = std::nullopt, .device = o.device}).cast(*o.dtype);
+  });
   plain(c, "scaled_uniform", "Tensor.scaled_uniform",
         [](const Shape& s, Options o) { return Tensor::scaled_uniform(s, o); });
   plain(c, "glorot_uniform", "Tensor.glorot_uniform",

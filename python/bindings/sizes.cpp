@@ -12,6 +12,18 @@ Size size_from(const C& c) {
     return c.size;
 }
 
+std::int64_t least(const Size& s) { return -(Size(0) - s).max(); }
+
+// Whether a < b under the values that are bound, or for all values where one is free.
+bool less_than(const Size& a, const Size& b) {
+  const Size difference = a - b;
+  if (!difference.is_symbolic()) return difference.value() < 0;
+  if (difference.max() < 0) return true;
+  if (least(difference) >= 0) return false;
+  throw UserError("size", a.str() + " < " + b.str() + " depends on the values of the variables")
+      .help("bind them first");
+}
+
 // The operators, for variables and for expressions over them alike.
 template <class C>
 void bind_arithmetic(nb::class_<C>& c) {
@@ -25,6 +37,14 @@ void bind_arithmetic(nb::class_<C>& c) {
   LATHE_SIZE_OPERATOR("__floordiv__", "__rfloordiv__", /)
   LATHE_SIZE_OPERATOR("__mod__", "__rmod__", %)
 #undef LATHE_SIZE_OPERATOR
+  c.def(
+       "__lt__", [](const C& a, const Size& b) { return less_than(size_from(a), b); }, nb::is_operator())
+      .def(
+          "__gt__", [](const C& a, const Size& b) { return less_than(b, size_from(a)); }, nb::is_operator())
+      .def(
+          "__le__", [](const C& a, const Size& b) { return !less_than(b, size_from(a)); }, nb::is_operator())
+      .def(
+          "__ge__", [](const C& a, const Size& b) { return !less_than(size_from(a), b); }, nb::is_operator());
   c.def("__neg__", [](const C& a) { return Size(0) - size_from(a); })
       .def(
           "__eq__", [](const C& a, const Size& b) { return size_from(a) == b; }, nb::is_operator())
@@ -46,7 +66,8 @@ void bind_arithmetic(nb::class_<C>& c) {
 void bind_sizes(nb::module_& m) {
   nb::class_<PySize> size(m, "Size", doc("Size"));
   size.def_prop_ro("max", [](const PySize& s) { return s.size.max(); })
-      .def_prop_ro("vmax", [](const PySize& s) { return s.size.max(); });
+      .def_prop_ro("vmax", [](const PySize& s) { return s.size.max(); })
+      .def_prop_ro("vmin", [](const PySize& s) { return least(s.size); });
   bind_arithmetic(size);
   nb::class_<Variable> variable(m, "Variable", doc("Variable"));
   variable.def(nb::init<std::string_view, std::int64_t, std::int64_t>(), "name"_a, "min"_a, "max"_a)

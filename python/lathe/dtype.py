@@ -1,6 +1,7 @@
 """Dtypes, how they meet, and numbers as they hold them."""
 
 import enum
+import math
 
 from lathe import _core
 from lathe._core import DType, least_upper_dtype, least_upper_float, sum_acc_dtype, to_dtype
@@ -104,15 +105,16 @@ class _Dtypes:
         return float(value) if self.is_float(dtype) else bool(value) if self.is_bool(dtype) else int(value)
 
     def fields(self):
-        """All dtypes by name."""
-        return {dtype.name: dtype for dtype in self.all}
+        """All dtypes by name, also by their short ones."""
+        aliases = {alias: getattr(self, name) for alias, name in _ALIASES.items() if not alias.startswith("weak")}
+        return {dtype.name: dtype for dtype in self.all} | aliases
 
 
 dtypes = _Dtypes()
 DTYPES_DICT = dtypes.fields()
 
 
-INVERSE_DTYPES_DICT = {dtype: name for name, dtype in DTYPES_DICT.items()}
+INVERSE_DTYPES_DICT = {dtype: dtype.name for dtype in dtypes.all}
 
 
 class AddrSpace(enum.IntEnum):
@@ -149,7 +151,9 @@ def float_to_fp8(x, dtype):
     """The byte of the nearest number of an fp8 dtype."""
     if dtype not in dtypes.fp8s:
         raise _core.TypeError(f"lathe: float_to_fp8: {dtype} is no fp8 dtype")
-    return _core.Tensor(float(x), dtype=dtype).bitcast(dtypes.uint8).item()
+    byte = _core.Tensor(float(x), dtype=dtype).bitcast(dtypes.uint8).item()
+    lost = not math.isfinite(x) and math.copysign(1, x) < 0 and "fnuz" not in dtype.name  # the sign of NaN
+    return byte | 0x80 if lost else byte
 
 
 def fp8_to_float(x, dtype):
@@ -220,10 +224,10 @@ def strong_dtype(dtype):
 
 
 def _to_np_dtype(dtype):
-    """The numpy dtype of a dtype, or None where numpy has none."""
+    """The numpy dtype that `numpy()` gives: float32 for floats that numpy has not."""
     import numpy
 
-    return numpy.dtype(dtype.fmt).type if dtype.fmt is not None else None
+    return numpy.float32 if dtype.fmt is None else numpy.dtype(dtype.fmt).type
 
 
 def _from_np_dtype(dtype):

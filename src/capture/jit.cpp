@@ -89,6 +89,7 @@ struct Jit::Impl {
   }
 
   std::vector<Tensor> run_traced(const capture::CallArguments& given, const std::vector<Size>& bound) {
+    if (last) capture::forget_dropped(*last);
     capture::Trace now = capture::trace(given, [&] { return function(given.tensors, bound); }, traces == 0);
     ++traces;
     std::vector<Tensor> outputs = std::move(now.outputs);

@@ -267,6 +267,15 @@ Trace trace(const CallArguments& arguments, const std::function<std::vector<Tens
   return made;
 }
 
+void forget_dropped(const Trace& trace) {
+  NodeMap<char> held;
+  std::lock_guard guard(storage_mutex());
+  for (Storage* s = first_live_storage(); s != nullptr; s = s->after) held[s->value] = 1;
+  for (const std::vector<NodeRef>& targets : trace.targets)
+    for (const NodeRef& target : targets)
+      if (realized(target) && !held.contains(target)) set_realized(target, Node());
+}
+
 namespace {
 
 bool same_head(Node a, Node b) {

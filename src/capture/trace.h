@@ -39,6 +39,10 @@ struct Trace {
 Trace trace(const CallArguments& arguments, const std::function<std::vector<Tensor>()>& function,
             bool may_read);
 
+// Values made of constants alone that this trace computed and nobody holds: the next computes them again, as
+// a replay will, though the trace itself still knows them.
+void forget_dropped(const Trace& trace);
+
 // Why two traces are not one program; nothing where they are. Throws JitError for a constant that moved: no
 // later trace will mend that.
 std::optional<std::string> difference(const Trace& before, const Trace& now);

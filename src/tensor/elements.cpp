@@ -1,5 +1,7 @@
 #include "tensor/elements.h"
 
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -68,9 +70,26 @@ void store_element(DType dtype, void* data, std::size_t i, Element v) {
   }
 }
 
+namespace {
+
+// A double as a float that rounds on to a narrower dtype as the double itself would: towards 0, and with the
+// last bit set where something was cut off.
+float sticky_float(double v) {
+  const auto near = static_cast<float>(v);
+  if (!std::isfinite(near) || static_cast<double>(near) == v) return near;
+  const float cut = std::abs(static_cast<double>(near)) > std::abs(v) ? std::nextafterf(near, 0.0F) : near;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(cut) | 1U);
+}
+
+}  // namespace
+
 void convert_elements(const void* from, DType from_dtype, void* to, DType to_dtype, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i)
-    store_element(to_dtype, to, i, convert(to_dtype, from_dtype, load_element(from_dtype, from, i)));
+  const bool twice = from_dtype.scalar == Scalar::Float64 && to_dtype.is_float() && to_dtype.bits() < 32;
+  for (std::size_t i = 0; i < count; ++i) {
+    Element v = load_element(from_dtype, from, i);
+    if (twice) v.f = sticky_float(v.f);
+    store_element(to_dtype, to, i, convert(to_dtype, from_dtype, v));
+  }
 }
 
 void fill_elements(void* to, DType dtype, std::size_t count, Element value) {

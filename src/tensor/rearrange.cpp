@@ -1,5 +1,6 @@
 // rearrange: axes by name, as in "b (h w) c -> b h w c".
 #include <algorithm>
+#include <cctype>
 #include <map>
 
 #include <fmt/format.h>
@@ -9,7 +10,11 @@
 namespace lathe {
 namespace {
 
-using Group = std::vector<std::string>;  // the names joined in one axis
+using Names = std::vector<std::string>;
+struct Group {  // the names joined in one axis
+  Names names;
+  bool joined = false;  // stands in brackets
+};
 
 std::vector<Group> parse_side(std::string_view text, std::string_view formula) {
   std::vector<Group> out;
@@ -18,9 +23,9 @@ std::vector<Group> parse_side(std::string_view text, std::string_view formula) {
   auto finish = [&] {
     if (name.empty()) return;
     if (open)
-      out.back().push_back(name);
+      out.back().names.push_back(name);
     else
-      out.push_back({name});
+      out.push_back({{name}, false});
     name.clear();
   };
   for (char c : text) {
@@ -30,7 +35,7 @@ std::vector<Group> parse_side(std::string_view text, std::string_view formula) {
       if (open == (c == '('))
         throw UserError("rearrange", fmt::format("the brackets of \"{}\" do not match", formula));
       open = c == '(';
-      if (open) out.emplace_back();
+      if (open) out.push_back({{}, true});
     } else {
       name += c;
     }
@@ -44,38 +49,79 @@ std::vector<Group> parse_side(std::string_view text, std::string_view formula) {
 void spell_ellipsis(std::vector<Group>& side, std::size_t axes) {
   std::vector<Group> out;
   for (const Group& g : side) {
-    if (g.size() == 1 && g[0] == "...") {
-      for (std::size_t i = 0; i < axes; ++i) out.push_back({fmt::format("...{}", i)});
+    if (!g.joined && g.names[0] == "...") {
+      for (std::size_t i = 0; i < axes; ++i) out.push_back({{fmt::format("...{}", i)}, false});
       continue;
     }
-    Group wide;
-    for (const std::string& name : g) {
-      if (name != "...") wide.push_back(name);
-      for (std::size_t i = 0; name == "..." && i < axes; ++i) wide.push_back(fmt::format("...{}", i));
+    Group wide{{}, g.joined};
+    for (const std::string& name : g.names) {
+      if (name != "...") wide.names.push_back(name);
+      for (std::size_t i = 0; name == "..." && i < axes; ++i) wide.names.push_back(fmt::format("...{}", i));
     }
     out.push_back(wide);
   }
   side = std::move(out);
 }
 
-Group flat_names(const std::vector<Group>& side) {
-  Group out;
+// A letter, then letters, digits and underscores, the last of which is no underscore. "1" is an axis of one
+// element.
+bool is_axis_name(std::string_view name) {
+  if (name == "1" || name == "...") return true;
+  auto is_letter = [](unsigned char c) { return std::isalpha(c) != 0 || c >= 0x80; };
+  auto fits = [&](unsigned char c) { return is_letter(c) || std::isdigit(c) != 0 || c == '_'; };
+  return is_letter(static_cast<unsigned char>(name.front())) && name.back() != '_' &&
+         std::all_of(name.begin(), name.end(), fits);
+}
+
+void check_side(const std::vector<Group>& side, bool may_join_dots, std::string_view formula) {
+  int dots = 0;
   for (const Group& g : side)
-    for (const std::string& name : g)
+    for (const std::string& name : g.names) {
+      if (!is_axis_name(name))
+        throw UserError("rearrange", fmt::format("\"{}\" in \"{}\" is no name of an axis", name, formula));
+      if (name != "...") continue;
+      ++dots;
+      if (g.joined && !may_join_dots)
+        throw UserError("rearrange",
+                        fmt::format("the axes of ... in \"{}\" have no sizes to be split by", formula));
+    }
+  if (dots > 1) throw UserError("rearrange", fmt::format("a side of \"{}\" has more than one ...", formula));
+}
+
+// The other spelling of three dots.
+std::string with_plain_dots(std::string_view formula) {
+  constexpr std::string_view kDots = "\xE2\x80\xA6";
+  std::string out(formula);
+  for (std::size_t at = out.find(kDots); at != std::string::npos; at = out.find(kDots, at))
+    out.replace(at, kDots.size(), "...");
+  return out;
+}
+
+Names flat_names(const std::vector<Group>& side) {
+  Names out;
+  for (const Group& g : side)
+    for (const std::string& name : g.names)
       if (name != "1") out.push_back(name);
   return out;
 }
 
 }  // namespace
 
-Tensor Tensor::rearrange(std::string_view formula,
+Tensor Tensor::rearrange(std::string_view given,
                          const std::vector<std::pair<std::string, std::int64_t>>& sizes) const {
   Scope scope;
+  const std::string text = with_plain_dots(given);
+  const std::string_view formula = text;
   std::size_t arrow = formula.find("->");
-  if (arrow == std::string_view::npos) throw UserError("rearrange", fmt::format("\"{}\" has no ->", formula));
+  if (arrow == std::string_view::npos || formula.find("->", arrow + 2) != std::string_view::npos)
+    throw UserError("rearrange", fmt::format("\"{}\" has not exactly one ->", formula));
   std::vector<Group> left = parse_side(formula.substr(0, arrow), formula),
                      right = parse_side(formula.substr(arrow + 2), formula);
-  auto is_dots = [](const Group& g) { return std::find(g.begin(), g.end(), "...") != g.end(); };
+  check_side(left, false, formula);
+  check_side(right, true, formula);
+  auto is_dots = [](const Group& g) {
+    return std::find(g.names.begin(), g.names.end(), "...") != g.names.end();
+  };
   std::size_t dots = static_cast<std::size_t>(std::count_if(left.begin(), left.end(), is_dots));
   if (left.size() - dots > static_cast<std::size_t>(ndim()) ||
       (dots == 0 && left.size() != static_cast<std::size_t>(ndim())))
@@ -85,11 +131,14 @@ Tensor Tensor::rearrange(std::string_view formula,
   spell_ellipsis(left, covered);
   spell_ellipsis(right, covered);
   std::map<std::string, Size> known(sizes.begin(), sizes.end());
+  for (const Names named = flat_names(left); const auto& [name, size] : sizes)
+    if (std::find(named.begin(), named.end(), name) == named.end())
+      throw UserError("rearrange", fmt::format("\"{}\" has no axis {}, whose size is given", formula, name));
   Shape split_shape;
   for (std::size_t i = 0; i < left.size(); ++i) {
     Nodes others;
     std::string missing;
-    for (const std::string& name : left[i]) {
+    for (const std::string& name : left[i].names) {
       if (name == "1") continue;
       if (known.contains(name))
         others.push_back(size_node(known.at(name)));
@@ -105,11 +154,11 @@ Tensor Tensor::rearrange(std::string_view formula,
       throw UserError("rearrange",
                       fmt::format("axis {} of {} is not what \"{}\" says", i, to_string(shape()), formula));
     if (!missing.empty()) known[missing] = size_of(*rest);
-    for (const std::string& name : left[i])
+    for (const std::string& name : left[i].names)
       if (name != "1") split_shape.push_back(known.at(name));
   }
-  Group from = flat_names(left), to = flat_names(right);
-  Group a = from, b = to;
+  const Names from = flat_names(left), to = flat_names(right);
+  Names a = from, b = to;
   std::sort(a.begin(), a.end());
   std::sort(b.begin(), b.end());
   if (a != b || std::adjacent_find(a.begin(), a.end()) != a.end())
@@ -120,7 +169,7 @@ Tensor Tensor::rearrange(std::string_view formula,
   Shape joined;
   for (const Group& g : right) {
     Size n = 1;
-    for (const std::string& name : g)
+    for (const std::string& name : g.names)
       if (name != "1") n = n * known.at(name);
     joined.push_back(n);
   }

@@ -291,6 +291,9 @@ Tensor& Tensor::assign(const Operand& operand) {
   Scope scope;
   Node mine = node_of(*this);
   Tensor value = operand_tensor(operand, *this, dtype());
+  // A whole file is written from anywhere: by a copy, because it computes nothing.
+  if (device().starts_with("DISK:") && !impl_->view && value.device() != device())
+    return replace(value.cast(dtype()).expand(shape()).to(device()));
   // What is assigned to stays where it is.
   if (common_device("assign", *this, value) != device())
     throw UserError("assign", fmt::format("tensors are on different devices: {} and {}", describe(*this),

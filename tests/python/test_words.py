@@ -265,3 +265,97 @@ def test_names_a_model_has_not_are_told_and_left_out():
     with pytest.warns(UserWarning, match="more"):
         nn.state.load_state_dict(net, {"weight": Tensor([[5.0]]), "bias": Tensor([1.0]), "more": Tensor([1.0])})
     assert net.weight.item() == 5.0
+
+
+# ---- symbolic sizes
+
+
+def test_sizes_compare_where_all_values_agree():
+    n, free = Variable("n", 0, 10).bind(3), Variable("m", 1, 10)
+    assert n > 0 and n >= 3 and not n > 10 and n <= 10 and free > 0 and not free > 10
+    with pytest.raises(ValueError, match="depends on the values"):
+        free > 5
+
+
+def test_a_slice_that_not_every_value_fits_works_for_those_that_do():
+    rows = np.arange(77, dtype=np.float32).reshape(7, 11)
+    x = Tensor(rows).contiguous().realize()
+    f = TinyJit(lambda t: (t + 1).realize())
+    for i in range(1, 6):
+        n = Variable("i", 1, 10).bind(i)
+        np.testing.assert_array_equal(f(x[3:5, n : n + 2]).numpy(), rows[3:5, i : i + 2] + 1)
+        assert x[:2, :n].sum().item() == rows[:2, :i].sum()
+    with pytest.raises(ValueError, match="no part of axis 1"):
+        x[3:5, Variable("i", 1, 10).bind(10) : Variable("i", 1, 10).bind(10) + 2]
+
+
+def test_a_cache_is_filled_row_by_row_from_a_captured_function():
+    cache = Tensor.zeros(6, 2).contiguous().realize()
+
+    @TinyJit
+    def put(row, at):
+        cache.shrink(((at, at + 1), None)).assign(row).realize()
+        return cache.sum().realize()
+
+    want = np.zeros((6, 2), dtype=np.float32)
+    for i in range(5):
+        want[i] = i + 1
+        assert put(Tensor([[float(i + 1)] * 2]).realize(), Variable("at", 0, 6).bind(i)).item() == want.sum()
+    np.testing.assert_array_equal(cache.numpy(), want)
+
+
+def test_the_first_call_may_make_state_and_have_a_plain_position():
+    class Cache:
+        @TinyJit
+        def __call__(self, x, start):
+            if not hasattr(self, "kept"):
+                self.kept = Tensor.zeros(8).contiguous()
+            joined = self.kept.shrink(((0, start),)).cat(x) if start > 0 else x
+            self.kept.assign(joined.pad(((0, 8 - start - x.shape[0]),)).contiguous()).realize()
+
+    cache, want = Cache(), []
+    cache(Tensor([1.0, 1.0, 1.0]), 0)
+    want += [1.0] * 3
+    for i in range(3, 7):
+        cache(Tensor([float(i)]).realize(), Variable("start", 1, 7).bind(i))
+        want.append(float(i))
+    assert cache.kept.tolist() == want + [0.0] * (8 - len(want))
+
+
+# ---- other corners
+
+
+def test_rearrange_joins_an_ellipsis_and_refuses_bad_formulas():
+    a = np.arange(2 * 3 * 4).reshape(2, 3, 4)
+    x = Tensor(a)
+    assert x.rearrange("... -> (...)").shape == (24,) and x.rearrange("a … -> (…) a").shape == (12, 2)
+    np.testing.assert_array_equal(x.rearrange("a ... -> (... a)").numpy(), a.transpose(1, 2, 0).reshape(-1))
+    for bad in ("(...) -> (...)", "a ... ... -> a ... ...", "a b c -> a b c -> a b c", "a b* c -> a b* c", "_a b c -> _a b c", "1a b c -> b c"):
+        with pytest.raises(ValueError):
+            x.rearrange(bad)
+    with pytest.raises(ValueError, match="no axis d"):
+        x.rearrange("a b c -> c b a", d=4)
+
+
+def test_numbers_of_lists_are_rounded_once():
+    data = [65504.0, 65519.0, 65519.999, 65520.0, 1 + 2**-11 + 2**-40, -(1 + 2**-11 + 2**-40)]
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(Tensor(data, dtype=dtypes.float16).numpy(), np.array(data).astype(np.float16))
+
+
+def test_a_file_is_assigned_to_from_memory(tmp_path):
+    Tensor.empty(3, device=f"disk:{tmp_path / 'data'}").assign(Tensor([1.0, 2.0, 3.0])).realize()
+    assert np.frombuffer((tmp_path / "data").read_bytes(), dtype=np.float32).tolist() == [1.0, 2.0, 3.0]
+
+
+def test_normal_numbers_come_in_any_dtype():
+    assert Tensor.randn(3, dtype=dtypes.int32).dtype is dtypes.int32
+
+
+def test_constants_computed_and_dropped_by_a_captured_function_are_no_obstacle():
+    @TinyJit
+    def f(x):
+        Tensor.zeros(4, 4).contiguous().realize()
+        return (x + 1).realize()
+
+    assert [f(Tensor([float(i)])).item() for i in range(5)] == [1, 2, 3, 4, 5]
