@@ -6,8 +6,7 @@ from lathe.helpers import Context, GlobalCounters, fetch, getenv, memory_stats, 
 from lathe.dtype import dtypes
 from lathe.device import Device
 from lathe.tensor import Tensor
-from lathe._core import Variable
-from lathe.uop.ops import UOp
+from lathe.uop.ops import UOp, Variable
 from lathe.jit import TinyJit, function, jit
 from lathe.options import Opt, OptOps, set_options
 

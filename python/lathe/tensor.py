@@ -3,7 +3,7 @@
 from lathe import _core
 from lathe._core import Tensor
 from lathe.dtype import _from_np_dtype, _to_np_dtype, dtypes  # noqa: F401
-from lathe.helpers import fetch
+from lathe.helpers import fetch, no_grad
 
 
 class _Train:
@@ -27,6 +27,19 @@ class _Train:
                 return function(*args, **kwargs)
 
         return inside
+
+
+class _Test(no_grad):
+    """Tensor.test(): no gradients inside the block.
+
+    >>> x = Tensor([1.0], requires_grad=True)
+    >>> with Tensor.test():
+    ...     (x * 2).requires_grad is True
+    False
+    """
+
+    def __init__(self, mode=True):
+        super().__init__()
 
 
 def _rebuild(data, shape, dtype, device, requires_grad):
@@ -76,6 +89,7 @@ Tensor.schedule = _schedule
 Tensor.schedule_with_vars = _schedule_with_vars
 Tensor.__repr__ = _repr
 Tensor.train = _Train
+Tensor.test = _Test
 Tensor.from_url = staticmethod(_from_url)
 Tensor.__array_priority__ = 1000
 

@@ -123,6 +123,17 @@ def test_a_device_answers_what_programs_ask():
     assert device.renderer.device == "CPU" and not device.renderer.has_local and device.graph is None
 
 
+def test_a_bound_variable_is_a_variable():
+    assert isinstance(Variable("n", 1, 10).bind(3), Variable) and not isinstance(3, Variable)
+
+
+def test_the_old_modes_are_blocks_and_decorators():
+    with Tensor.test(), Tensor.train():
+        assert Tensor.training
+    x = Tensor([1.0], requires_grad=True)
+    assert not Tensor.test()(lambda: (x * 2).requires_grad)()
+
+
 # ---- argument forms
 
 

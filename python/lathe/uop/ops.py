@@ -1,13 +1,25 @@
 """Symbolic sizes, as tinygrad programs import them."""
 
-from lathe._core import Size, Variable
+from lathe import _core
 
-sint = int | Size
+sint = int | _core.Size
 
 
 class _SizeKind(type):
     def __instancecheck__(cls, value):
-        return isinstance(value, (Size, Variable))
+        return isinstance(value, (_core.Size, _core.Variable))
+
+
+class Variable(metaclass=_SizeKind):
+    """A named integer with a range. Bound to a value it can stand in shapes and slices; kernels serve every value.
+
+    >>> n = Variable("n", 1, 10).bind(3)
+    >>> Tensor.arange(10)[:n].sum().item(), isinstance(n, Variable)
+    (3, True)
+    """
+
+    def __new__(cls, name, min, max, dtype=None):
+        return _core.Variable(name, min, max)
 
 
 class UOp(metaclass=_SizeKind):
@@ -22,7 +34,7 @@ class UOp(metaclass=_SizeKind):
     @staticmethod
     def variable(name, min_val, max_val, dtype=None):
         """A named integer from min_val to max_val."""
-        return Variable(name, min_val, max_val)
+        return _core.Variable(name, min_val, max_val)
 
 
 def resolve(x, default=True):
