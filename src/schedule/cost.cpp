@@ -65,11 +65,33 @@ bool in_memory(Node n) {
          n.is(Op::Copy) || n.is(Op::Contiguous);
 }
 
+// Writing the value once and reading it back.
+double storing(Node node, double elements) {
+  return elements * (elements * node.dtype().bytes() > kLargeBytes ? kStoreInMemory : kStoreInCache);
+}
+// Computing an element once more, beside what its kernel does anyway. What is made of positions alone (a
+// causal mask) may cost less than reading it back would.
+double computing_again(const ElementCost& cost) {
+  return std::max(0.f, cost.operations + kLoad * (cost.loads - 1));
+}
+
 }  // namespace
 
-NodeMap<ElementCost> element_costs(std::span<const Node> order) {
+NodeMap<ElementCost> element_costs(std::span<const Node> order, const NodeMap<int>& uses) {
   NodeMap<ElementCost> costs;
   costs.reserve(order.size());
+  // What a node costs its users.
+  auto as_operand = [&](Node n) {
+    const ElementCost& c = *costs.find(n);
+    const int* count = uses.find(n);
+    if (count == nullptr || *count < 2 || !is_elementwise(n.op()) || n.rank() == 0) return c;
+    const auto elements = static_cast<double>(numel_max(n));
+    // A sum of many small values is dear by its loads, and better stored at every step: reading all of them
+    // again costs each later kernel its start.
+    const bool large = elements * n.dtype().bytes() > kLargeBytes;
+    const double again = large ? computing_again(c) : c.operations;
+    return again * elements > storing(n, elements) ? ElementCost{.operations = 0, .loads = 1} : c;
+  };
   for (Node n : order) {
     ElementCost c;
     if (in_memory(n))
@@ -79,7 +101,7 @@ NodeMap<ElementCost> element_costs(std::span<const Node> order) {
       std::size_t operands = is_movement(n.op()) ? std::min<std::size_t>(1, n.arg_count()) : n.arg_count();
       for (std::size_t i = 0; i < operands; ++i) {
         const bool grows = n.is(Op::Expand) && n.shape_node() != n.arg(0).shape_node();
-        const ElementCost a = grows ? below_expand(costs[n.arg(i)]) : costs[n.arg(i)];
+        const ElementCost operand = as_operand(n.arg(i)), a = grows ? below_expand(operand) : operand;
         c.operations = std::min(kCostCap, c.operations + a.operations);
         c.loads = std::min(kCostCap, c.loads + a.loads);
       }
@@ -105,8 +127,7 @@ bool is_product_sum(Node node) {
 }
 
 bool worth_storing(Node node, const ElementCost& cost, const Usage& usage) {
-  double store =
-      usage.elements * (usage.elements * node.dtype().bytes() > kLargeBytes ? kStoreInMemory : kStoreInCache);
+  const double store = storing(node, usage.elements);
   double extra = usage.evaluations - usage.elements;
   if (node.is(Op::Reduce) || node.is(Op::RaggedReduce)) {
     // Inside a foreign reduce loop the outer kernel would run with the outer result's parallelism only.
@@ -116,9 +137,7 @@ bool worth_storing(Node node, const ElementCost& cost, const Usage& usage) {
     if (usage.joins && serial) return true;
     return extra * usage.reduce_extent * (usage.joins ? 1 : kReduceStep) > store;
   }
-  // What is made of positions alone (a causal mask) may cost less than reading it back would.
-  double again = std::max(0.f, cost.operations + kLoad * (cost.loads - 1));
-  return extra * again > std::max(store, kSmallShare * usage.kernel_work);
+  return extra * computing_again(cost) > std::max(store, kSmallShare * usage.kernel_work);
 }
 
 bool worth_a_row(const RowUsage& usage) {

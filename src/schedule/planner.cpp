@@ -532,7 +532,6 @@ void Planner::check_hazards() {
 
 Plan Planner::run() {
   order_ = toposort(targets_);
-  costs_ = element_costs(order_);
   for (Node n : order_) {
     int depth = 0;
     for (Node a : n.args()) depth = std::max(depth, *reduce_depth_.find(a));
@@ -541,6 +540,7 @@ Plan Planner::run() {
       if (i == 0 || n.arg(i) != n.arg(i - 1)) ++uses_[n.arg(i)];
   }
   for (const auto& [n, one] : forced_) ++uses_[n];
+  costs_ = element_costs(order_, uses_);
   for (std::size_t i = order_.size(); i-- > 0;) visit(order_[i]);
   for (Node n : order_) finish(n);
   check_hazards();

@@ -202,6 +202,35 @@ TEST(Promises, ATransposedWeightFromDiskMultipliesRight) {
   std::filesystem::remove(file);
 }
 
+// R11: of an activation, training keeps what is dear to compute and computes the rest of it again.
+TEST(Promises, TheGradientOfAnActivationStoresFewOfItsSteps) {
+  using Activation = Tensor (*)(const Tensor&);
+  struct Row {
+    const char* name;
+    Activation activation;
+    std::size_t kernels, stores;  // at most
+  };
+  const Row rows[] = {
+      {"gelu", [](const Tensor& x) { return x.gelu(); }, 7, 8},
+      {"silu", [](const Tensor& x) { return x.silu(); }, 7, 7},
+      {"mish", [](const Tensor& x) { return x.mish(); }, 7, 11},
+      {"tanh", [](const Tensor& x) { return x.tanh(); }, 6, 6},
+  };
+  for (const auto& [name, activation, most_kernels, most_stores] : rows) {
+    Tensor x = Tensor::empty({512, 256}), v = Tensor::empty({256, 1024}), w = Tensor::empty({1024, 256}),
+           bias = Tensor::empty({1024});
+    for (Tensor* t : {&v, &w, &bias}) t->requires_grad_();
+    activation(x.matmul(v) + bias).matmul(w).square().mean().backward();
+    const Tensor wanted[] = {*v.grad(), *w.grad(), *bias.grad()};
+    const std::vector<ScheduledKernel> kernels = Tensor::schedule_all(wanted);
+    std::size_t stores = 0;
+    for (const ScheduledKernel& k : kernels)
+      for (std::size_t at = 0; (at = k.text.find("= Store.void", at)) != std::string::npos; ++at) ++stores;
+    EXPECT_LE(kernels.size(), most_kernels) << name;
+    EXPECT_LE(stores, most_stores) << name;
+  }
+}
+
 struct Folded {
   const char* what;
   std::function<Tensor()> build;
