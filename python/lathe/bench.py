@@ -4,6 +4,7 @@ beside PyTorch and tinygrad where they are installed. Everything is the best of 
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -97,6 +98,11 @@ def peer_python():
     return sys.executable
 
 
+def clang():
+    """The C compiler tinygrad asks for, under the names distributions give it."""
+    return next((found for v in ("", "-20", "-19", "-18") if (found := shutil.which(f"clang{v}"))), None)
+
+
 def measure(repeats=5):
     """All figures by name."""
     python = peer_python()
@@ -108,7 +114,9 @@ def measure(repeats=5):
         "cold_mlp_s": process_time(MLP.format(module="lathe"), repeats=repeats, LATHE_CACHE="off"),
         "warm_mlp_s": process_time(MLP.format(module="lathe"), repeats=repeats),
         "torch_mlp_s": process_time(TORCH_MLP, python, repeats),
-        "tinygrad_mlp_s": process_time(MLP.format(module="tinygrad"), python, min(repeats, 2), CACHELEVEL="0"),
+        "tinygrad_mlp_s": process_time(
+            MLP.format(module="tinygrad"), python, min(repeats, 2), CACHELEVEL="0", CC=clang() or "clang"
+        ),
     }
     for peer in ("torch", "tinygrad"):
         if figures[f"{peer}_mlp_s"]:

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,6 +58,9 @@ struct Captured {
 };
 
 using Bound = std::vector<std::pair<NodeRef, std::int64_t>>;  // variables and their values in a call
+
+// The same program with one computation, where it can be.
+Captured joined(Captured program);
 
 // Runs it over these argument buffers. Returns the values of the outputs.
 std::vector<NodeRef> replay(const Captured& program, std::span<const Node> arguments, const Bound& bound);

@@ -97,7 +97,7 @@ struct Jit::Impl {
     if (last) {
       const std::optional<std::string> why = difference(*last, now);
       if (!why) {
-        program = std::move(now.program);
+        program = capture::joined(std::move(now.program));
         written = program->written_states();
         constants = std::move(now.constants);
         last.reset();

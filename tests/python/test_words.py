@@ -363,6 +363,34 @@ def test_normal_numbers_come_in_any_dtype():
     assert Tensor.randn(3, dtype=dtypes.int32).dtype is dtypes.int32
 
 
+def test_a_step_of_many_computations_is_replayed_as_one():
+    total = Tensor.zeros(3).contiguous().realize()
+
+    @TinyJit
+    def step(x):
+        first = None
+        for i in range(20):
+            x = (x + i).contiguous().realize()
+            if i == 4:
+                first = x
+            total.assign(total + x).realize()
+        return first, x
+
+    want, kept = np.zeros(3, dtype=np.float32), []
+    for n in range(6):
+        got = step(Tensor([float(n)] * 3).realize())
+        kept.append((got, n))
+        x = np.full(3, n, dtype=np.float32)
+        for i in range(20):
+            x = x + i
+            want += x
+    for (first, last), n in kept:
+        assert first.tolist() == [n + 10.0] * 3 and last.tolist() == [n + 190.0] * 3
+    np.testing.assert_array_equal(total.numpy(), want)
+    again = pickle.loads(pickle.dumps(step))
+    assert again(Tensor([1.0] * 3).realize())[1].tolist() == [191.0] * 3
+
+
 def test_constants_computed_and_dropped_by_a_captured_function_are_no_obstacle():
     @TinyJit
     def f(x):
