@@ -84,6 +84,15 @@ class Chooser {
     else
       add(OptOp::UPCAST, position(plan->lane), {plan->width});
     threads({plan->rows}, 4);
+    if (plan->strip > 0) {
+      int at = position(plan->lane);
+      if (at < 0) return true;  // the whole row is in registers
+      // In equal strips.
+      const std::int64_t strips = (left(plan->lane) + plan->strip - 1) / plan->strip;
+      if (strips > 1) add(OptOp::TILE, at++, {(left(plan->lane) + strips - 1) / strips});
+      add(OptOp::TILE, position(plan->added), {1, at});
+      return true;
+    }
     // Pieces of the range, several at a time, one step of each.
     for (std::int64_t streams = plan->streams; streams > 1; streams /= 2) {
       if (left(plan->rows) % streams != 0) continue;

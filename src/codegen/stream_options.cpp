@@ -50,11 +50,12 @@ std::optional<StreamPlan> choose_streams(const KernelFacts& facts, const Target&
       plan.rows = r;
   }
   if (plan.lane == facts.ranges.size() || plan.rows == facts.ranges.size()) return std::nullopt;
-  // Threads and streams divide the slowest axis, so that each walk is one piece of memory. A sum along
-  // another axis than the lanes' adds whole rows to one another: not this.
+  // Threads and streams divide the slowest axis, so that each walk is one piece of memory.
   for (std::size_t r = 0; r < facts.ranges.size(); ++r)
     if (main->strides[r] > main->strides[plan.rows]) return std::nullopt;
-  if (facts.reduces > 0 && facts.ranges[plan.lane].kind != RangeKind::Reduce) return std::nullopt;
+  const bool adds_rows = facts.reduces > 0 && facts.ranges[plan.lane].kind != RangeKind::Reduce;
+  if (adds_rows && (facts.ranges.size() != 3 || plan.rows == plan.lane || !facts.sums_in_output))
+    return std::nullopt;
 
   // What is as large moves along with it; what is smaller stays in a cache.
   std::int64_t walked = 0;
@@ -66,6 +67,13 @@ std::optional<StreamPlan> choose_streams(const KernelFacts& facts, const Target&
   const std::int64_t lanes = std::max(target.vector_bytes / facts.element_bytes, 1);
   if (facts.ranges[plan.lane].extent % lanes != 0) return std::nullopt;
   plan.width = lanes;
+  if (adds_rows) {
+    // Rows are read whole, one after the other, onto sums that stay in a quarter of the second cache.
+    while (plan.width < 4 * lanes && facts.ranges[plan.lane].extent % (2 * plan.width) == 0) plan.width *= 2;
+    plan.added = 3 - plan.lane - plan.rows;
+    plan.strip = std::max<std::int64_t>(target.l2 / 4 / facts.element_bytes / plan.width, 1);
+    return plan;
+  }
   plan.streams = std::clamp<std::int64_t>(kMostWalks / std::max<std::int64_t>(walked, 1), 1, kMostStreams);
   // Two vectors of each are in flight. How a reduce is split must not depend on the streams, which depend on
   // the number of cores.

@@ -16,6 +16,10 @@ struct StreamPlan {
   std::size_t rows = 0;      // the range that is cut into threads and streams; may be the lanes' own
   std::int64_t streams = 1;  // pieces that one thread walks over at the same time
   std::int64_t piece = 1;    // steps of `rows` in one of them
+  // Where whole rows are added: the reduce range that stands outside the lanes' loop, and how many steps of
+  // that have their sums in a cache. Else 0.
+  std::size_t added = 0;
+  std::int64_t strip = 0;
 };
 
 // The plan for such a kernel, or nothing where it is another kind.

@@ -162,6 +162,17 @@ std::int64_t reduce_parts(std::int64_t outputs, std::int64_t inputs, std::int64_
   return 0;
 }
 
+std::int64_t column_parts(std::int64_t outputs, double input_bytes, std::int64_t extent) {
+  // Input that leaves the caches, columns enough that a row is a walk, and rows enough that the parts are
+  // little beside them.
+  constexpr double kLargeInput = 1 << 25;
+  constexpr std::int64_t kShortestRow = 256, kParts = 32, kRowsPerPart = 32;
+  if (outputs < kShortestRow || input_bytes < kLargeInput) return 0;
+  for (std::int64_t p = kParts; p >= kParts / 2; --p)
+    if (extent % p == 0 && extent / p >= kRowsPerPart) return p;
+  return 0;
+}
+
 bool worth_joining(const Joining& j) {
   // More streams than this at once and the hardware no longer reads ahead for all of them; more accumulators
   // and they leave the registers.

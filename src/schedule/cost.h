@@ -60,6 +60,11 @@ bool is_product_sum(Node node);
 // to leave it whole. Depends on extents alone, so results do not depend on the machine.
 std::int64_t reduce_parts(std::int64_t outputs, std::int64_t inputs, std::int64_t extent);
 
+// A reduce of whole rows onto each other (column sums of a large matrix) reads memory in its order only where
+// it is the outer loop, and then it is what threads must divide: the number of parts for an axis of `extent`,
+// or 0.
+std::int64_t column_parts(std::int64_t outputs, double input_bytes, std::int64_t extent);
+
 // What would become of a kernel and a step with one store over the same output ranges as one kernel.
 struct Joining {
   double moved = 0;            // bytes the step reads and writes by itself

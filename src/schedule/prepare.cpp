@@ -18,6 +18,16 @@ namespace {
 
 using Sizes = SmallVector<Node, 8>;
 
+// Whether a reduce adds whole rows: every axis behind the reduced ones is kept, and there is one.
+bool adds_rows(Node reduce) {
+  std::span<const std::int64_t> axes = reduce.ints().subspan(1);
+  const std::int64_t last = *std::max_element(axes.begin(), axes.end());
+  std::span<const Node> shape = reduce.arg(0).shape();
+  std::int64_t row = 1;
+  for (std::size_t a = static_cast<std::size_t>(last) + 1; a < shape.size(); ++a) row *= shape[a].int_attr();
+  return row > 1 && row == numel_max(reduce) && !is_product_sum(reduce);
+}
+
 // split-reduce: reduce(x over n) == reduce over parts of (reduce over n/parts), for associative ops.
 Node split_reduce(Node node) {
   Node x = node.arg(0);
@@ -31,6 +41,8 @@ Node split_reduce(Node node) {
     auto axis = static_cast<std::size_t>(ints[i]);
     std::int64_t extent = x.shape()[axis].int_attr();
     std::int64_t parts = reduce_parts(outputs, inputs, extent);
+    if (parts == 0 && adds_rows(node))
+      parts = column_parts(outputs, static_cast<double>(inputs) * x.dtype().bytes(), extent);
     if (parts == 0) continue;
     // (.., n, ..) -> (.., parts, n/parts, ..): reduce all but `parts`, then `parts`.
     Sizes sizes, kept;

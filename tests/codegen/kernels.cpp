@@ -63,6 +63,13 @@ Node column_sum(std::int64_t rows, std::int64_t columns) {
   return one_store(f32(0, columns), i, sum(load(f32(1, rows * columns), j * c(columns) + i), {j}), {i});
 }
 
+Node column_sums(std::int64_t parts, std::int64_t rows, std::int64_t columns) {
+  Node p = global(parts, 0), i = global(columns, 1), j = reduce_over(rows, 2);
+  Node at = (p * c(rows) + j) * c(columns) + i;
+  Node value = sum(load(f32(1, parts * rows * columns), at), {j});
+  return one_store(f32(0, parts * columns), p * c(columns) + i, value, {p, i});
+}
+
 Node scale_add(std::int64_t n) {
   Node i = global(n, 0);
   Node value = load(f32(1, n), i) * load(f32(2, n), i) + float_const(dtypes::Float32, 2);
@@ -266,6 +273,7 @@ std::vector<NamedKernel> small_kernels() {
       {"row_max 6x17", row_max(6, 17)},
       {"column_sum 9x16", column_sum(9, 16)},
       {"column_sum 7x5", column_sum(7, 5)},
+      {"column_sums 3x4x10", column_sums(3, 4, 10)},
       {"scale_add 64", scale_add(64)},
       {"scale_add 37", scale_add(37)},
       {"transpose 6x10", transpose(6, 10)},

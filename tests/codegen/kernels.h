@@ -21,7 +21,8 @@ Node small_matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType a, DType
 Node row_sum(std::int64_t rows, std::int64_t columns);
 Node row_max(std::int64_t rows, std::int64_t columns);
 Node column_sum(std::int64_t rows, std::int64_t columns);
-Node scale_add(std::int64_t n);  // out[i] = a[i] * b[i] + 2
+Node column_sums(std::int64_t parts, std::int64_t rows, std::int64_t columns);  // of each part
+Node scale_add(std::int64_t n);                                                 // out[i] = a[i] * b[i] + 2
 Node transpose(std::int64_t rows, std::int64_t columns);
 Node convolution(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
                  std::int64_t window);

@@ -117,6 +117,14 @@ TEST(Schedule, ALongSumWithOneOutputRunsInParts) {
   ASSERT_EQ(s.steps.size(), 2u);
 }
 
+// Threads divide the rows, so that each reads memory in its order; a small matrix is in the caches anyway.
+TEST(Schedule, ColumnSumsOfALargeMatrixRunInParts) {
+  Scope scope;
+  EXPECT_EQ(one(sum(input({1 << 14, 1024}), {0})).steps.size(), 2u);
+  EXPECT_EQ(one(sum(input({1 << 10, 1024}), {0})).steps.size(), 1u);
+  EXPECT_EQ(one(sum(input({1 << 14, 1024}), {1})).steps.size(), 1u);
+}
+
 TEST(Schedule, ConstantsNeedNoKernel) {
   Scope scope;
   Node c = grow(view(float_const(dtypes::Float32, 3), {1, 1}), {4, 5});
