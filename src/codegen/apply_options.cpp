@@ -256,7 +256,7 @@ Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target)
   result = private_panels(place_folds(result), target);
   // The nests of a row share their outer loops: there reduces run innermost, whatever the order says.
   if (!has_rows(kernel)) result = place_accumulators(result);
-  result = split_offsets(result);
+  result = join_fragments(split_offsets(result), target, state.joins_fragments());
   // Reduces over groups become shared memory and barriers here, before expansion, so that the copies of a
   // register tile share one barrier.
   return simplify(group_reduce(result));

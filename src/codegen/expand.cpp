@@ -260,7 +260,8 @@ class Expander {
     Node index = n.arg(1), gate = n.arg_count() > 2 ? n.arg(2) : Node();
     Mask mask = dependence(n.arg(0)) | dependence(index) | (gate ? dependence(gate) : 0);
     std::uint16_t lanes = std::max(lanes_of(index), gate ? lanes_of(gate) : std::uint16_t{1});
-    bool contiguous = of(index).lanes == 1 && lane_step(index) == 1;
+    lanes = std::max(lanes, n.dtype().lanes);  // a fragment of a matrix unit
+    bool contiguous = n.dtype().lanes > 1 || (of(index).lanes == 1 && lane_step(index) == 1);
     return fill(mask, lanes, [&](const Coordinate& at) {
       Node where = lanes > 1 && !contiguous ? vector_at(index, at, lanes) : scalar_at(index, at);
       return load(scalar_at(n.arg(0), at), where, gate_at(gate, at), lanes);
@@ -287,7 +288,7 @@ class Expander {
     Node index = n.arg(1), value = n.arg(2), gate = n.arg_count() > 3 ? n.arg(3) : Node();
     Mask mask = dependence(n.arg(0)) | dependence(index) | dependence(value) | (gate ? dependence(gate) : 0);
     std::uint16_t lanes = std::max(lanes_of(index), lanes_of(value));
-    bool contiguous = of(index).lanes == 1 && lane_step(index) == 1;
+    bool contiguous = value.dtype().lanes > 1 || (of(index).lanes == 1 && lane_step(index) == 1);
     return fill(mask, lanes, [&](const Coordinate& at) {
       Node where = lanes > 1 && !contiguous ? vector_at(index, at, lanes) : scalar_at(index, at);
       Node what = lanes > 1 ? vector_at(value, at, lanes) : scalar_at(value, at);

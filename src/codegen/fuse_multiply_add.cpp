@@ -43,7 +43,8 @@ Node fuse_multiply_add(Node kernel) {
       for (std::size_t i = 0; i < 2; ++i) {
         Node product = n.arg(i);
         if (!product.is(Op::Dot) || *uses.find(product) != 1 || !is_zero(product.arg(2))) continue;
-        result = dot(dot_kind(product), *done.find(product.arg(0)), *done.find(product.arg(1)), args[1 - i]);
+        result = dot(dot_kind(product), *done.find(product.arg(0)), *done.find(product.arg(1)), args[1 - i],
+                     dot_shape(product));
         break;
       }
     done.try_emplace(n, result);

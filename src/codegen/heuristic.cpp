@@ -109,7 +109,59 @@ class Chooser {
 
   // ---- sums of products
 
+  // A unit of fragments does many times what a vector does, so it is taken wherever its fragments are filled
+  // to a fair share: two by two of them in registers, both factors packed.
+  bool fragments() {
+    constexpr double kFilled = 0.25;
+    for (std::size_t lane = facts_.ranges.size(); lane-- > 0;) {
+      if (!is_output(lane)) continue;
+      std::optional<Opt> opt = matrix_unit_option(kernel_, facts_.ranges[lane].range, target_, true);
+      if (!opt) continue;
+      UnitKernel unit = use_matrix_unit(kernel_, *opt, target_);
+      std::size_t row = 0;
+      while (facts_.ranges[row].range != unit.m) ++row;
+      auto filled = [](Node range, int size) {
+        const auto extent = static_cast<double>(range.arg(0).const_int());
+        return extent / (std::ceil(extent / size) * size);
+      };
+      if (filled(unit.m, unit.unit->m) * filled(unit.n, unit.unit->n) * filled(unit.k, unit.unit->k) <
+          kFilled)
+        continue;
+      OptionState state(kernel_, target_);
+      state.apply(*opt);
+      kernel_ = state.kernel();
+      facts_ = kernel_facts(kernel_);
+      state_ = std::move(state);
+      opts_.push_back(*std::move(opt));
+      std::vector<std::int64_t> taken(facts_.ranges.size(), 1);
+      taken[row] = unit.unit->m, taken[lane] = unit.unit->n;
+      for (std::size_t r : {row, lane})
+        if (left(r) > 1) {
+          add(OptOp::UPCAST, position(r), {2});
+          taken[r] *= 2;
+        }
+      ProductTile tile = fragment_tile(facts_, target_, lane, row, steps_left(true), taken);
+      nest(tile, product_threads(tile) ? 1 : 0);
+      return true;
+    }
+    return false;
+  }
+  std::vector<std::int64_t> steps_left(bool reduces) const {
+    std::vector<std::int64_t> steps(facts_.ranges.size(), reduces ? 1 : 0);
+    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+      if ((is_output(r) || reduces) && position(r) >= 0 && facts_.ranges[r].constant) steps[r] = left(r);
+    return steps;
+  }
+  bool product_threads(const ProductTile& tile) {
+    const std::int64_t wanted = parts_wanted(tile.panel ? 2 : 4);
+    if (wanted < 2) return false;
+    ThreadParts chosen = choose_product_threads(facts_, target_, tile, steps_left(false), wanted);
+    if (chosen.parts > 1) add(OptOp::THREAD, position(chosen.range), {chosen.parts});
+    return chosen.parts > 1;
+  }
+
   bool product() {
+    if (fragments()) return true;
     std::optional<ProductTile> tile = choose_product_tile(facts_, target_);
     if (std::optional<ProductTile> words = with_unit(tile)) tile = words;
     // One product at a time also waits for the sum before.
@@ -130,15 +182,7 @@ class Chooser {
           add(OptOp::STAGE, std::max(at, 0),
               {std::find(values.begin(), values.end(), facts_.factors[i]) - values.begin(), 0});
     }
-    bool threaded = false;
-    if (std::int64_t wanted = parts_wanted(tile->panel ? 2 : 4); wanted > 1) {
-      std::vector<std::int64_t> steps(facts_.ranges.size(), 0);
-      for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
-        if (is_output(r) && position(r) >= 0 && facts_.ranges[r].constant) steps[r] = left(r);
-      ThreadParts chosen = choose_product_threads(facts_, target_, *tile, steps, wanted);
-      threaded = chosen.parts > 1;
-      if (threaded) add(OptOp::THREAD, position(chosen.range), {chosen.parts});
-    }
+    const bool threaded = product_threads(*tile);
     if (tile->panel) nest(*tile, threaded ? 1 : 0);
     return true;
   }
@@ -149,11 +193,11 @@ class Chooser {
     std::size_t lane = facts_.ranges.size();
     if (plain && !plain->lanes_reduce) lane = plain->lane_range;
     for (std::size_t r = 0; r < facts_.ranges.size() && lane == facts_.ranges.size(); ++r)
-      if (is_output(r) && matrix_unit_option(kernel_, facts_.ranges[r].range, target_)) lane = r;
+      if (is_output(r) && matrix_unit_option(kernel_, facts_.ranges[r].range, target_, false)) lane = r;
     if (lane == facts_.ranges.size()) return std::nullopt;
     // Which factor is the vector is known once the tile is: then the unit takes it that way round.
     for (int round = 0; round < 2; ++round) {
-      std::optional<Opt> opt = matrix_unit_option(kernel_, facts_.ranges[lane].range, target_);
+      std::optional<Opt> opt = matrix_unit_option(kernel_, facts_.ranges[lane].range, target_, false);
       if (!opt) return std::nullopt;
       OptionState state(kernel_, target_);
       state.apply(*opt);
@@ -208,7 +252,7 @@ class Chooser {
     if (tile.other_panel) {
       for (std::size_t r : tile.outside) place(r);
       if (tile.tiled > 0) block(tile.tiled - 1, tile.tile);
-      add(OptOp::STAGE, std::max(at - 1, 0), {number(g), 1});
+      add(OptOp::STAGE, std::max(at - 1, 0), {number(g), tile.fragments ? 0 : 1});
     }
     if (position(tile.lane_range) >= 0) move(position(tile.lane_range), at++);
   }
@@ -424,14 +468,23 @@ std::vector<Opt> choose_options(Node kernel, const Target& target) {
   Scope scope;
   std::vector<Opt> options = Chooser(kernel, target).run();
   auto stages = [](const Opt& o) { return o.op == OptOp::STAGE; };
-  if (std::none_of(options.begin(), options.end(), stages)) return options;
+  auto needs_care = [&](const Opt& o) { return stages(o) || o.op == OptOp::TC; };
+  if (std::none_of(options.begin(), options.end(), needs_care)) return options;
   // How large panels are shows when they are made: where they do not fit, the loops stand without them.
-  try {
-    apply_options(kernel, options, target);
-  } catch (const KernelOptError&) {
-    std::erase_if(options, stages);
-  }
-  return options;
+  auto fits = [&] {
+    try {
+      apply_options(kernel, options, target);
+      return true;
+    } catch (const KernelOptError&) {
+      return false;
+    }
+  };
+  if (fits()) return options;
+  std::erase_if(options, stages);
+  if (options.empty() || options[0].op != OptOp::TC || fits()) return options;
+  Target plain = target;  // a unit that needs panels is no use without
+  plain.units.clear();
+  return choose_options(kernel, plain);
 }
 
 }  // namespace lathe

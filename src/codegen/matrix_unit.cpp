@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/small_vector.h"
+#include "codegen/lanes.h"
 #include "codegen/substitute.h"
 #include "ir/build.h"
 #include "ir/dot.h"
@@ -76,6 +77,7 @@ std::vector<Fit> fits(const Product& p, const Target& target) {
     const MatrixUnit* unit = find_matrix_unit(name);
     const DotKind* kind = unit != nullptr ? find_dot_kind(unit->dot) : nullptr;
     if (kind == nullptr || DType(kind->sum) != p.reduce.dtype()) continue;
+    if (unit->m > 1 && (kind->x != x || kind->y != y)) continue;
     if (holds(kind->x, x) && holds(kind->y, y))
       out.push_back({unit, false, false, kind->x, kind->y});
     else if (holds(kind->x, y) && holds(kind->y, x))
@@ -100,6 +102,7 @@ class Rewriter {
     made_ = lathe::range(index_const(steps), range_id(range), range_kind(range));
   }
 
+  Node made() const { return made_; }
   Node reduce() {
     Nodes ranges;
     for (Node r : closed_ranges(product_.reduce)) ranges.push_back(r == range_ ? made_ : r);
@@ -177,9 +180,23 @@ Node word_range(const Product& p, int parts) {
   return best;
 }
 
+// The output range that moves x alone and fills rows of fragments best.
+Node row_range(const Product& p, int rows) {
+  Node best;
+  double most = 0;
+  for (Node r : ranges_of(p.reduce)) {
+    if (!r.arg(0).is_const() || range_kind(r) != RangeKind::Global) continue;
+    if (!depends_on(p.x, r) || depends_on(p.y, r)) continue;
+    const std::int64_t extent = r.arg(0).const_int();
+    const double used = static_cast<double>(extent) / static_cast<double>((extent + rows - 1) / rows * rows);
+    if (used >= most) most = used, best = r;
+  }
+  return best;
+}
+
 }  // namespace
 
-Node use_matrix_unit(Node kernel, const Opt& opt, const Target& target) {
+UnitKernel use_matrix_unit(Node kernel, const Opt& opt, const Target& target) {
   auto refuse = [&](const std::string& reason) { throw KernelOptError(to_string({&opt, 1}), reason); };
   if (target.units.empty()) refuse(fmt::format("target {} has no matrix units", target.name));
   if (opt.arg.size() < 3) refuse("a row, whether words may be padded, and how the unit is used are needed");
@@ -208,25 +225,35 @@ Node use_matrix_unit(Node kernel, const Opt& opt, const Target& target) {
   if (!range) refuse(fmt::format("no reduce range of constant extent has {} steps", parts));
   if (opt.arg[1] == 0 && range.arg(0).const_int() % parts != 0)
     refuse(fmt::format("{} steps are no whole words of {}", range.arg(0).const_int(), parts));
+  UnitKernel made{Node(), fit.unit, static_cast<UnitUse>(opt.arg[2]), Node(), lane_range, Node()};
+  if (fit.unit->m > 1) {
+    made.m = row_range(*product, fit.unit->m);
+    if (!made.m) refuse("no output range moves the other factor alone");
+  }
+  Rewriter rewriter(*product, fit, range, made.use);
   NodeMap<Node> map;
-  map.try_emplace(product->reduce, Rewriter(*product, fit, range, static_cast<UnitUse>(opt.arg[2])).reduce());
-  Node result = substitute(kernel, map);
-  for (Node r : all_ranges(result))
-    if (r == range) refuse("another value of the kernel runs along the same reduce range");
-  return result;
+  map.try_emplace(product->reduce, rewriter.reduce());
+  made.kernel = substitute(kernel, map);
+  made.k = rewriter.made();
+  for (Node r : all_ranges(made.kernel))
+    if (r == range && range != made.k) refuse("another value of the kernel runs along the same reduce range");
+  return made;
 }
 
-std::optional<Opt> matrix_unit_option(Node kernel, Node lane_range, const Target& target) {
-  if (target.units.empty()) return std::nullopt;
+std::optional<Opt> matrix_unit_option(Node kernel, Node lane_range, const Target& target, bool fragments) {
   const std::vector<Node> ranges = all_ranges(kernel);
   const auto at = std::find(ranges.begin(), ranges.end(), lane_range) - ranges.begin();
-  Opt opt{OptOp::TC, static_cast<int>(at), {-1, 1, static_cast<std::int64_t>(UnitUse::Instruction)}};
-  try {
-    use_matrix_unit(kernel, opt, target);
-  } catch (const KernelOptError&) {
-    return std::nullopt;
+  for (std::size_t row = 0; row < target.units.size(); ++row) {
+    Opt opt{OptOp::TC,
+            static_cast<int>(at),
+            {static_cast<std::int64_t>(row), 1, static_cast<std::int64_t>(UnitUse::Instruction)}};
+    try {
+      if ((use_matrix_unit(kernel, opt, target).unit->m > 1) == fragments) return opt;
+    } catch (const KernelOptError&) {
+      return std::nullopt;  // no such row any more
+    }
   }
-  return opt;
+  return std::nullopt;
 }
 
 Node split_offsets(Node kernel) {
@@ -239,6 +266,88 @@ Node split_offsets(Node kernel) {
                              reduce_ranges(Op::Add, n.arg(0).arg(1), closed_ranges(n))));
   }
   return map.empty() ? kernel : substitute(kernel, map);
+}
+
+namespace {
+
+// How far an index moves with a range, where it does so evenly.
+bool moves_by(Node index, Node range, std::int64_t stride) {
+  std::int64_t found = 0;
+  return is_affine(index, range, found) && found == stride;
+}
+
+struct Fragments {
+  Node m, n, k;  // ranges inside a fragment
+};
+
+// Whether both factors of a product are panels in which fragments lie one after the other.
+std::optional<Fragments> find_fragments(Node reduce, const MatrixUnit& unit) {
+  Node x = reduce.arg(0).arg(0), y = reduce.arg(0).arg(1);
+  for (Node factor : {x, y})
+    if (!factor.is(Op::Load) || factor.arg_count() > 2 || !base_memory(factor.arg(0)).is(Op::Define))
+      return std::nullopt;
+  Fragments f;
+  for (Node r : closed_ranges(reduce))
+    if (range_kind(r) == RangeKind::Unroll && r.arg(0).is_const_int(unit.k) && moves_by(x.arg(1), r, 1) &&
+        moves_by(y.arg(1), r, unit.n))
+      f.k = r;
+  for (Node r : ranges_of(reduce)) {
+    if (range_kind(r) != RangeKind::Upcast) continue;
+    if (r.arg(0).is_const_int(unit.m) && moves_by(x.arg(1), r, unit.k) && moves_by(y.arg(1), r, 0)) f.m = r;
+    if (r.arg(0).is_const_int(unit.n) && moves_by(y.arg(1), r, 1) && moves_by(x.arg(1), r, 0)) f.n = r;
+  }
+  return f.m && f.n && f.k ? std::optional(f) : std::nullopt;
+}
+
+// The sums of one fragment after its loop, written to memory and read from there element by element.
+Node sums_of(Node reduce, const Fragments& f, const MatrixUnit& unit, FreshIds& ids) {
+  const DotKind& kind = *find_dot_kind(unit.dot);
+  NodeMap<Node> first;
+  for (Node r : {f.m, f.n, f.k}) first.try_emplace(r, index_const(0));
+  auto fragment = [&](Node factor, int lanes) {
+    return load(factor.arg(0), substitute_free(factor.arg(1), first), Node(),
+                static_cast<std::uint16_t>(lanes));
+  };
+  Node x = fragment(reduce.arg(0).arg(0), unit.m * unit.k),
+       y = fragment(reduce.arg(0).arg(1), unit.k * unit.n);
+  const auto lanes = static_cast<std::uint16_t>(unit.m * unit.n);
+  Node nothing = splat(zero_of(DType(kind.sum)), lanes);
+  Nodes left;
+  for (Node r : closed_ranges(reduce))
+    if (r != f.k) left.push_back(r);
+  Node sums = reduce_ranges(Op::Add, dot(kind, x, y, nothing, {unit.m, unit.n, unit.k}), left);
+  std::int64_t size = lanes;
+  Node at = index_const(0);
+  Nodes around;
+  for (Node r : ranges_of(sums)) {
+    if (range_kind(r) != RangeKind::Upcast) {
+      around.push_back(r);
+      continue;
+    }
+    at = at * r.arg(0) + r;
+    size *= r.arg(0).const_int();
+  }
+  at = at * index_const(lanes);
+  Node memory = define(DType(kind.sum), ids.define++, size, Space::Register);
+  Node effect = store(around.empty() ? memory : after(memory, around), at, sums);
+  return load(after(memory, {&effect, 1}), at + f.m * index_const(unit.n) + f.n);
+}
+
+}  // namespace
+
+Node join_fragments(Node kernel, const Target& target, bool wanted) {
+  if (!wanted) return kernel;
+  FreshIds ids = fresh_ids(kernel);
+  NodeMap<Node> map;
+  for (Node n : toposort(kernel)) {
+    if (!n.is(Op::Reduce) || reduce_op(n) != Op::Add || !n.arg(0).is(Op::Dot)) continue;
+    const MatrixUnit* unit = unit_for_dot(target, n.arg(0).text(), true);
+    std::optional<Fragments> f = unit != nullptr ? find_fragments(n, *unit) : std::nullopt;
+    if (f) map.try_emplace(n, sums_of(n, *f, *unit, ids));
+  }
+  if (map.empty())
+    throw KernelOptError("TC", "a unit of fragments needs both factors staged in the consumer's order");
+  return substitute(kernel, map);
 }
 
 }  // namespace lathe

@@ -14,22 +14,36 @@
 
 #include "ir/node.h"
 #include "lathe/options.h"
-#include "target/target.h"
+#include "target/matrix_units.h"
 
 namespace lathe {
 
 // How the unit is used; the last two are for tests of a row without its instruction.
 enum class UnitUse : std::uint8_t { Instruction = 1, Loops = 2, Words = 3 };
 
+// A kernel whose largest sum of products is one of packed words, and the ranges a fragment of the unit
+// covers.
+struct UnitKernel {
+  Node kernel;
+  const MatrixUnit* unit = nullptr;
+  UnitUse use = UnitUse::Instruction;
+  Node m, n, k;  // of the new kernel; m is null where the unit has no fragments
+};
+
 // The kernel after TC(axis, select, opt, use): `axis` is the position of the output range that lanes will run
 // along, `select` the row among those the target has that fit (-1: the best), `opt` 0 where a range must
 // divide evenly and 1 where the last word may be filled with zeros. Throws KernelOptError with the reason.
-Node use_matrix_unit(Node kernel, const Opt& opt, const Target& target);
+UnitKernel use_matrix_unit(Node kernel, const Opt& opt, const Target& target);
 
-// The TC option that fits a kernel, or nothing.
-std::optional<Opt> matrix_unit_option(Node kernel, Node lane_range, const Target& target);
+// The TC option that fits a kernel, for a unit of fragments or of vectors, or nothing.
+std::optional<Opt> matrix_unit_option(Node kernel, Node lane_range, const Target& target, bool fragments);
 
 // Reduce(Add, a - b) of integers as Reduce(Add, a) - Reduce(Add, b), where b is a product of its own.
 Node split_offsets(Node kernel);
+
+// Sums over fragments that lie side by side in panels become products of fragments: the sums of a whole
+// fragment are kept in its lanes and go through memory of the kernel's own once, when they are complete.
+// Throws KernelOptError where `wanted` and a factor is not staged that way.
+Node join_fragments(Node kernel, const Target& target, bool wanted);
 
 }  // namespace lathe

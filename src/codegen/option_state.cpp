@@ -261,7 +261,8 @@ void OptionState::check_limits() const {
       group *= std::max<std::int64_t>(axis.extent.hi(), 1);
   for (const std::vector<int>& set : *together_) {
     std::int64_t copies = 1;
-    for (const Axis& axis : axes_) {
+    for (std::size_t i = 0; i + fragment_axes_ < axes_.size(); ++i) {
+      const Axis& axis = axes_[i];
       if (axis.kind != RangeKind::Upcast && axis.kind != RangeKind::Unroll) continue;
       if (std::find(set.begin(), set.end(), axis.origin) == set.end()) continue;
       copies *= std::min(std::max<std::int64_t>(axis.extent.hi(), 1), kMostCopies + 1);
@@ -274,26 +275,60 @@ void OptionState::check_limits() const {
                        target_->max_group, target_->name));
 }
 
+// The ranges within a fragment stand last, in the order in which fragments lie in memory: rows of x, words,
+// columns of y. Without the instruction they are ordinary loops.
+void OptionState::fragments(const UnitKernel& unit) {
+  const bool joined = unit.use == UnitUse::Instruction;
+  const RangeKind output = joined ? RangeKind::Upcast : RangeKind::Loop,
+                  reduce = joined ? RangeKind::Unroll : RangeKind::Reduce;
+  auto split = [&](Node range, std::int64_t size, RangeKind kind) {
+    split_low(static_cast<std::size_t>(loop_position(range)), size, kind, axes_.size());
+  };
+  split(unit.m, unit.unit->m, output);
+  split(unit.k, unit.unit->k, reduce);
+  split(unit.n, unit.unit->n, output);
+  if (!joined) return;
+  fragment_axes_ = 3;
+  fragments_held_ = unit.unit->most_lanes;
+  fragment_columns_ = axes_.back().origin;
+}
+
+// The sums of all copies and what feeds them are in registers of the unit at once.
+void OptionState::check_fragments() const {
+  if (fragment_axes_ == 0) return;
+  std::int64_t rows = 1, columns = 1, steps = 1;
+  for (std::size_t i = 0; i + fragment_axes_ < axes_.size(); ++i) {
+    const std::int64_t copies = std::max<std::int64_t>(axes_[i].extent.hi(), 1);
+    if (axes_[i].kind == RangeKind::Unroll) steps *= copies;
+    if (axes_[i].kind == RangeKind::Upcast) (axes_[i].origin == fragment_columns_ ? columns : rows) *= copies;
+  }
+  const std::int64_t held = rows * columns + (rows + columns) * steps;
+  if (held > fragments_held_)
+    refuse(fmt::format("{} fragments at once are more than the {} the unit holds", held, fragments_held_));
+}
+
 void OptionState::apply(const Opt& opt) {
   opt_ = &opt;
   using K = RangeKind;
   switch (opt.op) {
     case OptOp::TC: {
       if (started_) refuse("a matrix unit is chosen before all other options");
-      *this = OptionState(use_matrix_unit(kernel_, opt, *target_), *target_);
+      UnitKernel unit = use_matrix_unit(kernel_, opt, *target_);
+      *this = OptionState(unit.kernel, *target_);
       opt_ = &opt;
+      if (unit.m) fragments(unit);
       break;
     }
     case OptOp::UPCAST: {
       std::size_t at = position(opt.axis);
       need_kind(at, {K::Global, K::Local, K::Loop},
                 "an output range that runs one after the other (UNROLL is for reduces)");
-      split_low(at, size_arg(at, true), K::Upcast, axes_.size());
+      split_low(at, size_arg(at, true), K::Upcast, axes_.size() - fragment_axes_);
       break;
     }
     case OptOp::UNROLL: {
       std::size_t at = reduce_position(opt.axis);
-      split_low(at, size_arg(at, true), K::Unroll, axes_.size());
+      split_low(at, size_arg(at, true), K::Unroll, axes_.size() - fragment_axes_);
       break;
     }
     case OptOp::LOCAL: {
@@ -361,6 +396,7 @@ void OptionState::apply(const Opt& opt) {
   }
   started_ = true;
   check_limits();
+  check_fragments();
 }
 
 std::vector<Node> stage_values(Node kernel) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/matrix_unit.h"
 #include "codegen/panel_layout.h"
 #include "ir/node.h"
 #include "ir/op.h"
@@ -59,6 +60,9 @@ class OptionState {
   // Where the part of a range that is still a loop stands, or -1 where none is left.
   int loop_position(Node range) const;
 
+  // Whether TC chose a unit of fragments, with its instruction.
+  bool joins_fragments() const { return fragment_axes_ > 0; }
+
  private:
   [[noreturn]] void refuse(const std::string& reason) const;
   std::size_t position(int axis) const;
@@ -78,7 +82,9 @@ class OptionState {
   void insert(std::size_t to, Axis axis);
   void drop_if_single(std::size_t at);
   Node stand_in(Node extent);
+  void fragments(const UnitKernel& unit);
   void check_limits() const;
+  void check_fragments() const;
 
   Node kernel_;
   const Target* target_;
@@ -91,6 +97,9 @@ class OptionState {
   std::shared_ptr<const std::vector<std::vector<int>>> together_;
   std::int64_t next_stand_in_ = 0;
   int next_serial_ = 0;
+  std::size_t fragment_axes_ = 0;  // the last ones, within a fragment of a matrix unit
+  std::int64_t fragments_held_ = 0;
+  int fragment_columns_ = 0;  // origin of the columns
   bool no_locals_ = false, started_ = false;
   bool has_panels_ = false;  // memory of the kernel's own, private to a thread
 };

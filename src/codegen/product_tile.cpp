@@ -423,6 +423,29 @@ std::optional<ProductTile> choose_product_tile(const KernelFacts& facts, const T
   return best;
 }
 
+ProductTile fragment_tile(const KernelFacts& facts, const Target& target, std::size_t lane, std::size_t row,
+                          const std::vector<std::int64_t>& left, const std::vector<std::int64_t>& taken) {
+  ProductTile tile;
+  tile.lane_range = lane;
+  tile.factor = facts.depends(facts.factors[0], lane) ? 0 : 1;
+  tile.panel = tile.other_panel = tile.fragments = true;
+  double depth = 1;  // bytes of one row or column
+  for (std::size_t r = 0; r < facts.ranges.size(); ++r)
+    if (facts.ranges[r].kind == RangeKind::Reduce && facts.depends(facts.reduce.arg(0), r)) {
+      if (depth == 1) tile.reduce_steps = left[r];
+      depth *= static_cast<double>(facts.ranges[r].extent);
+    }
+  depth *= 4;
+  const auto l2 = static_cast<double>(target.l2);
+  tile.lane_steps = even_block(left[lane], l2 / 2 / (depth * static_cast<double>(taken[lane])));
+  const std::int64_t rows = even_block(left[row], l2 / 4 / (depth * static_cast<double>(taken[row])));
+  if (rows == 1)
+    tile.outside.push_back(row);
+  else if (rows < left[row])
+    tile.tiled = row + 1, tile.tile = rows;
+  return tile;
+}
+
 // Every part does its share of the products, in as many rounds as there are parts for a core, and copies for
 // itself what its range does not divide. So tall products are cut by rows, wide ones by columns.
 ThreadParts choose_product_threads(const KernelFacts& facts, const Target& target, const ProductTile& tile,

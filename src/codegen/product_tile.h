@@ -34,6 +34,7 @@ struct ProductTile {
 
   // The other factor has a panel too, in the order of its source.
   bool other_panel = false;
+  bool fragments = false;            // both panels hold fragments of a matrix unit
   std::vector<std::size_t> outside;  // row ranges that stand outside that panel, whole
   std::size_t tiled = 0;             // one more of them stands outside in blocks of `tile` steps; 0: none
   std::int64_t tile = 0;
@@ -41,6 +42,12 @@ struct ProductTile {
 
 // The cheapest tile, or nothing where the kernel's main reduce is no sum of products that vectors help.
 std::optional<ProductTile> choose_product_tile(const KernelFacts& facts, const Target& target);
+
+// Blocks for a unit of fragments whose columns run along `lane` and whose rows along `row`: the columns of a
+// block and a few rows stay in the second cache. `left` are the steps that remain of each range, a step
+// `taken` elements.
+ProductTile fragment_tile(const KernelFacts& facts, const Target& target, std::size_t lane, std::size_t row,
+                          const std::vector<std::int64_t>& left, const std::vector<std::int64_t>& taken);
 
 // Which range threads divide, and into how many parts; 1 part where dividing gains nothing. `left` are the
 // steps that remain of each range (0 where it cannot be divided).

@@ -23,6 +23,7 @@ std::string describe(const Target& target) {
   if (target.threads) add(fmt::format("{} threads", target.cores));
   if (target.groups) add(fmt::format("groups of {}", target.max_group));
   if (target.fma) add("fma");
+  if (!target.units.empty()) add(fmt::format("{}", fmt::join(target.units, " ")));
   if (target.l2 > 0)
     add(fmt::format("L1 {} L2 {}", human_bytes(static_cast<std::uint64_t>(target.l1)),
                     human_bytes(static_cast<std::uint64_t>(target.l2))));

@@ -17,6 +17,8 @@ constexpr DotKind kKinds[] = {
     {"i16",   Scalar::Int16,    Scalar::Int16,    Scalar::Int32,   2},
     {"u8i8",  Scalar::UInt8,    Scalar::Int8,     Scalar::Int32,   4},
     {"i8i8",  Scalar::Int8,     Scalar::Int8,     Scalar::Int32,   4},
+    {"i8u8",  Scalar::Int8,     Scalar::UInt8,    Scalar::Int32,   4},
+    {"u8u8",  Scalar::UInt8,    Scalar::UInt8,    Scalar::Int32,   4},
 };
 // clang-format on
 
@@ -68,10 +70,17 @@ Node pack(std::span<const Node> parts) {
   return intern(Op::Pack, dtypes::UInt32.vec(lanes), parts);
 }
 
-Node dot(const DotKind& kind, Node x, Node y, Node sum) {
+Node dot(const DotKind& kind, Node x, Node y, Node sum, DotShape shape) {
   AttrData name{std::string(kind.name), {}};
+  if (shape.is_tile()) name.ints = {shape.m, shape.n, shape.k};
   Node args[] = {x, y, sum};
-  return intern(Op::Dot, DType(kind.sum).vec(x.dtype().lanes), args, Attr::of(name));
+  return intern(Op::Dot, DType(kind.sum).vec(sum.dtype().lanes), args, Attr::of(name));
+}
+
+DotShape dot_shape(Node dot) {
+  std::span<const std::int64_t> sizes = dot.ints();
+  if (sizes.empty()) return {};
+  return {static_cast<int>(sizes[0]), static_cast<int>(sizes[1]), static_cast<int>(sizes[2])};
 }
 
 Node dot_by_parts(const DotKind& kind, Node x, Node y, Node sum, bool fused) {
@@ -95,6 +104,24 @@ Element dot_value(const DotKind& kind, std::uint32_t x, std::uint32_t y, Element
   for (int i = 0; i < kind.parts; ++i)
     total += part_of(kind.x, x, 32 / kind.parts, i) * part_of(kind.y, y, 32 / kind.parts, i);
   return {wrap(DType(kind.sum), total), 0};
+}
+
+Element dot_row_value(const DotKind& kind, std::span<const std::uint32_t> x, std::span<const std::uint32_t> y,
+                      Element sum) {
+  if (kind.sum != Scalar::Float32) {
+    for (std::size_t k = 0; k < x.size(); ++k) sum = dot_value(kind, x[k], y[k], sum);
+    return sum;
+  }
+  float parts[2] = {0, 0};
+  for (std::size_t k = 0; k < x.size(); ++k)
+    for (int i = 0; i < 2; ++i) {
+      auto part = [&](std::uint32_t word) {
+        return flushed(std::bit_cast<float>(i == 0 ? word << 16 : word & 0xffff0000));
+      };
+      parts[i] = flushed(std::fma(part(x[k]), part(y[k]), parts[i]));
+    }
+  const float both = flushed(parts[0] + parts[1]);
+  return {0, static_cast<double>(flushed(flushed(static_cast<float>(sum.f)) + both))};
 }
 
 }  // namespace lathe

@@ -3,6 +3,9 @@
 //
 //   Pack(a, b)            the word whose low half is a and whose high half is b
 //   Dot bf16 (x, y, sum)  sum + x.high * y.high + x.low * y.low
+//
+// With a shape [m, n, k] the operands are fragments of matrices of words, row by row in the lanes of a
+// vector: sum[m][n] + the products of the rows of x[m][k] with the columns of y[k][n].
 #pragma once
 
 #include <cstdint>
@@ -19,6 +22,11 @@ struct DotKind {
   Scalar x, y, sum;  // of a part of each word, and of the sum
   int parts;         // of a word
 };
+struct DotShape {
+  int m = 1, n = 1, k = 1;
+  bool is_tile() const { return m > 1; }
+};
+
 // bf16: the high parts first, each step one fused multiply-add; numbers below the smallest normal one count
 // as zero, in the operands and in every result. The others are exact and wrap.
 std::span<const DotKind> dot_kinds();
@@ -27,11 +35,16 @@ const DotKind& dot_kind(Node dot);
 
 // A word from its parts, lowest first; or the words of one vector, whose neighbours are the parts.
 Node pack(std::span<const Node> parts);
-Node dot(const DotKind& kind, Node x, Node y, Node sum);
+Node dot(const DotKind& kind, Node x, Node y, Node sum, DotShape shape = {});
+DotShape dot_shape(Node dot);
 
 // The same by ordinary operations, lanes and all.
 Node dot_by_parts(const DotKind& kind, Node x, Node y, Node sum, bool fused);
 
 Element dot_value(const DotKind& kind, std::uint32_t x, std::uint32_t y, Element sum);
+// One sum of a fragment: a row of x and a column of y. bf16: the low and the high parts are summed apart from
+// 0, then together, then added to the sum, each step flushed and rounded as above.
+Element dot_row_value(const DotKind& kind, std::span<const std::uint32_t> x, std::span<const std::uint32_t> y,
+                      Element sum);
 
 }  // namespace lathe

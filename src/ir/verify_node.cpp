@@ -286,8 +286,15 @@ std::string pack_fault(Node n) {
 std::string dot_fault(Node n) {
   const DotKind* kind = find_dot_kind(n.text());
   if (kind == nullptr) return fmt::format("Dot of kind '{}', which does not exist", n.text());
-  const DType sum = DType(kind->sum).vec(n.dtype().lanes), word = dtypes::UInt32.vec(n.dtype().lanes);
-  return n.dtype() == sum && n.arg(0).dtype() == word && n.arg(1).dtype() == word && n.arg(2).dtype() == sum
+  const DotShape shape = dot_shape(n);
+  if (n.ints().size() % 3 != 0 || shape.m < 1 || shape.n < 1 || shape.k < 1) return "Dot of no shape";
+  auto lanes = [&](int fragment) {
+    return static_cast<std::uint16_t>(shape.is_tile() ? fragment : n.dtype().lanes);
+  };
+  const DType sum = DType(kind->sum).vec(lanes(shape.m * shape.n)),
+              x = dtypes::UInt32.vec(lanes(shape.m * shape.k)),
+              y = dtypes::UInt32.vec(lanes(shape.k * shape.n));
+  return n.dtype() == sum && n.arg(0).dtype() == x && n.arg(1).dtype() == y && n.arg(2).dtype() == sum
              ? ""
              : fmt::format("Dot {} of {}, {} and {} gives {}", n.text(), n.arg(0).dtype().str(),
                            n.arg(1).dtype().str(), n.arg(2).dtype().str(), n.dtype().str());

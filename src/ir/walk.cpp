@@ -98,7 +98,7 @@ Node rebuild(Node node, std::span<const Node> args) {
   if (node.is(Op::Bitcast)) return bitcast(args[0], node.dtype());
   if (node.is(Op::Check)) return check(args[0], args[1], args[2], node.text());
   if (node.is(Op::Pack)) return pack(args);
-  if (node.is(Op::Dot)) return dot(dot_kind(node), args[0], args[1], args[2]);
+  if (node.is(Op::Dot)) return dot(dot_kind(node), args[0], args[1], args[2], dot_shape(node));
   return node.with_args(args);
 }
 

@@ -321,8 +321,23 @@ class Machine {
       r[s.dst + l].i = word;
     }
   }
+  static void tile(const Step& s, Cell* r, const DotKind& kind, const DotShape& shape) {
+    const auto rows = static_cast<unsigned>(shape.m), columns = static_cast<unsigned>(shape.n),
+               words = static_cast<unsigned>(shape.k);
+    for (unsigned m = 0; m < rows; ++m)
+      for (unsigned n = 0; n < columns; ++n) {
+        const Element sum = element_of_cell(DType(kind.sum), r[s.c + m * columns + n]);
+        std::vector<std::uint32_t> x(words), y(words);
+        for (unsigned k = 0; k < words; ++k) {
+          x[k] = static_cast<std::uint32_t>(r[s.a + m * words + k].i);
+          y[k] = static_cast<std::uint32_t>(r[s.b + k * columns + n].i);
+        }
+        r[s.dst + m * columns + n] = cell_of(DType(kind.sum), dot_row_value(kind, x, y, sum));
+      }
+  }
   static void dot(const Step& s, Cell* r) {
     const DotKind& kind = dot_kind(s.node);
+    if (const DotShape shape = dot_shape(s.node); shape.is_tile()) return tile(s, r, kind, shape);
     for (unsigned l = 0; l < s.lanes; ++l) {
       const auto x = static_cast<std::uint32_t>(r[s.a + l].i), y = static_cast<std::uint32_t>(r[s.b + l].i);
       const Element sum = element_of_cell(DType(kind.sum), r[s.c + l]);

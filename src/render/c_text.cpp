@@ -165,7 +165,7 @@ void CPrinter::instruction(Node node) {
 void CPrinter::dot_product(Node node) {
   for (const std::string& unit_name : dialect_.units) {
     const MatrixUnit* unit = find_matrix_unit(unit_name);
-    if (unit == nullptr || unit->dot != node.text()) continue;
+    if (unit == nullptr || unit->dot != node.text() || unit->m > 1) continue;
     std::string name = fmt::format("v{}", next_++);
     line("{} {} = {};", unit_.type(node.dtype()), name, value(node.arg(2)));
     line("__asm__(\"{}\" : \"+{}\"({}) : \"{}\"({}), \"{}\"({}));", unit->text, unit->registers, name,

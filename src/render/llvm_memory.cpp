@@ -8,6 +8,7 @@ namespace lathe::render {
 void LlvmPrinter::declare_locals() {
   for (const LocalMemory& memory : layout_locals(program_, kStackBytes).memories) {
     Node define = memory.define;
+    if (tiles_.contains(define)) continue;
     std::string type = llvm_memory_type(define.dtype());
     if (memory.scratch_offset >= 0) {
       name(define, emit("getelementptr i8, ptr %scratch, i64 {}", memory.scratch_offset));

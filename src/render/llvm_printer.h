@@ -97,10 +97,21 @@ class LlvmPrinter {
   std::string from_memory(DType dtype, const std::string& x);
   std::string to_memory(DType dtype, const std::string& x);
 
+  // ---- llvm_tiles.cpp
+  void find_tiles();
+  void set_tiles(bool begin);
+  int take_tile();
+  void clear_tile(int tile);
+  bool print_tile(Node node);
+
   const Program& program_;
   const Target& target_;
   std::string body_;
   std::set<std::string> declarations_;  // ordered, so that text never depends on hashing
+  std::string globals_;
+  NodeMap<int> tiles_;      // registers of fragments, by value or by accumulator
+  NodeMap<int> tile_uses_;  // how often a fragment that was read is still used
+  std::vector<int> free_tiles_;
   NodeMap<std::string> names_;
   NodeMap<std::string> wide_;    // 32-bit values that are (also) held in 64 bits
   NodeMap<bool> indices_;        // 32-bit values that end in an address

@@ -187,21 +187,25 @@ void LlvmPrinter::instruction(Node node) {
 std::string LlvmPrinter::print() {
   find_indices();
   streamed_ = streamed_stores(program_, target_);
+  find_tiles();
   entry();
+  set_tiles(true);
   for (const NodeRef& node : program_.code) {
     if (!keeps_stores_pending(node)) flush_stores();
     if (print_index(node)) continue;
-    instruction(node);
+    if (!print_tile(node)) instruction(node);
     extend_index(node);
   }
   flush_stores();
   // Stores past the caches are seen by others in no order: all of them before whoever waits for this kernel.
   if (!streamed_.params.empty()) line("fence seq_cst");
+  set_tiles(false);
   line("ret void");
   std::string out = fmt::format("; {} for {}\ntarget triple = \"x86_64-unknown-linux-gnu\"\n\n",
                                 program_.name, target_.name);
   if (zero_bytes_ > 0)
     out += fmt::format("@zeros = private constant [{} x i8] zeroinitializer, align 64\n\n", zero_bytes_);
+  out += globals_;
   for (const std::string& declaration : declarations_) out += declaration + "\n";
   if (!declarations_.empty()) out += "\n";
   out += fmt::format(

@@ -7,12 +7,17 @@ namespace {
 
 // clang-format off
 constexpr MatrixUnit kUnits[] = {
-    // name          feature        dot     lanes  llvm                                         registers, assembly
-    {"vdpbf16ps",    "avx512bf16",  "bf16", 16,    "llvm.x86.avx512bf16.dpbf16ps.{}",      "v", "vdpbf16ps %2, %1, %0"},
-    {"vpdpbusd",     "avx512vnni",  "u8i8", 16,    "llvm.x86.avx512.vpdpbusd.{}",          "v", "vpdpbusd %2, %1, %0"},
-    {"vpdpwssd",     "avx512vnni",  "i16",  16,    "llvm.x86.avx512.vpdpwssd.{}",          "v", "vpdpwssd %2, %1, %0"},
-    {"vpdpbusd_vex", "avxvnni",     "u8i8", 8,     "llvm.x86.avx512.vpdpbusd.{}",          "x", "%{vex%} vpdpbusd %2, %1, %0"},
-    {"vpdpwssd_vex", "avxvnni",     "i16",  8,     "llvm.x86.avx512.vpdpwssd.{}",          "x", "%{vex%} vpdpwssd %2, %1, %0"},
+    // name          feature        dot     m   n   k   lanes  llvm                                registers, assembly
+    {"tdpbf16ps",    "amx-bf16",    "bf16", 16, 16, 16, 8,     "llvm.x86.tdpbf16ps",               "", ""},
+    {"tdpbssd",      "amx-int8",    "i8i8", 16, 16, 16, 8,     "llvm.x86.tdpbssd",                 "", ""},
+    {"tdpbsud",      "amx-int8",    "i8u8", 16, 16, 16, 8,     "llvm.x86.tdpbsud",                 "", ""},
+    {"tdpbusd",      "amx-int8",    "u8i8", 16, 16, 16, 8,     "llvm.x86.tdpbusd",                 "", ""},
+    {"tdpbuud",      "amx-int8",    "u8u8", 16, 16, 16, 8,     "llvm.x86.tdpbuud",                 "", ""},
+    {"vdpbf16ps",    "avx512bf16",  "bf16", 1,  1,  1,  16,    "llvm.x86.avx512bf16.dpbf16ps.{}",  "v", "vdpbf16ps %2, %1, %0"},
+    {"vpdpbusd",     "avx512vnni",  "u8i8", 1,  1,  1,  16,    "llvm.x86.avx512.vpdpbusd.{}",      "v", "vpdpbusd %2, %1, %0"},
+    {"vpdpwssd",     "avx512vnni",  "i16",  1,  1,  1,  16,    "llvm.x86.avx512.vpdpwssd.{}",      "v", "vpdpwssd %2, %1, %0"},
+    {"vpdpbusd_vex", "avxvnni",     "u8i8", 1,  1,  1,  8,     "llvm.x86.avx512.vpdpbusd.{}",      "x", "%{vex%} vpdpbusd %2, %1, %0"},
+    {"vpdpwssd_vex", "avxvnni",     "i16",  1,  1,  1,  8,     "llvm.x86.avx512.vpdpwssd.{}",      "x", "%{vex%} vpdpwssd %2, %1, %0"},
 };
 // clang-format on
 
@@ -26,9 +31,11 @@ const MatrixUnit* find_matrix_unit(std::string_view name) {
   return nullptr;
 }
 
-const MatrixUnit* unit_for_dot(const Target& target, std::string_view dot) {
+const MatrixUnit* unit_for_dot(const Target& target, std::string_view dot, bool fragments) {
   for (const std::string& name : target.units)
-    if (const MatrixUnit* unit = find_matrix_unit(name); unit != nullptr && unit->dot == dot) return unit;
+    if (const MatrixUnit* unit = find_matrix_unit(name);
+        unit != nullptr && unit->dot == dot && (unit->m > 1) == fragments)
+      return unit;
   return nullptr;
 }
 

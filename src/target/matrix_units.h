@@ -13,7 +13,9 @@ struct MatrixUnit {
   std::string_view name;       // the instruction's
   std::string_view feature;    // of the target, by LLVM's name
   std::string_view dot;        // what it does to a pair of words: a kind of ir/dot.h
-  int most_lanes;              // words in its widest vector; narrower powers of two down to 4 exist too
+  int m, n, k;                 // of a fragment, in words; 1 x 1 x 1: one word in each lane of a vector
+  int most_lanes;              // of such a vector; narrower powers of two down to 4 exist too. Of fragments:
+                               // how many the unit holds
   std::string_view llvm;       // the intrinsic; {} is the width in bits
   std::string_view registers;  // which the C compiler may use: "v" all, "x" the first 16
   std::string_view text;       // in inline assembly: %0 is the sum, %1 and %2 the words
@@ -22,8 +24,8 @@ struct MatrixUnit {
 // All rows, best first.
 std::span<const MatrixUnit> matrix_units();
 const MatrixUnit* find_matrix_unit(std::string_view name);
-// The target's best unit for a kind of product, or null.
-const MatrixUnit* unit_for_dot(const Target& target, std::string_view dot);
+// The target's best unit for a kind of product of vectors, or of fragments, or null.
+const MatrixUnit* unit_for_dot(const Target& target, std::string_view dot, bool fragments = false);
 
 // Names of the rows whose feature is in a list such as "+avx2,+fma".
 std::vector<std::string> units_of_features(std::string_view features);

@@ -3,11 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
+
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "codegen/codegen.h"
 #include "codegen/evaluate.h"
 #include "codegen/kernels.h"
+#include "codegen/matrix_unit.h"
 #include "codegen/option_state.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
@@ -120,7 +124,7 @@ TEST(Options, RefusalsSayWhy) {
             "without it");
   EXPECT_EQ(refusal(small, "TC(3, 0, 0, 1)"), "lathe: TC(3, 0, 0, 1): there is no axis 3: the list has 3");
   EXPECT_EQ(refusal(small, "TC(2, 0, 0, 1)"), "lathe: TC(2, 0, 0, 1): axis 2 moves not exactly one factor");
-  EXPECT_EQ(refusal(small, "TC(1, 7, 0, 1)"), "lathe: TC(1, 7, 0, 1): there is no row 7: 1 fit");
+  EXPECT_EQ(refusal(small, "TC(1, 7, 0, 1)"), "lathe: TC(1, 7, 0, 1): there is no row 7: 2 fit");
   EXPECT_EQ(refusal(small, "UPCAST(0, 2) TC(1, 0, 0, 1)"),
             "lathe: TC(1, 0, 0, 1): a matrix unit is chosen before all other options");
   EXPECT_EQ(refusal(small, "TC(1, 0, 0, 1)", "x86-64-v3+avxvnni"),
@@ -257,6 +261,59 @@ TEST(Options, AGroupedReduceWorksInsideAReduce) {
                                      parse_opts("GROUP(1, 4) UPCAST(0, 2)"), named_target("ref"), seed),
               "");
   }
+}
+
+// Every row of every unit, in each of its modes, with operands as they lie, staged, and in blocks.
+struct SmallProduct {
+  DType a, b, sum;
+};
+const SmallProduct kSmallProducts[] = {
+    {dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32}, {dtypes::Int8, dtypes::Int8, dtypes::Int32},
+    {dtypes::UInt8, dtypes::Int8, dtypes::Int32},          {dtypes::Int8, dtypes::UInt8, dtypes::Int32},
+    {dtypes::UInt8, dtypes::UInt8, dtypes::Int32},         {dtypes::Int16, dtypes::Int16, dtypes::Int32},
+};
+// The row of a target that an option takes, or null where there are not so many.
+const MatrixUnit* unit_taken(Node kernel, const Target& target, std::int64_t row, std::int64_t use) {
+  try {
+    return use_matrix_unit(kernel, Opt{OptOp::TC, 1, {row, 1, use}}, target).unit;
+  } catch (const KernelOptError&) {
+    return nullptr;
+  }
+}
+
+TEST(Options, EveryRowOfAMatrixUnitEqualsTheReferenceInAllItsModes) {
+  Scope scope;
+  std::set<std::string_view> seen;
+  for (const char* name : {"ref", "x86-64-v4+avx512bf16+avx512vnni+amx-tile+amx-bf16+amx-int8"})
+    for (const SmallProduct& p : kSmallProducts)
+      for (std::int64_t k : {70}) {
+        const Target target = named_target(name);
+        Node kernel = small_matmul(34, 33, k, p.a, p.b, p.sum);
+        for (std::int64_t row = 0; const MatrixUnit* unit = unit_taken(kernel, target, row, 1); ++row)
+          for (int use = 1; use <= 3; ++use) {
+            const std::vector<Opt> unit_alone = parse_opts(fmt::format("TC(1, {}, 1, {})", row, use));
+            std::vector<Node> values = stage_values(use_matrix_unit(kernel, unit_alone[0], target).kernel);
+            // The two factors are the last values that have a name.
+            const std::size_t x = values.size() - 2, y = values.size() - 1;
+            const std::string tc = to_string(unit_alone);
+            const bool joined = unit->m > 1 && use == 1;
+            for (const std::string& more :
+                 {std::string(), fmt::format(" STAGE(0, {}, 0) STAGE(0, {}, 0)", x, y),
+                  fmt::format(" UPCAST(0, 2) UPCAST(1, 2) STAGE(0, {}, 0) "
+                              "STAGE(0, {}, 0)",
+                              x, y),
+                  fmt::format(" TILE(2, 2, 0) STAGE(0, {}, 0) STAGE(0, {}, 0)", x, y)}) {
+              if (joined && more.empty()) {
+                EXPECT_EQ(refusal(kernel, tc.c_str(), name),
+                          "lathe: TC: a unit of fragments needs both factors staged in the consumer's order");
+                continue;
+              }
+              EXPECT_EQ(compare_with_reference(kernel, parse_opts(tc + more), target, 3), "") << unit->name;
+              seen.insert(unit->name);
+            }
+          }
+      }
+  EXPECT_EQ(seen.size(), matrix_units().size());
 }
 
 // A matrix unit, one time in two: any row that fits, with its instruction or in one of its test modes.

@@ -3,9 +3,11 @@
 // run.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -18,6 +20,7 @@
 #include "ir/walk.h"
 #include "reference/reference.h"
 #include "reference/tensor_eval.h"
+#include "target/matrix_units.h"
 
 namespace lathe::test {
 namespace {
@@ -182,6 +185,45 @@ TEST(CpuPrograms, KernelsWithRandomOptionsEqualTheReference) {
       cases.push_back(make_case(k, target, std::move(opts), cases.size()));
     }
   check_all(cases);
+}
+
+// Whether this machine's units are all that a target names.
+bool can_run(const Target& target) {
+  const std::vector<std::string>& here = backends::host_target().units;
+  return backends::missing_features(target.features).empty() &&
+         std::all_of(target.units.begin(), target.units.end(), [&](const std::string& unit) {
+           return std::find(here.begin(), here.end(), unit) != here.end();
+         });
+}
+
+TEST(CpuPrograms, MatrixUnitsCompileEverywhereAndRunWhereTheyWork) {
+  SKIP_WITHOUT_LLVM();
+  Scope scope;
+  const NamedKernel kernels[] = {
+      {"bf16 70x90x100", small_matmul(70, 90, 100, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)},
+      {"i8 40x33x90", small_matmul(40, 33, 90, dtypes::Int8, dtypes::Int8, dtypes::Int32)},
+      {"u8 by i8 20x64x64", small_matmul(20, 64, 64, dtypes::UInt8, dtypes::Int8, dtypes::Int32)},
+      {"i8 by u8 20x64x64", small_matmul(20, 64, 64, dtypes::Int8, dtypes::UInt8, dtypes::Int32)},
+      {"u8 20x64x65", small_matmul(20, 64, 65, dtypes::UInt8, dtypes::UInt8, dtypes::Int32)},
+      {"i16 20x64x64", small_matmul(20, 64, 64, dtypes::Int16, dtypes::Int16, dtypes::Int32)},
+  };
+  std::set<std::string_view> printed;
+  for (const char* name : {"x86-64-v3+avxvnni", "x86-64-v4+avx512bf16+avx512vnni",
+                           "x86-64-v4+avx512bf16+avx512vnni+amx-tile+amx-bf16+amx-int8"}) {
+    const Target target = backends::cpu_target(name);
+    for (const NamedKernel& k : kernels) {
+      Case c = make_case(k, target, choose_options(k.kernel, target), 0);
+      Binary binary = backends::make_llvm_compiler(target)->compile(c.program);
+      for (const MatrixUnit& unit : matrix_units())
+        if (binary.source.find("call") != std::string::npos &&
+            binary.source.find(unit.llvm.substr(0, unit.llvm.find('{'))) != std::string::npos)
+          printed.insert(unit.llvm);
+      if (can_run(target)) check(c, binary, "llvm");
+    }
+  }
+  std::set<std::string_view> all;
+  for (const MatrixUnit& unit : matrix_units()) all.insert(unit.llvm);
+  EXPECT_EQ(printed, all);
 }
 
 }  // namespace

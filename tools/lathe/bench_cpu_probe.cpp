@@ -79,10 +79,51 @@ __attribute__((target("avx2"))) double avx2_int8(float* sink) {
   for (const __m256i& sum : sums) *sink += static_cast<float>(_mm256_cvtsi256_si32(sum));
   return 2.0 * kSteps * kChains * 32;
 }
+
+// Tile registers are asked for when the CPU device is opened, which it has been where it names such a unit.
+struct alignas(64) TileConfig {
+  std::uint8_t palette = 1, start = 0, reserved[14] = {};
+  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+constexpr int kTileSteps = 20'000;
+
+// Four sums, as a kernel with two by two fragments has, on zeros: a unit is as fast on them as on other
+// numbers.
+#define LATHE_TILES(instruction)                                                                 \
+  const TileConfig config;                                                                       \
+  asm volatile("ldtilecfg %0" : : "m"(config));                                                  \
+  asm volatile("tilezero %%tmm4\n\ttilezero %%tmm5\n\ttilezero %%tmm6\n\ttilezero %%tmm7" : :);  \
+  for (int step = 0; step < kTileSteps; ++step)                                                  \
+    asm volatile(instruction " %%tmm6, %%tmm4, %%tmm0\n\t" instruction                           \
+                             " %%tmm7, %%tmm4, %%tmm1\n\t" instruction                           \
+                             " %%tmm6, %%tmm5, %%tmm2\n\t" instruction " %%tmm7, %%tmm5, %%tmm3" \
+                 :                                                                               \
+                 :);                                                                             \
+  asm volatile("tilerelease" : :)
+
+double tile_bfloat(float*) {
+  LATHE_TILES("tdpbf16ps");
+  return 2.0 * kTileSteps * 4 * 16 * 16 * 32;
+}
+double tile_int8(float*) {
+  LATHE_TILES("tdpbssd");
+  return 2.0 * kTileSteps * 4 * 16 * 16 * 64;
+}
+
+// Whether the CPU device found that a matrix unit works.
+bool has_unit(std::string_view name) {
+  for (const dev::DeviceRow& row : dev::devices())
+    if (row.name == "CPU" && row.features.find(name) != std::string::npos) return true;
+  return false;
+}
 #endif
 
 Arithmetic widest(RoofKind kind) {
 #if defined(__x86_64__)
+  static const bool tile_floats = has_unit("tdpbf16ps"), tile_bytes = has_unit("tdpbssd");
+  if (kind == RoofKind::BFloat16 && tile_floats) return tile_bfloat;
+  if (kind == RoofKind::Int8 && tile_bytes) return tile_int8;
   const bool avx512 = __builtin_cpu_supports("avx512f") != 0;
   if (kind == RoofKind::BFloat16 && avx512 && __builtin_cpu_supports("avx512bf16") != 0) return avx512_bfloat;
   if (kind == RoofKind::Int8 && avx512 && __builtin_cpu_supports("avx512vnni") != 0) return avx512_int8;

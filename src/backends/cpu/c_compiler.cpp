@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "render/c_text.h"
 #include "render/prepare.h"
+#include "target/matrix_units.h"
 
 namespace lathe::backends {
 namespace {
@@ -38,6 +39,11 @@ std::vector<std::string> flags_for(const Target& target) {
 class CCompiler : public Compiler {
  public:
   CCompiler(Target target, std::string path) : target_(std::move(target)), path_(std::move(path)) {
+    // C source has no text for fragments: what multiplies them falls to vectors or plain arithmetic.
+    std::erase_if(target_.units, [](const std::string& name) {
+      const MatrixUnit* unit = find_matrix_unit(name);
+      return unit == nullptr || unit->m > 1;
+    });
     ProcessResult said = run_process({path_, "--version"}, TemporaryFolder());
     version_ = said.output.substr(0, said.output.find('\n'));
   }

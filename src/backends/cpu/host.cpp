@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/cpu/matrix_probe.h"
 #include "base/cpus.h"
 #include "base/env.h"
 #include "base/error.h"
@@ -145,7 +146,7 @@ Target make_host_target() {
       t.name += "+" + std::string(row.name);
       t.features += ",+" + std::string(row.name);
     }
-  t.units = units_of_features(t.features);
+  t.units = working_units(units_of_features(t.features));
   t.l1 = cache_size(1, _SC_LEVEL1_DCACHE_SIZE, t.l1);
   t.l2 = cache_size(2, _SC_LEVEL2_CACHE_SIZE, t.l2);
   t.l3 = cache_size(3, _SC_LEVEL3_CACHE_SIZE, t.l3);
