@@ -15,6 +15,13 @@ namespace lathe {
 // The options a kernel gets without search: a pure function of the kernel and the target.
 std::vector<Opt> choose_options(Node kernel, const Target& target);
 
+// The rules it is made of, each with what it is for; one that is among disabled_rules() is left out.
+struct HeuristicRule {
+  const char* name;
+  const char* reason;
+};
+std::span<const HeuristicRule> heuristic_rules();
+
 // The kernel with options applied: still kernel form. Throws KernelOptError naming the option and the reason.
 Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target);
 

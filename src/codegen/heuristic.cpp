@@ -13,6 +13,7 @@
 #include "codegen/stream_options.h"
 #include "ir/build.h"
 #include "ir/walk.h"
+#include "rewrite/rewriter.h"
 
 namespace lathe {
 namespace {
@@ -22,6 +23,22 @@ constexpr double kWorthThreads = 1 << 16;
 constexpr double kWorkPerPart = 1 << 15;
 // Reduces over windows and such: unrolled whole up to this many steps.
 constexpr std::int64_t kSmallReduce = 9;
+
+// clang-format off
+constexpr HeuristicRule kRules[] = {
+    {"product-tile",         "a sum of products computes a tile of outputs that stays in registers"},
+    {"product-panels",       "its operands are copied into panels that lie as the tile reads them, in blocks the caches hold"},
+    {"matrix-unit",          "products of bf16 and bytes use the target's dot-product instructions"},
+    {"streams",              "a kernel that walks once over much memory takes several pieces of it at a time"},
+    {"lanes",                "the range with the most contiguous accesses becomes vectors"},
+    {"several-vectors",      "several vectors at a time, so that one addition need not wait for the one before"},
+    {"rows-together",        "neighbouring rows of a tuple reduce share the loads of keys and values"},
+    {"unroll-small-reduces", "a short reduce, such as a window's, has no loop"},
+    {"threads",              "the first output range with enough steps is divided among the cores"},
+    {"group-reduce",         "few outputs of a long reduce: a group of threads shares each"},
+    {"wide-access",          "four neighbouring elements a thread make one wide access"},
+};
+// clang-format on
 
 class Chooser {
  public:
@@ -51,6 +68,7 @@ class Chooser {
       state_ = std::move(before);
     }
   }
+  bool uses(std::string_view rule) const { return !rule_disabled(rule); }
   int position(std::size_t range) const { return state_.loop_position(facts_.ranges[range].range); }
   int reduce_number(std::size_t range) const {
     int number = 0;
@@ -77,7 +95,8 @@ class Chooser {
   // ---- walks over memory
 
   bool streams() {
-    std::optional<StreamPlan> plan = choose_streams(facts_, target_);
+    std::optional<StreamPlan> plan;
+    if (uses("streams")) plan = choose_streams(facts_, target_);
     if (!plan) return false;
     if (facts_.ranges[plan->lane].kind == RangeKind::Reduce)
       add(OptOp::UNROLL, reduce_number(plan->lane), {plan->width});
@@ -161,9 +180,10 @@ class Chooser {
   }
 
   bool product() {
-    if (fragments()) return true;
+    if (uses("matrix-unit") && fragments()) return true;
+    if (!uses("product-tile")) return false;
     std::optional<ProductTile> tile = choose_product_tile(facts_, target_);
-    if (std::optional<ProductTile> words = with_unit(tile)) tile = words;
+    if (std::optional<ProductTile> words = uses("matrix-unit") ? with_unit(tile) : std::nullopt) tile = words;
     // One product at a time also waits for the sum before.
     double scalar_cost = 2.0 * static_cast<double>(target_.vector_bytes / std::max(facts_.element_bytes, 1));
     if (!tile || tile->cost >= scalar_cost) return false;  // no better than one product at a time
@@ -173,7 +193,8 @@ class Chooser {
     else
       add(OptOp::UPCAST, position(tile->lane_range), {tile->width});
 
-    if (tile->stage[0] || tile->stage[1]) {
+    const bool panels = uses("product-panels");
+    if (panels && (tile->stage[0] || tile->stage[1])) {
       std::vector<Node> values = stage_values(kernel_);
       int at = position(tile->lane_range);
       if (at >= 0 && tile->reduce_steps < left(tile->lane_range)) add(OptOp::TILE, at, {tile->reduce_steps});
@@ -183,7 +204,7 @@ class Chooser {
               {std::find(values.begin(), values.end(), facts_.factors[i]) - values.begin(), 0});
     }
     const bool threaded = product_threads(*tile);
-    if (tile->panel) nest(*tile, threaded ? 1 : 0);
+    if (panels && tile->panel) nest(*tile, threaded ? 1 : 0);
     return true;
   }
 
@@ -300,6 +321,7 @@ class Chooser {
   }
   // Neighbouring rows of a tuple reduce read the same keys and values: a few at a time share the loads.
   void rows_together() {
+    if (!uses("rows-together")) return;
     for (std::size_t r = facts_.ranges.size(); r-- > 0;) {
       if (!is_output(r)) continue;
       // The last few of a long axis may be done for nothing.
@@ -315,7 +337,10 @@ class Chooser {
   // Lanes along a range, some whole vectors of them. A reduce along the lanes gets four accumulators, so that
   // one addition need not wait for the one before.
   void lanes_along(std::size_t r) {
-    std::int64_t most = (is_output(r) && facts_.reduces == 0) || is_loop(r) ? 2 : 4;
+    if (!uses("lanes")) return;
+    std::int64_t most = !uses("several-vectors")                              ? 1
+                        : (is_output(r) && facts_.reduces == 0) || is_loop(r) ? 2
+                                                                              : 4;
     std::int64_t w = width(facts_.ranges[r].extent, facts_.element_bytes, most);
     if (carries_tuple() && !is_output(r)) w = register_row(facts_.ranges[r].extent, w);
     if (w > 1 && facts_.ranges[r].kind != RangeKind::Reduce)
@@ -358,6 +383,7 @@ class Chooser {
   }
 
   void unroll_small_reduces() {
+    if (!uses("unroll-small-reduces")) return;
     std::int64_t copies = 1;
     for (const Axis& axis : state_.axes())
       if (axis.kind == RangeKind::Upcast || axis.kind == RangeKind::Unroll) copies *= axis.extent.hi();
@@ -374,7 +400,7 @@ class Chooser {
   // The first output range with enough steps is divided among threads: into several parts a core, so that a
   // core that is slowed down holds up little, and evenly where that is possible.
   std::int64_t parts_wanted(std::int64_t parts_per_core) const {
-    if (!target_.threads || target_.cores < 2 || facts_.work < kWorthThreads) return 1;
+    if (!uses("threads") || !target_.threads || target_.cores < 2 || facts_.work < kWorthThreads) return 1;
     return static_cast<std::int64_t>(std::min(static_cast<double>(target_.cores * parts_per_core),
                                               std::max(2.0, facts_.work / kWorkPerPart)));
   }
@@ -413,7 +439,7 @@ class Chooser {
     for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
       (is_output(r) ? outputs : steps) *= static_cast<double>(facts_.ranges[r].extent);
     // Few outputs, long reduce: the threads of a group share one, reading side by side.
-    if (outputs < 4096 && steps >= 256) {
+    if (uses("group-reduce") && outputs < 4096 && steps >= 256) {
       for (std::size_t r = facts_.ranges.size(); r-- > 0;) {
         const RangeFacts& range = facts_.ranges[r];
         if (range.kind != RangeKind::Reduce || range.carries_tuple || !splittable(r) || range.extent < 32)
@@ -432,7 +458,7 @@ class Chooser {
       return;
     }
     // Four elements a thread make one wide access, where there are threads enough without them.
-    if (best > 0 && facts_.ranges[lane].extent % 4 == 0 && outputs >= 1 << 16)
+    if (uses("wide-access") && best > 0 && facts_.ranges[lane].extent % 4 == 0 && outputs >= 1 << 16)
       add(OptOp::UPCAST, position(lane), {4});
     unroll_small_reduces();
     // Neighbouring threads take neighbouring elements: whole warps, up to 256 threads.
@@ -463,6 +489,8 @@ class Chooser {
 };
 
 }  // namespace
+
+std::span<const HeuristicRule> heuristic_rules() { return kRules; }
 
 std::vector<Opt> choose_options(Node kernel, const Target& target) {
   Scope scope;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/multiply_adds.h"
 #include "base/text.h"
+#include "codegen/codegen.h"
 #include "engine/build_id.h"
 #include "engine/disk_cache.h"
 #include "engine/engine.h"
@@ -66,6 +67,12 @@ std::vector<std::pair<std::string, std::string>> versions() {
           {"built by", fmt::format("gcc {}.{}", __GNUC__, __GNUC_MINOR__)},
 #endif
           {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)}};
+}
+
+std::vector<std::pair<std::string, std::string>> heuristic_rules() {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const HeuristicRule& rule : lathe::heuristic_rules()) out.emplace_back(rule.name, rule.reason);
+  return out;
 }
 
 CacheInfo cache_info() {

@@ -14,6 +14,7 @@
 #include "engine/debug.h"
 #include "engine/disk_cache.h"
 #include "engine/graph_key.h"
+#include "engine/left_out.h"
 #include "engine/prepared.h"
 #include "engine/schedule_cache.h"
 #include "engine/schedule_text.h"
@@ -100,6 +101,7 @@ Schedule scheduled(const Normalised& graph, const GraphKey& key, const ScheduleO
 }
 
 std::shared_ptr<const Prepared> prepared_for(std::span<const Node> targets, const GraphKey& key) {
+  leave_out_rules();
   const std::string device = default_device();
   const std::string extra = flags_key() + device;
   if (auto known = state().schedules.find(key, extra)) {

@@ -44,6 +44,9 @@ RewriteTrace* set_rewrite_trace(RewriteTrace* t) { return std::exchange(trace, t
 const RuleSet* set_planted_rules(const RuleSet* rules) { return std::exchange(planted, rules); }
 void set_disabled_rules(std::vector<std::string> names) { disabled() = std::move(names); }
 const std::vector<std::string>& disabled_rules() { return disabled(); }
+bool rule_disabled(std::string_view name) {
+  return !disabled().empty() && std::find(disabled().begin(), disabled().end(), name) != disabled().end();
+}
 void request_interrupt() { interrupted.store(true); }
 
 Node apply_scalar(Op op, std::span<const Node> args) {
@@ -119,9 +122,7 @@ Node Rewriter::step(const RuleSet& rules, Node node) {
     }
     if (!table_applies || !entry.may_match(node) || !match(entry.rule->from, node, bound)) continue;
     if (!holds(entry.rule->when, bound)) continue;
-    if (!disabled().empty() &&
-        std::find(disabled().begin(), disabled().end(), entry.rule->name) != disabled().end())
-      continue;
+    if (rule_disabled(entry.rule->name)) continue;
     std::string_view name = entry.rule->name;
     rule_before_ = std::exchange(last_rule_, name);
     Node out = entry.rule->function != nullptr

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -27,6 +28,7 @@ RewriteTrace* set_rewrite_trace(RewriteTrace* trace);
 // Names of optional rules that are switched off, for experiments (part of cache keys). Set before compiling.
 void set_disabled_rules(std::vector<std::string> names);
 const std::vector<std::string>& disabled_rules();
+bool rule_disabled(std::string_view name);
 
 // Rules tried after those of every rewrite of this thread: faults planted by tests and experiments. Null for
 // none. Returns the previous set.

@@ -9,13 +9,6 @@
 namespace lathe {
 namespace {
 
-constexpr std::string_view kRule = "running-maximum";
-
-bool enabled() {
-  const std::vector<std::string>& off = disabled_rules();
-  return std::find(off.begin(), off.end(), kRule) == off.end();
-}
-
 bool is_reduce_over(Node n, Op op, Node of, std::int64_t axis) {
   return n.is(Op::Reduce) && n.attr().kind == Attr::Kind::Data && n.ints().size() == 2 &&
          reduce_op(n) == op && n.ints()[1] == axis && n.arg(0) == of;
@@ -82,7 +75,8 @@ bool match_weights(Node weights, const NodeMap<int>& uses, SoftmaxSum& out) {
 }  // namespace
 
 std::optional<SoftmaxSum> match_softmax_sum(Node reduce, const NodeMap<int>& uses) {
-  if (!enabled() || !reduce.is(Op::Reduce) || reduce_op(reduce) != Op::Add || reduce.ints().size() != 2)
+  if (rule_disabled(kRunningMaximumRule) || !reduce.is(Op::Reduce) || reduce_op(reduce) != Op::Add ||
+      reduce.ints().size() != 2)
     return std::nullopt;
   Node product = reduce.arg(0);
   if (!product.is(Op::Mul) || !product.dtype().is_float() || used(uses, product) != 1) return std::nullopt;

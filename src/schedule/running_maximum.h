@@ -18,6 +18,8 @@
 
 namespace lathe {
 
+inline constexpr const char* kRunningMaximumRule = "running-maximum";
+
 // The parts of such a sum in the tensor graph.
 struct SoftmaxSum {
   Node scores;                     // s

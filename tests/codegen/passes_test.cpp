@@ -13,6 +13,7 @@
 #include "ir/build.h"
 #include "ir/text.h"
 #include "ir/walk.h"
+#include "rewrite/rewriter.h"
 
 namespace lathe::test {
 namespace {
@@ -176,6 +177,28 @@ TEST(Heuristic, ItsChoicesKeepTheResult) {
       std::vector<Opt> opts = choose_options(k.kernel, target);
       EXPECT_EQ(compare_with_reference(k.kernel, opts, target, 1), "") << k.name;
     }
+}
+
+// A rule that the code knows by another name would change none.
+TEST(Heuristic, EachRuleChangesTheOptionsOfSomeKernel) {
+  Scope scope;
+  std::vector<NamedKernel> kernels = small_kernels();
+  kernels.push_back({"product", matmul(512, 512, 512)});
+  kernels.push_back({"long sum", row_sum(4, 1 << 16)});
+  kernels.push_back({"long chain", scale_add(1 << 20)});
+  kernels.push_back({"attention", attention(64, 4, 32, 64)});
+  for (const HeuristicRule& rule : heuristic_rules()) {
+    bool changed = false;
+    for (const NamedKernel& k : kernels)
+      for (const std::string& name : target_names()) {
+        Target target = named_target(name);
+        const std::string with = to_string(choose_options(k.kernel, target));
+        set_disabled_rules({rule.name});
+        changed |= to_string(choose_options(k.kernel, target)) != with;
+        set_disabled_rules({});
+      }
+    EXPECT_TRUE(changed) << rule.name;
+  }
 }
 
 TEST(Heuristic, IsAFunctionOfKernelAndTargetAlone) {

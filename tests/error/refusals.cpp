@@ -170,6 +170,10 @@ void environment_and_memory(std::vector<Refusal>& all) {
       thrown([] { read_flags("LATHE_CPU=gcc"); }));
   row("Environment", "flag-bytes", "A size that is no number.",
       thrown([] { read_flags("LATHE_MEMORY_LIMIT=much"); }));
+  row("Environment", "flag-without", "A rule to leave out that there is none of.", thrown([] {
+        FlagScope without(Flag::Without, "lanes,treads");
+        (zeros({2}) + 1).contiguous().realize();
+      }));
   row("Memory", "out-of-memory", "A computation whose plan exceeds the memory there is.", thrown([] {
         FlagScope limit(Flag::MemoryLimit, "1M");
         Tensor x = Tensor::full({1 << 20}, 1.0, {.device = "CPU:7"}).contiguous();

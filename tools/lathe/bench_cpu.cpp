@@ -17,6 +17,7 @@
 #include <set>
 #include <thread>
 
+#include "lathe/dev/machine.h"
 #include "lathe/dev/terminal.h"
 #include "lathe/error.h"
 #include "tools/lathe/commands.h"
@@ -36,7 +37,7 @@ constexpr double kBFloat16Tolerance = 0.01;
 constexpr int kPauseMs = 15;
 
 struct Options {
-  bool json = false, quick = false, tuned = false, list = false;
+  bool json = false, quick = false, tuned = false, list = false, ablation = false;
   std::string filter, peers = ".venv-peers", contender, library;
   int threads = 0, rounds = 0;
   int budget = 20;  // seconds of search a kernel
@@ -91,7 +92,16 @@ std::vector<std::unique_ptr<ContenderProcess>> start_contenders(const Options& o
     lathe.emplace_back("LATHE_BEAM", "4");
     lathe.emplace_back("LATHE_BEAM_SECONDS", std::to_string(options.budget));
   }
-  start("lathe", {self, "bench", "cpu", "--contender", "lathe"}, lathe);
+  const std::vector<std::string> ours{self, "bench", "cpu", "--contender", "lathe"};
+  start("lathe", ours, lathe);
+  if (options.ablation) {
+    for (const auto& [rule, reason] : dev::heuristic_rules()) {
+      Variables without = lathe;
+      without.emplace_back("LATHE_WITHOUT", rule);
+      start(rule, ours, without);
+    }
+    return all;
+  }
   for (const PeerKind& peer : kLibraries) {
     const std::string library = first_match(options.peers + "/" + peer.file);
     if (library.empty())
@@ -406,6 +416,29 @@ void print_results(const std::vector<Measured>& all, const Options& options) {
   print_table(table);
 }
 
+// What each rule of the heuristic is worth: time without it over time with it.
+void print_ablation(const std::vector<Measured>& all) {
+  std::vector<std::vector<std::string>> table{
+      {"without", "time, mean", "rows slower", "most", "in", "what it does"}};
+  for (const auto& [rule, reason] : dev::heuristic_rules()) {
+    double logs = 0, most = 1;
+    int rows = 0, slower = 0;
+    std::string where = "-";
+    for (const Measured& m : all) {
+      const auto without = m.peers.find(rule);
+      if (!m.lathe || without == m.peers.end()) continue;
+      const double factor = without->second / *m.lathe;
+      ++rows;
+      logs += std::log(factor);
+      slower += factor > 1 + kDriftFlagged;
+      if (factor > most) most = factor, where = m.row.name;
+    }
+    table.push_back({rule, rows > 0 ? fmt::format("x{:.2f}", std::exp(logs / rows)) : "-",
+                     fmt::format("{} of {}", slower, rows), fmt::format("x{:.1f}", most), where, reason});
+  }
+  print_table(table);
+}
+
 int run_cpu(const Options& options) {
   if (!options.contender.empty()) return run_contender(options);
   const std::vector<CpuRow> rows = chosen_rows(options);
@@ -431,7 +464,10 @@ int run_cpu(const Options& options) {
     fmt::print("{}, {} cores, load {:.1f}\n", cpu_model(), std::thread::hardware_concurrency(),
                load_average());
     for (const auto& [name, version] : runner.versions()) fmt::print("{}: {}\n", name, version);
-    print_results(all, options);
+    if (options.ablation)
+      print_ablation(all);
+    else
+      print_results(all, options);
   }
   for (const std::string& note : runner.notes()) fmt::print(stderr, "{}\n", note);
   return std::any_of(all.begin(), all.end(), [](const Measured& m) { return !m.wrong.empty(); }) ? 1 : 0;
@@ -454,6 +490,8 @@ std::vector<Command> add_bench_cpu(CLI::App& bench) {
                     "Lathe's kernels are searched first, unless the store has them");
   command->add_option("--budget", options->budget, "seconds of search a kernel, for --tuned")
       ->check(between(1, 3600));
+  command->add_flag("--ablation", options->ablation,
+                    "Lathe beside itself without each rule of the heuristic, instead of peers");
   command->add_flag("--list", options->list, "only print the names of the rows");
   command->add_flag("--json", options->json, "print an array of objects");
   command

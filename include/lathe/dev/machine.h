@@ -21,6 +21,10 @@ std::vector<DeviceRow> devices();
 // Versions of what Lathe itself is built with: {"lathe", "0.1.0"}, {"compiler", "GCC 12.2"}, ...
 std::vector<std::pair<std::string, std::string>> versions();
 
+// The rules of the heuristic that chooses kernel options: name and what it is for. LATHE_WITHOUT=name leaves
+// one out.
+std::vector<std::pair<std::string, std::string>> heuristic_rules();
+
 struct CacheInfo {
   std::string folder;  // empty where the cache is off
   std::uint64_t entries = 0, bytes = 0;

@@ -21,7 +21,8 @@ class LlvmCompiler : public Compiler {
   explicit LlvmCompiler(Target target) : target_(std::move(target)), llvm_(require_llvm_module()) {}
   const Target& target() const override { return target_; }
   std::string version() const override {
-    return fmt::format("llvm {} passes={} level={}", llvm_.version, kLlvmPasses, kCodeLevel);
+    return fmt::format("llvm {} passes={} level={} {}", llvm_.version, kLlvmPasses, kCodeLevel,
+                       fmt::join(kLlvmOptions, " "));
   }
 
   Binary compile(const Program& program) const override {

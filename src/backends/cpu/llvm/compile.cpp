@@ -5,6 +5,7 @@
 #include <llvm-c/Core.h>
 #include <llvm-c/Error.h>
 #include <llvm-c/IRReader.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
@@ -13,6 +14,9 @@
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <vector>
+
+#include "backends/cpu/compilers.h"
 
 namespace lathe::backends {
 namespace {
@@ -122,6 +126,9 @@ void initialize_x86() {
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
     LLVMInitializeX86AsmParser();
+    std::vector<const char*> words{"lathe"};
+    words.insert(words.end(), std::begin(kLlvmOptions), std::end(kLlvmOptions));
+    LLVMParseCommandLineOptions(static_cast<int>(words.size()), words.data(), nullptr);
   });
 }
 
