@@ -185,12 +185,16 @@ TEST(Heuristic, EachRuleChangesTheOptionsOfSomeKernel) {
   std::vector<NamedKernel> kernels = small_kernels();
   kernels.push_back({"product", matmul(512, 512, 512)});
   kernels.push_back({"long sum", row_sum(4, 1 << 16)});
-  kernels.push_back({"long chain", scale_add(1 << 20)});
+  kernels.push_back({"long chain", scale_add(1 << 26)});
   kernels.push_back({"attention", attention(64, 4, 32, 64)});
+  kernels.push_back(
+      {"bf16", small_matmul(256, 256, 256, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)});
+  std::vector<std::string> targets = target_names();
+  targets.emplace_back("x86-64-v4+avx512bf16");
   for (const HeuristicRule& rule : heuristic_rules()) {
     bool changed = false;
     for (const NamedKernel& k : kernels)
-      for (const std::string& name : target_names()) {
+      for (const std::string& name : targets) {
         Target target = named_target(name);
         const std::string with = to_string(choose_options(k.kernel, target));
         set_disabled_rules({rule.name});

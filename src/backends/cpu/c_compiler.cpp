@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <mutex>
-#include <set>
 #include <sstream>
 
 #include "backends/cpu/binary.h"
@@ -12,6 +11,7 @@
 #include "base/error.h"
 #include "render/c_text.h"
 #include "render/prepare.h"
+#include "runtime/unit_compiler.h"
 #include "target/matrix_units.h"
 
 namespace lathe::backends {
@@ -36,7 +36,7 @@ std::vector<std::string> flags_for(const Target& target) {
           fmt::format("-mprefer-vector-width={}", std::max(128, target.vector_bytes * 8))};
 }
 
-class CCompiler : public Compiler {
+class CCompiler : public UnitCompiler {
  public:
   CCompiler(Target target, std::string path) : target_(std::move(target)), path_(std::move(path)) {
     // C source has no text for fragments: what multiplies them falls to vectors or plain arithmetic.
@@ -44,76 +44,54 @@ class CCompiler : public Compiler {
       const MatrixUnit* unit = find_matrix_unit(name);
       return unit == nullptr || unit->m > 1;
     });
-    ProcessResult said = run_process({path_, "--version"}, TemporaryFolder());
-    version_ = said.output.substr(0, said.output.find('\n'));
-  }
-  const Target& target() const override { return target_; }
-  std::string version() const override { return "c " + version_; }
-
-  Binary compile(const Program& program) const override { return compile_unit({&program, 1})[0]; }
-
-  std::vector<Binary> compile_all(std::span<const Program> programs) const override {
-    std::vector<Binary> out;
-    for (std::size_t begin = 0; begin < programs.size(); begin += kBatch) {
-      auto batch = programs.subspan(begin, std::min(kBatch, programs.size() - begin));
-      for (Binary& binary : compile_batch(batch)) out.push_back(std::move(binary));
+    CCompiler(Target target, std::string path)
+        : UnitCompiler(kBatch), target_(std::move(target)), path_(std::move(path)) {
+      ProcessResult said = run_process({path_, "--version"}, TemporaryFolder());
+      version_ = said.output.substr(0, said.output.find('\n'));
     }
-    return out;
-  }
+    const Target& target() const override { return target_; }
+    std::string version() const override { return "c " + version_; }
 
- private:
-  // A unit needs names that differ, and an error should name the kernel that is to blame: else one by one.
-  std::vector<Binary> compile_batch(std::span<const Program> programs) const {
-    std::set<std::string> names;
-    for (const Program& program : programs) names.insert(program.name);
-    if (names.size() == programs.size()) {
-      try {
-        return compile_unit(programs);
-      } catch (const CompileError&) {
-        if (programs.size() == 1) throw;
+   private:
+    std::vector<Binary> compile_unit(std::span<const Program> programs) const override {
+      render::CDialect dialect = render::gnu_c();
+      dialect.units = target_.units;
+      std::string unit = render::c_text(programs, dialect);
+      TemporaryFolder folder;
+      std::string source = folder.path() + "/kernels.c", library = folder.path() + "/kernels.so";
+      write_file_atomic(source, unit, Sync::No);
+      std::vector<std::string> command{path_};
+      for (std::string& flag : flags_for(target_)) command.push_back(std::move(flag));
+      command.insert(command.end(), {"-o", library, source, "-lm"});
+      ProcessResult result = run_process(command, folder);
+      if (result.status != 0)
+        throw CompileError("CPU", fmt::format("the C compiler refused kernel {}", programs[0].name))
+            .note(result.output)
+            .note(unit);
+      std::optional<std::string> bytes = read_file(library);
+      if (!bytes) throw CompileError("CPU", "the C compiler wrote no library").note(result.output);
+
+      std::vector<Binary> out;
+      for (const Program& program : programs) {
+        CpuCode code;
+        code.kind = CodeKind::SharedLibrary;
+        code.features = target_.features;
+        code.scratch_bytes = render::layout_locals(program, dialect.stack_bytes).scratch_bytes;
+        code.code = *bytes;
+        std::string text = programs.size() == 1 ? unit : render::c_text(program, dialect);
+        out.push_back({program.name, pack(code), std::move(text)});
       }
+      return out;
     }
-    return Compiler::compile_all(programs);
-  }
 
-  std::vector<Binary> compile_unit(std::span<const Program> programs) const {
-    render::CDialect dialect = render::gnu_c();
-    dialect.units = target_.units;
-    std::string unit = render::c_text(programs, dialect);
-    TemporaryFolder folder;
-    std::string source = folder.path() + "/kernels.c", library = folder.path() + "/kernels.so";
-    write_file_atomic(source, unit, Sync::No);
-    std::vector<std::string> command{path_};
-    for (std::string& flag : flags_for(target_)) command.push_back(std::move(flag));
-    command.insert(command.end(), {"-o", library, source, "-lm"});
-    ProcessResult result = run_process(command, folder);
-    if (result.status != 0)
-      throw CompileError("CPU", fmt::format("the C compiler refused kernel {}", programs[0].name))
-          .note(result.output)
-          .note(unit);
-    std::optional<std::string> bytes = read_file(library);
-    if (!bytes) throw CompileError("CPU", "the C compiler wrote no library").note(result.output);
-
-    std::vector<Binary> out;
-    for (const Program& program : programs) {
-      CpuCode code;
-      code.kind = CodeKind::SharedLibrary;
-      code.features = target_.features;
-      code.scratch_bytes = render::layout_locals(program, dialect.stack_bytes).scratch_bytes;
-      code.code = *bytes;
-      std::string text = programs.size() == 1 ? unit : render::c_text(program, dialect);
-      out.push_back({program.name, pack(code), std::move(text)});
-    }
-    return out;
-  }
-
-  Target target_;
-  std::string path_, version_;
-};
+    Target target_;
+    std::string path_, version_;
+  };
 
 }  // namespace
 
-std::string find_c_compiler() {
+std::string
+find_c_compiler() {
   for (const char* name : {"cc", "gcc", "clang"})
     if (std::string path = find_on_path(name); !path.empty()) return path;
   return "";

@@ -6,8 +6,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
-#include <unordered_map>
 #include <vector>
 
 #include <fmt/format.h>
@@ -18,6 +16,7 @@
 #include "base/small_vector.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
+#include "runtime/imports.h"
 
 namespace lathe::backends {
 namespace {
@@ -109,29 +108,16 @@ class CpuDevice : public Device {
     return {reinterpret_cast<std::uintptr_t>(data), bytes, data};
   }
 
-  // Imported memory has odd handles, which no allocation has.
   Memory import(void* data, std::size_t bytes, Owner owner) override {
-    std::lock_guard lock(mutex_);
-    std::uintptr_t handle = next_import_;
-    next_import_ += 2;
-    imports_.emplace(handle, std::move(owner));
-    return {handle, bytes, data};
+    return imports_.add(data, bytes, std::move(owner));
   }
 
   void free(Memory memory) override {
-    if (memory.handle % 2 == 0) {
+    if (!Imports::has_own_handle(memory)) {
       std::free(reinterpret_cast<void*>(memory.handle));
-      return;
+    } else if (Owner owner = imports_.take(memory.handle)) {
+      owner();
     }
-    Owner owner;
-    {
-      std::lock_guard lock(mutex_);
-      auto found = imports_.find(memory.handle);
-      check_internal(found != imports_.end(), "CPU", "memory was freed twice");
-      owner = std::move(found->second);
-      imports_.erase(found);
-    }
-    if (owner) owner();
   }
 
   std::unique_ptr<Kernel> load(const Binary& binary) override { return load_kernel(binary); }
@@ -194,9 +180,7 @@ class CpuDevice : public Device {
 
   int first_queue_;
   std::atomic<bool> timing_{false};
-  std::mutex mutex_;  // guards imports
-  std::unordered_map<std::uintptr_t, Owner> imports_;
-  std::uintptr_t next_import_ = 1;
+  Imports imports_{"CPU"};
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/small_vector.h"
 #include "base/text.h"
+#include "runtime/imports.h"
 
 namespace lathe::backends {
 namespace {
@@ -101,8 +102,7 @@ class CudaDevice : public Device {
       driver_.host_unregister(data);
       driver_.check(code, "mapping memory of the host");
     }
-    std::lock_guard lock(mutex_);
-    imports_[static_cast<std::uintptr_t>(pointer)] = std::move(owner);
+    imports_.add(static_cast<std::uintptr_t>(pointer), std::move(owner));
     return {static_cast<std::uintptr_t>(pointer), bytes, data};
   }
 
@@ -112,14 +112,7 @@ class CudaDevice : public Device {
       driver_.check(driver_.memory_free(memory.handle), "freeing memory");
       return;
     }
-    Owner owner;
-    {
-      std::lock_guard lock(mutex_);
-      auto found = imports_.find(memory.handle);
-      check_internal(found != imports_.end(), "CUDA", "memory was freed twice");
-      owner = std::move(found->second);
-      imports_.erase(found);
-    }
+    const Owner owner = imports_.take(memory.handle);
     driver_.check(driver_.host_unregister(memory.host), "unpinning memory of the host");
     if (owner) owner();
   }
@@ -203,7 +196,6 @@ class CudaDevice : public Device {
   // A pointer of the host would fault inside the kernel, and the context would be lost with it.
   void check_reachable(const Memory& memory, const std::string& kernel, std::size_t position) {
     if (memory.host == nullptr) return;
-    std::lock_guard lock(mutex_);
     if (!imports_.contains(memory.handle))
       throw DeviceError(
           "CUDA", fmt::format("argument {} of kernel {} is memory of another device", position, kernel));
@@ -231,8 +223,7 @@ class CudaDevice : public Device {
   Gpu& gpu_;
   int first_queue_;
   std::atomic<bool> timing_{false};
-  std::mutex mutex_;  // guards imports
-  std::map<std::uintptr_t, Owner> imports_;
+  Imports imports_{"CUDA"};
 };
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <limits>
 #include <mutex>
-#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -15,6 +14,7 @@
 #include "ir/text.h"
 #include "reference/machine.h"
 #include "reference/program_code.h"
+#include "runtime/imports.h"
 
 namespace lathe::backends {
 namespace {
@@ -40,29 +40,16 @@ class RefDevice : public Device {
     return {reinterpret_cast<std::uintptr_t>(data), bytes, data};
   }
 
-  // Imported memory has odd handles, which no allocation has.
   Memory import(void* data, std::size_t bytes, Owner owner) override {
-    std::lock_guard lock(mutex_);
-    std::uintptr_t handle = next_import_;
-    next_import_ += 2;
-    imports_.emplace(handle, std::move(owner));
-    return {handle, bytes, data};
+    return imports_.add(data, bytes, std::move(owner));
   }
 
   void free(Memory memory) override {
-    if (memory.handle % 2 == 0) {
+    if (!Imports::has_own_handle(memory)) {
       std::free(reinterpret_cast<void*>(memory.handle));
-      return;
+    } else if (Owner owner = imports_.take(memory.handle)) {
+      owner();
     }
-    Owner owner;
-    {
-      std::lock_guard lock(mutex_);
-      auto found = imports_.find(memory.handle);
-      check_internal(found != imports_.end(), "REF", "memory was freed twice");
-      owner = std::move(found->second);
-      imports_.erase(found);
-    }
-    if (owner) owner();
   }
 
   std::unique_ptr<Kernel> load(const Binary& binary) override {
@@ -148,9 +135,8 @@ class RefDevice : public Device {
   }
 
   int queue_;
-  std::mutex mutex_;  // guards imports and times
-  std::unordered_map<std::uintptr_t, Owner> imports_;
-  std::uintptr_t next_import_ = 1;
+  std::mutex mutex_;  // guards times
+  Imports imports_{"REF"};
   std::uint64_t given_ = 0;
   std::vector<Times> times_ = std::vector<Times>(kTimesKept);
   std::atomic<std::uint64_t> seed_{0};
