@@ -4,6 +4,7 @@
 #include "ir/build.h"
 #include "ir/dot.h"
 #include "render/llvm_printer.h"
+#include "render/power_of_two.h"
 #include "render/prepare.h"
 #include "target/matrix_units.h"
 
@@ -57,8 +58,30 @@ std::string LlvmPrinter::all_lanes(const std::string& constant, DType dtype) con
   return dtype.lanes == 1 ? constant : fmt::format("splat ({} {})", llvm_type(dtype.element()), constant);
 }
 
+// value * 2^n in one instruction, or "" where the node is no such product or the machine has none.
+std::string LlvmPrinter::scale(Node node) {
+  const int lanes = node.dtype().lanes;
+  const bool fits = lanes == 4 || lanes == 8 || lanes == 16;
+  if (!fits || target_.features.find("+avx512vl") == std::string::npos) return "";
+  const Scaling scaling = scaling_of(node);
+  if (!scaling.value) return "";
+  const std::string type = llvm_type(node.dtype()),
+                    magic = llvm_constant(node.dtype(),
+                                          float_const(dtypes::Float32, static_cast<double>(kRoundsToWhole)));
+  const std::string n = emit("fsub {} {}, {}", type, value(scaling.shifted), magic);
+  std::vector<std::string> types{type, type, type, lanes == 16 ? "i16" : "i8"},
+      operands{value(scaling.value), n, "zeroinitializer", "-1"};
+  if (lanes == 16) {
+    types.push_back("i32");
+    operands.push_back("4");  // rounds as everything else does
+  }
+  return call(fmt::format("llvm.x86.avx512.mask.scalef.ps.{}", lanes * 32), type, types, operands);
+}
+
 std::string LlvmPrinter::scalar_op(Node node) {
   Op op = node.op();
+  if (op == Op::Mul && node.dtype().element() == dtypes::Float32)
+    if (std::string scaled = scale(node); !scaled.empty()) return scaled;
   DType dtype = node.arg(0).dtype();
   std::string type = llvm_type(dtype);
   if (std::string_view text = instruction_of(op, dtype); !text.empty()) {

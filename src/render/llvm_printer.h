@@ -71,6 +71,7 @@ class LlvmPrinter {
 
   // ---- llvm_ops.cpp
   std::string scalar_op(Node node);
+  std::string scale(Node node);
   std::string combine(Op op, DType dtype, const std::string& x, const std::string& y);
   std::string extremum(Node node);
   std::string divide(Node node);

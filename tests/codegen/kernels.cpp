@@ -70,6 +70,11 @@ Node column_sums(std::int64_t parts, std::int64_t rows, std::int64_t columns) {
   return one_store(f32(0, parts * columns), p * c(columns) + i, value, {p, i});
 }
 
+Node powers_of_two(std::int64_t n) {
+  Node i = global(n, 0);
+  return one_store(f32(0, n), i, apply(Op::Exp2, load(f32(1, n), i)), {i});
+}
+
 Node scale_add(std::int64_t n) {
   Node i = global(n, 0);
   Node value = load(f32(1, n), i) * load(f32(2, n), i) + float_const(dtypes::Float32, 2);

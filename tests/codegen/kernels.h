@@ -21,6 +21,7 @@ Node small_matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType a, DType
 Node row_sum(std::int64_t rows, std::int64_t columns);
 Node row_max(std::int64_t rows, std::int64_t columns);
 Node column_sum(std::int64_t rows, std::int64_t columns);
+Node powers_of_two(std::int64_t n);                                             // exp2 of each element
 Node column_sums(std::int64_t parts, std::int64_t rows, std::int64_t columns);  // of each part
 Node scale_add(std::int64_t n);                                                 // out[i] = a[i] * b[i] + 2
 Node transpose(std::int64_t rows, std::int64_t columns);
