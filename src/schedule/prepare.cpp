@@ -12,6 +12,7 @@
 #include "ir/walk.h"
 #include "schedule/cost.h"
 #include "schedule/fold_constants.h"
+#include "schedule/spread_sums.h"
 
 namespace lathe {
 namespace {
@@ -101,12 +102,19 @@ Node join_bitcasts(Node node) {
   return reshape(bitcast(inner.arg(0), node.dtype()), node.shape());
 }
 
+Node prepare_reduce(Node node) {
+  Node spread = spread_sum(node);
+  if (spread == node) return split_reduce(node);
+  Node inner = spread.arg(0);  // below the reshape
+  return reshape(split_reduce(inner), spread.shape());
+}
+
 Node prepare_node(Node node) {
   switch (node.op()) {
     case Op::Detach:
     case Op::GradFence:
     case Op::Custom: return node.arg(0);
-    case Op::Reduce: return split_reduce(node);
+    case Op::Reduce: return prepare_reduce(node);
     case Op::Bitcast: return join_bitcasts(node);
     case Op::Contiguous:
       // Stored already: a whole buffer, or another forced store. Options ask for a kernel all the same.

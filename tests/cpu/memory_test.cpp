@@ -356,6 +356,7 @@ TEST(CpuMemory, AFusedMultiplyAddTileIsBitEqualByBothCompilers) {
 // A result larger than the last cache is stored past it, which needs whole aligned lines: memory that begins
 // elsewhere gets ordinary stores.
 TEST(CpuMemory, StoresPastTheCachesWriteWhatOthersDoWhereverTheMemoryBegins) {
+  SKIP_WITHOUT_LLVM();
   Scope scope;
   constexpr std::int64_t kSize = 4096;
   Target target = backends::host_target();
@@ -393,6 +394,7 @@ TEST(CpuMemory, StoresPastTheCachesWriteWhatOthersDoWhereverTheMemoryBegins) {
 
 // Half a line past the caches would be read from memory first, and what is read again belongs in them.
 TEST(CpuMemory, OnlyWholeLinesOfWhatIsNeverReadAreStoredPastTheCaches) {
+  SKIP_WITHOUT_LLVM();
   Scope scope;
   auto source = [](std::int64_t l3, std::int64_t step, bool reads) {
     Target target = named_target("x86-64-v3");

@@ -202,6 +202,49 @@ TEST(Promises, ATransposedWeightFromDiskMultipliesRight) {
   std::filesystem::remove(file);
 }
 
+// Blocks of 4-bit weights with a scale each, times 8-bit activations with one: whole numbers inside a block,
+// floats outside, and nothing between them in memory.
+TEST(Promises, AProductOfQuantisedBlocksIsOneKernel) {
+  constexpr std::int64_t kRows = 6, kBlocks = 5, kHalf = 16;
+  std::vector<std::uint8_t> packed(kRows * kBlocks * kHalf);
+  std::vector<std::int8_t> x(kBlocks * kHalf * 2);
+  for (std::size_t i = 0; i < packed.size(); ++i) packed[i] = static_cast<std::uint8_t>(i * 37 + i / 7);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<std::int8_t>(i * 59 + 11);
+  Tensor w = Tensor::from_bytes(std::as_bytes(std::span(packed)).data(), packed.size(),
+                                {kRows, kBlocks, kHalf}, dtypes::uint8);
+  Tensor a =
+      Tensor::from_bytes(std::as_bytes(std::span(x)).data(), x.size(), {1, kBlocks, 2, kHalf}, dtypes::int8);
+  Tensor scale = (Tensor::arange(kRows * kBlocks) * 0.125f + 0.5f).reshape({kRows, kBlocks}).realize();
+  auto product = [&](DataType whole) {
+    Tensor low = (w & 15).cast(whole) - 8, high = (w >> 4).cast(whole) - 8, wide = a.cast(whole);
+    Tensor terms = low * wide.getitem({Slice{}, Slice{}, 0}) + high * wide.getitem({Slice{}, Slice{}, 1});
+    return (terms.sum(2).cast(dtypes::float32) * scale).sum(1);
+  };
+  for (DataType whole : {dtypes::int16, dtypes::int32}) {
+    Tensor y = product(whole);
+    EXPECT_EQ(y.schedule().size(), 1u);
+    const std::vector<double> got = y.tolist();
+    for (std::int64_t r = 0; r < kRows; ++r) {
+      double want = 0;
+      for (std::int64_t b = 0; b < kBlocks; ++b) {
+        int sum = 0;
+        for (std::int64_t j = 0; j < kHalf; ++j) {
+          const int byte = packed[static_cast<std::size_t>((r * kBlocks + b) * kHalf + j)];
+          sum += ((byte & 15) - 8) * x[static_cast<std::size_t>((b * 2) * kHalf + j)] +
+                 ((byte >> 4) - 8) * x[static_cast<std::size_t>((b * 2 + 1) * kHalf + j)];
+        }
+        want += sum * (static_cast<double>(r * kBlocks + b) * 0.125 + 0.5);
+      }
+      EXPECT_NEAR(got[static_cast<std::size_t>(r)], want, 1e-5 * std::abs(want) + 1e-2) << r;
+    }
+  }
+  // Sums that a float may not hold exactly are rounded once, as written.
+  Tensor large = Tensor::arange(0, kRows * kBlocks * kHalf, 1, {dtypes::int32})
+                     .reshape({kRows, kBlocks, kHalf})
+                     .realize();
+  EXPECT_EQ(((large.sum(2).cast(dtypes::float32) * scale).sum(1)).schedule().size(), 2u);
+}
+
 // R11: of an activation, training keeps what is dear to compute and computes the rest of it again.
 TEST(Promises, TheGradientOfAnActivationStoresFewOfItsSteps) {
   using Activation = Tensor (*)(const Tensor&);

@@ -48,10 +48,11 @@ Tensor matvec(const CpuRow& row, const Tensors& in) {
   return (products * in[1].cast(dtypes::float32)).sum({1, 2});
 }
 
-// Activations of 8 bits with a scale for each block: products and their sums within a block are integers.
+// Activations of 8 bits with a scale for each block: products and their sums within a block are integers, and
+// two products fit 16 bits.
 Tensor matvec_q4q8(const CpuRow& row, const Tensors& in) {
-  const auto [low, high] = halves(in[0], dtypes::int32);
-  const Tensor x = in[2].reshape({1, row.sizes[1] / 32, 2, 16}).cast(dtypes::int32);
+  const auto [low, high] = halves(in[0], dtypes::int16);
+  const Tensor x = in[2].reshape({1, row.sizes[1] / 32, 2, 16}).cast(dtypes::int16);
   const Tensor products = low * x.getitem({Slice{}, Slice{}, 0}) + high * x.getitem({Slice{}, Slice{}, 1});
   const Tensor scale = in[1].squeeze(2).cast(dtypes::float32) * in[3].unsqueeze(0);
   return (products.sum(2).cast(dtypes::float32) * scale).sum(1);
