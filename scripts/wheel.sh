@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
-# wheel.sh [PYTHON ...]: builds a wheel of the Python package with each interpreter (default: the one of .venv-python) and
-# tries it in an environment of its own. The core is built once, in build/wheel; each Python adds its bindings.
+# wheel.sh [PYTHON ...]: builds a wheel of the Python package with each interpreter and tries it in an environment of its own.
+# Without arguments: with that of .venv-python, whose wheel also runs the whole test suite, and then with every other Python
+# of the list below that this machine has (on the PATH, or of pyenv). The core is built once, in build/wheel; each Python adds
+# its bindings. Wheels go to build/wheels.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+others=(3.10 3.12 3.13)
 
 ten_ops='
+import sys
 from lathe import Tensor, TinyJit, nn
 x = Tensor([[1.0, 2.0], [3.0, 4.0]])
 assert (x + 1).tolist() == [[2.0, 3.0], [4.0, 5.0]] and (x * x).sum().item() == 30.0
@@ -16,22 +20,40 @@ x.square().sum().backward()
 assert x.grad.tolist() == [[2.0, 4.0], [6.0, 8.0]]
 double = TinyJit(lambda t: t * 2)
 assert [double(Tensor([i])).item() for i in range(4)] == [0, 2, 4, 6]
-print("ten ops: right")
+print("wheel: ten ops are right on Python", sys.version.split()[0])
 '
 
+# Prints the interpreter of a version, or nothing.
+find_python() {
+  command -v "python$1" && return
+  ls -d "${PYENV_ROOT:-$HOME/.pyenv}/versions/$1".*/bin/python 2>/dev/null | tail -1
+}
+
 pythons=("$@")
-if [ ${#pythons[@]} = 0 ]; then pythons=(.venv-python/bin/python); fi
+if [ ${#pythons[@]} = 0 ]; then
+  pythons=(.venv-python/bin/python)
+  for version in "${others[@]}"; do
+    found=$(find_python "$version" || true)
+    if [ -n "$found" ]; then pythons+=("$found"); else echo "wheel: no Python $version here: not tried"; fi
+  done
+fi
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+pip_options=(--quiet --disable-pip-version-check)
+mkdir -p build/wheels
 for python in "${pythons[@]}"; do
-  folder=$(mktemp -d)
-  trap 'rm -rf "$folder"' EXIT
+  rm -rf "${folder:?}"/*
   "$python" -m venv "$folder/build"
-  "$folder/build/bin/pip" install --quiet --disable-pip-version-check "scikit-build-core==1.1.*" "nanobind==3.1.*"
-  "$folder/build/bin/pip" wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w "$folder/wheels" .
-  mkdir -p build/wheels
+  "$folder/build/bin/pip" install "${pip_options[@]}" "scikit-build-core==1.1.*" "nanobind==3.1.*"
+  "$folder/build/bin/pip" wheel "${pip_options[@]}" --no-deps --no-build-isolation -w "$folder/wheels" .
   cp "$folder"/wheels/*.whl build/wheels/
   "$python" -m venv "$folder/clean"
-  "$folder/clean/bin/pip" install --quiet --disable-pip-version-check "$folder"/wheels/*.whl
+  "$folder/clean/bin/pip" install "${pip_options[@]}" "$folder"/wheels/*.whl
   (cd "$folder" && env -u PYTHONPATH "$folder/clean/bin/python" -c "$ten_ops")
+  if [ "$python" = .venv-python/bin/python ]; then  # the oracles are there: all tests, with the package of the wheel
+    "$folder/build/bin/pip" install "${pip_options[@]}" --no-deps --target "$folder/site" "$folder"/wheels/*.whl
+    PYTHONPATH=$folder/site LATHE_CACHE=$folder/cache "$python" -m pytest -q -p no:cacheprovider tests/python
+  fi
   echo "wheel: $(basename "$folder"/wheels/*.whl) works"
-  rm -rf "$folder"
 done

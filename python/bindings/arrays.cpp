@@ -219,7 +219,7 @@ Tensor make_tensor(nb::handle data, const TensorOptions& options) {
     if (options.dtype) t = t.cast(*options.dtype);
     return t;
   }
-  if (data.is_none()) return Tensor::full({}, 0.0, options);
+  if (data.is_none()) return Tensor::full({Size(0)}, 0.0, options);
   if (auto number = to_number(data)) return Tensor(*number, options);
   if (auto size = to_size(data)) {
     Tensor zero(Number(0),

@@ -30,6 +30,7 @@ void bind_products(TensorClass& c);  // matmul, convolutions, losses, linear alg
 
 void bind_kernels(nb::module_& m, TensorClass& c);  // schedules, kernels by hand
 void bind_custom(nb::module_& m);                   // user-defined ops
+void bind_places(nb::module_& m);                   // lines that made tensors, memory in use
 void bind_jit(nb::module_& m);
 void bind_nn(nb::module_& m);
 void bind_optim(nb::module_& m);

@@ -19,6 +19,7 @@ NB_MODULE(_core, m) {
   bind_products(c);
   bind_kernels(m, c);
   bind_custom(m);
+  bind_places(m);
   bind_jit(m);
   bind_nn(m);
   bind_optim(m);

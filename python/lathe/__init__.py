@@ -1,8 +1,10 @@
 """Lathe: lazy tensors, gradients and compiled kernels. `from lathe import Tensor` and go on."""
 
-from lathe import _core  # noqa: F401
+import os
+
+from lathe import _core
 from lathe.errors import JitError, KernelOptError, UserError
-from lathe.helpers import Context, GlobalCounters, fetch, getenv, memory_stats, no_grad
+from lathe.helpers import Context, GlobalCounters, fetch, getenv, live_buffers, memory_report, memory_stats, no_grad
 from lathe.dtype import dtypes
 from lathe.device import Device
 from lathe.tensor import Tensor
@@ -11,6 +13,7 @@ from lathe.jit import TinyJit, function, jit
 from lathe.options import Opt, OptOps, set_options
 
 __version__ = "0.1.0"
+_core.keep_places(os.path.dirname(__file__) + os.sep)  # of tensors: lines of the program, not of this package
 
 
 def __getattr__(name):  # what costs time to import and is not always needed
@@ -43,6 +46,8 @@ __all__ = [
     "function",
     "getenv",
     "jit",
+    "live_buffers",
+    "memory_report",
     "memory_stats",
     "no_grad",
     "set_options",

@@ -130,8 +130,11 @@ class AddrSpace(enum.IntEnum):
 
 
 def _held(x, dtype):
-    """The number nearest to x that the dtype has."""
-    return _core.Tensor(x, dtype=dtype).item()
+    """The number nearest to x that the dtype has; of fp8 dtypes the greatest for what is finite and beyond it."""
+    if dtype in dtypes.fp8s and math.isfinite(x):
+        most = _core.finfo(dtype)[2]
+        x = max(-most, min(most, x))
+    return _core.Tensor([x], dtype=dtype).item()
 
 
 def float_to_fp16(x):
@@ -151,7 +154,7 @@ def float_to_fp8(x, dtype):
     """The byte of the nearest number of an fp8 dtype."""
     if dtype not in dtypes.fp8s:
         raise _core.TypeError(f"lathe: float_to_fp8: {dtype} is no fp8 dtype")
-    byte = _core.Tensor(float(x), dtype=dtype).bitcast(dtypes.uint8).item()
+    byte = _core.Tensor([_held(float(x), dtype)], dtype=dtype).bitcast(dtypes.uint8).item()
     lost = not math.isfinite(x) and math.copysign(1, x) < 0 and "fnuz" not in dtype.name  # the sign of NaN
     return byte | 0x80 if lost else byte
 

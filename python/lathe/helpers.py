@@ -268,6 +268,28 @@ class _GlobalCounters:
 GlobalCounters = _GlobalCounters()
 
 
+def live_buffers():
+    """All memory that tensors hold, largest first: the line that made each, its device and its bytes.
+
+    >>> from lathe import live_buffers
+    >>> kept = Tensor.ones(1000).contiguous().realize()
+    >>> max(bytes for line, device, bytes in live_buffers()) >= 4000
+    True
+    """
+    return _core.live_buffers()
+
+
+def memory_report(most_lines=20):
+    """The same for people: one line a place and size.
+
+    >>> from lathe import memory_report
+    >>> kept = Tensor.ones(1000).contiguous().realize()
+    >>> "buffer" in memory_report()
+    True
+    """
+    return _core.memory_report(most_lines)
+
+
 def memory_stats():
     """Bytes of device memory in use now, and the most there were."""
     counters = _core.counters()

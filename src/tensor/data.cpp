@@ -385,7 +385,10 @@ Tensor Tensor::to(std::string_view name) const {
   Scope scope;
   std::string target = canonical_device(name);
   if (target == device()) return *this;
-  return make_tensor(copy_to(node_of(*this), target), target, is_tracked(*this));
+  // A constant would be made where it is wanted, but a file makes nothing.
+  const bool made_there = target.starts_with("DISK:") && device_of(node_of(*this)).empty();
+  const Tensor from = made_there ? clone() : *this;
+  return make_tensor(copy_to(node_of(from), target), target, is_tracked(*this));
 }
 
 Tensor& Tensor::to_(std::string_view name) {

@@ -122,9 +122,11 @@ Node no_axes(Node g, Node x) { return whole(g, x.shape()); }
 // The elements that are the extreme share the gradient equally.
 Node extreme_gradient(Node g, Node out) {
   Node x = out.arg(0);
-  Node hit = cast(equal(x, whole(out, x.shape())), g.dtype());
-  Node count = reduce_axes(Op::Add, hit, out.ints().subspan(1));
-  return hit * whole(g / count, x.shape());
+  // Counted in a dtype that holds how many there can be.
+  const DType wide = ir_dtype(sum_accumulator(data_type(g.dtype())));
+  Node hit = equal(x, whole(out, x.shape()));
+  Node count = reduce_axes(Op::Add, cast(hit, wide), out.ints().subspan(1));
+  return where(hit, whole(cast(cast(g, wide) / count, g.dtype()), x.shape()), zero(g));
 }
 
 // d(prod)/dx_i is the product of the others. With P the product of the elements that are not 0 and Z the
@@ -346,6 +348,8 @@ Node seed_for(const Tensor& t, const Tensor* seed) {
     return whole(number(root.dtype(), 1), root.shape());
   }
   check_same_device("gradient", t, *seed);
+  if (root.rank() == 0 && size_product(node_of(*seed).shape()).is_const_int(1))
+    return reshape_to(cast(node_of(*seed), root.dtype()), root.shape());
   return broadcast_to(cast(node_of(*seed), root.dtype()), root.shape(), "gradient");
 }
 
@@ -410,11 +414,17 @@ void Tensor::backward(const Tensor* seed, std::span<const Tensor> also) const {
   std::vector<Node> grads = gradients(root, start, nodes, device());
   NoGradScope no_grad;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    if (!grads[i]) continue;
-    Tensor g = make_tensor(grads[i], leaves[i].device());
     TensorImpl& impl = *leaves[i].impl();
+    if (!grads[i]) {  // one that did not ask, and stands behind a detach()
+      if (i >= asked && !impl.grad) impl.grad = leaves[i].zeros_like();
+      continue;
+    }
+    Tensor g = make_tensor(grads[i], leaves[i].device());
     if (impl.grad && impl.grad->impl()->storage->lost) continue;  // a sum with what was given up
-    impl.grad = impl.grad ? *impl.grad + g : g;
+    if (impl.grad)
+      impl.grad->replace(*impl.grad + g);  // whoever holds it sees the sum
+    else
+      impl.grad = g;
     impl.grad->impl()->storage->unasked = i >= asked;
   }
 }

@@ -22,6 +22,8 @@ Tensor Tensor::dot(const Tensor& other, std::optional<DataType> accumulate) cons
     UserError error("matmul",
                     fmt::format("inner sizes differ: lhs {} has {}, rhs {} has {}", to_string(shape()),
                                 inner.str(), to_string(other.shape()), theirs.str()));
+    const PlaceRef mine = impl_->storage->made, its = other.impl()->storage->made;
+    if (mine && its) error.note(fmt::format("lhs made at {}, rhs at {}", mine->text(), its->text()));
     if (other.ndim() >= 2 && other.shape().back() == inner)
       error.help(fmt::format("rhs.transpose() has shape {}", to_string(other.transpose(-1, -2).shape())));
     throw error;

@@ -398,3 +398,61 @@ def test_constants_computed_and_dropped_by_a_captured_function_are_no_obstacle()
         return (x + 1).realize()
 
     assert [f(Tensor([float(i)])).item() for i in range(5)] == [1, 2, 3, 4, 5]
+
+
+# ---- gradients as programs see them
+
+
+def test_gradients_are_added_up_in_place():
+    x = Tensor([3.0])
+    (x * 2)[0].backward()
+    grad = x.grad
+    (x * 3)[0].backward()
+    assert x.grad is grad and grad.tolist() == [5.0]
+
+
+def test_what_stands_behind_a_detach_gets_zeros_unless_it_asked():
+    base, asked = Tensor([1.0, 2.0]), Tensor([1.0, 2.0], requires_grad=True)
+    x = base.detach().clone() * asked.detach()
+    (x * 2).sum().backward()
+    assert base.grad.tolist() == [0.0, 0.0] and asked.grad is None
+
+
+def test_a_gradient_to_start_with_may_have_an_axis_of_one():
+    x = Tensor([1.0, 2.0])
+    assert (x * x).sum().gradient(x, gradient=Tensor([3.0]))[0].tolist() == [6.0, 12.0]
+
+
+def test_more_ties_than_a_half_can_count_share_a_gradient():
+    t = Tensor.ones(70000, dtype=dtypes.half).contiguous()
+    assert t.max().gradient(t)[0].float().sum().item() == pytest.approx(1, rel=2e-2)
+
+
+@pytest.mark.parametrize("norm", [1.0, 2.0, 3.0, math.inf])
+def test_gradients_are_clipped_by_any_norm(norm):
+    a, b = np.random.randn(3, 4).astype(np.float32), np.random.randn(5).astype(np.float32)
+    mine, theirs = [Tensor(a, requires_grad=True), Tensor(b, requires_grad=True)], [torch.tensor(a, requires_grad=True), torch.tensor(b, requires_grad=True)]
+    (mine[0].square().sum() + mine[1].exp().sum()).backward()
+    (theirs[0].square().sum() + theirs[1].exp().sum()).backward()
+    got = nn.optim.clip_grad_norm_(mine, 0.7, norm_type=norm)
+    assert got.item() == pytest.approx(torch.nn.utils.clip_grad_norm_(theirs, 0.7, norm_type=norm).item(), rel=1e-5)
+    for m, t in zip(mine, theirs):
+        np.testing.assert_allclose(m.grad.numpy(), t.grad.numpy(), rtol=1e-4)
+
+
+# ---- lines that made tensors
+
+
+def test_memory_is_listed_by_the_line_that_made_it():
+    import lathe
+
+    kept = Tensor.ones(12345).contiguous().realize()  # the line
+    made = [line for line, device, size in lathe.live_buffers() if size == kept.nbytes()]
+    assert len(made) == 1 and made[0].startswith("test_words.py:") and "test_words.py:" in lathe.memory_report(1000)
+    with pytest.raises(ValueError, match=r"lhs made at test_words.py:\d+, rhs at test_words.py:\d+"):
+        Tensor.ones(2, 3) @ Tensor.ones(4, 5)
+
+
+def test_a_file_of_ones_is_written(tmp_path):
+    Tensor.ones(10, device="CPU").to(f"disk:{tmp_path / 'ones'}").realize()
+    assert (tmp_path / "ones").read_bytes() == np.ones(10, dtype=np.float32).tobytes()
