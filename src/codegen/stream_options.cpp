@@ -65,19 +65,22 @@ std::optional<StreamPlan> choose_streams(const KernelFacts& facts, const Target&
     walked += bytes_of(a) * 4 > bytes_of(*main);
   }
   const std::int64_t lanes = std::max(target.vector_bytes / facts.element_bytes, 1);
-  if (facts.ranges[plan.lane].extent % lanes != 0) return std::nullopt;
+  const std::int64_t extent = facts.ranges[plan.lane].extent;
   plan.width = lanes;
   if (adds_rows) {
-    // Rows are read whole, one after the other, onto sums that stay in a quarter of the second cache.
-    while (plan.width < 4 * lanes && facts.ranges[plan.lane].extent % (2 * plan.width) == 0) plan.width *= 2;
+    // Rows are read whole, one after the other, onto sums that stay in a quarter of the second cache. Half
+    // vectors where they fit evenly, else the last of a row under a mask.
+    if (extent % lanes != 0 && lanes % 2 == 0 && extent % (lanes / 2) == 0) plan.width = lanes / 2;
+    while (plan.width < 4 * lanes && extent % (2 * plan.width) == 0) plan.width *= 2;
     plan.added = 3 - plan.lane - plan.rows;
     plan.strip = std::max<std::int64_t>(target.l2 / 4 / facts.element_bytes / plan.width, 1);
     return plan;
   }
+  if (extent % lanes != 0) return std::nullopt;
   plan.streams = std::clamp<std::int64_t>(kMostWalks / std::max<std::int64_t>(walked, 1), 1, kMostStreams);
   // Two vectors of each are in flight. How a reduce is split must not depend on the streams, which depend on
   // the number of cores.
-  if (facts.ranges[plan.lane].extent % (2 * lanes) == 0) plan.width *= 2;
+  if (extent % (2 * lanes) == 0) plan.width *= 2;
   const std::int64_t steps = facts.ranges[plan.rows].extent / (plan.rows == plan.lane ? plan.width : 1);
   plan.piece = static_cast<std::int64_t>(kPiece * static_cast<double>(target.l2) *
                                          static_cast<double>(steps) / bytes_of(*main));

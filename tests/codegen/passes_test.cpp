@@ -257,6 +257,10 @@ TEST(Heuristic, PinnedChoices) {
       // cache.
       {column_sums(32, 512, 1024), "UPCAST(1, 32) THREAD(0, 8) TILE(3, 1, 2)",
        "UPCAST(1, 64) THREAD(0, 8) TILE(3, 1, 2)"},
+      {column_sums(32, 512, 1000), "UPCAST(1, 8) THREAD(0, 8) TILE(3, 1, 2)",
+       "UPCAST(1, 8) THREAD(0, 8) TILE(3, 1, 2)"},
+      {column_sums(32, 512, 1001), "UPCAST(1, 8) THREAD(0, 8) TILE(3, 1, 2)",
+       "UPCAST(1, 16) THREAD(0, 8) TILE(3, 1, 2)"},
       {column_sums(32, 8, 1 << 17), "UPCAST(1, 32) THREAD(0, 8) TILE(2, 1024) TILE(4, 1, 3)",
        "UPCAST(1, 64) THREAD(0, 8) TILE(2, 1024) TILE(4, 1, 3)"},
   };
