@@ -1,5 +1,8 @@
 """The Tensor class; what it needs beyond the native part is added here."""
 
+import collections
+import functools
+
 from lathe import _core
 from lathe._core import Tensor
 from lathe.dtype import _from_np_dtype, _to_np_dtype, dtypes  # noqa: F401
@@ -57,6 +60,28 @@ def _repr(self):
 def _from_url(url, gunzip=False, **kwargs):
     """The file of a URL as a tensor of bytes on disk."""
     return Tensor(fetch(url, gunzip=gunzip), **kwargs)
+
+
+class Extremes(collections.namedtuple("Extremes", "values indices")):
+    """Running extremes and their positions: a pair. What a pair has not is asked of the values, which are all that older
+    programs expect."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name):
+        return getattr(self.values, name)
+
+
+def _pair(method):
+    @functools.wraps(method)
+    def scan(self, axis=0):
+        return Extremes(*method(self, axis))
+
+    scan.__doc__ = method.__doc__
+    return scan
+
+
+Tensor.cummax, Tensor.cummin = _pair(Tensor.cummax), _pair(Tensor.cummin)
 
 
 class Schedule(list):

@@ -46,7 +46,7 @@ def test_the_safetensors_package_reads_what_is_saved(tmp_path):
     for name, array in arrays.items():
         assert theirs[name].dtype == array.dtype
         np.testing.assert_array_equal(theirs[name], array)
-    assert safe_load_metadata(tmp_path / "ours") == {"a": "b"}
+    assert safe_load_metadata(tmp_path / "ours")[2]["__metadata__"] == {"a": "b"}
 
 
 def test_what_the_safetensors_package_saves_is_read(tmp_path):
@@ -58,7 +58,7 @@ def test_what_the_safetensors_package_saves_is_read(tmp_path):
     for name, array in arrays.items():
         np.testing.assert_array_equal(ours[name].numpy(), array)
         assert ours[name].shape == array.shape
-    assert safe_load_metadata(str(tmp_path / "theirs")) == {"k": "v"}
+    assert safe_load_metadata(str(tmp_path / "theirs"))[2]["__metadata__"] == {"k": "v"}
 
 
 @pytest.mark.parametrize("dtype", [dtypes.bfloat16, dtypes.fp8e4m3, dtypes.fp8e5m2])

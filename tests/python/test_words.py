@@ -336,6 +336,13 @@ def test_the_first_call_may_make_state_and_have_a_plain_position():
 # ---- other corners
 
 
+def test_running_extremes_are_a_pair_and_answer_as_their_values():
+    out = Tensor([1, 3, 2]).cummax()
+    values, indices = out
+    assert values.tolist() == [1, 3, 3] and indices.tolist() == [0, 1, 1] and out.realize().tolist() == [1, 3, 3]
+    assert out.values is values and out.shape == (3,)
+
+
 def test_rearrange_joins_an_ellipsis_and_refuses_bad_formulas():
     a = np.arange(2 * 3 * 4).reshape(2, 3, 4)
     x = Tensor(a)

@@ -1,5 +1,8 @@
 """State dicts: the tensors of an object by name, and loading them."""
 
+import json
+import os
+import pathlib
 import warnings
 
 from lathe import _core
@@ -117,15 +120,32 @@ def safe_load(fn):
     >>> import os, tempfile
     >>> file = os.path.join(tempfile.mkdtemp(), "model.safetensors")
     >>> nn.state.safe_save({"w": Tensor([1, 2, 3])}, file, {"made by": "Lathe"})
-    >>> nn.state.safe_load(file)["w"].tolist(), nn.state.safe_load_metadata(file)
-    ([1, 2, 3], {'made by': 'Lathe'})
+    >>> nn.state.safe_load(file)["w"].tolist()
+    [1, 2, 3]
     """
     return _core.safe_load(fn)
 
 
 def safe_load_metadata(fn):
-    """The notes in a safetensors file, strings by name."""
-    return _core.safe_load_metadata(fn)
+    """A safetensors file as a tensor of bytes, the place where its data begins, and its header: for each tensor dtype,
+    shape and place, and under `__metadata__` the notes.
+
+    >>> import os, tempfile
+    >>> file = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+    >>> nn.state.safe_save({"w": Tensor([1.0, 2.0])}, file, {"made by": "Lathe"})
+    >>> data, begin, header = nn.state.safe_load_metadata(file)
+    >>> header["__metadata__"], header["w"]["shape"], data.shape[0] - begin
+    ({'made by': 'Lathe'}, [2], 8)
+    """
+    _core.safe_load_metadata(fn)  # refuses what is no such file
+    if isinstance(fn, (bytes, bytearray)):
+        data = Tensor(fn)
+    elif isinstance(fn, Tensor):
+        data = fn
+    else:
+        data = Tensor(pathlib.Path(fn if isinstance(fn, (str, os.PathLike)) else fn.name))
+    begin = 8 + int.from_bytes(data[0:8].tobytes(), "little")
+    return data, begin, json.loads(data[8:begin].tobytes())
 
 
 def safe_save(tensors, fn, metadata=None):
