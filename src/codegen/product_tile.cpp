@@ -15,6 +15,7 @@ namespace {
 constexpr double kLoad = 0.15;        // a vector load or a repeated scalar, beside the arithmetic it feeds
 constexpr double kMaskedLoad = 1;     // the same under a mask or a gate
 constexpr double kBehindFirst = 0.6;  // more for a vector load that the first cache does not answer
+constexpr double kBehindSecond = 3;   // more where the second cache does not either
 constexpr double kJumps = 0.4;        // and more where the vectors of successive steps lie apart
 constexpr double kFarRows = 0.15;     // rows that push each other out of the first cache
 constexpr double kSumInMemory = 8;    // a vector of partial sums is read and written again for another block
@@ -176,14 +177,15 @@ Depth whole_depth(const Model& m) {
   d.here = d.all;
   return d;
 }
-Depth near_depth(const Model& m, std::int64_t width) {
+// So many steps that a strip of `bytes` holds what one step of lanes reads.
+Depth depth_within(const Model& m, std::int64_t width, double bytes) {
   Depth d = whole_depth(m);
   if (m.facts.reduces != 1 || !m.facts.sums_in_output || d.first == m.facts.ranges.size() ||
       !m.usable(d.first))
     return d;
   std::int64_t extent = d.steps;
   double rest = d.all / static_cast<double>(extent);
-  double room = m.near_bytes() / static_cast<double>(width * m.bytes());
+  double room = bytes / static_cast<double>(width * m.bytes());
   d.steps = even_block(extent, room / rest);
   d.blocks = std::ceil(static_cast<double>(extent) / static_cast<double>(d.steps));
   d.here = static_cast<double>(d.steps) * rest;
@@ -262,6 +264,10 @@ void price(const Model& m, const OutputLanes& c, const Depth& depth, std::option
     vector_load += kBehindFirst;
     if (!c.panel && extent > width && again) vector_load += kJumps;
   }
+  // What is read once, as it lies, has to come from memory whatever the blocks are.
+  if ((again || c.panel) &&
+      depth.here * static_cast<double>(width * m.bytes()) > static_cast<double>(m.target.l2))
+    vector_load += kBehindSecond;
   double inner =
       (1 + (vector_load * v + scalar_load * r) / (v * r)) * std::max(1.0, kEnoughInFlight / (v * r));
   if (!c.other_panel && far_rows(m, g, rows, extent > width)) inner += kFarRows;
@@ -274,9 +280,14 @@ void price(const Model& m, const OutputLanes& c, const Depth& depth, std::option
     double far = 2 * static_cast<double>(m.target.l2) / (depth.here * static_cast<double>(width * m.bytes()));
     tile.lane_steps = even_block(lane_steps, far);
     lane_blocks = std::ceil(static_cast<double>(lane_steps) / static_cast<double>(tile.lane_steps));
-    copied = static_cast<double>(lane_steps * width) * (lane_blocks > 1 ? 1 : kPackers);
-    for (std::size_t i = 0; i < m.facts.ranges.size(); ++i)
-      if (i != c.lane && m.facts.depends(f, i)) copied *= static_cast<double>(m.extent(i));
+    copied = static_cast<double>(lane_steps * width);
+    auto shares = static_cast<double>(lane_steps);  // parts of it that different threads can copy
+    for (std::size_t i = 0; i < m.facts.ranges.size(); ++i) {
+      if (i == c.lane || !m.facts.depends(f, i)) continue;
+      copied *= static_cast<double>(m.extent(i));
+      if (m.is_output[i]) shares *= static_cast<double>(m.extent(i));
+    }
+    if (shares < kPackers) copied *= kPackers;
     copied *= side_by_side ? (kCopyVector + m.packing(f)) / static_cast<double>(m.lanes)
                            : kCopyElement + m.packing(f);
   }
@@ -300,11 +311,14 @@ void price_output_lanes(const Model& m, std::optional<ProductTile>& best) {
         if (vectors > 1 && (vectors - 1) * m.lanes >= m.extent(lane)) break;
         // Lanes that lie apart are no vectors without a panel.
         if (m.contiguous(f, lane)) price(m, {factor, lane, vectors, false, false}, whole, best);
-        Depth near = near_depth(m, vectors * m.lanes);
+        Depth near = depth_within(m, vectors * m.lanes, m.near_bytes());
+        Depth second = depth_within(m, vectors * m.lanes, static_cast<double>(m.target.l2) / 2);
         for (bool other : {false, true}) {
           if (other && !source_load(g)) continue;
           price(m, {factor, lane, vectors, true, other}, whole, best);
           if (near.blocks > 1) price(m, {factor, lane, vectors, true, other}, near, best);
+          if (second.blocks > 1 && second.blocks < near.blocks)
+            price(m, {factor, lane, vectors, true, other}, second, best);
         }
       }
     }
@@ -450,12 +464,26 @@ ProductTile fragment_tile(const KernelFacts& facts, const Target& target, std::s
 // itself what its range does not divide. So tall products are cut by rows, wide ones by columns.
 ThreadParts choose_product_threads(const KernelFacts& facts, const Target& target, const ProductTile& tile,
                                    const std::vector<std::int64_t>& left, std::int64_t most_parts) {
-  double products = 1, elements[2] = {1, 1};
-  for (std::size_t r = 0; r < facts.ranges.size(); ++r) {
-    const auto extent = static_cast<double>(facts.ranges[r].extent);
-    if (facts.depends(facts.reduce.arg(0), r)) products *= extent;
-    for (int f = 0; f < 2; ++f)
-      if (facts.depends(facts.factors[f], r)) elements[f] *= extent;
+  double products = 1, copies[2] = {0, 0};
+  for (std::size_t r = 0; r < facts.ranges.size(); ++r)
+    if (facts.depends(facts.reduce.arg(0), r)) products *= static_cast<double>(facts.ranges[r].extent);
+  const double lanes = std::max(target.vector_bytes / facts.reduce.dtype().bytes(), 1);
+  for (int f = 0; f < 2; ++f) {
+    SmallVector<Node, 16> ranges;
+    NodeMap<double> extents;
+    for (const RangeFacts& r : facts.ranges)
+      if (depends_on(facts.factors[f], r.range)) {
+        ranges.push_back(r.range);
+        extents.try_emplace(r.range, static_cast<double>(r.extent));
+      }
+    const bool source = f != tile.factor && !tile.fragments;
+    std::vector<PanelAxis> axes =
+        panel_axes(facts.factors[f], ranges, source ? PanelOrder::Source : PanelOrder::Consumer);
+    // By vectors where the panel's neighbours are the source's.
+    bool side_by_side = source && !axes.empty() && axes.back().stride == 1;
+    for (const PanelAxis& axis : axes)
+      side_by_side |= !source && axis.ranges[0] == facts.ranges[tile.lane_range].range && axis.stride == 1;
+    copies[f] = source_elements(axes, extents) * (side_by_side ? kCopyVector : kCopyElement * lanes);
   }
   const bool panels[2] = {tile.factor == 0 ? tile.panel : tile.other_panel,
                           tile.factor == 1 ? tile.panel : tile.other_panel};
@@ -469,8 +497,7 @@ ThreadParts choose_product_threads(const KernelFacts& facts, const Target& targe
       double time = products * static_cast<double>(rounds * steps) / static_cast<double>(left[r]) *
                     (left[r] % parts == 0 ? 1 : 1.03);
       for (int f = 0; f < 2; ++f)
-        if (panels[f] && !facts.depends(facts.factors[f], r))
-          time += static_cast<double>(rounds) * elements[f] * kCopyVector;
+        if (panels[f] && !facts.depends(facts.factors[f], r)) time += static_cast<double>(rounds) * copies[f];
       // Of equals the most parts: a core that is slowed down holds up little.
       if (time <= least * (r == best.range || best.parts == 1 ? 1 : 0.99)) least = time, best = {r, parts};
     }
