@@ -10,7 +10,7 @@ namespace {
 
 // A core's prefetchers follow a few long walks gladly, and several at once hide more of memory's latency than
 // one does; they lose track where there are many.
-constexpr std::int64_t kMostStreams = 4, kMostWalks = 8;
+constexpr std::int64_t kMostStreams = 4, kMostWalks = 4;
 // How long each walk is before all move on, as a share of the second cache: long enough that prefetchers
 // seldom start anew, short enough that the walks are neighbours in memory.
 constexpr double kPiece = 0.25;
