@@ -4,6 +4,7 @@ import re
 
 from lathe import _core
 from lathe._core import CompileError  # noqa: F401
+from lathe.absent import absent
 from lathe.renderer import Renderer
 
 
@@ -77,3 +78,7 @@ def canonicalize_device(device):
 def is_dtype_supported(dtype, device=None):
     """Whether the device computes with the dtype: all of Lathe's do, some by emulation."""
     return re.match(r"\w+", Device.canonicalize(device)) is not None and dtype is not None
+
+
+# What else tinygrad programs import from here belongs to its runtime.
+__getattr__ = absent(__name__)

@@ -4,6 +4,7 @@ import enum
 import math
 
 from lathe import _core
+from lathe.absent import absent
 from lathe._core import DType, least_upper_dtype, least_upper_float, sum_acc_dtype, to_dtype
 
 DTypeLike = str | DType
@@ -252,4 +253,5 @@ def _from_torch_dtype(torchdtype):
     return getattr(dtypes, str(torchdtype).removeprefix("torch."))
 
 
+__getattr__ = absent(__name__)
 __all__ = ["DType", "dtypes", "least_upper_dtype", "least_upper_float", "sum_acc_dtype", "to_dtype", "ConstType"]

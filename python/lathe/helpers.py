@@ -6,7 +6,10 @@ import os
 import sys
 
 from lathe import _core
+from lathe.absent import absent
 from lathe.handy import *  # noqa: F403
+
+_absent = absent(__name__)
 
 CI = os.getenv("CI", "") != ""
 OSX, WIN = sys.platform == "darwin", sys.platform == "win32"
@@ -129,7 +132,7 @@ for _word in _WORDS:
 def __getattr__(name):  # a setting by its name, whether Lathe has a use for it or not
     if name.isupper():
         return ContextVar(name, 0)
-    raise AttributeError(f"module 'lathe.helpers' has no attribute {name!r}")
+    return _absent(name)
 
 
 class _Training(ContextVar):
@@ -145,6 +148,27 @@ class _Training(ContextVar):
 
 
 TRAINING = _Training("TRAINING", 0)
+
+
+class _Dev(ContextVar):
+    """The device of tensors that name none, and what tinygrad's setting says besides."""
+
+    renderer = arch = interface = ""
+
+    @property
+    def value(self):
+        return _core.default_device()
+
+    @value.setter
+    def value(self, device):
+        _core.set_default_device(device)
+
+    @property
+    def device(self):
+        return self.value.partition(":")[0]
+
+
+DEV = _Dev("DEV", "")
 
 
 class _Swap:

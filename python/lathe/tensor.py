@@ -5,6 +5,7 @@ import functools
 
 from lathe import _core
 from lathe._core import Tensor
+from lathe.absent import absent
 from lathe.dtype import _from_np_dtype, _to_np_dtype, dtypes  # noqa: F401
 from lathe.helpers import fetch, no_grad
 
@@ -111,11 +112,13 @@ def _schedule_with_vars(self, *others):
 
 _schedule.__doc__ = _native_schedule.__doc__
 Tensor.schedule = _schedule
-Tensor.schedule_with_vars = _schedule_with_vars
+Tensor.schedule_linear = _schedule
+Tensor.schedule_with_vars = Tensor.linear_with_vars = _schedule_with_vars
 Tensor.__repr__ = _repr
 Tensor.train = _Train
 Tensor.test = _Test
 Tensor.from_url = staticmethod(_from_url)
 Tensor.__array_priority__ = 1000
 
+__getattr__ = absent(__name__)
 __all__ = ["Tensor", "dtypes"]

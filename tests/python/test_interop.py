@@ -176,7 +176,7 @@ def test_every_method_keeps_its_tensors_device():
     # Not about devices, or of other shapes and dtypes than x has.
     skip = {
         "__init__", "item", "tolist", "numpy", "data", "tobytes", "numel", "size", "element_size", "nbytes", "is_floating_point", "backward", "custom_kernel", "conv2d",
-        "conv_transpose2d", "max_unpool2d", "batchnorm", "schedule", "schedule_with_vars", "kernelize", "train", "test", "from_url", "allclose", "diag", "hash", "keccak", "interpolate",
+        "conv_transpose2d", "max_unpool2d", "batchnorm", "schedule", "schedule_linear", "schedule_with_vars", "linear_with_vars", "kernelize", "train", "test", "from_url", "allclose", "diag", "hash", "keccak", "interpolate",
         "max_pool2d", "avg_pool2d", "one_hot", "bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor", "lshift", "rshift", "meshgrid", "gradient", "shard_", "to_",
     }  # fmt: skip
     binary = {n for n in dir(Tensor) if n in ("add sub mul fdiv idiv floor_divide mod fmod maximum minimum copysign logaddexp eq ne lt le gt ge").split()}

@@ -51,6 +51,21 @@ def test_module_paths_of_programs_have_their_names(path, names):
     assert [n for n in names.split() if not hasattr(module, n)] == []
 
 
+def test_names_from_inside_tinygrads_compiler_import_and_say_so_when_used():
+    from lathe.codegen import opt
+    from lathe.engine.realize import CompiledRunner
+    from lathe.schedule.rangeify import Kernel
+    from lathe.uop.ops import Ops, PatternMatcher
+
+    assert opt.Opt.__name__ == "Opt" and Ops.SINK != Ops.ADD and not isinstance(3, CompiledRunner)
+    assert importlib.import_module("lathe.uop.ops").Ops is Ops
+    for name in (PatternMatcher, Kernel):
+        with pytest.raises(ValueError, match="tinygrad's own compiler"):
+            name()
+    with pytest.raises(AttributeError):
+        helpers.__no_such_name__
+
+
 def test_helpers_do_what_their_names_say():
     assert helpers.cdiv(-7, 2) == -3 and helpers.cmod(-7, 2) == -1 and helpers.cdiv(1, 0) == 0
     assert helpers.round_down(7, 4) == 4 and helpers.round_down(8, 4) == 8 and helpers.next_power2(5) == 8

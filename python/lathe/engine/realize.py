@@ -1,5 +1,6 @@
 """As tinygrad programs import it."""
 
+from lathe.absent import absent
 from lathe._core import Tensor
 
 
@@ -10,4 +11,9 @@ def run_schedule(schedule, var_vals=None, do_update_stats=True):
         Tensor.realize(*tensors)
 
 
-__all__ = ["run_schedule"]
+run_linear = run_schedule
+
+__all__ = ["run_linear", "run_schedule"]
+
+
+__getattr__ = absent(__name__)

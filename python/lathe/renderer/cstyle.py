@@ -1,5 +1,6 @@
 """As tinygrad programs import it."""
 
+from lathe.absent import absent
 from lathe.renderer import Renderer
 
 
@@ -21,3 +22,6 @@ class MetalRenderer(CStyleLanguage):
 
 class OpenCLRenderer(CStyleLanguage):
     """Likewise."""
+
+
+__getattr__ = absent(__name__)

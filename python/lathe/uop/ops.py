@@ -1,5 +1,6 @@
 """Symbolic sizes, as tinygrad programs import them."""
 
+from lathe.absent import absent
 from lathe import _core
 
 sint = int | _core.Size
@@ -48,3 +49,6 @@ def sym_infer(x, var_vals=None):
 
 
 __all__ = ["UOp", "Variable", "resolve", "sint", "sym_infer"]
+
+
+__getattr__ = absent(__name__)
