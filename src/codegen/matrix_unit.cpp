@@ -241,6 +241,7 @@ UnitKernel use_matrix_unit(Node kernel, const Opt& opt, const Target& target) {
 }
 
 std::optional<Opt> matrix_unit_option(Node kernel, Node lane_range, const Target& target, bool fragments) {
+  if (target.units.empty() || !find_product(kernel)) return std::nullopt;
   const std::vector<Node> ranges = all_ranges(kernel);
   const auto at = std::find(ranges.begin(), ranges.end(), lane_range) - ranges.begin();
   for (std::size_t row = 0; row < target.units.size(); ++row) {

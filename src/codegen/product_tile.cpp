@@ -443,13 +443,21 @@ ProductTile fragment_tile(const KernelFacts& facts, const Target& target, std::s
   tile.lane_range = lane;
   tile.factor = facts.depends(facts.factors[0], lane) ? 0 : 1;
   tile.panel = tile.other_panel = tile.fragments = true;
-  double depth = 1;  // bytes of one row or column
+  double depth = 4;  // bytes of one row or column in a block
+  std::size_t first = facts.ranges.size();
   for (std::size_t r = 0; r < facts.ranges.size(); ++r)
     if (facts.ranges[r].kind == RangeKind::Reduce && facts.depends(facts.reduce.arg(0), r)) {
-      if (depth == 1) tile.reduce_steps = left[r];
+      if (first == facts.ranges.size()) first = r;
       depth *= static_cast<double>(facts.ranges[r].extent);
     }
-  depth *= 4;
+  tile.reduce_steps = left[first];
+  if (facts.sums_in_output && facts.reduces == 1) {
+    // The columns of one step are near while the rows pass by: two thirds of the first cache.
+    const double strip = depth * static_cast<double>(taken[lane]);
+    tile.reduce_steps = even_block(
+        left[first], static_cast<double>(left[first]) * static_cast<double>(target.l1) * 2 / 3 / strip);
+    depth *= static_cast<double>(tile.reduce_steps) / static_cast<double>(left[first]);
+  }
   const auto l2 = static_cast<double>(target.l2);
   tile.lane_steps = even_block(left[lane], l2 / 2 / (depth * static_cast<double>(taken[lane])));
   const std::int64_t rows = even_block(left[row], l2 / 4 / (depth * static_cast<double>(taken[row])));
