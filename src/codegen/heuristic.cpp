@@ -28,6 +28,7 @@ constexpr std::int64_t kSmallReduce = 9;
 constexpr HeuristicRule kRules[] = {
     {"product-tile",         "a sum of products computes a tile of outputs that stays in registers"},
     {"product-panels",       "its operands are copied into panels that lie as the tile reads them, in blocks the caches hold"},
+    {"product-order",        "without panels, one step of lanes of a large factor serves all rows before the next is read"},
     {"matrix-unit",          "products of bf16 and bytes use the target's dot-product instructions"},
     {"streams",              "a kernel that walks once over much memory takes several pieces of it at a time"},
     {"lanes",                "the range with the most contiguous accesses becomes vectors"},
@@ -204,7 +205,10 @@ class Chooser {
               {std::find(values.begin(), values.end(), facts_.factors[i]) - values.begin(), 0});
     }
     const bool threaded = product_threads(*tile);
-    if (panels && tile->panel) nest(*tile, threaded ? 1 : 0);
+    if (panels && tile->panel)
+      nest(*tile, threaded ? 1 : 0);
+    else if (uses("product-order") && !tile->panel && !tile->lanes_reduce)
+      lanes_outside(*tile);
     return true;
   }
 
@@ -276,6 +280,21 @@ class Chooser {
       add(OptOp::STAGE, std::max(at - 1, 0), {number(g), tile.fragments ? 0 : 1});
     }
     if (position(tile.lane_range) >= 0) move(position(tile.lane_range), at++);
+  }
+  // Without panels: where the vector factor does not fit the second cache, one step of lanes of it serves all
+  // rows before the next one is read. The other factor is read again instead, which is as much less as a step
+  // of lanes is wider than one of rows.
+  void lanes_outside(const ProductTile& tile) {
+    Node f = facts_.factors[tile.factor];
+    double bytes = facts_.reduce.dtype().bytes();
+    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+      if (facts_.depends(f, r) && (!is_output(r) || r == tile.lane_range))
+        bytes *= static_cast<double>(facts_.ranges[r].extent);
+    if (position(tile.lane_range) < 0 || bytes <= static_cast<double>(target_.l2)) return;
+    int first = position(tile.lane_range);
+    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+      if (is_output(r) && !facts_.depends(f, r) && position(r) >= 0) first = std::min(first, position(r));
+    move(position(tile.lane_range), first);
   }
   void move(int from, int to) {
     if (from != to) add(OptOp::TILE, from, {1, to});
