@@ -22,6 +22,18 @@ bool is_identity(Node n) { return n.is(Op::Contiguous) || n.is(Op::Copy); }
 
 bool is_reduction(Node n) { return is_tensor_reduce(n) || n.is(Op::RaggedReduce); }
 
+// Whether computing `value` needs `part`, as far as a few steps show.
+bool made_of(Node value, Node part) {
+  constexpr std::size_t kNear = 64;
+  std::vector<Node> seen{value};
+  for (std::size_t i = 0; i < seen.size() && i < kNear; ++i) {
+    if (seen[i] == part) return true;
+    for (Node a : seen[i].args())
+      if (std::find(seen.begin(), seen.end(), a) == seen.end()) seen.push_back(a);
+  }
+  return false;
+}
+
 }  // namespace
 
 bool is_memory(Node node) { return node.is(Op::Buffer) || node.is(Op::After); }
@@ -238,15 +250,19 @@ bool Planner::decide_store(Node node, const std::vector<Request>& requests) {
       Node other = work(r.step).product;
       usage.beside_product |= other && other != node && !work(r.step).folds;
     }
-  const bool stored = worth_storing(node, cost, usage);
-  if (product && !stored)
-    for (const Request& r : requests) {
-      Work& w = work(r.step);
-      w.product = node;
-      // Its tiles want the outputs parallel: the rows found before are stored instead.
-      plan_.must_store.insert(plan_.must_store.end(), w.rows.begin(), w.rows.end());
-    }
-  return stored;
+  if (worth_storing(node, cost, usage)) return true;
+  if (!product) return false;
+  // Its tiles want the outputs parallel. A row that is made of the product leaves it to a kernel of its own;
+  // others are stored instead.
+  for (const Request& r : requests)
+    for (Node row : work(r.step).rows)
+      if (made_of(row, node)) return true;
+  for (const Request& r : requests) {
+    Work& w = work(r.step);
+    w.product = node;
+    plan_.must_store.insert(plan_.must_store.end(), w.rows.begin(), w.rows.end());
+  }
+  return false;
 }
 
 Node Planner::buffer_for(Node node) const { return new_buffer(node.dtype(), numel_max(node), home_of(node)); }

@@ -174,6 +174,15 @@ TEST(Rows, AProductKeepsItsOutputsParallel) {
     for (Node r : all_ranges(step.ast)) EXPECT_NE(range_kind(r), RangeKind::Loop);
 }
 
+TEST(Rows, ANormOfAProductWithBiasAndResidualIsTheProductAndOneKernelOfRows) {
+  Scope scope;
+  Node x = input({64, 96}), w = input({96, 80}), bias = input({1, 80}), residual = input({64, 80});
+  Node h = matmul(x, w, 64, 96, 80) + grow(bias, {64, 80}) + residual;
+  Node shifted = h - grow(mean(h, 80), {64, 80});
+  Node y = shifted / grow(apply(Op::Sqrt, mean(shifted * shifted, 80)), {64, 80});
+  EXPECT_EQ(schedule(std::vector<Node>{y}).steps.size(), 2u);
+}
+
 TEST(Rows, WhatOtherKernelsNeedOfARowIsStoredByTheKernelThatComputesIt) {
   Scope scope;
   Node x = input({64, 96});
