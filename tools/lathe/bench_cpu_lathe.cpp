@@ -35,9 +35,11 @@ Tensor chain(const CpuRow&, const Tensors& in) {
   return ((in[0] * 1.5f + 0.5f) * in[0] - 0.25f).maximum(0.0f);
 }
 
-// A weight of 4 bits: the low halves of a block's 16 bytes come first, then the high ones.
+// A weight of 4 bits: the low halves of a block's 16 bytes come first, then the high ones. Bytes are widened
+// once, and then taken apart.
 std::pair<Tensor, Tensor> halves(const Tensor& packed, DataType dtype) {
-  return {(packed & 15).cast(dtype) - 8, (packed >> 4).cast(dtype) - 8};
+  const Tensor wide = packed.cast(dtype == dtypes::float32 ? dtypes::int32 : dtype);
+  return {((wide & 15) - 8).cast(dtype), ((wide >> 4) - 8).cast(dtype)};
 }
 
 Tensor matvec(const CpuRow& row, const Tensors& in) {
