@@ -104,14 +104,16 @@ class LlvmPrinter {
   int take_tile();
   void clear_tile(int tile);
   bool print_tile(Node node);
+  void release_tiles(Node node);
 
   const Program& program_;
   const Target& target_;
   std::string body_;
   std::set<std::string> declarations_;  // ordered, so that text never depends on hashing
   std::string globals_;
-  NodeMap<int> tiles_;      // registers of fragments, by value or by accumulator
-  NodeMap<int> tile_uses_;  // how often a fragment that was read is still used
+  NodeMap<int> tiles_;                     // registers of fragments, by value or by accumulator
+  NodeMap<Node> tile_last_;                // the last instruction that needs a fragment that is read
+  NodeMap<std::vector<Node>> tiles_done_;  // the other way round
   std::vector<int> free_tiles_;
   NodeMap<std::string> names_;
   NodeMap<std::string> wide_;    // 32-bit values that are (also) held in 64 bits

@@ -194,6 +194,7 @@ std::string LlvmPrinter::print() {
     if (!keeps_stores_pending(node)) flush_stores();
     if (print_index(node)) continue;
     if (!print_tile(node)) instruction(node);
+    release_tiles(node);
     extend_index(node);
   }
   flush_stores();

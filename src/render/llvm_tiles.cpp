@@ -1,6 +1,6 @@
 // Fragments of matrix units: values that live in tile registers, which LLVM does not assign for us.
 // Accumulators have a register for as long as the kernel runs; what feeds them takes a free one until its
-// last use.
+// last use, or until the end of the loop that uses it again in its next step.
 #include <algorithm>
 
 #include "base/error.h"
@@ -17,6 +17,34 @@ constexpr int kTiles = 8, kRowBytes = 64, kRows = 16;
 
 bool is_tile_dot(Node node) { return node.is(Op::Dot) && dot_shape(node).is_tile(); }
 
+// The last instruction that needs each fragment that is read: a product, or the End of a loop that began
+// after the fragment was read, whose next step needs it again.
+NodeMap<Node> last_uses(const Program& program) {
+  NodeMap<Node> last;
+  NodeMap<std::size_t> read_at;
+  std::vector<std::pair<Node, std::size_t>> open;  // loops, and where each began
+  NodeMap<std::vector<Node>> until_end;            // by loop
+  for (std::size_t at = 0; at < program.code.size(); ++at) {
+    Node node = program.code[at];
+    if (node.is(Op::Load)) read_at[node] = at;
+    if (node.is(Op::Range)) open.emplace_back(node, at);
+    if (node.is(Op::End)) {
+      for (Node fragment : until_end[open.back().first]) last[fragment] = node;
+      open.pop_back();
+    }
+    if (!is_tile_dot(node)) continue;
+    for (std::size_t i = 0; i < 2; ++i) {
+      Node fragment = node.arg(i);
+      const std::size_t* read = read_at.find(fragment);
+      auto again = std::find_if(open.begin(), open.end(),
+                                [&](const auto& loop) { return read != nullptr && loop.second > *read; });
+      last[fragment] = node;
+      if (again != open.end()) until_end[again->first].push_back(fragment);
+    }
+  }
+  return last;
+}
+
 }  // namespace
 
 void LlvmPrinter::find_tiles() {
@@ -24,12 +52,13 @@ void LlvmPrinter::find_tiles() {
   for (const NodeRef& instruction : program_.code) {
     Node node = instruction;
     if (!is_tile_dot(node)) continue;
-    for (std::size_t i = 0; i < 2; ++i) ++tile_uses_[node.arg(i)];
     Node sum = node.arg(2);
     if (!sum.is(Op::Load)) continue;
     if (Node define = base_memory(sum.arg(0)); !tiles_.contains(define)) tiles_[define] = next++;
   }
-  if (tile_uses_.empty()) return;
+  tile_last_ = last_uses(program_);
+  if (tile_last_.empty()) return;
+  for (const auto& [fragment, last] : tile_last_) tiles_done_[last].push_back(fragment);
   for (int tile = kTiles; tile-- > next;) free_tiles_.push_back(tile);
   // Palette 1: eight tiles of 16 rows of 64 bytes; widths from byte 16 on, heights from byte 48 on.
   std::string bytes;
@@ -43,7 +72,7 @@ void LlvmPrinter::find_tiles() {
 }
 
 void LlvmPrinter::set_tiles(bool begin) {
-  if (tile_uses_.empty()) return;
+  if (tile_last_.empty()) return;
   if (begin)
     call("llvm.x86.ldtilecfg", "void", {"ptr"}, {"@tiles"});
   else
@@ -61,9 +90,16 @@ void LlvmPrinter::clear_tile(int tile) {
   call("llvm.x86.tilezero", "void", {"i8"}, {fmt::format("{}", tile)});
 }
 
+// After an instruction: the registers of fragments that nothing needs any more are free.
+void LlvmPrinter::release_tiles(Node node) {
+  if (const std::vector<Node>* done = tiles_done_.find(node))
+    for (Node fragment : *done)
+      if (const int* tile = tiles_.find(fragment)) free_tiles_.push_back(*tile);
+}
+
 // Whether the instruction concerns a fragment, and so has been printed here.
 bool LlvmPrinter::print_tile(Node node) {
-  if (tile_uses_.empty()) return false;
+  if (tile_last_.empty()) return false;
   if (is_tile_dot(node)) {
     const MatrixUnit* unit = unit_for_dot(target_, node.text(), true);
     check_internal(unit != nullptr, "llvm_text", "the target has no unit for this product");
@@ -73,8 +109,6 @@ bool LlvmPrinter::print_tile(Node node) {
     std::vector<std::string> operands{fmt::format("{}", tile)};
     for (std::size_t i = 0; i < 2; ++i) operands.push_back(fmt::format("{}", *tiles_.find(node.arg(i))));
     call(std::string(unit->llvm), "void", {"i8", "i8", "i8"}, operands);
-    for (std::size_t i = 0; i < 2; ++i)
-      if (--tile_uses_[node.arg(i)] == 0) free_tiles_.push_back(*tiles_.find(node.arg(i)));
     tiles_[node] = tile;
     return true;
   }
@@ -84,7 +118,7 @@ bool LlvmPrinter::print_tile(Node node) {
       tiles_[node] = held;
       return true;
     }
-    if (!tile_uses_.contains(node)) return false;
+    if (!tile_last_.contains(node)) return false;
     int tile = take_tile();
     tiles_[node] = tile;
     call("llvm.x86.tileloadd64", "void", {"i8", "ptr", "i64"},

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <random>
 #include <set>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -225,6 +226,46 @@ TEST(CpuPrograms, MatrixUnitsCompileEverywhereAndRunWhereTheyWork) {
   std::set<std::string_view> all;
   for (const MatrixUnit& unit : matrix_units()) all.insert(unit.llvm);
   EXPECT_EQ(printed, all);
+}
+
+// Tile registers are assigned by the printer: one that is read before a loop and used in it is not written
+// there.
+TEST(CpuPrograms, FragmentsReadBeforeALoopLastThroughItsSteps) {
+  SKIP_WITHOUT_LLVM();
+  Scope scope;
+  const Target target = backends::cpu_target("x86-64-v4+avx512bf16+avx512vnni+amx-tile+amx-bf16+amx-int8");
+  int held = 0;
+  for (std::int64_t k : {64, 100}) {
+    Node kernel = small_matmul(20, 64, k, dtypes::UInt8, dtypes::Int8, dtypes::Int32);
+    const Case c = make_case({"k", kernel}, target, choose_options(kernel, target), 0);
+    const std::string source = backends::make_llvm_compiler(target)->compile(c.program).source;
+    struct Loop {
+      std::set<char> used, written;  // registers: used before they were written inside, and written
+    };
+    std::vector<Loop> loops;
+    std::istringstream lines(source);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("loop")) loops.emplace_back();
+      if (line.starts_with("done")) loops.pop_back();
+      const std::size_t call = line.find("@llvm.x86.t");
+      if (line.find("call") == std::string::npos || call == std::string::npos) continue;
+      const bool product = line.find("tdp", call) == call + 10;
+      const bool writes = product || line.find("tilezero") != line.npos || line.find("tileload") != line.npos;
+      std::vector<char> tiles;
+      for (std::size_t at = call; (at = line.find("i8 ", at)) != std::string::npos;)
+        tiles.push_back(line[at += 3]);
+      for (Loop& loop : loops)
+        for (std::size_t i = 0; i < tiles.size(); ++i) {
+          const bool reads = product ? i > 0 : !writes;
+          if (reads && !loop.written.contains(tiles[i])) loop.used.insert(tiles[i]), ++held;
+          if (writes && i == 0) {
+            EXPECT_FALSE(loop.used.contains(tiles[i]) && !product) << line << "\n" << source;
+            loop.written.insert(tiles[i]);
+          }
+        }
+    }
+  }
+  EXPECT_GT(held, 0);
 }
 
 // Scaling by a power of two is one instruction on some machines and two multiplications on others: the same
