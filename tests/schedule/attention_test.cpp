@@ -3,16 +3,14 @@
 
 #include <cmath>
 #include <limits>
-#include <random>
 
 #include "codegen/count.h"
+#include "evaluate.h"
 #include "graphs.h"
 #include "ir/ranges.h"
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "ir/walk.h"
-#include "reference/reference.h"
-#include "reference/tensor_eval.h"
 #include "rewrite/rewriter.h"
 #include "schedule/schedule.h"
 #include "support/golden.h"
@@ -63,49 +61,12 @@ Attention attention(Sizes s, Mask mask) {
   return a;
 }
 
-Array random_floats(std::int64_t n, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  Array out(dtypes::Float32, n);
-  for (std::int64_t i = 0; i < n; ++i) out.set(i, {0, normal(random)});
-  return out;
-}
 BufferContents contents_of(const Attention& a) {
   BufferContents out;
   unsigned seed = 1;
   for (Node n : {a.q, a.k, a.v, a.mask})
     if (n) out[n.arg(0)] = random_floats(buffer_size(n.arg(0)), seed++);
   return out;
-}
-
-void expect_equal(Node target, const BufferContents& contents) {
-  Schedule s = schedule(std::span(&target, 1));
-  BufferContents memory = contents;
-  for (const Step& step : s.steps) {
-    check_kernel(step.ast, "schedule");
-    std::vector<reference::View> views;
-    for (Node b : step.buffers)
-      if (!memory.contains(b)) memory[b] = Array(b.dtype(), buffer_size(b));
-    for (Node b : step.buffers) views.push_back(memory[b].view());
-    reference::EvalReport report = reference::kernel_eval(step.ast, views);
-    ASSERT_TRUE(report.ok()) << (report.faults.empty() ? "incomplete" : report.faults[0]) << "\n"
-                             << print_graph(step.ast);
-  }
-  Node result = s.results[0];
-  auto got = reference::tensor_eval(std::span(&result, 1), memory);
-  auto want = reference::tensor_eval(std::span(&target, 1), contents);
-  ASSERT_EQ(got[0].sizes, want[0].sizes);
-  for (std::int64_t i = 0; i < want[0].data.size(); ++i) {
-    double x = got[0].data.number(i), y = want[0].data.number(i);
-    if (x == y || (std::isnan(x) && std::isnan(y))) continue;
-    ASSERT_NEAR(x, y, 1e-6 * std::max(1.0, std::abs(y))) << i;
-  }
-}
-
-int count(Node root, Op op) {
-  int n = 0;
-  for (Node x : toposort(root)) n += x.is(op);
-  return n;
 }
 
 TEST(Attention, IsOneKernelThatStoresNoScores) {

@@ -1,6 +1,7 @@
 // Kernels with several stores: what is joined, and what must not be.
 #include <gtest/gtest.h>
 
+#include "evaluate.h"
 #include "graphs.h"
 #include "ir/ranges.h"
 #include "ir/verify.h"
@@ -12,11 +13,6 @@ namespace {
 
 using namespace test;
 
-int count(Node root, Op op) {
-  int n = 0;
-  for (Node x : toposort(root)) n += x.is(op);
-  return n;
-}
 Node real(double v) { return float_const(dtypes::Float32, v); }
 Node assign(Node memory, Node value) {
   Node effect = intern(Op::Store, dtypes::Void, {memory, value});

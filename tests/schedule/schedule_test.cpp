@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "evaluate.h"
 #include "graphs.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
@@ -12,12 +13,6 @@ namespace lathe {
 namespace {
 
 using namespace test;
-
-int count(Node root, Op op) {
-  int n = 0;
-  for (Node x : toposort(root)) n += x.is(op);
-  return n;
-}
 
 std::string index_of_load(Node ast, std::size_t slot) {
   for (Node n : toposort(ast))
