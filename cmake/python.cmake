@@ -71,6 +71,7 @@ if(SKBUILD)
     install(TARGETS ${modules} LIBRARY DESTINATION lathe COMPONENT python)
   endif()
   if(TARGET tool_lathe-worker)
+    add_dependencies(lathe_python tool_lathe-worker)  # the search runs kernels in it
     install(TARGETS tool_lathe-worker RUNTIME DESTINATION lathe COMPONENT python)
   endif()
 endif()

@@ -25,8 +25,13 @@ print("wheel: ten ops are right on Python", sys.version.split()[0])
 
 # Prints the interpreter of a version, or nothing.
 find_python() {
-  command -v "python$1" && return
-  ls -d "${PYENV_ROOT:-$HOME/.pyenv}/versions/$1".*/bin/python 2>/dev/null | tail -1
+  local found
+  for found in "python$1" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$1".*/bin/python; do
+    if "$found" -c 'import venv' 2>/dev/null; then  # pyenv puts names on the PATH that run nothing
+      echo "$found"
+      return
+    fi
+  done
 }
 
 pythons=("$@")
@@ -38,12 +43,12 @@ if [ ${#pythons[@]} = 0 ]; then
   done
 fi
 
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
 pip_options=(--quiet --disable-pip-version-check)
 mkdir -p build/wheels
 for python in "${pythons[@]}"; do
-  rm -rf "${folder:?}"/*
+  # Always the same folder for a version: the compiler's cache then knows what it built for it before.
+  folder=$PWD/build/wheel-envs/$("$python" -c 'import sys; print(sys.implementation.cache_tag)')
+  rm -rf "$folder/wheels" "$folder/clean" "$folder/site" "$folder/cache"
   "$python" -m venv "$folder/build"
   "$folder/build/bin/pip" install "${pip_options[@]}" "scikit-build-core==1.1.*" "nanobind==3.1.*"
   "$folder/build/bin/pip" wheel "${pip_options[@]}" --no-deps --no-build-isolation -w "$folder/wheels" .

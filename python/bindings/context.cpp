@@ -70,7 +70,7 @@ void bind_context(nb::module_& m) {
       if (row.unavailable.empty()) names.push_back(row.name);
     return names;
   });
-  m.def("canonical_device", [](const std::string& name) { return canonical_device(name); });
+  m.def("canonical_device", [](nb::handle name) { return canonical_device(device_argument(name)); });
   m.def("synchronize", [] {
     nb::gil_scoped_release release;
     synchronize();

@@ -188,12 +188,27 @@ std::vector<Tensor> tensors_argument(const nb::args& args) {
   return out;
 }
 
+namespace {
+
+// tinygrad's other names of the processor's memory.
+std::string device_name(std::string given) {
+  const std::size_t end = std::min(given.find(':'), given.size());
+  std::string kind = given.substr(0, end);
+  std::transform(kind.begin(), kind.end(), kind.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  for (const char* name : {"PYTHON", "NPY", "CLANG", "LLVM"})
+    if (kind == name) return "CPU" + given.substr(end);
+  return given;
+}
+
+}  // namespace
+
 std::string device_argument(nb::handle device) {
   if (device.is_none()) return "";
-  if (PyUnicode_Check(device.ptr())) return nb::cast<std::string>(device);
+  if (PyUnicode_Check(device.ptr())) return device_name(nb::cast<std::string>(device));
   if (PyTuple_Check(device.ptr()) || PyList_Check(device.ptr())) {
     auto names = nb::cast<std::vector<std::string>>(device);
-    if (names.size() == 1) return names[0];
+    if (names.size() == 1) return device_name(names[0]);
     throw UserError("device",
                     "a tensor over " + std::to_string(names.size()) + " devices is not supported yet");
   }

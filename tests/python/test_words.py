@@ -133,6 +133,11 @@ def test_settings_of_tinygrad_are_taken():
     assert pickle.loads(pickle.dumps(helpers.DEBUG)) is helpers.DEBUG
 
 
+def test_other_names_of_the_processor_are_taken():
+    for name in ("PYTHON", "clang", "LLVM:1", "NPY"):
+        assert Tensor([1.0], device=name).device in ("CPU", "CPU:1") and Device.canonicalize(name).startswith("CPU")
+
+
 def test_a_device_answers_what_programs_ask():
     device = Device[Device.DEFAULT]
     assert device.renderer.device == "CPU" and not device.renderer.has_local and device.graph is None
