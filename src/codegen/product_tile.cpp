@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <tuple>
 
 #include "codegen/panel_layout.h"
 #include "ir/build.h"
@@ -27,6 +29,13 @@ constexpr double kCombineLanes = 8;   // of one accumulator at the end
 constexpr double kPackers = 2;  // parts that each copy a panel for themselves; no fact of the machine, since
                                 // the choice also decides how reduces are split
 constexpr double kEnoughInFlight = 8;  // accumulators that hide the latency of a multiply-add
+
+struct Rows {
+  std::vector<std::pair<std::size_t, std::int64_t>> ranges;
+  std::int64_t count = 1;
+  double used = 1;
+  double worth = 0;
+};
 
 struct Model {
   const KernelFacts& facts;
@@ -81,18 +90,16 @@ struct Model {
     return true;
   }
   std::vector<Node> below_[2];
+
+  // Answers that many choices share: the rows for a factor, so many vectors and gated or plain scalars; the
+  // panel of a factor in the order of its source.
+  mutable std::map<std::tuple<int, std::int64_t, bool>, Rows> rows_;
+  mutable std::optional<std::vector<PanelAxis>> source_axes_[2];
 };
 
 double share_used(std::int64_t extent, std::int64_t size) {
   return static_cast<double>(extent) / static_cast<double>((extent + size - 1) / size * size);
 }
-
-struct Rows {
-  std::vector<std::pair<std::size_t, std::int64_t>> ranges;
-  std::int64_t count = 1;
-  double used = 1;
-  double worth = 0;
-};
 
 void consider(Rows rows, std::int64_t vectors, Rows& best) {
   auto r = static_cast<double>(rows.count), v = static_cast<double>(vectors);
@@ -210,7 +217,8 @@ double place_other(const Model& m, const Depth& depth, const Rows& rows, double 
     below.push_back(ranges[r].range);
     extents.try_emplace(ranges[r].range, static_cast<double>(r == depth.first ? depth.steps : m.extent(r)));
   }
-  std::vector<PanelAxis> axes = panel_axes(g, below, PanelOrder::Source);
+  if (!m.source_axes_[which]) m.source_axes_[which] = panel_axes(g, below, PanelOrder::Source);
+  const std::vector<PanelAxis>& axes = *m.source_axes_[which];
   double room = static_cast<double>(m.target.l2) / 4 / m.bytes();
   for (std::size_t r = 0; r < ranges.size() && source_elements(axes, extents) > room; ++r) {
     if (!m.only[which][r]) continue;
@@ -249,7 +257,9 @@ void price(const Model& m, const OutputLanes& c, const Depth& depth, std::option
   bool stores_along = m.contiguous(Node(), c.lane), side_by_side = m.contiguous(f, c.lane);
   std::int64_t width = c.vectors * m.lanes, extent = m.extent(c.lane);
   bool gated_scalars = !c.other_panel && m.gated(g);
-  Rows rows = choose_rows(m, 1 - c.factor, c.vectors, gated_scalars);
+  auto [known, is_new] = m.rows_.try_emplace({1 - c.factor, c.vectors, gated_scalars});
+  if (is_new) known->second = choose_rows(m, 1 - c.factor, c.vectors, gated_scalars);
+  const Rows& rows = known->second;
   ProductTile tile;
   tile.lane_range = c.lane, tile.width = width, tile.rows = rows.ranges, tile.factor = c.factor;
   tile.panel = c.panel, tile.other_panel = c.other_panel, tile.reduce_steps = depth.steps;
@@ -410,7 +420,7 @@ void price_few_outputs(const Model& m, std::optional<ProductTile>& best) {
 
 std::optional<ProductTile> choose_product_tile(const KernelFacts& facts, const Target& target) {
   if (!facts.factors[0] || target.vector_bytes == 0) return std::nullopt;
-  Model m{facts, target, 1, 1, 1, {}, {}, {}};
+  Model m{facts, target, 1, 1, 1, {}, {}, {}, {}, {}};
   m.lanes = std::max(target.vector_bytes / facts.reduce.dtype().bytes(), 1);
   for (std::size_t f = 0; f < 2; ++f) {
     m.only[f].assign(facts.ranges.size(), 0);
