@@ -14,12 +14,13 @@ namespace lathe {
 namespace {
 
 // Prices, in steps of one vector operation. They only need to order the choices.
-constexpr double kLoad = 0.15;        // a vector load or a repeated scalar, beside the arithmetic it feeds
-constexpr double kMaskedLoad = 1;     // the same under a mask or a gate
-constexpr double kBehindFirst = 0.6;  // more for a vector load that the first cache does not answer
-constexpr double kBehindSecond = 3;   // more where the second cache does not either
-constexpr double kJumps = 0.4;        // and more where the vectors of successive steps lie apart
-constexpr double kFarRows = 0.15;     // rows that push each other out of the first cache
+constexpr double kLoad = 0.15;          // a vector load or a repeated scalar, beside the arithmetic it feeds
+constexpr double kMaskedLoad = 1;       // the same under a mask or a gate
+constexpr double kBehindFirst = 0.6;    // more for a vector load that the first cache does not answer
+constexpr double kPartlyBehind = 0.06;  // the same where the first cache holds half of them
+constexpr double kBehindSecond = 3;     // more where the second cache does not either
+constexpr double kJumps = 0.4;          // and more where the vectors of successive steps lie apart
+constexpr double kFarRows = 0.15;       // rows that push each other out of the first cache
 constexpr double kSumInMemory = 8;    // a vector of partial sums is read and written again for another block
 constexpr double kCopyElement = 1.5;  // to a panel, one element at a time
 constexpr double kCopyVector = 4;     // to a panel, side by side
@@ -273,7 +274,8 @@ void price(const Model& m, const OutputLanes& c, const Depth& depth, std::option
   if (depth.here * static_cast<double>(width * m.bytes()) > m.near_bytes()) {
     vector_load += kBehindFirst;
     if (!c.panel && extent > width && again) vector_load += kJumps;
-  }
+  } else if (depth.here * static_cast<double>(width * m.bytes()) > static_cast<double>(m.target.l1))
+    vector_load += kPartlyBehind;
   // What is read once, as it lies, has to come from memory whatever the blocks are.
   if ((again || c.panel) &&
       depth.here * static_cast<double>(width * m.bytes()) > static_cast<double>(m.target.l2))
