@@ -6,10 +6,12 @@
 
 #include "backends/cpu/binary.h"
 #include "backends/cpu/llvm_module.h"
+#include "backends/cpu/matrix_probe.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "cpu/harness.h"
 #include "render/c_text.h"
+#include "target/matrix_units.h"
 
 namespace lathe::test {
 namespace {
@@ -146,6 +148,19 @@ TEST(CpuTarget, EveryLevelCompilesAndRunsWhereItsFeaturesAre) {
       }
     }
   }
+}
+
+TEST(CpuTarget, UnitsOfTheHostAreThoseAChildSawWork) {
+  const std::vector<std::string>& units = backends::host_target().units;
+  EXPECT_EQ(backends::working_units(units), units);
+  EXPECT_TRUE(backends::working_units({"no such unit"}).empty());
+  // Rows of other machines end their child, or not; this process lives on, and those that work are found all
+  // the same.
+  std::vector<std::string> all;
+  for (const MatrixUnit& unit : matrix_units()) all.emplace_back(unit.name);
+  const std::vector<std::string> found = backends::working_units(all);
+  for (const std::string& unit : units)
+    EXPECT_NE(std::find(found.begin(), found.end(), unit), found.end()) << unit;
 }
 
 TEST(CpuTarget, LatheCpuChoosesTheCompiler) {
