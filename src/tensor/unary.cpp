@@ -101,12 +101,15 @@ Tensor arcsine(const Tensor& x) { return (x / (1.0 - x * x).sqrt()).atan(); }
 
 }  // namespace
 
-#define LATHE_UNARY(name, meaning)                                    \
-  Tensor Tensor::name() const {                                       \
-    Scope scope;                                                      \
-    const Tensor& x = *this;                                          \
-    [[maybe_unused]] Tensor f = x.cast(least_upper_float(x.dtype())); \
-    return meaning;                                                   \
+#define LATHE_UNARY(name, meaning)                                             \
+  Tensor Tensor::name() const {                                                \
+    Scope scope;                                                               \
+    const Tensor& x = *this;                                                   \
+    const DataType own = least_upper_float(x.dtype());                         \
+    [[maybe_unused]] Tensor f = x.cast(own);                                   \
+    [[maybe_unused]] Tensor w = x.cast(sum_accumulator(own));                  \
+    [[maybe_unused]] auto back = [&](const Tensor& t) { return t.cast(own); }; \
+    return meaning;                                                            \
   }
 #include "lathe/unary.def"
 #undef LATHE_UNARY
@@ -120,37 +123,39 @@ Tensor Tensor::leaky_relu(double slope) const {
 
 Tensor Tensor::elu(double alpha) const {
   Scope scope;
-  Tensor x = cast(least_upper_float(dtype()));
-  const Tensor positive = x > 0;
-  return positive.where(x, (positive.where(0, x).exp() - 1.0) * alpha);
+  const DataType own = least_upper_float(dtype());
+  const Tensor x = cast(sum_accumulator(own)), positive = x > 0;
+  return positive.where(x, (positive.where(0, x).exp() - 1.0) * alpha).cast(own);
 }
 
 Tensor Tensor::celu(double alpha) const {
   Scope scope;
-  Tensor x = cast(least_upper_float(dtype()));
-  const Tensor positive = x > 0;
-  return positive.where(x, ((positive.where(0, x) * (1.0 / alpha)).exp() - 1.0) * alpha);
+  const DataType own = least_upper_float(dtype());
+  const Tensor x = cast(sum_accumulator(own)), positive = x > 0;
+  return positive.where(x, ((positive.where(0, x) * (1.0 / alpha)).exp() - 1.0) * alpha).cast(own);
 }
 
 Tensor Tensor::gelu(std::string_view approximate) const {
   Scope scope;
-  Tensor x = cast(least_upper_float(dtype()));
-  if (approximate == "none") return x * 0.5 * (1.0 + (x * std::numbers::sqrt2 * 0.5).erf());
+  const DataType own = least_upper_float(dtype());
+  const Tensor x = cast(sum_accumulator(own));
+  if (approximate == "none") return (x * 0.5 * (1.0 + (x * std::numbers::sqrt2 * 0.5).erf())).cast(own);
   if (approximate != "tanh")
     throw UserError("gelu", fmt::format("approximation \"{}\" is unknown", approximate))
         .help("\"tanh\" or \"none\"");
-  return x * 0.5 * (1.0 + ((x + x * x * x * 0.044715) * 0.79788456080286536).tanh());
+  return (x * 0.5 * (1.0 + ((x + x * x * x * 0.044715) * 0.79788456080286536).tanh())).cast(own);
 }
 
 Tensor Tensor::softplus(double beta, double threshold) const {
   Scope scope;
-  Tensor x = cast(least_upper_float(dtype()));
+  const DataType own = least_upper_float(dtype());
+  const Tensor x = cast(sum_accumulator(own));
   Tensor scaled = x * beta;
   Tensor linear = scaled.detach() > threshold;
   // log(1 + e^s) = max(s, 0) + log(1 + e^-|s|): neither part overflows.
   Tensor safe = linear.where(0, scaled);
   Tensor soft = (safe.maximum(0) + (1.0 + safe.abs().neg().exp()).log()) * (1.0 / beta);
-  return linear.where(x, soft);
+  return linear.where(x, soft).cast(own);
 }
 
 }  // namespace lathe

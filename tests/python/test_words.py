@@ -483,3 +483,16 @@ def test_memory_is_listed_by_the_line_that_made_it():
 def test_a_file_of_ones_is_written(tmp_path):
     Tensor.ones(10, device="CPU").to(f"disk:{tmp_path / 'ones'}").realize()
     assert (tmp_path / "ones").read_bytes() == np.ones(10, dtype=np.float32).tobytes()
+
+
+@pytest.mark.parametrize("mine, theirs", [(dtypes.bfloat16, torch.bfloat16), (dtypes.float16, torch.float16)])
+def test_functions_of_half_precision_are_rounded_once(mine, theirs):
+    limit = 80 if mine is dtypes.bfloat16 else 10
+    a = np.linspace(-limit, limit, 401).astype(np.float32)
+    x, exact = Tensor(a).cast(mine), torch.tensor(a).to(theirs).double()
+    step = 2.0 ** -dtypes.finfo(mine)[1]
+    for name in "exp sigmoid tanh sinh cosh atan erf".split():
+        want = getattr(torch, name)(exact).numpy()
+        got = getattr(x, name)().cast(dtypes.float64).numpy()
+        near = np.abs(want) > 1e-4  # below, a half has fewer bits
+        np.testing.assert_allclose(got[near], want[near], rtol=1.01 * step, err_msg=name)
