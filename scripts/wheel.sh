@@ -36,6 +36,10 @@ find_python() {
 
 pythons=("$@")
 if [ ${#pythons[@]} = 0 ]; then
+  if [ ! -x .venv-python/bin/python ]; then
+    echo "wheel: no .venv-python (scripts/setup.sh python makes it): not tried"
+    exit 0
+  fi
   pythons=(.venv-python/bin/python)
   for version in "${others[@]}"; do
     found=$(find_python "$version" || true)
@@ -50,7 +54,10 @@ for python in "${pythons[@]}"; do
   folder=$PWD/build/wheel-envs/$("$python" -c 'import sys; print(sys.implementation.cache_tag)')
   rm -rf "$folder/wheels" "$folder/clean" "$folder/site" "$folder/cache"
   "$python" -m venv "$folder/build"
-  "$folder/build/bin/pip" install "${pip_options[@]}" "scikit-build-core==1.1.*" "nanobind==3.1.*"
+  if ! "$folder/build/bin/pip" install "${pip_options[@]}" "scikit-build-core==1.1.*" "nanobind==3.1.*"; then
+    echo "wheel: what builds it cannot be fetched (no network?): not tried"
+    exit 0
+  fi
   "$folder/build/bin/pip" wheel "${pip_options[@]}" --no-deps --no-build-isolation -w "$folder/wheels" .
   cp "$folder"/wheels/*.whl build/wheels/
   "$python" -m venv "$folder/clean"
