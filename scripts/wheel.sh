@@ -48,6 +48,8 @@ if [ ${#pythons[@]} = 0 ]; then
 fi
 
 pip_options=(--quiet --disable-pip-version-check)
+# Else each interpreter brings the compiler it was built with, and the core would be built again for it.
+export CC=${CC:-gcc} CXX=${CXX:-g++}
 mkdir -p build/wheels
 for python in "${pythons[@]}"; do
   # Always the same folder for a version: the compiler's cache then knows what it built for it before.
