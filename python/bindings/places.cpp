@@ -1,9 +1,10 @@
 // Where in the user's program a tensor was made: the code object and the offset of the call, put into words
 // only when they are shown. Frames of this package are passed over.
-#include "lathe/memory.h"
-
 #include "arrays.h"
 #include "bind.h"
+#include "lathe/memory.h"
+
+#include <frameobject.h>  // which Python.h leaves out before 3.11
 
 namespace lathe::python {
 namespace {
