@@ -263,6 +263,15 @@ TEST(Options, AGroupedReduceWorksInsideAReduce) {
   }
 }
 
+// So many threads and steps that REF computes a sample of the positions, which is what then is compared.
+TEST(Options, TwoGroupedReducesOverAPaddedAxis) {
+  Scope scope;
+  EXPECT_EQ(
+      compare_with_reference(convolution(2, 3, 4, 6, 3),
+                             parse_opts("GROUP(1, 16) PADTO(0, 8) GROUPTOP(1, 16)"), named_target("ref"), 1),
+      "");
+}
+
 // Every row of every unit, in each of its modes, with operands as they lie, staged, and in blocks.
 struct SmallProduct {
   DType a, b, sum;
