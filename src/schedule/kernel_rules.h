@@ -14,4 +14,7 @@ Node simplify_kernel(Node kernel);
 // Neighbouring ranges that every index walks as one are made one: r0*E1 + r1 becomes r.
 Node merge_ranges(Node kernel);
 
+// A range that indices divide evenly becomes two: r/s and r%s become ranges of their own.
+Node split_ranges(Node kernel);
+
 }  // namespace lathe

@@ -12,6 +12,7 @@
 #include "ir/walk.h"
 #include "schedule/cost.h"
 #include "schedule/fold_constants.h"
+#include "schedule/put_back.h"
 #include "schedule/spread_sums.h"
 
 namespace lathe {
@@ -103,6 +104,7 @@ Node join_bitcasts(Node node) {
 }
 
 Node prepare_reduce(Node node) {
+  if (Node apart = put_back_by_residue(node); apart != node) return apart;
   Node spread = spread_sum(node);
   if (spread == node) return split_reduce(node);
   Node inner = spread.arg(0);  // below the reshape

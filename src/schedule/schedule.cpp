@@ -125,7 +125,7 @@ std::string describe(const Plan& plan, const JoinedStep& step) {
 Node finished_kernel(Node normal, NodeMap<Node>& known) {
   auto [slot, fresh] = known.try_emplace(normal);
   if (!fresh) return *slot;
-  Node simple = simplify_kernel(merge_ranges(simplify_kernel(normal)));
+  Node simple = simplify_kernel(merge_ranges(split_ranges(simplify_kernel(normal))));
   *known.find(normal) = simple;
   return simple;
 }

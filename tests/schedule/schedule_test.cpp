@@ -77,6 +77,38 @@ TEST(Schedule, AConvolutionHasAffineIndicesForwardAndBackward) {
   ASSERT_EQ(u.steps.size(), 1u);
 }
 
+// Windows of every size and distance over axes that they fill or not, put back and added up.
+TEST(Schedule, WindowsPutBackByResidueEqualTheReference) {
+  for (std::int64_t n : {6, 7, 12})
+    for (std::int64_t k = 1; k <= 5; ++k)
+      for (std::int64_t stride = 1; stride <= 4; ++stride) {
+        Scope scope;
+        const std::int64_t o = (n - k) / stride + 1, kx = 2, ox = (8 - kx) / stride + 1;
+        Node x = input({3, o, ox, k, kx});
+        Node back = unskew(unskew(x, 1, 3, stride, 1, index_const(n)), 2, 4, stride, 1, index_const(8));
+        reference::BufferContents contents;
+        for (Node b : toposort(x))
+          if (b.is(Op::Buffer)) contents[b] = random_floats(buffer_size(b), 5);
+        expect_equal(sum(back, {3, 4}), contents);
+        expect_equal(sum(back, {0, 3, 4}) * float_const(dtypes::Float32, 2), contents);
+        EXPECT_EQ(testing::Test::HasFailure(), false) << n << ", " << k << ", " << stride;
+      }
+}
+
+TEST(Schedule, TheGradientOfPoolingIsASteadyWalk) {
+  Scope scope;
+  Node x = input({4, 10, 10}), most = input({4, 5, 5}), g = input({4, 5, 5});
+  Node win = skew(skew(grow(view(x, {4, 10, 10, 1, 1}), {4, 10, 10, 2, 2}), 1, 3, 2, 1, index_const(5)), 2, 4,
+                  2, 1, index_const(5));
+  auto wide = [](Node v) { return grow(view(v, {4, 5, 5, 1, 1}), {4, 5, 5, 2, 2}); };
+  Node back = where(equal(win, wide(most)), wide(g), win * float_const(dtypes::Float32, 0));
+  back = unskew(unskew(back, 2, 4, 2, 1, index_const(10)), 1, 3, 2, 1, index_const(10));
+  Schedule s = one(sum(back, {3, 4}));
+  ASSERT_EQ(s.steps.size(), 1u);
+  EXPECT_EQ(count(s.steps[0].ast, Op::Reduce), 0);
+  EXPECT_EQ(count(s.steps[0].ast, Op::FloorDiv) + count(s.steps[0].ast, Op::FloorMod), 0);
+}
+
 TEST(Schedule, AValueReadOftenByAReduceIsStoredOnce) {
   Scope scope;
   Node a = apply(Op::Exp2, input({32, 64})), b = input({64, 48});

@@ -1,0 +1,84 @@
+#include <algorithm>
+
+#include "base/small_vector.h"
+#include "ir/build.h"
+#include "ir/ranges.h"
+#include "ir/walk.h"
+#include "rules/linear.h"
+#include "schedule/kernel_rules.h"
+
+namespace lathe {
+namespace {
+
+struct Split {
+  Node range;
+  std::int64_t size = 0;  // of the inner half; 0: none
+};
+
+// A range that some index divides by a number that divides its extent, beside nothing but multiples of that
+// number: the two halves take the place of quotient and remainder.
+Split find_split(std::span<const Node> order) {
+  NodeMap<char> carried;  // a tuple reduce stays whole
+  for (Node n : order)
+    if (n.is(Op::Fold))
+      for (Node r : closed_ranges(n)) carried[r] = 1;
+  Split best;
+  for (Node n : order) {
+    if ((!n.is(Op::FloorDiv) && !n.is(Op::FloorMod)) || !n.arg(1).is_const()) continue;
+    const std::int64_t by = n.arg(1).int_attr();
+    if (by < 2 || (best.size > 0 && by >= best.size)) continue;
+    const Linear sum = linear(n.arg(0));
+    Node alone;
+    bool even = sum.constant % by == 0;
+    for (const Term& t : sum.terms) {
+      if (t.coefficient % by == 0) continue;
+      even &= !alone && t.coefficient == 1 && t.node.is(Op::Range);
+      alone = t.node;
+    }
+    if (!even || !alone || !alone.arg(0).is_const() || alone.arg(0).int_attr() % by != 0) continue;
+    if (range_kind(alone) == RangeKind::Loop || carried.contains(alone)) continue;
+    best = {alone, by};
+  }
+  return best;
+}
+
+}  // namespace
+
+Node split_ranges(Node kernel) {
+  for (;;) {
+    const std::vector<Node> order = toposort(kernel);
+    const Split split = find_split(order);
+    if (split.size == 0) return kernel;
+    // Ids are spread, so that the inner half has one right behind the outer one's.
+    NodeMap<Node> to;
+    Node outer, inner;
+    SmallVector<Node, 16> args;
+    for (Node n : order) {
+      if (n == split.range) {
+        outer = range(index_const(n.arg(0).int_attr() / split.size), range_id(n) * 2, range_kind(n));
+        inner = range(index_const(split.size), range_id(n) * 2 + 1, range_kind(n));
+        to[n] = outer * index_const(split.size) + inner;
+        continue;
+      }
+      if (n.is(Op::Range)) {
+        to[n] = range(*to.find(n.arg(0)), range_id(n) * 2, range_kind(n));
+        continue;
+      }
+      const std::size_t first_closed = n.arg_count() - closed_ranges(n).size();
+      args.clear();
+      for (std::size_t i = 0; i < n.arg_count(); ++i) {
+        if (i >= first_closed && n.arg(i) == split.range) {
+          args.push_back(outer);
+          args.push_back(inner);
+        } else {
+          args.push_back(*to.find(n.arg(i)));
+        }
+      }
+      std::span<const Node> all(args.data(), args.size());
+      to[n] = args.size() == n.arg_count() ? rebuild(n, all) : intern(n.op(), n.dtype(), all, n.attr());
+    }
+    kernel = simplify_kernel(*to.find(kernel));
+  }
+}
+
+}  // namespace lathe
