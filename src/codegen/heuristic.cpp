@@ -103,6 +103,7 @@ class Chooser {
       add(OptOp::UNROLL, reduce_number(plan->lane), {plan->width});
     else
       add(OptOp::UPCAST, position(plan->lane), {plan->width});
+    if (plan->turn > 1) add(OptOp::UNROLL, reduce_number(plan->lane), {plan->turn});
     threads({plan->rows}, 4);
     if (plan->strip > 0) {
       int at = position(plan->lane);
@@ -124,7 +125,25 @@ class Chooser {
       add(OptOp::UPCAST, at, {streams});
       break;
     }
+    widen_scales(*plan);
     return true;
+  }
+  // A factor that is one for all lanes, such as the scale of a block of weights, is widened by vectors for a
+  // row at a time: one by one takes as long as a vector does, and then it has to be repeated.
+  void widen_scales(const StreamPlan& plan) {
+    int row = -1;
+    for (std::size_t i = 0; i < state_.axes().size(); ++i)
+      if (state_.axes()[i].kind == RangeKind::Global) row = static_cast<int>(i);
+    if (row < 0 || facts_.ranges[plan.lane].kind != RangeKind::Reduce) return;
+    const std::vector<Node> values = stage_values(kernel_);
+    for (Node f : facts_.factors) {
+      if (!f || !f.is(Op::Cast) || !f.arg(0).is(Op::Load) || facts_.depends(f, plan.lane)) continue;
+      double bytes = static_cast<double>(plan.streams * f.dtype().bytes());
+      for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+        if (!is_output(r) && facts_.depends(f, r)) bytes *= static_cast<double>(facts_.ranges[r].extent);
+      if (bytes * 4 <= static_cast<double>(target_.l2))
+        add(OptOp::STAGE, row, {std::find(values.begin(), values.end(), f) - values.begin(), 1});
+    }
   }
 
   // ---- sums of products

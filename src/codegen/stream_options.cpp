@@ -11,11 +11,26 @@ namespace {
 // A core's prefetchers follow a few long walks gladly, and several at once hide more of memory's latency than
 // one does; they lose track where there are many.
 constexpr std::int64_t kMostStreams = 4, kMostWalks = 4;
+// Beside a walk over small numbers: so many at once at most.
+constexpr std::int64_t kMostNarrowStreams = 8;
 // How long each walk is before all move on, as a share of the second cache: long enough that prefetchers
 // seldom start anew, short enough that the walks are neighbours in memory.
 constexpr double kPiece = 0.25;
 
 double bytes_of(const AccessFacts& a) { return a.times * base_memory(a.node.arg(0)).dtype().bytes(); }
+
+// What is read in step with the walk again and again, each time for all walks at once, as a multiple of what
+// one of them reads. What stays in the first cache counts for nothing.
+double read_again(const AccessFacts& main, const KernelFacts& facts, const Target& target, std::size_t lane) {
+  double again = 0, kept = 0;
+  for (const AccessFacts& a : facts.accesses) {
+    if (a.is_store || a.strides[lane] == 0 || bytes_of(a) * 4 > bytes_of(main)) continue;
+    kept += bytes_of(a);
+    again += base_memory(a.node.arg(0)).dtype().bytes();
+  }
+  if (kept * 2 <= static_cast<double>(target.l1)) return 0;
+  return again / base_memory(main.node.arg(0)).dtype().bytes();
+}
 
 bool walks(const AccessFacts& a, const KernelFacts& facts) {
   for (std::size_t r = 0; r < facts.ranges.size(); ++r)
@@ -81,9 +96,21 @@ std::optional<StreamPlan> choose_streams(const KernelFacts& facts, const Target&
   // Two vectors of each are in flight. How a reduce is split must not depend on the streams, which depend on
   // the number of cores.
   if (extent % (2 * lanes) == 0) plan.width *= 2;
+  // The vector of a product with small numbers is longer than a row of them and comes from the second cache
+  // again for each step of the walks. Its lines stand in the queue for memory too: so many walks share a step
+  // that they are a quarter of what is read, as long as the sums have registers, and each has a longer turn.
+  // Where rows are short blocks, decoding takes longer than memory.
+  const auto again = static_cast<std::int64_t>(read_again(*main, facts, target, plan.lane));
+  const int bytes = base_memory(main->node.arg(0)).dtype().bytes();
+  if (walked == 1 && again > 1 && facts.ranges[plan.lane].kind == RangeKind::Reduce &&
+      kMostNarrowStreams * plan.width * 2 <= target.vector_registers * lanes) {
+    while (plan.turn < std::min(2 * bytes, 4) && extent % (plan.width * plan.turn * 2) == 0) plan.turn *= 2;
+    if (plan.turn > 1) plan.streams = std::min(kMostNarrowStreams, kMostStreams * again);
+  }
   const std::int64_t steps = facts.ranges[plan.rows].extent / (plan.rows == plan.lane ? plan.width : 1);
-  plan.piece = static_cast<std::int64_t>(kPiece * static_cast<double>(target.l2) *
-                                         static_cast<double>(steps) / bytes_of(*main));
+  const double piece =
+      kPiece * static_cast<double>(target.l2 * std::max<std::int64_t>(plan.streams / kMostStreams, 1));
+  plan.piece = static_cast<std::int64_t>(piece * static_cast<double>(steps) / bytes_of(*main));
   return plan;
 }
 

@@ -13,6 +13,7 @@ namespace lathe {
 struct StreamPlan {
   std::size_t lane = 0;      // the range that runs along memory
   std::int64_t width = 1;    // how much of it becomes lanes
+  std::int64_t turn = 1;     // how many of those one after the other before the next piece has its turn
   std::size_t rows = 0;      // the range that is cut into threads and streams; may be the lanes' own
   std::int64_t streams = 1;  // pieces that one thread walks over at the same time
   std::int64_t piece = 1;    // steps of `rows` in one of them

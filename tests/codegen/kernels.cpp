@@ -47,6 +47,27 @@ Node small_matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType a, DType
                    sum(cast(x, sum_dtype) * cast(y, sum_dtype), {l}), {i, j});
 }
 
+Node matvec(std::int64_t rows, std::int64_t columns, DType dtype) {
+  Node i = global(rows, 0), j = reduce_over(columns, 1);
+  Node weight = cast(load(param(dtype, 1, rows * columns), i * c(columns) + j), dtypes::Float32);
+  return one_store(f32(0, rows), i, sum(weight * load(f32(2, columns), j), {j}), {i});
+}
+
+Node block_matvec(std::int64_t rows, std::int64_t blocks) {
+  Node i = global(rows, 0), b = reduce_over(blocks, 1), j = reduce_over(16, 2);
+  Node two =
+      cast(load(param(dtypes::UInt8, 1, rows * blocks * 16), (i * c(blocks) + b) * c(16) + j), dtypes::Int32);
+  Node x = f32(3, blocks * 32), at = b * c(32) + j;
+  auto weight = [](Node bits) {
+    return cast(apply(Op::Sub, bits, int_const(dtypes::Int32, 8)), dtypes::Float32);
+  };
+  Node low = weight(apply(Op::And, two, int_const(dtypes::Int32, 15))),
+       high = weight(apply(Op::Shr, two, int_const(dtypes::Int32, 4)));
+  Node scale = cast(load(param(dtypes::Float16, 2, rows * blocks), i * c(blocks) + b), dtypes::Float32);
+  Node products = low * load(x, at) + high * load(x, at + c(16));
+  return one_store(f32(0, rows), i, sum(products * scale, {b, j}), {i});
+}
+
 Node row_sum(std::int64_t rows, std::int64_t columns) {
   Node i = global(rows, 0), j = reduce_over(columns, 1);
   return one_store(f32(0, rows), i, sum(load(f32(1, rows * columns), i * c(columns) + j), {j}), {i});
@@ -273,6 +294,9 @@ std::vector<NamedKernel> small_kernels() {
       {"matmul 8x16x8", matmul(8, 16, 8)},
       {"matmul 5x7x3", matmul(5, 7, 3)},
       {"matmul_transposed 6x10x16", matmul_transposed(6, 10, 16)},
+      {"bf16 matvec 6x40", matvec(6, 40, dtypes::BFloat16)},
+      {"i8 matvec 5x33", matvec(5, 33, dtypes::Int8)},
+      {"block_matvec 5x3", block_matvec(5, 3)},
       {"row_sum 5x32", row_sum(5, 32)},
       {"row_sum 4x13", row_sum(4, 13)},
       {"row_max 6x17", row_max(6, 17)},

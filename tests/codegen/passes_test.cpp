@@ -179,6 +179,23 @@ TEST(Heuristic, ItsChoicesKeepTheResult) {
     }
 }
 
+// The same for kernels that walk over much memory, made small by small caches.
+TEST(Heuristic, WalksOverMemoryKeepTheResult) {
+  Scope scope;
+  for (const std::string& name : target_names()) {
+    Target target = named_target(name);
+    target.l1 = 256, target.l2 = 4096, target.l3 = 1024;
+    for (const NamedKernel& k : std::initializer_list<NamedKernel>{
+             {"float", matvec(64, 128, dtypes::Float32)},
+             {"bf16", matvec(64, 256, dtypes::BFloat16)},
+             {"bytes", matvec(64, 256, dtypes::Int8)},
+             {"bytes, rows that divide by nothing", matvec(67, 128, dtypes::Int8)},
+             {"blocks", block_matvec(32, 4)},
+             {"sums", row_sum(64, 256)}})
+      EXPECT_EQ(compare_with_reference(k.kernel, choose_options(k.kernel, target), target, 1), "") << k.name;
+  }
+}
+
 // A rule that the code knows by another name would change none.
 TEST(Heuristic, EachRuleChangesTheOptionsOfSomeKernel) {
   Scope scope;
@@ -253,6 +270,18 @@ TEST(Heuristic, PinnedChoices) {
       {scale_add(1 << 24), "UPCAST(0, 16) THREAD(0, 8)", "UPCAST(0, 32) THREAD(0, 8)"},
       {row_sum(1 << 14, 1024), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 32) UPCAST(1, 4)",
        "UNROLL(0, 32) THREAD(0, 8) TILE(1, 64) UPCAST(1, 4)"},
+      // A vector that the first cache does not hold is shared by more walks over small numbers.
+      {matvec(8192, 8192, dtypes::Float32), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 4) UPCAST(1, 4)",
+       "UNROLL(0, 32) THREAD(0, 8) TILE(1, 8) UPCAST(1, 4)"},
+      {matvec(8192, 8192, dtypes::BFloat16), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 8) UPCAST(1, 4)",
+       "UNROLL(0, 32) UNROLL(0, 4) THREAD(0, 8) TILE(1, 32) UPCAST(1, 8)"},
+      {matvec(8192, 8192, dtypes::Int8), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 16) UPCAST(1, 4)",
+       "UNROLL(0, 32) UNROLL(0, 2) THREAD(0, 8) TILE(1, 64) UPCAST(1, 8)"},
+      {matvec(32768, 2048, dtypes::Int8), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 64) UPCAST(1, 4)",
+       "UNROLL(0, 32) THREAD(0, 8) TILE(1, 128) UPCAST(1, 4)"},
+      // Scales are widened for a row at a time.
+      {block_matvec(8192, 256), "UNROLL(1, 16) THREAD(0, 8) TILE(1, 32) UPCAST(1, 4) STAGE(2, 5, 1)",
+       "UNROLL(1, 16) THREAD(0, 8) TILE(1, 64) UPCAST(1, 4) STAGE(2, 5, 1)"},
       // Rows are added whole, the reduce outside the columns; in strips where their sums would leave the
       // cache.
       {column_sums(32, 512, 1024), "UPCAST(1, 32) THREAD(0, 8) TILE(3, 1, 2)",
