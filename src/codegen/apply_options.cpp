@@ -21,6 +21,7 @@
 #include "codegen/place_accumulators.h"
 #include "codegen/place_folds.h"
 #include "codegen/private_panels.h"
+#include "codegen/skip_steps.h"
 #include "codegen/stage.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
@@ -244,6 +245,8 @@ Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target)
   if (!opts.empty() || has_single_ranges(state)) {
     KernelRewriter rewriter(state);
     result = rewriter.run();
+    // Threads of a group wait for each other inside these loops, so there all of them take every step.
+    const NodeMap<Node> skipped = target.groups ? NodeMap<Node>() : skipped_steps(result);
     std::vector<Staging> stages;
     for (const StageRequest& request : state.stages()) {
       int position = -1;
@@ -252,6 +255,7 @@ Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target)
       stages.push_back({rewriter.image(request.value), position, request.order});
     }
     result = stage_values(result, stages, target);
+    if (!skipped.empty()) result = substitute(result, skipped);
   }
   result = private_panels(place_folds(result), target);
   // The nests of a row share their outer loops: there reduces run innermost, whatever the order says.

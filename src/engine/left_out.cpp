@@ -9,12 +9,14 @@
 #include "codegen/codegen.h"
 #include "rules/simplify.h"
 #include "schedule/kernel_rules.h"
+#include "schedule/put_back.h"
 #include "schedule/running_maximum.h"
+#include "schedule/spread_sums.h"
 
 namespace lathe::engine {
 
 std::vector<std::string_view> known_rules() {
-  std::vector<std::string_view> names{kRunningMaximumRule};
+  std::vector<std::string_view> names{kRunningMaximumRule, kSpreadSumRule, kPutBackRule};
   for (const HeuristicRule& rule : heuristic_rules()) names.emplace_back(rule.name);
   for (const RuleTable& table : {folding(), index_algebra(), compare_algebra(), logic_algebra(),
                                  integer_algebra(), float_algebra(), kernel_algebra()})

@@ -1,7 +1,6 @@
 #include "schedule/put_back.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "base/small_vector.h"
 #include "ir/build.h"
@@ -10,8 +9,6 @@
 
 namespace lathe {
 namespace {
-
-constexpr std::string_view kRule = "put-back-by-residue";
 
 using Sizes = SmallVector<Node, 8>;
 using Axes = SmallVector<std::int64_t, 8>;
@@ -78,8 +75,7 @@ Node padded(Node x, std::span<const Window> windows) {
 
 Node put_back_by_residue(Node reduce) {
   if (reduce_op(reduce) != Op::Add || !reduce.arg(0).is(Op::Unskew)) return reduce;
-  const std::vector<std::string>& off = disabled_rules();
-  if (std::find(off.begin(), off.end(), kRule) != off.end()) return reduce;
+  if (rule_disabled(kPutBackRule)) return reduce;
   Node x;
   const SmallVector<Window, 4> windows = windows_of(reduce, x);
   if (windows.empty()) return reduce;

@@ -10,9 +10,13 @@
 // `put-back-by-residue` and can be disabled by that name.
 #pragma once
 
+#include <string_view>
+
 #include "ir/node.h"
 
 namespace lathe {
+
+inline constexpr std::string_view kPutBackRule = "put-back-by-residue";
 
 // The reduce of put back windows in that form, or as it was.
 Node put_back_by_residue(Node reduce);

@@ -11,8 +11,6 @@
 namespace lathe {
 namespace {
 
-constexpr std::string_view kRule = "spread-sum";
-
 bool is_sum(Node n) {
   return n.is(Op::Reduce) && n.attr().kind == Attr::Kind::Data && reduce_op(n) == Op::Add;
 }
@@ -57,8 +55,7 @@ SmallVector<std::int64_t, 8> axes_of(Node value, Node sum) {
 
 Node spread_sum(Node reduce) {
   if (!is_sum(reduce) || !reduce.arg(0).is(Op::Mul)) return reduce;
-  const std::vector<std::string>& off = disabled_rules();
-  if (std::find(off.begin(), off.end(), kRule) != off.end()) return reduce;
+  if (rule_disabled(kSpreadSumRule)) return reduce;
   for (std::size_t side = 0; side < 2; ++side) {
     Node value = reduce.arg(0).arg(side), scale = reduce.arg(0).arg(1 - side), sum = exact_sum(value);
     if (!sum || value.dtype() != reduce.dtype()) continue;

@@ -7,9 +7,13 @@
 // rule is `spread-sum` and can be disabled by that name.
 #pragma once
 
+#include <string_view>
+
 #include "ir/node.h"
 
 namespace lathe {
+
+inline constexpr std::string_view kSpreadSumRule = "spread-sum";
 
 // The reduce in that form, or as it was.
 Node spread_sum(Node reduce);

@@ -263,6 +263,21 @@ TEST(Options, AGroupedReduceWorksInsideAReduce) {
   }
 }
 
+// Rows of a window that lie outside the picture are zeros: the loops inside their step run no times.
+TEST(Options, StepsOfASumThatOnlyAddZerosAreNotTaken) {
+  Scope scope;
+  Node kernel = convolution(2, 3, 4, 6, 3);
+  for (const char* opts : {"SWAP(4, 5)", "SWAP(4, 5) UPCAST(3, 2) UPCAST(1, 4)", "SWAP(4, 5) STAGE(0, 0, 1)",
+                           "UPCAST(1, 4) THREAD(0, 2) SWAP(3, 4) STAGE(0, 1, 0) STAGE(1, 0, 1)"}) {
+    int skipped = 0;
+    for (Node n : toposort(apply_options(kernel, parse_opts(opts), named_target("x86-64-v3"))))
+      skipped += n.is(Op::Range) && range_kind(n) == RangeKind::Reduce && n.arg(0).lo() == 0;
+    EXPECT_EQ(skipped, 1) << opts;
+    for (const char* target : {"ref", "x86-64-v3", "x86-64-v4"})
+      EXPECT_EQ(compare_with_reference(kernel, parse_opts(opts), named_target(target), 1), "");
+  }
+}
+
 // So many threads and steps that REF computes a sample of the positions, which is what then is compared.
 TEST(Options, TwoGroupedReducesOverAPaddedAxis) {
   Scope scope;
