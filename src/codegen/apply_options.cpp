@@ -240,8 +240,7 @@ bool has_rows(Node kernel) {
 Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target) {
   OptionState state(kernel, target);
   for (const Opt& opt : opts) state.apply(opt);
-  Node result = kernel;
-  result = state.kernel();
+  Node result = state.kernel();
   if (!opts.empty() || has_single_ranges(state)) {
     KernelRewriter rewriter(state);
     result = rewriter.run();

@@ -144,7 +144,7 @@ Node packed(Args parts) {
 
 bool has_instruction(Node dot, const Target& target) {
   if (dot_shape(dot).is_tile()) return true;  // made only for a target that has it
-  const MatrixUnit* unit = unit_for_dot(target, dot.text());
+  const MatrixUnit* unit = unit_for_dot(target.units, dot.text());
   const int lanes = dot.dtype().lanes;
   return unit != nullptr && lanes >= 4 && lanes <= unit->most_lanes && (lanes & (lanes - 1)) == 0;
 }

@@ -168,8 +168,11 @@ class Chooser {
         continue;
       OptionState state(kernel_, target_);
       state.apply(*opt);
+      KernelFacts facts = kernel_facts(state.kernel());
+      if (!facts.reduce || !facts.reduce.arg(0).is(Op::Dot))
+        continue;  // the kernel's main work is another reduce
       kernel_ = state.kernel();
-      facts_ = kernel_facts(kernel_);
+      facts_ = std::move(facts);
       state_ = std::move(state);
       opts_.push_back(*std::move(opt));
       std::vector<std::int64_t> taken(facts_.ranges.size(), 1);
@@ -457,14 +460,12 @@ class Chooser {
     add(OptOp::THREAD, position(chosen), {chosen_parts});
     return true;
   }
-  // Into how many parts: those that are done first when every core takes one after the other; of equals the
-  // most. Uneven parts cost a little more, for their gates.
+  // Into how many parts: those that are done first; of equals the most.
   std::int64_t even_parts(std::int64_t extent, std::int64_t wanted) const {
     std::int64_t best = 1;
     double shortest = static_cast<double>(extent);
     for (std::int64_t parts = 2; parts <= std::min(extent, wanted); ++parts) {
-      std::int64_t rounds = (parts + target_.cores - 1) / target_.cores, steps = (extent + parts - 1) / parts;
-      double time = static_cast<double>(rounds * steps) * (extent % parts == 0 ? 1 : 1.03);
+      const double time = parts_steps(extent, parts, target_.cores);
       if (time <= shortest) best = parts, shortest = time;
     }
     return best;

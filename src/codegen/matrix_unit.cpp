@@ -16,6 +16,7 @@
 #include "target/matrix_units.h"
 
 namespace lathe {
+bool widens(DType narrow, DType wide);
 namespace {
 
 using Nodes = SmallVector<Node, 16>;
@@ -34,13 +35,7 @@ struct Fit {
 
 // What a value was before it was widened without loss.
 Node narrow(Node n) {
-  while (n.is(Op::Cast) && !n.arg(0).dtype().is_bool()) {
-    DType from = n.arg(0).dtype(), to = n.dtype();
-    const bool exact = (from.is_float() && to.is_float() && from.bits() < to.bits()) ||
-                       (from.is_int() && to.is_int() && from.bits() < to.bits());
-    if (!exact) break;
-    n = n.arg(0);
-  }
+  while (n.is(Op::Cast) && widens(n.arg(0).dtype(), n.dtype())) n = n.arg(0);
   return n;
 }
 
@@ -64,10 +59,7 @@ std::optional<Product> find_product(Node kernel) {
 
 // Whether every value of one dtype is one of the other.
 bool holds(Scalar wide, Scalar narrow_one) {
-  const DType to(wide), from(narrow_one);
-  if (wide == narrow_one) return true;
-  if (!to.is_int() || !from.is_int()) return false;
-  return from.min_int() >= to.min_int() && from.max_int() <= to.max_int();
+  return wide == narrow_one || (DType(wide).is_int() && widens(narrow_one, wide));
 }
 
 std::vector<Fit> fits(const Product& p, const Target& target) {
@@ -118,14 +110,7 @@ class Rewriter {
     Node there = substitute_free(value, map);
     Node gate = less(index, range_.arg(0));
     if (gate.lo() == 1) return there;
-    NodeMap<Node> gated;
-    for (Node n : toposort(value)) {
-      if (!n.is(Op::Load) || !depends_on(n, range_)) continue;
-      Node moved = substitute_free(n, map);
-      Node both = moved.arg_count() > 2 ? logical_and(moved.arg(2), gate) : gate;
-      gated.try_emplace(moved, load(moved.arg(0), moved.arg(1), both));
-    }
-    there = substitute(there, gated);
+    there = under_gate(there, gate, [&](Node n) { return depends_on(n, made_); });
     if (is_zero_where_gated(value, range_)) return there;
     return where(gate, there, zero_of(there.dtype()));
   }
@@ -251,7 +236,7 @@ std::optional<Opt> matrix_unit_option(Node kernel, Node lane_range, const Target
     try {
       if ((use_matrix_unit(kernel, opt, target).unit->m > 1) == fragments) return opt;
     } catch (const KernelOptError&) {
-      return std::nullopt;  // no such row any more
+      continue;  // this row does not fit, or there are not so many
     }
   }
   return std::nullopt;
@@ -342,7 +327,7 @@ Node join_fragments(Node kernel, const Target& target, bool wanted) {
   NodeMap<Node> map;
   for (Node n : toposort(kernel)) {
     if (!n.is(Op::Reduce) || reduce_op(n) != Op::Add || !n.arg(0).is(Op::Dot)) continue;
-    const MatrixUnit* unit = unit_for_dot(target, n.arg(0).text(), true);
+    const MatrixUnit* unit = unit_for_dot(target.units, n.arg(0).text(), true);
     std::optional<Fragments> f = unit != nullptr ? find_fragments(n, *unit) : std::nullopt;
     if (f) map.try_emplace(n, sums_of(n, *f, *unit, ids));
   }

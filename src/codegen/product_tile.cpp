@@ -482,6 +482,11 @@ ProductTile fragment_tile(const KernelFacts& facts, const Target& target, std::s
 
 // Every part does its share of the products, in as many rounds as there are parts for a core, and copies for
 // itself what its range does not divide. So tall products are cut by rows, wide ones by columns.
+double parts_steps(std::int64_t extent, std::int64_t parts, std::int64_t cores) {
+  const std::int64_t rounds = (parts + cores - 1) / cores, steps = (extent + parts - 1) / parts;
+  return static_cast<double>(rounds * steps) * (extent % parts == 0 ? 1 : 1.03);
+}
+
 ThreadParts choose_product_threads(const KernelFacts& facts, const Target& target, const ProductTile& tile,
                                    const std::vector<std::int64_t>& left, std::int64_t most_parts) {
   double products = 1, copies[2] = {0, 0};
@@ -512,10 +517,8 @@ ThreadParts choose_product_threads(const KernelFacts& facts, const Target& targe
   double least = products;
   for (std::size_t r = 0; r < facts.ranges.size(); ++r)
     for (std::int64_t parts = 2; parts <= std::min(left[r], most_parts); ++parts) {
-      const std::int64_t rounds = (parts + cores - 1) / cores, steps = (left[r] + parts - 1) / parts;
-      // Uneven parts cost a little more, for their gates.
-      double time = products * static_cast<double>(rounds * steps) / static_cast<double>(left[r]) *
-                    (left[r] % parts == 0 ? 1 : 1.03);
+      const std::int64_t rounds = (parts + cores - 1) / cores;
+      double time = products * parts_steps(left[r], parts, cores) / static_cast<double>(left[r]);
       for (int f = 0; f < 2; ++f)
         if (panels[f] && !facts.depends(facts.factors[f], r)) time += static_cast<double>(rounds) * copies[f];
       // Of equals the most parts: a core that is slowed down holds up little.

@@ -165,13 +165,7 @@ class Stager {
     return made;
   }
   static Node gated(Node value, Node gate) {
-    NodeMap<Node> map;
-    for (Node source : toposort(value))
-      if (source.is(Op::Load)) {
-        Node both = source.arg_count() > 2 ? logical_and(source.arg(2), gate) : gate;
-        map.try_emplace(source, load(source.arg(0), source.arg(1), both));
-      }
-    return substitute(value, map);
+    return under_gate(value, gate, [](Node) { return true; });
   }
   static Node plus(Node index, std::int64_t c) { return c == 0 ? index : index + index_const(c); }
   static bool in_registers(Node r) {

@@ -1,7 +1,6 @@
 #include "codegen/stream_options.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "ir/build.h"
 
@@ -92,9 +91,8 @@ std::optional<StreamPlan> choose_streams(const KernelFacts& facts, const Target&
     return plan;
   }
   if (extent % lanes != 0) return std::nullopt;
-  plan.streams = std::clamp<std::int64_t>(kMostWalks / std::max<std::int64_t>(walked, 1), 1, kMostStreams);
-  // Two vectors of each are in flight. How a reduce is split must not depend on the streams, which depend on
-  // the number of cores.
+  plan.streams = std::max<std::int64_t>(kMostWalks / std::max<std::int64_t>(walked, 1), 1);
+  // Two vectors of each are in flight. How a reduce is split does not depend on the streams.
   if (extent % (2 * lanes) == 0) plan.width *= 2;
   // The vector of a product with small numbers is longer than a row of them and comes from the second cache
   // again for each step of the walks. Its lines stand in the queue for memory too: so many walks share a step
@@ -110,7 +108,8 @@ std::optional<StreamPlan> choose_streams(const KernelFacts& facts, const Target&
   const std::int64_t steps = facts.ranges[plan.rows].extent / (plan.rows == plan.lane ? plan.width : 1);
   const double piece =
       kPiece * static_cast<double>(target.l2 * std::max<std::int64_t>(plan.streams / kMostStreams, 1));
-  plan.piece = static_cast<std::int64_t>(piece * static_cast<double>(steps) / bytes_of(*main));
+  plan.piece = std::max<std::int64_t>(
+      static_cast<std::int64_t>(piece * static_cast<double>(steps) / bytes_of(*main)), 1);
   return plan;
 }
 

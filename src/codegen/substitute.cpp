@@ -117,6 +117,24 @@ Node copy_for_loop(Node root, const NodeMap<Node>& map, FreshIds& ids) {
   return copy_within(root, map, memory, ids);
 }
 
+Node under_gate(Node value, Node gate, const std::function<bool(Node)>& applies) {
+  NodeMap<Node> done;
+  SmallVector<Node, 16> args;
+  for (Node n : toposort(value)) {
+    args.clear();
+    for (Node a : n.args()) args.push_back(*done.find(a));
+    Node now = n.arg_count() == 0 ? n : rebuild(n, std::span<const Node>(args.data(), args.size()));
+    if (n.is(Op::Load) && applies(n))
+      now = load(n.arg(0), args[1], args.size() > 2 ? logical_and(args[2], gate) : gate, n.dtype().lanes);
+    else if (n.is(Op::Check) && applies(n)) {
+      args[2] = logical_and(args[2], gate);
+      now = rebuild(n, std::span<const Node>(args.data(), args.size()));
+    }
+    done.try_emplace(n, now);
+  }
+  return *done.find(value);
+}
+
 FreshIds fresh_ids(Node root) {
   FreshIds next;
   for (Node n : toposort(root)) {

@@ -2,6 +2,8 @@
 // inside it the same Range node is another variable, so a replacement from outside must not reach it.
 #pragma once
 
+#include <functional>
+
 #include "ir/node.h"
 #include "ir/walk.h"
 
@@ -10,6 +12,10 @@ namespace lathe {
 // The root with every free occurrence of the ranges in `map` replaced. Parts without such an occurrence are
 // shared.
 Node substitute_free(Node root, const NodeMap<Node>& map);
+
+// The value where a gate may be false: its loads, those in indices too, give 0 there and its checks find no
+// fault. Only loads and checks that `applies` holds for are gated.
+Node under_gate(Node value, Node gate, const std::function<bool(Node)>& applies);
 
 // One more than the largest id of any Define (or of any Range) below the root: where fresh ids start.
 struct FreshIds {

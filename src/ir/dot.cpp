@@ -49,8 +49,6 @@ Node part_node(const DotKind& kind, Scalar scalar, Node word, int i) {
 
 }  // namespace
 
-std::span<const DotKind> dot_kinds() { return kKinds; }
-
 const DotKind* find_dot_kind(std::string_view name) {
   for (const DotKind& kind : kKinds)
     if (kind.name == name) return &kind;

@@ -29,7 +29,6 @@ struct DotShape {
 
 // bf16: the high parts first, each step one fused multiply-add; numbers below the smallest normal one count
 // as zero, in the operands and in every result. The others are exact and wrap.
-std::span<const DotKind> dot_kinds();
 const DotKind* find_dot_kind(std::string_view name);
 const DotKind& dot_kind(Node dot);
 

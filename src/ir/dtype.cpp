@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 namespace lathe {
+bool widens(DType narrow, DType wide);
 namespace {
 
 enum class Kind : std::uint8_t { V, X, B, S, U, F };
@@ -67,6 +68,13 @@ std::optional<DType> parse_dtype(std::string_view text) {
     }
   }
   return std::nullopt;
+}
+
+bool widens(DType narrow, DType wide) {
+  if (narrow.bits() >= wide.bits()) return false;
+  if (narrow.is_float() && wide.is_float()) return true;
+  return narrow.is_int() && wide.is_int() && narrow.min_int() >= wide.min_int() &&
+         narrow.max_int() <= wide.max_int();
 }
 
 DType least_upper_dtype(DType a, DType b) {

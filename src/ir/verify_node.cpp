@@ -287,7 +287,6 @@ std::string dot_fault(Node n) {
   const DotKind* kind = find_dot_kind(n.text());
   if (kind == nullptr) return fmt::format("Dot of kind '{}', which does not exist", n.text());
   const DotShape shape = dot_shape(n);
-  if (n.ints().size() % 3 != 0 || shape.m < 1 || shape.n < 1 || shape.k < 1) return "Dot of no shape";
   auto lanes = [&](int fragment) {
     return static_cast<std::uint16_t>(shape.is_tile() ? fragment : n.dtype().lanes);
   };

@@ -48,6 +48,9 @@ constexpr AttrRow kAttrRows[] = {
 
 constexpr std::int64_t kRangeKindCount = 12, kSpaceCount = 5, kMaxComponents = 1 << 16, kMaxSlots = 1 << 20;
 
+// A fragment is a vector of at most 65,535 lanes, so no side is longer than this.
+bool is_no_fragment_side(std::int64_t v) { return v < 1 || v > 255; }
+
 bool is_op(std::int64_t v) {
   return v >= 0 && v < kScalarOps && info(static_cast<Op>(v)).unit != UnitKind::None;
 }
@@ -76,6 +79,9 @@ std::string attr_fault(Op op, DType dtype, const Attr& attr) {
   bool text = row->form == AttrRow::Text || row->form == AttrRow::TextInts;
   if (d.text.empty() == text) return refuse();
   if (op == Op::Reduce && !is_op(d.ints[0])) return refuse();
+  if (op == Op::Dot && !d.ints.empty() &&
+      (d.ints.size() != 3 || std::any_of(d.ints.begin(), d.ints.end(), is_no_fragment_side)))
+    return refuse();
   if (op == Op::Range && (d.ints[1] < 0 || d.ints[1] >= kRangeKindCount)) return refuse();
   if (op == Op::Define && (d.ints[2] < 0 || d.ints[2] >= kSpaceCount)) return refuse();
   if (op == Op::Fold && (d.ints[1] < 1 || d.ints[1] > kMaxComponents || d.ints[2] < 0 || d.ints[2] > 1))

@@ -163,17 +163,14 @@ void CPrinter::instruction(Node node) {
 
 // The instruction itself: it means the same whatever the compiler calls its intrinsics.
 void CPrinter::dot_product(Node node) {
-  for (const std::string& unit_name : dialect_.units) {
-    const MatrixUnit* unit = find_matrix_unit(unit_name);
-    if (unit == nullptr || unit->dot != node.text() || unit->m > 1) continue;
-    std::string name = fmt::format("v{}", next_++);
-    line("{} {} = {};", unit_.type(node.dtype()), name, value(node.arg(2)));
-    line("__asm__(\"{}\" : \"+{}\"({}) : \"{}\"({}), \"{}\"({}));", unit->text, unit->registers, name,
-         unit->registers, value(node.arg(0)), unit->registers, value(node.arg(1)));
-    names_[node] = name;
-    return;
-  }
-  throw InternalError("c_text", fmt::format("{} has no unit for {}", dialect_.name, node.text()));
+  const MatrixUnit* unit = unit_for_dot(dialect_.units, node.text());
+  if (unit == nullptr)
+    throw InternalError("c_text", fmt::format("{} has no unit for {}", dialect_.name, node.text()));
+  std::string name = fmt::format("v{}", next_++);
+  line("{} {} = {};", unit_.type(node.dtype()), name, value(node.arg(2)));
+  line("__asm__(\"{}\" : \"+{}\"({}) : \"{}\"({}), \"{}\"({}));", unit->text, unit->registers, name,
+       unit->registers, value(node.arg(0)), unit->registers, value(node.arg(1)));
+  names_[node] = name;
 }
 
 std::string CPrinter::print() {

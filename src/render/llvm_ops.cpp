@@ -314,7 +314,7 @@ std::string LlvmPrinter::hreduce(Node node) {
 
 // The unit's intrinsic; bf16 words are vectors of bfloat there.
 std::string LlvmPrinter::dot_product(Node node) {
-  const MatrixUnit* unit = unit_for_dot(target_, node.text());
+  const MatrixUnit* unit = unit_for_dot(target_.units, node.text());
   check_internal(unit != nullptr, "llvm_text", "the target has no unit for this product");
   const int lanes = node.dtype().lanes;
   std::string sum = llvm_type(node.dtype()), words = llvm_type(node.arg(0).dtype());

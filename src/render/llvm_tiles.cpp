@@ -101,7 +101,7 @@ void LlvmPrinter::release_tiles(Node node) {
 bool LlvmPrinter::print_tile(Node node) {
   if (tile_last_.empty()) return false;
   if (is_tile_dot(node)) {
-    const MatrixUnit* unit = unit_for_dot(target_, node.text(), true);
+    const MatrixUnit* unit = unit_for_dot(target_.units, node.text(), true);
     check_internal(unit != nullptr, "llvm_text", "the target has no unit for this product");
     const int* sum = tiles_.find(node.arg(2));
     int tile = sum != nullptr ? *sum : take_tile();

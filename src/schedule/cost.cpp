@@ -5,6 +5,7 @@
 #include "ir/shape.h"
 
 namespace lathe {
+bool widens(DType narrow, DType wide);
 namespace {
 
 // Writing an element and reading it back, against one arithmetic operation on data in registers: in a cache,
@@ -29,15 +30,10 @@ constexpr double kStage = 8, kPanelBytes = 1 << 17;
 constexpr std::int64_t kFewOutputs = 64, kManyInputs = 1 << 16;
 
 // A number made wider without loss: done while it is read, and the narrow one is less to read.
-bool widens(Node n) {
-  if (!n.is(Op::Cast)) return false;
-  const DType from = n.arg(0).dtype(), to = n.dtype();
-  return from.bits() < to.bits() &&
-         ((from.is_float() && to.is_float()) || (from.is_int() && to.is_int() && !from.is_bool()));
-}
+bool is_widening(Node n) { return n.is(Op::Cast) && widens(n.arg(0).dtype(), n.dtype()); }
 
 float weight(Node n) {
-  if (widens(n)) return 0;
+  if (is_widening(n)) return 0;
   switch (n.op()) {
     case Op::Exp2:
     case Op::Log2:

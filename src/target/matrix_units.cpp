@@ -1,7 +1,5 @@
 #include "target/matrix_units.h"
 
-#include <algorithm>
-
 namespace lathe {
 namespace {
 
@@ -31,26 +29,29 @@ const MatrixUnit* find_matrix_unit(std::string_view name) {
   return nullptr;
 }
 
-const MatrixUnit* unit_for_dot(const Target& target, std::string_view dot, bool fragments) {
-  for (const std::string& name : target.units)
+const MatrixUnit* unit_for_dot(std::span<const std::string> units, std::string_view dot, bool fragments) {
+  for (const std::string& name : units)
     if (const MatrixUnit* unit = find_matrix_unit(name);
         unit != nullptr && unit->dot == dot && (unit->m > 1) == fragments)
       return unit;
   return nullptr;
 }
 
+void for_each_feature(std::string_view features, const std::function<void(std::string_view)>& use) {
+  while (!features.empty()) {
+    const std::size_t comma = features.find(',');
+    std::string_view word = features.substr(0, comma);
+    features = comma == std::string_view::npos ? "" : features.substr(comma + 1);
+    if (word.starts_with('+')) use(word.substr(1));
+  }
+}
+
 std::vector<std::string> units_of_features(std::string_view features) {
   std::vector<std::string> names;
-  for (const MatrixUnit& unit : kUnits) {
-    std::string_view left = features;
-    while (!left.empty()) {
-      const std::size_t comma = left.find(',');
-      std::string_view word = left.substr(0, comma);
-      left = comma == std::string_view::npos ? "" : left.substr(comma + 1);
-      if (word.starts_with('+')) word.remove_prefix(1);
-      if (word == unit.feature) names.emplace_back(unit.name);
-    }
-  }
+  for (const MatrixUnit& unit : kUnits)
+    for_each_feature(features, [&](std::string_view feature) {
+      if (feature == unit.feature) names.emplace_back(unit.name);
+    });
   return names;
 }
 

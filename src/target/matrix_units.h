@@ -2,6 +2,7 @@
 // TC takes the rows of a kernel's target; nothing else asks which chip it is.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -24,9 +25,12 @@ struct MatrixUnit {
 // All rows, best first.
 std::span<const MatrixUnit> matrix_units();
 const MatrixUnit* find_matrix_unit(std::string_view name);
-// The target's best unit for a kind of product of vectors, or of fragments, or null.
-const MatrixUnit* unit_for_dot(const Target& target, std::string_view dot, bool fragments = false);
+// The best unit of a target's names for a kind of product of vectors, or of fragments, or null.
+const MatrixUnit* unit_for_dot(std::span<const std::string> units, std::string_view dot,
+                               bool fragments = false);
 
+// Each name with a plus in a list such as "+avx2,+fma,-sse4a".
+void for_each_feature(std::string_view features, const std::function<void(std::string_view)>& use);
 // Names of the rows whose feature is in a list such as "+avx2,+fma".
 std::vector<std::string> units_of_features(std::string_view features);
 

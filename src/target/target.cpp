@@ -96,12 +96,24 @@ Target ref() {
   return t;
 }
 
+// What a name may add to a level, by LLVM's names: all that the CPU backend looks for beyond the levels.
+constexpr std::string_view kExtraFeatures[] = {"avxvnni",    "avx512vnni", "avx512vbmi", "avx512bf16",
+                                               "avx512fp16", "amx-tile",   "amx-bf16",   "amx-int8"};
+
 // "x86-64-v4+avx512bf16": a level, and features beyond it.
 Target x86_with(const X86Row& row, std::string_view features) {
   Target t = x86(row);
   t.name += features;
   std::string list;
   for (const char c : features) list += c == '+' ? std::string(list.empty() ? "+" : ",+") : std::string(1, c);
+  for_each_feature(list, [&](std::string_view feature) {
+    if (std::find(std::begin(kExtraFeatures), std::end(kExtraFeatures), feature) != std::end(kExtraFeatures))
+      return;
+    UserError error("target", fmt::format("target '{}' names the unknown feature '{}'", t.name, feature));
+    if (auto near = nearest_word(feature, kExtraFeatures))
+      error.note(fmt::format("did you mean '{}'?", *near));
+    throw std::move(error).help(fmt::format("features beyond a level: {}", fmt::join(kExtraFeatures, ", ")));
+  });
   t.features = list;
   t.units = units_of_features(list);
   return t;

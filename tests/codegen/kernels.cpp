@@ -68,6 +68,29 @@ Node block_matvec(std::int64_t rows, std::int64_t blocks) {
   return one_store(f32(0, rows), i, sum(products * scale, {b, j}), {i});
 }
 
+Node bf16_matrix_by_vector(std::int64_t n, std::int64_t k) {
+  Node j = global(n, 0), l = reduce_over(k, 1);
+  Node x = load(param(dtypes::BFloat16, 1, k), l), y = load(param(dtypes::BFloat16, 2, n * k), j * c(k) + l);
+  return one_store(f32(0, n), j, sum(cast(x, dtypes::Float32) * cast(y, dtypes::Float32), {l}), {j});
+}
+
+Node cast_twice_matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType between) {
+  Node i = global(m, 0), j = global(n, 1), l = reduce_over(k, 2);
+  Node x = load(param(dtypes::Int8, 1, m * k), i * c(k) + l),
+       y = load(param(dtypes::Int8, 2, k * n), l * c(n) + j);
+  Node product = cast(cast(x, between), dtypes::Int32) * cast(y, dtypes::Int32);
+  return one_store(param(dtypes::Int32, 0, m * n), i * c(n) + j, sum(product, {l}), {i, j});
+}
+
+Node gather_matmul(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t table_rows) {
+  Node i = global(m, 0), j = global(n, 1), l = reduce_over(k, 2);
+  Node row = min(max(cast(load(param(dtypes::Int32, 3, k), l), dtypes::Index), c(0)), c(table_rows - 1));
+  Node x = load(param(dtypes::UInt8, 1, m * k), i * c(k) + l),
+       y = load(param(dtypes::Int8, 2, table_rows * n), row * c(n) + j);
+  return one_store(param(dtypes::Int32, 0, m * n), i * c(n) + j,
+                   sum(cast(x, dtypes::Int32) * cast(y, dtypes::Int32), {l}), {i, j});
+}
+
 Node row_sum(std::int64_t rows, std::int64_t columns) {
   Node i = global(rows, 0), j = reduce_over(columns, 1);
   return one_store(f32(0, rows), i, sum(load(f32(1, rows * columns), i * c(columns) + j), {j}), {i});

@@ -22,6 +22,11 @@ Node small_matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType a, DType
 Node matvec(std::int64_t rows, std::int64_t columns, DType dtype);
 // Blocks of 32 weights of 4 bits with a half as their scale, by a vector of floats.
 Node block_matvec(std::int64_t rows, std::int64_t blocks);
+Node bf16_matrix_by_vector(std::int64_t n, std::int64_t k);
+// Bytes, cast to one dtype after the other up to int32, by bytes.
+Node cast_twice_matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType between);
+// Bytes by rows of a table of bytes that a list names, as many as there are steps.
+Node gather_matmul(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t table_rows);
 Node row_sum(std::int64_t rows, std::int64_t columns);
 Node row_max(std::int64_t rows, std::int64_t columns);
 Node column_sum(std::int64_t rows, std::int64_t columns);

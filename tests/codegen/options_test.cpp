@@ -13,6 +13,7 @@
 #include "codegen/kernels.h"
 #include "codegen/matrix_unit.h"
 #include "codegen/option_state.h"
+#include "codegen/random_options.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
 #include "ir/text.h"
@@ -340,48 +341,39 @@ TEST(Options, EveryRowOfAMatrixUnitEqualsTheReferenceInAllItsModes) {
   EXPECT_EQ(seen.size(), matrix_units().size());
 }
 
-// A matrix unit, one time in two: any row that fits, with its instruction or in one of its test modes.
-std::vector<Opt> random_unit(Node kernel, const Target& target, std::mt19937& random) {
-  Opt opt{OptOp::TC,
-          static_cast<int>(random() % 3),
-          {static_cast<std::int64_t>(random() % 3) - 1, static_cast<std::int64_t>(random() % 2),
-           1 + static_cast<std::int64_t>(random() % 3)}};
-  if (random() % 2 == 0) return {};
-  try {
-    apply_options(kernel, {&opt, 1}, target);
-  } catch (const KernelOptError&) {
-    return {};
-  }
-  return {opt};
+// A negative byte in 16 bits without a sign is a large number: its product is not that of the bytes.
+TEST(Options, AMatrixUnitTakesNoFactorThatLostItsSign) {
+  Scope scope;
+  const Target target = named_target("x86-64-v4+avx512bf16+avx512vnni");
+  EXPECT_EQ(
+      use_matrix_unit(cast_twice_matmul(4, 16, 8, dtypes::Int16), parse_opts("TC(1, 0, 0, 1)")[0], target)
+          .unit->name,
+      "vpdpbusd");
+  EXPECT_EQ(
+      refusal(cast_twice_matmul(4, 16, 8, dtypes::UInt16), "TC(1, 0, 0, 1)", target.name.c_str()),
+      "lathe: TC(1, 0, 0, 1): no matrix unit of target x86-64-v4+avx512bf16+avx512vnni multiplies u16 by i8");
 }
 
-Opt random_option(std::mt19937& random) {
-  constexpr OptOp kOps[] = {OptOp::UPCAST, OptOp::UPCAST, OptOp::UNROLL,   OptOp::UNROLL, OptOp::LOCAL,
-                            OptOp::THREAD, OptOp::GROUP,  OptOp::GROUPTOP, OptOp::PADTO,  OptOp::SWAP,
-                            OptOp::TILE,   OptOp::STAGE,  OptOp::PIPELINE};
-  constexpr std::int64_t kSizes[] = {0, 1, 2, 3, 4, 5, 8, 16};
-  Opt opt{kOps[random() % std::size(kOps)],
-          static_cast<int>(random() % 4),
-          {kSizes[random() % std::size(kSizes)]}};
-  if (opt.op == OptOp::SWAP) opt.arg = {static_cast<std::int64_t>(random() % 4)};
-  if (opt.op == OptOp::STAGE)
-    opt.arg = {static_cast<std::int64_t>(random() % 3), static_cast<std::int64_t>(random() % 2)};
-  if (opt.op == OptOp::TILE && random() % 2 == 0) opt.arg.push_back(static_cast<std::int64_t>(random() % 4));
-  return opt;
+// The last word of 7 steps has a step that is none: neither the table nor the list may be read there.
+TEST(Options, AMatrixUnitReadsNoIndexBeyondItsList) {
+  Scope scope;
+  for (const char* opts : {"TC(1, 0, 1, 1)", "TC(1, 0, 1, 2)", "TC(1, 0, 1, 1) UPCAST(0, 3)"})
+    EXPECT_EQ(compare_with_reference(gather_matmul(3, 16, 7, 5), parse_opts(opts),
+                                     named_target("x86-64-v4+avx512bf16+avx512vnni"), 1),
+              "")
+        << opts;
 }
 
-// Up to six options that the kernel takes, drawn at random.
-std::vector<Opt> random_options(Node kernel, const Target& target, std::mt19937& random) {
-  std::vector<Opt> opts = random_unit(kernel, target, random);
-  for (std::size_t tries = random() % 9; tries > 0 && opts.size() < 6; --tries) {
-    opts.push_back(random_option(random));
-    try {
-      apply_options(kernel, opts, target);
-    } catch (const KernelOptError&) {
-      opts.pop_back();
-    }
-  }
-  return opts;
+// The rows of fragments come first and refuse a kernel without rows; those of vectors are behind them.
+TEST(Options, AProductWithAVectorFindsTheVectorUnitBehindTheFragments) {
+  Scope scope;
+  const Target target = named_target("x86-64-v4+avx512bf16+avx512vnni+amx-tile+amx-bf16+amx-int8");
+  Node kernel = bf16_matrix_by_vector(64, 32);
+  const Node lanes = all_ranges(kernel)[0];
+  EXPECT_FALSE(matrix_unit_option(kernel, lanes, target, true));
+  std::optional<Opt> opt = matrix_unit_option(kernel, lanes, target, false);
+  ASSERT_TRUE(opt);
+  EXPECT_EQ(use_matrix_unit(kernel, *opt, target).unit->name, "vdpbf16ps");
 }
 
 void check_random_list(std::uint32_t seed) {

@@ -128,6 +128,20 @@ TEST(CpuTarget, TheHostRunsItsOwnLevelAndAllBelow) {
   EXPECT_GE(host.cores, 1);
   EXPECT_GT(host.l1, 0);
   EXPECT_THROW(backends::cpu_target("x86-64-v9"), UserError);
+  EXPECT_EQ(named_target(host.name).name, host.name);
+}
+
+TEST(CpuTarget, AMisspeltFeatureIsNamed) {
+  try {
+    backends::cpu_target("x86-64-v4+avx512bf61");
+    ADD_FAILURE() << "accepted";
+  } catch (const UserError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("target 'x86-64-v4+avx512bf61' names the unknown feature 'avx512bf61'"),
+              std::string::npos)
+        << text;
+    EXPECT_NE(text.find("did you mean 'avx512bf16'?"), std::string::npos) << text;
+  }
 }
 
 // All levels are compiled on every machine and run where they can be.

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "codegen/codegen.h"
 #include "codegen/kernels.h"
+#include "codegen/random_options.h"
 #include "cpu/harness.h"
 #include "ir/text.h"
 #include "ir/walk.h"
@@ -136,35 +137,6 @@ TEST(CpuPrograms, KernelsWithTheHeuristicsOptionsEqualTheReference) {
   check_all(cases);
 }
 
-// A matrix unit, one time in two: any row that fits, with its instruction or in one of its test modes.
-std::vector<Opt> random_unit(Node kernel, const Target& target, std::mt19937& random) {
-  Opt opt{OptOp::TC,
-          static_cast<int>(random() % 3),
-          {static_cast<std::int64_t>(random() % 3) - 1, static_cast<std::int64_t>(random() % 2),
-           1 + static_cast<std::int64_t>(random() % 3)}};
-  if (random() % 2 == 0) return {};
-  try {
-    apply_options(kernel, {&opt, 1}, target);
-  } catch (const KernelOptError&) {
-    return {};
-  }
-  return {opt};
-}
-
-Opt random_option(std::mt19937& random) {
-  constexpr OptOp kOps[] = {OptOp::UPCAST, OptOp::UPCAST, OptOp::UNROLL, OptOp::THREAD,
-                            OptOp::PADTO,  OptOp::SWAP,   OptOp::TILE,   OptOp::STAGE};
-  constexpr std::int64_t kSizes[] = {0, 2, 3, 4, 8, 16};
-  Opt opt{kOps[random() % std::size(kOps)],
-          static_cast<int>(random() % 4),
-          {kSizes[random() % std::size(kSizes)]}};
-  if (opt.op == OptOp::SWAP) opt.arg = {static_cast<std::int64_t>(random() % 4)};
-  if (opt.op == OptOp::STAGE)
-    opt.arg = {static_cast<std::int64_t>(random() % 3), static_cast<std::int64_t>(random() % 2)};
-  if (opt.op == OptOp::TILE && random() % 2 == 0) opt.arg.push_back(static_cast<std::int64_t>(random() % 4));
-  return opt;
-}
-
 TEST(CpuPrograms, KernelsWithRandomOptionsEqualTheReference) {
   constexpr std::uint32_t kSeed = 2026;
   SCOPED_TRACE(fmt::format("seed {}", kSeed));
@@ -175,16 +147,7 @@ TEST(CpuPrograms, KernelsWithRandomOptionsEqualTheReference) {
   for (const Target& target : runnable_targets())
     for (int i = 0; i < 60; ++i) {
       const NamedKernel& k = kernels[random() % kernels.size()];
-      std::vector<Opt> opts = random_unit(k.kernel, target, random);
-      for (std::size_t tries = 1 + random() % 8; tries > 0 && opts.size() < 5; --tries) {
-        opts.push_back(random_option(random));
-        try {
-          apply_options(k.kernel, opts, target);
-        } catch (const KernelOptError&) {
-          opts.pop_back();  // it does not fit this kernel
-        }
-      }
-      cases.push_back(make_case(k, target, std::move(opts), cases.size()));
+      cases.push_back(make_case(k, target, random_options(k.kernel, target, random), cases.size()));
     }
   check_all(cases);
 }
@@ -216,16 +179,25 @@ TEST(CpuPrograms, MatrixUnitsCompileEverywhereAndRunWhereTheyWork) {
     for (const NamedKernel& k : kernels) {
       Case c = make_case(k, target, choose_options(k.kernel, target), 0);
       Binary binary = backends::make_llvm_compiler(target)->compile(c.program);
-      for (const MatrixUnit& unit : matrix_units())
+      for (const std::string& unit_name : target.units) {
+        const MatrixUnit* unit = find_matrix_unit(unit_name);
         if (binary.source.find("call") != std::string::npos &&
-            binary.source.find(unit.llvm.substr(0, unit.llvm.find('{'))) != std::string::npos)
-          printed.insert(unit.llvm);
+            binary.source.find(unit->llvm.substr(0, unit->llvm.find('{'))) != std::string::npos)
+          printed.insert(unit->name);
+      }
       if (can_run(target)) check(c, binary, "llvm", made_up(c.kernel, 5));
     }
   }
   std::set<std::string_view> all;
-  for (const MatrixUnit& unit : matrix_units()) all.insert(unit.llvm);
+  for (const MatrixUnit& unit : matrix_units()) all.insert(unit.name);
   EXPECT_EQ(printed, all);
+}
+
+// C has no text for fragments, so a kernel for its target must not ask for them.
+TEST(CpuPrograms, TheTargetOfTheCCompilerHasUnitsOfVectorsAlone) {
+  const Target target = backends::cpu_target("x86-64-v4+avx512bf16+avx512vnni+amx-tile+amx-bf16+amx-int8");
+  EXPECT_EQ(backends::make_c_compiler(target)->target().units,
+            (std::vector<std::string>{"vdpbf16ps", "vpdpbusd", "vpdpwssd"}));
 }
 
 // Tile registers are assigned by the printer: one that is read before a loop and used in it is not written
@@ -294,6 +266,20 @@ TEST(CpuPrograms, PowersOfTwoHaveTheSameBitsInEveryWidth) {
         check(c, compiler->compile(c.program), compiler->version(), memory);
       }
     }
+}
+
+// The printer knows the scaling by its arithmetic (render/power_of_two.h): should the arithmetic change, the
+// instruction would be lost without any result being wrong.
+TEST(CpuPrograms, PowersOfTwoAreScaledByOneInstructionWhereThereIsOne) {
+  SKIP_WITHOUT_LLVM();
+  Scope scope;
+  auto source = [](const char* name) {
+    const Target target = backends::cpu_target(name);
+    const Case c = make_case({"powers_of_two", powers_of_two(512)}, target, parse_opts("UPCAST(0, 16)"), 0);
+    return backends::make_llvm_compiler(target)->compile(c.program).source;
+  };
+  EXPECT_NE(source("x86-64-v4").find("scalef"), std::string::npos);
+  EXPECT_EQ(source("x86-64-v3").find("scalef"), std::string::npos);
 }
 
 }  // namespace

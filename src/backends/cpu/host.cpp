@@ -191,14 +191,9 @@ Target cpu_target(std::string_view name) {
 
 std::string missing_features(std::string_view features) {
   std::string missing;
-  while (!features.empty()) {
-    std::size_t comma = features.find(',');
-    std::string_view word = features.substr(0, comma);
-    features = comma == std::string_view::npos ? "" : features.substr(comma + 1);
-    if (!word.starts_with('+')) continue;
-    word.remove_prefix(1);
-    if (!host_has(word)) missing += (missing.empty() ? "" : " ") + std::string(word);
-  }
+  for_each_feature(features, [&](std::string_view feature) {
+    if (!host_has(feature)) missing += (missing.empty() ? "" : " ") + std::string(feature);
+  });
   return missing;
 }
 

@@ -61,12 +61,12 @@ std::shared_ptr<const Compiler> make_llvm_compiler(Target target) {
 
 namespace {
 
-// LLVM where it can be loaded, else C. Decided when there is something to compile, because loading LLVM takes
-// longer than all else that opening the device does.
+// LLVM where it can be loaded, else C, which has fewer matrix units. Decided when somebody asks what kernels
+// are made for, because loading LLVM takes longer than all else that opening the device does.
 class ChosenCompiler : public Compiler {
  public:
   explicit ChosenCompiler(Target target) : target_(std::move(target)) {}
-  const Target& target() const override { return target_; }
+  const Target& target() const override { return chosen().target(); }
   std::string version() const override { return chosen().version(); }
   Binary compile(const Program& program) const override { return chosen().compile(program); }
   std::vector<Binary> compile_all(std::span<const Program> programs) const override {
