@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "casters.h"
+#include "lathe/nn/module.h"
 #include "lathe/nn/parameters.h"
 
 namespace lathe::python {
@@ -85,6 +86,18 @@ void bind_fields(Class& c, std::vector<Field<L>> list, std::function<L()> blank)
     for (const Field<L>& field : *fields) field.set(*self.p, values[field.name.c_str()]);
     self.h.attr("__dict__").attr("update")(state[1]);
   });
+}
+
+// The class of a layer with its fields.
+template <class L>
+nb::class_<L, nn::Module> layer(nb::module_& m, const char* name, std::vector<Field<L>> fields,
+                                std::function<L()> blank) {
+  nb::class_<L, nn::Module> c(m, name, nb::dynamic_attr(), doc(std::string("nn.") + name));
+  bind_fields<L>(c, std::move(fields), [blank] {
+    const nn::UninitializedScope scope;
+    return blank();
+  });
+  return c;
 }
 
 }  // namespace lathe::python

@@ -33,17 +33,6 @@ Ints per_axis(const Ints& given, std::size_t axes) {
 }
 
 template <class L>
-nb::class_<L, Module> layer(nb::module_& m, const char* name, std::vector<Field<L>> fields,
-                            std::function<L()> blank) {
-  nb::class_<L, Module> c(m, name, nb::dynamic_attr(), doc(std::string("nn.") + name));
-  bind_fields<L>(c, std::move(fields), [blank] {
-    const UninitializedScope scope;
-    return blank();
-  });
-  return c;
-}
-
-template <class L>
 std::vector<Field<L>> weight_and_bias() {
   return {tensor_field<L>("weight", &L::weight), tensor_field<L>("bias", &L::bias)};
 }

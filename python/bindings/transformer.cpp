@@ -7,17 +7,6 @@ namespace {
 
 using namespace lathe::nn;
 
-template <class L>
-nb::class_<L, Module> layer(nb::module_& m, const char* name, std::vector<Field<L>> fields,
-                            std::function<L()> blank) {
-  nb::class_<L, Module> c(m, name, nb::dynamic_attr(), doc(std::string("nn.") + name));
-  bind_fields<L>(c, std::move(fields), [blank] {
-    const UninitializedScope scope;
-    return blank();
-  });
-  return c;
-}
-
 // Functions by name: a layer is pickled with its name.
 struct Activation {
   const char* name;

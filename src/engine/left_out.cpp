@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "codegen/codegen.h"
-#include "rules/simplify.h"
 #include "schedule/kernel_rules.h"
 #include "schedule/put_back.h"
 #include "schedule/running_maximum.h"
@@ -18,8 +17,7 @@ namespace lathe::engine {
 std::vector<std::string_view> known_rules() {
   std::vector<std::string_view> names{kRunningMaximumRule, kSpreadSumRule, kPutBackRule};
   for (const HeuristicRule& rule : heuristic_rules()) names.emplace_back(rule.name);
-  for (const RuleTable& table : {folding(), index_algebra(), compare_algebra(), logic_algebra(),
-                                 integer_algebra(), float_algebra(), kernel_algebra()})
+  for (const RuleTable& table : all_tables())
     for (const Rule& rule : table.rules) names.emplace_back(rule.name);
   return names;
 }

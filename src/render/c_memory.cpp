@@ -4,7 +4,6 @@
 #include "ir/build.h"
 #include "render/c_printer.h"
 #include "render/prepare.h"
-#include "render/streamed_stores.h"
 
 namespace lathe::render {
 

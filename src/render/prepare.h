@@ -41,4 +41,7 @@ Node constant_of(Node node);
 // A constant that is not NaN, so that a comparison with it decides maximum and minimum alone.
 bool is_number(Node node);
 
+// Whether an index is proved to be a multiple of n, by its form.
+bool is_multiple(Node index, std::int64_t n);
+
 }  // namespace lathe::render

@@ -24,7 +24,4 @@ struct StreamedStores {
 // prints such a store asks then whether it is a multiple of kLineBytes.
 StreamedStores streamed_stores(const Program& program, const Target& target);
 
-// Whether an index is proved to be a multiple of n, by its form.
-bool is_multiple(Node index, std::int64_t n);
-
 }  // namespace lathe::render

@@ -55,8 +55,8 @@ Node apply_scalar(Op op, std::span<const Node> args) {
   return apply(op, args[0], args[1], args[2]);
 }
 
-RuleSet::RuleSet(std::string_view name, std::initializer_list<RuleTable> tables)
-    : name_(name), tables_(tables), by_op_(kOps) {
+RuleSet::RuleSet(std::string_view name, std::vector<RuleTable> tables)
+    : name_(name), tables_(std::move(tables)), by_op_(kOps) {
   for (const RuleTable& table : tables_) {
     if (table.joins != nullptr) joining_.push_back(table.joins);
     for (const Rule& rule : table.rules) {

@@ -49,7 +49,7 @@ struct RewriteStats {
 // A rule set prepared for matching: tables joined in order, rules indexed by their root op.
 class RuleSet {
  public:
-  RuleSet(std::string_view name, std::initializer_list<RuleTable> tables);
+  RuleSet(std::string_view name, std::vector<RuleTable> tables);
   struct Entry {
     const RuleTable* table;
     const Rule* rule;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <vector>
@@ -28,11 +29,14 @@ Table& table() {
 }
 
 std::vector<FaultCell::Word> new_page(OpenDevice& device) {
-  auto* page = static_cast<std::int64_t*>(std::aligned_alloc(kPage, kPage));
+  std::unique_ptr<std::int64_t, void (*)(void*)> held(
+      static_cast<std::int64_t*>(std::aligned_alloc(kPage, kPage)), std::free);
+  std::int64_t* page = held.get();
   if (page == nullptr) throw std::bad_alloc();
   constexpr std::size_t kWords = kPage / sizeof(std::int64_t);
   std::fill_n(page, kWords, 0);
   const Memory memory = device.device->import(page, kPage, [page] { std::free(page); });
+  held.release();
   std::vector<FaultCell::Word> words;
   for (std::size_t i = 0; i < kWords; ++i)
     words.push_back({page + i, {memory, i * sizeof(std::int64_t), sizeof(std::int64_t)}});

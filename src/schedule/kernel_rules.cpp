@@ -218,10 +218,13 @@ RuleTable kernel_algebra() {
   return {"kernel", kKernel, [](Node) { return true; }};
 }
 
+std::vector<RuleTable> all_tables() {
+  return {folding(),         index_algebra(), compare_algebra(), logic_algebra(),
+          integer_algebra(), float_algebra(), kernel_algebra()};
+}
+
 Node simplify_kernel(Node kernel) {
-  static const auto* rules =
-      new RuleSet("kernel", {folding(), index_algebra(), compare_algebra(), logic_algebra(),
-                             integer_algebra(), float_algebra(), kernel_algebra()});
+  static const auto* rules = new RuleSet("kernel", all_tables());
   return Rewriter(*rules).rewrite(kernel);
 }
 

@@ -8,6 +8,9 @@ namespace lathe {
 
 RuleTable kernel_algebra();
 
+// All tables there are, in the order in which a kernel's rewriting tries them.
+std::vector<RuleTable> all_tables();
+
 // A kernel with index algebra and kernel rules applied.
 Node simplify_kernel(Node kernel);
 

@@ -8,7 +8,6 @@
 #include "engine/engine.h"
 #include "replay/kernels_of.h"
 #include "rewrite/rewriter.h"
-#include "rules/simplify.h"
 #include "schedule/kernel_rules.h"
 #include "support/golden.h"
 
@@ -40,8 +39,7 @@ TEST(Rules, ThoseThatNoNetAndNoOpUsesAreListed) {
       const std::vector<Tensor> wanted = graph.build();
       for (const char* target : kReplayTargets) kernels_of(wanted, target);
     }
-    for (const RuleTable& table : {folding(), index_algebra(), compare_algebra(), logic_algebra(),
-                                   integer_algebra(), float_algebra(), kernel_algebra()})
+    for (const RuleTable& table : all_tables())
       for (const Rule& rule : table.rules) {
         const std::string name = std::string(table.name) + "/" + std::string(rule.name);
         if (!uses.count.contains(name)) text += name + "\n";

@@ -1,9 +1,11 @@
 #include "backends/cpu/matrix_probe.h"
 
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
@@ -115,10 +117,13 @@ bool works(const MatrixUnit&) { return false; }
 // works. Returns what it said.
 std::string ask_child(const std::vector<const MatrixUnit*>& units, std::size_t first) {
   int ends[2];
-  if (pipe(ends) != 0) return "";
+  if (pipe2(ends, O_CLOEXEC) != 0) return "";
   const pid_t child = fork();
   if (child == 0) {
-    for (int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) std::signal(signal, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    for (int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE, SIGALRM}) std::signal(signal, SIG_DFL);
     alarm(2);
     for (std::size_t i = first; i < units.size(); ++i) {
       if (write(ends[1], "b", 1) != 1) _exit(1);
@@ -129,9 +134,13 @@ std::string ask_child(const std::vector<const MatrixUnit*>& units, std::size_t f
   close(ends[1]);
   std::string said;
   char byte = 0;
-  while (child > 0 && read(ends[0], &byte, 1) == 1) said += byte;
+  for (ssize_t got = 0; child > 0 && (got = read(ends[0], &byte, 1)) != 0;) {
+    if (got == 1) said += byte;
+    if (got < 0 && errno != EINTR) break;
+  }
   close(ends[0]);
-  if (child > 0) waitpid(child, nullptr, 0);
+  while (child > 0 && waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
   return said;
 }
 

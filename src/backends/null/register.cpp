@@ -2,13 +2,12 @@
 // kernels and times compiles without the machine being there. Its memory is nothing, so asking for a value is
 // an error.
 #include <atomic>
-#include <map>
-#include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "runtime/imports.h"
 #include "runtime/registry.h"
 
 namespace lathe::backends {
@@ -18,18 +17,13 @@ struct NullKernel : Kernel {};
 
 class NullDevice : public Device {
  public:
-  Memory alloc(std::size_t bytes) override { return {next_.fetch_add(1), bytes, nullptr}; }
+  Memory alloc(std::size_t bytes) override { return {next_.fetch_add(2), bytes, nullptr}; }
   Memory import(void*, std::size_t bytes, Owner owner) override {
-    const Memory memory = alloc(bytes);
-    std::lock_guard guard(mutex_);
-    if (owner) owners_.emplace(memory.handle, std::move(owner));
-    return memory;
+    return imports_.add(nullptr, bytes, std::move(owner));
   }
   void free(Memory memory) override {
-    std::unique_lock guard(mutex_);
-    auto held = owners_.extract(memory.handle);
-    guard.unlock();
-    if (held) held.mapped()();
+    if (!Imports::has_own_handle(memory)) return;
+    if (Owner owner = imports_.take(memory.handle)) owner();
   }
   std::unique_ptr<Kernel> load(const Binary&) override { return std::make_unique<NullKernel>(); }
   Event copy(Queue, Span to, Span, std::span<const Event>) override {
@@ -48,9 +42,8 @@ class NullDevice : public Device {
   }
 
  private:
-  std::atomic<std::uintptr_t> next_{1};
-  std::mutex mutex_;
-  std::map<std::uintptr_t, Owner> owners_;  // of host memory, by handle: theirs until it is freed
+  std::atomic<std::uintptr_t> next_{2};  // even: the odd ones are lent memory's
+  Imports imports_{"NULL"};
   std::atomic<std::uint64_t> value_{0};
 };
 
