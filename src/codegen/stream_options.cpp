@@ -9,7 +9,7 @@ namespace {
 
 // A core's prefetchers follow a few long walks gladly, and several at once hide more of memory's latency than
 // one does; they lose track where there are many.
-constexpr std::int64_t kMostStreams = 4, kMostWalks = 4;
+constexpr std::int64_t kMostWalks = 4;
 // Beside a walk over small numbers: so many at once at most.
 constexpr std::int64_t kMostNarrowStreams = 8;
 // How long each walk is before all move on, as a share of the second cache: long enough that prefetchers
@@ -103,11 +103,11 @@ std::optional<StreamPlan> choose_streams(const KernelFacts& facts, const Target&
   if (walked == 1 && again > 1 && facts.ranges[plan.lane].kind == RangeKind::Reduce &&
       kMostNarrowStreams * plan.width * 2 <= target.vector_registers * lanes) {
     while (plan.turn < std::min(2 * bytes, 4) && extent % (plan.width * plan.turn * 2) == 0) plan.turn *= 2;
-    if (plan.turn > 1) plan.streams = std::min(kMostNarrowStreams, kMostStreams * again);
+    if (plan.turn > 1) plan.streams = std::min(kMostNarrowStreams, kMostWalks * again);
   }
   const std::int64_t steps = facts.ranges[plan.rows].extent / (plan.rows == plan.lane ? plan.width : 1);
   const double piece =
-      kPiece * static_cast<double>(target.l2 * std::max<std::int64_t>(plan.streams / kMostStreams, 1));
+      kPiece * static_cast<double>(target.l2 * std::max<std::int64_t>(plan.streams / kMostWalks, 1));
   plan.piece = std::max<std::int64_t>(
       static_cast<std::int64_t>(piece * static_cast<double>(steps) / bytes_of(*main)), 1);
   return plan;
