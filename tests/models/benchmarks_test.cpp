@@ -33,5 +33,19 @@ TEST(Benchmarks, TargetsHaveTheSizesTheNamesPromise) {
   EXPECT_EQ(llama_1b_decode().size(), 1 + 2 * 16U);
 }
 
+// Draws of random numbers that never ran would stand in front of those of the next net.
+TEST(Benchmarks, ANetIsTheSameHoweverOftenItWasBuilt) {
+  auto build = [] {
+    Tensor x = Tensor::ones({8});
+    for (int i = 0; i < 3; ++i) x = x * Tensor::rand({8});
+    return std::vector<Tensor>{x};
+  };
+  const dev::CompileOptions options{.device = "CPU", .machine_code = false};
+  const dev::CompileReport first = dev::bench_compile("draws", build, options),
+                           second = dev::bench_compile("draws", build, options);
+  EXPECT_EQ(second.nodes, first.nodes);
+  EXPECT_EQ(second.kernels, first.kernels);
+}
+
 }  // namespace
 }  // namespace lathe::models
