@@ -184,14 +184,16 @@ TEST(Heuristic, WalksOverMemoryKeepTheResult) {
   Scope scope;
   for (const std::string& name : target_names()) {
     Target target = named_target(name);
-    target.l1 = 256, target.l2 = 4096, target.l3 = 1024;
+    target.l1 = 512, target.l2 = 4096, target.l3 = 1024;
     for (const NamedKernel& k : std::initializer_list<NamedKernel>{
              {"float", matvec(64, 128, dtypes::Float32)},
              {"bf16", matvec(64, 256, dtypes::BFloat16)},
              {"bytes", matvec(64, 256, dtypes::Int8)},
              {"bytes, rows that divide by nothing", matvec(67, 128, dtypes::Int8)},
              {"blocks", block_matvec(32, 4)},
-             {"sums", row_sum(64, 256)}})
+             {"sums", row_sum(64, 256)},
+             {"columns", column_sums(8, 4, 32)},
+             {"columns, in strips and under a mask", column_sums(6, 5, 700)}})
       EXPECT_EQ(compare_with_reference(k.kernel, choose_options(k.kernel, target), target, 1), "") << k.name;
   }
 }
@@ -284,12 +286,14 @@ TEST(Heuristic, PinnedChoices) {
        "UNROLL(1, 16) THREAD(0, 8) TILE(1, 64) UPCAST(1, 4) STAGE(2, 5, 1)"},
       // Rows are added whole, the reduce outside the columns; in strips where their sums would leave the
       // cache.
-      {column_sums(32, 512, 1024), "UPCAST(1, 32) THREAD(0, 8) TILE(3, 1, 2)",
+      {column_sums(32, 512, 1024), "UPCAST(1, 32) UPCAST(0, 2) THREAD(0, 8) TILE(3, 1, 2)",
+       "UPCAST(1, 64) UPCAST(0, 2) THREAD(0, 8) TILE(3, 1, 2)"},
+      {column_sums(32, 512, 1000), "UPCAST(1, 8) UPCAST(0, 2) THREAD(0, 8) TILE(3, 1, 2)",
+       "UPCAST(1, 8) UPCAST(0, 2) THREAD(0, 8) TILE(3, 1, 2)"},
+      {column_sums(32, 512, 1001), "UPCAST(1, 8) UPCAST(0, 2) THREAD(0, 8) TILE(3, 1, 2)",
+       "UPCAST(1, 16) UPCAST(0, 2) THREAD(0, 8) TILE(3, 1, 2)"},
+      {column_sums(31, 512, 1024), "UPCAST(1, 32) THREAD(0, 8) TILE(3, 1, 2)",
        "UPCAST(1, 64) THREAD(0, 8) TILE(3, 1, 2)"},
-      {column_sums(32, 512, 1000), "UPCAST(1, 8) THREAD(0, 8) TILE(3, 1, 2)",
-       "UPCAST(1, 8) THREAD(0, 8) TILE(3, 1, 2)"},
-      {column_sums(32, 512, 1001), "UPCAST(1, 8) THREAD(0, 8) TILE(3, 1, 2)",
-       "UPCAST(1, 16) THREAD(0, 8) TILE(3, 1, 2)"},
       {column_sums(32, 8, 1 << 17), "UPCAST(1, 32) THREAD(0, 8) TILE(2, 1024) TILE(4, 1, 3)",
        "UPCAST(1, 64) THREAD(0, 8) TILE(2, 1024) TILE(4, 1, 3)"},
   };
