@@ -11,6 +11,7 @@
 #include "tensor/own_gradient.h"
 #include "tensor/realize.h"
 #include "tensor/recompute.h"
+#include "tensor/reduce_gradient.h"
 #include "tensor/rows.h"
 
 namespace lathe {
@@ -117,41 +118,12 @@ Node copy_gradient(Node g, Node out) {
   return home.empty() || home == out.text() ? g : copy_to(g, home);
 }
 
-Node no_axes(Node g, Node x) { return whole(g, x.shape()); }
-
-// The elements that are the extreme share the gradient equally.
-Node extreme_gradient(Node g, Node out) {
-  Node x = out.arg(0);
-  // Counted in a dtype that holds how many there can be.
-  const DType wide = ir_dtype(sum_accumulator(data_type(g.dtype())));
-  Node hit = equal(x, whole(out, x.shape()));
-  Node count = reduce_axes(Op::Add, cast(hit, wide), out.ints().subspan(1));
-  return where(hit, whole(cast(cast(g, wide) / count, g.dtype()), x.shape()), zero(g));
-}
-
-// d(prod)/dx_i is the product of the others. With P the product of the elements that are not 0 and Z the
-// number of zeros: P / x_i where Z = 0, P at the zero where Z = 1, else 0.
-Node product_gradient(Node g, Node out) {
-  Node x = out.arg(0);
-  DType d = x.dtype();
-  Node is_zero = equal(x, zero_of(d)), one = number(d, 1);
-  Node others = where(is_zero, one, x);
-  auto axes = out.ints().subspan(1);
-  Node product = whole(reduce_axes(Op::Mul, others, axes), x.shape());
-  Node zeros = whole(reduce_axes(Op::Add, cast(is_zero, d), axes), x.shape());
-  Node at_zero = where(equal(zeros, one), product, zero_of(d));
-  Node elsewhere = where(equal(zeros, zero_of(d)), product / others, zero_of(d));
-  return whole(g, x.shape()) * where(is_zero, at_zero, elsewhere);
-}
-
 Node reduce_gradient(Node g, Node out) {
-  switch (reduce_op(out)) {
-    case Op::Add: return no_axes(g, out.arg(0));
-    case Op::Max:
-    case Op::Min: return extreme_gradient(g, out);
-    case Op::Mul: return product_gradient(g, out);
-    default: return Node();
-  }
+  Node x = out.arg(0);
+  auto axes = out.ints().subspan(1);
+  return grouped_gradient(reduce_op(out), g, x, out,
+                          {[axes](Op op, Node values) { return reduce_axes(op, values, axes); },
+                           [x](Node per_group) { return whole(per_group, x.shape()); }});
 }
 
 using MoveRule = Node (*)(Node g, Node out);

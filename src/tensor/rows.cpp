@@ -7,6 +7,7 @@
 #include "tensor/gather.h"
 #include "tensor/impl.h"
 #include "tensor/merge_sort.h"
+#include "tensor/reduce_gradient.h"
 
 namespace lathe {
 namespace {
@@ -122,31 +123,13 @@ Node take_gradient(Node g, Node out) {
   return node_of(rows.reduce(Op::Add, grad.cast(sum_accumulator(narrow))).cast(narrow).reshape(sizes));
 }
 
-// As for a Reduce, with "all that was combined with it" read at the row of each value.
 Node ragged_gradient(Node g, Node out) {
   Node x = out.arg(0), row = out.arg(1);
-  auto combined = [&](Op op, Node values) {
-    return ragged_reduce(op, values, row, out.arg(2), out.arg(3), out.arg(4));
-  };
-  auto of_row = [&](Node per_row) { return take(per_row, row); };
-  const DType d = x.dtype();
-  Node one = number(d, 1), nothing = zero_of(d);
-  switch (static_cast<Op>(out.int_attr())) {
-    case Op::Add: return of_row(g);
-    case Op::Max:
-    case Op::Min: {
-      Node hit = cast(equal(x, of_row(out)), d);
-      return hit * of_row(g / combined(Op::Add, hit));
-    }
-    case Op::Mul: {
-      Node is_zero = equal(x, nothing), others = where(is_zero, one, x);
-      Node product = of_row(combined(Op::Mul, others)), zeros = of_row(combined(Op::Add, cast(is_zero, d)));
-      Node at_zero = where(equal(zeros, one), product, nothing);
-      Node elsewhere = where(equal(zeros, nothing), product / others, nothing);
-      return of_row(g) * where(is_zero, at_zero, elsewhere);
-    }
-    default: return Node();
-  }
+  return grouped_gradient(static_cast<Op>(out.int_attr()), g, x, out,
+                          {[out](Op op, Node values) {
+                             return ragged_reduce(op, values, out.arg(1), out.arg(2), out.arg(3), out.arg(4));
+                           },
+                           [row](Node per_row) { return take(per_row, row); }});
 }
 
 }  // namespace lathe

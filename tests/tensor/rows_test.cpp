@@ -220,6 +220,20 @@ TEST(Rows, GradientsOfEveryReduceAgreeWithTheSmallForm) {
   }
 }
 
+// More equal elements than a float16 can count.
+TEST(Rows, ManyEqualExtremesShareAGradientThatAddsUpToOne) {
+  const std::int64_t n = 5000;
+  for (const char* rule : {"amax", "amin"}) {
+    Tensor s = Tensor::full({n}, 2.0, {.dtype = dtypes::float16}).contiguous();
+    Tensor base = Tensor::zeros({n}, {.dtype = dtypes::float16});
+    Tensor out = base.scatter_reduce(0, Tensor::zeros({n}, {.dtype = dtypes::int32}), s, rule, false);
+    ASSERT_TRUE(has(out, Op::RaggedReduce)) << rule;
+    Tensor shares = out.sum().gradient({s})[0].cast(dtypes::float32);
+    EXPECT_NEAR(shares.sum().item(), 1, 1e-2) << rule;
+    EXPECT_EQ(shares.min().item(), shares.max().item()) << rule;
+  }
+}
+
 TEST(Rows, IndexedAssignmentKeepsTheLastWriteAtEverySize) {
   std::mt19937_64 rng(kSeed + 6);
   for (std::int64_t rows : {5, 3001}) {
