@@ -9,13 +9,6 @@
 namespace lathe::capture {
 namespace {
 
-Node base_of(Node value) {
-  while (is_movement(value.op())) value = value.arg(0);
-  return value;
-}
-
-Node like(Node buffer) { return new_buffer(buffer.dtype(), buffer_size(buffer), buffer_device(buffer)); }
-
 // The bindings of all; none where a variable that no argument binds has two values.
 std::optional<Bound> common_bindings(const Captured& program) {
   Bound out;
@@ -51,11 +44,11 @@ class Joining {
 
  private:
   Node slot_of(const Source& source, Node stand_in) {
-    if (source.kind == Source::Kind::Result) return base_of(results_[source.index][source.target]);
+    if (source.kind == Source::Kind::Result) return viewed(results_[source.index][source.target]);
     const auto known = std::ranges::find(sources_, source);
     if (known != sources_.end()) return slots_[static_cast<std::size_t>(known - sources_.begin())];
     sources_.push_back(source);
-    slots_.emplace_back(like(stand_in));
+    slots_.emplace_back(new_buffer_like(stand_in));
     return slots_.back();
   }
 
@@ -65,7 +58,7 @@ class Joining {
       to[c.prepared->slots[i]] = slot_of(c.slots[i], c.prepared->slots[i]);
     auto renamed = [&](Node buffer) {
       if (const Node* known = to.find(buffer)) return *known;
-      return to[buffer] = like(buffer);
+      return to[buffer] = new_buffer_like(buffer);
     };
     for (Step step : c.prepared->schedule.steps) {
       for (NodeRef& buffer : step.buffers) buffer = renamed(buffer);

@@ -6,11 +6,6 @@
 namespace lathe::capture {
 namespace {
 
-Node base_of(Node value) {
-  while (is_movement(value.op())) value = value.arg(0);
-  return value;
-}
-
 // The bindings of a computation under those of this call.
 Bound bindings_for(const Computation& step, const Bound& bound) {
   Bound out = step.bindings;
@@ -71,8 +66,7 @@ std::vector<NodeRef> replay(const Captured& program, std::span<const Node> argum
   const Scope scope;
   std::vector<std::vector<NodeRef>> results;
   std::vector<NodeRef> fresh;
-  for (const NodeRef& like : program.fresh)
-    fresh.emplace_back(new_buffer(like->dtype(), buffer_size(like), buffer_device(like)));
+  for (const NodeRef& like : program.fresh) fresh.emplace_back(new_buffer_like(like));
   auto buffer_at = [&](const Source& source) -> Node {
     switch (source.kind) {
       case Source::Kind::Argument: return arguments[source.index];
@@ -80,7 +74,7 @@ std::vector<NodeRef> replay(const Captured& program, std::span<const Node> argum
       case Source::Kind::Fresh: return fresh[source.index];
       case Source::Kind::Result: break;
     }
-    return base_of(results[source.index][source.target]);
+    return viewed(results[source.index][source.target]);
   };
   for (const Computation& step : program.computations) {
     std::vector<Node> slots;

@@ -17,10 +17,6 @@ namespace {
 
 constexpr std::string_view kHead = "lathe captured program 3\n";
 
-std::size_t byte_size(Node buffer) {
-  return static_cast<std::size_t>(buffer_size(buffer)) * static_cast<std::size_t>(buffer.dtype().bytes());
-}
-
 class Writer {
  public:
   void part(std::string_view bytes) {
@@ -216,7 +212,7 @@ std::string to_bytes(const Captured& program) {
   w.number(static_cast<std::int64_t>(program.states.size()));
   for (const NodeRef& state : program.states) {
     w.buffer_kind(state);
-    std::string bytes(byte_size(state), '\0');
+    std::string bytes(buffer_bytes(state), '\0');
     engine::buffer_to_host(state, bytes.data(), bytes.size());
     w.part(bytes);
   }
@@ -252,7 +248,7 @@ Captured from_bytes(std::string_view bytes) {
   for (NodeRef& state : p.states) {
     state = r.buffer_kind();
     const std::string_view contents = r.part();
-    if (contents.size() != byte_size(state)) Reader::broken();
+    if (contents.size() != buffer_bytes(state)) Reader::broken();
     engine::buffer_write(state, contents.data(), contents.size());
   }
   p.fresh.resize(r.count());

@@ -65,8 +65,7 @@ Node at_rest_view(Node value) {
 // The buffer a value is read from where it needs no more work and is a view of the whole of it; else null.
 Node whole_buffer(Node value) {
   value = at_rest_view(value);
-  Node base = value;
-  while (is_movement(base.op())) base = base.arg(0);
+  const Node base = viewed(value);
   if (!base.is(Op::Buffer)) return Node();
   Node inner = value;
   while (inner.is(Op::Reshape)) inner = inner.arg(0);
@@ -95,11 +94,6 @@ Node without_bindings(Node node) {
   return substitute(node, free);
 }
 
-// A buffer that has no memory, for graphs that are kept.
-Node stand_in_for(Node buffer) {
-  return new_buffer(buffer.dtype(), buffer_size(buffer), buffer_device(buffer));
-}
-
 bool is_pending_store(Node value) {
   Node memory = memory_of(value);
   return memory && memory.is(Op::After) && !realized(memory) && !realized(value);
@@ -119,8 +113,7 @@ void add_outputs(Trace& made, const NodeMap<Source>& sources) {
     Node value = at_rest_view(node_of(t));
     Output out;
     out.device = t.device();
-    Node base = value;
-    while (is_movement(base.op())) base = base.arg(0);
+    const Node base = viewed(value);
     if (base.is(Op::Buffer)) {
       const Source* source = sources.find(base);
       if (source == nullptr) {
@@ -128,7 +121,7 @@ void add_outputs(Trace& made, const NodeMap<Source>& sources) {
         return;
       }
       out.source = *source;
-      out.stand_in = stand_in_for(base);
+      out.stand_in = new_buffer_like(base);
       NodeMap<Node> to;
       to[base] = out.stand_in;
       value = substitute(value, to);
@@ -210,8 +203,6 @@ Trace trace(const CallArguments& arguments, const std::function<std::vector<Tens
   std::vector<engine::Call> calls;
   std::vector<NodeRef> host_data;
   Trace made;
-  const std::int64_t last_id =
-      buffer_id(new_buffer(dtypes::Bool, 0, "CPU"));  // buffers are numbered as they are made
   {
     const Observation observation(calls, made.constants, host_data, may_read);
     const std::uint64_t reads = engine::host_reads();
@@ -233,24 +224,26 @@ Trace trace(const CallArguments& arguments, const std::function<std::vector<Tens
   for (const auto& [variable, value] : arguments.bound) made.program.variables.push_back(variable);
   for (std::uint32_t k = 0; k < calls.size(); ++k) {
     Computation step{calls[k].prepared, {}, calls[k].bindings};
-    for (const NodeRef& slot : calls[k].slots) {
+    for (std::size_t i = 0; i < calls[k].slots.size(); ++i) {
+      const NodeRef& slot = calls[k].slots[i];
       if (const Source* known = sources.find(slot)) {
         step.slots.push_back(*known);
         continue;
       }
       const bool given = std::find(host_data.begin(), host_data.end(), slot) != host_data.end();
-      const bool fresh = !given && buffer_id(slot) > last_id;
+      // Nobody wrote to what had no memory: this call makes it. Everything else was filled outside of it,
+      // before or by another thread.
+      const bool fresh = !calls[k].had_memory[i];
       std::vector<NodeRef>& list = fresh ? made.program.fresh : made.program.states;
       const Source source{fresh ? Source::Kind::Fresh : Source::Kind::State,
                           static_cast<std::uint32_t>(list.size()), 0};
-      list.push_back(fresh ? NodeRef(stand_in_for(slot)) : slot);
+      list.push_back(fresh ? NodeRef(new_buffer_like(slot)) : slot);
       if (!fresh) made.literal.push_back(given);
       sources.try_emplace(slot, source);
       step.slots.push_back(source);
     }
     for (std::uint32_t t = 0; t < calls[k].results.size(); ++t) {
-      Node base = calls[k].results[t];
-      while (is_movement(base.op())) base = base.arg(0);
+      const Node base = viewed(calls[k].results[t]);
       if (base.is(Op::Buffer)) sources.try_emplace(base, {Source::Kind::Result, k, t});
     }
     made.program.computations.push_back(std::move(step));
@@ -337,7 +330,7 @@ std::string constant_text(Node c) {
 }
 
 bool same_contents(Node a, Node b) {
-  const auto bytes = static_cast<std::size_t>(buffer_size(a)) * static_cast<std::size_t>(a.dtype().bytes());
+  const std::size_t bytes = buffer_bytes(a);
   if (a.dtype() != b.dtype() || buffer_size(a) != buffer_size(b) || buffer_device(a) != buffer_device(b))
     return false;
   std::string left(bytes, '\0'), right(bytes, '\0');

@@ -39,8 +39,8 @@ struct Trace {
 Trace trace(const CallArguments& arguments, const std::function<std::vector<Tensor>()>& function,
             bool may_read);
 
-// Values made of constants alone that this trace computed and nobody holds: the next computes them again, as
-// a replay will, though the trace itself still knows them.
+// What this trace computed and no tensor holds is no longer known to be computed, though the trace's own
+// graphs still hold it: the next trace computes it again, as a replay will.
 void forget_dropped(const Trace& trace);
 
 // Why two traces are not one program; nothing where they are. Throws JitError for a constant that moved: no

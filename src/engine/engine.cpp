@@ -128,8 +128,7 @@ void remember(Node target, Node result) {
     result = result.arg(0);
   }
   if (target.is(Op::Buffer) || target.is_const() || target.rank() != result.rank()) return;
-  Node buffer = result;
-  while (is_movement(buffer.op())) buffer = buffer.arg(0);
+  const Node buffer = viewed(result);
   if (!buffer.is(Op::Buffer) || buffer.dtype() != target.dtype() || result != view_of(buffer, result.shape()))
     return;
   for (std::size_t i = 0; i < target.rank(); ++i)
@@ -148,6 +147,9 @@ std::vector<NodeRef> realize(std::span<const Node> targets) {
   const GraphKey key = key_of(stripped.targets);
   const auto prepared = prepared_for(stripped.targets, key);
   const std::vector<std::pair<NodeRef, std::int64_t>> bindings(key.bindings.begin(), key.bindings.end());
+  std::vector<bool> had_memory;
+  if (observer)
+    for (const Node& buffer : key.buffers) had_memory.push_back(has_memory(buffer));
   std::vector<NodeRef> results = run(*prepared, key.buffers, bindings);
   for (const auto& [version, here] : stripped.versions) set_realized(version, base_memory(here));
   for (std::size_t i = 0; i < targets.size(); ++i) remember(targets[i], results[i]);
@@ -155,6 +157,7 @@ std::vector<NodeRef> realize(std::span<const Node> targets) {
     const Normalised normal = normalise(stripped.targets, key);
     observer({prepared,
               {key.buffers.begin(), key.buffers.end()},
+              std::move(had_memory),
               bindings,
               {normal.targets.begin(), normal.targets.end()},
               results});

@@ -72,10 +72,11 @@ void set_profiling(bool on);  // turning it on forgets the last profile
 std::vector<KernelProfile> profile();
 
 // Sees every computation that realize runs, as it could be run again: for captures. The slots are the buffers
-// it read and wrote, `made` those it made new, by the order of Prepared::fresh.
+// it read and wrote.
 struct Call {
   std::shared_ptr<const Prepared> prepared;
   std::vector<NodeRef> slots;
+  std::vector<bool> had_memory;  // of each slot, before the run: one that had none was never written to
   std::vector<std::pair<NodeRef, std::int64_t>> bindings;
   std::vector<NodeRef> targets;  // what was scheduled, over stand-ins
   std::vector<NodeRef> results;

@@ -23,9 +23,9 @@ std::vector<std::string_view> known_rules() {
 }
 
 void leave_out_rules() {
-  static auto* taken = new std::string;
+  thread_local std::string taken;
   const std::string& text = flag_text(Flag::Without);
-  if (text == *taken) return;
+  if (text == taken) return;
   const std::vector<std::string_view> known = known_rules();
   std::vector<std::string> names;
   for (std::size_t at = 0; at < text.size();) {
@@ -43,7 +43,7 @@ void leave_out_rules() {
     names.push_back(std::move(name));
   }
   set_disabled_rules(std::move(names));
-  *taken = text;
+  taken = text;
 }
 
 }  // namespace lathe::engine

@@ -9,7 +9,7 @@ namespace lathe::engine {
 
 std::vector<std::string_view> known_rules();
 
-// Leaves out what the flag names, from now on. Throws UserError for a name that no rule has.
+// Leaves out what the flag names on this thread, from now on. Throws UserError for a name that no rule has.
 void leave_out_rules();
 
 }  // namespace lathe::engine

@@ -17,10 +17,6 @@ namespace {
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kArenaAlign - 1) / kArenaAlign * kArenaAlign; }
 
-std::size_t byte_size(Node buffer) {
-  return static_cast<std::size_t>(buffer_size(buffer)) * static_cast<std::size_t>(buffer.dtype().bytes());
-}
-
 // Lifetimes of the buffers that are not kept, in order of first use.
 NodeMap<int> find_intermediates(const Schedule& schedule, std::span<const Node> kept, MemoryPlan& plan) {
   NodeMap<bool> outside;
@@ -32,7 +28,7 @@ NodeMap<int> find_intermediates(const Schedule& schedule, std::span<const Node> 
       const auto [place, added] = index.try_emplace(buffer, static_cast<int>(plan.buffers.size()));
       const int step = static_cast<int>(s);
       if (added)
-        plan.buffers.push_back({buffer, buffer_device(buffer), byte_size(buffer), 0, step, step, -1});
+        plan.buffers.push_back({buffer, buffer_device(buffer), buffer_bytes(buffer), 0, step, step, -1});
       plan.buffers[static_cast<std::size_t>(*place)].last = step;
     }
   for (const auto& entry : outside) plan.outside.push_back(entry.node);

@@ -20,10 +20,6 @@
 namespace lathe::engine {
 namespace {
 
-std::size_t byte_size(Node buffer) {
-  return static_cast<std::size_t>(buffer_size(buffer)) * static_cast<std::size_t>(buffer.dtype().bytes());
-}
-
 // Of a plan that is part of an error.
 constexpr std::size_t kPlanLines = 40;
 
@@ -59,7 +55,7 @@ class RunMemory {
     for (const Node& slot : slots) slots_.push_back(place_of(slot));
     for (std::size_t i = 0; i < prepared.fresh.size(); ++i) {
       const Node stand_in = prepared.fresh[i];
-      made.emplace_back(new_buffer(stand_in.dtype(), buffer_size(stand_in), buffer_device(stand_in)));
+      made.emplace_back(new_buffer_like(stand_in));
       // Where the user's program is not known, the ops that made a result are the next best thing to call it
       // by.
       std::optional<MadeAt> origin;
@@ -105,7 +101,8 @@ class RunMemory {
     for (const std::string& name : devices) {
       std::size_t bytes = prepared_.bytes_needed(name);
       for (const Node& slot : slots)
-        if (buffer_device(slot) == name && !has_memory(slot)) bytes += MemoryPool::rounded(byte_size(slot));
+        if (buffer_device(slot) == name && !has_memory(slot))
+          bytes += MemoryPool::rounded(buffer_bytes(slot));
       try {
         open_device(name).pool.check_room(bytes);
       } catch (OutOfMemory& error) {
@@ -187,7 +184,7 @@ std::size_t Prepared::bytes_needed(const std::string& device) const {
   const std::size_t arena = memory.arena_bytes(device);
   std::size_t sum = arena == 0 ? 0 : MemoryPool::rounded(arena);
   for (const NodeRef& buffer : fresh)
-    if (buffer_device(buffer) == device) sum += MemoryPool::rounded(byte_size(buffer));
+    if (buffer_device(buffer) == device) sum += MemoryPool::rounded(buffer_bytes(buffer));
   return sum;
 }
 

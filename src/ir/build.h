@@ -61,6 +61,13 @@ Node special(std::string_view name, std::int64_t extent, DType dtype = dtypes::I
 inline std::int64_t buffer_id(Node buffer) { return buffer.ints()[0]; }
 inline std::int64_t buffer_size(Node buffer) { return buffer.ints()[1]; }
 inline const std::string& buffer_device(Node buffer) { return buffer.text(); }
+inline std::size_t buffer_bytes(Node buffer) {
+  return static_cast<std::size_t>(buffer_size(buffer)) * static_cast<std::size_t>(buffer.dtype().bytes());
+}
+// A fresh identity of the same dtype, size and device.
+inline Node new_buffer_like(Node buffer) {
+  return new_buffer(buffer.dtype(), buffer_size(buffer), buffer_device(buffer));
+}
 // Of a Contiguous: "[...]" or nothing.
 inline std::string_view attached_options(Node node) {
   return node.attr().kind == Attr::Kind::Data ? std::string_view(node.text()) : std::string_view();
@@ -101,6 +108,11 @@ Node sink(std::span<const Node> effects);
 Node barrier(std::span<const Node> effects);
 inline Op reduce_op(Node reduce) {
   return static_cast<Op>(reduce.attr().kind == Attr::Kind::Int ? reduce.int_attr() : reduce.ints()[0]);
+}
+// What a value is a view of: the first node down its chain that is no movement op.
+inline Node viewed(Node value) {
+  while (is_movement(value.op())) value = value.arg(0);
+  return value;
 }
 // The Param, Define or Buffer behind a chain of After.
 Node base_memory(Node memory);

@@ -14,12 +14,11 @@ namespace {
 
 thread_local RewriteTrace* trace = nullptr;
 thread_local const RuleSet* planted = nullptr;
-std::atomic<bool> interrupted{false};
+thread_local bool interruptible = false;
+std::atomic<Interrupt> interrupted{Interrupt::None};
+static_assert(std::atomic<Interrupt>::is_always_lock_free, "set by a signal handler");
 
-std::vector<std::string>& disabled() {
-  static auto* names = new std::vector<std::string>;
-  return *names;
-}
+thread_local std::vector<std::string> disabled;
 
 // Rules that undo each other would build forever. A position that changes this often is looping.
 constexpr int kMaxStepsAtOneNode = 1000;
@@ -42,12 +41,17 @@ std::uint8_t needed_op(const Pat& pattern, std::size_t operand) {
 
 RewriteTrace* set_rewrite_trace(RewriteTrace* t) { return std::exchange(trace, t); }
 const RuleSet* set_planted_rules(const RuleSet* rules) { return std::exchange(planted, rules); }
-void set_disabled_rules(std::vector<std::string> names) { disabled() = std::move(names); }
-const std::vector<std::string>& disabled_rules() { return disabled(); }
+void set_disabled_rules(std::vector<std::string> names) { disabled = std::move(names); }
+const std::vector<std::string>& disabled_rules() { return disabled; }
 bool rule_disabled(std::string_view name) {
-  return !disabled().empty() && std::find(disabled().begin(), disabled().end(), name) != disabled().end();
+  return !disabled.empty() && std::find(disabled.begin(), disabled.end(), name) != disabled.end();
 }
-void request_interrupt() { interrupted.store(true); }
+void request_interrupt(Interrupt whom) { interrupted.store(whom); }
+void mark_interruptible(bool on) { interruptible = on; }
+void forget_interrupt() {
+  Interrupt wanted = Interrupt::Marked;
+  interrupted.compare_exchange_strong(wanted, Interrupt::None);
+}
 
 Node apply_scalar(Op op, std::span<const Node> args) {
   if (args.size() == 1) return apply(op, args[0]);
@@ -143,7 +147,9 @@ Node Rewriter::simplify(Node node) {
   if (node.arg_count() == 0) return node;
   if (const Node* known = done_.find(node)) return *known;
   ++stats_.visited;
-  if (interrupted.load(std::memory_order_relaxed) && interrupted.exchange(false))
+  if (const Interrupt whom = interrupted.load(std::memory_order_relaxed);
+      whom != Interrupt::None && (whom == Interrupt::Any || interruptible) &&
+      interrupted.exchange(Interrupt::None) != Interrupt::None)
     throw UserError("interrupted", fmt::format("in {} after {} nodes, last rule {}", rules_.name(),
                                                stats_.visited, last_rule_.empty() ? "none" : last_rule_));
   if (++depth_ > kMaxDepth)

@@ -25,7 +25,8 @@ struct RewriteTrace {
 // The trace of this thread; null turns tracing off. Returns the previous one.
 RewriteTrace* set_rewrite_trace(RewriteTrace* trace);
 
-// Names of optional rules that are switched off, for experiments (part of cache keys). Set before compiling.
+// Names of optional rules that are switched off on this thread, for experiments (part of cache keys). Set
+// before compiling.
 void set_disabled_rules(std::vector<std::string> names);
 const std::vector<std::string>& disabled_rules();
 bool rule_disabled(std::string_view name);
@@ -35,8 +36,13 @@ bool rule_disabled(std::string_view name);
 class RuleSet;
 const RuleSet* set_planted_rules(const RuleSet* rules);
 
-// Makes every running rewrite stop with an error that names pass, rule and node count; used for Ctrl-C.
-void request_interrupt();
+// Makes a running rewrite stop with an error that names pass, rule and node count; used for Ctrl-C. One of
+// any thread, or of a thread that is marked; forget_interrupt takes a request for these back. Safe in a
+// signal handler.
+enum class Interrupt : std::uint8_t { None, Any, Marked };
+void request_interrupt(Interrupt whom = Interrupt::Any);
+void mark_interruptible(bool on);  // this thread
+void forget_interrupt();
 
 // `apply` of ir/build.h over a list.
 Node apply_scalar(Op op, std::span<const Node> args);

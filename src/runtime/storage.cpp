@@ -92,18 +92,13 @@ std::optional<Place> find(Node buffer) {
   return Place{storage.device, {storage.memory, 0, storage.bytes}};
 }
 
-Place enter(Node buffer, StorageRef storage) {
+// Gives a buffer its memory, unless another thread was quicker (the memory then goes back, outside the lock).
+// Returns whether it did.
+bool enter(Node buffer, StorageRef storage) {
   watch_deaths();
   storage->made = current_place();
-  const Place place{storage->device, {storage->memory, 0, storage->bytes}};
   std::lock_guard guard(table().mutex);
-  const bool added = table().by_id.emplace(buffer_id(buffer), std::move(storage)).second;
-  check_internal(added, "storage", "the buffer has memory already");
-  return place;
-}
-
-std::size_t byte_size(Node buffer) {
-  return static_cast<std::size_t>(buffer_size(buffer)) * static_cast<std::size_t>(buffer.dtype().bytes());
+  return table().by_id.try_emplace(buffer_id(buffer), std::move(storage)).second;
 }
 
 }  // namespace
@@ -112,10 +107,11 @@ Place place_of(Node buffer) {
   if (const std::optional<Place> known = find(buffer)) return *known;
   auto storage = std::make_unique<Storage>();
   OpenDevice& device = open_device(buffer_device(buffer));
-  storage->memory = device.pool.take(byte_size(buffer));
+  storage->memory = device.pool.take(buffer_bytes(buffer));
   storage->device = &device;
-  storage->bytes = byte_size(buffer);
-  return enter(buffer, std::move(storage));
+  storage->bytes = buffer_bytes(buffer);
+  enter(buffer, std::move(storage));
+  return *find(buffer);
 }
 
 bool has_memory(Node buffer) { return find(buffer).has_value(); }
@@ -128,7 +124,7 @@ void import_memory(Node buffer, void* data, std::size_t bytes, Owner owner) {
   storage->bytes = bytes;
   storage->imported = true;
   device.pool.count_foreign(static_cast<std::ptrdiff_t>(bytes));
-  enter(buffer, std::move(storage));
+  check_internal(enter(buffer, std::move(storage)), "storage", "the buffer has memory already");
 }
 
 void set_made(Node buffer, PlaceRef place) {

@@ -82,11 +82,7 @@ void check_outputs(const Plan& plan, std::span<const JoinedStep> joined, const S
     for (std::size_t i = 0; i < uses.size(); ++i)
       if (char* state = missing.find(step.buffers[i]); uses[i].writes && state != nullptr) *state = 0;
   }
-  for (const NodeRef& result : schedule.results) {
-    Node base = result;
-    while (is_movement(base.op())) base = base.arg(0);
-    need(base);
-  }
+  for (const NodeRef& result : schedule.results) need(viewed(result));
 }
 
 }  // namespace lathe

@@ -39,7 +39,7 @@ bool made_of(Node value, Node part) {
 bool is_memory(Node node) { return node.is(Op::Buffer) || node.is(Op::After); }
 
 Node view_memory(Node view) {
-  while (is_movement(view.op())) view = view.arg(0);
+  view = viewed(view);
   if (!is_memory(view))
     throw InternalError("schedule",
                         fmt::format("a store into {}, which is not memory", info(view.op()).name));

@@ -335,7 +335,7 @@ std::vector<ScheduledKernel> Tensor::schedule_all(std::span<const Tensor> tensor
     kernel.device = step.device;
     kernel.origin = step.origin;
     if (step.is_copy()) {
-      kernel.bytes = static_cast<double>(buffer_size(step.buffers[0]) * step.buffers[0]->dtype().bytes());
+      kernel.bytes = static_cast<double>(buffer_bytes(step.buffers[0]));
       continue;
     }
     const engine::MadeKernel& made = *prepared->steps[i].kernel.made;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "engine/engine.h"
 #include "lathe/lathe.h"
@@ -362,6 +363,49 @@ TEST(Jit, ATrainingStepIsTheSameCapturedOrNot) {
   EXPECT_EQ(losses(true), losses(false));
 }
 
+// What another thread computed has memory that no replay of this program would fill.
+Tensor on_another_thread(const std::function<Tensor()>& make) {
+  Tensor out;
+  std::thread([&] {
+    out = make();
+    out.realize();
+  }).join();
+  return out;
+}
+
+TEST(Jit, WhatAnotherThreadComputesInEveryCallCannotBeCaptured) {
+  auto f = jit([](const Tensors& in) -> Tensors {
+    Tensor there = on_another_thread([&] { return in[0] * 2; });
+    return {there + 1};
+  });
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(f({ramp(3, i)})[0].data<float>()[2], 2 * (i + 2) + 1);
+  expect_message([&] { f({ramp(3)}); }, "has new memory in every call");
+}
+
+TEST(Jit, WhatAnotherThreadComputedOnceIsState) {
+  Tensor kept;
+  auto f = jit([&](const Tensors& in) -> Tensors {
+    if (!kept.defined()) kept = on_another_thread([&] { return ramp(3, 10) * 2; });
+    return {in[0] + kept};
+  });
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(f({ramp(3, i)})[0].data<float>()[1], i + 1 + 22);
+  EXPECT_TRUE(f.captured());
+}
+
+TEST(Jit, MemoryMadeInTheCallAndWrittenInPartIsMadeByEveryReplay) {
+  auto f = jit([](const Tensors& in) -> Tensors {
+    Tensor made = Tensor::empty({4});
+    made.shrink({{0, 2}}).assign(in[0]);
+    made.shrink({{2, 4}}).assign(in[0] + 10);
+    return {made};
+  });
+  Tensors held;
+  for (int i = 0; i < 4; ++i) held.push_back(f({ramp(2, i)})[0]);
+  for (int i = 0; i < 4; ++i)
+    EXPECT_EQ(held[static_cast<std::size_t>(i)].data<float>()[3], static_cast<float>(i + 11));
+  EXPECT_TRUE(f.captured());
+}
+
 class SavedJit : public testing::Test {
  protected:
   std::filesystem::path file =
@@ -385,6 +429,16 @@ TEST_F(SavedJit, ALoadedProgramGoesOnWhereTheOtherStopped) {
     EXPECT_EQ(a[1].data<float>(), b[1].data<float>());
   }
   expect_message([&] { loaded({ramp(4)}); }, "captured with (3,)");
+}
+
+TEST_F(SavedJit, ALoadedProgramInsideACaptureIsRefused) {
+  auto f = jit([](const Tensors& in) -> Tensors { return {in[0] * 3}; });
+  for (int i = 0; i < 2; ++i) f({ramp(3, i)});
+  f.save(file);
+  Jit loaded = Jit::load(file);
+  auto outer = jit([&](const Tensors& in) -> Tensors { return {loaded({in[0]})[0] + 1}; });
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(outer({ramp(3, i)})[0].data<float>()[2], 3 * (i + 2) + 1);
+  expect_message([&] { outer({ramp(3)}); }, "cannot be captured");
 }
 
 TEST_F(SavedJit, AnotherProcessGivesTheSameBits) {
