@@ -1,6 +1,7 @@
 // What all optimizers share: state, the step, and clipping.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <utility>
 
 #include "lathe/optim.h"
@@ -124,15 +125,35 @@ void OptimizerGroup::parts(Parts& p) {
   for (std::size_t i = 0; i < optimizers_.size(); ++i) p(std::to_string(i), *optimizers_[i]);
 }
 
-Tensor clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm) {
+namespace {
+
+// The norm of all elements together.
+Tensor common_norm(const std::vector<Tensor>& tensors, double norm_type) {
+  std::vector<Tensor> parts;
+  for (const Tensor& t : tensors) {
+    const Tensor x = t.cast(dtypes::float32);
+    parts.push_back(norm_type == 2          ? x.square().sum()
+                    : std::isinf(norm_type) ? x.abs().max()
+                                            : x.abs().pow(norm_type).sum());
+  }
+  const Tensor all = Tensor::stack(parts);
+  if (norm_type == 2) return all.sum().sqrt();
+  return std::isinf(norm_type) ? all.max() : all.sum().pow(1 / norm_type);
+}
+
+}  // namespace
+
+Tensor clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm, double norm_type) {
   check_not_negative("max_norm", max_norm);
+  if (!(norm_type > 0))
+    throw UserError("clip_grad_norm", fmt::format("norm_type is {} but must be above 0", norm_type));
   NoGradScope no_grad;
-  std::vector<Tensor> squares;
+  std::vector<Tensor> grads;
   for (const Tensor& p : parameters)
-    if (auto grad = p.grad()) squares.push_back(grad->cast(dtypes::float32).square().sum());
-  if (squares.empty())
+    if (auto grad = p.grad()) grads.push_back(*grad);
+  if (grads.empty())
     throw UserError("clip_grad_norm", "no parameter has a gradient").help("call backward() first");
-  const Tensor norm = Tensor::stack(squares).sum().sqrt();
+  const Tensor norm = common_norm(grads, norm_type);
   // 1e-6 keeps an all-zero gradient from dividing by zero.
   const Tensor scale = (max_norm / (norm + 1e-6)).minimum(1.0);
   for (Tensor p : parameters)

@@ -21,6 +21,13 @@ Tensor with_momentum(Tensor& velocity, const Tensor& grad, double momentum, bool
   return nesterov ? grad + velocity * momentum : velocity;
 }
 
+// How far to go: the rate times the direction, or the direction of what the rate was multiplied into.
+template <class Options>
+Tensor step_of(Tensor& velocity, const Tensor& grad, const Tensor& rate, const Options& o) {
+  if (o.classic) return with_momentum(velocity, rate * grad, o.momentum, o.nesterov);
+  return rate * with_momentum(velocity, grad, o.momentum, o.nesterov);
+}
+
 }  // namespace
 
 SGD::SGD(std::vector<Tensor> parameters, double lr, const SGDOptions& options)
@@ -33,7 +40,7 @@ SGD::SGD(std::vector<Tensor> parameters, double lr, const SGDOptions& options)
 Tensor SGD::updated(std::size_t i, const Tensor& value, const Tensor& grad) {
   const Tensor full = options_.weight_decay == 0 ? grad : grad + value * options_.weight_decay;
   if (options_.momentum == 0) return value - lr() * full;
-  return value - lr() * with_momentum(state(0, i), full, options_.momentum, options_.nesterov);
+  return value - step_of(state(0, i), full, lr(), options_);
 }
 
 LARS::LARS(std::vector<Tensor> parameters, double lr, const LARSOptions& options)
@@ -44,10 +51,11 @@ LARS::LARS(std::vector<Tensor> parameters, double lr, const LARSOptions& options
 
 Tensor LARS::updated(std::size_t i, const Tensor& value, const Tensor& grad) {
   const Tensor size = norm_of(value), slope = norm_of(grad);
+  const Tensor full = grad + value * options_.weight_decay;
+  if (options_.trust == 0) return value - step_of(state(0, i), full, lr(), options_);
   const Tensor trust =
       ((size > 0) & (slope > 0)).where(size * options_.trust / (slope + size * options_.weight_decay), 1.0);
-  const Tensor full = (grad + value * options_.weight_decay) * trust;
-  return value - lr() * with_momentum(state(0, i), full, options_.momentum, options_.nesterov);
+  return value - step_of(state(0, i), full, lr() * trust, options_);
 }
 
 AdamW::AdamW(std::vector<Tensor> parameters, double lr, const AdamOptions& options)

@@ -27,7 +27,7 @@ namespace lathe {
 struct KernelExpression;
 
 // A number that a kernel computes: an index, or a value of some dtype. A literal takes the dtype of what it
-// meets. On indices, `/` and `%` round down.
+// meets. On indices, `/` and `%` round down; on other integers they are C++'s.
 class KernelValue {
  public:
   template <class T>
@@ -39,6 +39,11 @@ class KernelValue {
   KernelValue cast(DataType dtype) const;
   // The scalar ops of the IR by their names in docs/ops.md: "Exp2", "Sqrt", "Max" ...
   static KernelValue apply(std::string_view op, const std::vector<KernelValue>& operands);
+  // Rounded down for every dtype, and what is left then, which has the sign of y: Python's `//` and `%`.
+  static KernelValue floor_div(const KernelValue& x, const KernelValue& y);
+  static KernelValue floor_mod(const KernelValue& x, const KernelValue& y);
+  // Python's `/`: refused for integers.
+  static KernelValue true_div(const KernelValue& x, const KernelValue& y);
   KernelValue where(const KernelValue& yes, const KernelValue& no) const {
     return apply("Where", {*this, yes, no});
   }
@@ -81,11 +86,13 @@ class KernelBuilder {
   void store(std::size_t tensor, const KernelValue& index, const KernelValue& value,
              const std::optional<KernelValue>& gate = std::nullopt);
 
+  // Shared, so that a builder kept after the kernel is finished is refused and no more.
   struct State;
-  explicit KernelBuilder(State& state) : state_(state) {}
+  explicit KernelBuilder(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
  private:
-  State& state_;
+  State& state() const;
+  std::shared_ptr<State> state_;
 };
 
 struct CustomKernelOptions {

@@ -81,9 +81,10 @@ class OptimizerGroup : public Module {
 struct SGDOptions {
   double momentum = 0, weight_decay = 0;
   bool nesterov = false;
+  bool classic = false;
 };
 // v = momentum * v + g;  p -= lr * v  (nesterov: lr * (g + momentum * v)), where g has weight_decay * p
-// added.
+// added. Classic: v = momentum * v + lr * g;  p -= v, so that a new rate is for new gradients only.
 class SGD : public Optimizer {
  public:
   explicit SGD(std::vector<Tensor> parameters, double lr = 0.001, const SGDOptions& options = {});
@@ -98,9 +99,10 @@ class SGD : public Optimizer {
 struct LARSOptions {
   double momentum = 0.9, weight_decay = 1e-4;
   bool nesterov = false;
-  double trust = 0.001;
+  double trust = 0.001;  // 0: not scaled
+  bool classic = true;
 };
-// SGD whose gradient is scaled, parameter by parameter, by trust * |p| / (|g| + weight_decay * |p|).
+// SGD whose rate is scaled, parameter by parameter, by trust * |p| / (|g| + weight_decay * |p|).
 class LARS : public Optimizer {
  public:
   explicit LARS(std::vector<Tensor> parameters, double lr = 0.001, const LARSOptions& options = {});
@@ -175,7 +177,8 @@ class Muon : public Optimizer {
 };
 
 // Scales all gradients so that their common norm is at most max_norm; returns the norm they had (a scalar).
-Tensor clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm);
+// `norm_type` is its exponent; infinity is the largest magnitude.
+Tensor clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm, double norm_type = 2);
 // Clamps every element of every gradient to [-limit, limit].
 void clip_grad_value(const std::vector<Tensor>& parameters, double limit);
 

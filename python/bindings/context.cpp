@@ -1,6 +1,7 @@
 // Flags, counters, devices, scopes.
 #include "bind.h"
 #include "lathe/dev/machine.h"
+#include "released.h"
 
 namespace lathe::python {
 namespace {
@@ -59,6 +60,7 @@ void bind_context(nb::module_& m) {
     return out;
   });
   m.def("reset_counters", &reset_counters);
+  m.def("cache_folder", [] { return dev::cache_folder(); });
   m.def("training", &Tensor::training);
   m.def("default_device", &default_device);
   m.def(
@@ -71,10 +73,7 @@ void bind_context(nb::module_& m) {
     return names;
   });
   m.def("canonical_device", [](nb::handle name) { return canonical_device(device_argument(name)); });
-  m.def("synchronize", [] {
-    nb::gil_scoped_release release;
-    synchronize();
-  });
+  m.def("synchronize", [] { released([] { synchronize(); }); });
 }
 
 }  // namespace lathe::python

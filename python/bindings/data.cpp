@@ -7,6 +7,7 @@
 #include "arrays.h"
 #include "bind.h"
 #include "dlpack.h"
+#include "released.h"
 
 namespace lathe::python {
 namespace {
@@ -14,21 +15,11 @@ namespace {
 void realize(const Tensor& t, const std::vector<Tensor>& others) {
   std::vector<Tensor> all = {t};
   all.insert(all.end(), others.begin(), others.end());
-  {
-    nb::gil_scoped_release release;
-    Tensor::realize_all(std::span<const Tensor>(all));
-  }
-  if (PyErr_CheckSignals() != 0) nb::raise_python_error();
+  released([&] { Tensor::realize_all(std::span<const Tensor>(all)); });
 }
 
 std::vector<std::byte> read(const Tensor& t) {
-  std::vector<std::byte> out;
-  {
-    nb::gil_scoped_release release;
-    out = t.bytes();
-  }
-  if (PyErr_CheckSignals() != 0) nb::raise_python_error();
-  return out;
+  return released([&] { return t.bytes(); });
 }
 
 bool is_small_float(DataType d) { return d.is_float() && d != dtypes::float32 && d != dtypes::float64; }
@@ -94,13 +85,13 @@ nb::object item(const Tensor& t) {
 // The tensor's memory where the host can reach it in order: its own if possible, else a copy's.
 struct HostMemory {
   explicit HostMemory(const Tensor& t) : tensor(t) {
-    nb::gil_scoped_release release;
-    data = tensor.numel().bound_value() == 0 ? nullptr : tensor.host_data();
-    if (data == nullptr) {
+    released([&] {
+      data = tensor.numel().bound_value() == 0 ? nullptr : tensor.host_data();
+      if (data != nullptr) return;
       static std::byte nothing;  // an address for tensors without elements
       copy = tensor.bytes();
       data = copy.empty() ? &nothing : copy.data();
-    }
+    });
     for (const Size& s : tensor.shape()) shape.push_back(s.bound_value());
     strides.resize(shape.size());
     std::int64_t step = 1;
@@ -154,6 +145,9 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
     view->internal = held.release();
     view->obj = Py_NewRef(self);
     return 0;
+  } catch (nb::python_error& e) {
+    e.restore();
+    return -1;
   } catch (const std::exception& e) {
     PyErr_SetString(PyExc_BufferError, e.what());
     return -1;

@@ -2,6 +2,7 @@
 // options.
 #include "arrays.h"
 #include "bind.h"
+#include "released.h"
 
 namespace lathe::python {
 namespace {
@@ -165,7 +166,7 @@ void bind_elementwise(TensorClass& c) {
   c.def(
       "allclose",
       [](const Tensor& t, const Tensor& o, double rtol, double atol, bool nan) {
-        return t.allclose(o, rtol, atol, nan);
+        return released([&] { return t.allclose(o, rtol, atol, nan); });
       },
       "other"_a, "rtol"_a = 1e-5, "atol"_a = 1e-8, "equal_nan"_a = false, doc("Tensor.allclose"));
   for (const char* name : {"clamp", "clip"})

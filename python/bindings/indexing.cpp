@@ -1,6 +1,7 @@
 // x[...] and x[...] = v, and the functions that take index tensors.
 #include "arrays.h"
 #include "bind.h"
+#include "released.h"
 
 namespace lathe::python {
 namespace {
@@ -104,12 +105,14 @@ void bind_indexing(TensorClass& c) {
   c.def(
       "masked_select",
       [](const Tensor& t, const Tensor& mask, std::optional<std::int64_t> size, Number fill) {
-        return t.masked_select(mask, size, fill);
+        return made_here([&] { return t.masked_select(mask, size, fill); });
       },
       "mask"_a, "size"_a.none() = nb::none(), "fill_value"_a = 0, doc("Tensor.masked_select"));
   c.def(
       "nonzero",
-      [](const Tensor& t, std::optional<std::int64_t> size, Number fill) { return t.nonzero(size, fill); },
+      [](const Tensor& t, std::optional<std::int64_t> size, Number fill) {
+        return made_here([&] { return t.nonzero(size, fill); });
+      },
       "size"_a.none() = nb::none(), "fill_value"_a = 0, doc("Tensor.nonzero"));
   c.def(
       "one_hot", [](const Tensor& t, std::int64_t classes) { return t.one_hot(classes); },

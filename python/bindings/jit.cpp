@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "bind.h"
+#include "released.h"
 
 namespace lathe::python {
 namespace {
@@ -38,19 +39,24 @@ struct TemporaryFile {
 
 nb::bytes saved(const Jit& jit) {
   const TemporaryFile file;
-  jit.save(file.path);
-  std::ifstream in(file.path, std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const std::string bytes = released([&] {
+    jit.save(file.path);
+    std::ifstream in(file.path, std::ios::binary);
+    return std::string((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  });
   return nb::bytes(bytes.data(), bytes.size());
 }
 
 Jit loaded(nb::bytes bytes) {
   const TemporaryFile file;
-  {
-    std::ofstream out(file.path, std::ios::binary);
-    out.write(bytes.c_str(), static_cast<std::streamsize>(bytes.size()));
-  }
-  return Jit::load(file.path);
+  const std::string_view contents(bytes.c_str(), bytes.size());  // the argument is held by the caller
+  return released([&] {
+    {
+      std::ofstream out(file.path, std::ios::binary);
+      out.write(contents.data(), static_cast<std::streamsize>(contents.size()));
+    }
+    return Jit::load(file.path);
+  });
 }
 
 }  // namespace
@@ -60,13 +66,7 @@ void bind_jit(nb::module_& m) {
       .def("__init__", [](Jit* self, nb::object function) { new (self) Jit(make_jit(std::move(function))); })
       .def("__call__",
            [](Jit& jit, const std::vector<Tensor>& inputs, const std::vector<Size>& bound) {
-             if (!jit.captured()) return jit(inputs, bound);
-             std::vector<Tensor> out;
-             {
-               nb::gil_scoped_release release;
-               out = jit(inputs, bound);
-             }
-             return out;
+             return released([&] { return jit(inputs, bound); });
            })
       .def_prop_ro("captured", &Jit::captured)
       .def_prop_ro("kernels", &Jit::kernels)

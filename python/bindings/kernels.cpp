@@ -1,6 +1,7 @@
 // What a tensor's computation will run, and kernels written by hand.
 #include "bind.h"
 #include "lathe/kernel.h"
+#include "released.h"
 
 namespace lathe::python {
 namespace {
@@ -19,37 +20,33 @@ std::optional<KernelValue> gate_of(nb::handle h) {
   return h.is_none() ? std::nullopt : std::optional(value_of(h));
 }
 
+using V = KernelValue;
 struct Operator {
-  const char *name, *reflected, *op;
+  const char *name, *reflected;
+  V (*apply)(const V& x, const V& y);
 };
-constexpr Operator kOperators[] = {{"__add__", "__radd__", "Add"},
-                                   {"__sub__", "__rsub__", "Sub"},
-                                   {"__mul__", "__rmul__", "Mul"},
-                                   {"__truediv__", "__rtruediv__", "Div"},
-                                   {"__floordiv__", "__rfloordiv__", "Div"},
-                                   {"__mod__", "__rmod__", "Mod"},
-                                   {"__and__", "__rand__", "And"},
-                                   {"__or__", "__ror__", "Or"},
-                                   {"__xor__", "__rxor__", "Xor"}};
+constexpr Operator kOperators[] = {
+    {"__add__", "__radd__", [](const V& x, const V& y) { return x + y; }},
+    {"__sub__", "__rsub__", [](const V& x, const V& y) { return x - y; }},
+    {"__mul__", "__rmul__", [](const V& x, const V& y) { return x * y; }},
+    {"__truediv__", "__rtruediv__", V::true_div},
+    {"__floordiv__", "__rfloordiv__", V::floor_div},
+    {"__mod__", "__rmod__", V::floor_mod},
+    {"__and__", "__rand__", [](const V& x, const V& y) { return x & y; }},
+    {"__or__", "__ror__", [](const V& x, const V& y) { return x | y; }},
+    {"__xor__", "__rxor__", [](const V& x, const V& y) { return x ^ y; }},
+    {"__lt__", "__gt__", [](const V& x, const V& y) { return x < y; }},
+    {"__eq__", nullptr, [](const V& x, const V& y) { return x == y; }},
+    {"__ne__", nullptr, [](const V& x, const V& y) { return x != y; }},
+};
 
 void bind_values(nb::module_& m) {
   nb::class_<KernelValue> c(m, "KernelValue", doc("KernelValue"));
   for (const Operator& row : kOperators) {
-    c.def(row.name, [op = row.op](const KernelValue& x, nb::handle y) {
-      return KernelValue::apply(op, {x, value_of(y)});
-    });
-    c.def(row.reflected, [op = row.op](const KernelValue& x, nb::handle y) {
-      return KernelValue::apply(op, {value_of(y), x});
-    });
+    c.def(row.name, [op = row.apply](const V& x, nb::handle y) { return op(x, value_of(y)); });
+    if (row.reflected != nullptr)
+      c.def(row.reflected, [op = row.apply](const V& x, nb::handle y) { return op(value_of(y), x); });
   }
-  c.def("__lt__",
-        [](const KernelValue& x, nb::handle y) { return KernelValue::apply("Less", {x, value_of(y)}); });
-  c.def("__gt__",
-        [](const KernelValue& x, nb::handle y) { return KernelValue::apply("Less", {value_of(y), x}); });
-  c.def("__eq__",
-        [](const KernelValue& x, nb::handle y) { return KernelValue::apply("Eq", {x, value_of(y)}); });
-  c.def("__ne__",
-        [](const KernelValue& x, nb::handle y) { return KernelValue::apply("Ne", {x, value_of(y)}); });
   c.def("cast", [](const KernelValue& x, DataType dtype) { return x.cast(dtype); }, "dtype"_a);
   c.def(
       "where",
@@ -110,14 +107,17 @@ void bind_kernels(nb::module_& m, TensorClass& c) {
       [](const Tensor& t, nb::args others) {
         std::vector<Tensor> all = {t};
         for (const Tensor& other : tensors_argument(others)) all.push_back(other);
-        return Tensor::schedule_all(all);
+        return released([&] { return Tensor::schedule_all(all); });
       },
       "others"_a, doc("Tensor.schedule"));
   c.def(
       "kernelize",
       [](nb::handle self, nb::args others) {
-        nb::cast<Tensor&>(self).kernelize();
-        for (Tensor& other : tensors_argument(others)) other.kernelize();
+        std::vector<Tensor> all = {nb::cast<Tensor&>(self)};
+        for (const Tensor& other : tensors_argument(others)) all.push_back(other);
+        released([&] {
+          for (Tensor& t : all) t.kernelize();
+        });
         return nb::borrow(self);
       },
       "others"_a, doc("Tensor.kernelize"));
@@ -130,7 +130,7 @@ void bind_kernels(nb::module_& m, TensorClass& c) {
         CustomKernelOptions o;
         o.name = name;
         if (options) o.options = parse_opts(*options);
-        return custom_kernel(all, [&](KernelBuilder& k) { fxn(nb::cast(&k, nb::rv_policy::reference)); }, o);
+        return custom_kernel(all, [&](KernelBuilder& k) { fxn(nb::cast(k, nb::rv_policy::copy)); }, o);
       },
       "others"_a, "fxn"_a, "name"_a = "custom", "options"_a.none() = nb::none(), doc("Tensor.custom_kernel"));
 }

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "bind.h"
+#include "released.h"
 
 namespace lathe::python {
 namespace {
@@ -31,6 +32,12 @@ Tensor rate_tensor(Optimizer& o) {
 
 using Parameters = const std::vector<Tensor>&;
 
+// One tensor, or whatever can be iterated over.
+std::vector<Tensor> parameters_of(nb::handle given) {
+  if (nb::isinstance<PyTensor>(given)) return {*nb::inst_ptr<PyTensor>(given)};
+  return tensors_argument(nb::borrow<nb::args>(nb::tuple(given)));
+}
+
 // tinygrad's `device` and `fused` say where and how the state is kept, which Lathe decides itself.
 struct Hints {
   explicit Hints(const nb::kwargs& given) {
@@ -53,29 +60,26 @@ void bind_kinds(nb::module_& m) {
       [](SGD* self, Parameters params, double lr, double momentum, double decay, bool nesterov, bool classic,
          nb::kwargs hints) {
         const Hints checked(hints);
-        if (classic && momentum != 0)
-          throw UserError("SGD", "momentum that holds the learning rate (classic) is not supported")
-              .help("with a constant rate classic=False does the same");
-        new (self) SGD(wanted(params), lr, {momentum, decay, nesterov});
+        made_here([&] { new (self) SGD(wanted(params), lr, {momentum, decay, nesterov, classic}); });
       },
       "params"_a, "lr"_a = 0.001, "momentum"_a = 0.0, "weight_decay"_a = 0.0, "nesterov"_a = false,
       "classic"_a = false, "hints"_a);
   optimizer<LARS>(m, "LARS").def(
       "__init__",
-      [](LARS* self, Parameters params, double lr, double momentum, double decay, bool nesterov, double tcoef,
-         nb::kwargs hints) {
+      [](LARS* self, Parameters params, double lr, double momentum, double decay, bool nesterov, bool classic,
+         double tcoef, nb::kwargs hints) {
         const Hints checked(hints);
-        new (self) LARS(wanted(params), lr, {momentum, decay, nesterov, tcoef});
+        made_here([&] { new (self) LARS(wanted(params), lr, {momentum, decay, nesterov, tcoef, classic}); });
       },
       "params"_a, "lr"_a = 0.001, "momentum"_a = 0.9, "weight_decay"_a = 1e-4, "nesterov"_a = false,
-      "tcoef"_a = 0.001, "hints"_a);
+      "classic"_a = true, "tcoef"_a = 0.001, "hints"_a);
   nb::class_<AdamW, Optimizer>(m, "AdamW", doc("nn.optim.AdamW"))
       .def(
           "__init__",
           [](AdamW* self, Parameters params, double lr, double b1, double b2, double eps, double decay,
              nb::kwargs hints) {
             const Hints checked(hints);
-            new (self) AdamW(wanted(params), lr, {b1, b2, eps, decay});
+            made_here([&] { new (self) AdamW(wanted(params), lr, {b1, b2, eps, decay}); });
           },
           "params"_a, "lr"_a = 0.001, "b1"_a = 0.9, "b2"_a = 0.999, "eps"_a = 1e-8, "weight_decay"_a = 0.01,
           "hints"_a);
@@ -85,7 +89,7 @@ void bind_kinds(nb::module_& m) {
           [](Adam* self, Parameters params, double lr, double b1, double b2, double eps, double decay,
              nb::kwargs hints) {
             const Hints checked(hints);
-            new (self) Adam(wanted(params), lr, {b1, b2, eps, decay});
+            made_here([&] { new (self) Adam(wanted(params), lr, {b1, b2, eps, decay}); });
           },
           "params"_a, "lr"_a = 0.001, "b1"_a = 0.9, "b2"_a = 0.999, "eps"_a = 1e-8, "weight_decay"_a = 0.0,
           "hints"_a);
@@ -95,7 +99,7 @@ void bind_kinds(nb::module_& m) {
           [](LAMB* self, Parameters params, double lr, double b1, double b2, double eps, double decay,
              nb::kwargs hints) {
             const Hints checked(hints);
-            new (self) LAMB(wanted(params), lr, {b1, b2, eps, decay});
+            made_here([&] { new (self) LAMB(wanted(params), lr, {b1, b2, eps, decay}); });
           },
           "params"_a, "lr"_a = 0.001, "b1"_a = 0.9, "b2"_a = 0.999, "eps"_a = 1e-6, "weight_decay"_a = 0.0,
           "hints"_a);
@@ -104,26 +108,29 @@ void bind_kinds(nb::module_& m) {
       [](Muon* self, Parameters params, double lr, double momentum, double decay, std::int64_t steps,
          std::vector<double> coefficients, bool nesterov, nb::kwargs hints) {
         const Hints checked(hints);
-        new (self) Muon(wanted(params), lr, {momentum, decay, nesterov, steps, std::move(coefficients)});
+        made_here([&] {
+          new (self) Muon(wanted(params), lr, {momentum, decay, nesterov, steps, std::move(coefficients)});
+        });
       },
       "params"_a, "lr"_a = 0.001, "momentum"_a = 0.95, "weight_decay"_a = 0.1, "ns_steps"_a = 5,
       "ns_coefficients"_a = nb::make_tuple(3.4445, -4.775, 2.0315), "nesterov"_a = true, "hints"_a);
 }
 
 void bind_schedulers(nb::module_& m) {
+  using Unlocked = nb::call_guard<nb::gil_scoped_release>;  // making one sets the rate
   using namespace schedulers;
   nb::class_<Scheduler>(m, "Scheduler", nb::dynamic_attr(), doc("nn.schedulers.Scheduler"))
-      .def("step", &Scheduler::step)
+      .def("step", [](Scheduler& s) { released([&] { s.step(); }); })
       .def("at", &Scheduler::at, "step"_a)
       .def("get_lr", [](const Scheduler& s) { return s.at(s.steps()); })
       .def_prop_ro("steps", &Scheduler::steps)
       .def_prop_ro("base", &Scheduler::base);
   nb::class_<MultiStep, Scheduler>(m, "MultiStep", doc("nn.schedulers.MultiStep"))
       .def(nb::init<Optimizer&, std::vector<std::int64_t>, double>(), "optimizer"_a, "milestones"_a,
-           "gamma"_a = 0.1, nb::keep_alive<1, 2>());
+           "gamma"_a = 0.1, nb::keep_alive<1, 2>(), Unlocked());
   nb::class_<CosineAnnealing, Scheduler>(m, "CosineAnnealing", doc("nn.schedulers.CosineAnnealing"))
       .def(nb::init<Optimizer&, std::int64_t, double, std::int64_t>(), "optimizer"_a, "T_max"_a,
-           "eta_min"_a = 0.0, "warmup"_a = 0, nb::keep_alive<1, 2>());
+           "eta_min"_a = 0.0, "warmup"_a = 0, nb::keep_alive<1, 2>(), Unlocked());
   nb::class_<OneCycle, Scheduler>(m, "OneCycle", doc("nn.schedulers.OneCycle"))
       .def(
           "__init__",
@@ -131,16 +138,16 @@ void bind_schedulers(nb::module_& m) {
              double pct, const std::string& anneal) {
             if (anneal != "cos" && anneal != "linear")
               throw UserError("OneCycle", "'" + anneal + "' is no way to anneal").help("cos or linear");
-            new (self) OneCycle(o, max_lr, total, {pct, div, final_div, anneal == "cos"});
+            released([&] { new (self) OneCycle(o, max_lr, total, {pct, div, final_div, anneal == "cos"}); });
           },
           "optimizer"_a, "max_lr"_a, "total_steps"_a, "div_factor"_a = 25.0, "final_div_factor"_a = 1e4,
           "pct_start"_a = 0.3, "anneal_strategy"_a = "cos", nb::keep_alive<1, 2>());
   nb::class_<Polynomial, Scheduler>(m, "Polynomial", doc("nn.schedulers.Polynomial"))
       .def(nb::init<Optimizer&, std::int64_t, double, double, std::int64_t>(), "optimizer"_a, "total_steps"_a,
-           "end_lr"_a = 0.0, "power"_a = 1.0, "warmup"_a = 0, nb::keep_alive<1, 2>());
+           "end_lr"_a = 0.0, "power"_a = 1.0, "warmup"_a = 0, nb::keep_alive<1, 2>(), Unlocked());
   nb::class_<Lambda, Scheduler>(m, "Lambda", doc("nn.schedulers.Lambda"))
       .def(nb::init<Optimizer&, std::function<double(std::int64_t)>>(), "optimizer"_a, "factor"_a,
-           nb::keep_alive<1, 2>());
+           nb::keep_alive<1, 2>(), Unlocked());
   nb::class_<ReduceOnPlateau>(m, "ReduceOnPlateau", doc("nn.schedulers.ReduceOnPlateau"))
       .def(
           "__init__",
@@ -148,7 +155,7 @@ void bind_schedulers(nb::module_& m) {
              std::int64_t patience, double threshold) {
             if (mode != "min" && mode != "max")
               throw UserError("ReduceOnPlateau", "'" + mode + "' is no mode").help("min or max");
-            new (self) ReduceOnPlateau(o, {mode == "min", factor, patience, threshold});
+            released([&] { new (self) ReduceOnPlateau(o, {mode == "min", factor, patience, threshold}); });
           },
           "optimizer"_a, "mode"_a = "min", "factor"_a = 0.1, "patience"_a = 10, "threshold"_a = 1e-4,
           nb::keep_alive<1, 2>())
@@ -157,17 +164,14 @@ void bind_schedulers(nb::module_& m) {
           [](ReduceOnPlateau& s, nb::handle measurement) {
             const nb::object plain =
                 nb::isinstance<PyTensor>(measurement) ? measurement.attr("item")() : nb::borrow(measurement);
-            s.step(nb::cast<double>(plain));
+            const double value = nb::cast<double>(plain);
+            released([&] { s.step(value); });
           },
           "current"_a);
 }
 
 void step_released(auto& o) {
-  {
-    nb::gil_scoped_release release;
-    o.step();
-  }
-  if (PyErr_CheckSignals() != 0) nb::raise_python_error();
+  released([&] { o.step(); });
 }
 
 }  // namespace
@@ -183,7 +187,8 @@ void bind_optim(nb::module_& m) {
           "lr", rate_tensor,
           [](Optimizer& o, nb::handle lr) {
             const nb::object plain = nb::isinstance<PyTensor>(lr) ? lr.attr("item")() : nb::borrow(lr);
-            o.set_learning_rate(nb::cast<double>(plain));
+            const double value = nb::cast<double>(plain);
+            released([&] { o.set_learning_rate(value); });
           },
           doc("nn.optim.Optimizer.lr"));
   bind_kinds(m);
@@ -215,13 +220,13 @@ void bind_optim(nb::module_& m) {
       });
   m.def(
       "clip_grad_norm_",
-      [](const std::vector<Tensor>& parameters, double max_norm) {
-        return clip_grad_norm(parameters, max_norm);
+      [](nb::handle parameters, double max_norm, double norm_type) {
+        return clip_grad_norm(parameters_of(parameters), max_norm, norm_type);
       },
-      "parameters"_a, "max_norm"_a, doc("nn.optim.clip_grad_norm_"));
+      "parameters"_a, "max_norm"_a, "norm_type"_a = 2.0, doc("nn.optim.clip_grad_norm_"));
   m.def(
       "clip_grad_value_",
-      [](const std::vector<Tensor>& parameters, double limit) { clip_grad_value(parameters, limit); },
+      [](nb::handle parameters, double limit) { clip_grad_value(parameters_of(parameters), limit); },
       "parameters"_a, "clip_value"_a, doc("nn.optim.clip_grad_value_"));
   bind_schedulers(m);
 }

@@ -3,6 +3,7 @@
 #include <nanobind/stl/map.h>
 
 #include "bind.h"
+#include "released.h"
 
 namespace lathe::python {
 namespace {
@@ -19,11 +20,20 @@ state::Bytes bytes_of(nb::handle from) {
   if (nb::isinstance<PyTensor>(from)) return static_cast<const Tensor&>(*nb::inst_ptr<PyTensor>(from));
   nb::object data = nb::borrow(from);
   if (nb::hasattr(from, "read")) data = from.attr("read")();
-  if (PyBytes_Check(data.ptr())) {
-    const auto bytes = nb::cast<nb::bytes>(data);
-    return Tensor::from_bytes(bytes.c_str(), bytes.size(), {Size(bytes.size())}, dtypes::uint8, "CPU");
-  }
-  return path_of(data);
+  if (PyObject_CheckBuffer(data.ptr()) == 0) return path_of(data);
+  Py_buffer view;
+  if (PyObject_GetBuffer(data.ptr(), &view, PyBUF_SIMPLE) != 0) nb::raise_python_error();
+  const auto size = static_cast<std::size_t>(view.len);
+  Tensor bytes = Tensor::from_bytes(view.buf, size, {Size(size)}, dtypes::uint8, "CPU");
+  PyBuffer_Release(&view);
+  return bytes;
+}
+
+// What a reader of files gives, read while other threads may run.
+template <class R>
+auto read_by(R (*reader)(const state::Bytes&), nb::handle from) {
+  const state::Bytes bytes = bytes_of(from);
+  return made_here([&] { return reader(bytes); });
 }
 
 nb::dict dict_of(const state::StateDict& tensors) {
@@ -98,12 +108,6 @@ Object object_of(nb::handle value, int depth = 0) {
       .help("tensors, numbers, strings, bytes, None, lists, tuples and dicts can; pickle takes the rest");
 }
 
-template <class F>
-auto unlocked(F&& f) {
-  nb::gil_scoped_release release;
-  return f();
-}
-
 void bind_fetch(nb::module_& m) {
   m.def(
       "fetch",
@@ -113,9 +117,10 @@ void bind_fetch(nb::module_& m) {
         FetchOptions options{name, subdir, sha256, size, gunzip, allow_caching, {}};
         if (!download.is_none())
           options.download = [&](const std::string& from, const std::filesystem::path& to) {
+            const nb::gil_scoped_acquire acquire;
             download(from, to.string());
           };
-        return fetch(url, options).string();
+        return released([&] { return fetch(url, options); }).string();
       },
       "url"_a, "name"_a = "", "subdir"_a = "", "gunzip"_a = false, "allow_caching"_a = true, "sha256"_a = "",
       "size"_a = nb::none(), "download"_a.none() = nb::none());
@@ -124,24 +129,32 @@ void bind_fetch(nb::module_& m) {
 }  // namespace
 
 void bind_state(nb::module_& m) {
-  m.def("safe_load", [](nb::handle fn) { return dict_of(state::safe_load(bytes_of(fn))); }, "fn"_a);
-  m.def("safe_load_metadata", [](nb::handle fn) { return state::safe_load_metadata(bytes_of(fn)); }, "fn"_a);
+  m.def("safe_load", [](nb::handle fn) { return dict_of(read_by(state::safe_load, fn)); }, "fn"_a);
+  m.def("safe_load_metadata", [](nb::handle fn) { return read_by(state::safe_load_metadata, fn); }, "fn"_a);
+  m.def(
+      "file_bytes",
+      [](nb::handle fn) {
+        const state::Bytes bytes = bytes_of(fn);
+        const Tensor* tensor = std::get_if<Tensor>(&bytes);
+        return tensor != nullptr ? *tensor : Tensor(std::get<std::filesystem::path>(bytes));
+      },
+      "fn"_a);
   m.def(
       "safe_save",
       [](nb::handle tensors, nb::handle fn, std::optional<state::Metadata> metadata) {
         const state::StateDict dict = state_dict_of(tensors, "safe_save");
         const std::filesystem::path file = path_of(fn);
-        unlocked([&] { state::safe_save(dict, file, metadata.value_or(state::Metadata())); });
+        released([&] { state::safe_save(dict, file, metadata.value_or(state::Metadata())); });
       },
       "tensors"_a, "fn"_a, "metadata"_a.none() = nb::none());
-  m.def("torch_load", [](nb::handle fn) { return python_of(state::torch_load(bytes_of(fn))); }, "fn"_a);
-  m.def("load_npy", [](nb::handle fn) { return state::load_npy(bytes_of(fn)); }, "fn"_a);
-  m.def("load_npz", [](nb::handle fn) { return dict_of(state::load_npz(bytes_of(fn))); }, "fn"_a);
+  m.def("torch_load", [](nb::handle fn) { return python_of(read_by(state::torch_load, fn)); }, "fn"_a);
+  m.def("load_npy", [](nb::handle fn) { return read_by(state::load_npy, fn); }, "fn"_a);
+  m.def("load_npz", [](nb::handle fn) { return dict_of(read_by(state::load_npz, fn)); }, "fn"_a);
   m.def(
       "save_npy",
       [](const Tensor& tensor, nb::handle fn) {
         const std::filesystem::path file = path_of(fn);
-        unlocked([&] { state::save_npy(tensor, file); });
+        released([&] { state::save_npy(tensor, file); });
       },
       "tensor"_a, "fn"_a);
   m.def(
@@ -149,20 +162,26 @@ void bind_state(nb::module_& m) {
       [](nb::handle tensors, nb::handle fn, bool compressed) {
         const state::StateDict dict = state_dict_of(tensors, "save_npz");
         const std::filesystem::path file = path_of(fn);
-        unlocked([&] { state::save_npz(dict, file, compressed); });
+        released([&] { state::save_npz(dict, file, compressed); });
       },
       "tensors"_a, "fn"_a, "compressed"_a = false);
-  m.def("tar_extract", [](nb::handle fn) { return dict_of(state::tar_extract(bytes_of(fn))); }, "fn"_a);
-  m.def("zip_extract", [](nb::handle fn) { return dict_of(state::zip_extract(bytes_of(fn))); }, "fn"_a);
+  m.def("tar_extract", [](nb::handle fn) { return dict_of(read_by(state::tar_extract, fn)); }, "fn"_a);
+  m.def("zip_extract", [](nb::handle fn) { return dict_of(read_by(state::zip_extract, fn)); }, "fn"_a);
   m.def(
       "save",
       [](nb::handle obj, nb::handle fn) {
         const Object object = object_of(obj);
         const std::filesystem::path file = path_of(fn);
-        unlocked([&] { save(object, file); });
+        released([&] { save(object, file); });
       },
       "obj"_a.none(), "fn"_a);
-  m.def("load", [](nb::handle fn) { return python_of(load(path_of(fn))); }, "fn"_a);
+  m.def(
+      "load",
+      [](nb::handle fn) {
+        const std::filesystem::path file = path_of(fn);
+        return python_of(made_here([&] { return load(file); }));
+      },
+      "fn"_a);
   m.def(
       "checkpoint",
       [](nb::handle function, const std::vector<Tensor>& inputs) {

@@ -4,6 +4,7 @@
 #include "arrays.h"
 #include "bind.h"
 #include "lathe/nn/parameters.h"
+#include "released.h"
 
 namespace lathe::python {
 namespace {
@@ -36,7 +37,7 @@ std::vector<Tensor> candidates() {
 }
 
 nb::object pickled(const Tensor& t) {
-  std::vector<std::byte> bytes = t.bytes();
+  const std::vector<std::byte> bytes = released([&] { return t.bytes(); });
   nb::object rebuild = nb::module_::import_("lathe.tensor").attr("_rebuild");
   nb::bytes data(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   std::optional<bool> wish = t.grad_wish();

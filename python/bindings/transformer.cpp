@@ -1,6 +1,7 @@
 // The layers of lathe/nn/transformer.h and the scaler of lathe/amp.h.
 #include "bind.h"
 #include "layers.h"
+#include "released.h"
 
 namespace lathe::python {
 namespace {
@@ -14,7 +15,7 @@ struct Activation {
 };
 constexpr Activation kActivations[] = {
     {"relu", [](const Tensor& x) { return x.relu(); }},
-    {"gelu", [](const Tensor& x) { return x * 0.5 * ((x * 0.70710678118654752).erf() + 1); }},
+    {"gelu", [](const Tensor& x) { return x.gelu("none"); }},
     {"silu", [](const Tensor& x) { return x.silu(); }},
 };
 auto activation_of(const std::string& name) {
@@ -125,15 +126,18 @@ void bind_transformer(nb::module_& m) {
           },
           "init_scale"_a = 65536.0, "growth_factor"_a = 2.0, "backoff_factor"_a = 0.5,
           "growth_interval"_a = 2000)
-      .def("get_scale", &GradScaler::get_scale)
+      .def("get_scale", [](const GradScaler& s) { return released([&] { return s.get_scale(); }); })
       .def("scale", &GradScaler::scale, "loss"_a)
       .def("unscale_", &GradScaler::unscale, "optimizer"_a)
-      .def("step", &GradScaler::step, "optimizer"_a)
-      .def("update", &GradScaler::update)
+      .def(
+          "step", [](GradScaler& s, Optimizer& o) { return released([&] { return s.step(o); }); },
+          "optimizer"_a)
+      .def("update", [](GradScaler& s) { released([&] { s.update(); }); })
       .def("state_dict",
            [](GradScaler& self) {
              nb::dict out;
-             for (const auto& [name, tensor] : get_state_dict(self)) out[name.c_str()] = tensor.item();
+             for (const auto& [name, tensor] : get_state_dict(self))
+               out[name.c_str()] = released([&] { return tensor.item(); });
              return out;
            })
       .def(

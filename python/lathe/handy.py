@@ -4,7 +4,10 @@ import contextlib
 import functools
 import os
 import sys
+import threading
 import time
+
+from lathe import _core
 
 
 def prod(values):
@@ -511,17 +514,28 @@ def cpu_profile(name, device="TINY", **ignored):
 # ---- values kept on disk, by table and key
 
 
-@functools.lru_cache(maxsize=None)
+_connections, _one_at_a_time = {}, threading.RLock()
+
+
 def db_connection():
-    """The data base of kept values, in the cache folder."""
-    import pathlib
+    """The data base of kept values, in the cache folder; in memory where the cache is off. For all threads."""
     import sqlite3
 
-    folder = pathlib.Path(os.getenv("LATHE_CACHE") or pathlib.Path.home() / ".cache" / "lathe")
-    folder.mkdir(parents=True, exist_ok=True)
-    connection = sqlite3.connect(folder / "python.db", timeout=60, isolation_level=None)
-    connection.execute("create table if not exists kept (what text, key text, value blob, primary key (what, key))")
-    return connection
+    folder = _core.cache_folder()
+    with _one_at_a_time:
+        if folder not in _connections:
+            if folder:
+                os.makedirs(folder, mode=0o700, exist_ok=True)
+            file = os.path.join(folder, "python.db") if folder else ":memory:"
+            connection = sqlite3.connect(file, timeout=60, isolation_level=None, check_same_thread=False)
+            connection.execute("create table if not exists kept (what text, key text, value blob, primary key (what, key))")
+            _connections[folder] = connection
+        return _connections[folder]
+
+
+def _query(text, values=()):
+    with _one_at_a_time:
+        return db_connection().execute(text, values).fetchone()
 
 
 def _disk_key(key):
@@ -533,7 +547,7 @@ def diskcache_put(table, key, val, prepickled=False):
     import pickle
 
     data = val if prepickled else pickle.dumps(val)
-    db_connection().execute("replace into kept values (?, ?, ?)", (table, _disk_key(key), data))
+    _query("replace into kept values (?, ?, ?)", (table, _disk_key(key), data))
     return val
 
 
@@ -541,13 +555,13 @@ def diskcache_get(table, key):
     """What was kept under a key, or None."""
     import pickle
 
-    row = db_connection().execute("select value from kept where what = ? and key = ?", (table, _disk_key(key))).fetchone()
+    row = _query("select value from kept where what = ? and key = ?", (table, _disk_key(key)))
     return None if row is None else pickle.loads(row[0])
 
 
 def diskcache_clear():
     """Forgets everything that was kept."""
-    db_connection().execute("delete from kept")
+    _query("delete from kept")
 
 
 def diskcache(func):

@@ -130,7 +130,7 @@ for _word in _WORDS:
 
 
 def __getattr__(name):  # a setting by its name, whether Lathe has a use for it or not
-    if name.isupper():
+    if name in _FLAGS or name in _WORDS:
         return ContextVar(name, 0)
     return _absent(name)
 

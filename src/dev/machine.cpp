@@ -75,11 +75,15 @@ std::vector<std::pair<std::string, std::string>> heuristic_rules() {
   return out;
 }
 
+std::string cache_folder() {
+  const engine::DiskCache* cache = engine::DiskCache::current();
+  return cache == nullptr ? "" : cache->folder();
+}
+
 CacheInfo cache_info() {
   CacheInfo info;
-  const engine::DiskCache* cache = engine::DiskCache::current();
-  if (cache == nullptr) return info;
-  info.folder = cache->folder();
+  info.folder = cache_folder();
+  if (info.folder.empty()) return info;
   std::error_code failed;
   for (const auto& file : std::filesystem::recursive_directory_iterator(info.folder, failed)) {
     std::error_code gone;

@@ -21,6 +21,7 @@ struct KernelBuilder::State {
   std::vector<NodeRef> effects;
   std::vector<bool> written;
   std::int64_t next_range = 0;
+  bool finished = false;
 };
 
 namespace {
@@ -72,11 +73,16 @@ KernelValue KernelValue::cast(DataType dtype) const {
   return value_of(lathe::cast(node_of(*this, to), to));
 }
 
+// What literals become: the dtype of the first operand that is none.
+static DType dtype_of(std::span<const KernelValue> operands) {
+  for (const KernelValue& operand : operands)
+    if (operand.expression()) return operand.expression()->node->dtype();
+  return dtypes::Index;
+}
+
 KernelValue KernelValue::apply(std::string_view name, const std::vector<KernelValue>& operands) {
-  const bool condition_first = name == "Where";
-  DType dtype = dtypes::Index;
-  for (std::size_t i = operands.size(); i-- > (condition_first ? 1u : 0u);)
-    if (operands[i].expression()) dtype = operands[i].expression()->node->dtype();
+  const bool condition_first = name == "Where" && !operands.empty();
+  const DType dtype = dtype_of(std::span(operands).subspan(condition_first ? 1 : 0));
   const Op op = op_for(name, dtype);
   if (operands.size() != static_cast<std::size_t>(info(op).args))
     throw UserError(kOp, fmt::format("{} takes {} operands, not {}", name, info(op).args, operands.size()));
@@ -93,13 +99,36 @@ KernelValue KernelValue::apply(std::string_view name, const std::vector<KernelVa
   return value_of(apply_scalar(op, args));
 }
 
+KernelValue KernelValue::floor_div(const KernelValue& x, const KernelValue& y) {
+  const KernelValue both[] = {x, y};
+  return dtype_of(both).is_float() ? apply("Floor", {apply("Div", {x, y})}) : apply("FloorDiv", {x, y});
+}
+KernelValue KernelValue::floor_mod(const KernelValue& x, const KernelValue& y) {
+  const KernelValue both[] = {x, y};
+  return dtype_of(both).is_float() ? x - floor_div(x, y) * y : apply("FloorMod", {x, y});
+}
+KernelValue KernelValue::true_div(const KernelValue& x, const KernelValue& y) {
+  const KernelValue both[] = {x, y};
+  if (const DType dtype = dtype_of(both); !dtype.is_float())
+    throw UserError(kOp, fmt::format("/ of {}", dtype.str()))
+        .help("// rounds down; cast() to a float dtype for fractions");
+  return apply("Div", {x, y});
+}
+
+KernelBuilder::State& KernelBuilder::state() const {
+  if (state_->finished)
+    throw UserError(kOp, "the kernel is finished")
+        .help("use its builder only inside the function that gets it");
+  return *state_;
+}
+
 KernelValue KernelBuilder::range(std::int64_t extent) {
   if (extent < 0) throw UserError(kOp, fmt::format("a range of {} steps", extent));
-  return value_of(lathe::range(index_const(extent), state_.next_range++, RangeKind::Global));
+  return value_of(lathe::range(index_const(extent), state().next_range++, RangeKind::Global));
 }
 KernelValue KernelBuilder::reduce_range(std::int64_t extent) {
   if (extent < 0) throw UserError(kOp, fmt::format("a range of {} steps", extent));
-  return value_of(lathe::range(index_const(extent), state_.next_range++, RangeKind::Reduce));
+  return value_of(lathe::range(index_const(extent), state().next_range++, RangeKind::Reduce));
 }
 
 namespace {
@@ -114,7 +143,7 @@ Node param_at(const std::vector<Node>& params, std::size_t tensor) {
 KernelValue KernelBuilder::load(std::size_t tensor, const KernelValue& index,
                                 const std::optional<KernelValue>& gate) {
   return value_of(
-      lathe::load(param_at(state_.params, tensor), index_of(index, "the index of a load"), gate_of(gate)));
+      lathe::load(param_at(state().params, tensor), index_of(index, "the index of a load"), gate_of(gate)));
 }
 
 KernelValue KernelBuilder::reduce(std::string_view name, const KernelValue& element,
@@ -136,7 +165,7 @@ KernelValue KernelBuilder::reduce(std::string_view name, const KernelValue& elem
 
 void KernelBuilder::store(std::size_t tensor, const KernelValue& index, const KernelValue& value,
                           const std::optional<KernelValue>& gate) {
-  Node memory = param_at(state_.params, tensor), stored = node_of(value, memory.dtype());
+  Node memory = param_at(state().params, tensor), stored = node_of(value, memory.dtype());
   if (stored.dtype() == dtypes::Index) stored = lathe::cast(stored, memory.dtype());
   if (stored.dtype() != memory.dtype())
     throw UserError(
@@ -147,8 +176,8 @@ void KernelBuilder::store(std::size_t tensor, const KernelValue& index, const Ke
   for (Node range : open)
     if (range_kind(range) == RangeKind::Reduce)
       throw UserError(kOp, "a store depends on a reduce range that no reduce closes");
-  state_.effects.emplace_back(end(effect, open));
-  state_.written[tensor] = true;
+  state().effects.emplace_back(end(effect, open));
+  state().written[tensor] = true;
 }
 
 namespace {
@@ -189,15 +218,22 @@ std::vector<Tensor> custom_kernel(const std::vector<Tensor>& tensors,
                                   const CustomKernelOptions& options) {
   Scope scope;
   if (tensors.empty()) throw UserError(kOp, "a kernel needs a tensor to store to");
-  KernelBuilder::State state;
+  const auto shared = std::make_shared<KernelBuilder::State>();
+  KernelBuilder::State& state = *shared;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     check_same_device(kOp, tensors[0], tensors[i]);
     Node n = lathe::node_of(tensors[i]);
     state.params.push_back(param(n.dtype(), static_cast<std::int64_t>(i), numel_max(n)));
   }
   state.written.resize(tensors.size());
-  KernelBuilder builder(state);
-  body(builder);
+  {
+    struct Finish {
+      KernelBuilder::State& state;
+      ~Finish() { state.finished = true; }
+    } const finish{state};
+    KernelBuilder builder(shared);
+    body(builder);
+  }
   if (state.effects.empty())
     throw UserError(kOp, "the kernel stores nothing").help("call store() for at least one tensor");
   const std::vector<Node> effects(state.effects.begin(), state.effects.end());

@@ -2,13 +2,18 @@
 
 import importlib
 import math
+import os
 import pickle
+import subprocess
+import sys
+import threading
 
 import numpy as np
 import pytest
 import torch
 from oracle import assert_same
 
+import lathe
 from lathe import Context, Device, JitError, Tensor, TinyJit, UOp, Variable, dtypes, nn
 from lathe import helpers
 
@@ -89,9 +94,7 @@ def test_helpers_do_what_their_names_say():
     assert helpers.word_wrap("abcdef", 4) == "abcd\nef"
 
 
-def test_values_are_kept_on_disk_by_key(monkeypatch, tmp_path):
-    monkeypatch.setenv("LATHE_CACHE", str(tmp_path))
-    helpers.db_connection.cache_clear()
+def test_values_are_kept_in_the_folder_of_the_cache_by_key(tmp_path):
     calls = []
 
     @helpers.diskcache
@@ -99,11 +102,68 @@ def test_values_are_kept_on_disk_by_key(monkeypatch, tmp_path):
         calls.append(x)
         return x * x
 
-    assert [square(3), square(3), square(4)] == [9, 9, 16] and calls == [3, 4]
-    assert helpers.diskcache_get("other", "k") is None and helpers.diskcache_put("other", "k", [1]) == [1]
-    helpers.diskcache_clear()
-    assert helpers.diskcache_get("other", "k") is None
-    helpers.db_connection.cache_clear()
+    with Context(CACHE=str(tmp_path / "here")):
+        assert [square(3), square(3), square(4)] == [9, 9, 16] and calls == [3, 4]
+        assert (tmp_path / "here" / "python.db").exists()
+        assert helpers.diskcache_get("other", "k") is None and helpers.diskcache_put("other", "k", [1]) == [1]
+        helpers.diskcache_clear()
+        assert helpers.diskcache_get("other", "k") is None
+
+
+def test_nothing_is_kept_on_disk_where_the_cache_is_off(tmp_path):
+    code = (
+        "from lathe import helpers\n"
+        "helpers.diskcache_put('t', 'k', 5); print(helpers.diskcache_get('t', 'k'), helpers.db_connection().execute('pragma database_list').fetchone()[2])"
+    )
+    for given, kept in ({"LATHE_CACHE": "off"}, ""), ({"XDG_CACHE_HOME": str(tmp_path)}, str(tmp_path)):
+        clean = {k: v for k, v in os.environ.items() if k not in ("LATHE_CACHE", "XDG_CACHE_HOME", "HOME")}
+        out = subprocess.run([sys.executable, "-c", code], env={**clean, "HOME": str(tmp_path / "home"), **given}, capture_output=True, text=True, check=True).stdout
+        assert out.startswith(f"5 {kept}") and ("python.db" in out) == bool(kept)
+        assert not (tmp_path / "home").exists()
+
+
+def test_kept_values_are_for_all_threads(tmp_path):
+    with Context(CACHE=str(tmp_path)):
+        helpers.diskcache_clear()
+        connection = helpers.db_connection()
+    failed = []
+
+    def work(n):
+        try:
+            with Context(CACHE=str(tmp_path)):
+                assert helpers.db_connection() is connection
+                for i in range(50):
+                    helpers.diskcache_put("threads", (n, i), i)
+                    assert helpers.diskcache_get("threads", (n, i)) == i
+        except Exception as e:  # noqa: BLE001
+            failed.append(e)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert not failed
+
+
+def test_names_of_tinygrads_compiler_can_be_imported_and_say_that_they_are_not_here():
+    from lathe.device import Buffer
+    from lathe.uop.ops import Ops, PatternMatcher  # noqa: F401
+
+    assert not isinstance(Tensor([1.0]), Buffer) and Ops.ADD is Ops.ADD and Ops.ADD is not Ops.MUL
+    assert not isinstance(3, Ops.ADD) and Ops.ADD not in {Ops.MUL: 1}
+    for use in (Buffer, Ops.ADD, lambda: list(Ops), lambda: 3 in Ops, lambda: Ops["ADD"], lambda: [*Ops.ADD]):
+        with pytest.raises(lathe.errors.UserError, match="tinygrad's own compiler"):
+            use()
+
+
+@pytest.mark.parametrize("module", ["dtype", "tensor", "device", "helpers", "uop.ops", "codegen", "engine.realize", "renderer", "runtime"])
+def test_a_name_that_nobody_knows_cannot_be_imported(module):
+    import importlib
+
+    found = importlib.import_module(f"lathe.{module}")
+    for name in "no_such_name NO_SUCH_WORD float33".split():
+        with pytest.raises(AttributeError, match=name):
+            getattr(found, name)
+    assert not hasattr(lathe.dtype, "float33")
 
 
 def test_numbers_are_cut_to_what_a_dtype_holds():
@@ -496,3 +556,103 @@ def test_functions_of_half_precision_are_rounded_once(mine, theirs):
         got = getattr(x, name)().cast(dtypes.float64).numpy()
         near = np.abs(want) > 1e-4  # below, a half has fewer bits
         np.testing.assert_allclose(got[near], want[near], rtol=1.01 * step, err_msg=name)
+
+
+# ---- kernels by hand
+
+
+@pytest.mark.parametrize("dtype", [dtypes.int32, dtypes.int8, dtypes.float32])
+def test_division_in_a_kernel_rounds_as_pythons_does(dtype):
+    x, y = [7, -7, 7, -7, 6, 0, -1, 1], [2, 2, -2, -2, -3, 5, 3, -3]
+    a, b = (Tensor(v, dtype=dtype).realize() for v in (x, y))
+    whole, rest = Tensor.empty(8, dtype=dtype), Tensor.empty(8, dtype=dtype)
+    kept = []
+
+    def body(k):
+        kept.append(k)
+        i = k.range(8)
+        k.store(0, i, k.load(2, i) // k.load(3, i))
+        k.store(1, i, k.load(2, i) % k.load(3, i))
+
+    whole.custom_kernel(rest, a, b, fxn=body)
+    assert whole.tolist() == [m // n for m, n in zip(x, y)] and rest.tolist() == [m % n for m, n in zip(x, y)]
+    for use in (lambda k: k.range(3), lambda k: k.load(0, 0), lambda k: k.store(0, 0, 0)):
+        with pytest.raises(lathe.errors.UserError, match="the kernel is finished"):
+            use(kept[0])
+
+
+def test_a_kernel_refuses_a_fraction_of_integers():
+    def body(k):
+        i = k.range(2)
+        k.store(0, i, k.load(1, i) / 2)
+
+    with pytest.raises(lathe.errors.UserError, match="// rounds down"):
+        Tensor.empty(2, dtype=dtypes.int32).custom_kernel(Tensor([1, 2]).realize(), fxn=body)
+    halves = Tensor.empty(2).custom_kernel(Tensor([1.0, 3.0]).realize(), fxn=body)[0]
+    assert halves.tolist() == [0.5, 1.5]
+
+
+# ---- optimizers
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_classic_momentum_holds_the_rate_it_was_made_with(nesterov, decay):
+    w = Tensor([1.0, -2.0, 3.0], requires_grad=True).realize()
+    optimizer = nn.optim.SGD([w], lr=0.1, momentum=0.9, weight_decay=decay, nesterov=nesterov, classic=True)
+    want, velocity = np.array([1.0, -2.0, 3.0]), np.zeros(3)
+    with Context(TRAINING=1):
+        for rate in (0.1, 0.1, 0.01, 0.5):
+            optimizer.lr = rate
+            optimizer.zero_grad()
+            (w * w).sum().backward()
+            optimizer.step()
+            g = rate * (2 * want + decay * want)
+            velocity = 0.9 * velocity + g
+            want = want - (g + 0.9 * velocity if nesterov else velocity)
+    np.testing.assert_allclose(w.numpy(), want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("classic", [True, False])
+def test_lars_scales_the_rate_before_or_after_momentum(classic):
+    w = Tensor([1.0, -2.0, 3.0], requires_grad=True).realize()
+    optimizer = nn.optim.LARS([w], lr=0.1, momentum=0.9, weight_decay=0.05, tcoef=0.02, classic=classic)
+    want, velocity = np.array([1.0, -2.0, 3.0]), np.zeros(3)
+    with Context(TRAINING=1):
+        for rate in (0.1, 0.3, 0.02):
+            optimizer.lr = rate
+            optimizer.zero_grad()
+            (w * w * w).sum().backward()
+            optimizer.step()
+            g = 3 * want**2
+            size, slope = np.linalg.norm(want), np.linalg.norm(g)
+            scale = rate * 0.02 * size / (slope + 0.05 * size)
+            g = g + 0.05 * want
+            velocity = 0.9 * velocity + (scale * g if classic else g)
+            want = want - (velocity if classic else scale * velocity)
+    np.testing.assert_allclose(w.numpy(), want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("norm", [1.0, 2.0, 3.5, math.inf])
+def test_gradients_are_clipped_by_any_norm_of_one_tensor_or_many(norm):
+    values = [[1.0, -2.0, 3.0], [4.0]]
+    mine, theirs = [Tensor(v, requires_grad=True) for v in values], [torch.tensor(v, requires_grad=True) for v in values]
+    for ps in (mine, theirs):
+        sum((p * p * p).sum() for p in ps).backward()
+    got = nn.optim.clip_grad_norm_((p for p in mine), 0.5, norm)
+    assert got.item() == pytest.approx(torch.nn.utils.clip_grad_norm_(theirs, 0.5, norm).item(), rel=1e-5)
+    for a, b in zip(mine, theirs):
+        np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-4)
+    one = Tensor([3.0], requires_grad=True)
+    (one * one).sum().backward()
+    assert nn.optim.clip_grad_norm_(one, 1.0).item() == 6.0 and one.grad.item() == pytest.approx(1.0, rel=1e-5)
+    for bad in (0, -1, math.nan):
+        with pytest.raises(lathe.errors.UserError, match="norm_type"):
+            nn.optim.clip_grad_norm_(one, 1.0, bad)
+
+
+@pytest.mark.parametrize("rule", ["amax", "amin"])
+def test_many_ties_of_a_scattered_extreme_share_one_gradient(rule):
+    x = Tensor.full((5000,), 2.0, dtype=dtypes.float16).contiguous().realize()
+    out = Tensor.zeros(5000, dtype=dtypes.float16).scatter_reduce(0, Tensor.zeros(5000, dtype=dtypes.int32), x, rule, include_self=False)
+    assert out.sum().gradient(x)[0].float().sum().item() == pytest.approx(1, abs=1e-2)

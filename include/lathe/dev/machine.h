@@ -30,6 +30,7 @@ struct CacheInfo {
   std::uint64_t entries = 0, bytes = 0;
 };
 CacheInfo cache_info();
+std::string cache_folder();  // the same without looking into it
 void clear_cache();
 
 // While on, every kernel is timed.

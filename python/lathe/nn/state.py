@@ -1,8 +1,6 @@
 """State dicts: the tensors of an object by name, and loading them."""
 
 import json
-import os
-import pathlib
 import warnings
 
 from lathe import _core
@@ -137,13 +135,8 @@ def safe_load_metadata(fn):
     >>> header["__metadata__"], header["w"]["shape"], data.shape[0] - begin
     ({'made by': 'Lathe'}, [2], 8)
     """
-    _core.safe_load_metadata(fn)  # refuses what is no such file
-    if isinstance(fn, (bytes, bytearray)):
-        data = Tensor(fn)
-    elif isinstance(fn, Tensor):
-        data = fn
-    else:
-        data = Tensor(pathlib.Path(fn if isinstance(fn, (str, os.PathLike)) else fn.name))
+    data = _core.file_bytes(fn)
+    _core.safe_load_metadata(data)  # refuses what is no such file
     begin = 8 + int.from_bytes(data[0:8].tobytes(), "little")
     return data, begin, json.loads(data[8:begin].tobytes())
 

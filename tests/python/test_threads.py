@@ -1,0 +1,242 @@
+"""Threads, the interpreter's lock and signals: nothing waits while it holds the lock, and Ctrl-C is heard."""
+
+import concurrent.futures
+import io
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import lathe
+from lathe import JitError, Tensor, TinyJit, nn
+
+
+def test_what_a_thread_computes_in_every_call_of_a_capture_is_refused():
+    pool = concurrent.futures.ThreadPoolExecutor(1)
+
+    @TinyJit
+    def f(x):
+        there = pool.submit(lambda: (x * 2).realize()).result()
+        return (there + 1).realize()
+
+    with pytest.raises(JitError, match="cannot be captured"):
+        for i in range(6):
+            assert f(Tensor([float(i), 1.0]).realize()).tolist() == [2.0 * i + 1, 3.0]
+
+
+def test_what_a_thread_computed_once_is_state_of_a_capture():
+    pool, kept = concurrent.futures.ThreadPoolExecutor(1), []
+
+    @TinyJit
+    def f(x):
+        if not kept:
+            kept.append(pool.submit(lambda: (Tensor([1.0, 2.0]) * 10).realize()).result())
+        return (x + kept[0]).realize()
+
+    for i in range(6):
+        assert f(Tensor([float(i), 1.0]).realize()).tolist() == [10.0 + i, 21.0]
+    assert f.captured
+
+
+# One thread makes a capture while others call it: each call is as good as the function.
+def test_several_threads_may_call_a_captured_function_while_it_is_captured():
+    @TinyJit
+    def f(x):
+        time.sleep(0.002)  # the lock goes to the others here
+        return (x * 3 + 1).realize()
+
+    def work(n):
+        return [f(Tensor([float(n), float(i)]).realize()).tolist() == [3.0 * n + 1, 3.0 * i + 1] for i in range(20)]
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert all(all(ok) for ok in pool.map(work, range(4)))
+    assert f.captured
+
+
+class Ticker:
+    """Counts how often another thread gets the interpreter's lock."""
+
+    def __enter__(self):
+        self.ticks, self.longest, self.done = 0, 0.0, threading.Event()
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+        while self.ticks == 0:
+            time.sleep(0.001)
+        return self
+
+    def run(self):
+        last = time.perf_counter()
+        while not self.done.wait(0.001):
+            now = time.perf_counter()
+            self.ticks, self.longest, last = self.ticks + 1, max(self.longest, now - last), now
+
+    def __exit__(self, *error):
+        self.done.set()
+        self.thread.join()
+
+
+def _files(folder):
+    nn.state.safe_save({"w": Tensor.rand(64, 64).realize()}, folder / "f")
+    return [
+        lambda: nn.state.safe_load(folder / "f")["w"].numpy(),
+        lambda: nn.state.safe_save({"w": Tensor.ones(8, 8).contiguous()}, folder / "g"),
+    ]
+
+
+def _works(folder):
+    a, parameter = Tensor.rand(64, 64).realize(), Tensor.rand(64, requires_grad=True).realize()
+    optimizer = nn.optim.Adam([parameter])
+    f = TinyJit(lambda x: (x + 1).realize())
+
+    def step():
+        (parameter * parameter).sum().backward()
+        optimizer.step()
+
+    return [
+        lambda: (a @ a).realize(),
+        lambda: (a + 1).numpy(),
+        lambda: (a + 2).sum().item(),
+        lambda: (a + 3).tolist(),
+        lambda: (a + 4).allclose(a),
+        lambda: (a > 0.5).nonzero(),
+        lambda: a.masked_select(a > 0.5),
+        lambda: (a + 5).kernelize(),
+        lambda: (a * 6).schedule(),
+        lambda: pickle.dumps(a + 7),
+        lambda: memoryview((a + 8).realize()),
+        lambda: f(a),
+        lambda: setattr(optimizer, "lr", 0.1),
+        step,
+        lathe.Device.synchronize,
+        *_files(folder),
+    ]
+
+
+# Whoever holds Lathe's locks may want the interpreter's: two threads that do everything at once would stop for ever if one
+# waited with the interpreter's lock in its hands.
+def test_threads_that_do_everything_at_once_do_not_wait_for_each_other(tmp_path):
+    code = f"""
+import pathlib, sys, threading
+sys.path.insert(0, {str(__file__.rsplit("/", 1)[0])!r})
+import test_threads
+failed = []
+def run(n):
+    try:
+        folder = pathlib.Path({str(tmp_path)!r}) / str(n)
+        folder.mkdir()
+        for _ in range(3):
+            for work in test_threads._works(folder): work()
+    except Exception as e:
+        failed.append(e)
+threads = [threading.Thread(target=run, args=(n,)) for n in range(4)]
+[t.start() for t in threads]; [t.join() for t in threads]
+assert not failed, failed
+print("done")
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
+    assert out.stdout.strip() == "done", out.stderr
+
+
+def test_other_threads_run_while_kernels_do():
+    a = Tensor.rand(700, 700).realize()
+    with Ticker() as ticker:
+        before = ticker.ticks
+        begin = time.perf_counter()
+        while time.perf_counter() - begin < 0.5:
+            (a @ a).realize()
+            lathe.Device.synchronize()
+        assert ticker.ticks > before
+
+
+LONG = """
+import lathe, signal, sys
+from lathe import Tensor
+signal.signal(signal.SIGINT, signal.default_int_handler)
+Tensor([1.0]).add(1).realize()
+print("ready", flush=True)
+x = Tensor.rand(16, 16)
+for i in range(3000): x = (x @ x.sin() + i).contiguous()
+try:
+    x.realize()
+except KeyboardInterrupt:
+    print("interrupted", lathe.helpers.GlobalCounters.kernel_count > 100, flush=True)
+print(Tensor([1.0, 2.0]).mul(2).add(1).tolist(), flush=True)
+"""
+
+
+def test_ctrl_c_ends_a_long_compile_and_leaves_lathe_working():
+    process = subprocess.Popen([sys.executable, "-c", LONG], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "LATHE_CACHE": "off"})
+    try:
+        assert process.stdout.readline().strip() == "ready"
+        time.sleep(0.7)
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert out.split("\n")[:2] == ["interrupted False", "[3.0, 5.0]"], errors
+
+
+def test_a_handler_of_the_programs_own_raises_from_a_computation():
+    class Mine(Exception):
+        pass
+
+    def handler(*_):
+        raise Mine
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        a = Tensor.rand(400, 400).realize()
+        timer = threading.Timer(0.2, signal.raise_signal, (signal.SIGINT,))
+        timer.start()
+        begin = time.perf_counter()
+        with pytest.raises(Mine):
+            while time.perf_counter() - begin < 60:
+                a = (a @ a * 0.01).realize()
+        timer.join()
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (Tensor([1.0]) + 1).tolist() == [2.0]
+
+
+def test_memory_of_another_library_is_given_back_by_whichever_thread_drops_it():
+    class Array(np.ndarray):
+        pass
+
+    alive = []
+    array = np.arange(1000, dtype=np.float32)
+    import weakref
+
+    owner = array.view(Array)
+    alive.append(weakref.ref(owner))
+    t = Tensor.from_numpy(owner)
+    del owner
+    results = []
+    thread = threading.Thread(target=lambda held: results.append((held * 2).sum().item()), args=(t,))
+    thread.start()
+    del t
+    thread.join()
+    assert results == [999000.0]
+    del thread
+    for _ in range(100):
+        if alive[0]() is None:
+            break
+        time.sleep(0.01)
+    assert alive[0]() is None
+
+
+def test_metadata_is_read_from_whatever_holds_bytes(tmp_path):
+    nn.state.safe_save({"w": Tensor([1.0, 2.0])}, tmp_path / "f", {"a": "b"})
+    data = (tmp_path / "f").read_bytes()
+    with open(tmp_path / "f", "rb") as opened:
+        for given in (tmp_path / "f", str(tmp_path / "f"), data, bytearray(data), memoryview(data), io.BytesIO(data), opened, Tensor(data)):
+            tensor, begin, header = nn.state.safe_load_metadata(given)
+            assert header["__metadata__"] == {"a": "b"} and header["w"]["shape"] == [2] and tensor.shape[0] - begin == 8
+    for given in (data, bytearray(data), memoryview(data), io.BytesIO(data)):
+        assert nn.state.safe_load(given)["w"].tolist() == [1.0, 2.0]
