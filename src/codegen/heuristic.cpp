@@ -12,6 +12,7 @@
 #include "codegen/product_tile.h"
 #include "codegen/stream_options.h"
 #include "ir/build.h"
+#include "ir/ranges.h"
 #include "ir/walk.h"
 #include "rewrite/rewriter.h"
 
@@ -22,7 +23,7 @@ namespace {
 constexpr double kWorthThreads = 1 << 16;
 constexpr double kWorkPerPart = 1 << 15;
 // Reduces over windows and such: unrolled whole up to this many steps.
-constexpr std::int64_t kSmallReduce = 9;
+constexpr std::int64_t kSmallReduce = 9, kMostCopies = 16 * kSmallReduce;
 
 // clang-format off
 constexpr HeuristicRule kRules[] = {
@@ -35,6 +36,7 @@ constexpr HeuristicRule kRules[] = {
     {"several-vectors",      "several vectors at a time, so that one addition need not wait for the one before"},
     {"rows-together",        "neighbouring rows of a tuple reduce share the loads of keys and values"},
     {"unroll-small-reduces", "a short reduce, such as a window's, has no loop"},
+    {"uneven-in-registers",  "a short output range that an index divides is taken at once, with constants for its steps"},
     {"threads",              "the first output range with enough steps is divided among the cores"},
     {"group-reduce",         "few outputs of a long reduce: a group of threads shares each"},
     {"wide-access",          "four neighbouring elements a thread make one wide access"},
@@ -417,6 +419,7 @@ class Chooser {
       }
     }
     if (has_rows() && carries_tuple()) rows_together();
+    uneven_in_registers();
     unroll_small_reduces();
     std::vector<std::size_t> order;
     for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
@@ -424,17 +427,47 @@ class Chooser {
     threads(order, 4);
   }
 
-  void unroll_small_reduces() {
-    if (!uses("unroll-small-reduces")) return;
+  // A short output range that an index divides (a residue): its steps are copies with constants instead.
+  void uneven_in_registers() {
+    if (!uses("uneven-in-registers")) return;
+    std::int64_t copies = register_copies();
+    for (std::size_t r = 0; r < facts_.ranges.size(); ++r) {
+      if (!is_output(r) || !splittable(r) || facts_.ranges[r].extent > kSmallReduce || position(r) < 0)
+        continue;
+      const bool divided =
+          std::any_of(facts_.accesses.begin(), facts_.accesses.end(), [&](const AccessFacts& a) {
+            return a.strides[r] == kUneven && divides(a.node.arg(1), facts_.ranges[r].range);
+          });
+      if (!divided || copies * facts_.ranges[r].extent > kMostCopies) continue;
+      add(OptOp::UPCAST, position(r), {0});
+      copies = register_copies();
+    }
+  }
+  // Whether the index is made of positions alone and divides one that moves with the range.
+  static bool divides(Node index, Node range) {
+    bool divided = false;
+    for (Node n : toposort(index)) {
+      if (n.is(Op::Load)) return false;
+      divided |= (n.is(Op::FloorDiv) || n.is(Op::FloorMod)) && depends_on(n, range);
+    }
+    return divided;
+  }
+  std::int64_t register_copies() const {
     std::int64_t copies = 1;
     for (const Axis& axis : state_.axes())
       if (axis.kind == RangeKind::Upcast || axis.kind == RangeKind::Unroll) copies *= axis.extent.hi();
+    return copies;
+  }
+
+  void unroll_small_reduces() {
+    if (!uses("unroll-small-reduces")) return;
+    std::int64_t copies = register_copies();
     for (std::size_t r = facts_.ranges.size(); r-- > 0;) {
       const RangeFacts& range = facts_.ranges[r];
       if (range.kind != RangeKind::Reduce || range.carries_tuple || !splittable(r) || position(r) < 0)
         continue;
       copies *= left(r);
-      if (left(r) > kSmallReduce || copies > 16 * kSmallReduce) return;
+      if (left(r) > kSmallReduce || copies > kMostCopies) return;
       add(OptOp::UNROLL, reduce_number(r), {0});
     }
   }

@@ -75,7 +75,7 @@ NodeMap<Node> skipped_steps(Node kernel) {
     // One that stands outside output loops has its partial sums in memory, in a nest with ranges of its own.
     if (loops.empty() || range_id(loops[0]) <= last_output) continue;
     needed(n.arg(0), conditions);
-    for (std::size_t i = loops.size(); i-- > 1;) {
+    for (std::size_t i = 1; i < loops.size(); ++i) {
       Node inner = loops[i];
       if (!inner.arg(0).is_const() || *closed_by.find(inner) > 1) continue;
       std::int64_t steps = 1;
@@ -89,7 +89,7 @@ NodeMap<Node> skipped_steps(Node kernel) {
         if (!reads_memory(c)) all = all ? logical_and(all, c) : c;
       }
       if (!all || steps < kWorthATest) continue;
-      Node extent = where(all, inner.arg(0), index_const(0));
+      Node extent = substitute(where(all, inner.arg(0), index_const(0)), skipped);
       skipped[inner] = range(extent, range_id(inner), RangeKind::Reduce);
     }
   }

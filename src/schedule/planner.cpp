@@ -228,10 +228,15 @@ bool Planner::decide_store(Node node, const std::vector<Request>& requests) {
   Usage usage;
   usage.elements = static_cast<double>(numel_max(node));
   usage.kernel_outputs = 1e30;
+  auto joined = [&](const Request& r) {
+    const SmallVector<Node, 8> outputs = output_ranges(work(r.step).at);
+    return iterations(r.loops) * share_taken(r.at, node.shape(), outputs.empty() ? Node() : outputs.back());
+  };
   for (const Request& r : requests) {
     // A reduce that is no row keeps the loops around it parallel, so it is computed for every turn of them.
-    usage.evaluations +=
-        is_reduction(node) ? iterations(r.loops) : turns(r.at.index, nested(r.loops, r.step));
+    usage.evaluations += !is_reduction(node) ? turns(r.at.index, nested(r.loops, r.step))
+                         : r.in_sum          ? joined(r)
+                                             : iterations(r.loops);
     usage.kernel_work += iterations(r.loops);
     usage.in_foreign_loop |= r.in_reduce && !r.in_sum;
     usage.joins |= r.in_sum;
@@ -245,6 +250,8 @@ bool Planner::decide_store(Node node, const std::vector<Request>& requests) {
   }
   // A ragged reduce beside a product would cost the product its tiles.
   const bool product = is_product_sum(node) || node.is(Op::RaggedReduce);
+  // Neighbours of a divided position are no neighbours in the factors, so no tile of a product fits them.
+  for (const Request& r : requests) usage.in_foreign_loop |= product && r.in_sum && divides(r.at.index);
   if (product && !usage.joins)
     for (const Request& r : requests) {
       Node other = work(r.step).product;

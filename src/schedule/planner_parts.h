@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/small_vector.h"
 #include "ir/node.h"
 #include "ir/ranges.h"
 #include "ir/shape.h"
+#include "ir/walk.h"
+#include "rules/linear.h"
 #include "schedule/index_map.h"
 
 namespace lathe {
@@ -35,6 +38,11 @@ inline double turns(Node index, Node loops) {
   return used;
 }
 
+inline bool divides(Node index) {
+  const std::vector<Node> nodes = toposort(index);
+  return std::any_of(nodes.begin(), nodes.end(), [](Node n) { return n.is(Op::FloorDiv); });
+}
+
 // The ranges of a root's position: one for every axis that needs one.
 inline SmallVector<Node, 8> output_ranges(const Position& at) {
   SmallVector<Node, 8> out;
@@ -59,6 +67,22 @@ inline SmallVector<Node, 8> ranges_at(const Position& at) {
       for (Node r : ranges_of(part))
         if (!contains(out, r)) out.push_back(r);
   return out;
+}
+
+// The share of the turns of a sum's loops that are taken: a step whose position lies outside the value is
+// skipped where a loop outside the innermost output decides it (codegen/skip_steps.h), as in the gradient of
+// a convolution, which has more positions than it has windows. Along the innermost output, positions are
+// computed several at a time.
+inline double share_taken(const Position& at, std::span<const Node> shape, Node innermost) {
+  double share = 1;
+  if (!at.valid) return share;
+  for (std::size_t a = 0; a < shape.size(); ++a)
+    for (const Term& t : linear(at.index.arg(a)).terms) {
+      const bool steps = t.node.is(Op::Range) && (t.coefficient == 1 || t.coefficient == -1);
+      if (!steps || t.node == innermost || !depends_on(at.valid, t.node)) continue;
+      share *= std::min(1.0, static_cast<double>(shape[a].hi()) / typical_extent(t.node));
+    }
+  return share;
 }
 
 }  // namespace lathe

@@ -15,8 +15,9 @@ struct Split {
   std::int64_t size = 0;  // of the inner half; 0: none
 };
 
-// A range that some index divides by a number that divides its extent, beside nothing but multiples of that
-// number: the two halves take the place of quotient and remainder.
+// A range that some index divides by a number that divides its extent, beside nothing but constants and
+// multiples of that number: the two halves take the place of quotient and remainder. With a constant, what is
+// divided is the small half alone.
 Split find_split(std::span<const Node> order) {
   NodeMap<char> carried;  // a tuple reduce stays whole
   for (Node n : order)
@@ -29,13 +30,15 @@ Split find_split(std::span<const Node> order) {
     if (by < 2 || (best.size > 0 && by >= best.size)) continue;
     const Linear sum = linear(n.arg(0));
     Node alone;
-    bool even = sum.constant % by == 0;
+    bool even = true;
     for (const Term& t : sum.terms) {
       if (t.coefficient % by == 0) continue;
       even &= !alone && t.coefficient == 1 && t.node.is(Op::Range);
       alone = t.node;
     }
-    if (!even || !alone || !alone.arg(0).is_const() || alone.arg(0).int_attr() % by != 0) continue;
+    if (!even || !alone || !alone.arg(0).is_const()) continue;
+    const std::int64_t extent = alone.arg(0).int_attr();
+    if (extent % by != 0 || extent == by) continue;
     if (range_kind(alone) == RangeKind::Loop || carried.contains(alone)) continue;
     best = {alone, by};
   }

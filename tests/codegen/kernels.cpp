@@ -306,6 +306,15 @@ Node flipped_rows(std::int64_t rows, std::int64_t columns) {
   return one_store(f32(0, rows * columns), i * c(columns) + j, x + float_const(dtypes::Float32, 1), {i, j});
 }
 
+Node windows_put_back(std::int64_t rows, std::int64_t n) {
+  Node i = global(rows, 0), o = global(n, 1), m = global(2, 2), q = reduce_over(2, 3);
+  Node shifted = m + c(1), window = o + floor_div(shifted, c(2)) + q * c(-1);
+  Node inside = logical_and(less(c(-1), window), less(window, c(n)));
+  Node x =
+      load(f32(1, rows * n * 4), (i * c(n) + window) * c(4) + q * c(2) + floor_mod(shifted, c(2)), inside);
+  return one_store(f32(0, rows * n * 2), (i * c(n) + o) * c(2) + m, sum(x, {q}), {i, o, m});
+}
+
 Node bytes_to_floats(std::int64_t n) {
   Node i = global(n, 0);
   Node value = cast(load(param(dtypes::UInt8, 1, n), i), dtypes::Float32) * float_const(dtypes::Float32, 0.5);
@@ -349,6 +358,7 @@ std::vector<NamedKernel> small_kernels() {
       {"bias_relu_matmul 7x12x10", bias_relu_matmul(7, 12, 10)},
       {"total 50", total(50)},
       {"flipped_rows 5x12", flipped_rows(5, 12)},
+      {"windows_put_back 3x6", windows_put_back(3, 6)},
       {"bytes_to_floats 40", bytes_to_floats(40)},
       {"bf16 matmul 6x20x8", small_matmul(6, 20, 8, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)},
       {"bf16 matmul 5x16x7", small_matmul(5, 16, 7, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)},

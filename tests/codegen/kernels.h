@@ -54,6 +54,7 @@ Node sum_and_update(std::int64_t rows, std::int64_t columns);  // the same after
 Node bias_relu_matmul(std::int64_t m, std::int64_t n, std::int64_t k);
 Node total(std::int64_t n);
 Node flipped_rows(std::int64_t rows, std::int64_t columns);  // a negative stride and a gate
+Node windows_put_back(std::int64_t rows, std::int64_t n);  // two windows a position, by residue of the stride
 Node bytes_to_floats(std::int64_t n);
 
 // All of the above at small odd and even sizes.

@@ -268,12 +268,17 @@ TEST(Options, AGroupedReduceWorksInsideAReduce) {
 TEST(Options, StepsOfASumThatOnlyAddZerosAreNotTaken) {
   Scope scope;
   Node kernel = convolution(2, 3, 4, 6, 3);
-  for (const char* opts : {"SWAP(4, 5)", "SWAP(4, 5) UPCAST(3, 2) UPCAST(1, 4)", "SWAP(4, 5) STAGE(0, 0, 1)",
-                           "UPCAST(1, 4) THREAD(0, 2) SWAP(3, 4) STAGE(0, 1, 0) STAGE(1, 0, 1)"}) {
+  for (const char* opts :
+       {"SWAP(4, 5)", "SWAP(4, 5) UPCAST(3, 2) UPCAST(1, 4)", "SWAP(4, 5) STAGE(0, 0, 1)",
+        "SWAP(4, 6) PADTO(4, 2)", "UPCAST(1, 4) THREAD(0, 2) SWAP(3, 4) STAGE(0, 1, 0) STAGE(1, 0, 1)"}) {
     int skipped = 0;
     for (Node n : toposort(apply_options(kernel, parse_opts(opts), named_target("x86-64-v3"))))
       skipped += n.is(Op::Range) && range_kind(n) == RangeKind::Reduce && n.arg(0).lo() == 0;
     EXPECT_EQ(skipped, 1) << opts;
+    // Two loops, one inside the other, that both may run no times.
+    EXPECT_EQ(compare_with_reference(convolution(1, 9, 4, 6, 3), parse_opts("SWAP(4, 6) UPCAST(1, 4)"),
+                                     named_target("x86-64-v3"), 1),
+              "");
     for (const char* target : {"ref", "x86-64-v3", "x86-64-v4"})
       EXPECT_EQ(compare_with_reference(kernel, parse_opts(opts), named_target(target), 1), "");
   }
