@@ -22,20 +22,86 @@ bool computes_wide(Node node) {
   }
 }
 
+// A 64-bit sum wraps as an address does.
+bool may_be_split(Node sum) { return sum.is(Op::Add) && (sum.dtype().bits() == 64 || never_wraps(sum)); }
+
+// (scalar + constant) + lanes.
+IndexParts parts_of(Node index) {
+  IndexParts parts{index, 0, Node()};
+  if (index.dtype().lanes > 1) {
+    parts = {Node(), 0, index};
+    if (may_be_split(index))
+      for (std::size_t i = 0; i < 2; ++i)
+        if (index.arg(i).is(Op::Splat)) parts = {index.arg(i).arg(0), 0, index.arg(1 - i)};
+  }
+  if (parts.scalar && may_be_split(parts.scalar) && parts.scalar.arg(1).is_const())
+    parts = {parts.scalar.arg(0), parts.scalar.arg(1).int_attr(), parts.lanes};
+  if (parts.scalar && parts.scalar.is_const())
+    parts = {Node(), parts.scalar.int_attr() + parts.constant, parts.lanes};
+  return parts;
+}
+
 }  // namespace
 
-// Users stand behind what they use, so one walk from the end finds all.
+// Users stand behind what they use, so one walk from the end finds all: what ends in an address, and the sums
+// that nothing but addresses would use, which take their parts instead.
 void LlvmPrinter::find_indices() {
+  NodeMap<bool> used;
   const auto want = [&](Node node) {
+    used[node] = true;
     if (is_narrow(node) && !node.is_const()) indices_[node] = true;
   };
   for (std::size_t i = program_.code.size(); i-- > 0;) {
     Node node = program_.code[i];
-    if (node.is(Op::Load) || node.is(Op::Store)) want(node.arg(1));
+    if ((node.is(Op::Add) || node.is(Op::Splat)) && !used.contains(node)) {
+      unused_[node] = true;
+      continue;
+    }
+    const bool access = node.is(Op::Load) || node.is(Op::Store);
+    for (std::size_t a = 0; a < node.arg_count(); ++a)
+      if (!access || a != 1) used[node.arg(a)] = true;
+    if (access) {
+      const IndexParts parts = parts_of(node.arg(1));
+      if (parts.scalar) want(parts.scalar);
+      if (parts.lanes) used[parts.lanes] = true;
+    }
     if (node.is(Op::Range)) want(node.arg(0));
     if (indices_.contains(node) && computes_wide(node))
       for (Node arg : node.args()) want(arg);
   }
+}
+
+// A value that several may need, printed once in each block and those inside it.
+std::string LlvmPrinter::shared(const std::string& text) {
+  if (auto found = shared_.find(text); found != shared_.end()) return found->second;
+  std::string result = emit("{}", text);
+  shared_.emplace(text, result);
+  shared_of_block_.back().push_back(text);
+  return result;
+}
+
+void LlvmPrinter::open_block() { shared_of_block_.emplace_back(); }
+
+// What was printed inside does not reach what comes after.
+void LlvmPrinter::close_block() {
+  for (const std::string& text : shared_of_block_.back()) shared_.erase(text);
+  shared_of_block_.pop_back();
+}
+
+// Sums are taken apart, so that accesses beside each other share a pointer, and lanes that differ by a
+// constant one vector: what is left to add, the addressing modes of the machine do.
+std::string LlvmPrinter::address(Node memory, Node index) {
+  Node base = base_memory(memory);
+  std::string pointer = base.is(Op::Param) ? fmt::format("%p{}", param_number(base)) : value(base);
+  const std::string element = llvm_memory_type(base.dtype());
+  const IndexParts parts = parts_of(index);
+  const auto move = [&](const std::string& by) {
+    pointer = shared(fmt::format("getelementptr {}, ptr {}, {}", element, pointer, by));
+  };
+  if (parts.scalar) move("i64 " + wide(parts.scalar));
+  if (parts.constant != 0) move(fmt::format("i64 {}", parts.constant));
+  if (parts.lanes) move(typed(parts.lanes));
+  return pointer;
 }
 
 bool LlvmPrinter::has_wide(Node node) const {

@@ -28,21 +28,6 @@ std::size_t LlvmPrinter::param_number(Node param) const {
   return i;
 }
 
-// `proved` says that the element is inside the memory whenever this point is reached.
-std::string LlvmPrinter::address(Node memory, Node index, bool proved) {
-  Node base = base_memory(memory);
-  std::string pointer;
-  if (base.is(Op::Param)) {
-    pointer = fmt::format("%p{}", param_number(base));
-  } else {
-    pointer = value(base);
-  }
-  if (index.is_const_int(0)) return pointer;
-  std::string element = llvm_memory_type(base.dtype());
-  if (index.dtype().lanes > 1) return emit("getelementptr {}, ptr {}, {}", element, pointer, typed(index));
-  return emit("getelementptr {}{}, ptr {}, i64 {}", proved ? "inbounds " : "", element, pointer, wide(index));
-}
-
 std::string LlvmPrinter::from_memory(DType dtype, const std::string& x) {
   if (!dtype.is_bool()) return x;
   return emit("icmp ne {} {}, zeroinitializer", llvm_memory_type(dtype), x);
@@ -72,13 +57,13 @@ std::string LlvmPrinter::load_value(Node node) {
   std::string mask_type = fmt::format("<{} x i1>", lanes);
 
   if (index.dtype().lanes > 1) {
-    std::string pointers = address(memory, index, false), pointer_type = fmt::format("<{} x ptr>", lanes);
+    std::string pointers = address(memory, index), pointer_type = fmt::format("<{} x ptr>", lanes);
     std::string mask = mask_of(gate, lanes);
     return from_memory(dtype, call(fmt::format("llvm.masked.gather.{}.v{}p0", llvm_suffix(in_memory), lanes),
                                    type, {pointer_type, "i32", mask_type, type},
                                    {pointers, fmt::format("{}", bytes), mask, "zeroinitializer"}));
   }
-  std::string pointer = address(memory, index, !gate);
+  std::string pointer = address(memory, index);
   if (gate && gate.dtype().lanes > 1)
     return from_memory(dtype, call(fmt::format("llvm.masked.load.{}.p0", llvm_suffix(in_memory)), type,
                                    {"ptr", "i32", mask_type, type},
@@ -114,7 +99,9 @@ void LlvmPrinter::flush_stores() {
   int id = next_block_++;
   line("br i1 {}, label %then{}, label %endif{}", value(pending_.back().arg(3)), id, id);
   label(fmt::format("then{}", id));
+  open_block();
   for (Node store : pending_) print_store(store, Node());
+  close_block();
   line("br label %endif{}", id);
   label(fmt::format("endif{}", id));
   pending_.clear();
@@ -129,18 +116,17 @@ void LlvmPrinter::print_store(Node node, Node gate) {
   std::string type = llvm_memory_type(dtype), mask_type = fmt::format("<{} x i1>", lanes);
   std::string x = to_memory(dtype, value(stored));
   if (index.dtype().lanes > 1) {
-    std::string pointers = address(memory, index, false);
+    std::string pointers = address(memory, index);
     call(fmt::format("llvm.masked.scatter.{}.v{}p0", llvm_suffix(in_memory), lanes), "void",
          {type, fmt::format("<{} x ptr>", lanes), "i32", mask_type},
          {x, pointers, fmt::format("{}", bytes), mask_of(gate, lanes)});
   } else if (gate) {
     call(fmt::format("llvm.masked.store.{}.p0", llvm_suffix(in_memory)), "void",
-         {type, "ptr", "i32", mask_type},
-         {x, address(memory, index, false), fmt::format("{}", bytes), value(gate)});
+         {type, "ptr", "i32", mask_type}, {x, address(memory, index), fmt::format("{}", bytes), value(gate)});
   } else if (streamed_.stores.contains(node)) {
-    print_streamed(type, x, address(memory, index, true), bytes * lanes, memory);
+    print_streamed(type, x, address(memory, index), bytes * lanes, memory);
   } else {
-    line("store {} {}, ptr {}, align {}", type, x, address(memory, index, true), bytes);
+    line("store {} {}, ptr {}, align {}", type, x, address(memory, index), bytes);
   }
 }
 

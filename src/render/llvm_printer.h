@@ -2,6 +2,7 @@
 // what computes, llvm_memory.cpp what loads and stores.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -23,6 +24,13 @@ std::string llvm_memory_type(DType dtype);
 std::string llvm_suffix(DType dtype);
 // A constant of a scalar type, in every lane where lanes > 1.
 std::string llvm_constant(DType dtype, Node constant);
+
+// An index as addresses take it: (scalar + constant) + lanes; null where there is no such part.
+struct IndexParts {
+  Node scalar;
+  std::int64_t constant = 0;
+  Node lanes;
+};
 
 class LlvmPrinter {
  public:
@@ -64,6 +72,10 @@ class LlvmPrinter {
 
   // ---- llvm_index.cpp
   void find_indices();
+  std::string address(Node memory, Node index);
+  std::string shared(const std::string& text);
+  void open_block();
+  void close_block();
   bool has_wide(Node node) const;
   std::string wide(Node node);
   bool print_index(Node node);
@@ -86,7 +98,6 @@ class LlvmPrinter {
   // ---- llvm_memory.cpp
   void declare_locals();
   std::size_t param_number(Node param) const;
-  std::string address(Node memory, Node index, bool proved);
   std::string load_value(Node node);
   void store_value(Node node);
   void print_store(Node node, Node gate);
@@ -116,9 +127,12 @@ class LlvmPrinter {
   NodeMap<std::vector<Node>> tiles_done_;  // the other way round
   std::vector<int> free_tiles_;
   NodeMap<std::string> names_;
-  NodeMap<std::string> wide_;    // 32-bit values that are (also) held in 64 bits
-  NodeMap<bool> indices_;        // 32-bit values that end in an address
-  std::string block_ = "entry";  // label of the block being printed
+  NodeMap<std::string> wide_;                  // 32-bit values that are (also) held in 64 bits
+  NodeMap<bool> indices_;                      // 32-bit values that end in an address
+  NodeMap<bool> unused_;                       // sums that only addresses would use: these take their parts
+  std::map<std::string, std::string> shared_;  // values by the text that gives them, and in
+  std::vector<std::vector<std::string>> shared_of_block_{1};  // which of the open blocks each was printed
+  std::string block_ = "entry";                               // label of the block being printed
   std::int64_t zero_bytes_ = 0;  // size of the constant that loads with a false gate read
   int next_ = 0, next_block_ = 0;
   NodeMap<int> blocks_;

@@ -120,12 +120,14 @@ void LlvmPrinter::open_loop(Node range) {
   std::string before = block_;
   label(fmt::format("loop{}", id));
   line("{} = phi i64 [ 0, %{} ], [ {}.next, %latch{} ]", counter, before, counter, id);
+  open_block();
 }
 
 void LlvmPrinter::close_loop(Node range) {
   const int* id = blocks_.find(range);
   check_internal(id != nullptr, "llvm_text", "End of a range that is not open");
   std::string counter = wide(range);
+  close_block();
   line("br label %latch{}", *id);
   label(fmt::format("latch{}", *id));
   line("{}.next = add nuw nsw i64 {}, 1", counter, counter);
@@ -139,11 +141,13 @@ void LlvmPrinter::open_if(Node node) {
   blocks_[node] = id;
   line("br i1 {}, label %then{}, label %endif{}", value(node.arg(0)), id, id);
   label(fmt::format("then{}", id));
+  open_block();
 }
 
 void LlvmPrinter::close_if(Node node) {
   const int* id = blocks_.find(node);
   check_internal(id != nullptr, "llvm_text", "EndIf without If");
+  close_block();
   line("br label %endif{}", *id);
   label(fmt::format("endif{}", *id));
 }
@@ -192,7 +196,7 @@ std::string LlvmPrinter::print() {
   set_tiles(true);
   for (const NodeRef& node : program_.code) {
     if (!keeps_stores_pending(node)) flush_stores();
-    if (print_index(node)) continue;
+    if (unused_.contains(node) || print_index(node)) continue;
     if (!print_tile(node)) instruction(node);
     release_tiles(node);
     extend_index(node);

@@ -122,7 +122,7 @@ bool LlvmPrinter::print_tile(Node node) {
     int tile = take_tile();
     tiles_[node] = tile;
     call("llvm.x86.tileloadd64", "void", {"i8", "ptr", "i64"},
-         {fmt::format("{}", tile), address(node.arg(0), node.arg(1), true), fmt::format("{}", kRowBytes)});
+         {fmt::format("{}", tile), address(node.arg(0), node.arg(1)), fmt::format("{}", kRowBytes)});
     return true;
   }
   if (!node.is(Op::Store)) return false;
@@ -133,7 +133,7 @@ bool LlvmPrinter::print_tile(Node node) {
   }
   if (value == nullptr) return false;
   call("llvm.x86.tilestored64", "void", {"i8", "ptr", "i64"},
-       {fmt::format("{}", *value), address(node.arg(0), node.arg(1), true), fmt::format("{}", kRowBytes)});
+       {fmt::format("{}", *value), address(node.arg(0), node.arg(1)), fmt::format("{}", kRowBytes)});
   return true;
 }
 

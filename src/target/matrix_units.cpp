@@ -1,5 +1,7 @@
 #include "target/matrix_units.h"
 
+#include <algorithm>
+
 namespace lathe {
 namespace {
 
@@ -27,6 +29,15 @@ const MatrixUnit* find_matrix_unit(std::string_view name) {
   for (const MatrixUnit& unit : kUnits)
     if (unit.name == name) return &unit;
   return nullptr;
+}
+
+bool is_fragment_unit(std::string_view name) {
+  const MatrixUnit* unit = find_matrix_unit(name);
+  return unit != nullptr && unit->m > 1;
+}
+
+bool has_fragments(const Target& target) {
+  return std::any_of(target.units.begin(), target.units.end(), is_fragment_unit);
 }
 
 const MatrixUnit* unit_for_dot(std::span<const std::string> units, std::string_view dot, bool fragments) {

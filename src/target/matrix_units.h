@@ -25,6 +25,8 @@ struct MatrixUnit {
 // All rows, best first.
 std::span<const MatrixUnit> matrix_units();
 const MatrixUnit* find_matrix_unit(std::string_view name);
+bool is_fragment_unit(std::string_view name);
+bool has_fragments(const Target& target);
 // The best unit of a target's names for a kind of product of vectors, or of fragments, or null.
 const MatrixUnit* unit_for_dot(std::span<const std::string> units, std::string_view dot,
                                bool fragments = false);

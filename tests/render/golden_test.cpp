@@ -53,12 +53,12 @@ entry:
 loop0:
   %r0.0 = phi i64 [ 0, %entry ], [ %r0.0.next, %latch0 ]
   %v0 = mul nsw i64 %r0.0, 8
-  %v1 = getelementptr inbounds float, ptr %p1, i64 %v0
+  %v1 = getelementptr float, ptr %p1, i64 %v0
   %v2 = load <8 x float>, ptr %v1, align 4
   %v3 = fmul <8 x float> %v2, splat (float 0x4000000000000000)
   %v4 = fcmp ugt <8 x float> %v3, splat (float 0x0000000000000000)
   %v5 = select <8 x i1> %v4, <8 x float> %v3, <8 x float> splat (float 0x0000000000000000)
-  %v6 = getelementptr inbounds float, ptr %p0, i64 %v0
+  %v6 = getelementptr float, ptr %p0, i64 %v0
   store <8 x float> %v5, ptr %v6, align 4
   br label %latch0
 latch0:

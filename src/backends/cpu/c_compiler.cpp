@@ -41,10 +41,7 @@ class CCompiler : public UnitCompiler {
   CCompiler(Target target, std::string path)
       : UnitCompiler(kBatch), target_(std::move(target)), path_(std::move(path)) {
     // C source has no text for fragments: what multiplies them falls to vectors or plain arithmetic.
-    std::erase_if(target_.units, [](const std::string& name) {
-      const MatrixUnit* unit = find_matrix_unit(name);
-      return unit == nullptr || unit->m > 1;
-    });
+    std::erase_if(target_.units, is_fragment_unit);
     ProcessResult said = run_process({path_, "--version"}, TemporaryFolder());
     version_ = said.output.substr(0, said.output.find('\n'));
   }

@@ -9,9 +9,9 @@
 
 namespace lathe::backends {
 
-// What LLVM runs before its code generator: local variables become registers, repeated address arithmetic
-// goes.
-inline constexpr const char* kLlvmPasses = "sroa,early-cse";
+// What LLVM runs before its code generator: local variables become registers. Nothing is computed twice in
+// what is printed.
+inline constexpr const char* kLlvmPasses = "sroa";
 
 // Parts of the code generator that cost a sixth of its time and leave our loops no faster: addresses are
 // written as sums of loop variables already, and these CPUs reorder instructions themselves.

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "render/llvm_text.h"
 #include "render/prepare.h"
+#include "target/matrix_units.h"
 
 namespace lathe::backends {
 namespace {
@@ -61,12 +62,13 @@ std::shared_ptr<const Compiler> make_llvm_compiler(Target target) {
 
 namespace {
 
-// LLVM where it can be loaded, else C, which has fewer matrix units. Decided when somebody asks what kernels
-// are made for, because loading LLVM takes longer than all else that opening the device does.
+// LLVM where it can be loaded, else C. Decided when there is something to compile, because loading LLVM takes
+// longer than all else that opening the device does; or, where there are matrix units that C has no text for,
+// when somebody asks what kernels are made for.
 class ChosenCompiler : public Compiler {
  public:
   explicit ChosenCompiler(Target target) : target_(std::move(target)) {}
-  const Target& target() const override { return chosen().target(); }
+  const Target& target() const override { return has_fragments(target_) ? chosen().target() : target_; }
   std::string version() const override { return chosen().version(); }
   Binary compile(const Program& program) const override { return chosen().compile(program); }
   std::vector<Binary> compile_all(std::span<const Program> programs) const override {

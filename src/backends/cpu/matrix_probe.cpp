@@ -161,8 +161,7 @@ std::vector<std::string> working_units(const std::vector<std::string>& units) {
         tiles |= rows[next]->m > 1;
       }
   }
-  if (tiles && !ask_for_tiles())
-    std::erase_if(out, [](const std::string& name) { return find_matrix_unit(name)->m > 1; });
+  if (tiles && !ask_for_tiles()) std::erase_if(out, is_fragment_unit);
   return out;
 }
 

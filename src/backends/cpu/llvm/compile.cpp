@@ -1,4 +1,5 @@
-// Text to object code through LLVM's C interface. Every call has a context of its own, so threads never meet.
+// Text to object code through LLVM's C interface. Every call has a context of its own and every thread a
+// machine, so threads never meet.
 #include "backends/cpu/llvm/compile.h"
 
 #include <llvm-c/Analysis.h>
@@ -34,11 +35,10 @@ void take_message(char** error, char* message) {
 struct Context {
   LLVMContextRef context = LLVMContextCreate();
   LLVMModuleRef module = nullptr;
-  LLVMTargetMachineRef machine = nullptr;
+  LLVMTargetMachineRef machine = nullptr;  // the thread's
   std::string diagnostics;
   ~Context() {
     if (module != nullptr) LLVMDisposeModule(module);
-    if (machine != nullptr) LLVMDisposeTargetMachine(machine);
     LLVMContextDispose(context);
   }
 };
@@ -62,6 +62,28 @@ LLVMTargetMachineRef make_machine(const char* cpu, const char* features, int lev
                                  LLVMRelocPIC, LLVMCodeModelDefault);
 }
 
+// What LLVM knows of the target a thread compiled for last: to work that out again takes as long as a tenth
+// of a small kernel.
+struct KeptMachine {
+  std::string target;
+  LLVMTargetMachineRef machine = nullptr;
+  ~KeptMachine() {
+    if (machine != nullptr) LLVMDisposeTargetMachine(machine);
+  }
+};
+
+LLVMTargetMachineRef machine_for(const char* cpu, const char* features, int level, char** error) {
+  thread_local KeptMachine kept;
+  std::string target = std::string(cpu) + " " + features + " " + std::to_string(level);
+  if (kept.machine != nullptr && kept.target == target) return kept.machine;
+  LLVMTargetMachineRef made = make_machine(cpu, features, level, error);
+  if (made == nullptr) return nullptr;
+  if (kept.machine != nullptr) LLVMDisposeTargetMachine(kept.machine);
+  kept.machine = made;
+  kept.target = std::move(target);
+  return made;
+}
+
 bool prepare(Context& c, const char* text, std::size_t size, const char* cpu, const char* features,
              const char* passes, int level, char** error) {
   initialize_x86();
@@ -78,7 +100,7 @@ bool prepare(Context& c, const char* text, std::size_t size, const char* cpu, co
     return false;
   }
   LLVMDisposeMessage(message);
-  c.machine = make_machine(cpu, features, level, error);
+  c.machine = machine_for(cpu, features, level, error);
   if (c.machine == nullptr) return false;
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(c.machine);
   LLVMSetModuleDataLayout(c.module, layout);
