@@ -37,6 +37,9 @@ struct Copies {
   SmallVector<Stride, 4> grows;
 };
 
+// Elements that are loaded at once.
+constexpr std::int64_t kMostLoaded = 256;
+
 Mask bit(int axis) { return Mask{1} << axis; }
 
 bool divides(std::int64_t n, Node index) { return known_divisor(index) % n == 0; }
@@ -173,6 +176,7 @@ class Expander {
       case Op::Load: return load_copies(n);
       case Op::Pack:
         if (packed_neighbours(n) > 1 && !lanes_apart(n)) return packed_load(n);
+        if (std::int64_t every = packed_neighbours(n) > 1 ? words_apart(n) : 0) return spread_load(n, every);
         break;
       case Op::Store: return store_copies(n);
       case Op::Reduce: return reduce(n);
@@ -282,6 +286,58 @@ class Expander {
     return fill(mask, lanes, [&](const Coordinate& at) {
       Node all = load(scalar_at(first.arg(0), at), scalar_at(index, at), gate_at(gate, at), elements);
       return pack({&all, 1});
+    });
+  }
+  // Every how many words a lane has its own, where all words between them are in memory too and lie so that a
+  // few loads bring them: else 0.
+  std::int64_t words_apart(Node n) const {
+    Node first = n.arg(0), index = first.arg(1);
+    const auto parts = static_cast<std::int64_t>(n.arg_count());
+    const std::int64_t lanes = lanes_of(index), every = lane_step(index) / parts;
+    if (of(index).lanes > 1 || lanes == 1 || lane_step(index) % parts != 0) return 0;
+    if (every < 2 || every > kMostWordsApart || lanes * every * parts > kMostLoaded) return 0;
+    if (first.arg_count() > 2 && lanes_of(first.arg(2)) > 1) return 0;
+    const std::int64_t group = every * parts;
+    Node memory = base_memory(first.arg(0));
+    if (memory_size(memory) % group != 0) return 0;
+    bool whole = true;
+    Coordinate at{};
+    each(of(index).mask, at, [&] {
+      Node here = scalar_at(index, at);
+      whole &= known_divisor(before_offset(here)) % group == 0 && offset_of(here) >= 0 &&
+               offset_of(here) % parts == 0;
+    });
+    for (const Stride& s : of(index).grows)
+      whole &= axes_[static_cast<std::size_t>(s.axis)].lanes > 1 || (s.step > 0 && s.step % parts == 0);
+    return whole ? every : 0;
+  }
+  static Node before_offset(Node index) {
+    return index.is(Op::Add) && index.arg(1).is_const() ? index.arg(0)
+           : index.is_const()                           ? index_const(0)
+                                                        : index;
+  }
+  static std::int64_t offset_of(Node index) {
+    return index.is(Op::Add) && index.arg(1).is_const() ? index.arg(1).int_attr()
+           : index.is_const()                           ? index.int_attr()
+                                                        : 0;
+  }
+  // All words from the first lane's to the last one's, of which every lane takes its own: others that are
+  // wanted too, in other steps, are the same loads.
+  Copies spread_load(Node n, std::int64_t every) {
+    Node first = n.arg(0), index = first.arg(1), gate = first.arg_count() > 2 ? first.arg(2) : Node();
+    Mask mask = dependence(first.arg(0)) | dependence(index) | (gate ? dependence(gate) : 0);
+    const std::uint16_t lanes = lanes_of(index);
+    const auto parts = static_cast<std::int64_t>(n.arg_count());
+    return fill(mask, lanes, [&](const Coordinate& at) {
+      Node here = scalar_at(index, at);
+      const std::int64_t offset = offset_of(here), inside = offset % (every * parts);
+      Node begin = plus(before_offset(here), offset - inside);
+      Node all = load(scalar_at(first.arg(0), at), begin, gate_at(gate, at),
+                      static_cast<std::uint16_t>(lanes * every * parts));
+      Node words = pack({&all, 1});
+      Nodes own;
+      for (std::int64_t i = 0; i < lanes; ++i) own.push_back(lane(words, i * every + inside / parts));
+      return vec(own);
     });
   }
   Copies store_copies(Node n) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "codegen/codegen.h"
 #include "codegen/kernel_facts.h"
+#include "codegen/lanes.h"
 #include "codegen/matrix_unit.h"
 #include "codegen/option_state.h"
 #include "codegen/product_tile.h"
@@ -54,7 +55,7 @@ class Chooser {
     if (target_.groups) {
       for_groups();
     } else {
-      if (has_rows() || (!streams() && !product())) elementwise_or_reduce();
+      if (has_rows() || (!blocks() && !streams() && !product())) elementwise_or_reduce();
     }
     return std::move(opts_);
   }
@@ -150,6 +151,78 @@ class Chooser {
   }
 
   // ---- sums of products
+
+  // Products of small integers with a scale for each block of them: a lane takes a block, so that its sum is
+  // complete before it is converted and scaled, and no lanes have to be added before the row's end. The other
+  // factor is the same for all rows and lies as the lanes want it in a panel.
+  bool blocks() {
+    const std::int64_t lanes = target_.vector_bytes / 4;
+    if (!uses("matrix-unit") || target_.units.empty() || lanes < 2) return false;
+    for (std::size_t block = 0; block < facts_.ranges.size(); ++block) {
+      if (facts_.ranges[block].kind != RangeKind::Reduce || !splittable(block)) continue;
+      if (facts_.ranges[block].extent % lanes != 0) continue;
+      std::optional<Opt> opt = matrix_unit_option(kernel_, facts_.ranges[block].range, target_, false);
+      if (!opt) continue;
+      OptionState state(kernel_, target_);
+      state.apply(*opt);
+      KernelFacts facts = kernel_facts(state.kernel());
+      if (!takes_blocks(facts, block)) continue;
+      kernel_ = state.kernel();
+      facts_ = std::move(facts);
+      state_ = std::move(state);
+      opts_.push_back(*std::move(opt));
+      for (std::size_t r = facts_.ranges.size(); r-- > 0;)
+        if (r != block && facts_.ranges[r].kind == RangeKind::Reduce && left(r) > 1)
+          add(OptOp::UNROLL, reduce_number(r), {0});
+      add(OptOp::UNROLL, reduce_number(block), {lanes});
+      block_rows();
+      return true;
+    }
+    return false;
+  }
+  // Whether words of one factor lie near enough for lanes of blocks, and the other is a panel that stays in a
+  // cache.
+  bool takes_blocks(const KernelFacts& facts, std::size_t block) const {
+    constexpr std::int64_t kMostWords = 16;  // of a block: they have no loop
+    std::int64_t words = 1;
+    for (std::size_t r = 0; r < facts.ranges.size(); ++r) {
+      if (facts.ranges[r].kind == RangeKind::Global && facts.depends(facts.factors[1], r)) return false;
+      if (r != block && facts.ranges[r].kind == RangeKind::Reduce) words *= facts.ranges[r].extent;
+    }
+    const double panel = 4.0 * static_cast<double>(words * facts.ranges[block].extent);
+    if (words > kMostWords || panel * 4 > static_cast<double>(target_.l2)) return false;
+    const std::vector<Node> first = toposort(facts.factors[0]);
+    return std::all_of(facts.accesses.begin(), facts.accesses.end(), [&](const AccessFacts& a) {
+      if (std::find(first.begin(), first.end(), a.node) == first.end()) return true;
+      const std::int64_t bytes = a.strides[block] * a.node.dtype().bytes();
+      return a.strides[block] > 0 && !a.gated && bytes % 4 == 0 && bytes / 4 <= kMostWordsApart;
+    });
+  }
+  // Two walks over rows. The panel is filled once for a thread's rows, or for many.
+  void block_rows() {
+    constexpr std::int64_t kRows = 2, kMany = 128;
+    std::vector<std::size_t> outputs;
+    std::size_t row = facts_.ranges.size();
+    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+      if (is_output(r)) outputs.push_back(r);
+    const bool threaded = threads(outputs, 4);
+    for (std::size_t r : outputs)
+      if (position(r) >= 0 && (row == facts_.ranges.size() || left(r) > left(row))) row = r;
+    bool outside = threaded;
+    if (row < facts_.ranges.size()) {
+      const std::int64_t rows = left(row), together = rows % kRows == 0 ? kRows : 1;
+      std::int64_t piece = rows / together;
+      if (!threaded && piece > kMany)
+        for (piece = kMany; rows % (piece * together) != 0 && piece > kMany / 2;) --piece;
+      outside |= piece * together < rows;
+      const int at = position(row);
+      if (piece > 1 && piece < rows) add(OptOp::TILE, at, {piece});
+      if (together > 1) add(OptOp::UPCAST, at, {together});
+    }
+    const std::vector<Node> values = stage_values(kernel_);
+    if (outside)
+      add(OptOp::STAGE, 0, {std::find(values.begin(), values.end(), facts_.factors[1]) - values.begin(), 0});
+  }
 
   // A unit of fragments does many times what a vector does, so it is taken wherever its fragments are filled
   // to a fair share: two by two of them in registers, both factors packed.

@@ -24,7 +24,9 @@ using Nodes = SmallVector<Node, 16>;
 // A reduce over products of two small numbers, and how a unit takes them.
 struct Product {
   Node reduce;
-  Node x, y;  // before they were widened; x is the one that lanes do not run along
+  Node x, y;   // before they were widened; x is the one that lanes do not run along
+  Node scale;  // of a sum of floats: what the products, which are integers, are multiplied with; or null
+  DType sum() const { return scale ? dtypes::Int32 : reduce.dtype(); }
 };
 struct Fit {
   const MatrixUnit* unit = nullptr;
@@ -39,20 +41,54 @@ Node narrow(Node n) {
   return n;
 }
 
+// The ranges of a scaled sum that do not move the scale.
+Nodes below_scale(const Product& p) {
+  Nodes out;
+  for (Node r : closed_ranges(p.reduce))
+    if (!depends_on(p.scale, r)) out.push_back(r);
+  return out;
+}
+
+// sum of float(x * y) * scale, x and y integers: where floats hold every sum of products that have a scale in
+// common, such as those of a block of weights, they may be added before they are converted.
+bool sums_are_exact(const Product& p, Node product) {
+  constexpr double kExact = 1 << 24;
+  double most =
+      std::max(std::abs(static_cast<double>(product.lo())), std::abs(static_cast<double>(product.hi())));
+  for (Node r : below_scale(p)) most *= static_cast<double>(r.arg(0).hi());
+  return most <= kExact;
+}
+
+std::optional<Product> product_of(Node reduce) {
+  Node element = reduce.arg(0);
+  if (!element.is(Op::Mul)) return std::nullopt;
+  Product p{reduce, narrow(element.arg(0)), narrow(element.arg(1)), Node()};
+  if (p.x.dtype().bits() <= 16 && p.y.dtype().bits() <= 16) return p;
+  for (std::size_t i = 0; i < 2; ++i) {
+    Node product = element.arg(i);
+    if (product.dtype() != dtypes::Float32 || !product.is(Op::Cast)) continue;
+    product = product.arg(0);
+    if (!product.is(Op::Mul) || product.dtype() != dtypes::Int32) continue;
+    p = {reduce, narrow(product.arg(0)), narrow(product.arg(1)), element.arg(1 - i)};
+    if (p.x.dtype().bits() <= 8 && p.y.dtype().bits() <= 8 && sums_are_exact(p, product)) return p;
+  }
+  return std::nullopt;
+}
+
 // The largest sum of products of small numbers.
 std::optional<Product> find_product(Node kernel) {
   std::optional<Product> best;
   double most = 0;
   for (Node n : toposort(kernel)) {
-    if (!n.is(Op::Reduce) || reduce_op(n) != Op::Add || !n.arg(0).is(Op::Mul)) continue;
+    if (!n.is(Op::Reduce) || reduce_op(n) != Op::Add) continue;
     if (n.dtype() != dtypes::Float32 && n.dtype() != dtypes::Int32) continue;
     double steps = 1;
     for (Node r : ranges_of(n.arg(0))) steps *= typical_extent(r);
     if (steps <= most) continue;
-    Node x = narrow(n.arg(0).arg(0)), y = narrow(n.arg(0).arg(1));
-    if (x.dtype().bits() > 16 || y.dtype().bits() > 16) continue;
+    std::optional<Product> p = product_of(n);
+    if (!p) continue;
     most = steps;
-    best = Product{n, x, y};
+    best = p;
   }
   return best;
 }
@@ -68,7 +104,8 @@ std::vector<Fit> fits(const Product& p, const Target& target) {
   for (const std::string& name : target.units) {
     const MatrixUnit* unit = find_matrix_unit(name);
     const DotKind* kind = unit != nullptr ? find_dot_kind(unit->dot) : nullptr;
-    if (kind == nullptr || DType(kind->sum) != p.reduce.dtype()) continue;
+    if (kind == nullptr || DType(kind->sum) != p.sum()) continue;
+    if (unit->m > 1 && p.scale) continue;
     if (unit->m > 1 && (kind->x != x || kind->y != y)) continue;
     if (holds(kind->x, x) && holds(kind->y, y))
       out.push_back({unit, false, false, kind->x, kind->y});
@@ -96,9 +133,12 @@ class Rewriter {
 
   Node made() const { return made_; }
   Node reduce() {
-    Nodes ranges;
-    for (Node r : closed_ranges(product_.reduce)) ranges.push_back(r == range_ ? made_ : r);
-    return reduce_ranges(Op::Add, element(), ranges);
+    Nodes below, scaled;
+    for (Node r : closed_ranges(product_.reduce))
+      (product_.scale && depends_on(product_.scale, r) ? scaled : below).push_back(r == range_ ? made_ : r);
+    Node sum = reduce_ranges(Op::Add, element(), below);
+    if (!product_.scale) return sum;
+    return reduce_ranges(Op::Add, cast(sum, dtypes::Float32) * product_.scale, scaled);
   }
 
  private:
@@ -115,9 +155,38 @@ class Rewriter {
     return where(gate, there, zero_of(there.dtype()));
   }
   Node word(Node value, Scalar part) const {
+    if (Node whole = word_by_bits(value, part)) return whole;
+    const bool same_bits = value.dtype().is_int() && value.dtype().bits() == DType(part).bits();
     Nodes parts;
-    for (int i = 0; i < kind_.parts; ++i) parts.push_back(cast(part_of(value, i), DType(part)));
+    for (int i = 0; i < kind_.parts; ++i)
+      parts.push_back(same_bits ? part_of(value, i) : cast(part_of(value, i), DType(part)));
     return pack(parts);
+  }
+  // One number in every part of a word.
+  static Node in_each(Node bits, int width) {
+    const std::int64_t ones = width == 8 ? 0x01010101 : 0x00010001;
+    return cast(bits, dtypes::UInt32) * int_const(dtypes::UInt32, ones);
+  }
+  // Bits that are taken out of each part are taken out of the whole word at once, so that what is packed are
+  // neighbours in memory.
+  Node word_by_bits(Node value, Scalar part) const {
+    const int width = DType(part).bits();
+    if (!value.dtype().is_int() || value.dtype().bits() != width ||
+        range_.arg(0).const_int() % kind_.parts != 0)
+      return Node();
+    if (value.is(Op::Cast) && value.arg(0).dtype().is_int() && value.arg(0).dtype().bits() == width)
+      return word_by_bits(value.arg(0), part);
+    const DType unsigned_part = width == 8 ? dtypes::UInt8 : dtypes::UInt16;
+    if (!depends_on(value, range_)) return in_each(cast(value, unsigned_part), width);
+    if (value.is(Op::And) || value.is(Op::Or) || value.is(Op::Xor)) {
+      Node x = word(value.arg(0), part), y = word(value.arg(1), part);
+      return apply(value.op(), x, y);
+    }
+    // What comes from the part above is dropped.
+    if (!value.is(Op::Shr) || !value.dtype().is_unsigned() || depends_on(value.arg(1), range_)) return Node();
+    Node by = cast(value.arg(1), dtypes::UInt32), all = int_const(dtypes::UInt32, (1 << width) - 1);
+    return apply(Op::And, apply(Op::Shr, word(value.arg(0), part), by),
+                 in_each(apply(Op::Shr, all, by), width));
   }
   Node product(Node x, Node y) const {
     Node nothing = zero_of(DType(kind_.sum));
@@ -134,11 +203,16 @@ class Rewriter {
       }
       return total;
     }
-    Node x = word(fit_.swapped ? product_.y : product_.x, fit_.part_x);
+    Node x = fit_.swapped ? product_.y : product_.x;
     Node y = word(fit_.swapped ? product_.x : product_.y, fit_.part_y);
-    if (!fit_.offset) return product(x, y);
+    if (!fit_.offset) return product(word(x, fit_.part_x), y);
+    // A number without a sign from which a constant was taken has its offset already.
+    if (x.is(Op::Add) && x.arg(1).is_const() && x.arg(0).lo() >= 0 && x.arg(1).const_int() < 0) {
+      Node taken = in_each(int_const(dtypes::UInt8, -x.arg(1).const_int()), 8);
+      return apply(Op::Sub, product(word(x.arg(0), fit_.part_x), y), product(taken, y));
+    }
     Node bits = int_const(dtypes::UInt32, 0x80808080);
-    return apply(Op::Sub, product(apply(Op::Xor, x, bits), y), product(bits, y));
+    return apply(Op::Sub, product(apply(Op::Xor, word(x, fit_.part_x), bits), y), product(bits, y));
   }
 
   const Product& product_;
@@ -155,6 +229,7 @@ Node word_range(const Product& p, int parts) {
   for (Node r : closed_ranges(p.reduce)) {
     if (!r.arg(0).is_const() || range_kind(r) != RangeKind::Reduce) continue;
     if (!depends_on(p.x, r) || !depends_on(p.y, r)) continue;
+    if (p.scale && depends_on(p.scale, r)) continue;
     const std::int64_t extent = r.arg(0).const_int();
     if (extent < parts) continue;
     const double used =
@@ -179,6 +254,14 @@ Node row_range(const Product& p, int rows) {
   return best;
 }
 
+// How many output ranges move a factor. Of two with a sign the one that more of them move is given the
+// offset, so that the sum that takes it back is common to many outputs.
+int outputs_moving(Node factor) {
+  int n = 0;
+  for (Node r : ranges_of(factor)) n += range_kind(r) == RangeKind::Global;
+  return n;
+}
+
 }  // namespace
 
 UnitKernel use_matrix_unit(Node kernel, const Opt& opt, const Target& target) {
@@ -194,10 +277,14 @@ UnitKernel use_matrix_unit(Node kernel, const Opt& opt, const Target& target) {
   Node lane_range = ranges[static_cast<std::size_t>(opt.axis)];
   std::optional<Product> product = find_product(kernel);
   if (!product) refuse("the kernel sums no products of small numbers in float32 or int32");
-  if (depends_on(product->x, lane_range) && !depends_on(product->y, lane_range))
+  const bool scaled = static_cast<bool>(product->scale);
+  if (scaled && (range_kind(lane_range) != RangeKind::Reduce || !depends_on(product->scale, lane_range)))
+    refuse(fmt::format("axis {} is no reduce that moves the scale of the products", opt.axis));
+  if (scaled ? outputs_moving(product->x) < outputs_moving(product->y)
+             : depends_on(product->x, lane_range) && !depends_on(product->y, lane_range))
     std::swap(product->x, product->y);
-  else if (!depends_on(product->y, lane_range) || depends_on(product->x, lane_range))
-    refuse(fmt::format("axis {} moves not exactly one factor", opt.axis));
+  if (!depends_on(product->y, lane_range) || depends_on(product->x, lane_range) != scaled)
+    refuse(fmt::format("axis {} moves {}", opt.axis, scaled ? "not both factors" : "not exactly one factor"));
   const std::vector<Fit> rows = fits(*product, target);
   if (rows.empty())
     refuse(fmt::format("no matrix unit of target {} multiplies {} by {}", target.name,

@@ -268,6 +268,15 @@ std::string LlvmPrinter::vector_op(Node node) {
       return emit("shufflevector {} {}, {} poison, <{} x i32> zeroinitializer", type, first, type, lanes);
     }
     case Op::Vec: {
+      Node from = node.arg(0).is(Op::Lane) ? node.arg(0).arg(0) : Node();
+      std::string picks;
+      for (Node a : node.args()) {
+        if (from && (!a.is(Op::Lane) || a.arg(0) != from)) from = Node();
+        if (from) picks += fmt::format("{}i32 {}", picks.empty() ? "" : ", ", a.int_attr());
+      }
+      if (from)
+        return emit("shufflevector {}, {} poison, <{} x i32> <{}>", typed(from), llvm_type(from.dtype()),
+                    lanes, picks);
       std::string built = "poison";
       for (std::size_t i = 0; i < node.arg_count(); ++i)
         built = emit("insertelement {} {}, {}, i64 {}", type, built, typed(node.arg(i)), i);

@@ -91,6 +91,19 @@ Node gather_matmul(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t 
                    sum(cast(x, dtypes::Int32) * cast(y, dtypes::Int32), {l}), {i, j});
 }
 
+Node block_matvec_bytes(std::int64_t rows, std::int64_t blocks) {
+  Node i = global(rows, 0), b = reduce_over(blocks, 1), half = reduce_over(2, 2), j = reduce_over(16, 3);
+  Node two = load(param(dtypes::UInt8, 1, rows * blocks * 16), (i * c(blocks) + b) * c(16) + j);
+  Node bits =
+      apply(Op::And, apply(Op::Shr, two, cast(half * c(4), dtypes::UInt8)), int_const(dtypes::UInt8, 15));
+  Node weight = cast(bits, dtypes::Int8) + int_const(dtypes::Int8, -8);
+  Node x = load(param(dtypes::Int8, 2, blocks * 32), b * c(32) + half * c(16) + j);
+  Node product = cast(weight, dtypes::Int32) * cast(x, dtypes::Int32);
+  Node scale = cast(load(param(dtypes::Float16, 3, rows * blocks), i * c(blocks) + b), dtypes::Float32) *
+               load(f32(4, blocks), b);
+  return one_store(f32(0, rows), i, sum(cast(product, dtypes::Float32) * scale, {b, half, j}), {i});
+}
+
 Node row_sum(std::int64_t rows, std::int64_t columns) {
   Node i = global(rows, 0), j = reduce_over(columns, 1);
   return one_store(f32(0, rows), i, sum(load(f32(1, rows * columns), i * c(columns) + j), {j}), {i});
@@ -329,6 +342,8 @@ std::vector<NamedKernel> small_kernels() {
       {"bf16 matvec 6x40", matvec(6, 40, dtypes::BFloat16)},
       {"i8 matvec 5x33", matvec(5, 33, dtypes::Int8)},
       {"block_matvec 5x3", block_matvec(5, 3)},
+      {"block_matvec_bytes 6x16", block_matvec_bytes(6, 16)},
+      {"block_matvec_bytes 3x5", block_matvec_bytes(3, 5)},
       {"row_sum 5x32", row_sum(5, 32)},
       {"row_sum 4x13", row_sum(4, 13)},
       {"row_max 6x17", row_max(6, 17)},

@@ -27,6 +27,8 @@ Node bf16_matrix_by_vector(std::int64_t n, std::int64_t k);
 Node cast_twice_matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType between);
 // Bytes by rows of a table of bytes that a list names, as many as there are steps.
 Node gather_matmul(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t table_rows);
+// The same by a vector of bytes with scales of their own: products are integers.
+Node block_matvec_bytes(std::int64_t rows, std::int64_t blocks);
 Node row_sum(std::int64_t rows, std::int64_t columns);
 Node row_max(std::int64_t rows, std::int64_t columns);
 Node column_sum(std::int64_t rows, std::int64_t columns);

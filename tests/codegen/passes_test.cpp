@@ -198,6 +198,25 @@ TEST(Heuristic, WalksOverMemoryKeepTheResult) {
   }
 }
 
+// Lanes of blocks for the dot-product instructions, with and without threads, and where they cannot be.
+TEST(Heuristic, BlocksOfSmallIntegersAreSummedBeforeTheyAreScaled) {
+  Scope scope;
+  for (const char* name : {"x86-64-v4+avx512vnni", "x86-64-v3+avxvnni"}) {
+    Target target = named_target(name);
+    for (int cores : {1, 4}) {
+      target.cores = cores;
+      for (std::int64_t rows : {1, 2, 3, 260, 301})
+        for (std::int64_t blocks : {8, 16, 48, 13}) {
+          Node kernel = block_matvec_bytes(rows, blocks);
+          const std::vector<Opt> opts = choose_options(kernel, target);
+          EXPECT_EQ(!opts.empty() && opts[0].op == OptOp::TC, blocks % (target.vector_bytes / 4) == 0)
+              << to_string(opts);
+          EXPECT_EQ(compare_with_reference(kernel, opts, target, 1), "") << rows << " x " << blocks;
+        }
+    }
+  }
+}
+
 // A rule that the code knows by another name would change none.
 TEST(Heuristic, EachRuleChangesTheOptionsOfSomeKernel) {
   Scope scope;

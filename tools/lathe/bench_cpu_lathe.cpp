@@ -35,29 +35,25 @@ Tensor chain(const CpuRow&, const Tensors& in) {
   return ((in[0] * 1.5f + 0.5f) * in[0] - 0.25f).maximum(0.0f);
 }
 
-// A weight of 4 bits: the low halves of a block's 16 bytes come first, then the high ones. Bytes are widened
-// once, and then taken apart.
-std::pair<Tensor, Tensor> halves(const Tensor& packed, DataType dtype) {
-  const Tensor wide = packed.cast(dtype == dtypes::float32 ? dtypes::int32 : dtype);
-  return {((wide & 15) - 8).cast(dtype), ((wide >> 4) - 8).cast(dtype)};
-}
-
+// Weights of 4 bits: the low halves of a block's 16 bytes come first, then the high ones. For floats, bytes
+// are widened once and then taken apart.
 Tensor matvec(const CpuRow& row, const Tensors& in) {
   if (row.dtype != "q4") return in[0].cast(dtypes::float32).matmul(in[1]);
-  const auto [low, high] = halves(in[0], dtypes::float32);
+  const Tensor wide = in[0].cast(dtypes::int32), low = ((wide & 15) - 8).cast(dtypes::float32),
+               high = ((wide >> 4) - 8).cast(dtypes::float32);
   const Tensor x = in[2].reshape({1, row.sizes[1] / 32, 2, 16});
   const Tensor products = low * x.getitem({Slice{}, Slice{}, 0}) + high * x.getitem({Slice{}, Slice{}, 1});
   return (products * in[1].cast(dtypes::float32)).sum({1, 2});
 }
 
-// Activations of 8 bits with a scale for each block: products and their sums within a block are integers, and
-// two products fit 16 bits.
+// Activations of 8 bits with a scale for each block: products and their sums within a block are integers.
 Tensor matvec_q4q8(const CpuRow& row, const Tensors& in) {
-  const auto [low, high] = halves(in[0], dtypes::int16);
-  const Tensor x = in[2].reshape({1, row.sizes[1] / 32, 2, 16}).cast(dtypes::int16);
-  const Tensor products = low * x.getitem({Slice{}, Slice{}, 0}) + high * x.getitem({Slice{}, Slice{}, 1});
+  const Tensor shifts = (Tensor::arange(2) * 4).cast(dtypes::uint8).reshape({2, 1});
+  const Tensor weights = ((in[0].unsqueeze(2) >> shifts) & 15).cast(dtypes::int8) - 8;
+  const Tensor x = in[2].reshape({1, row.sizes[1] / 32, 2, 16});
+  const Tensor sums = (weights.cast(dtypes::int32) * x.cast(dtypes::int32)).sum({2, 3});
   const Tensor scale = in[1].squeeze(2).cast(dtypes::float32) * in[3].unsqueeze(0);
-  return (products.sum(2).cast(dtypes::float32) * scale).sum(1);
+  return (sums.cast(dtypes::float32) * scale).sum(1);
 }
 
 Tensor attention(const CpuRow&, const Tensors& in) {
