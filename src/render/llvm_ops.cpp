@@ -58,17 +58,34 @@ std::string LlvmPrinter::all_lanes(const std::string& constant, DType dtype) con
   return dtype.lanes == 1 ? constant : fmt::format("splat ({} {})", llvm_type(dtype.element()), constant);
 }
 
+bool LlvmPrinter::scales(int lanes) const {
+  const bool fits = lanes == 4 || lanes == 8 || lanes == 16;
+  return fits && target_.features.find("+avx512vl") != std::string::npos &&
+         target_.features.find("+avx512dq") != std::string::npos;
+}
+
+// x - rint(x), and 0 for an infinite x.
+std::string LlvmPrinter::fraction(Node x) {
+  const int lanes = x.dtype().lanes;
+  const std::string type = llvm_type(x.dtype());
+  std::vector<std::string> types{type, "i32", type, lanes == 16 ? "i16" : "i8"},
+      operands{value(x), "8", "zeroinitializer", "-1"};  // 8: to the nearest, and no exception
+  if (lanes == 16) {
+    types.push_back("i32");
+    operands.push_back("4");
+  }
+  return call(fmt::format("llvm.x86.avx512.mask.reduce.ps.{}", lanes * 32), type, types, operands);
+}
+
 // value * 2^n in one instruction, or "" where the node is no such product or the machine has none.
 std::string LlvmPrinter::scale(Node node) {
   const int lanes = node.dtype().lanes;
-  const bool fits = lanes == 4 || lanes == 8 || lanes == 16;
-  if (!fits || target_.features.find("+avx512vl") == std::string::npos) return "";
+  if (!scales(lanes)) return "";
   const Scaling scaling = scaling_of(node);
   if (!scaling.value) return "";
-  const std::string type = llvm_type(node.dtype()),
-                    magic = llvm_constant(node.dtype(),
-                                          float_const(dtypes::Float32, static_cast<double>(kRoundsToWhole)));
-  const std::string n = emit("fsub {} {}, {}", type, value(scaling.shifted), magic);
+  const std::string type = llvm_type(node.dtype());
+  Node x = scaled_by(scaling);
+  const std::string n = emit("fsub {} {}, {}", type, value(x), fraction(x));
   std::vector<std::string> types{type, type, type, lanes == 16 ? "i16" : "i8"},
       operands{value(scaling.value), n, "zeroinitializer", "-1"};
   if (lanes == 16) {
@@ -82,6 +99,8 @@ std::string LlvmPrinter::scalar_op(Node node) {
   Op op = node.op();
   if (op == Op::Mul && node.dtype().element() == dtypes::Float32)
     if (std::string scaled = scale(node); !scaled.empty()) return scaled;
+  if (op == Op::Sub && scales(node.dtype().lanes))
+    if (Node x = whole_of_fraction(node)) return fraction(x);
   DType dtype = node.arg(0).dtype();
   std::string type = llvm_type(dtype);
   if (std::string_view text = instruction_of(op, dtype); !text.empty()) {

@@ -83,6 +83,8 @@ class LlvmPrinter {
 
   // ---- llvm_ops.cpp
   std::string scalar_op(Node node);
+  bool scales(int lanes) const;
+  std::string fraction(Node x);
   std::string scale(Node node);
   std::string combine(Op op, DType dtype, const std::string& x, const std::string& y);
   std::string extremum(Node node);

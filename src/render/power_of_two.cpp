@@ -35,15 +35,19 @@ Node clamped(Node n, double c, bool from_below) {
   return low == x && is_float(high, c) ? x : Node();
 }
 
-bool is_shifted(Node n) {
-  if (!n.is(Op::Add)) return false;
-  for (std::size_t i = 0; i < 2; ++i) {
-    if (!is_float(n.arg(i), static_cast<double>(kRoundsToWhole))) continue;
-    Node below = clamped(n.arg(1 - i), kHighest, false);
-    if (below && clamped(below, kLowest, true)) return true;
-  }
-  return false;
+// c of c + kRoundsToWhole, or null.
+Node before_shift(Node n) {
+  if (!n.is(Op::Add)) return Node();
+  for (std::size_t i = 0; i < 2; ++i)
+    if (is_float(n.arg(i), static_cast<double>(kRoundsToWhole))) return n.arg(1 - i);
+  return Node();
 }
+// x where n is x within [-151, 129], or null.
+Node before_limits(Node n) {
+  Node below = n ? clamped(n, kHighest, false) : Node();
+  return below ? clamped(below, kLowest, true) : Node();
+}
+bool is_shifted(Node n) { return static_cast<bool>(before_limits(before_shift(n))); }
 
 }  // namespace
 
@@ -63,5 +67,14 @@ Scaling scaling_of(Node product) {
   }
   return {};
 }
+
+Node whole_of_fraction(Node difference) {
+  if (!difference.is(Op::Sub) || difference.dtype().element() != dtypes::Float32) return Node();
+  Node limited = difference.arg(0), whole = difference.arg(1);
+  if (!whole.is(Op::Sub) || !is_float(whole.arg(1), static_cast<double>(kRoundsToWhole))) return Node();
+  return before_shift(whole.arg(0)) == limited ? before_limits(limited) : Node();
+}
+
+Node scaled_by(const Scaling& scaling) { return before_limits(before_shift(scaling.shifted)); }
 
 }  // namespace lathe::render

@@ -19,4 +19,12 @@ inline constexpr float kRoundsToWhole = 0x1.8p23f;
 // a null value where it is anything else.
 Scaling scaling_of(Node product);
 
+// The x of x - rint(x) as codegen writes it for exp2, with c = x within [-151, 129]:
+//   c - ((c + kRoundsToWhole) - kRoundsToWhole);
+// null where `difference` is anything else. Machines that have it in one step need no limits: beyond them
+// the scaling gives 0 or infinity whatever the fraction.
+Node whole_of_fraction(Node difference);
+// The same of the scaling's n: the x it is nearest to.
+Node scaled_by(const Scaling& scaling);
+
 }  // namespace lathe::render
