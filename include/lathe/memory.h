@@ -50,6 +50,25 @@ class MadeAt {
   PlaceRef outer_;
 };
 
+// What this thread computes while it lives is for tensors that belong to these lines; they are asked for
+// where something goes wrong.
+class WorkFor {
+ public:
+  using Places = std::vector<PlaceRef> (*)(const void* whom);
+  WorkFor(Places places, const void* whom);
+  ~WorkFor();
+  WorkFor(const WorkFor&) = delete;
+  WorkFor& operator=(const WorkFor&) = delete;
+
+ private:
+  friend std::vector<PlaceRef> work_places();
+  Places places_;
+  const void* whom_;
+  const WorkFor* outer_;
+};
+// Those of the innermost WorkFor of this thread, else the current place.
+std::vector<PlaceRef> work_places();
+
 struct LiveBuffer {
   std::int64_t id = 0;
   std::string device;

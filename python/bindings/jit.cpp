@@ -66,7 +66,9 @@ void bind_jit(nb::module_& m) {
       .def("__init__", [](Jit* self, nb::object function) { new (self) Jit(make_jit(std::move(function))); })
       .def("__call__",
            [](Jit& jit, const std::vector<Tensor>& inputs, const std::vector<Size>& bound) {
-             return released([&] { return jit(inputs, bound); });
+             auto call = [&] { return jit(inputs, bound); };
+             // While it is traced, the function's own lines make the tensors.
+             return jit.captured() ? made_here(call) : released(call);
            })
       .def_prop_ro("captured", &Jit::captured)
       .def_prop_ro("kernels", &Jit::kernels)

@@ -10,6 +10,7 @@
 #include "ir/build.h"
 #include "tensor/impl.h"
 #include "tensor/realize.h"
+#include "tensor/settle.h"
 
 namespace lathe {
 namespace {
@@ -74,7 +75,7 @@ struct Jit::Impl {
   std::vector<Tensor> run_captured(const capture::CallArguments& given) {
     check_arguments(given);
     check_constants();
-    capture::settle_memory(written);
+    settle_memory(written);
     const Scope scope;
     std::vector<Node> buffers(given.buffers.begin(), given.buffers.end());
     std::vector<Tensor> out;
@@ -151,7 +152,7 @@ void Jit::reset() {
 void Jit::save(const std::filesystem::path& file) const {
   if (!impl_->program)
     throw JitError("jit", "nothing is captured yet").help("call the function twice before save()");
-  capture::settle_memory({});
+  settle_memory({});
   write_file_atomic(file.string(), capture::to_bytes(*impl_->program));
 }
 

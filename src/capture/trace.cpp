@@ -12,6 +12,7 @@
 #include "ir/walk.h"
 #include "tensor/impl.h"
 #include "tensor/realize.h"
+#include "tensor/settle.h"
 
 namespace lathe::capture {
 namespace {
@@ -94,20 +95,6 @@ Node without_bindings(Node node) {
   return substitute(node, free);
 }
 
-bool is_pending_store(Node value) {
-  Node memory = memory_of(value);
-  return memory && memory.is(Op::After) && !realized(memory) && !realized(value);
-}
-
-// Values of live storages with their devices. Realized as one graph with the tensors, through storages of
-// their own: whoever holds an equal value gets the result.
-using LiveValues = std::vector<std::pair<NodeRef, std::string>>;
-void realize_values(const LiveValues& values, std::span<const Tensor> tensors) {
-  std::vector<Tensor> all(tensors.begin(), tensors.end());
-  for (const auto& [value, device] : values) all.push_back(make_tensor(value, device));
-  if (!all.empty()) Tensor::realize_all(all);
-}
-
 void add_outputs(Trace& made, const NodeMap<Source>& sources) {
   for (const Tensor& t : made.outputs) {
     Node value = at_rest_view(node_of(t));
@@ -169,29 +156,6 @@ CallArguments call_arguments(const std::vector<Tensor>& inputs, const std::vecto
   std::sort(out.bound.begin(), out.bound.end(),
             [](const auto& a, const auto& b) { return a.first->text() < b.first->text(); });
   return out;
-}
-
-void settle_memory(std::span<const NodeRef> about_to_change) {
-  const Scope scope;
-  NodeMap<char> written;
-  for (const NodeRef& buffer : about_to_change) written[buffer] = 1;
-  LiveValues wanted;
-  {
-    std::lock_guard guard(storage_mutex());
-    for (Storage* s = first_live_storage(); s != nullptr; s = s->after) {
-      Node value = s->value;
-      if (realized(value)) continue;
-      bool reads = is_pending_store(value);
-      if (!reads && !written.empty() && !memory_of(value) && !value.is_const())
-        for (Node n : toposort(std::span<const Node>(&value, 1), [](Node v) { return !realized(v); }))
-          reads |= written.contains(realized(n) ? realized(n) : n);
-      if (reads && s->unasked)
-        s->lost = true;
-      else if (reads && !s->lost)
-        wanted.emplace_back(value, s->device);
-    }
-  }
-  realize_values(wanted, {});
 }
 
 Trace trace(const CallArguments& arguments, const std::function<std::vector<Tensor>()>& function,

@@ -47,8 +47,4 @@ void forget_dropped(const Trace& trace);
 // later trace will mend that.
 std::optional<std::string> difference(const Trace& before, const Trace& now);
 
-// Stores that were asked for and not done yet are done, and so is every value still to be computed that reads
-// one of these buffers.
-void settle_memory(std::span<const NodeRef> about_to_change);
-
 }  // namespace lathe::capture

@@ -181,14 +181,16 @@ NodeRef buffer_from_host(DType dtype, std::int64_t size, std::string_view device
   return buffer;
 }
 
-void buffer_write(Node buffer, const void* data, std::size_t bytes) {
-  const Place place = place_of(buffer);
-  check_internal(bytes == place.span.bytes, "engine", "a buffer is written whole");
+void buffer_write(Node buffer, const void* data, std::size_t bytes, std::size_t offset) {
+  Place place = place_of(buffer);
+  check_internal(offset + bytes <= place.span.bytes, "engine", "a write goes beyond its buffer");
   if (bytes == 0) return;
+  place.span.offset = offset;
+  place.span.bytes = bytes;
   // Straight into memory that kernels work on; a file's wants its device to know.
   if (place.span.memory.host != nullptr && place.device->compiler != nullptr) {
     executor().wait_unused(*place.device, place.span);
-    std::memcpy(place.span.memory.host, data, bytes);
+    std::memcpy(static_cast<std::byte*>(place.span.memory.host) + offset, data, bytes);
     return;
   }
   // The copy only reads the host's side, though a Span has no const.

@@ -32,8 +32,8 @@ NodeRef buffer_from_host(DType dtype, std::int64_t size, std::string_view device
 void buffer_to_host(Node buffer, void* data, std::size_t bytes);
 // Where a buffer's bytes are once pending work has written them; null where the CPU cannot reach them.
 void* host_address(Node buffer);
-// Fills a buffer that exists (its bytes, all of them) from host memory.
-void buffer_write(Node buffer, const void* data, std::size_t bytes);
+// Fills a buffer that exists, or the part of it that begins at this byte, from host memory.
+void buffer_write(Node buffer, const void* data, std::size_t bytes, std::size_t offset = 0);
 // A buffer over host memory that is not copied; `release` runs when the buffer dies.
 NodeRef buffer_import(DType dtype, std::int64_t size, void* data, void (*release)(void*), void* context);
 

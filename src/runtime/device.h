@@ -79,7 +79,9 @@ using Owner = std::function<void()>;
 class Device {
  public:
   virtual ~Device() = default;
-  virtual Memory alloc(std::size_t bytes) = 0;                            // throws OutOfMemory
+  virtual Memory alloc(std::size_t bytes) = 0;  // throws OutOfMemory
+  // From now on this many bytes of it are a buffer's: for memory that is only there when it is asked for.
+  virtual void begin_use(const Memory&, std::size_t) {}
   virtual Memory import(void* data, std::size_t bytes, Owner owner) = 0;  // no copy
   virtual void free(Memory memory) = 0;
   virtual std::unique_ptr<Kernel> load(const Binary& binary) = 0;

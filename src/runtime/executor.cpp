@@ -86,33 +86,52 @@ Executor::Submitted Executor::submit(const LaunchWork& work) {
         return w.device->device->launch(w.queue, *w.kernel, w.grid, w.args, after);
       },
       &context);
+  std::vector<PlaceRef> made;
+  if (work.cell != nullptr) made = work_places();
   std::lock_guard guard(mutex_);
   ++counters_.kernels;
-  if (work.cell != nullptr) watch(work, done.point);
+  if (work.cell != nullptr) watch(work, done.point, made);
   return done;
 }
 
-void Executor::watch(const LaunchWork& work, WorkPoint point) {
+void Executor::watch(const LaunchWork& work, WorkPoint point, std::vector<PlaceRef>& made) {
   auto found = std::find_if(watched_.begin(), watched_.end(),
                             [&](const Watched& known) { return known.cell == work.cell; });
   if (found == watched_.end())
-    found =
-        watched_.insert(found, {work.cell, {}, work.checks, std::string(work.name), "", work.device->text});
+    found = watched_.insert(found,
+                            {work.cell, {}, work.checks, std::string(work.name), "", work.device->text, {}});
   found->until = point;
+  made.swap(found->made);  // the old ones die outside the lock
   found->origin = work.origin;
 }
 
 namespace {
 
+// The lines of the tensors that were computed: one, or a few.
+std::string made_text(std::span<const PlaceRef> made) {
+  constexpr std::size_t kMost = 3;
+  std::vector<std::string> lines;
+  for (const PlaceRef& place : made) {
+    std::string text = place == nullptr ? "" : place->text();
+    if (!text.empty() && std::find(lines.begin(), lines.end(), text) == lines.end())
+      lines.push_back(std::move(text));
+  }
+  const std::size_t more = lines.size() - std::min(lines.size(), kMost);
+  lines.resize(lines.size() - more);
+  std::string out = fmt::format("{}", fmt::join(lines, ", "));
+  return more == 0 ? out : fmt::format("{} and {} more", out, more);
+}
+
 // What a cell holds, in words.
 [[noreturn]] void throw_fault(std::int64_t held, std::span<const ProgramCheck> checks,
-                              const std::string& kernel, const std::string& origin,
-                              const std::string& device) {
+                              const std::string& kernel, const std::string& origin, const std::string& device,
+                              std::span<const PlaceRef> made) {
   const ProgramCheck& check = checks[static_cast<std::size_t>(held >> kFaultIndexBits) - 1];
   constexpr int kUpper = 64 - kFaultIndexBits;
   std::int64_t index = static_cast<std::int64_t>(static_cast<std::uint64_t>(held) << kUpper) >> kUpper;
-  const std::string where =
-      fmt::format("found by kernel {} on {}, which came from {}", kernel, device, origin);
+  std::string where = fmt::format("found by kernel {} on {}, which came from {}", kernel, device, origin);
+  if (const std::string lines = made_text(made); !lines.empty())
+    where += fmt::format(", for a tensor made at {}", lines);
   if (check.op == kUnprovedAccess)
     throw IndexError("realize", fmt::format("there is no element {} of a buffer of {}", index, check.size))
         .note(where);
@@ -124,7 +143,7 @@ namespace {
 }  // namespace
 
 void Executor::throw_faults() {
-  std::lock_guard guard(mutex_);
+  std::unique_lock guard(mutex_);
   for (std::size_t i = 0; i < watched_.size();) {
     const bool ended = ordering_.ended(watched_[i].until);
     const std::int64_t held = watched_[i].cell->take();
@@ -135,7 +154,8 @@ void Executor::throw_faults() {
     const Watched found = watched_[i];
     if (ended) watched_.erase(watched_.begin() + static_cast<std::ptrdiff_t>(i));
     if (held == 0) continue;
-    throw_fault(held, found.checks, found.name, found.origin, found.device);
+    guard.unlock();  // a line may be put into words by another language's code
+    throw_fault(held, found.checks, found.name, found.origin, found.device, found.made);
   }
 }
 

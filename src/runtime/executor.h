@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "lathe/memory.h"
 #include "runtime/device.h"
 #include "runtime/ordering.h"
 
@@ -88,6 +89,7 @@ class Executor {
     WorkPoint until;  // its last launch
     std::span<const ProgramCheck> checks;
     std::string name, origin, device;
+    std::vector<PlaceRef> made;  // lines of the tensors that its last launch was for
   };
   // Host memory of a copy that goes through it, kept until the second half has ended.
   struct Bounce {
@@ -101,7 +103,7 @@ class Executor {
     Event event;
   };
 
-  void watch(const LaunchWork& work, WorkPoint point);
+  void watch(const LaunchWork& work, WorkPoint point, std::vector<PlaceRef>& made);
   Submitted submit(const LaunchWork& work);
   Submitted submit(OpenDevice& device, Queue queue, std::span<const Place> reads,
                    std::span<const Place> writes, std::string_view name, Submit call, void* context);

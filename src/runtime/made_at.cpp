@@ -42,4 +42,18 @@ MadeAt::MadeAt(std::string text) : MadeAt(std::make_shared<Words>(std::move(text
 MadeAt::MadeAt(PlaceRef place) : outer_(std::exchange(innermost, std::move(place))) {}
 MadeAt::~MadeAt() { innermost = std::move(outer_); }
 
+namespace {
+thread_local const WorkFor* work = nullptr;
+}
+
+WorkFor::WorkFor(Places places, const void* whom)
+    : places_(places), whom_(whom), outer_(std::exchange(work, this)) {}
+WorkFor::~WorkFor() { work = outer_; }
+
+std::vector<PlaceRef> work_places() {
+  if (work != nullptr) return work->places_(work->whom_);
+  const PlaceRef here = current_place();
+  return here ? std::vector{here} : std::vector<PlaceRef>();
+}
+
 }  // namespace lathe

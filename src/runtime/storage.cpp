@@ -109,6 +109,7 @@ Place place_of(Node buffer) {
   OpenDevice& device = open_device(buffer_device(buffer));
   storage->memory = device.pool.take(buffer_bytes(buffer));
   storage->device = &device;
+  device.device->begin_use(storage->memory, buffer_bytes(buffer));
   storage->bytes = buffer_bytes(buffer);
   enter(buffer, std::move(storage));
   return *find(buffer);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "tensor/file_store.h"
 #include "tensor/gather.h"
 #include "tensor/impl.h"
 
@@ -249,8 +250,15 @@ Tensor Tensor::getitem(const std::vector<Index>& indices) const {
 
 Tensor& Tensor::setitem(const std::vector<Index>& indices, const Operand& operand) {
   Scope scope;
-  Parsed p = parse(*this, indices, true);
   Tensor value = operand_tensor(operand, *this, dtype());
+  if (is_in_file(*this)) {
+    const bool basic = std::none_of(indices.begin(), indices.end(),
+                                    [](const Index& i) { return i.kind() == Index::Kind::Tensor; });
+    if (!basic) return assign(to("CPU").clone().setitem(indices, value.to("CPU")));
+    parse(*this, indices, true).basic.assign(value);
+    return *this;
+  }
+  Parsed p = parse(*this, indices, true);
   check_same_device("setitem", *this, value);
   if (p.mask) {
     Shape shape(static_cast<std::size_t>(p.basic.ndim()), Size(1));

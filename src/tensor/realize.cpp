@@ -166,15 +166,18 @@ Node with_bindings(Node result, Node value) {
 
 struct Requests {
   std::vector<NodeRef> values, asked;
+  std::vector<PlaceRef> made;
 
   void add(const Storage& s) {
     values.push_back(s.value);
     asked.push_back(request_of(s));
+    if (s.made) made.push_back(s.made);
   }
   // Asks the engine and gives the results to whatever live storages still hold the values.
   void run() {
     search::install();
     std::vector<Node> targets(asked.begin(), asked.end());
+    const WorkFor work([](const void* whom) { return static_cast<const Requests*>(whom)->made; }, this);
     std::vector<NodeRef> results = engine::realize(targets);
     check_internal(results.size() == targets.size(), "realize", "the engine gave another number of results");
     NodeMap<std::size_t> position;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/env.h"
+#include "tensor/file_store.h"
 #include "tensor/impl.h"
 #include "tensor/realize.h"
 
@@ -44,12 +45,6 @@ Node apply_step(const ViewStep& step, Node x) {
   return fold_splat(step.model->with_args(args));
 }
 
-std::vector<const ViewStep*> steps_of(const std::shared_ptr<const ViewStep>& view) {
-  std::vector<const ViewStep*> steps;
-  for (const ViewStep* s = view.get(); s != nullptr; s = s->parent.get()) steps.push_back(s);
-  return {steps.rbegin(), steps.rend()};
-}
-
 bool overlaps(Node moved) {
   if (moved.is(Op::Expand)) return moved.shape_node() != moved.arg(0).shape_node();
   if (!moved.is(Op::Skew)) return false;
@@ -58,6 +53,12 @@ bool overlaps(Node moved) {
 }
 
 }  // namespace
+
+std::vector<const ViewStep*> steps_of(const std::shared_ptr<const ViewStep>& view) {
+  std::vector<const ViewStep*> steps;
+  for (const ViewStep* s = view.get(); s != nullptr; s = s->parent.get()) steps.push_back(s);
+  return {steps.rbegin(), steps.rend()};
+}
 
 std::recursive_mutex& storage_mutex() {
   static auto* mutex = new std::recursive_mutex;
@@ -291,9 +292,13 @@ Tensor& Tensor::assign(const Operand& operand) {
   Scope scope;
   Node mine = node_of(*this);
   Tensor value = operand_tensor(operand, *this, dtype());
-  // A whole file is written from anywhere: by a copy, because it computes nothing.
-  if (device().starts_with("DISK:") && !impl_->view && value.device() != device())
-    return replace(value.cast(dtype()).expand(shape()).to(device()));
+  if (is_in_file(*this)) {
+    // A whole file is written from anywhere: by a copy, because it computes nothing.
+    if (!impl_->view && value.device() != device())
+      return replace(value.cast(dtype()).expand(shape()).to(device()));
+    store_into_file(*this, value.cast(dtype()), "assign");
+    return *this;
+  }
   // What is assigned to stays where it is.
   if (common_device("assign", *this, value) != device())
     throw UserError("assign", fmt::format("tensors are on different devices: {} and {}", describe(*this),

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import lathe
-from lathe import Tensor, dtypes, fetch, nn
+from lathe import JitError, Tensor, TinyJit, dtypes, fetch, nn
 from lathe.nn.state import (
     load_npy,
     load_npz,
@@ -359,3 +359,79 @@ def test_fetch_takes_files_and_mirrors(tmp_path):
         assert fetch("https://example.com/f?x=1").read_bytes() == b"kept"
         with pytest.raises(ValueError, match="is not in the mirror"):
             fetch("https://example.com/g")
+
+
+# ---- tensors on disk
+
+
+def on_disk(tmp_path, *shape, dtype=dtypes.int32, name="new"):
+    return Tensor.empty(*shape, dtype=dtype, device=f"disk:{tmp_path / name}")
+
+
+def test_memory_in_a_new_file_can_be_read_before_it_is_written(tmp_path):
+    assert on_disk(tmp_path, 3000).tolist() == [0] * 3000
+    assert (tmp_path / "new").stat().st_size == 12000
+
+
+def test_parts_of_a_file_are_written_where_they_stand(tmp_path):
+    x, want = on_disk(tmp_path, 6, 8), np.zeros((6, 8), dtype=np.int32)
+    x[1:3].assign(Tensor([[1] * 8, [2] * 8]))
+    want[1:3] = [[1] * 8, [2] * 8]
+    x[:, 2:4] = Tensor([7, 9])
+    want[:, 2:4] = [7, 9]
+    x[4, 5] = -3
+    want[4, 5] = -3
+    x[::2, ::3] = 11
+    want[::2, ::3] = 11
+    x.transpose()[7].assign(Tensor.arange(6) * 100)
+    want.T[7] = np.arange(6) * 100
+    x.flip(0)[0, :2] = x[1, :2].to("CPU") + 1
+    want[::-1][0, :2] = want[1, :2] + 1
+    x[5:, 3:3] = 1
+    x[Tensor([0, 3])] = 5
+    want[[0, 3]] = 5
+    np.testing.assert_array_equal(x.numpy(), want)
+    np.testing.assert_array_equal(np.fromfile(tmp_path / "new", dtype=np.int32).reshape(6, 8), want)
+
+
+def test_a_part_of_a_file_is_written_as_another_dtype(tmp_path):
+    x = on_disk(tmp_path, 32, dtype=dtypes.uint8)
+    x[0:8].bitcast(dtypes.int64).assign(Tensor([1234567890123], dtype=dtypes.int64))
+    x[8:16].bitcast(dtypes.float32).assign(Tensor([1.5, -2.5]))
+    x[16:24].bitcast(dtypes.uint16)[1:3] = Tensor([1, 258], dtype=dtypes.uint16)
+    data = (tmp_path / "new").read_bytes()
+    assert data[:16] == np.int64(1234567890123).tobytes() + np.array([1.5, -2.5], dtype=np.float32).tobytes()
+    assert data[16:24] == bytes([0, 0, 1, 0, 2, 1, 0, 0])
+    with pytest.raises(lathe.errors.UserError, match="do not stand in a row"):
+        x[0:16:2].bitcast(dtypes.uint16).assign(0)
+
+
+def test_what_was_to_be_read_from_a_file_is_read_before_it_is_overwritten(tmp_path):
+    x = on_disk(tmp_path, 4)
+    x.assign(Tensor([1, 2, 3, 4]))
+    before = x.to("CPU") * 10
+    part = x[1:3]
+    x[1:3] = Tensor([20, 30])
+    assert before.tolist() == [10, 20, 30, 40] and part.tolist() == [20, 30]
+    assert (x.to("CPU") * 10).tolist() == [10, 200, 300, 40] and x.tolist() == [1, 20, 30, 4]
+
+
+def test_a_file_that_was_there_is_not_written_to(tmp_path):
+    (tmp_path / "old").write_bytes(bytes(8))
+    x = Tensor(tmp_path / "old")
+    with pytest.raises(lathe.errors.DeviceError, match="not written to"):
+        x[1:3] = 7
+    assert (tmp_path / "old").read_bytes() == bytes(8) and x.tolist() == [0] * 8
+
+
+def test_a_capture_does_not_write_files(tmp_path):
+    x = on_disk(tmp_path, 4)
+
+    @TinyJit
+    def f(v):
+        x[1:3] = v
+        return (v + 1).realize()
+
+    with pytest.raises(JitError):
+        for i in range(6):
+            f(Tensor([i, i]).realize())

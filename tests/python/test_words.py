@@ -656,3 +656,24 @@ def test_many_ties_of_a_scattered_extreme_share_one_gradient(rule):
     x = Tensor.full((5000,), 2.0, dtype=dtypes.float16).contiguous().realize()
     out = Tensor.zeros(5000, dtype=dtypes.float16).scatter_reduce(0, Tensor.zeros(5000, dtype=dtypes.int32), x, rule, include_self=False)
     assert out.sum().gradient(x)[0].float().sum().item() == pytest.approx(1, abs=1e-2)
+
+
+# ---- where it was made
+
+
+def test_an_index_that_is_outside_names_the_line_that_made_the_tensor():
+    x, index = Tensor.arange(5).realize(), Tensor([7]).realize()
+    y = x.gather(0, index)  # here
+    with open(__file__) as f:
+        line = next(n for n, text in enumerate(f, 1) if text.endswith("gather(0, index)  # here\n"))
+    with pytest.raises(IndexError, match=rf"(?s)gather: index 7 is outside an axis of size 5.*made at test_words.py:{line}"):
+        y.tolist()
+
+    @TinyJit
+    def f(x, index):
+        return x[index].realize()
+
+    for i in range(4):
+        f(x, Tensor([i]).realize())
+    with pytest.raises(IndexError, match=r"made at test_words.py:\d+"):
+        f(x, index).tolist()

@@ -1,6 +1,6 @@
 // DISK: the bytes of a file as memory. `DISK:weights.bin` maps the file; copies from it read exactly the
-// pages they touch. A file that is there is never written to; one that is not is made by the first allocation
-// and then takes copies.
+// pages they touch. A file that is there is never written to; one that is not is made by the first
+// allocation, has the size of the largest buffer in it, and takes copies.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -35,8 +35,8 @@ class DiskDevice : public Device {
     if (file_ >= 0) close(file_);
   }
 
-  // The file from its first byte. Sizes asked for are rounded up, so a new file only grows when it is
-  // written. What is mapped needs no descriptor: many files may be in use at a time.
+  // The file from its first byte. Sizes asked for are rounded up, so a new file only grows when a buffer
+  // begins in it. What is mapped needs no descriptor: many files may be in use at a time.
   Memory alloc(std::size_t bytes) override {
     std::lock_guard lock(mutex_);
     if (created_) {
@@ -56,6 +56,10 @@ class DiskDevice : public Device {
     if (data == MAP_FAILED) throw failed("map");
     mapped_.push_back({reinterpret_cast<std::uintptr_t>(data), bytes, data});
     return mapped_.back();
+  }
+
+  void begin_use(const Memory&, std::size_t bytes) override {
+    if (created_) grow(bytes);
   }
 
   // A file that was there must be as it was; one made here may have grown.
@@ -92,7 +96,6 @@ class DiskDevice : public Device {
     if (!created_ && owns(to.memory))
       throw DeviceError("DISK", fmt::format("{} is not written to: it was there before", path_))
           .help("copy to a new file");
-    if (owns(to.memory)) grow(to.offset + to.bytes);
     std::memmove(static_cast<char*>(to.memory.host) + to.offset,
                  static_cast<char*>(from.memory.host) + from.offset, to.bytes);
     return {0, ++value_};
