@@ -122,6 +122,9 @@ int run(const Options& options) {
   limits.beam = options.beam;
   limits.again = options.again;
   const std::string device = options.device.empty() ? default_device() : options.device;
+  const bool is_file = std::filesystem::is_regular_file(options.what);
+  if (!is_file) set_default_device(device);
+  const std::vector<Tensor> net = is_file ? std::vector<Tensor>() : net_named(options.what);
   std::vector<dev::TunedKernel> rows;
   {
     dev::ProgressBar bar("tuning", static_cast<std::int64_t>(limits.seconds * 10));
@@ -129,12 +132,10 @@ int run(const Options& options) {
       bar.update(static_cast<std::int64_t>(std::min(seconds, limits.seconds) * 10),
                  fmt::format("{} {} us", kernel, number(best_us)));
     };
-    if (std::filesystem::is_regular_file(options.what)) {
+    if (is_file)
       rows.push_back(dev::tune_kernel_file(options.what, device, limits, watch));
-    } else {
-      set_default_device(device);
-      rows = dev::tune_tensors(net_named(options.what), limits, watch);
-    }
+    else
+      rows = dev::tune_tensors(net, limits, watch);
   }
   if (!options.json) {
     print_rows(rows);
