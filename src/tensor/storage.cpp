@@ -314,9 +314,12 @@ Tensor& Tensor::assign(const Operand& operand) {
 Tensor& Tensor::replace(const Tensor& other) {
   Scope scope;
   Node a = node_of(*this), b = node_of(other);
-  if (a.shape_node() != b.shape_node() || a.dtype() != b.dtype())
+  if (a.shape_node() != b.shape_node())
     throw UserError("replace", fmt::format("this is {}, the other {}", describe(*this), describe(other)))
-        .help("shapes and dtypes must be equal");
+        .help("shapes must be equal");
+  if (impl_->leaf && !b.dtype().is_float())
+    throw UserError("replace", fmt::format("this requires a gradient, and the other is {}", describe(other)))
+        .help("cast the other to a float dtype, or call requires_grad_(false) first");
   std::lock_guard guard(storage_mutex());
   impl_->storage = other.impl()->storage;
   impl_->view = other.impl()->view;

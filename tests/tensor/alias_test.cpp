@@ -141,6 +141,18 @@ TEST(Alias, ReplaceTakesOverAnotherStorage) {
   expect_values(view, {1});
 }
 
+TEST(Alias, ReplaceMayBringAnotherDtypeAndDevice) {
+  Tensor x({1.5, 2.5}), leaf = Tensor({1.0}).requires_grad_();
+  x.replace(Tensor({3.0, 4.0}).cast(dtypes::float16));
+  EXPECT_EQ(x.dtype(), dtypes::float16);
+  expect_values(x, {3, 4});
+  x.replace(Tensor({5, 6}).to("REF"));
+  EXPECT_EQ(x.device(), "REF");
+  expect_values(x, {5, 6});
+  EXPECT_THROW(x.replace(Tensor({1, 2, 3})), UserError);
+  EXPECT_THROW(leaf.replace(Tensor({1})), UserError);
+}
+
 TEST(Alias, ThreadsMayBuildAndRealizeTheirOwnTensors) {
   std::vector<std::thread> threads;
   std::vector<double> sums(4, 0);
