@@ -95,9 +95,12 @@ std::optional<StreamPlan> choose_streams(const KernelFacts& facts, const Target&
     return plan;
   }
   if (extent % lanes != 0) return std::nullopt;
-  plan.streams = std::max<std::int64_t>(kMostWalks / std::max<std::int64_t>(walked, 1), 1);
-  // Two vectors of each are in flight. How a reduce is split does not depend on the streams.
-  if (extent % (2 * lanes) == 0) plan.width *= 2;
+  // What is written needs no prefetcher. A power of two of them divides evenly.
+  const std::int64_t most = (kMostWalks + (writes ? 2 : 0)) / std::max<std::int64_t>(walked, 1);
+  plan.streams = most >= 4 ? 4 : most >= 2 ? 2 : 1;
+  // Two vectors of each are in flight, four where there is no sum. How a reduce is split does not depend on
+  // the streams.
+  while (plan.width < (facts.reduces == 0 ? 4 : 2) * lanes && extent % (2 * plan.width) == 0) plan.width *= 2;
   // The vector of a product with small numbers is longer than a row of them and comes from the second cache
   // again for each step of the walks. Its lines stand in the queue for memory too: so many walks share a step
   // that they are a quarter of what is read, as long as the sums have registers, and each has a longer turn.
@@ -110,8 +113,9 @@ std::optional<StreamPlan> choose_streams(const KernelFacts& facts, const Target&
     if (plan.turn > 1) plan.streams = std::min(kMostNarrowStreams, kMostWalks * again);
   }
   const std::int64_t steps = facts.ranges[plan.rows].extent / (plan.rows == plan.lane ? plan.width : 1);
-  const double piece =
-      kPiece * static_cast<double>(target.l2 * std::max<std::int64_t>(plan.streams / kMostWalks, 1));
+  // Memory that is written turns from reading to writing and back: walks far apart disturb it less often.
+  const std::int64_t longer = writes ? 4 : std::max<std::int64_t>(plan.streams / kMostWalks, 1);
+  const double piece = kPiece * static_cast<double>(target.l2 * longer);
   plan.piece = std::max<std::int64_t>(
       static_cast<std::int64_t>(piece * static_cast<double>(steps) / bytes_of(*main)), 1);
   return plan;

@@ -192,6 +192,7 @@ TEST(Heuristic, WalksOverMemoryKeepTheResult) {
              {"bytes, rows that divide by nothing", matvec(67, 128, dtypes::Int8)},
              {"blocks", block_matvec(32, 4)},
              {"sums", row_sum(64, 256)},
+             {"elements", scale_add(4096)},
              {"columns", column_sums(8, 4, 32)},
              {"columns, in strips and under a mask", column_sums(6, 5, 700)}})
       EXPECT_EQ(compare_with_reference(k.kernel, choose_options(k.kernel, target), target, 1), "") << k.name;
@@ -288,7 +289,8 @@ TEST(Heuristic, PinnedChoices) {
       {column_sum(512, 512), "UPCAST(0, 32) THREAD(0, 8)", "UPCAST(0, 64) THREAD(0, 8)"},
       {total(1 << 20), "UNROLL(0, 32)", "UNROLL(0, 64)"},
       // Larger than the last cache: several walks over memory at a time, three things here and one below.
-      {scale_add(1 << 24), "UPCAST(0, 16) THREAD(0, 8)", "UPCAST(0, 32) THREAD(0, 8)"},
+      {scale_add(1 << 24), "UPCAST(0, 32) THREAD(0, 8) TILE(1, 4096) UPCAST(1, 2)",
+       "UPCAST(0, 64) THREAD(0, 8) TILE(1, 4096) UPCAST(1, 2)"},
       {row_sum(1 << 14, 1024), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 32) UPCAST(1, 4)",
        "UNROLL(0, 32) THREAD(0, 8) TILE(1, 64) UPCAST(1, 4)"},
       // A vector that the first cache does not hold is shared by more walks over small numbers.
