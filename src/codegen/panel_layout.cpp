@@ -224,4 +224,23 @@ std::vector<PanelAxis> panel_axes(Node value, const Nodes& below, PanelOrder ord
   return out;
 }
 
+void join_last_axes(Node value, std::vector<PanelAxis>& axes, std::int64_t lanes) {
+  Node source = source_load(value);
+  if (!source || source.arg_count() > 2 || packed_neighbours(value) > 1) return;
+  while (axes.size() > 1 && axes.back().stride == 1 && axes.back().extent % lanes != 0) {
+    const PanelAxis &outer = axes[axes.size() - 2], &inner = axes.back();
+    if (outer.stride != inner.extent) return;
+    PanelAxis both = outer;
+    for (std::int64_t& w : both.weights) w *= inner.extent;
+    both.low = outer.low * inner.extent + inner.low;
+    both.extent = outer.extent * inner.extent;
+    both.stride = 1;
+    both.unit = outer.ranges.size() + inner.unit;
+    both.ranges.append(inner.ranges.begin(), inner.ranges.end());
+    both.weights.append(inner.weights.begin(), inner.weights.end());
+    axes.pop_back();
+    axes.back() = both;
+  }
+}
+
 }  // namespace lathe

@@ -30,6 +30,10 @@ struct PanelAxis {
 // The axes of a panel for `value` over the ranges `below`, outermost first.
 std::vector<PanelAxis> panel_axes(Node value, const SmallVector<Node, 16>& below, PanelOrder order);
 
+// The same with the last axes joined until they have a multiple of `lanes` elements, as far as the source
+// lies so too: rows of a few elements without a border are copied like long ones.
+void join_last_axes(Node value, std::vector<PanelAxis>& axes, std::int64_t lanes);
+
 // The load a value is made of one by one: itself, or what a chain of casts starts from, or the first of those
 // that are packed into it; null where there is none.
 Node source_load(Node value);

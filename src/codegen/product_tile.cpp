@@ -24,9 +24,11 @@ constexpr double kFarRows = 0.15;       // rows that push each other out of the 
 constexpr double kSumInMemory = 8;    // a vector of partial sums is read and written again for another block
 constexpr double kCopyElement = 1.5;  // to a panel, one element at a time
 constexpr double kCopyVector = 4;     // to a panel, side by side
-constexpr double kPackPart = 2;       // a part of a word that is put together from several places
-constexpr double kStoreElement = 2;   // where lanes are not side by side
-constexpr double kCombineLanes = 8;   // of one accumulator at the end
+constexpr double kFromMemory =
+    16;  // more for a vector that no cache holds: a copy waits for it, products do not
+constexpr double kPackPart = 2;      // a part of a word that is put together from several places
+constexpr double kStoreElement = 2;  // where lanes are not side by side
+constexpr double kCombineLanes = 8;  // of one accumulator at the end
 constexpr double kPackers = 2;  // parts that each copy a panel for themselves; no fact of the machine, since
                                 // the choice also decides how reduces are split
 constexpr double kEnoughInFlight = 8;  // accumulators that hide the latency of a multiply-add
@@ -77,6 +79,16 @@ struct Model {
     return factor.is(Op::Pack) && packed_neighbours(factor) == 1
                ? kPackPart * static_cast<double>(factor.arg_count())
                : 0;
+  }
+  // What a copy of a factor costs an element: by vectors, or one by one.
+  double copying(int factor, bool by_vectors) const {
+    std::int64_t source = 0;
+    for (Node n : below_[factor]) {
+      Node memory = base_memory(n.arg(0));
+      source = std::max(source, memory_size(memory) * memory.dtype().bytes());
+    }
+    return (by_vectors ? kCopyVector / static_cast<double>(lanes) : kCopyElement) +
+           (source > target.l3 ? kFromMemory / static_cast<double>(lanes) : 0);
   }
   bool is_below(Node root, Node n) const {
     for (std::size_t f = 0; f < 2; ++f)
@@ -134,22 +146,15 @@ Rows choose_rows(const Model& m, int factor, std::int64_t vectors, bool gated) {
   return best;
 }
 
-// Rows of the broadcast factor that are read again for each block of lanes should still be in the first cache
-// then.
-bool far_rows(const Model& m, Node g, const Rows& rows, bool again) {
-  if (!again || rows.count < 2) return false;
-  double bytes = static_cast<double>(rows.count) * m.bytes();
-  for (std::size_t r = 0; r < m.facts.ranges.size(); ++r)
-    if (m.reduces(r) && m.facts.depends(g, r)) bytes *= static_cast<double>(m.extent(r));
-  return bytes > static_cast<double>(m.target.l1) / 4;
-}
-
-// The steps of an even division of `extent` into blocks of at most `most`.
+// The steps of an even division of `extent` into blocks of at most `most`: without a rest where blocks of
+// more than half that size have none, because a rest is a gate on everything; else all but the last alike.
 std::int64_t even_block(std::int64_t extent, double most) {
   if (most >= static_cast<double>(extent)) return extent;
   auto largest = std::max<std::int64_t>(static_cast<std::int64_t>(most), 1);
-  std::int64_t blocks = (extent + largest - 1) / largest;
-  return (extent + blocks - 1) / blocks;
+  std::int64_t blocks = (extent + largest - 1) / largest, size = (extent + blocks - 1) / blocks;
+  for (std::int64_t n = largest; n * 2 > size; --n)
+    if (extent % n == 0) return n;
+  return size;
 }
 
 // Elements of a panel in the order of its source where each range has `extents` of its steps in it.
@@ -162,6 +167,39 @@ double source_elements(const std::vector<PanelAxis>& axes, const NodeMap<double>
     n *= reach;
   }
   return n;
+}
+
+// The axes of a factor in the order of its source, over all ranges but those it shares with the other one.
+const std::vector<PanelAxis>& source_axes(const Model& m, int factor) {
+  if (!m.source_axes_[factor]) {
+    SmallVector<Node, 16> below;
+    for (std::size_t r = 0; r < m.facts.ranges.size(); ++r)
+      if (m.facts.depends(m.facts.factors[factor], r) && (m.reduces(r) || m.only[factor][r]))
+        below.push_back(m.facts.ranges[r].range);
+    m.source_axes_[factor] = panel_axes(m.facts.factors[factor], below, PanelOrder::Source);
+  }
+  return *m.source_axes_[factor];
+}
+
+// Rows of the broadcast factor that are read again for each block of lanes should still be in the first cache
+// then. If not: how many of a step's scalars come from further away. All of them in a matrix; of the windows
+// of a picture, which overlap, few.
+double far_rows(const Model& m, int factor, const Rows& rows, bool again) {
+  if (!again || rows.count < 2) return 0;
+  Node g = m.facts.factors[factor];
+  NodeMap<double> extents;
+  double steps = 1;
+  for (std::size_t r = 0; r < m.facts.ranges.size(); ++r) {
+    if (!m.facts.depends(g, r)) continue;
+    const bool reduces = m.reduces(r);
+    extents.try_emplace(m.facts.ranges[r].range, reduces ? static_cast<double>(m.extent(r)) : 1);
+    if (reduces) steps *= static_cast<double>(m.extent(r));
+  }
+  for (auto [r, size] : rows.ranges) extents[m.facts.ranges[r].range] = static_cast<double>(size);
+  const auto count = static_cast<double>(rows.count);
+  if (count * steps * m.bytes() <= static_cast<double>(m.target.l1) / 4) return 0;
+  return source_load(g) ? std::min(1.0, source_elements(source_axes(m, factor), extents) / (steps * count))
+                        : 1;
 }
 
 // What of the reduces one block covers: as scheduled, or so many steps that what all rows read again for one
@@ -206,7 +244,6 @@ double place_other(const Model& m, const Depth& depth, const Rows& rows, double 
   const std::vector<RangeFacts>& ranges = m.facts.ranges;
   const int which = 1 - tile.factor;
   Node g = m.facts.factors[which];
-  SmallVector<Node, 16> below;
   NodeMap<double> extents;
   for (std::size_t r = 0; r < ranges.size(); ++r) {
     if (!m.facts.depends(g, r)) continue;
@@ -215,11 +252,9 @@ double place_other(const Model& m, const Depth& depth, const Rows& rows, double 
       times *= static_cast<double>(m.extent(r));
       continue;
     }
-    below.push_back(ranges[r].range);
     extents.try_emplace(ranges[r].range, static_cast<double>(r == depth.first ? depth.steps : m.extent(r)));
   }
-  if (!m.source_axes_[which]) m.source_axes_[which] = panel_axes(g, below, PanelOrder::Source);
-  const std::vector<PanelAxis>& axes = *m.source_axes_[which];
+  const std::vector<PanelAxis>& axes = source_axes(m, which);
   double room = static_cast<double>(m.target.l2) / 4 / m.bytes();
   for (std::size_t r = 0; r < ranges.size() && source_elements(axes, extents) > room; ++r) {
     if (!m.only[which][r]) continue;
@@ -242,8 +277,7 @@ double place_other(const Model& m, const Depth& depth, const Rows& rows, double 
     }
   }
   bool contiguous = !axes.empty() && axes.back().stride == 1;
-  return source_elements(axes, extents) * times *
-         (contiguous ? kCopyVector / static_cast<double>(m.lanes) : kCopyElement);
+  return source_elements(axes, extents) * times * m.copying(which, contiguous);
 }
 
 struct OutputLanes {
@@ -282,7 +316,7 @@ void price(const Model& m, const OutputLanes& c, const Depth& depth, std::option
     vector_load += kBehindSecond;
   double inner =
       (1 + (vector_load * v + scalar_load * r) / (v * r)) * std::max(1.0, kEnoughInFlight / (v * r));
-  if (!c.other_panel && far_rows(m, g, rows, extent > width)) inner += kFarRows;
+  if (!c.other_panel) inner += kFarRows * far_rows(m, 1 - c.factor, rows, extent > width);
   if (depth.blocks > 1) inner += kSumInMemory / depth.here;
 
   // What happens less often: copies and stores.
@@ -300,8 +334,8 @@ void price(const Model& m, const OutputLanes& c, const Depth& depth, std::option
       if (m.is_output[i]) shares *= static_cast<double>(m.extent(i));
     }
     if (shares < kPackers) copied *= kPackers;
-    copied *= side_by_side ? (kCopyVector + m.packing(f)) / static_cast<double>(m.lanes)
-                           : kCopyElement + m.packing(f);
+    copied *=
+        m.copying(c.factor, side_by_side) + m.packing(f) / (side_by_side ? static_cast<double>(m.lanes) : 1);
   }
   if (c.other_panel) copied += place_other(m, depth, rows, depth.blocks * lane_blocks, tile);
   double store = m.outputs / share_used(extent, width) *

@@ -43,6 +43,7 @@ class Stager {
     }
     // What threads of a group fill together is divided by their ranges, so these stay as they are.
     std::vector<PanelAxis> axes = panel_axes(value, below, shared ? PanelOrder::Consumer : wanted);
+    if (wanted == PanelOrder::Source && !shared) join_last_axes(value, axes, lanes_of(value));
     Copy made = copy_loops(value, axes);
     bytes_ += made.size * value.dtype().bytes();
     if (bytes_ > target_.shared_bytes)
@@ -83,6 +84,11 @@ class Stager {
     std::int64_t size = 1;
   };
 
+  std::int64_t lanes_of(Node value) const {
+    if (!target_.vectors || target_.groups) return 1;
+    return std::max(target_.vector_bytes / std::max(value.dtype().bytes(), 1), 1);
+  }
+
   // A coordinate of the copy: all at once in one loop, or `at_once` of them in registers.
   struct Coordinate {
     Node outer, inner, value;
@@ -108,8 +114,7 @@ class Stager {
     std::size_t along = axes.size();
     for (std::size_t i = 0; i < axes.size(); ++i)
       if (axes[i].stride == 1 && !is_shared(axes[i])) along = i;
-    std::int64_t lanes = std::max(target_.vector_bytes / std::max(value.dtype().bytes(), 1), 1);
-    if (!target_.vectors || target_.groups) lanes = 1;
+    const std::int64_t lanes = lanes_of(value);
     std::vector<std::int64_t> pitch, at_once(axes.size(), 1);
     for (const PanelAxis& axis : axes) pitch.push_back(axis.extent);
     std::size_t last = axes.size() - 1;

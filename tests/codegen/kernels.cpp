@@ -160,6 +160,17 @@ Node convolution(std::int64_t batch, std::int64_t in, std::int64_t out, std::int
   return one_store(f32(0, batch * out * size * size), index, sum(weight * pixel, {i, ky, kx}), {b, o, y, x});
 }
 
+// out[o, ky, kx] = sum G[b, o, y, x] * X[b, y + ky, x + kx], with nothing around X.
+Node weight_gradient(std::int64_t batch, std::int64_t out, std::int64_t size, std::int64_t window) {
+  const std::int64_t n = size - window + 1;
+  Node o = global(out, 0), ky = global(window, 1), kx = global(window, 2);
+  Node b = reduce_over(batch, 3), y = reduce_over(n, 4), x = reduce_over(n, 5);
+  Node pixel = load(f32(1, batch * size * size), (b * c(size) + y + ky) * c(size) + x + kx);
+  Node g = load(f32(2, batch * out * n * n), ((b * c(out) + o) * c(n) + y) * c(n) + x);
+  return one_store(f32(0, out * window * window), (o * c(window) + ky) * c(window) + kx,
+                   sum(pixel * g, {b, y, x}), {o, ky, kx});
+}
+
 Node softmax_denominator(std::int64_t rows, std::int64_t columns) {
   Node i = global(rows, 0), j = reduce_over(columns, 1);
   Node x = load(f32(1, rows * columns), i * c(columns) + j);
@@ -354,6 +365,7 @@ std::vector<NamedKernel> small_kernels() {
       {"scale_add 37", scale_add(37)},
       {"transpose 6x10", transpose(6, 10)},
       {"convolution 2,3,4,6,3", convolution(2, 3, 4, 6, 3)},
+      {"weight_gradient 4,5,6,3", weight_gradient(4, 5, 6, 3)},
       {"softmax_denominator 5x12", softmax_denominator(5, 12)},
       {"softmax_rows 5x12", softmax_rows(5, 12)},
       {"softmax_rows 8x7", softmax_rows(8, 7)},

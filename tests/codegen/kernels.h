@@ -38,6 +38,7 @@ Node scale_add(std::int64_t n);                                                 
 Node transpose(std::int64_t rows, std::int64_t columns);
 Node convolution(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
                  std::int64_t window);
+Node weight_gradient(std::int64_t batch, std::int64_t out, std::int64_t size, std::int64_t window);
 Node softmax_denominator(std::int64_t rows,
                          std::int64_t columns);              // two reduces over one range, one in the other
 Node softmax_rows(std::int64_t rows, std::int64_t columns);  // nests one after the other, through a panel

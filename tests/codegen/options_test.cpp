@@ -264,6 +264,19 @@ TEST(Options, AGroupedReduceWorksInsideAReduce) {
   }
 }
 
+// Rows of six elements that lie one behind the other are copied as one row of 144, by vectors.
+TEST(Options, APanelOfShortRowsIsCopiedByVectors) {
+  Scope scope;
+  Node kernel = weight_gradient(4, 5, 6, 3);
+  const std::vector<Opt> opts = parse_opts("UPCAST(0, 5) STAGE(0, 0, 1)");
+  for (const char* target : {"ref", "x86-64-v2", "x86-64-v3", "x86-64-v4", "sm_90a"})
+    EXPECT_EQ(compare_with_reference(kernel, opts, named_target(target), 1), "");
+  bool by_vectors = false;
+  for (Node n : lower_kernel(kernel, opts, named_target("x86-64-v4"), "k").code)
+    by_vectors |= n.is(Op::Store) && base_memory(n.arg(0)).is(Op::Define) && n.arg(2).dtype().lanes == 16;
+  EXPECT_TRUE(by_vectors);
+}
+
 // Rows of a window that lie outside the picture are zeros: the loops inside their step run no times.
 TEST(Options, StepsOfASumThatOnlyAddZerosAreNotTaken) {
   Scope scope;
