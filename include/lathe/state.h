@@ -27,6 +27,14 @@ Metadata safe_load_metadata(const Bytes& file);  // the file's own notes, withou
 // Written under a temporary name and renamed: a reader sees the old file or the new one.
 void safe_save(const StateDict& tensors, const std::filesystem::path& file, const Metadata& metadata = {});
 
+// ---- GGUF (llama.cpp): its keys as a dict, and its tensors. Plain dtypes are read lazily; Q4_0, Q4_1, Q5_0,
+// Q5_1, Q8_0, Q4_K, Q5_K and Q6_K are unpacked to float32 on the default device when they are used.
+struct Gguf {
+  Object metadata;
+  StateDict tensors;
+};
+Gguf gguf_load(const Bytes& file);
+
 // ---- torch checkpoints, zip form and the older one. A subset of pickle is read: tensors, parameters and
 // plain values. Anything else, and above all a call of anything else, is refused by name.
 Object torch_load(const Bytes& file);

@@ -148,6 +148,13 @@ void bind_state(nb::module_& m) {
       },
       "tensors"_a, "fn"_a, "metadata"_a.none() = nb::none());
   m.def("torch_load", [](nb::handle fn) { return python_of(read_by(state::torch_load, fn)); }, "fn"_a);
+  m.def(
+      "gguf_load",
+      [](nb::handle fn) {
+        const state::Gguf file = read_by(state::gguf_load, fn);
+        return nb::make_tuple(python_of(file.metadata), dict_of(file.tensors));
+      },
+      "fn"_a);
   m.def("load_npy", [](nb::handle fn) { return read_by(state::load_npy, fn); }, "fn"_a);
   m.def("load_npz", [](nb::handle fn) { return dict_of(read_by(state::load_npz, fn)); }, "fn"_a);
   m.def(

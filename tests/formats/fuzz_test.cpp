@@ -73,6 +73,16 @@ class Fuzz : public test::InFolder {
     add("npz", [](const Tensor& t) { use(load_npz(t)); });
     save_npz(some, folder_ / "packed", true);
     add("packed", [](const Tensor& t) { use(zip_extract(t)); });
+    auto number = [](std::uint64_t value, int bytes) {
+      return std::string(reinterpret_cast<const char*>(&value), static_cast<std::size_t>(bytes));
+    };
+    std::string gguf = "GGUF" + number(3, 4) + number(1, 8) + number(1, 8) + number(1, 8) + "k" +
+                       number(9, 4) + number(5, 4) + number(2, 8) + number(1, 4) + number(2, 4) +
+                       number(1, 8) + "w" + number(2, 4) + number(32, 8) + number(2, 8) + number(2, 4) +
+                       number(0, 8);
+    gguf.resize((gguf.size() + 31) / 32 * 32);
+    write("gguf", gguf + std::string(36, '1'));
+    add("gguf", [](const Tensor& t) { use(gguf_load(t).tensors); });
     const bool torch = python("torch, tarfile", R"(
 import io, tarfile, torch
 x = torch.arange(24.).reshape(4, 6)

@@ -435,3 +435,32 @@ def test_a_capture_does_not_write_files(tmp_path):
     with pytest.raises(JitError):
         for i in range(6):
             f(Tensor([i, i]).realize())
+
+
+# ---- GGUF
+
+
+def test_a_gguf_file_gives_its_keys_and_tensors(tmp_path):
+    def text(s):
+        return len(s).to_bytes(8, "little") + s.encode()
+
+    def number(n, size=8):
+        return n.to_bytes(size, "little")
+
+    generator = np.random.default_rng(1)
+    values, scales = generator.integers(-127, 128, (6, 32), dtype=np.int8), generator.normal(size=(6, 1)).astype(np.float16)
+    packed = b"".join(s.tobytes() + v.tobytes() for s, v in zip(scales, values))
+    plain = generator.normal(size=(2, 3)).astype(np.float32)
+    head = b"GGUF" + number(3, 4) + number(2) + number(2) + text("general.name") + number(8, 4) + text("tiny") + text("n") + number(4, 4) + number(7, 4)
+    head += text("q") + number(2, 4) + number(64) + number(3) + number(8, 4) + number(0)
+    head += text("p") + number(2, 4) + number(3) + number(2) + number(0, 4) + number(224)
+    head += bytes(-len(head) % 32)
+    data = head + packed + bytes(-len(packed) % 32) + plain.tobytes()
+    (tmp_path / "f.gguf").write_bytes(data)
+    for given in (tmp_path / "f.gguf", str(tmp_path / "f.gguf"), data, Tensor(tmp_path / "f.gguf")):
+        keys, tensors = nn.state.gguf_load(given)
+        assert keys == {"general.name": "tiny", "n": 7} and list(tensors) == ["q", "p"]
+        np.testing.assert_array_equal(tensors["p"].numpy(), plain)
+        np.testing.assert_allclose(tensors["q"].numpy(), (values * scales.astype(np.float32)).reshape(3, 64), rtol=1e-6)
+    with pytest.raises(lathe.errors.UserError, match="GGUF"):
+        nn.state.gguf_load(b"nothing of the kind")

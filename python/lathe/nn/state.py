@@ -152,6 +152,12 @@ def torch_load(fn):
     return _core.torch_load(fn)
 
 
+def gguf_load(fn):
+    """The keys of a GGUF file (llama.cpp) as a dict, and its tensors by name. Plain dtypes are read from disk when they are
+    used; the packed ones Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K are unpacked to float32 then."""
+    return _core.gguf_load(fn)
+
+
 def load_npy(fn):
     """The array of an npy file.
 
@@ -192,6 +198,7 @@ def zip_extract(fn):
 __all__ = [
     "get_parameters",
     "get_state_dict",
+    "gguf_load",
     "load",
     "load_npy",
     "load_npz",

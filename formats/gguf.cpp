@@ -1,0 +1,213 @@
+// The GGUF format of llama.cpp: magic, version, counts, keys with values, a list of tensors (name, sizes the
+// fastest first, type, place), then their bytes, each at a multiple of the alignment.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <set>
+#include <span>
+
+#include "formats/gguf_blocks.h"
+#include "formats/source.h"
+
+namespace lathe::state {
+namespace {
+
+using formats::GgufType;
+using formats::shown;
+using formats::Source;
+
+constexpr std::string_view kMagic = "GGUF";
+constexpr std::uint64_t kAlignment = 32;
+constexpr std::uint64_t kMostName = 1 << 16, kMostDepth = 8, kMostAxes = 8;
+
+enum class Kind : std::uint32_t { U8, I8, U16, I16, U32, I32, F32, Bool, String, Array, U64, I64, F64 };
+constexpr int kBytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};  // the fewest a value takes
+
+struct Entry {
+  std::string name;
+  const GgufType* type = nullptr;
+  Shape shape;
+  std::uint64_t count = 1, bytes = 0, offset = 0, at = 0;
+};
+
+// Reads one thing after the other.
+class Reader {
+ public:
+  explicit Reader(const Source& file) : file_(file) {}
+
+  std::uint64_t at() const { return at_; }
+  std::uint64_t number(int bytes, std::string_view what) {
+    const std::uint64_t value = file_.number(at_, bytes, what);
+    at_ += static_cast<std::uint64_t>(bytes);
+    return value;
+  }
+  std::string text(std::uint64_t most, std::string_view what) {
+    const std::uint64_t begin = at_, length = number(8, what);
+    if (length > most) throw file_.refuse_at(begin, fmt::format("{} has {} bytes", what, length));
+    const std::vector<std::byte> raw = file_.read(at_, length, what);
+    at_ += length;
+    return {reinterpret_cast<const char*>(raw.data()), raw.size()};
+  }
+  Kind kind() {
+    const std::uint64_t begin = at_, code = number(4, "the type of a value");
+    if (code > static_cast<std::uint64_t>(Kind::F64))
+      throw file_.refuse_at(begin, fmt::format("there is no type {} of values", code));
+    return static_cast<Kind>(code);
+  }
+  Object value(Kind kind, std::uint64_t depth = 0) {
+    const std::uint64_t begin = at_;
+    switch (kind) {
+      case Kind::Array: return array(depth);
+      case Kind::String: return text(file_.size(), "a string");
+      default: break;
+    }
+    const int bytes = kBytes[static_cast<std::size_t>(kind)];
+    const std::uint64_t raw = number(bytes, "a value");
+    const int unused = 64 - 8 * bytes;
+    switch (kind) {
+      case Kind::Bool:
+        if (raw > 1) throw file_.refuse_at(begin, fmt::format("a bool is {}", raw));
+        return raw == 1;
+      case Kind::F32: return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(raw)));
+      case Kind::F64: return std::bit_cast<double>(raw);
+      case Kind::I8:
+      case Kind::I16:
+      case Kind::I32:
+      case Kind::I64: return static_cast<std::int64_t>(raw << unused) >> unused;
+      default: break;
+    }
+    if (raw >> 63 != 0) throw file_.refuse_at(begin, fmt::format("the number {} is beyond 63 bits", raw));
+    return static_cast<std::int64_t>(raw);
+  }
+
+ private:
+  Object array(std::uint64_t depth) {
+    if (depth == kMostDepth) throw file_.refuse_at(at_, "arrays are nested too deeply");
+    const Kind of = kind();
+    const std::uint64_t begin = at_, count = number(8, "the length of an array");
+    if (count > file_.size() / static_cast<std::uint64_t>(kBytes[static_cast<std::size_t>(of)]))
+      throw file_.refuse_at(begin, fmt::format("an array has {} elements", count));
+    Object::Items items;
+    for (std::uint64_t i = 0; i < count; ++i) items.push_back(value(of, depth + 1));
+    return items;
+  }
+
+  const Source& file_;
+  std::uint64_t at_ = 0;
+};
+
+Entry read_entry(Reader& reader, const Source& file) {
+  Entry e;
+  e.at = reader.at();
+  e.name = reader.text(kMostName, "the name of a tensor");
+  auto refuse = [&](const std::string& why) {
+    return file.refuse_at(e.at, fmt::format("tensor \"{}\" {}", shown(e.name), why));
+  };
+  const std::uint64_t axes = reader.number(4, "the number of axes");
+  if (axes > kMostAxes) throw refuse(fmt::format("has {} axes", axes));
+  std::vector<std::int64_t> sizes(axes);
+  for (std::uint64_t i = 0; i < axes; ++i)  // the fastest axis comes first
+    sizes[axes - 1 - i] = static_cast<std::int64_t>(reader.number(8, "a size"));
+  const auto code = static_cast<std::uint32_t>(reader.number(4, "the type of a tensor"));
+  e.offset = reader.number(8, "the place of a tensor");
+  e.type = formats::gguf_type(code);
+  if (e.type == nullptr) {
+    const std::string_view name = formats::unread_gguf_type(code);
+    throw refuse(name.empty() ? fmt::format("has type {}, which is none", code)
+                              : fmt::format("is {}, which is not read yet", name));
+  }
+  if (!formats::checked_bytes(sizes, static_cast<int>(e.type->bytes), e.bytes, e.count))
+    throw refuse(fmt::format("is {} of shape {}, whose bytes cannot be counted in 63 bits", e.type->name,
+                             to_string(Shape(sizes.begin(), sizes.end()))));
+  if (e.type->elements > 1) {
+    if (sizes.empty() || sizes.back() % e.type->elements != 0)
+      throw refuse(fmt::format("has rows of {}, which is no whole number of blocks of {}",
+                               sizes.empty() ? 1 : sizes.back(), e.type->elements));
+    e.bytes =
+        e.count / static_cast<std::uint64_t>(e.type->elements) * static_cast<std::uint64_t>(e.type->bytes);
+  }
+  e.shape.assign(sizes.begin(), sizes.end());
+  return e;
+}
+
+// Every tensor lies in the file, and no two share a byte.
+void check_places(std::span<const Entry> entries, std::uint64_t data, std::uint64_t alignment,
+                  const Source& file) {
+  std::vector<const Entry*> order;
+  for (const Entry& e : entries) {
+    order.push_back(&e);
+    if (e.offset % alignment == 0 && file.has(data, e.offset) && file.has(data + e.offset, e.bytes)) continue;
+    throw file.refuse_at(
+        e.at, fmt::format("tensor \"{}\" lies at {} of the data with {} bytes, which is {}", shown(e.name),
+                          e.offset, e.bytes, e.offset % alignment != 0 ? "not aligned" : "beyond the file"));
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Entry* a, const Entry* b) { return a->offset < b->offset; });
+  std::uint64_t end = 0;
+  for (const Entry* e : order) {
+    if (e->bytes == 0) continue;
+    if (e->offset < end)
+      throw file.refuse_at(
+          e->at, fmt::format("tensor \"{}\" begins at {} of the data, inside another that ends at {}",
+                             shown(e->name), e->offset, end));
+    end = e->offset + e->bytes;
+  }
+}
+
+Tensor read_tensor(const Source& file, const Entry& e, std::uint64_t begin) {
+  if (e.type->unpacked == nullptr) return file.view(begin, e.type->dtype, e.shape, e.count);
+  const auto blocks = static_cast<std::int64_t>(e.bytes) / e.type->bytes;
+  const Tensor raw = file.view(begin, dtypes::uint8, {Size(blocks), Size(e.type->bytes)}, e.bytes);
+  return e.type->unpacked(raw.to(default_device())).reshape(e.shape);
+}
+
+}  // namespace
+
+Gguf gguf_load(const Bytes& from) {
+  const Source file(from, "gguf_load");
+  Reader reader(file);
+  const std::vector<std::byte> magic = file.read(0, kMagic.size(), "the magic");
+  if (std::string_view(reinterpret_cast<const char*>(magic.data()), magic.size()) != kMagic)
+    throw file.refuse_at(0, "it does not begin with \"GGUF\"").help("this may be no GGUF file");
+  reader.number(4, "the magic");
+  const std::uint64_t version = reader.number(4, "the version");
+  if (version != 2 && version != 3)
+    throw file.refuse_at(4, fmt::format("it is of version {}, which is not 2 or 3", version));
+  const std::uint64_t tensors = reader.number(8, "the number of tensors");
+  const std::uint64_t keys = reader.number(8, "the number of keys");
+  Gguf out;
+  Object::Entries metadata;
+  std::uint64_t alignment = kAlignment;
+  std::set<std::string> seen;
+  for (std::uint64_t i = 0; i < keys; ++i) {
+    const std::uint64_t begin = reader.at();
+    std::string key = reader.text(kMostName, "a key");
+    const Kind kind = reader.kind();
+    Object value = reader.value(kind);
+    if (!seen.insert(key).second)
+      throw file.refuse_at(begin, fmt::format("the key \"{}\" stands twice", shown(key)));
+    if (key == "general.alignment") {
+      const std::int64_t given = value.is(Object::Kind::Int) ? value.integer() : 0;
+      if (given <= 0 || given % 8 != 0 || given > 1 << 20)
+        throw file.refuse_at(begin, "the alignment is no multiple of 8");
+      alignment = static_cast<std::uint64_t>(given);
+    }
+    metadata.emplace_back(std::move(key), std::move(value));
+  }
+  out.metadata = std::move(metadata);
+  std::vector<Entry> entries;
+  seen.clear();
+  for (std::uint64_t i = 0; i < tensors; ++i) {
+    entries.push_back(read_entry(reader, file));
+    if (!seen.insert(entries.back().name).second)
+      throw file.refuse_at(entries.back().at,
+                           fmt::format("two tensors have the name \"{}\"", shown(entries.back().name)));
+  }
+  const std::uint64_t data = (reader.at() + alignment - 1) / alignment * alignment;
+  check_places(entries, data, alignment, file);
+  for (const Entry& e : entries) out.tensors.emplace_back(e.name, read_tensor(file, e, data + e.offset));
+  return out;
+}
+
+}  // namespace lathe::state
