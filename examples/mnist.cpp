@@ -64,9 +64,10 @@ double accuracy(Net& net, const datasets::Pictures& set) {
 void train(const datasets::PictureSet& data, int epochs) {
   Tensor::manual_seed(1);
   Net net;
-  nn::optim::Adam optimizer(nn::get_parameters(net), 0.003);
+  nn::optim::Adam optimizer(nn::get_parameters(net), 0.004);
   const std::int64_t batches = data.train.count / kBatch;
-  nn::schedulers::Polynomial schedule(optimizer, epochs * batches);  // smaller and smaller steps
+  // Larger and larger steps for the first fifth, then smaller and smaller ones.
+  nn::schedulers::Polynomial schedule(optimizer, epochs * batches, 0, 1, epochs * batches / 5);
   // Captured: from the third call on the kernels are replayed without building the graph again.
   auto step = lathe::jit([&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
     return {train_step(net, optimizer, in[0], in[1])};
@@ -88,7 +89,7 @@ void train(const datasets::PictureSet& data, int epochs) {
 int main(int argc, char** argv) {
   try {
     train(argc > 1 ? datasets::load_idx_folder(argv[1]) : datasets::fashion_mnist(),
-          argc > 2 ? std::atoi(argv[2]) : 2);
+          argc > 2 ? std::atoi(argv[2]) : 3);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

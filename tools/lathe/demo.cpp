@@ -25,9 +25,9 @@ constexpr int kProfiledSteps = 3;
 
 struct Options {
   std::string data = "/usr/share/datasets/fashion-mnist";
-  int epochs = 2;
+  int epochs = 3;
   double seconds = 0;  // 0: no limit
-  double rate = 0.003;
+  double rate = 0.004;
   bool no_capture = false;
 };
 
@@ -132,11 +132,12 @@ class Trainer {
     accuracy_ = accuracy_ < 0 ? right : 0.9 * accuracy_ + 0.1 * right;
   }
 
-  // Falls to a tenth along a line of the steps or the time, whichever ends first, so that the last steps
-  // settle.
+  // Rises for the first fifth of the steps or of the time, whichever ends first, so that a net of random
+  // numbers is not thrown about, then falls to nothing, so that the last steps settle.
   double rate_at(double done, double seconds) const {
     if (options_.seconds > 0) done = std::max(done, std::min(1.0, seconds / options_.seconds));
-    return options_.rate * (1 - 0.9 * done);
+    constexpr double kRising = 0.2;
+    return options_.rate * std::min((done + 0.01) / kRising, (1 - done) / (1 - kRising));
   }
 
   bool out_of_time(Clock::time_point begin) const {
@@ -232,7 +233,7 @@ std::vector<Command> add_demo(CLI::App& app) {
   command->add_option("--epochs", options->epochs, "times through the training set")->check(between(1, 1000));
   command->add_option("--seconds", options->seconds, "stop training after this long")
       ->check(CLI::PositiveNumber);
-  command->add_option("--rate", options->rate, "learning rate at the start")->check(CLI::PositiveNumber);
+  command->add_option("--rate", options->rate, "highest learning rate")->check(CLI::PositiveNumber);
   command->add_flag("--no-capture", options->no_capture, "build the graph anew for every step");
   return {{command, [options] { return run(*options); }}};
 }
