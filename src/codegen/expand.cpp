@@ -38,7 +38,7 @@ struct Copies {
 };
 
 // Elements that are loaded at once.
-constexpr std::int64_t kMostLoaded = 256;
+constexpr std::int64_t kMostLoaded = 512;
 
 Mask bit(int axis) { return Mask{1} << axis; }
 

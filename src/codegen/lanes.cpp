@@ -106,12 +106,13 @@ std::vector<ExpandedRange> choose_lanes(Node kernel, const Target& target) {
         times /= static_cast<double>(*parts);
         if (stride % *parts == 0) stride /= *parts;
       }
-      // Words a little apart are loaded with those between them, which other steps want.
+      // Words a little apart are loaded with those between them, which other steps want, for a shuffle or
+      // two.
       const bool spread = words.contains(n) && stride > 1 && stride <= kMostWordsApart;
       if (affine && stride == 1)
         c.score += (n.is(Op::Store) ? 2 : 1) * times;
       else if (affine && spread)
-        c.score += times / 2;
+        c.score += times * 0.75;
       else if (!affine || stride != 0)
         c.score -= 2 * times;
     }

@@ -17,7 +17,7 @@ struct ExpandedRange {
 };
 
 // A lane's words may be so far apart that those between them are worth loading too.
-constexpr std::int64_t kMostWordsApart = 4;
+constexpr std::int64_t kMostWordsApart = 8;
 
 // All Upcast and Unroll ranges of a kernel in order of id, with lanes given to those that get them.
 std::vector<ExpandedRange> choose_lanes(Node kernel, const Target& target);

@@ -276,6 +276,39 @@ std::string LlvmPrinter::cast_value(Node node) {
   return emit("trunc {} {} to {}", source, x, result);
 }
 
+// Lanes of one vector, or "" where they are not. Every second, fourth and so on in steps: half of a long
+// vector is one shuffle for each part of it that a register holds, and other halves share the first steps.
+std::string LlvmPrinter::picked_lanes(Node node) {
+  Node from = node.arg(0).is(Op::Lane) ? node.arg(0).arg(0) : Node();
+  std::vector<std::int64_t> lanes;
+  for (Node a : node.args()) {
+    if (!from || !a.is(Op::Lane) || a.arg(0) != from) return "";
+    lanes.push_back(a.int_attr());
+  }
+  const std::int64_t first = lanes[0], step = lanes.size() > 1 ? lanes[1] - first : 1;
+  std::int64_t left = from.dtype().lanes, apart = step;
+  bool even = step > 1 && (step & (step - 1)) == 0 && first < step &&
+              static_cast<std::int64_t>(lanes.size()) * step == left;
+  for (std::size_t i = 0; i < lanes.size(); ++i)
+    even &= lanes[i] == first + static_cast<std::int64_t>(i) * step;
+  std::string x = value(from);
+  const auto shuffle = [&](std::int64_t have, std::span<const std::int64_t> picks) {
+    std::string list, type = llvm_type(from.dtype().element().vec(static_cast<std::uint16_t>(have)));
+    for (const std::int64_t pick : picks) list += fmt::format("{}i32 {}", list.empty() ? "" : ", ", pick);
+    x = emit("shufflevector {0} {1}, {0} poison, <{2} x i32> <{3}>", type, x, picks.size(), list);
+  };
+  if (!even) {
+    shuffle(left, lanes);
+    return x;
+  }
+  for (std::int64_t begin = first; apart > 1; apart /= 2, begin /= 2, left /= 2) {
+    std::vector<std::int64_t> half;
+    for (std::int64_t i = begin % 2; i < left; i += 2) half.push_back(i);
+    shuffle(left, half);
+  }
+  return x;
+}
+
 std::string LlvmPrinter::vector_op(Node node) {
   DType dtype = node.dtype();
   std::string type = llvm_type(dtype);
@@ -287,15 +320,7 @@ std::string LlvmPrinter::vector_op(Node node) {
       return emit("shufflevector {} {}, {} poison, <{} x i32> zeroinitializer", type, first, type, lanes);
     }
     case Op::Vec: {
-      Node from = node.arg(0).is(Op::Lane) ? node.arg(0).arg(0) : Node();
-      std::string picks;
-      for (Node a : node.args()) {
-        if (from && (!a.is(Op::Lane) || a.arg(0) != from)) from = Node();
-        if (from) picks += fmt::format("{}i32 {}", picks.empty() ? "" : ", ", a.int_attr());
-      }
-      if (from)
-        return emit("shufflevector {}, {} poison, <{} x i32> <{}>", typed(from), llvm_type(from.dtype()),
-                    lanes, picks);
+      if (std::string picked = picked_lanes(node); !picked.empty()) return picked;
       std::string built = "poison";
       for (std::size_t i = 0; i < node.arg_count(); ++i)
         built = emit("insertelement {} {}, {}, i64 {}", type, built, typed(node.arg(i)), i);

@@ -104,6 +104,15 @@ Node block_matvec_bytes(std::int64_t rows, std::int64_t blocks) {
   return one_store(f32(0, rows), i, sum(cast(product, dtypes::Float32) * scale, {b, half, j}), {i});
 }
 
+Node byte_block_matvec(std::int64_t rows, std::int64_t blocks) {
+  Node i = global(rows, 0), b = reduce_over(blocks, 1), j = reduce_over(32, 2), at = b * c(32) + j;
+  Node weight = load(param(dtypes::Int8, 1, rows * blocks * 32), i * c(blocks * 32) + at);
+  Node product =
+      cast(weight, dtypes::Int32) * cast(load(param(dtypes::Int8, 2, blocks * 32), at), dtypes::Int32);
+  Node scale = load(f32(3, rows * blocks), i * c(blocks) + b);
+  return one_store(f32(0, rows), i, sum(cast(product, dtypes::Float32) * scale, {b, j}), {i});
+}
+
 Node row_sum(std::int64_t rows, std::int64_t columns) {
   Node i = global(rows, 0), j = reduce_over(columns, 1);
   return one_store(f32(0, rows), i, sum(load(f32(1, rows * columns), i * c(columns) + j), {j}), {i});
@@ -355,6 +364,7 @@ std::vector<NamedKernel> small_kernels() {
       {"block_matvec 5x3", block_matvec(5, 3)},
       {"block_matvec_bytes 6x16", block_matvec_bytes(6, 16)},
       {"block_matvec_bytes 3x5", block_matvec_bytes(3, 5)},
+      {"byte_block_matvec 4x16", byte_block_matvec(4, 16)},
       {"row_sum 5x32", row_sum(5, 32)},
       {"row_sum 4x13", row_sum(4, 13)},
       {"row_max 6x17", row_max(6, 17)},

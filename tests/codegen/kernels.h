@@ -29,6 +29,8 @@ Node cast_twice_matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType bet
 Node gather_matmul(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t table_rows);
 // The same by a vector of bytes with scales of their own: products are integers.
 Node block_matvec_bytes(std::int64_t rows, std::int64_t blocks);
+// Blocks of 32 weights of 8 bits.
+Node byte_block_matvec(std::int64_t rows, std::int64_t blocks);
 Node row_sum(std::int64_t rows, std::int64_t columns);
 Node row_max(std::int64_t rows, std::int64_t columns);
 Node column_sum(std::int64_t rows, std::int64_t columns);

@@ -207,8 +207,8 @@ TEST(Heuristic, BlocksOfSmallIntegersAreSummedBeforeTheyAreScaled) {
     for (int cores : {1, 4}) {
       target.cores = cores;
       for (std::int64_t rows : {1, 2, 3, 260, 301})
-        for (std::int64_t blocks : {8, 16, 48, 13}) {
-          Node kernel = block_matvec_bytes(rows, blocks);
+        for (std::int64_t blocks : {8, 16, 48, 13, -8, -32}) {
+          Node kernel = blocks > 0 ? block_matvec_bytes(rows, blocks) : byte_block_matvec(rows, -blocks);
           const std::vector<Opt> opts = choose_options(kernel, target);
           EXPECT_EQ(!opts.empty() && opts[0].op == OptOp::TC, blocks % (target.vector_bytes / 4) == 0)
               << to_string(opts);
