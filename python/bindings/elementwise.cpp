@@ -24,9 +24,13 @@ Tensor power_of(const Operand& base, const Tensor& exponent) {
 struct Row {
   const char* name;
   Tensor (Tensor::*method)(const Operand&) const;
+  const char* operand;  // what tinygrad calls the other one
 };
+constexpr const char* operand_name(std::string_view method) {
+  return method == "copysign" || method == "logaddexp" ? "other" : "x";
+}
 constexpr Row kRows[] = {
-#define LATHE_BINARY(name, rule, meaning) {#name, &Tensor::name},
+#define LATHE_BINARY(name, rule, meaning) {#name, &Tensor::name, operand_name(#name)},
 #include "lathe/binary.def"
 #undef LATHE_BINARY
 };
@@ -74,7 +78,7 @@ void bind_elementwise(TensorClass& c) {
         [method = row.method](const Tensor& x, const Operand& y, bool reverse) {
           return reverse ? (left(y, x).*method)(x) : (x.*method)(y);
         },
-        "x"_a, "reverse"_a = false, doc(path(row.name)));
+        nb::arg(row.operand), "reverse"_a = false, doc(path(row.name)));
   }
   operators<&Tensor::add>(c, "__add__", "__radd__", "__iadd__");
   operators<&Tensor::sub>(c, "__sub__", "__rsub__", "__isub__");

@@ -80,6 +80,8 @@ TensorClass bind_tensor(nb::module_& m) {
     throw TypeError("bool", "a tensor of shape " + to_string(t.shape()) + " is neither true nor false")
         .help("ask for its value: t.item(), or t.any().item()");
   });
+  c.def("__float__", [](nb::handle self) { return nb::steal(PyNumber_Float(self.attr("item")().ptr())); });
+  c.def("__int__", [](nb::handle self) { return nb::steal(PyNumber_Long(self.attr("item")().ptr())); });
   c.def("__hash__", [](const Tensor& t) { return reinterpret_cast<std::intptr_t>(t.impl().get()) >> 4; });
 
   // ---- gradients

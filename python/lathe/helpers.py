@@ -322,10 +322,10 @@ def memory_stats():
 
 # ---- files from elsewhere
 
-def _download(url, path):
+def _download(url, path, headers=None):
     import urllib.request
 
-    with urllib.request.urlopen(url, timeout=30) as response, open(path, "wb") as file:
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers or {}), timeout=30) as response, open(path, "wb") as file:
         while chunk := response.read(1 << 20):
             file.write(chunk)
         promised = response.headers.get("Content-Length")
@@ -333,15 +333,49 @@ def _download(url, path):
             raise _core.UserError(f"lathe: fetch: {url} is cut off: {file.tell()} of {promised} bytes came")
 
 
-def fetch(url, name=None, subdir=None, gunzip=False, allow_caching=True, sha256=None, size=None):
+def _unpacked(file, fresh):
+    """The folder beside a tar file with what is in it. It is there whole or not at all."""
+    import pathlib
+    import shutil
+    import tempfile
+
+    folder = file.with_name(file.name + ".extract")
+    if folder.is_dir() and not fresh:
+        return folder
+    making = pathlib.Path(tempfile.mkdtemp(dir=file.parent))
+    try:
+        for name, data in _core.tar_extract(file).items():
+            target = making / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data.tobytes())
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            making.rename(folder)
+        except OSError:  # another process was quicker
+            if not folder.is_dir():
+                raise
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+    return folder
+
+
+def fetch(url, name=None, subdir=None, gunzip=False, allow_caching=True, headers=None, sha256=None, size=None, extract=False):
     """The path of a URL's file, which is kept in the cache folder (LATHE_CACHE); a path is itself. With `sha256` or
-    `size`, a file that differs is an error. LATHE_MIRROR names a folder that is used instead of the network."""
+    `size`, a file that differs is an error. `headers` go with the request, and make the file another one; with `extract`
+    it is a tar archive, and the folder with what is in it is given. LATHE_MIRROR names a folder that is used instead of
+    the network."""
+    import hashlib
     import pathlib
     import urllib.error
 
+    if headers and "/" not in str(name or ""):
+        words = "\n".join(f"{k.strip()}:{v.strip()}" for k, v in sorted(headers.items()))
+        name = (name or hashlib.md5(str(url).encode()).hexdigest()) + "_" + hashlib.md5(words.encode()).hexdigest()
+    download = functools.partial(_download, headers=headers)
     try:
-        return pathlib.Path(
-            _core.fetch(str(url), str(name or ""), subdir or "", gunzip, allow_caching, sha256 or "", size, _download)
+        file = pathlib.Path(
+            _core.fetch(str(url), str(name or ""), subdir or "", gunzip, allow_caching, sha256 or "", size, download)
         )
     except urllib.error.URLError as error:
         raise _core.UserError(f"lathe: fetch: {url} cannot be loaded: {error}") from error
+    return _unpacked(file, not allow_caching) if extract else file

@@ -296,12 +296,17 @@ def test_an_optimizer_resumes_bit_for_bit(tmp_path):
 @pytest.fixture
 def server(tmp_path, monkeypatch):
     monkeypatch.setenv("no_proxy", "*")
-    content = {"/a": b"hello", "/cut": b"hello"}
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w:gz") as tar:
+        info = tarfile.TarInfo("d/inside")
+        info.size = 2
+        tar.addfile(info, io.BytesIO(b"hi"))
+    content = {"/a": b"hello", "/cut": b"hello", "/tar": archive.getvalue()}
     asked = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            asked.append(self.path)
+            asked.append(self.path + self.headers.get("X-Word", ""))
             if self.path not in content:
                 self.send_error(404)
                 return
@@ -335,6 +340,16 @@ def test_fetch_loads_once_and_checks(server):
     with pytest.raises(ValueError, match="has the digest"):
         fetch(base + "/a", sha256="0" * 64)
     assert path.read_bytes() == b"hello"
+
+
+def test_fetch_sends_headers_and_unpacks_archives(server):
+    base, asked = server
+    plain, other = fetch(base + "/a"), fetch(base + "/a", headers={"X-Word": "please"})
+    assert plain != other and other.read_bytes() == b"hello" and asked == ["/a", "/aplease"]
+    assert fetch(base + "/a", headers={"X-Word": "please"}) == other and len(asked) == 2
+    folder = fetch(base + "/tar", extract=True)
+    assert (folder / "d" / "inside").read_bytes() == b"hi" and fetch(base + "/tar", extract=True) == folder
+    assert sorted(p.name for p in folder.parent.iterdir() if p.is_dir()) == [folder.name]
 
 
 def test_fetch_says_what_went_wrong(server):

@@ -677,3 +677,37 @@ def test_an_index_that_is_outside_names_the_line_that_made_the_tensor():
         f(x, Tensor([i]).realize())
     with pytest.raises(IndexError, match=r"made at test_words.py:\d+"):
         f(x, index).tolist()
+
+
+# ---- numbers, files and names of tinygrad's newest version
+
+
+def test_a_tensor_of_one_element_is_a_number_to_python():
+    assert float(Tensor([1.5])) == 1.5 and int(Tensor(7)) == 7 and int(Tensor([2.9])) == 2 and isinstance(float(Tensor(3)), float)
+    with pytest.raises(lathe.errors.UserError, match="not one element"):
+        float(Tensor([1.0, 2.0]))
+
+
+def test_keywords_of_tinygrads_newest_version_are_taken():
+    n = Variable("n", min_val=1, max_val=8).bind(3)
+    assert Tensor.ones(8)[:n].sum().item() == 3
+    with pytest.raises(TypeError):
+        Variable("n", 1)
+    assert Tensor([1.0]).copysign(other=-2).item() == -1 and Tensor([0.0]).logaddexp(other=Tensor([0.0])).item() == pytest.approx(math.log(2))
+
+
+def test_a_tensor_of_bytes_is_a_file():
+    file = nn.state.TensorIO(Tensor(b"hello world"))
+    assert file.read(5) == b"hello" and file.seek(-5, 2) == 6 and file.read() == b"world" and file.read(1) == b""
+    assert file.seek(1) == 1 and file.seek(2, 1) == 3 and file.read(2) == b"lo"
+    with pytest.raises(lathe.errors.UserError, match="bytes"):
+        nn.state.TensorIO(Tensor([1.0]))
+
+
+def test_what_is_not_here_yet_says_so():
+    from lathe.nn.onnx import OnnxRunner
+
+    with pytest.raises(lathe.errors.UserError, match="not read yet"):
+        OnnxRunner("model.onnx")
+    with pytest.raises(lathe.errors.UserError, match="not supported yet"):
+        Tensor([1.0, 2.0]).shard(("CPU", "CPU:1"), 0)

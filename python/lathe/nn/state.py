@@ -1,10 +1,12 @@
 """State dicts: the tensors of an object by name, and loading them."""
 
+import io
 import json
 import warnings
 
 from lathe import _core
 from lathe._core import Tensor
+from lathe.dtype import dtypes
 from lathe.errors import MissingNames
 
 
@@ -141,6 +143,37 @@ def safe_load_metadata(fn):
     return data, begin, json.loads(data[8:begin].tobytes())
 
 
+class TensorIO(io.RawIOBase):
+    """A tensor of bytes as a file that is open for reading.
+
+    >>> nn.state.TensorIO(Tensor(b"hello")).read(4)
+    b'hell'
+    """
+
+    def __init__(self, t):
+        if t.ndim != 1 or t.dtype != dtypes.uint8:
+            raise _core.UserError(f"lathe: TensorIO: a tensor of bytes with one axis is needed, not {tuple(t.shape)} {t.dtype}")
+        self._tensor, self._at = t, 0
+
+    def readable(self):
+        return True
+
+    def seekable(self):
+        return True
+
+    def readinto(self, buffer):
+        data = self._tensor[self._at : min(self._at + len(buffer), self._tensor.shape[0])].tobytes()
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+    def seek(self, offset, whence=io.SEEK_SET):
+        size = self._tensor.shape[0]
+        at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: size}[whence]
+        self._at = min(max(at, 0), size)
+        return self._at
+
+
 def safe_save(tensors, fn, metadata=None):
     """Writes tensors by name as a safetensors file, under a temporary name first: a reader sees all of it or nothing."""
     _core.safe_save(tensors, fn, metadata)
@@ -196,6 +229,7 @@ def zip_extract(fn):
 
 
 __all__ = [
+    "TensorIO",
     "get_parameters",
     "get_state_dict",
     "gguf_load",

@@ -19,8 +19,11 @@ class Variable(metaclass=_SizeKind):
     (3, True)
     """
 
-    def __new__(cls, name, min, max, dtype=None):
-        return _core.Variable(name, min, max)
+    def __new__(cls, name, min=None, max=None, dtype=None, *, min_val=None, max_val=None):
+        low, high = (min_val if min is None else min), (max_val if max is None else max)
+        if low is None or high is None:
+            raise TypeError("a Variable needs its least and its greatest value")
+        return _core.Variable(name, low, high)
 
 
 class UOp(metaclass=_SizeKind):
