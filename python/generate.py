@@ -42,7 +42,7 @@ def text_docs():
     name = None
     with open(os.path.join(HERE, "bindings", "docs.txt"), encoding="utf-8") as file:
         for line in file.read().split("\n"):
-            match = re.fullmatch(r"\[((?:Tensor|DType|Size|Variable|nn)[\w.]*)\]", line)  # not a result like [2.0]
+            match = re.fullmatch(r"\[((?:Tensor|DType|Size|Variable|Kernel|ScheduledKernel|nn|amp)[\w.]*)\]", line)  # not a result like [2.0]
             if match:
                 name = match.group(1)
                 docs[name] = []

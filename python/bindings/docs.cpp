@@ -20,7 +20,9 @@ constexpr Entry kDocs[] = {
 const char* doc(std::string_view name) {
   const Entry* found = std::lower_bound(std::begin(kDocs), std::end(kDocs), name,
                                         [](const Entry& e, std::string_view n) { return e.name < n; });
-  return found != std::end(kDocs) && found->name == name ? found->text : "";
+  if (found == std::end(kDocs) || found->name != name)
+    throw InternalError("docs", std::string(name) + " has no docstring in docs.txt");
+  return found->text;
 }
 
 }  // namespace lathe::python

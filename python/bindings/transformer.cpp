@@ -128,7 +128,8 @@ void bind_transformer(nb::module_& m) {
           "growth_interval"_a = 2000)
       .def("get_scale", [](const GradScaler& s) { return released([&] { return s.get_scale(); }); })
       .def("scale", &GradScaler::scale, "loss"_a)
-      .def("unscale_", &GradScaler::unscale, "optimizer"_a)
+      .def(
+          "unscale_", [](GradScaler& s, Optimizer& o) { released([&] { s.unscale(o); }); }, "optimizer"_a)
       .def(
           "step", [](GradScaler& s, Optimizer& o) { return released([&] { return s.step(o); }); },
           "optimizer"_a)

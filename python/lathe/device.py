@@ -37,7 +37,11 @@ class _DeviceInfo:
 
 
 class _Device:
-    """The devices: `Device.DEFAULT` is where tensors that name none are made; `Device[name]` is one of them."""
+    """The devices: `Device.DEFAULT` is where tensors that name none are made; `Device[name]` is one of them.
+
+    >>> Tensor([1.0]).device == lathe.Device.DEFAULT, lathe.Device.canonicalize("cpu")
+    (True, 'CPU')
+    """
 
     @property
     def DEFAULT(self):

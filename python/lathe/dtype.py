@@ -33,7 +33,11 @@ def _named(name):
 
 
 class _Dtypes:
-    """The dtypes by name, their groups, and the defaults of literals that meet no tensor."""
+    """The dtypes by name, their groups, and the defaults of literals that meet no tensor.
+
+    >>> dtypes.half.itemsize, dtypes.int8 in dtypes.ints, dtypes.default_float.name, dtypes.max(dtypes.uint8)
+    (2, True, 'float32', 255)
+    """
 
     def __init__(self):
         for dtype in _core.dtype_groups["all"]:

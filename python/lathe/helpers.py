@@ -255,7 +255,14 @@ class no_grad(contextlib.ContextDecorator):
 
 
 class _GlobalCounters:
-    """What was run since the last reset: kernel_count, global_ops, global_mem, time_sum_s; mem_used is now."""
+    """What was run since the last reset: kernel_count, global_ops, global_mem, time_sum_s; mem_used is now.
+
+    >>> from lathe import GlobalCounters
+    >>> GlobalCounters.reset()
+    >>> out = (Tensor([1.0, 2.0]).realize() + 1).realize()
+    >>> GlobalCounters.kernel_count
+    1
+    """
 
     def reset(self):
         """Starts counting from 0 again."""
@@ -315,7 +322,13 @@ def memory_report(most_lines=20):
 
 
 def memory_stats():
-    """Bytes of device memory in use now, and the most there were."""
+    """Bytes of device memory in use now, and the most there were.
+
+    >>> from lathe import memory_stats
+    >>> kept = Tensor.ones(1000).contiguous().realize()
+    >>> memory_stats()["peak"] >= memory_stats()["used"] >= 4000
+    True
+    """
     counters = _core.counters()
     return {"used": counters["memory_used"], "peak": counters["memory_peak"]}
 
@@ -363,7 +376,14 @@ def fetch(url, name=None, subdir=None, gunzip=False, allow_caching=True, headers
     """The path of a URL's file, which is kept in the cache folder (LATHE_CACHE); a path is itself. With `sha256` or
     `size`, a file that differs is an error. `headers` go with the request, and make the file another one; with `extract`
     it is a tar archive, and the folder with what is in it is given. LATHE_MIRROR names a folder that is used instead of
-    the network."""
+    the network.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "file")
+    >>> with open(path, "wb") as file: out = file.write(b"abc")
+    >>> fetch(path).read_bytes()
+    b'abc'
+    """
     import hashlib
     import pathlib
     import urllib.error

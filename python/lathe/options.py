@@ -14,7 +14,11 @@ OptOps = enum.Enum(
 
 
 class Opt(collections.namedtuple("Opt", ("op", "axis", "arg"), defaults=(None, None))):
-    """One option: what, on which axis, with which argument (docs/options.md)."""
+    """One option: what, on which axis, with which argument (docs/options.md).
+
+    >>> Opt(OptOps.UPCAST, 0, 4)
+    Opt(op=<OptOps.UPCAST: 2>, axis=0, arg=4)
+    """
 
     __slots__ = ()
 

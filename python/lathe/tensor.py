@@ -11,7 +11,12 @@ from lathe.helpers import fetch, no_grad
 
 
 class _Train:
-    """Tensor.train(): training inside the block."""
+    """Tensor.train(): training inside the block, or inside the function it decorates.
+
+    >>> with Tensor.train():
+    ...     print(Tensor.training)
+    True
+    """
 
     def __init__(self, mode=True):
         self._scopes, self.mode = [], mode
@@ -59,7 +64,14 @@ def _repr(self):
 
 
 def _from_url(url, gunzip=False, **kwargs):
-    """The file of a URL as a tensor of bytes on disk."""
+    """The file of a URL, or of a path, as a tensor of bytes on disk.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "file")
+    >>> with open(path, "wb") as file: out = file.write(b"abc")
+    >>> Tensor.from_url(path).tolist()
+    [97, 98, 99]
+    """
     return Tensor(fetch(url, gunzip=gunzip), **kwargs)
 
 

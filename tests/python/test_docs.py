@@ -1,6 +1,7 @@
 """What is written for people is true: docstrings, pages and examples run (R70)."""
 
 import doctest
+import enum
 import importlib
 import importlib.util
 import inspect
@@ -11,31 +12,32 @@ import pytest
 
 import lathe
 from lathe import Context, JitError, KernelOptError, Opt, OptOps, Tensor, TinyJit, Variable, amp, autograd, data, dtypes, getenv, helpers, nn, no_grad, options, set_options
+from lathe import _core
 from lathe.helpers import DEBUG
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAGES = ["README.md"] + [f"docs/python/{name}" for name in sorted(os.listdir(os.path.join(ROOT, "docs/python"))) if name.endswith(".md")]
 NAMES = dict(
     Tensor=Tensor, TinyJit=TinyJit, Variable=Variable, dtypes=dtypes, nn=nn, no_grad=no_grad, Context=Context, DEBUG=DEBUG, getenv=getenv, Opt=Opt, OptOps=OptOps,
-    set_options=set_options, lathe=lathe, JitError=JitError, KernelOptError=KernelOptError, DataLoader=data.DataLoader, GradScaler=amp.GradScaler,
+    set_options=set_options, lathe=lathe, fetch=lathe.fetch, function=lathe.function, JitError=JitError, KernelOptError=KernelOptError, DataLoader=data.DataLoader, GradScaler=amp.GradScaler,
     register_op=autograd.register_op, checkpoint=autograd.checkpoint,
 )  # fmt: skip
 
 
 def public_objects():
     for name, value in vars(Tensor).items():
-        if not name.startswith("_") and name not in ("train", "from_url", "schedule", "kernelize"):
+        if not name.startswith("_"):
             yield f"Tensor.{name}", value
-    for module in (nn, nn.optim, nn.schedulers):
+    for module in (lathe, nn, nn.optim, nn.schedulers, nn.state, nn.datasets, amp, autograd, data):
         for name in module.__all__:
             value = getattr(module, name)
-            if not inspect.ismodule(value):
+            if not inspect.ismodule(value) and not (inspect.isclass(value) and issubclass(value, (Exception, enum.Enum))):
                 yield f"{module.__name__.removeprefix('lathe.')}.{name}", value
 
 
-OBJECTS = sorted(public_objects(), key=lambda item: item[0])
+OBJECTS = sorted([*public_objects(), *((n, getattr(_core, n)) for n in ("KernelBuilder", "KernelValue", "ScheduledKernel", "DType", "Size", "Variable"))], key=lambda item: item[0])
 BASES = {"nn.Module", "nn.optim.Optimizer", "nn.schedulers.Scheduler"}  # nothing to call
-MODULES = [amp, autograd, data, helpers, importlib.import_module("lathe.jit"), options, nn.state]
+MODULES = [helpers, importlib.import_module("lathe.jit"), options, nn.state]
 
 
 def run_examples(text, name):

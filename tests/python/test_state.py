@@ -376,6 +376,17 @@ def test_fetch_takes_files_and_mirrors(tmp_path):
             fetch("https://example.com/g")
 
 
+def test_metadata_is_read_from_whatever_holds_bytes(tmp_path):
+    safe_save({"w": Tensor([1.0, 2.0])}, tmp_path / "f", {"a": "b"})
+    data = (tmp_path / "f").read_bytes()
+    with open(tmp_path / "f", "rb") as opened:
+        for given in (tmp_path / "f", str(tmp_path / "f"), data, bytearray(data), memoryview(data), io.BytesIO(data), opened, Tensor(data)):
+            tensor, begin, header = safe_load_metadata(given)
+            assert header["__metadata__"] == {"a": "b"} and header["w"]["shape"] == [2] and tensor.shape[0] - begin == 8
+    for given in (data, bytearray(data), memoryview(data), io.BytesIO(data)):
+        assert safe_load(given)["w"].tolist() == [1.0, 2.0]
+
+
 # ---- tensors on disk
 
 

@@ -1,7 +1,6 @@
 """Threads, the interpreter's lock and signals: nothing waits while it holds the lock, and Ctrl-C is heard."""
 
 import concurrent.futures
-import io
 import os
 import pickle
 import signal
@@ -57,28 +56,6 @@ def test_several_threads_may_call_a_captured_function_while_it_is_captured():
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         assert all(all(ok) for ok in pool.map(work, range(4)))
     assert f.captured
-
-
-class Ticker:
-    """Counts how often another thread gets the interpreter's lock."""
-
-    def __enter__(self):
-        self.ticks, self.longest, self.done = 0, 0.0, threading.Event()
-        self.thread = threading.Thread(target=self.run)
-        self.thread.start()
-        while self.ticks == 0:
-            time.sleep(0.001)
-        return self
-
-    def run(self):
-        last = time.perf_counter()
-        while not self.done.wait(0.001):
-            now = time.perf_counter()
-            self.ticks, self.longest, last = self.ticks + 1, max(self.longest, now - last), now
-
-    def __exit__(self, *error):
-        self.done.set()
-        self.thread.join()
 
 
 def _files(folder):
@@ -141,17 +118,6 @@ print("done")
 """
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
     assert out.stdout.strip() == "done", out.stderr
-
-
-def test_other_threads_run_while_kernels_do():
-    a = Tensor.rand(700, 700).realize()
-    with Ticker() as ticker:
-        before = ticker.ticks
-        begin = time.perf_counter()
-        while time.perf_counter() - begin < 0.5:
-            (a @ a).realize()
-            lathe.Device.synchronize()
-        assert ticker.ticks > before
 
 
 LONG = """
@@ -229,14 +195,3 @@ def test_memory_of_another_library_is_given_back_by_whichever_thread_drops_it():
             break
         time.sleep(0.01)
     assert alive[0]() is None
-
-
-def test_metadata_is_read_from_whatever_holds_bytes(tmp_path):
-    nn.state.safe_save({"w": Tensor([1.0, 2.0])}, tmp_path / "f", {"a": "b"})
-    data = (tmp_path / "f").read_bytes()
-    with open(tmp_path / "f", "rb") as opened:
-        for given in (tmp_path / "f", str(tmp_path / "f"), data, bytearray(data), memoryview(data), io.BytesIO(data), opened, Tensor(data)):
-            tensor, begin, header = nn.state.safe_load_metadata(given)
-            assert header["__metadata__"] == {"a": "b"} and header["w"]["shape"] == [2] and tensor.shape[0] - begin == 8
-    for given in (data, bytearray(data), memoryview(data), io.BytesIO(data)):
-        assert nn.state.safe_load(given)["w"].tolist() == [1.0, 2.0]

@@ -39,7 +39,19 @@ def _file(folder, name):
 
 def mnist(device=None, fashion=False, folder=None):
     """The digits as (X_train, Y_train, X_test, Y_test): uint8 pictures (n, 1, 28, 28) and their classes. They come
-    from `folder`, else from the folder MNIST_PATH names (fashion: the distribution's package), else from the network."""
+    from `folder`, else from the folder MNIST_PATH names (fashion: the distribution's package), else from the network.
+
+    >>> import os, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> def write(name, *shape):  # an IDX file of zeros
+    ...     head = bytes([0, 0, 8, len(shape)]) + b"".join(n.to_bytes(4, "big") for n in shape)
+    ...     with open(os.path.join(folder, name), "wb") as file: file.write(head + bytes(shape[0] * (784 if shape[1:] else 1)))
+    >>> for part in "train", "t10k":
+    ...     write(f"{part}-images-idx3-ubyte", 2, 28, 28)
+    ...     write(f"{part}-labels-idx1-ubyte", 2)
+    >>> [x.shape for x in nn.datasets.mnist(folder=folder)]
+    [(2, 1, 28, 28), (2,), (2, 1, 28, 28), (2,)]
+    """
     if folder is None and fashion:
         folder = "/usr/share/datasets/fashion-mnist"
     folder = folder or os.getenv("MNIST_PATH")
@@ -54,10 +66,18 @@ def mnist(device=None, fashion=False, folder=None):
 
 def cifar(device=None, folder=None):
     """CIFAR-10 as (X_train, Y_train, X_test, Y_test): uint8 pictures (n, 3, 32, 32) and their classes, from a folder
-    with the binary version's files (data_batch_1.bin, ...)."""
+    with the binary version's files (data_batch_1.bin, ...): the one given, else that of CIFAR_PATH, else from the network.
+
+    >>> import os, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> for name in [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]:
+    ...     with open(os.path.join(folder, name), "wb") as file: out = file.write(bytes(3073 * 2))
+    >>> [x.shape for x in nn.datasets.cifar(folder=folder)]
+    [(10, 3, 32, 32), (10,), (2, 3, 32, 32), (2,)]
+    """
     folder = folder or os.getenv("CIFAR_PATH")
     if folder is None:
-        raise UserError("lathe: cifar: no folder is named\n  help: cifar(folder=...) or CIFAR_PATH, with the binary version")
+        folder = fetch("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", extract=True) / "cifar-10-batches-bin"
 
     def read(names):
         rows = b"".join((pathlib.Path(folder) / name).read_bytes() for name in names)
@@ -67,3 +87,6 @@ def cifar(device=None, folder=None):
     x_train, y_train = read([f"data_batch_{i}.bin" for i in range(1, 6)])
     x_test, y_test = read(["test_batch.bin"])
     return x_train, y_train, x_test, y_test
+
+
+__all__ = ["cifar", "mnist"]

@@ -109,7 +109,14 @@ def save(obj, fn):
 
 
 def load(fn):
-    """What `save` wrote, or any safetensors file as a dict. Tensors are read from disk when they are used."""
+    """What `save` wrote, or any safetensors file as a dict. Tensors are read from disk when they are used.
+
+    >>> import os, tempfile
+    >>> file = os.path.join(tempfile.mkdtemp(), "file")
+    >>> nn.state.save([Tensor([1, 2]), "words"], file)
+    >>> nn.state.load(file)[1]
+    'words'
+    """
     return _core.load(fn)
 
 
@@ -175,19 +182,37 @@ class TensorIO(io.RawIOBase):
 
 
 def safe_save(tensors, fn, metadata=None):
-    """Writes tensors by name as a safetensors file, under a temporary name first: a reader sees all of it or nothing."""
+    """Writes tensors by name as a safetensors file, under a temporary name first: a reader sees all of it or nothing.
+
+    >>> import os, tempfile
+    >>> file = os.path.join(tempfile.mkdtemp(), "file")
+    >>> nn.state.safe_save({"w": Tensor([1.0])}, file, {"made by": "Lathe"})
+    >>> nn.state.safe_load(file)["w"].item()
+    1.0
+    """
     _core.safe_save(tensors, fn, metadata)
 
 
 def torch_load(fn):
     """What a torch checkpoint holds: tensors by name, usually, with whatever plain values are among them. Nothing in the
-    file is executed; a file that asks for more than tensors and plain values is refused."""
+    file is executed; a file that asks for more than tensors and plain values is refused.
+
+    >>> import pickle
+    >>> try: nn.state.torch_load(pickle.dumps(print))
+    ... except ValueError as error: print("refused")
+    refused
+    """
     return _core.torch_load(fn)
 
 
 def gguf_load(fn):
     """The keys of a GGUF file (llama.cpp) as a dict, and its tensors by name. Plain dtypes are read from disk when they are
-    used; the packed ones Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K are unpacked to float32 then."""
+    used; the packed ones Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K are unpacked to float32 then.
+
+    >>> empty = b"GGUF" + (3).to_bytes(4, "little") + bytes(16)  # version 3, no tensors, no keys
+    >>> nn.state.gguf_load(empty)
+    ({}, {})
+    """
     return _core.gguf_load(fn)
 
 
@@ -204,27 +229,65 @@ def load_npy(fn):
 
 
 def save_npy(tensor, fn):
-    """Writes a tensor as an npy file."""
+    """Writes a tensor as an npy file.
+
+    >>> import os, tempfile
+    >>> file = os.path.join(tempfile.mkdtemp(), "file")
+    >>> nn.state.save_npy(Tensor([1.5, 2.5]), file)
+    >>> nn.state.load_npy(file).tolist()
+    [1.5, 2.5]
+    """
     _core.save_npy(tensor, fn)
 
 
 def load_npz(fn):
-    """The arrays of an npz file by name."""
+    """The arrays of an npz file by name.
+
+    >>> import os, tempfile
+    >>> file = os.path.join(tempfile.mkdtemp(), "file")
+    >>> nn.state.save_npz({"a": Tensor([1]), "b": Tensor([2])}, file)
+    >>> sorted(nn.state.load_npz(file))
+    ['a', 'b']
+    """
     return _core.load_npz(fn)
 
 
 def save_npz(tensors, fn, compressed=False):
-    """Writes tensors by name as an npz file."""
+    """Writes tensors by name as an npz file, whose members may be compressed.
+
+    >>> import os, tempfile
+    >>> file = os.path.join(tempfile.mkdtemp(), "file")
+    >>> nn.state.save_npz({"zeros": Tensor.zeros(1000)}, file, compressed=True)
+    >>> os.path.getsize(file) < 1000
+    True
+    """
     _core.save_npz(tensors, fn, compressed)
 
 
 def tar_extract(fn):
-    """The files of a tar archive (also one compressed by gzip) by name, as tensors of bytes."""
+    """The files of a tar archive (also one compressed by gzip) by name, as tensors of bytes.
+
+    >>> import io, tarfile
+    >>> data = io.BytesIO()
+    >>> with tarfile.open(fileobj=data, mode="w") as tar:
+    ...     info = tarfile.TarInfo("word")
+    ...     info.size = 2
+    ...     tar.addfile(info, io.BytesIO(b"hi"))
+    >>> nn.state.tar_extract(data.getvalue())["word"].tobytes()
+    b'hi'
+    """
     return _core.tar_extract(fn)
 
 
 def zip_extract(fn):
-    """The files of a zip archive by name, as tensors of bytes."""
+    """The files of a zip archive by name, as tensors of bytes.
+
+    >>> import io, zipfile
+    >>> data = io.BytesIO()
+    >>> with zipfile.ZipFile(data, "w") as archive: archive.writestr("word", "hi")
+    >>> nn.state.zip_extract(data.getvalue())["word"].tobytes()
+    b'hi'
+    """
     return _core.zip_extract(fn)
 
 
