@@ -96,6 +96,7 @@ class DiskDevice : public Device {
     if (!created_ && owns(to.memory))
       throw DeviceError("DISK", fmt::format("{} is not written to: it was there before", path_))
           .help("copy to a new file");
+    if (owns(to.memory)) grow(to.offset + to.bytes);
     std::memmove(static_cast<char*>(to.memory.host) + to.offset,
                  static_cast<char*>(from.memory.host) + from.offset, to.bytes);
     return {0, ++value_};
