@@ -29,6 +29,7 @@ using List = std::vector<Opt>;
 constexpr double kTimeSeconds = 0.02;  // for timing a candidate, beyond the few runs it always gets
 constexpr double kDuelSeconds = 0.3;
 constexpr double kGiveUp = 1.3;  // times the best so far: a candidate slower than this is not run again
+constexpr double kHopeless = 2;  // the same for its very first run, with cold caches
 constexpr double kWorthPatience = 0.01;
 constexpr int kBatchPerProcess = 6;
 // A candidate this many times slower than the default counts as hanging, after the time its buffers take to
@@ -235,6 +236,8 @@ class Search {
     Report report = workers_->ask(fmt::format("run {}", number));
     if (!report.ok()) return failed(report.fate, list, "while it ran: " + report.text);
     if (std::string off = judge_->judge(); !off.empty()) return failed(Fate::Wrong, list, off);
+    // Most candidates of a long kernel are far from the best, and one run says so.
+    if (!report.numbers.empty() && report.numbers[0] > best_ns() * kHopeless) return show();
     report =
         workers_->ask(fmt::format("time {} {} {}", number, kTimeSeconds, best_ns() * kGiveUp), kTimeSeconds);
     if (!report.ok() || report.numbers.empty())
