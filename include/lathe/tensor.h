@@ -226,7 +226,8 @@ class Tensor {
   Tensor& set_options(std::string_view options);
   Tensor clone() const;
   Tensor& assign(const Operand& value);  // in place: every alias sees it
-  Tensor& replace(const Tensor& other);  // this handle's storage becomes the other's
+  // This handle's storage becomes the other's, of any dtype and device.
+  Tensor& replace(const Tensor& other, bool allow_shape_mismatch = false);
   Tensor detach() const;
   // In memory of its own, in row-major order. With options (possibly none at all), the kernel that stores it
   // is made with exactly these instead of the heuristic's; what does not fit is a KernelOptError when it is

@@ -317,11 +317,11 @@ void bind_data(TensorClass& c) {
       "x"_a, doc("Tensor.assign"));
   c.def(
       "replace",
-      [](nb::handle self, const Tensor& other) {
-        nb::cast<Tensor&>(self).replace(other);
+      [](nb::handle self, const Tensor& other, bool allow_shape_mismatch) {
+        nb::cast<Tensor&>(self).replace(other, allow_shape_mismatch);
         return nb::borrow(self);
       },
-      "x"_a, doc("Tensor.replace"));
+      "x"_a, "allow_shape_mismatch"_a = false, doc("Tensor.replace"));
   c.def("detach", [](const Tensor& t) { return t.detach(); }, doc("Tensor.detach"));
   c.def(
       "contiguous",

@@ -16,7 +16,6 @@
 #include "target/matrix_units.h"
 
 namespace lathe {
-bool widens(DType narrow, DType wide);
 namespace {
 
 using Nodes = SmallVector<Node, 16>;

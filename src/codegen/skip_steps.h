@@ -3,7 +3,8 @@
 //   before   y: ky: kx: c:  s += W[ky, kx, c] * X[c, y + ky - 1, ..]        0 where y + ky - 1 is outside
 //   after    y: ky: kx < (0 <= y + ky - 1 < n ? 3 : 0): c: ...
 //
-// So a convolution does not multiply its border of zeros, row by row. The conditions are those of gated
+// So a convolution does not multiply its border of zeros, row by row; a weight that is infinite or no number
+// does not meet them then, as in the libraries. The conditions are those of gated
 // loads; a panel has its zeros stored and no gate, so they are noted before panels are made.
 #pragma once
 

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 namespace lathe {
-bool widens(DType narrow, DType wide);
 namespace {
 
 enum class Kind : std::uint8_t { V, X, B, S, U, F };

@@ -53,6 +53,10 @@ namespace dtypes {
 // Reads the short form ("f32", "i8x4") or the long one ("float32").
 std::optional<DType> parse_dtype(std::string_view text);
 
+// Whether every value of `narrow` is one of `wide`, which has more bits: floats of floats, integers of
+// integers.
+bool widens(DType narrow, DType wide);
+
 // The dtype that holds values of both, by the common lattice:
 // bool < ints (signed and unsigned meet one size up) < fp8 < half, bfloat16 < float < double.
 DType least_upper_dtype(DType a, DType b);

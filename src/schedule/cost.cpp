@@ -5,7 +5,6 @@
 #include "ir/shape.h"
 
 namespace lathe {
-bool widens(DType narrow, DType wide);
 namespace {
 
 // Writing an element and reading it back, against one arithmetic operation on data in registers: in a cache,

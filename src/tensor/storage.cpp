@@ -311,12 +311,12 @@ Tensor& Tensor::assign(const Operand& operand) {
   return *this;
 }
 
-Tensor& Tensor::replace(const Tensor& other) {
+Tensor& Tensor::replace(const Tensor& other, bool allow_shape_mismatch) {
   Scope scope;
   Node a = node_of(*this), b = node_of(other);
-  if (a.shape_node() != b.shape_node())
+  if (!allow_shape_mismatch && a.shape_node() != b.shape_node())
     throw UserError("replace", fmt::format("this is {}, the other {}", describe(*this), describe(other)))
-        .help("shapes must be equal");
+        .help("shapes must be equal, unless allow_shape_mismatch is given");
   if (impl_->leaf && !b.dtype().is_float())
     throw UserError("replace", fmt::format("this requires a gradient, and the other is {}", describe(other)))
         .help("cast the other to a float dtype, or call requires_grad_(false) first");

@@ -150,6 +150,8 @@ TEST(Alias, ReplaceMayBringAnotherDtypeAndDevice) {
   EXPECT_EQ(x.device(), "REF");
   expect_values(x, {5, 6});
   EXPECT_THROW(x.replace(Tensor({1, 2, 3})), UserError);
+  x.replace(Tensor({1, 2, 3}), true);
+  expect_values(x, {1, 2, 3});
   EXPECT_THROW(leaf.replace(Tensor({1})), UserError);
 }
 
