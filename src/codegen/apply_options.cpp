@@ -22,6 +22,7 @@
 #include "codegen/place_folds.h"
 #include "codegen/private_panels.h"
 #include "codegen/skip_steps.h"
+#include "codegen/skip_tiles.h"
 #include "codegen/stage.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
@@ -245,7 +246,9 @@ Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target)
     KernelRewriter rewriter(state);
     result = rewriter.run();
     // Threads of a group wait for each other inside these loops, so there all of them take every step.
-    const NodeMap<Node> skipped = target.groups ? NodeMap<Node>() : skipped_steps(result);
+    NodeMap<Node> skipped = target.groups ? NodeMap<Node>() : skipped_steps(result);
+    if (!target.groups)
+      for (const auto& [tile, shorter] : skipped_tiles(result)) skipped.try_emplace(tile, shorter);
     std::vector<Staging> stages;
     for (const StageRequest& request : state.stages()) {
       int position = -1;

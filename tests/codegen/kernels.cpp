@@ -236,7 +236,7 @@ Node arg_max(std::int64_t rows, std::int64_t columns) {
   return one_store(param(dtypes::Int32, 0, rows), i, result, {i});
 }
 
-Node attention(std::int64_t rows, std::int64_t tiles, std::int64_t tile, std::int64_t width) {
+Node attention(std::int64_t rows, std::int64_t tiles, std::int64_t tile, std::int64_t width, bool causal) {
   const DType f = dtypes::Float32;
   const std::int64_t keys = tiles * tile;
   Node i = global(rows, 0), d = loop_over(width, 1), t = loop_over(tile, 2), u = loop_over(tile, 3);
@@ -253,9 +253,10 @@ Node attention(std::int64_t rows, std::int64_t tiles, std::int64_t tile, std::in
     return intern(Op::Carry, f, {}, Attr::of(name));
   };
   Node key = (j * c(tile) + t) * c(width) + e;
-  Node s =
-      panel(0, t, sum(load(f32(1, rows * width), i * c(width) + e) * load(f32(2, keys * width), key), {e}));
   Node low = element_const(f, unit_of(Op::Max, f)), zero = float_const(f, 0);
+  Node score = sum(load(f32(1, rows * width), i * c(width) + e) * load(f32(2, keys * width), key), {e});
+  Node later = less(cast(i, dtypes::Int32), cast(j * c(tile) + t, dtypes::Int32));
+  Node s = panel(0, t, causal ? where(later, low, score) : score);
   Node m = max(carry(0), reduce_ranges(Op::Max, load(s, a), {&a, 1}));
   Node shift = where(equal(m, low), zero, m);
   Node p = panel(1, u, apply(Op::Exp2, load(s, u) - shift));
@@ -385,6 +386,7 @@ std::vector<NamedKernel> small_kernels() {
       {"arg_max 5x11", arg_max(5, 11)},
       {"attention 6x3x4x8", attention(6, 3, 4, 8)},
       {"attention 3x2x5x7", attention(3, 2, 5, 7)},
+      {"causal attention 10x3x4x8", attention(10, 3, 4, 8, true)},
       {"ragged_sum 7x6", ragged_sum(7, 6)},
       {"symbolic_rows 9x6", symbolic_rows(9, 6)},
       {"symbolic_columns 6x9", symbolic_columns(6, 9)},

@@ -48,7 +48,8 @@ Node centred_rows(std::int64_t rows, std::int64_t columns);  // two outputs, one
 Node masked_reduce_in_reduce(std::int64_t i, std::int64_t j, std::int64_t k);
 Node arg_max(std::int64_t rows, std::int64_t columns);  // a tuple reduce
 // softmax(Q K^T) V with `tiles` tiles of keys: components of different ranges.
-Node attention(std::int64_t rows, std::int64_t tiles, std::int64_t tile, std::int64_t width);
+Node attention(std::int64_t rows, std::int64_t tiles, std::int64_t tile, std::int64_t width,
+               bool causal = false);
 Node ragged_sum(std::int64_t rows, std::int64_t width);       // lengths are loaded
 Node symbolic_rows(std::int64_t most, std::int64_t columns);  // a variable "n" of rows
 Node symbolic_columns(std::int64_t rows, std::int64_t most);  // sums over a variable "n" of columns

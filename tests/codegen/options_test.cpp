@@ -434,5 +434,26 @@ TEST(Options, ReplayGivesTheSameProgram) {
   }
 }
 
+// Tiles of keys that come after every row of a step are masked whole: they are not computed.
+TEST(Options, CausalAttentionEndsBeforeTilesThatAreMasked) {
+  Scope scope;
+  auto lengths_known = [](Node kernel) {
+    std::vector<Node> order = toposort(kernel);
+    return std::all_of(order.begin(), order.end(),
+                       [](Node n) { return !n.is(Op::Range) || n.arg(0).is_const(); });
+  };
+  for (const char* name : {"x86-64-v3", "x86-64-v4"})
+    for (const char* opts : {"UPCAST(0, 4)", "UPCAST(0, 3)", "THREAD(0, 2)",
+                             "UPCAST(1, 8) UPCAST(0, 2) THREAD(0, 3)", "UNROLL(1, 4) UNROLL(1, 4)"})
+      for (std::int64_t rows : {12, 7, 30}) {
+        const Target target = named_target(name);
+        Node masked = attention(rows, 3, 4, 8, true), open = attention(rows, 3, 4, 8);
+        SCOPED_TRACE(std::string(opts) + " on " + name);
+        EXPECT_EQ(compare_with_reference(masked, parse_opts(opts), target, 1), "") << rows;
+        EXPECT_FALSE(lengths_known(apply_options(masked, parse_opts(opts), target)));
+        EXPECT_TRUE(lengths_known(apply_options(open, parse_opts(opts), target)));
+      }
+}
+
 }  // namespace
 }  // namespace lathe::test
