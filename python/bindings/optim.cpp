@@ -170,14 +170,60 @@ void bind_schedulers(nb::module_& m) {
           "current"_a);
 }
 
+// An optimizer written in Python: its _step(params, grads) gives what is taken from each parameter, and a
+// list of state that it assigned to.
+class OwnOptimizer : public Optimizer {
+ public:
+  OwnOptimizer(std::vector<Tensor> parameters, double lr) : Optimizer(std::move(parameters), lr) { finish(); }
+  const std::vector<Tensor>& also_changed() const { return also_changed_; }
+
+ protected:
+  void begin_step() override {
+    const nb::gil_scoped_acquire acquire;
+    const nb::object self = nb::find(static_cast<Optimizer*>(this));
+    if (!nb::hasattr(self, "_step"))
+      throw UserError("optimizer", "an optimizer of one's own needs a method _step(params, grads)")
+          .help("it returns what to take from each parameter, and a list of the state it assigned to");
+    std::vector<Tensor> grads;
+    for (const Tensor& p : parameters()) grads.push_back(p.grad()->detach());
+    const nb::object result = self.attr("_step")(parameters(), grads);
+    if (!nb::isinstance<nb::tuple>(result) || nb::len(result) != 2)
+      throw TypeError("optimizer", "_step returns two lists: updates and state");
+    updates_ = nb::cast<std::vector<Tensor>>(result[0]);
+    also_changed_ = nb::cast<std::vector<Tensor>>(result[1]);
+    if (updates_.size() != parameters().size())
+      throw UserError("optimizer", "_step gave " + std::to_string(updates_.size()) + " updates for " +
+                                       std::to_string(parameters().size()) + " parameters");
+  }
+  Tensor updated(std::size_t i, const Tensor& value, const Tensor&) override { return value - updates_[i]; }
+
+ private:
+  std::vector<Tensor> updates_, also_changed_;
+};
+
 void step_released(auto& o) {
-  released([&] { o.step(); });
+  released([&] {
+    std::vector<Tensor> changed = o.schedule_step();
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(o)>, Optimizer>)
+      if (const auto* own = dynamic_cast<const OwnOptimizer*>(&o))
+        changed.insert(changed.end(), own->also_changed().begin(), own->also_changed().end());
+    Tensor::realize_all(changed);
+  });
 }
 
 }  // namespace
 
 void bind_optim(nb::module_& m) {
-  nb::class_<Optimizer, nn::Module>(m, "Optimizer", nb::dynamic_attr(), doc("nn.optim.Optimizer"))
+  nb::class_<Optimizer, nn::Module, OwnOptimizer>(m, "Optimizer", nb::dynamic_attr(),
+                                                  doc("nn.optim.Optimizer"))
+      .def(
+          "__init__",
+          [](Optimizer* self, Parameters params, double lr, nb::kwargs hints) {
+            const Hints checked(hints);
+            const std::vector<Tensor> all = wanted(params);
+            made_here([&] { new (self) OwnOptimizer(all, lr); });
+          },
+          "params"_a, "lr"_a, "hints"_a)
       .def(
           "step", [](Optimizer& o) { step_released(o); }, doc("nn.optim.Optimizer.step"))
       .def("schedule_step", &Optimizer::schedule_step, doc("nn.optim.Optimizer.schedule_step"))

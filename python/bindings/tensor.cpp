@@ -42,8 +42,10 @@ nb::object pickled(const Tensor& t) {
   nb::bytes data(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   std::optional<bool> wish = t.grad_wish();
   nb::object wished = wish ? nb::object(nb::cast(*wish)) : nb::object(nb::none());
+  // What is in a file would be written to that file; it becomes a tensor in memory.
+  const std::string device = t.device().starts_with("DISK:") ? "" : t.device();
   return nb::make_tuple(rebuild, nb::make_tuple(data, nb::cast(t.shape()),
-                                                nb::borrow(dtype_object(t.dtype())), t.device(), wished));
+                                                nb::borrow(dtype_object(t.dtype())), device, wished));
 }
 
 }  // namespace

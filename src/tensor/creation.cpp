@@ -1,5 +1,6 @@
 // Making tensors from nothing but sizes and numbers, and copies of a kind.
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -93,14 +94,41 @@ Tensor Tensor::arange_to(const Size& stop, const TensorOptions& options) {
 
 Tensor Tensor::arange(Number stop, const TensorOptions& options) { return arange(0, stop, 1, options); }
 
+namespace {
+
+__extension__ using Wide = __int128;  // differences of 64-bit numbers
+
+// How many steps there are from start until stop is reached.
+std::int64_t whole_steps(std::int64_t start, std::int64_t stop, std::int64_t step) {
+  const Wide way = Wide{stop} - start, size = step > 0 ? Wide{step} : -Wide{step};
+  const Wide distance = step > 0 ? way : -way;
+  if (distance <= 0) return 0;
+  const Wide steps = (distance + size - 1) / size;
+  if (steps > std::numeric_limits<std::int64_t>::max())
+    throw UserError("arange", fmt::format("the numbers from {} to {} cannot be counted", start, stop));
+  return static_cast<std::int64_t>(steps);
+}
+
+}  // namespace
+
 Tensor Tensor::arange(Number start, Number stop, Number step, const TensorOptions& options) {
   Scope scope;
   if (step.to_double() == 0) throw UserError("arange", "the step is 0");
   bool floats = start.kind() == Number::Kind::Float || stop.kind() == Number::Kind::Float ||
                 step.kind() == Number::Kind::Float;
   DataType dtype = options.dtype ? *options.dtype : floats ? dtypes::default_float() : dtypes::default_int();
-  double steps = std::ceil((stop.to_double() - start.to_double()) / step.to_double());
-  auto n = static_cast<std::int64_t>(std::max(steps, 0.0));
+  const std::int64_t n = floats
+                             ? static_cast<std::int64_t>(std::max(
+                                   std::ceil((stop.to_double() - start.to_double()) / step.to_double()), 0.0))
+                             : whole_steps(start.to_int(), stop.to_int(), step.to_int());
+  if (dtype.is_int() && dtype != dtypes::uint64 && !floats && n > 0) {
+    const Wide first = start.to_int(), last = first + Wide{n - 1} * step.to_int();
+    if (std::min(first, last) < ir_dtype(dtype).min_int() ||
+        std::max(first, last) > ir_dtype(dtype).max_int())
+      throw UserError("arange", fmt::format("the numbers from {} on, {} of them, do not fit {}",
+                                            start.to_int(), n, dtype.name()))
+          .help("choose a wider dtype");
+  }
   Tensor i = arange(Size(n), {.dtype = dtype, .device = options.device});
   if (step.to_double() != 1) i = i * constant(step, dtype, i);
   if (start.to_double() != 0) i = i + constant(start, dtype, i);

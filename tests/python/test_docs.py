@@ -36,7 +36,7 @@ def public_objects():
 
 
 OBJECTS = sorted([*public_objects(), *((n, getattr(_core, n)) for n in ("KernelBuilder", "KernelValue", "ScheduledKernel", "DType", "Size", "Variable"))], key=lambda item: item[0])
-BASES = {"nn.Module", "nn.optim.Optimizer", "nn.schedulers.Scheduler"}  # nothing to call
+BASES = {"nn.Module", "nn.schedulers.Scheduler"}  # nothing to call
 MODULES = [helpers, importlib.import_module("lathe.jit"), options, nn.state]
 
 

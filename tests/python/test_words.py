@@ -711,3 +711,55 @@ def test_what_is_not_here_yet_says_so():
         OnnxRunner("model.onnx")
     with pytest.raises(lathe.errors.UserError, match="not supported yet"):
         Tensor([1.0, 2.0]).shard(("CPU", "CPU:1"), 0)
+
+
+def test_numbers_that_do_not_fit_are_refused_by_arange():
+    for bad in (lambda: Tensor.arange(2**33, dtype=dtypes.int32), lambda: Tensor.arange(300, dtype=dtypes.uint8), lambda: Tensor.arange(-1, 5, dtype=dtypes.uint8)):
+        with pytest.raises(ValueError, match="do not fit"):
+            bad()
+    assert Tensor.arange(256, dtype=dtypes.uint8)[-1].item() == 255 and Tensor.arange(10, 0, -3, dtype=dtypes.int8).tolist() == [10, 7, 4, 1]
+    assert Tensor.arange(2**62, 2**62 + 3, dtype=dtypes.int64).tolist() == [2**62, 2**62 + 1, 2**62 + 2]
+
+
+def test_a_tensor_in_a_file_pickles_as_one_in_memory(tmp_path):
+    (tmp_path / "f").write_bytes(bytes(range(8)))
+    again = pickle.loads(pickle.dumps(Tensor(tmp_path / "f")[2:5]))
+    assert again.tolist() == [2, 3, 4] and again.device == Device.DEFAULT
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, TinyJit])
+def test_an_optimizer_may_be_written_in_python(wrap):
+    class Momentum(nn.optim.Optimizer):
+        def __init__(self, params, lr, rate):
+            super().__init__(params, lr)
+            self.rate, self.b, self.count = rate, self._new_optim_param(), Tensor.zeros(1).contiguous().realize()
+
+        def _step(self, params, grads):
+            self.count.assign(self.count + 1)
+            for b, g in zip(self.b, grads):
+                b.assign(b * self.rate + g)
+            return [self.lr * b for b in self.b], [*self.b, self.count]
+
+    def run(make):
+        w = Tensor([1.0, -2.0], requires_grad=True).realize()
+        optimizer = make([w])
+
+        def step():
+            optimizer.zero_grad()
+            loss = (w * w * w).sum().backward()
+            optimizer.step()
+            return loss.realize()
+
+        step = wrap(step)
+        with Context(TRAINING=1):
+            for _ in range(5):
+                step()
+        return w.tolist(), optimizer
+
+    (mine, own), (theirs, _) = run(lambda p: Momentum(p, 0.05, 0.9)), run(lambda p: nn.optim.SGD(p, 0.05, momentum=0.9))
+    np.testing.assert_allclose(mine, theirs, rtol=1e-5)
+    assert own.count.item() == 5 and len(own.params) == 1 and isinstance(own, nn.optim.Optimizer)
+    x = Tensor([1.0], requires_grad=True)
+    x.sum().backward()
+    with pytest.raises(lathe.errors.UserError, match="_step"):
+        nn.optim.Optimizer([x], 0.1).step()
