@@ -1,5 +1,6 @@
 // Symbolic sizes: Variable and the expressions over it.
 #include "bind.h"
+#include "lathe/size_compare.h"
 
 namespace lathe::python {
 namespace {
@@ -47,11 +48,12 @@ void bind_arithmetic(nb::class_<C>& c) {
           "__ge__", [](const C& a, const Size& b) { return !less_than(size_from(a), b); }, nb::is_operator());
   c.def("__neg__", [](const C& a) { return Size(0) - size_from(a); })
       .def(
-          "__eq__", [](const C& a, const Size& b) { return size_from(a) == b; }, nb::is_operator())
+          "__eq__", [](const C& a, const Size& b) { return always_equal(size_from(a), b); },
+          nb::is_operator())
       .def(
-          "__ne__", [](const C& a, const Size& b) { return !(size_from(a) == b); }, nb::is_operator())
-      .def("__hash__",
-           [](const C& a) { return static_cast<std::int64_t>(std::hash<std::string>()(size_from(a).str())); })
+          "__ne__", [](const C& a, const Size& b) { return !always_equal(size_from(a), b); },
+          nb::is_operator())
+      .def("__hash__", [](const C&) { return 1; })  // equal ones may be written in many ways
       .def("__repr__", [](const C& a) { return size_from(a).str(); })
       .def("__int__", [](const C& a) { return size_from(a).bound_value(); })
       .def_prop_ro("val", [](const C& a) { return size_from(a).bound_value(); })

@@ -1,8 +1,12 @@
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 
+#include "lathe/size_compare.h"
 #include "tensor/impl.h"
 
 namespace lathe {
@@ -62,6 +66,52 @@ bool operator==(const Size& a, const Size& b) {
   if (!a.is_symbolic() && !b.is_symbolic()) return a.value() == b.value();
   return a.is_symbolic() && b.is_symbolic() && a.expr()->node == b.expr()->node;
 }
+
+namespace {
+
+// Products of what is no sum or product itself, each in one order, with their factors.
+using Polynomial = std::map<std::vector<Node>, std::int64_t, decltype([](const auto& a, const auto& b) {
+                              return std::lexicographical_compare(
+                                  a.begin(), a.end(), b.begin(), b.end(),
+                                  [](Node x, Node y) { return std::less<>()(x.get(), y.get()); });
+                            })>;
+constexpr std::size_t kMostTerms = 256;
+
+std::optional<Polynomial> product(const Polynomial& a, const Polynomial& b) {
+  Polynomial out;
+  for (const auto& [x, factor] : a)
+    for (const auto& [y, other] : b) {
+      std::vector<Node> all = x;
+      all.insert(all.end(), y.begin(), y.end());
+      std::sort(all.begin(), all.end(), [](Node p, Node q) { return std::less<>()(p.get(), q.get()); });
+      out[all] += factor * other;
+      if (out.size() > kMostTerms) return std::nullopt;
+    }
+  return out;
+}
+
+// Nothing where it would have too many terms.
+std::optional<Polynomial> polynomial(Node n) {
+  if (n.is_const()) return Polynomial{{{}, n.const_int()}};
+  if (!n.is(Op::Add) && !n.is(Op::Mul)) return Polynomial{{{n}, 1}};
+  std::optional<Polynomial> x = polynomial(n.arg(0)), y = polynomial(n.arg(1));
+  if (!x || !y) return std::nullopt;
+  if (n.is(Op::Mul)) return product(*x, *y);
+  for (const auto& [term, factor] : *y) (*x)[term] += factor;
+  return x->size() > kMostTerms ? std::nullopt : x;
+}
+
+}  // namespace
+
+bool always_equal(const Size& a, const Size& b) {
+  if (a == b) return true;
+  const Scope scope;
+  std::optional<Polynomial> x = polynomial(size_node(a)), y = polynomial(size_node(b));
+  if (!x || !y) return false;
+  for (const auto& [term, factor] : *y) (*x)[term] -= factor;
+  return std::all_of(x->begin(), x->end(), [](const auto& term) { return term.second == 0; });
+}
+
 Size operator+(const Size& a, const Size& b) { return combine(Op::Add, a, b); }
 Size operator-(const Size& a, const Size& b) { return a + b * Size(-1); }
 Size operator*(const Size& a, const Size& b) { return combine(Op::Mul, a, b); }

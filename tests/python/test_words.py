@@ -763,3 +763,12 @@ def test_an_optimizer_may_be_written_in_python(wrap):
     x.sum().backward()
     with pytest.raises(lathe.errors.UserError, match="_step"):
         nn.optim.Optimizer([x], 0.1).step()
+
+
+def test_sizes_are_equal_however_they_were_written():
+    i, j, k = (Variable(name, 1, 5).bind(3) for name in "ijk")
+    joined = Tensor.rand(5, 4)[:i].cat(Tensor.rand(5, 4)[:j], dim=0).cat(Tensor.rand(5, 4)[:k], dim=0)
+    assert joined.shape == (i + j + k, 4) and not joined.shape[0] != k + i + j
+    assert 2 * (i + 1) == i + i + 2 and i * j * k == k * (j * i) and (i + j) * (i - j) == i * i - j * j and {i + j: 1}[j + i] == 1
+    assert i + j != i + k and i != 3 and i + 1 != i and i - i == 0
+    assert Tensor.rand(5, 3)[:i].cat(Tensor.rand(5, 3)[:i], Tensor.rand(3, 3)).shape[0] == 2 * i + 3
