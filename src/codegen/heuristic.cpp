@@ -107,7 +107,6 @@ class Chooser {
     else
       add(OptOp::UPCAST, position(plan->lane), {plan->width});
     if (plan->turn > 1) add(OptOp::UNROLL, reduce_number(plan->lane), {plan->turn});
-    if (plan->strip > 0 && plan->streams > 1) add(OptOp::UPCAST, position(plan->rows), {plan->streams});
     threads({plan->rows}, 4);
     if (plan->strip > 0) {
       int at = position(plan->lane);

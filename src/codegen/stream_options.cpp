@@ -85,13 +85,9 @@ std::optional<StreamPlan> choose_streams(const KernelFacts& facts, const Target&
     // Rows are read whole, one after the other, onto sums that stay in a quarter of the second cache. Half
     // vectors where they fit evenly, else the last of a row under a mask.
     if (extent % lanes != 0 && lanes % 2 == 0 && extent % (lanes / 2) == 0) plan.width = lanes / 2;
-    while (plan.width < 4 * lanes && extent % (2 * plan.width) == 0) plan.width *= 2;
+    while (plan.width < 8 * lanes && extent % (2 * plan.width) == 0) plan.width *= 2;
     plan.added = 3 - plan.lane - plan.rows;
     plan.strip = std::max<std::int64_t>(target.l2 / 4 / facts.element_bytes / plan.width, 1);
-    // Two parts at a time are two walks, each with sums of its own; more of those would leave the first
-    // cache.
-    const bool near = 2 * extent * facts.element_bytes * 2 <= target.l1;
-    if (near && facts.ranges[plan.rows].extent % 2 == 0) plan.streams = 2;
     return plan;
   }
   if (extent % lanes != 0) return std::nullopt;

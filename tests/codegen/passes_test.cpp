@@ -307,16 +307,14 @@ TEST(Heuristic, PinnedChoices) {
        "UNROLL(1, 16) THREAD(0, 8) TILE(1, 64) UPCAST(1, 4) STAGE(2, 5, 1)"},
       // Rows are added whole, the reduce outside the columns; in strips where their sums would leave the
       // cache.
-      {column_sums(32, 512, 1024), "UPCAST(1, 32) UPCAST(0, 2) THREAD(0, 8) TILE(3, 1, 2)",
-       "UPCAST(1, 64) UPCAST(0, 2) THREAD(0, 8) TILE(3, 1, 2)"},
-      {column_sums(32, 512, 1000), "UPCAST(1, 8) UPCAST(0, 2) THREAD(0, 8) TILE(3, 1, 2)",
-       "UPCAST(1, 8) UPCAST(0, 2) THREAD(0, 8) TILE(3, 1, 2)"},
-      {column_sums(32, 512, 1001), "UPCAST(1, 8) UPCAST(0, 2) THREAD(0, 8) TILE(3, 1, 2)",
-       "UPCAST(1, 16) UPCAST(0, 2) THREAD(0, 8) TILE(3, 1, 2)"},
-      {column_sums(31, 512, 1024), "UPCAST(1, 32) THREAD(0, 8) TILE(3, 1, 2)",
-       "UPCAST(1, 64) THREAD(0, 8) TILE(3, 1, 2)"},
-      {column_sums(32, 8, 1 << 17), "UPCAST(1, 32) THREAD(0, 8) TILE(2, 1024) TILE(4, 1, 3)",
-       "UPCAST(1, 64) THREAD(0, 8) TILE(2, 1024) TILE(4, 1, 3)"},
+      {column_sums(32, 512, 1024), "UPCAST(1, 64) THREAD(0, 8) TILE(3, 1, 2)",
+       "UPCAST(1, 128) THREAD(0, 8) TILE(3, 1, 2)"},
+      {column_sums(32, 512, 1000), "UPCAST(1, 8) THREAD(0, 8) TILE(3, 1, 2)",
+       "UPCAST(1, 8) THREAD(0, 8) TILE(3, 1, 2)"},
+      {column_sums(32, 512, 1001), "UPCAST(1, 8) THREAD(0, 8) TILE(3, 1, 2)",
+       "UPCAST(1, 16) THREAD(0, 8) TILE(3, 1, 2)"},
+      {column_sums(32, 8, 1 << 17), "UPCAST(1, 64) THREAD(0, 8) TILE(2, 512) TILE(4, 1, 3)",
+       "UPCAST(1, 128) THREAD(0, 8) TILE(2, 512) TILE(4, 1, 3)"},
   };
   for (const Row& row : rows) {
     EXPECT_EQ(to_string(choose_options(row.kernel, named_target("x86-64-v3"))), row.v3);
