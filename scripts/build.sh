@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# build.sh PRESET [JOBS]: configures once, then builds. Ninja reconfigures by itself when CMake files or globs change.
+# build.sh PRESET [JOBS]: configures once, then builds. Ninja reconfigures by itself when CMake files or globs change, but
+# does not see that what the Python package is built with was installed since.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,7 +9,7 @@ jobs=${2:-$(nproc)}
 dir=build/$preset
 if [ "$preset" = release ]; then dir=build; fi
 
-if [ ! -f "$dir/build.ninja" ]; then
+if [ ! -f "$dir/build.ninja" ] || [ .venv-python/pyvenv.cfg -nt "$dir/build.ninja" ]; then
   log=$(mktemp)
   if ! cmake --preset "$preset" >"$log" 2>&1; then
     cat "$log"
