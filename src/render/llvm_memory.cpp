@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/error.h"
 #include "ir/build.h"
 #include "render/llvm_printer.h"
@@ -42,8 +44,9 @@ std::string LlvmPrinter::to_memory(DType dtype, const std::string& x) {
 std::string LlvmPrinter::mask_of(Node gate, int lanes) {
   if (!gate) return "splat (i1 true)";
   if (gate.dtype().lanes == lanes) return value(gate);
-  std::string first = emit("insertelement <{0} x i1> poison, i1 {1}, i64 0", lanes, value(gate));
-  return emit("shufflevector <{0} x i1> {1}, <{0} x i1> poison, <{0} x i32> zeroinitializer", lanes, first);
+  std::string first = shared(fmt::format("insertelement <{} x i1> poison, i1 {}, i64 0", lanes, value(gate)));
+  return shared(fmt::format("shufflevector <{0} x i1> {1}, <{0} x i1> poison, <{0} x i32> zeroinitializer",
+                            lanes, first));
 }
 
 // A load with a false scalar gate reads a constant zero instead: no branch, and nothing else is touched.
@@ -76,7 +79,8 @@ std::string LlvmPrinter::load_value(Node node) {
 }
 
 // Stores to buffers that follow each other under one scalar gate share one branch, so they are kept back
-// until something comes that might tell: another kind of store, a read of a buffer, the border of a block.
+// until something comes that might tell: another kind of store, a read of what they write, the border of a
+// block.
 void LlvmPrinter::store_value(Node node) {
   Node gate = node.arg_count() > 3 ? node.arg(3) : Node();
   if (gate && gate.is_const_int(1)) gate = Node();
@@ -87,7 +91,9 @@ void LlvmPrinter::store_value(Node node) {
 }
 
 bool LlvmPrinter::keeps_stores_pending(Node node) const {
-  if (node.is(Op::Load)) return base_memory(node.arg(0)).is(Op::Define);
+  if (node.is(Op::Load))
+    return std::none_of(pending_.begin(), pending_.end(),
+                        [&](Node store) { return base_memory(store.arg(0)) == base_memory(node.arg(0)); });
   if (node.is(Op::Store)) return node.arg_count() > 3 && node.arg(3).dtype().lanes == 1;
   return is_scalar_op(node.op()) || node.is(Op::Cast) || node.is(Op::Bitcast) || node.is(Op::Splat) ||
          node.is(Op::Vec) || node.is(Op::Lane) || node.is(Op::Iota) || node.is(Op::HReduce) ||
