@@ -31,5 +31,6 @@ if [ ${#files[@]} = 0 ]; then
   echo "tidy: nothing changed"
   exit 0
 fi
-printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" "$tidy" --quiet -p build/dev --extra-arg=-Wno-unknown-warning-option 2>/dev/null
+printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" "$tidy" --quiet -p build/dev --extra-arg=-Wno-unknown-warning-option \
+  --extra-arg=-Wno-ignored-gch --extra-arg=-Wno-deprecated-declarations 2>/dev/null
 echo "tidy: ok (${#files[@]} files)"

@@ -93,11 +93,11 @@ constexpr T floor_mod(T x, T y) {
 }
 template <class T>
 constexpr T max_of(T x, T y) {
-  return (x != x || x > y) ? x : y;
+  return (x != x || x > y) ? x : y;  // NOLINT(misc-redundant-expression): asks for NaN
 }
 template <class T>
 constexpr T min_of(T x, T y) {
-  return (x != x || x < y) ? x : y;
+  return (x != x || x < y) ? x : y;  // NOLINT(misc-redundant-expression): asks for NaN
 }
 template <class T>
 constexpr T shift_left(T x, T y) {
