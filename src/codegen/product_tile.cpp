@@ -24,11 +24,10 @@ constexpr double kFarRows = 0.15;       // rows that push each other out of the 
 constexpr double kSumInMemory = 8;    // a vector of partial sums is read and written again for another block
 constexpr double kCopyElement = 1.5;  // to a panel, one element at a time
 constexpr double kCopyVector = 4;     // to a panel, side by side
-constexpr double kFromMemory =
-    16;  // more for a vector that no cache holds: a copy waits for it, products do not
-constexpr double kPackPart = 2;      // a part of a word that is put together from several places
-constexpr double kStoreElement = 2;  // where lanes are not side by side
-constexpr double kCombineLanes = 8;  // of one accumulator at the end
+constexpr double kFromMemory = 16;    // more for a vector no cache holds: a copy waits, products do not
+constexpr double kPackPart = 2;       // a part of a word that is put together from several places
+constexpr double kStoreElement = 2;   // where lanes are not side by side
+constexpr double kCombineLanes = 8;   // of one accumulator at the end
 constexpr double kPackers = 2;  // parts that each copy a panel for themselves; no fact of the machine, since
                                 // the choice also decides how reduces are split
 constexpr double kEnoughInFlight = 8;  // accumulators that hide the latency of a multiply-add
@@ -514,13 +513,13 @@ ProductTile fragment_tile(const KernelFacts& facts, const Target& target, std::s
   return tile;
 }
 
-// Every part does its share of the products, in as many rounds as there are parts for a core, and copies for
-// itself what its range does not divide. So tall products are cut by rows, wide ones by columns.
 double parts_steps(std::int64_t extent, std::int64_t parts, std::int64_t cores) {
   const std::int64_t rounds = (parts + cores - 1) / cores, steps = (extent + parts - 1) / parts;
   return static_cast<double>(rounds * steps) * (extent % parts == 0 ? 1 : 1.03);
 }
 
+// Every part does its share of the products, in as many rounds as there are parts for a core, and copies for
+// itself what its range does not divide. So tall products are cut by rows, wide ones by columns.
 ThreadParts choose_product_threads(const KernelFacts& facts, const Target& target, const ProductTile& tile,
                                    const std::vector<std::int64_t>& left, std::int64_t most_parts) {
   double products = 1, copies[2] = {0, 0};

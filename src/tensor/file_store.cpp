@@ -48,7 +48,7 @@ std::vector<std::int64_t> begins_of(const TensorImpl& impl, Node base, Node memo
   std::int64_t width = memory.dtype().bytes();
   Nodes chain;  // from the memory to the base
   for (Node n = base; n != memory; n = n.arg(0)) chain.insert(chain.begin(), n);
-  Tensor begins = host_arange(buffer_size(base_memory(memory)), width).contiguous();
+  Tensor begins = host_arange(buffer_size(base_memory(memory)), width);
   for (Node n : chain) begins = make_tensor(moved(n, node_of(begins)), kHost);
   for (const ViewStep* step : steps_of(impl.view)) {
     if (step->model->is(Op::Detach) || step->model->is(Op::GradFence)) continue;

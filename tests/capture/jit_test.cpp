@@ -11,19 +11,11 @@
 #include <fstream>
 #include <thread>
 
+#include "capture/ramp.h"
 #include "engine/engine.h"
-#include "lathe/lathe.h"
 
 namespace lathe {
 namespace {
-
-using Tensors = std::vector<Tensor>;
-
-Tensor ramp(std::int64_t n, double from = 0) {
-  std::vector<float> v(static_cast<std::size_t>(n));
-  for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<float>(from + static_cast<double>(i));
-  return Tensor(v);
-}
 
 std::string message(const std::function<void()>& action) {
   try {

@@ -1,19 +1,11 @@
 // A program of several computations and the one they are joined into do the same.
 #include <gtest/gtest.h>
 
+#include "capture/ramp.h"
 #include "capture/trace.h"
-#include "lathe/lathe.h"
 
 namespace lathe {
 namespace {
-
-using Tensors = std::vector<Tensor>;
-
-Tensor ramp(std::int64_t n, double from = 0) {
-  std::vector<float> v(static_cast<std::size_t>(n));
-  for (std::size_t i = 0; i < v.size(); ++i) v[i] = static_cast<float>(from + static_cast<double>(i));
-  return Tensor(v);
-}
 
 // Traces the function, and replays it as it is and joined over other arguments: both must give what the
 // function gives, time after time.

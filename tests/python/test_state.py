@@ -490,3 +490,13 @@ def test_a_gguf_file_gives_its_keys_and_tensors(tmp_path):
         np.testing.assert_allclose(tensors["q"].numpy(), (values * scales.astype(np.float32)).reshape(3, 64), rtol=1e-6)
     with pytest.raises(lathe.errors.UserError, match="GGUF"):
         nn.state.gguf_load(b"nothing of the kind")
+
+
+def test_a_few_bytes_of_a_huge_file_are_written_alone(tmp_path):
+    # What is written decides how much memory that takes, not the file (which has holes).
+    file = tmp_path / "huge"
+    x = Tensor.empty(3 * 2**30, dtype=dtypes.uint8, device=f"disk:{file}")
+    x[2**31 + 5 : 2**31 + 9] = Tensor([1, 2, 3, 4], dtype=dtypes.uint8)
+    x[7:9].assign(Tensor([8, 9], dtype=dtypes.uint8)).realize()
+    assert x[2**31 + 4 : 2**31 + 10].tolist() == [0, 1, 2, 3, 4, 0] and x[6:10].tolist() == [0, 8, 9, 0]
+    assert file.stat().st_size == 3 * 2**30

@@ -120,6 +120,30 @@ print("done")
     assert out.stdout.strip() == "done", out.stderr
 
 
+def interrupted(code, after, env=None):
+    """Runs a program that says when it is ready and interrupts it then: what it printed, its errors, its status."""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    try:
+        assert process.stdout.readline().strip() == "ready"
+        time.sleep(after)
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    return out, errors, process.returncode
+
+
+def test_ctrl_c_ends_a_loop_of_kernels():
+    # A job in the background inherits that the signal is ignored: here it is not.
+    code = (
+        "import lathe, signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "a = lathe.Tensor.rand(300, 300).realize(); print('ready', flush=True)\n"
+        "while True: a = (a @ a * 0.01).realize()"
+    )
+    _, errors, status = interrupted(code, after=0.3)
+    assert "KeyboardInterrupt" in errors and status != 0
+
+
 LONG = """
 import lathe, signal, sys
 from lathe import Tensor
@@ -137,14 +161,7 @@ print(Tensor([1.0, 2.0]).mul(2).add(1).tolist(), flush=True)
 
 
 def test_ctrl_c_ends_a_long_compile_and_leaves_lathe_working():
-    process = subprocess.Popen([sys.executable, "-c", LONG], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "LATHE_CACHE": "off"})
-    try:
-        assert process.stdout.readline().strip() == "ready"
-        time.sleep(0.7)
-        process.send_signal(signal.SIGINT)
-        out, errors = process.communicate(timeout=120)
-    finally:
-        process.kill()
+    out, errors, _ = interrupted(LONG, after=0.7, env={**os.environ, "LATHE_CACHE": "off"})
     assert out.split("\n")[:2] == ["interrupted False", "[3.0, 5.0]"], errors
 
 
