@@ -9,6 +9,8 @@
 #include <sstream>
 #include <thread>
 
+#include "base/env.h"
+
 namespace lathe {
 
 namespace {
@@ -86,6 +88,12 @@ int cgroup_cpu_limit(std::string_view groups, const std::string& root) {
     if (lists_cpu(controllers)) limit = stricter(limit, limit_along(root + "/cpu", path, limit_v1));
   }
   return limit;
+}
+
+int cpu_level_limit() {
+  constexpr std::string_view kLevels = "x86-64-v";
+  const std::string& text = flag_text(Flag::CpuLevel);
+  return text.starts_with(kLevels) ? text[kLevels.size()] - '0' : 0;
 }
 
 int usable_cpus() {

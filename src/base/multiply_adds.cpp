@@ -1,5 +1,7 @@
 #include "base/multiply_adds.h"
 
+#include "base/cpus.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -50,8 +52,9 @@ using Arithmetic = double (*)(int steps, float* sink);
 
 Arithmetic widest_arithmetic() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return avx512_arithmetic;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2_arithmetic;
+  const int limit = cpu_level_limit() == 0 ? 4 : cpu_level_limit();
+  if (limit >= 4 && __builtin_cpu_supports("avx512f")) return avx512_arithmetic;
+  if (limit >= 3 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2_arithmetic;
 #endif
   return plain_arithmetic;
 }

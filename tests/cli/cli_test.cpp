@@ -82,6 +82,14 @@ TEST(Cli, AWrongFlagInTheEnvironmentIsRefused) {
   EXPECT_TRUE(contains(misspelt.out, "LATHE_DEBUG")) << misspelt.out;
 }
 
+TEST(Cli, ALevelTakesInstructionsFromTheCpuDevice) {
+  const Result all = run("devices"), level = run("devices", "LATHE_CPU_LEVEL=x86-64-v2");
+  EXPECT_EQ(level.status, 0) << level.out;
+  EXPECT_NE(level.out.find("x86-64-v2, 128-bit vectors"), std::string::npos) << level.out;
+  EXPECT_NE(all.out.find("CPU"), std::string::npos);
+  EXPECT_EQ(run("devices", "LATHE_CPU_LEVEL=native").out, all.out);
+}
+
 TEST(Cli, DevicesListsTheCpuAndTheReference) {
   const Result r = run("devices");
   EXPECT_EQ(r.status, 0);

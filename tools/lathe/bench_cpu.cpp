@@ -68,10 +68,31 @@ std::string first_match(const std::string& pattern) {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
+// What keeps the peers to the instructions Lathe is kept to by LATHE_CPU_LEVEL.
+struct PeerLimit {
+  std::string_view level, openblas, onednn, mkl, torch;
+};
+constexpr PeerLimit kPeerLimits[] = {
+    {"x86-64-v2", "NEHALEM", "SSE41", "SSE4_2", "default"},
+    {"x86-64-v3", "HASWELL", "AVX2", "AVX2", "avx2"},
+    {"x86-64-v4", "SKYLAKEX", "AVX512_CORE", "AVX512", "avx512"},
+};
+void limit_peers(Variables& variables) {
+  const char* level = std::getenv("LATHE_CPU_LEVEL");
+  for (const PeerLimit& limit : kPeerLimits)
+    if (level != nullptr && limit.level == level) {
+      variables.emplace_back("OPENBLAS_CORETYPE", limit.openblas);
+      variables.emplace_back("ONEDNN_MAX_CPU_ISA", limit.onednn);
+      variables.emplace_back("MKL_ENABLE_INSTRUCTIONS", limit.mkl);
+      variables.emplace_back("ATEN_CPU_CAPABILITY", limit.torch);
+    }
+}
+
 Variables variables_of(const Options& options, int threads) {
   const std::string n = std::to_string(threads);
   Variables variables{{"LATHE_THREADS", n},   {"OMP_NUM_THREADS", n}, {"OPENBLAS_NUM_THREADS", n},
                       {"MKL_NUM_THREADS", n}, {"KMP_BLOCKTIME", "5"}, {"OPENBLAS_THREAD_TIMEOUT", "20"}};
+  limit_peers(variables);
   const char* libraries = std::getenv("LD_LIBRARY_PATH");
   variables.emplace_back("LD_LIBRARY_PATH", fs::absolute(options.peers + "/lib").string() +
                                                 (libraries == nullptr ? "" : ":" + std::string(libraries)));

@@ -111,23 +111,31 @@ double tile_int8(float*) {
   return 2.0 * kTileSteps * 4 * 16 * 16 * 64;
 }
 
-// Whether the CPU device found that a matrix unit works.
-bool has_unit(std::string_view name) {
-  for (const dev::DeviceRow& row : dev::devices())
-    if (row.name == "CPU" && row.features.find(name) != std::string::npos) return true;
-  return false;
+// What the CPU device uses, so that the probe and the kernels have the same instructions: a unit that it
+// found to work, or all of an x86-64 level.
+const dev::DeviceRow& cpu_device() {
+  static const dev::DeviceRow cpu = [] {
+    for (dev::DeviceRow& row : dev::devices())
+      if (row.name == "CPU") return std::move(row);
+    return dev::DeviceRow();
+  }();
+  return cpu;
+}
+bool has_unit(std::string_view name) { return cpu_device().features.find(name) != std::string::npos; }
+bool has_level(char level) {
+  constexpr std::string_view kLevels = "x86-64-v";
+  const std::string& target = cpu_device().target;
+  return target.starts_with(kLevels) && target[kLevels.size()] >= level;
 }
 #endif
 
 Arithmetic widest(RoofKind kind) {
 #if defined(__x86_64__)
-  static const bool tile_floats = has_unit("tdpbf16ps"), tile_bytes = has_unit("tdpbssd");
-  if (kind == RoofKind::BFloat16 && tile_floats) return tile_bfloat;
-  if (kind == RoofKind::Int8 && tile_bytes) return tile_int8;
-  const bool avx512 = __builtin_cpu_supports("avx512f") != 0;
-  if (kind == RoofKind::BFloat16 && avx512 && __builtin_cpu_supports("avx512bf16") != 0) return avx512_bfloat;
-  if (kind == RoofKind::Int8 && avx512 && __builtin_cpu_supports("avx512vnni") != 0) return avx512_int8;
-  if (kind == RoofKind::Int8 && __builtin_cpu_supports("avx2") != 0) return avx2_int8;
+  if (kind == RoofKind::BFloat16 && has_unit("tdpbf16ps")) return tile_bfloat;
+  if (kind == RoofKind::Int8 && has_unit("tdpbssd")) return tile_int8;
+  if (kind == RoofKind::BFloat16 && has_level('4') && has_unit("vdpbf16ps")) return avx512_bfloat;
+  if (kind == RoofKind::Int8 && has_level('4') && has_unit("vpdpbusd")) return avx512_int8;
+  if (kind == RoofKind::Int8 && has_level('3')) return avx2_int8;
 #endif
   return floats;
 }
@@ -199,7 +207,7 @@ using Walk = void (*)(const char* from, char* to, std::size_t bytes, float* sink
 std::vector<Walk> walks_of(RoofKind kind) {
   const bool read = kind == RoofKind::Read;
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") != 0)
+  if (has_level('3'))
     return read ? std::vector<Walk>{avx2_read<1>, avx2_read<2>, avx2_read<4>}
                 : std::vector<Walk>{avx2_copy<1>, avx2_copy<2>, avx2_copy<4>};
 #endif

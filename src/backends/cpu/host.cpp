@@ -88,9 +88,11 @@ bool present(const FeatureRow& row, std::uint64_t saved) {
 std::vector<std::string> read_features() {
   std::vector<std::string> found;
 #if defined(__x86_64__)
-  std::uint64_t saved = saved_registers();
+  const std::uint64_t saved = saved_registers();
+  const int limit = cpu_level_limit();
   for (const FeatureRow& row : kFeatures)
-    if (present(row, saved)) found.emplace_back(row.name);
+    if ((limit == 0 || (row.level > 0 && row.level <= limit)) && present(row, saved))
+      found.emplace_back(row.name);
 #endif
   return found;
 }
