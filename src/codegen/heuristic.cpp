@@ -370,13 +370,16 @@ class Chooser {
         block(r, tile.reduce_steps);
         break;
       }
-    add(OptOp::STAGE, std::max(at - 1, 0), {number(f), 0});
+    auto outside = [&] { return at > 0 ? at - 1 : kBeforeLoops; };
+    add(OptOp::STAGE, outside(), {number(f), 0});
     if (tile.other_panel) {
       for (std::size_t r : tile.outside) place(r);
       if (tile.tiled > 0) block(tile.tiled - 1, tile.tile);
-      add(OptOp::STAGE, std::max(at - 1, 0), {number(g), tile.fragments ? 0 : 1});
+      add(OptOp::STAGE, outside(), {number(g), tile.fragments ? 0 : 1});
     }
-    if (position(tile.lane_range) >= 0) move(position(tile.lane_range), at++);
+    // Within a block.
+    const int lanes = state_.last_loop_position(facts_.ranges[tile.lane_range].range);
+    if (lanes >= at) move(lanes, at);
   }
   // Without panels: where the vector factor does not fit the second cache, one step of lanes of it serves all
   // rows before the next one is read. The other factor is read again instead, which is as much less as a step

@@ -67,13 +67,22 @@ std::size_t OptionState::position(int axis) const {
   return static_cast<std::size_t>(axis);
 }
 
+bool OptionState::is_loop_of(std::size_t at, Node range) const {
+  const Axis& axis = axes_[at];
+  bool loop =
+      axis.kind == RangeKind::Global || axis.kind == RangeKind::Loop || axis.kind == RangeKind::Reduce;
+  return loop && origins_[static_cast<std::size_t>(axis.origin)].range == range;
+}
+
 int OptionState::loop_position(Node range) const {
-  for (std::size_t i = 0; i < axes_.size(); ++i) {
-    const Axis& axis = axes_[i];
-    bool loop =
-        axis.kind == RangeKind::Global || axis.kind == RangeKind::Loop || axis.kind == RangeKind::Reduce;
-    if (loop && origins_[static_cast<std::size_t>(axis.origin)].range == range) return static_cast<int>(i);
-  }
+  for (std::size_t i = 0; i < axes_.size(); ++i)
+    if (is_loop_of(i, range)) return static_cast<int>(i);
+  return -1;
+}
+
+int OptionState::last_loop_position(Node range) const {
+  for (std::size_t i = axes_.size(); i-- > 0;)
+    if (is_loop_of(i, range)) return static_cast<int>(i);
   return -1;
 }
 
@@ -135,9 +144,9 @@ void OptionState::become(std::size_t at, Node index, Node gate_limit) {
 void OptionState::drop_if_single(std::size_t at) {
   if (!axes_[at].extent.is_const_int(1)) return;
   become(at, index_const(0), Node());
-  // What was staged at this loop is staged at the next one out; -1 is the kernel as a whole.
+  // What was staged at this loop is staged at the next one out.
   for (StageRequest& request : stages_)
-    if (request.axis_serial == serials_[at]) request.axis_serial = at > 0 ? serials_[at - 1] : -1;
+    if (request.axis_serial == serials_[at]) request.axis_serial = at > 0 ? serials_[at - 1] : kBeforeLoops;
   axes_.erase(axes_.begin() + static_cast<std::ptrdiff_t>(at));
   serials_.erase(serials_.begin() + static_cast<std::ptrdiff_t>(at));
 }
@@ -197,7 +206,7 @@ void OptionState::pad(std::size_t at, std::int64_t multiple) {
   axes_[at].stand_in = wider;
 }
 
-void OptionState::stage(std::size_t at) {
+void OptionState::stage(int axis) {
   if (opt_->arg.empty()) refuse("the number of a value is needed");
   std::vector<Node> values = stage_values(kernel_);
   if (opt_->arg[0] < 0 || static_cast<std::size_t>(opt_->arg[0]) >= values.size())
@@ -205,7 +214,9 @@ void OptionState::stage(std::size_t at) {
   std::int64_t layout = opt_->arg.size() > 1 ? opt_->arg[1] : 0;
   if (layout < 0 || layout > 1)
     refuse(fmt::format("layout {} does not exist: 0 is the consumer's order, 1 the source's", layout));
-  need_kind(at, {RangeKind::Global, RangeKind::Loop, RangeKind::Reduce, RangeKind::Thread}, "a loop");
+  if (axis != kBeforeLoops)
+    need_kind(position(axis), {RangeKind::Global, RangeKind::Loop, RangeKind::Reduce, RangeKind::Thread},
+              "a loop");
   Node value = values[static_cast<std::size_t>(opt_->arg[0])];
   for (Node n : toposort(value))
     if (n.is(Op::Define)) refuse("the value comes from memory of the kernel's own");
@@ -218,7 +229,8 @@ void OptionState::stage(std::size_t at) {
   for (Node n : toposort(value))
     if (n.is(Op::Load) && written.contains(base_memory(n.arg(0))))
       refuse("what the kernel also writes is read where it is written");
-  stages_.push_back({value, serials_[at], layout == 0 ? PanelOrder::Consumer : PanelOrder::Source});
+  const int serial = axis == kBeforeLoops ? kBeforeLoops : serials_[static_cast<std::size_t>(axis)];
+  stages_.push_back({value, serial, layout == 0 ? PanelOrder::Consumer : PanelOrder::Source});
 }
 
 void OptionState::check_limits() const {
@@ -385,7 +397,7 @@ void OptionState::apply(const Opt& opt) {
       tile(at, size, to);
       break;
     }
-    case OptOp::STAGE: stage(position(opt.axis)); break;
+    case OptOp::STAGE: stage(opt.axis); break;
     case OptOp::PIPELINE: {
       std::size_t at = position(opt.axis);
       need_kind(at, {K::Global, K::Loop, K::Reduce}, "a loop");

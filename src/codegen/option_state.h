@@ -38,9 +38,10 @@ struct Origin {
 };
 
 // STAGE: a value, and the stand-in chain of the loop it is copied in.
+constexpr int kBeforeLoops = -1;  // the place of a copy that is done before all loops of a thread
 struct StageRequest {
   Node value;       // a node of the kernel
-  int axis_serial;  // see OptionState::serial_of
+  int axis_serial;  // see OptionState::serial_of; or kBeforeLoops
   PanelOrder order = PanelOrder::Consumer;
 };
 
@@ -57,8 +58,10 @@ class OptionState {
   const std::vector<StageRequest>& stages() const { return stages_; }
   int serial_of(std::size_t position) const { return serials_[position]; }
 
-  // Where the part of a range that is still a loop stands, or -1 where none is left.
+  // Where the part of a range that is still a loop stands, or -1 where none is left; of several parts the
+  // outermost, or the innermost.
   int loop_position(Node range) const;
+  int last_loop_position(Node range) const;
 
   // Whether TC chose a unit of fragments, with its instruction.
   bool joins_fragments() const { return fragment_axes_ > 0; }
@@ -77,7 +80,8 @@ class OptionState {
   void split_high(std::size_t at, std::int64_t size, RangeKind kind, std::size_t to);
   void tile(std::size_t at, std::int64_t size, std::size_t to);
   void pad(std::size_t at, std::int64_t multiple);
-  void stage(std::size_t at);
+  void stage(int axis);
+  bool is_loop_of(std::size_t at, Node range) const;
   void become(std::size_t at, Node index, Node gate_limit);
   void insert(std::size_t to, Axis axis);
   void drop_if_single(std::size_t at);

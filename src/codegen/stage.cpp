@@ -36,8 +36,9 @@ class Stager {
     Nodes above, below;
     bool shared = false;
     for (Node r : ranges_of(value)) {
-      bool launch = range_kind(r) == RangeKind::Thread || range_kind(r) == RangeKind::Global;
-      bool outside = range_id(r) <= position && !in_group(r);
+      const bool thread = range_kind(r) == RangeKind::Thread;
+      bool launch = thread || range_kind(r) == RangeKind::Global;
+      bool outside = (range_id(r) <= position && !in_group(r)) || thread;
       (outside || (launch && target_.groups) ? above : below).push_back(r);
       shared |= in_group(r);
     }

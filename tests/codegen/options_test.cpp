@@ -134,6 +134,7 @@ TEST(Options, RefusalsSayWhy) {
       refusal(small_matmul(4, 8, 7, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32), "TC(1, 0, 0, 1)"),
       "lathe: TC(1, 0, 0, 1): 7 steps are no whole words of 2");
   EXPECT_EQ(refusal(k, "STAGE(2, 9, 0)"), "lathe: STAGE(2, 9, 0): there is no value 9: the kernel has 2");
+  EXPECT_EQ(refusal(k, "STAGE(-2, 0, 0)"), "lathe: STAGE(-2, 0, 0): there is no axis -2: the list has 3");
   EXPECT_EQ(refusal(k, "STAGE(2, 0, 3)"),
             "lathe: STAGE(2, 0, 3): layout 3 does not exist: 0 is the consumer's order, 1 the source's");
   EXPECT_EQ(refusal(k, "PIPELINE(2, 0)"), "lathe: PIPELINE(2, 0): the depth must be at least 1");
@@ -199,6 +200,18 @@ TEST(Options, PipelineChangesNoValue) {
   EXPECT_EQ(compare_with_reference(matmul(8, 8, 8), parse_opts("TILE(2, 4) STAGE(2, 0, 0) PIPELINE(2, 2)"),
                                    named_target("ref"), 1),
             "");
+}
+
+TEST(Options, APanelBeforeAllLoopsHoldsWhatTheThreadNeeds) {
+  Scope scope;
+  for (const char* opts : {"STAGE(-1, 0, 0) STAGE(-1, 1, 1)", "STAGE(-1, 1, 0) THREAD(0, 3) TILE(2, 2, 0)",
+                           "THREAD(1, 2) STAGE(-1, 1, 0) UPCAST(2, 4) SWAP(1, 3)"})
+    for (const char* target : {"ref", "x86-64-v4", "sm_90a"}) {
+      if (std::string_view(opts).find("THREAD") != std::string_view::npos && !named_target(target).threads)
+        continue;
+      EXPECT_EQ(compare_with_reference(matmul(7, 9, 5), parse_opts(opts), named_target(target), 1), "")
+          << opts << " " << target;
+    }
 }
 
 TEST(Options, TheWorkedMatrixProductIsRightAtSmallOddSizes) {

@@ -11,6 +11,7 @@
 #include "codegen/lower_reduce.h"
 #include "codegen/option_state.h"
 #include "ir/build.h"
+#include "ir/ranges.h"
 #include "ir/text.h"
 #include "ir/walk.h"
 #include "rewrite/rewriter.h"
@@ -342,6 +343,52 @@ TEST(Heuristic, AMatrixProductGetsARegisterTileAndPanels) {
         << to_string(opts);
     EXPECT_GE(accumulators * 4, target.vector_bytes * target.vector_registers / 2) << to_string(opts);
   }
+}
+
+// How often a program reads an element of a param, on average.
+double reads_of_each(const Program& program, std::int64_t slot) {
+  double reads = 0;
+  std::vector<double> steps{1};  // of all loops around
+  for (const NodeRef& ref : program.code) {
+    Node n = ref.node();
+    if (n.is(Op::Range)) steps.push_back(steps.back() * static_cast<double>(n.arg(0).hi()));
+    if (n.is(Op::End)) steps.pop_back();
+    if (n.is(Op::Load) && base_memory(n.arg(0)).is(Op::Param) && param_slot(base_memory(n.arg(0))) == slot)
+      reads += steps.back() * n.dtype().lanes;
+  }
+  for (const ProgramParam& p : program.params)
+    if (p.slot == slot) reads /= static_cast<double>(p.size);
+  return reads;
+}
+
+// A panel that is not divided into blocks is copied before all loops, not in the first of them.
+TEST(Heuristic, PanelsAreCopiedOnceForEachBlock) {
+  Scope scope;
+  Target target = named_target("x86-64-v4+avx512bf16+avx512vnni+amx-tile+amx-bf16+amx-int8");
+  target.l1 = 48 << 10, target.l2 = 2 << 20, target.cores = 1;
+  for (const std::int64_t size : {512, 1024})
+    for (Node kernel : {small_matmul(size, size, size, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32),
+                        small_matmul(size, size, size, dtypes::Int8, dtypes::Int8, dtypes::Int32)}) {
+      const std::vector<Opt> opts = choose_options(kernel, target);
+      const Program program = lower_kernel(kernel, opts, target, "k");
+      for (const std::int64_t slot : {1, 2})
+        EXPECT_LE(reads_of_each(program, slot), 4) << size << " " << to_string(opts);
+    }
+}
+
+// A strip of the vector factor stays near while all rows of a block pass by, also where lanes are blocked.
+TEST(Heuristic, RowsPassByOneStepOfLanes) {
+  Scope scope;
+  Target target = named_target("x86-64-v4");
+  target.l2 = 256 << 10;
+  Node kernel = matmul(2048, 2048, 2048);
+  const std::vector<Opt> opts = choose_options(kernel, target);
+  OptionState state(kernel, target);
+  for (const Opt& opt : opts) state.apply(opt);
+  const std::vector<Node> ranges = all_ranges(kernel);
+  EXPECT_LT(state.loop_position(ranges[1]), state.last_loop_position(ranges[1])) << to_string(opts);
+  EXPECT_LT(state.last_loop_position(ranges[1]), state.last_loop_position(ranges[0])) << to_string(opts);
+  EXPECT_LT(state.loop_position(ranges[0]), state.last_loop_position(ranges[1])) << to_string(opts);
 }
 
 TEST(Heuristic, ASmallMatrixProductPaysForNoPanel) {

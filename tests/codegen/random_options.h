@@ -36,6 +36,7 @@ inline Opt random_option(std::mt19937& random) {
           static_cast<int>(random() % 4),
           {kSizes[random() % std::size(kSizes)]}};
   if (opt.op == OptOp::SWAP) opt.arg = {static_cast<std::int64_t>(random() % 4)};
+  if (opt.op == OptOp::STAGE && random() % 4 == 0) opt.axis = -1;
   if (opt.op == OptOp::STAGE)
     opt.arg = {static_cast<std::int64_t>(random() % 3), static_cast<std::int64_t>(random() % 2)};
   if (opt.op == OptOp::TILE && random() % 2 == 0) opt.arg.push_back(static_cast<std::int64_t>(random() % 4));
