@@ -10,9 +10,10 @@ namespace lathe {
 
 namespace {
 
-// How long to watch before sleeping: longer than the gap between two kernels of a step, far shorter than a
-// person or another process notices.
-constexpr auto kWatch = std::chrono::microseconds(40);
+// How long to watch before sleeping: longer than the gap between two kernels of a step, and than what one
+// core is behind another at the end of a few milliseconds; far shorter than a person or another process
+// notices.
+constexpr auto kWatch = std::chrono::microseconds(200);
 
 void pause_a_little() {
 #if defined(__x86_64__) || defined(__i386__)

@@ -102,11 +102,12 @@ class Chooser {
     std::optional<StreamPlan> plan;
     if (uses("streams")) plan = choose_streams(facts_, target_);
     if (!plan) return false;
-    if (facts_.ranges[plan->lane].kind == RangeKind::Reduce)
+    const bool turns = plan->turn > 1, reduces = facts_.ranges[plan->lane].kind == RangeKind::Reduce;
+    if (reduces)
       add(OptOp::UNROLL, reduce_number(plan->lane), {plan->width});
     else
       add(OptOp::UPCAST, position(plan->lane), {plan->width});
-    if (plan->turn > 1) add(OptOp::UNROLL, reduce_number(plan->lane), {plan->turn});
+    if (turns && reduces) add(OptOp::UNROLL, reduce_number(plan->lane), {plan->turn});
     threads({plan->rows}, 4);
     if (plan->strip > 0) {
       int at = position(plan->lane);
@@ -117,6 +118,7 @@ class Chooser {
       add(OptOp::TILE, position(plan->added), {1, at});
       return true;
     }
+    int lane = position(plan->lane);
     // Pieces of the range, several at a time, one step of each.
     for (std::int64_t streams = plan->streams; streams > 1; streams /= 2) {
       if (left(plan->rows) % streams != 0) continue;
@@ -124,10 +126,16 @@ class Chooser {
       while (piece > 1 && left(plan->rows) % (piece * streams) != 0) --piece;
       if (piece * 2 < plan->piece) continue;
       const int at = position(plan->rows);
+      const bool rest = left(plan->rows) > piece * streams;
       add(OptOp::TILE, at, {piece});
       add(OptOp::UPCAST, at, {streams});
+      lane = plan->rows == plan->lane ? at + (rest ? 1 : 0) : position(plan->lane);
       break;
     }
+    // The last range in registers changes first: a piece has its turn for all of it.
+    if (turns && !reduces && lane >= 0 && lane < static_cast<int>(state_.axes().size()) &&
+        state_.axes()[static_cast<std::size_t>(lane)].extent.hi() % plan->turn == 0)
+      add(OptOp::UPCAST, lane, {plan->turn});
     widen_scales(*plan);
     return true;
   }

@@ -12,10 +12,6 @@ namespace {
 constexpr std::int64_t kMostWalks = 4;
 // Beside a walk over small numbers: so many at once at most.
 constexpr std::int64_t kMostNarrowStreams = 8;
-// How long each walk is before all move on, as a share of the second cache: long enough that prefetchers
-// seldom start anew, short enough that the walks are neighbours in memory.
-constexpr double kPiece = 0.25;
-
 double bytes_of(const AccessFacts& a) { return a.times * base_memory(a.node.arg(0)).dtype().bytes(); }
 
 // What is read in step with the walk again and again, each time for all walks at once, as a multiple of what
@@ -96,7 +92,14 @@ std::optional<StreamPlan> choose_streams(const KernelFacts& facts, const Target&
   plan.streams = most >= 4 ? 4 : most >= 2 ? 2 : 1;
   // Two vectors of each are in flight, four where there is no sum. How a reduce is split does not depend on
   // the streams.
-  while (plan.width < (facts.reduces == 0 ? 4 : 2) * lanes && extent % (2 * plan.width) == 0) plan.width *= 2;
+  const std::int64_t vectors = facts.reduces == 0 ? 4 : 2;
+  if (writes && walked == 2 && facts.reduces == 0 && extent % (vectors * lanes) == 0) {
+    // Memory takes lines that lie side by side gladly, from four walks as well, if each has its turn for some
+    // of them: one vector of each walk in turn is a fifth slower.
+    plan.streams = kMostWalks;
+    plan.turn = vectors;
+  }
+  while (plan.width * plan.turn < vectors * lanes && extent % (2 * plan.width) == 0) plan.width *= 2;
   // The vector of a product with small numbers is longer than a row of them and comes from the second cache
   // again for each step of the walks. Its lines stand in the queue for memory too: so many walks share a step
   // that they are a quarter of what is read, as long as the sums have registers, and each has a longer turn.
@@ -109,9 +112,11 @@ std::optional<StreamPlan> choose_streams(const KernelFacts& facts, const Target&
     if (plan.turn > 1) plan.streams = std::min(kMostNarrowStreams, kMostWalks * again);
   }
   const std::int64_t steps = facts.ranges[plan.rows].extent / (plan.rows == plan.lane ? plan.width : 1);
-  // Memory that is written turns from reading to writing and back: walks far apart disturb it less often.
-  const std::int64_t longer = writes ? 4 : std::max<std::int64_t>(plan.streams / kMostWalks, 1);
-  const double piece = kPiece * static_cast<double>(target.l2 * longer);
+  // How long each walk is before all move on: as large as the second cache, or twice that where there are
+  // many walks. Long enough that prefetchers seldom start anew and memory that is written seldom turns from
+  // reading to writing and back, short enough that the walks are neighbours in memory.
+  const std::int64_t longer = writes ? 1 : std::max<std::int64_t>(plan.streams / kMostWalks, 1);
+  const double piece = static_cast<double>(target.l2 * longer);
   plan.piece = std::max<std::int64_t>(
       static_cast<std::int64_t>(piece * static_cast<double>(steps) / bytes_of(*main)), 1);
   return plan;

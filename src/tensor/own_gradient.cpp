@@ -10,8 +10,8 @@ namespace {
 
 using Inputs = std::vector<Tensor>;
 
-// 0 at 0, as subgradient.
-Inputs relu_gradient(const Inputs& in, const Tensor&, const Tensor& g) { return {(in[0] > 0).where(g, 0)}; }
+// 0 at 0, as subgradient. By the result, which is often in memory where the input need not be.
+Inputs relu_gradient(const Inputs&, const Tensor& out, const Tensor& g) { return {(out > 0).where(g, 0)}; }
 // What the bounds (inputs 1 and 2) keep gets nothing; what stands on one of them does.
 Inputs clamp_gradient(const Inputs& in, const Tensor&, const Tensor& g) {
   return {((in[0] < in[1]) | (in[0] > in[2])).where(0, g), Tensor(), Tensor()};

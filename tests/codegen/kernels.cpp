@@ -147,6 +147,11 @@ Node scale_add(std::int64_t n) {
   return one_store(f32(0, n), i, value, {i});
 }
 
+Node scaled(std::int64_t n) {
+  Node i = global(n, 0);
+  return one_store(f32(0, n), i, load(f32(1, n), i) * float_const(dtypes::Float32, 2), {i});
+}
+
 Node transpose(std::int64_t rows, std::int64_t columns) {
   Node i = global(columns, 0), j = global(rows, 1);
   return one_store(f32(0, rows * columns), i * c(rows) + j, load(f32(1, rows * columns), j * c(columns) + i),

@@ -37,6 +37,7 @@ Node column_sum(std::int64_t rows, std::int64_t columns);
 Node powers_of_two(std::int64_t n);                                             // exp2 of each element
 Node column_sums(std::int64_t parts, std::int64_t rows, std::int64_t columns);  // of each part
 Node scale_add(std::int64_t n);                                                 // out[i] = a[i] * b[i] + 2
+Node scaled(std::int64_t n);                                                    // out[i] = a[i] * 2
 Node transpose(std::int64_t rows, std::int64_t columns);
 Node convolution(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
                  std::int64_t window);

@@ -292,20 +292,27 @@ TEST(Heuristic, PinnedChoices) {
       // Larger than the last cache: several walks over memory at a time, three things here and one below.
       {scale_add(1 << 24), "UPCAST(0, 32) THREAD(0, 8) TILE(1, 4096) UPCAST(1, 2)",
        "UPCAST(0, 64) THREAD(0, 8) TILE(1, 4096) UPCAST(1, 2)"},
-      {row_sum(1 << 14, 1024), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 32) UPCAST(1, 4)",
-       "UNROLL(0, 32) THREAD(0, 8) TILE(1, 64) UPCAST(1, 4)"},
+      // One thing read and one written: four walks, each of which has its turn for four vectors, where they
+      // divide it evenly.
+      {scaled(1 << 24), "UPCAST(0, 8) THREAD(0, 8) TILE(1, 16384) UPCAST(1, 4) UPCAST(2, 4)",
+       "UPCAST(0, 16) THREAD(0, 8) TILE(1, 16384) UPCAST(1, 4) UPCAST(2, 4)"},
+      {scaled(1 << 23), "UPCAST(0, 8) THREAD(0, 8) TILE(1, 16384) UPCAST(1, 4) UPCAST(2, 4)",
+       "UPCAST(0, 32) THREAD(0, 8)"},
+      {scaled(16 * 1000003), "UPCAST(0, 16) THREAD(0, 4)", "UPCAST(0, 16) THREAD(0, 4)"},
+      {row_sum(1 << 14, 1024), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 128) UPCAST(1, 4)",
+       "UNROLL(0, 32) THREAD(0, 8) TILE(1, 256) UPCAST(1, 4)"},
       // A vector that the first cache does not hold is shared by more walks over small numbers.
-      {matvec(8192, 8192, dtypes::Float32), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 4) UPCAST(1, 4)",
-       "UNROLL(0, 32) THREAD(0, 8) TILE(1, 8) UPCAST(1, 4)"},
-      {matvec(8192, 8192, dtypes::BFloat16), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 8) UPCAST(1, 4)",
-       "UNROLL(0, 32) UNROLL(0, 4) THREAD(0, 8) TILE(1, 32) UPCAST(1, 8)"},
-      {matvec(8192, 8192, dtypes::Int8), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 16) UPCAST(1, 4)",
-       "UNROLL(0, 32) UNROLL(0, 2) THREAD(0, 8) TILE(1, 64) UPCAST(1, 8)"},
-      {matvec(32768, 2048, dtypes::Int8), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 64) UPCAST(1, 4)",
-       "UNROLL(0, 32) THREAD(0, 8) TILE(1, 128) UPCAST(1, 4)"},
+      {matvec(8192, 8192, dtypes::Float32), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 16) UPCAST(1, 4)",
+       "UNROLL(0, 32) THREAD(0, 8) TILE(1, 32) UPCAST(1, 4)"},
+      {matvec(8192, 8192, dtypes::BFloat16), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 32) UPCAST(1, 4)",
+       "UNROLL(0, 32) UNROLL(0, 4) THREAD(0, 8) TILE(1, 128) UPCAST(1, 8)"},
+      {matvec(8192, 8192, dtypes::Int8), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 64) UPCAST(1, 4)",
+       "UNROLL(0, 32) UNROLL(0, 2) THREAD(0, 8) TILE(1, 128) UPCAST(1, 8)"},
+      {matvec(32768, 2048, dtypes::Int8), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 256) UPCAST(1, 4)",
+       "UNROLL(0, 32) THREAD(0, 8) TILE(1, 512) UPCAST(1, 4)"},
       // Scales are widened for a row at a time.
-      {block_matvec(8192, 256), "UNROLL(1, 16) THREAD(0, 8) TILE(1, 32) UPCAST(1, 4) STAGE(2, 5, 1)",
-       "UNROLL(1, 16) THREAD(0, 8) TILE(1, 64) UPCAST(1, 4) STAGE(2, 5, 1)"},
+      {block_matvec(8192, 256), "UNROLL(1, 16) THREAD(0, 8) TILE(1, 128) UPCAST(1, 4) STAGE(2, 5, 1)",
+       "UNROLL(1, 16) THREAD(0, 8) TILE(1, 256) UPCAST(1, 4) STAGE(1, 5, 1)"},
       // Rows are added whole, the reduce outside the columns; in strips where their sums would leave the
       // cache.
       {column_sums(32, 512, 1024), "UPCAST(1, 64) THREAD(0, 8) TILE(3, 1, 2)",

@@ -88,6 +88,14 @@ TEST(Work, NoPatternCostsMoreThanItsBound) {
       {"cumsum", [&] { return std::vector{line.cumsum(0)}; }, 3, 67 * n, 67 * n, 21 * n},
       {"cumsum backward", [&] { return std::vector{gradient_of(line.cumsum(0), line)}; }, 4, 70 * n, 69 * n,
        21 * n},
+      // The mask of the gradient comes from the result, so what goes into it is not kept: four products.
+      {"relu between products, with its gradient",
+       [&] {
+         Tensor weights = given({512, 512}), hidden = square.matmul(weights).relu(),
+                out = hidden.matmul(given({512, 512}));
+         return std::vector{out, gradient_of(out, weights)};
+       },
+       4, 30 * m, 4098 * m, 164 * m},
   };
   for (const Pattern& p : patterns) {
     Work w = work_of(p.build());

@@ -301,7 +301,7 @@ class Runner {
     auto better = [](std::optional<double>& best, double now) { best = best ? std::min(*best, now) : now; };
     for (int round = 0; round < rounds; ++round) {
       for (const auto begin = Clock::now(); since(begin) < slice;)
-        measured.roof = std::max(measured.roof, probe_roof(row.roof, row.threads));
+        measured.roof = std::max(measured.roof, probe_roof(row.roof, row.threads, row.work));
       for (ContenderProcess* child : ready) {
         if (!child->alive()) continue;
         std::this_thread::sleep_for(std::chrono::milliseconds(kPauseMs));

@@ -87,8 +87,8 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
 // ---- the roof (bench_cpu_probe.cpp)
 
 // Work a second of the fastest instructions this machine has for it, on so many threads: operations for the
-// first three, bytes for the last two. One turn, some milliseconds.
-double probe_roof(RoofKind kind, int threads);
+// first three, bytes for the last two. One turn, some milliseconds: so many bytes (`work`) for the last two.
+double probe_roof(RoofKind kind, int threads, double work);
 
 // ---- contenders
 

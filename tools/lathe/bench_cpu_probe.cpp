@@ -237,17 +237,19 @@ double seconds_of(int threads, const std::function<void(int)>& part) {
 
 }  // namespace
 
-double probe_roof(RoofKind kind, int threads) {
+double probe_roof(RoofKind kind, int threads, double work) {
   std::vector<float> sinks(static_cast<std::size_t>(threads) * 64);  // a cache line and more for each
   if (kind == RoofKind::Read || kind == RoofKind::Copy) {
     static const Memory memory;
+    // As much memory at a time as the row moves: of short walks one is always lucky. The next one goes on
+    // where this one ended.
+    const double wanted = work / (kind == RoofKind::Copy ? 2 : 1);
+    const std::size_t length = wanted < kMemory ? static_cast<std::size_t>(wanted) : kMemory,
+                      turns = kMemory / length, part = length / static_cast<std::size_t>(threads) / 512 * 512;
     static std::size_t turn = 0;
-    // A part of the memory at a time, so that a probe is short; the next one goes on where this one ended.
-    constexpr std::size_t kTurns = 4;
-    const std::size_t at = turn++ % kTurns * (kMemory / kTurns),
-                      part = kMemory / kTurns / static_cast<std::size_t>(threads) / 512 * 512;
+    const std::size_t at = turn++ % turns * length;
     const std::vector<Walk> walks = walks_of(kind);
-    const Walk walk = walks[turn / kTurns % walks.size()];
+    const Walk walk = walks[turn / turns % walks.size()];
     const double seconds = seconds_of(threads, [&](int i) {
       const std::size_t begin = at + static_cast<std::size_t>(i) * part;
       walk(memory.from + begin, memory.to + begin, part, &sinks[static_cast<std::size_t>(i) * 64]);
