@@ -119,9 +119,11 @@ std::vector<ExpandedRange> choose_lanes(Node kernel, const Target& target) {
     c.lanes = lanes_for(all[i].copies, target.vector_bytes, element_bytes);
     if (c.score > 0 && c.lanes > 1) candidates.push_back(c);
   }
-  // Best first; of equals the inner one.
+  // Best first: lanes also divide the arithmetic, so few of them have to gain much more in memory. Of equals
+  // the inner one.
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-    return a.score != b.score ? a.score > b.score : a.which > b.which;
+    const double gain_a = a.score * a.lanes, gain_b = b.score * b.lanes;
+    return gain_a != gain_b ? gain_a > gain_b : a.which > b.which;
   });
   std::vector<Node> taken;
   for (const Candidate& c : candidates) {

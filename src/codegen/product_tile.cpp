@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 #include "codegen/panel_layout.h"
@@ -15,12 +16,14 @@ namespace {
 
 // Prices, in steps of one vector operation. They only need to order the choices.
 constexpr double kLoad = 0.15;          // a vector load or a repeated scalar, beside the arithmetic it feeds
+constexpr double kLoadBound = 0.4;      // more for a load beyond three for four multiplications: it waits
 constexpr double kMaskedLoad = 1;       // the same under a mask or a gate
 constexpr double kBehindFirst = 0.6;    // more for a vector load that the first cache does not answer
 constexpr double kPartlyBehind = 0.06;  // the same where the first cache holds half of them
 constexpr double kBehindSecond = 3;     // more where the second cache does not either
 constexpr double kJumps = 0.4;          // and more where the vectors of successive steps lie apart
 constexpr double kFarRows = 0.15;       // rows that push each other out of the first cache
+constexpr double kLine = 1;             // a line of repeated scalars, which comes from the second cache
 constexpr double kSumInMemory = 8;    // a vector of partial sums is read and written again for another block
 constexpr double kCopyElement = 1.5;  // to a panel, one element at a time
 constexpr double kCopyVector = 4;     // to a panel, side by side
@@ -36,6 +39,7 @@ struct Rows {
   std::vector<std::pair<std::size_t, std::int64_t>> ranges;
   std::int64_t count = 1;
   double used = 1;
+  double lines = 0;  // of memory, a step, beyond those that are used whole
   double worth = 0;
 };
 
@@ -103,46 +107,20 @@ struct Model {
   }
   std::vector<Node> below_[2];
 
-  // Answers that many choices share: the rows for a factor, so many vectors and gated or plain scalars; the
-  // panel of a factor in the order of its source.
-  mutable std::map<std::tuple<int, std::int64_t, bool>, Rows> rows_;
+  // Answers that many choices share: the rows for a factor, so many vectors, gated or plain scalars, and with
+  // or without a panel; the panel of a factor in the order of its source.
+  mutable std::map<std::tuple<int, std::int64_t, bool, bool>, Rows> rows_;
   mutable std::optional<std::vector<PanelAxis>> source_axes_[2];
 };
 
+// What the loads of r rows and v vectors cost, for each multiplication they feed.
+double loads(double r, double v) {
+  const double each = (r + v) / (r * v);
+  return kLoad * each + kLoadBound * std::max(0.0, each - 0.75);
+}
+
 double share_used(std::int64_t extent, std::int64_t size) {
   return static_cast<double>(extent) / static_cast<double>((extent + size - 1) / size * size);
-}
-
-void consider(Rows rows, std::int64_t vectors, Rows& best) {
-  auto r = static_cast<double>(rows.count), v = static_cast<double>(vectors);
-  rows.worth = rows.used / (1 + kLoad * (r + v) / (r * v)) * std::min(1.0, r * v / kEnoughInFlight);
-  if (rows.worth > best.worth) best = rows;
-}
-
-// How much of which ranges: all sizes of one range, and pairs of even splits.
-Rows choose_rows(const Model& m, int factor, std::int64_t vectors, bool gated) {
-  Rows best;
-  consider({}, vectors, best);
-  // The accumulators, the vectors they are fed with, and one register for the repeated scalar.
-  std::int64_t most = std::max<std::int64_t>((m.target.vector_registers - vectors - 1) / vectors, 1);
-  // Gated scalars are all fetched before the multiplications begin.
-  if (gated) most = std::max<std::int64_t>((m.target.vector_registers - vectors) / (vectors + 1), 1);
-  std::vector<std::size_t> ranges;  // inner ones first: of equals those are near each other in memory
-  for (std::size_t r = m.facts.ranges.size(); r-- > 0;)
-    if (m.only[factor][r] && m.usable(r)) ranges.push_back(r);
-  auto takes = [&](std::size_t r, std::int64_t size) { return m.extent(r) % size == 0 || m.may_overrun(r); };
-  for (std::size_t r : ranges)
-    for (std::int64_t s = 2; s <= std::min(most, m.extent(r)); ++s)
-      if (takes(r, s)) consider({{{r, s}}, s, share_used(m.extent(r), s), 0}, vectors, best);
-  for (std::size_t i = 0; i < ranges.size(); ++i)
-    for (std::int64_t s = 2; s <= std::min(most, m.extent(ranges[i])); ++s) {
-      if (m.extent(ranges[i]) % s != 0) continue;
-      for (std::size_t j = i + 1; j < ranges.size(); ++j)
-        for (std::int64_t t = 2; s * t <= most && t <= m.extent(ranges[j]); ++t)
-          if (m.extent(ranges[j]) % t == 0)
-            consider({{{ranges[j], t}, {ranges[i], s}}, s * t, 1, 0}, vectors, best);
-    }
-  return best;
 }
 
 // The steps of an even division of `extent` into blocks of at most `most`: without a rest where blocks of
@@ -156,15 +134,16 @@ std::int64_t even_block(std::int64_t extent, double most) {
   return size;
 }
 
+double axis_reach(const PanelAxis& axis, const NodeMap<double>& extents) {
+  double reach = 1;
+  for (std::size_t i = 0; i < axis.ranges.size(); ++i)
+    reach += std::abs(static_cast<double>(axis.weights[i])) * (*extents.find(axis.ranges[i]) - 1);
+  return reach;
+}
 // Elements of a panel in the order of its source where each range has `extents` of its steps in it.
 double source_elements(const std::vector<PanelAxis>& axes, const NodeMap<double>& extents) {
   double n = 1;
-  for (const PanelAxis& axis : axes) {
-    double reach = 1;
-    for (std::size_t i = 0; i < axis.ranges.size(); ++i)
-      reach += std::abs(static_cast<double>(axis.weights[i])) * (*extents.find(axis.ranges[i]) - 1);
-    n *= reach;
-  }
+  for (const PanelAxis& axis : axes) n *= axis_reach(axis, extents);
   return n;
 }
 
@@ -178,6 +157,64 @@ const std::vector<PanelAxis>& source_axes(const Model& m, int factor) {
     m.source_axes_[factor] = panel_axes(m.facts.factors[factor], below, PanelOrder::Source);
   }
   return *m.source_axes_[factor];
+}
+
+// The lines of memory that the scalars of one step lie on, beyond those of rows that use every element of
+// theirs: windows of a picture side by side share lines, those of two pictures do not.
+double scattered_lines(const Model& m, int factor, const Rows& rows) {
+  constexpr double kLineBytes = 64;
+  Node g = m.facts.factors[factor];
+  if (!source_load(g)) return 0;
+  NodeMap<double> extents;
+  double steps = 1;
+  for (std::size_t r = 0; r < m.facts.ranges.size(); ++r) {
+    if (!m.facts.depends(g, r)) continue;
+    const double here = m.reduces(r) ? static_cast<double>(m.extent(r)) : 1;
+    extents.try_emplace(m.facts.ranges[r].range, here);
+    steps *= here;
+  }
+  for (auto [r, size] : rows.ranges) extents[m.facts.ranges[r].range] = static_cast<double>(size);
+  double lines = 1;
+  for (const PanelAxis& axis : source_axes(m, factor)) {
+    const double reach = axis_reach(axis, extents);
+    lines *= axis.stride == 1 ? std::max(1.0, reach * m.bytes() / kLineBytes) : reach;
+  }
+  return std::max(0.0, lines / steps - static_cast<double>(rows.count * m.bytes()) / kLineBytes);
+}
+
+// How much of which ranges: all sizes of one range, and pairs of even splits.
+Rows choose_rows(const Model& m, int factor, std::int64_t vectors, bool gated, bool staged) {
+  Rows best;
+  auto consider = [&](Rows rows) {
+    auto r = static_cast<double>(rows.count), v = static_cast<double>(vectors);
+    rows.lines = scattered_lines(m, factor, rows);
+    rows.worth =
+        rows.used / (1 + loads(r, v) + kLine * rows.lines / (r * v)) * std::min(1.0, r * v / kEnoughInFlight);
+    if (rows.worth > best.worth) best = std::move(rows);
+  };
+  consider({});
+  // The accumulators, the vectors they are fed with, and one register for the repeated scalar.
+  std::int64_t most = std::max<std::int64_t>((m.target.vector_registers - vectors - 1) / vectors, 1);
+  // Gated scalars are all fetched before the multiplications begin.
+  if (gated) most = std::max<std::int64_t>((m.target.vector_registers - vectors) / (vectors + 1), 1);
+  std::vector<std::size_t> ranges;  // inner ones first: of equals those are near each other in memory
+  for (std::size_t r = m.facts.ranges.size(); r-- > 0;)
+    if (m.only[factor][r] && m.usable(r)) ranges.push_back(r);
+  // A panel's rows are filled with zeros.
+  auto takes = [&](std::size_t r, std::int64_t size) {
+    return m.extent(r) % size == 0 || staged || m.may_overrun(r);
+  };
+  for (std::size_t r : ranges)
+    for (std::int64_t s = 2; s <= std::min(most, m.extent(r)); ++s)
+      if (takes(r, s)) consider({{{r, s}}, s, share_used(m.extent(r), s), 0, 0});
+  for (std::size_t i = 0; i < ranges.size(); ++i)
+    for (std::int64_t s = 2; s <= std::min(most, m.extent(ranges[i])); ++s) {
+      if (m.extent(ranges[i]) % s != 0) continue;
+      for (std::size_t j = i + 1; j < ranges.size(); ++j)
+        for (std::int64_t t = 2; s * t <= most && t <= m.extent(ranges[j]); ++t)
+          if (m.extent(ranges[j]) % t == 0) consider({{{ranges[j], t}, {ranges[i], s}}, s * t, 1, 0, 0});
+    }
+  return best;
 }
 
 // Rows of the broadcast factor that are read again for each block of lanes should still be in the first cache
@@ -286,13 +323,30 @@ struct OutputLanes {
   bool panel, other_panel;
 };
 
+// How much of a cache rows of `width` elements can use that lie as far apart as a factor's steps do: a line
+// has one set of places by the lower bits of its address, and rows a power of two apart meet in few of them.
+double share_of_cache(const Model& m, Node factor, std::int64_t cache, std::int64_t width) {
+  constexpr std::int64_t kWays = 8, kLineBytes = 64;
+  std::int64_t steps = 0, stride = 0;
+  for (const AccessFacts& a : m.facts.accesses) {
+    if (a.is_store || !m.is_below(factor, a.node)) continue;
+    for (std::size_t r = 0; r < m.facts.ranges.size(); ++r)
+      if (m.reduces(r) && m.extent(r) > steps && a.strides[r] > 1)
+        steps = m.extent(r), stride = a.strides[r] * a.node.dtype().bytes();
+  }
+  if (stride == 0 || cache == 0) return 1;
+  const std::int64_t lines = (width * m.bytes() + kLineBytes - 1) / kLineBytes;
+  return std::min(
+      1.0, static_cast<double>(lines * kLineBytes) / static_cast<double>(std::gcd(stride, cache / kWays)));
+}
+
 void price(const Model& m, const OutputLanes& c, const Depth& depth, std::optional<ProductTile>& best) {
   Node f = m.facts.factors[c.factor], g = m.facts.factors[1 - c.factor];
   bool stores_along = m.contiguous(Node(), c.lane), side_by_side = m.contiguous(f, c.lane);
   std::int64_t width = c.vectors * m.lanes, extent = m.extent(c.lane);
   bool gated_scalars = !c.other_panel && m.gated(g);
-  auto [known, is_new] = m.rows_.try_emplace({1 - c.factor, c.vectors, gated_scalars});
-  if (is_new) known->second = choose_rows(m, 1 - c.factor, c.vectors, gated_scalars);
+  auto [known, is_new] = m.rows_.try_emplace({1 - c.factor, c.vectors, gated_scalars, c.other_panel});
+  if (is_new) known->second = choose_rows(m, 1 - c.factor, c.vectors, gated_scalars, c.other_panel);
   const Rows& rows = known->second;
   ProductTile tile;
   tile.lane_range = c.lane, tile.width = width, tile.rows = rows.ranges, tile.factor = c.factor;
@@ -304,17 +358,19 @@ void price(const Model& m, const OutputLanes& c, const Depth& depth, std::option
   double vector_load = (masked ? kMaskedLoad : kLoad) + (c.panel ? 0 : m.packing(f));
   const double scalar_load = (gated_scalars ? kMaskedLoad : kLoad) + (c.other_panel ? 0 : m.packing(g));
   bool again = m.outputs > r * static_cast<double>(extent);  // other rows read the same vectors
-  if (depth.here * static_cast<double>(width * m.bytes()) > m.near_bytes()) {
+  const double strip = depth.here * static_cast<double>(width * m.bytes());
+  const double first = c.panel ? 1 : share_of_cache(m, f, m.target.l1, width),
+               second = c.panel ? 1 : share_of_cache(m, f, m.target.l2, width);
+  if (strip > m.near_bytes() * first) {
     vector_load += kBehindFirst;
     if (!c.panel && extent > width && again) vector_load += kJumps;
-  } else if (depth.here * static_cast<double>(width * m.bytes()) > static_cast<double>(m.target.l1))
+  } else if (strip > static_cast<double>(m.target.l1) * first)
     vector_load += kPartlyBehind;
   // What is read once, as it lies, has to come from memory whatever the blocks are.
-  if ((again || c.panel) &&
-      depth.here * static_cast<double>(width * m.bytes()) > static_cast<double>(m.target.l2))
-    vector_load += kBehindSecond;
-  double inner =
-      (1 + (vector_load * v + scalar_load * r) / (v * r)) * std::max(1.0, kEnoughInFlight / (v * r));
+  if ((again || c.panel) && strip > static_cast<double>(m.target.l2) * second) vector_load += kBehindSecond;
+  double inner = (1 + loads(r, v) +
+                  ((vector_load - kLoad) * v + (scalar_load - kLoad) * r + kLine * rows.lines) / (v * r)) *
+                 std::max(1.0, kEnoughInFlight / (v * r));
   if (!c.other_panel) inner += kFarRows * far_rows(m, 1 - c.factor, rows, extent > width);
   if (depth.blocks > 1) inner += kSumInMemory / depth.here;
 
@@ -370,6 +426,38 @@ void price_output_lanes(const Model& m, std::optional<ProductTile>& best) {
   }
 }
 
+// Rows of both factors, as many as fit beside the accumulators of each pair: one of them is in registers for
+// a step, the other comes one at a time.
+std::vector<std::pair<std::size_t, std::int64_t>> square_tile(const Model& m, double& a, double& b,
+                                                              double& used) {
+  struct Side {
+    std::size_t range = 0;
+    std::int64_t size = 1;
+    double used = 1;
+  };
+  constexpr std::int64_t kMost = 6, kLong = 16;
+  std::vector<Side> sides[2] = {{{}}, {{}}};
+  for (int factor = 0; factor < 2; ++factor)
+    for (std::size_t r = 0; r < m.facts.ranges.size(); ++r)
+      for (std::int64_t s = 2; s <= kMost && m.only[factor][r] && m.usable(r); ++s)
+        if (m.extent(r) % s == 0 || (m.may_overrun(r) && m.extent(r) > kLong))
+          sides[factor].push_back({r, s, share_used(m.extent(r), s)});
+  double least = 0;
+  std::vector<std::pair<std::size_t, std::int64_t>> rows;
+  for (const Side& x : sides[0])
+    for (const Side& y : sides[1]) {
+      if (x.size * y.size + std::min(x.size, y.size) + 1 > m.target.vector_registers) continue;
+      const auto p = static_cast<double>(x.size), q = static_cast<double>(y.size);
+      const double cost = (1 + loads(p, q)) * std::max(1.0, kEnoughInFlight / (p * q)) / (x.used * y.used);
+      if (least != 0 && cost >= least) continue;
+      least = cost, a = p, b = q, used = x.used * y.used;
+      rows.clear();
+      if (x.size > 1) rows.emplace_back(x.range, x.size);
+      if (y.size > 1) rows.emplace_back(y.range, y.size);
+    }
+  return rows;
+}
+
 // Both factors contiguous along one reduce range: lanes along it, a square tile of accumulators, lanes
 // combined at the end.
 void price_reduce_lanes(const Model& m, std::optional<ProductTile>& best) {
@@ -386,27 +474,24 @@ void price_reduce_lanes(const Model& m, std::optional<ProductTile>& best) {
       ProductTile tile;
       tile.lane_range = lane, tile.width = width, tile.lanes_reduce = true;
       double a = 1, b = 1;
-      for (int factor = 0; factor < 2; ++factor) {
-        std::int64_t taken = 0, size = 1;
-        for (std::size_t r = 0; r < m.facts.ranges.size(); ++r) {
-          if (!m.only[factor][r] || !m.usable(r)) continue;
-          for (std::int64_t s = m.target.vector_registers >= 32 ? 4 : 3; s >= 2; --s)
-            if ((m.extent(r) % s == 0 || (m.may_overrun(r) && m.extent(r) > 16)) && s > size) {
-              size = s, taken = static_cast<std::int64_t>(r) + 1;
-              break;
-            }
-        }
-        if (taken != 0) tile.rows.emplace_back(static_cast<std::size_t>(taken - 1), size);
-        (factor == 0 ? a : b) = static_cast<double>(size);
-      }
-      double load =
-          even && !m.gated(m.facts.factors[0]) && !m.gated(m.facts.factors[1]) ? kLoad : kMaskedLoad;
+      double used_rows = 1;
+      tile.rows = square_tile(m, a, b, used_rows);
+      const bool plain = even && !m.gated(m.facts.factors[0]) && !m.gated(m.facts.factors[1]);
       // A small tile takes several vectors a step, each with accumulators of its own.
       double in_flight = a * b;
       while (tile.width < 4 * width && extent % (tile.width * 2) == 0 && in_flight * 2 <= 2 * kEnoughInFlight)
         tile.width *= 2, in_flight *= 2;
-      double inner = (1 + load * (a + b) / (a * b)) * std::max(1.0, kEnoughInFlight / in_flight);
-      double used = share_used(extent, width) * static_cast<double>(width) / static_cast<double>(m.lanes);
+      // The rows of one side are read again for each of the other's, from the first cache where they fit it;
+      // the others pass by.
+      const double row = whole_depth(m).all * m.bytes(), near = static_cast<double>(m.target.l1) / 2;
+      double behind = 0;
+      if (m.outputs > a * b && m.outputs * row > near) behind += kBehindFirst * std::min(a, b);
+      if (std::max(a, b) * row > near) behind += kBehindFirst * std::max(a, b);
+      double inner =
+          (1 + loads(a, b) + behind / (a * b) + (plain ? 0 : (kMaskedLoad - kLoad) * (a + b) / (a * b))) *
+          std::max(1.0, kEnoughInFlight / in_flight);
+      double used =
+          used_rows * share_used(extent, width) * static_cast<double>(width) / static_cast<double>(m.lanes);
       double cost = inner / used + m.outputs * kCombineLanes / (m.products / static_cast<double>(m.lanes));
       if (best && best->cost <= cost) continue;
       tile.cost = cost;

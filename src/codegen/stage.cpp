@@ -45,7 +45,7 @@ class Stager {
     // What threads of a group fill together is divided by their ranges, so these stay as they are.
     std::vector<PanelAxis> axes = panel_axes(value, below, shared ? PanelOrder::Consumer : wanted);
     if (wanted == PanelOrder::Source && !shared) join_last_axes(value, axes, lanes_of(value));
-    Copy made = copy_loops(value, axes);
+    Copy made = copy_loops(value, axes, shared ? PanelOrder::Consumer : wanted);
     bytes_ += made.size * value.dtype().bytes();
     if (bytes_ > target_.shared_bytes)
       throw KernelOptError("STAGE", fmt::format("panels of {} bytes exceed the {} bytes of target {}", bytes_,
@@ -110,7 +110,7 @@ class Stager {
   // The axis of the source along which neighbours lie side by side is copied by vectors where the panel's
   // last axis is the same; else a few elements at a time, with the panel's last axis inside: so both sides
   // stay in a few lines of the cache.
-  Copy copy_loops(Node value, const std::vector<PanelAxis>& axes) {
+  Copy copy_loops(Node value, const std::vector<PanelAxis>& axes, PanelOrder order) {
     Copy made;
     std::size_t along = axes.size();
     for (std::size_t i = 0; i < axes.size(); ++i)
@@ -160,15 +160,23 @@ class Stager {
     }
     made.loops.append(inside.begin(), inside.end());
     made.index = made.read = index_const(0);
-    for (std::size_t i = 0; i < axes.size(); ++i) {
+    for (std::size_t i = axes.size(); i-- > 0;) {
       Node here = index_const(-axes[i].low);
       for (std::size_t r = 0; r < axes[i].ranges.size(); ++r)
         here = here + axes[i].ranges[r] * index_const(axes[i].weights[r]);
-      made.index = made.index * index_const(pitch[i]) + coordinates[i].value;
-      made.read = made.read * index_const(pitch[i]) + here;
+      if (order == PanelOrder::Source && i < last) made.size = apart(made.size, value.dtype().bytes());
+      made.index = coordinates[i].value * index_const(made.size) + made.index;
+      made.read = here * index_const(made.size) + made.read;
       made.size *= pitch[i];
     }
     return made;
+  }
+  // Many rows of a panel in the order of its source are read at a time. Where they lie a multiple of half a
+  // page apart they would share a few places of the first cache: a line more between them.
+  std::int64_t apart(std::int64_t elements, int bytes) const {
+    constexpr std::int64_t kHalfPage = 2048, kLine = 64;
+    const bool together = !target_.groups && elements * bytes % kHalfPage == 0;
+    return together ? elements + kLine / bytes : elements;
   }
   static Node gated(Node value, Node gate) {
     return under_gate(value, gate, [](Node) { return true; });

@@ -277,6 +277,18 @@ TEST(Options, AGroupedReduceWorksInsideAReduce) {
   }
 }
 
+// Rows of 512 floats, half a page each, would share two places of the first cache: a line more between them.
+TEST(Options, RowsOfAPanelDoNotMeetInTheCache) {
+  Scope scope;
+  Node kernel = matmul(12, 8, 512);
+  const std::vector<Opt> opts = parse_opts("UPCAST(0, 6) UPCAST(1, 8) STAGE(0, 0, 1)");
+  for (const char* target : {"x86-64-v3", "x86-64-v4"}) {
+    EXPECT_EQ(compare_with_reference(kernel, opts, named_target(target), 1), "");
+    const std::string text = print_graph(apply_options(kernel, opts, named_target(target)));
+    EXPECT_NE(text.find("Define.f32 [0, 3168, "), std::string::npos) << target << "\n" << text;  // 6 * 528
+  }
+}
+
 // Rows of six elements that lie one behind the other are copied as one row of 144, by vectors.
 TEST(Options, APanelOfShortRowsIsCopiedByVectors) {
   Scope scope;

@@ -92,6 +92,16 @@ TEST(Expand, LanesAlongAReduceAreCombinedAtTheEnd) {
   EXPECT_EQ(count_ops(p, Op::HReduce), 1);
 }
 
+// Along x pixels and outputs are contiguous, but 14 of them are vectors of two; 8 channels are one of eight.
+TEST(Expand, LanesAreWhereTheyDivideTheWorkMost) {
+  Scope scope;
+  Program p = lower_kernel(convolution(2, 64, 16, 14, 3),
+                           parse_opts("UPCAST(3, 14) UPCAST(1, 8) STAGE(1, 0, 0) STAGE(0, 1, 1)"),
+                           named_target("x86-64-v3"), "k");
+  EXPECT_EQ(count_ops(p, Op::Fma, 8), 14);
+  EXPECT_EQ(count_ops(p, Op::Fma, 2), 0);
+}
+
 TEST(Expand, UnrolledStepsAreTakenInOrder) {
   Scope scope;
   Program p = lower_kernel(row_sum(4, 64), parse_opts("UNROLL(0, 4)"), named_target("sm_90a"), "k");
@@ -396,6 +406,21 @@ TEST(Heuristic, RowsPassByOneStepOfLanes) {
   EXPECT_LT(state.loop_position(ranges[1]), state.last_loop_position(ranges[1])) << to_string(opts);
   EXPECT_LT(state.last_loop_position(ranges[1]), state.last_loop_position(ranges[0])) << to_string(opts);
   EXPECT_LT(state.loop_position(ranges[0]), state.last_loop_position(ranges[1])) << to_string(opts);
+}
+
+// The panel of the vector factor is copied a block of columns at a time: twice the second cache, no more.
+TEST(Heuristic, PanelsOfAWideProductStayInTheirBlocks) {
+  Scope scope;
+  for (const char* name : {"x86-64-v3", "x86-64-v4"}) {
+    const Target target = named_target(name);
+    for (Node kernel : {matmul(2048, 2048, 2048), matmul(64, 16384, 512)}) {
+      const std::vector<Opt> opts = choose_options(kernel, target);
+      for (Node n : toposort(apply_options(kernel, opts, target)))
+        if (n.is(Op::Define)) {
+          EXPECT_LE(memory_size(n) * n.dtype().bytes(), 2 * target.l2) << name << " " << to_string(opts);
+        }
+    }
+  }
 }
 
 TEST(Heuristic, ASmallMatrixProductPaysForNoPanel) {
