@@ -43,6 +43,16 @@ struct Rows {
   double worth = 0;
 };
 
+struct SourceReach {
+  struct Axis {
+    double steps = 1;  // elements that all steps of the reduces reach
+    bool side_by_side = false;
+    std::vector<double> each;  // by range: how many more with another step of it
+  };
+  std::vector<Axis> axes;
+  double steps = 1;  // of the reduces
+};
+
 struct Model {
   const KernelFacts& facts;
   const Target& target;
@@ -111,6 +121,7 @@ struct Model {
   // or without a panel; the panel of a factor in the order of its source.
   mutable std::map<std::tuple<int, std::int64_t, bool, bool>, Rows> rows_;
   mutable std::optional<std::vector<PanelAxis>> source_axes_[2];
+  mutable std::optional<SourceReach> reach_[2];
 };
 
 // What the loads of r rows and v vectors cost, for each multiplication they feed.
@@ -134,16 +145,15 @@ std::int64_t even_block(std::int64_t extent, double most) {
   return size;
 }
 
-double axis_reach(const PanelAxis& axis, const NodeMap<double>& extents) {
-  double reach = 1;
-  for (std::size_t i = 0; i < axis.ranges.size(); ++i)
-    reach += std::abs(static_cast<double>(axis.weights[i])) * (*extents.find(axis.ranges[i]) - 1);
-  return reach;
-}
 // Elements of a panel in the order of its source where each range has `extents` of its steps in it.
 double source_elements(const std::vector<PanelAxis>& axes, const NodeMap<double>& extents) {
   double n = 1;
-  for (const PanelAxis& axis : axes) n *= axis_reach(axis, extents);
+  for (const PanelAxis& axis : axes) {
+    double reach = 1;
+    for (std::size_t i = 0; i < axis.ranges.size(); ++i)
+      reach += std::abs(static_cast<double>(axis.weights[i])) * (*extents.find(axis.ranges[i]) - 1);
+    n *= reach;
+  }
   return n;
 }
 
@@ -159,27 +169,41 @@ const std::vector<PanelAxis>& source_axes(const Model& m, int factor) {
   return *m.source_axes_[factor];
 }
 
+// How far a factor reaches along each axis of its source in all steps, for one row.
+const SourceReach& source_reach(const Model& m, int factor) {
+  if (m.reach_[factor]) return *m.reach_[factor];
+  SourceReach made;
+  const std::vector<RangeFacts>& ranges = m.facts.ranges;
+  for (std::size_t r = 0; r < ranges.size(); ++r)
+    if (m.reduces(r) && m.facts.depends(m.facts.factors[factor], r))
+      made.steps *= static_cast<double>(m.extent(r));
+  for (const PanelAxis& axis : source_axes(m, factor)) {
+    made.axes.push_back({1, axis.stride == 1, std::vector<double>(ranges.size(), 0)});
+    for (std::size_t r = 0; r < ranges.size(); ++r)
+      for (std::size_t i = 0; i < axis.ranges.size(); ++i) {
+        if (axis.ranges[i] != ranges[r].range) continue;
+        const double weight = std::abs(static_cast<double>(axis.weights[i]));
+        made.axes.back().each[r] = weight;
+        if (m.reduces(r)) made.axes.back().steps += weight * static_cast<double>(m.extent(r) - 1);
+      }
+  }
+  m.reach_[factor] = std::move(made);
+  return *m.reach_[factor];
+}
+
 // The lines of memory that the scalars of one step lie on, beyond those of rows that use every element of
 // theirs: windows of a picture side by side share lines, those of two pictures do not.
 double scattered_lines(const Model& m, int factor, const Rows& rows) {
   constexpr double kLineBytes = 64;
-  Node g = m.facts.factors[factor];
-  if (!source_load(g)) return 0;
-  NodeMap<double> extents;
-  double steps = 1;
-  for (std::size_t r = 0; r < m.facts.ranges.size(); ++r) {
-    if (!m.facts.depends(g, r)) continue;
-    const double here = m.reduces(r) ? static_cast<double>(m.extent(r)) : 1;
-    extents.try_emplace(m.facts.ranges[r].range, here);
-    steps *= here;
-  }
-  for (auto [r, size] : rows.ranges) extents[m.facts.ranges[r].range] = static_cast<double>(size);
+  if (!source_load(m.facts.factors[factor])) return 0;
+  const SourceReach& source = source_reach(m, factor);
   double lines = 1;
-  for (const PanelAxis& axis : source_axes(m, factor)) {
-    const double reach = axis_reach(axis, extents);
-    lines *= axis.stride == 1 ? std::max(1.0, reach * m.bytes() / kLineBytes) : reach;
+  for (const SourceReach::Axis& axis : source.axes) {
+    double reach = axis.steps;
+    for (auto [r, size] : rows.ranges) reach += axis.each[r] * static_cast<double>(size - 1);
+    lines *= axis.side_by_side ? std::max(1.0, reach * m.bytes() / kLineBytes) : reach;
   }
-  return std::max(0.0, lines / steps - static_cast<double>(rows.count * m.bytes()) / kLineBytes);
+  return std::max(0.0, lines / source.steps - static_cast<double>(rows.count * m.bytes()) / kLineBytes);
 }
 
 // How much of which ranges: all sizes of one range, and pairs of even splits.
@@ -540,7 +564,7 @@ void price_few_outputs(const Model& m, std::optional<ProductTile>& best) {
 
 std::optional<ProductTile> choose_product_tile(const KernelFacts& facts, const Target& target) {
   if (!facts.factors[0] || target.vector_bytes == 0) return std::nullopt;
-  Model m{facts, target, 1, 1, 1, {}, {}, {}, {}, {}};
+  Model m{facts, target, 1, 1, 1, {}, {}, {}, {}, {}, {}};
   m.lanes = std::max(target.vector_bytes / facts.reduce.dtype().bytes(), 1);
   for (std::size_t f = 0; f < 2; ++f) {
     m.only[f].assign(facts.ranges.size(), 0);
