@@ -78,8 +78,7 @@ Node to_bfloat16(Node x) {
   Node bits = bitcast(x, u32);
   Node upper = shift_right(bits, word(x, 16));
   Node rounded = shift_right(bits + (bit_and(upper, word(x, 1)) + word(x, 0x7fff)), word(x, 16));
-  Node is_nan = less(word(x, 0x7f800000), bit_and(bits, word(x, 0x7fffffff)));
-  Node code = where(is_nan, bit_or(upper, word(x, 0x40)), rounded);
+  Node code = where(apply(Op::Ne, x, x), bit_or(upper, word(x, 0x40)), rounded);
   return bitcast(cast(code, dtypes::UInt16), dtypes::BFloat16);
 }
 

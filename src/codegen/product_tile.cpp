@@ -605,20 +605,22 @@ ProductTile fragment_tile(const KernelFacts& facts, const Target& target, std::s
       depth *= static_cast<double>(facts.ranges[r].extent);
     }
   tile.reduce_steps = left[first];
+  const auto l2 = static_cast<double>(target.l2);
   if (facts.sums_in_output && facts.reduces == 1) {
-    // The columns of one step are near while the rows pass by: two thirds of the first cache.
+    // Sums go through memory between blocks, which costs more than columns that come from the second cache:
+    // so only what would leave no room for several columns is divided.
     const double strip = depth * static_cast<double>(taken[lane]);
-    tile.reduce_steps = even_block(
-        left[first], static_cast<double>(left[first]) * static_cast<double>(target.l1) * 2 / 3 / strip);
+    tile.reduce_steps = even_block(left[first], static_cast<double>(left[first]) * l2 / 8 / strip);
     depth *= static_cast<double>(tile.reduce_steps) / static_cast<double>(left[first]);
   }
-  const auto l2 = static_cast<double>(target.l2);
+  // Columns are packed once and stream from the second cache; a step of rows is packed just before it is used
+  // with all columns of the block, and stays in the first cache meanwhile.
   tile.lane_steps = even_block(left[lane], l2 / 2 / (depth * static_cast<double>(taken[lane])));
-  const std::int64_t rows = even_block(left[row], l2 / 4 / (depth * static_cast<double>(taken[row])));
-  if (rows == 1)
-    tile.outside.push_back(row);
-  else if (rows < left[row])
-    tile.tiled = row + 1, tile.tile = rows;
+  for (std::size_t r = 0; r < facts.ranges.size(); ++r)
+    if (r != row && facts.ranges[r].kind == RangeKind::Global &&
+        facts.depends(facts.factors[1 - tile.factor], r) && !facts.depends(facts.factors[tile.factor], r))
+      tile.outside.push_back(r);
+  tile.outside.push_back(row);
   return tile;
 }
 

@@ -13,6 +13,8 @@
 #include "ir/program.h"
 #include "ir/walk.h"
 #include "render/streamed_stores.h"
+#include "render/tile_reads.h"
+#include "render/tile_results.h"
 #include "target/target.h"
 
 namespace lathe::render {
@@ -117,7 +119,12 @@ class LlvmPrinter {
   void set_tiles(bool begin);
   int take_tile();
   void clear_tile(int tile);
+  void read_tile(Node fragment, int tile);
+  bool is_printed(Node index) const;
+  void locate_results(Node loop);
+  void ask_for_results(Node loop);
   bool print_tile(Node node);
+  void store_tile(Node node, int tile);
   void release_tiles(Node node);
 
   const Program& program_;
@@ -128,6 +135,11 @@ class LlvmPrinter {
   NodeMap<int> tiles_;                     // registers of fragments, by value or by accumulator
   NodeMap<Node> tile_last_;                // the last instruction that needs a fragment that is read
   NodeMap<std::vector<Node>> tiles_done_;  // the other way round
+  NodeMap<KeptSteps> tile_steps_kept_;
+  NodeMap<ResultLines> result_lines_;
+  NodeMap<DirectResult> direct_results_;
+  NodeMap<char> skipped_;           // instructions that a fragment's store has done already
+  NodeMap<std::string> result_at_;  // their addresses, by loop
   std::vector<int> free_tiles_;
   NodeMap<std::string> names_;
   NodeMap<std::string> wide_;                  // 32-bit values that are (also) held in 64 bits

@@ -107,6 +107,7 @@ void LlvmPrinter::entry() {
 }
 
 void LlvmPrinter::open_loop(Node range) {
+  locate_results(range);
   int id = next_block_++;
   blocks_[range] = id;
   std::string counter = fmt::format("%r{}.{}", range_id(range), id);
@@ -121,6 +122,7 @@ void LlvmPrinter::open_loop(Node range) {
   label(fmt::format("loop{}", id));
   line("{} = phi i64 [ 0, %{} ], [ {}.next, %latch{} ]", counter, before, counter, id);
   open_block();
+  ask_for_results(range);
 }
 
 void LlvmPrinter::close_loop(Node range) {

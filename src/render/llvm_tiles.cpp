@@ -58,6 +58,9 @@ void LlvmPrinter::find_tiles() {
   }
   tile_last_ = last_uses(program_);
   if (tile_last_.empty()) return;
+  tile_steps_kept_ = kept_steps(program_, tile_last_, target_.l1);
+  result_lines_ = result_lines(program_, tile_last_, target_.l2);
+  direct_results_ = direct_results(program_, kRows, kRowBytes / 4);
   for (const auto& [fragment, last] : tile_last_) tiles_done_[last].push_back(fragment);
   for (int tile = kTiles; tile-- > next;) free_tiles_.push_back(tile);
   // Palette 1: eight tiles of 16 rows of 64 bytes; widths from byte 16 on, heights from byte 48 on.
@@ -90,6 +93,50 @@ void LlvmPrinter::clear_tile(int tile) {
   call("llvm.x86.tilezero", "void", {"i8"}, {fmt::format("{}", tile)});
 }
 
+void LlvmPrinter::read_tile(Node fragment, int tile) {
+  const std::vector<std::string> operands{fmt::format("{}", tile), address(fragment.arg(0), fragment.arg(1)),
+                                          fmt::format("{}", kRowBytes)};
+  auto read = [&](const char* instruction) { call(instruction, "void", {"i8", "ptr", "i64"}, operands); };
+  constexpr auto kNear = "llvm.x86.tileloadd64", kPast = "llvm.x86.tileloaddt164";
+  const KeptSteps* kept = tile_steps_kept_.find(fragment);
+  if (kept == nullptr || kept->steps >= kept->loop.arg(0).hi()) return read(kNear);
+  if (kept->steps == 0) return read(kPast);
+  const int id = next_block_++;
+  line("br i1 {}, label %near{}, label %past{}", emit("icmp slt i64 {}, {}", wide(kept->loop), kept->steps),
+       id, id);
+  label(fmt::format("near{}", id));
+  read(kNear);
+  line("br label %read{}", id);
+  label(fmt::format("past{}", id));
+  read(kPast);
+  line("br label %read{}", id);
+  label(fmt::format("read{}", id));
+}
+
+// Around the start of a loop that adds products up: where the results will be written, and a few lines of
+// them asked for in each step, so that they have come when the sums are complete.
+bool LlvmPrinter::is_printed(Node index) const {
+  return index.is_const() || names_.contains(index) || wide_.contains(index);
+}
+void LlvmPrinter::locate_results(Node loop) {
+  const ResultLines* lines = result_lines_.find(loop);
+  if (lines != nullptr && is_printed(lines->place)) result_at_[loop] = address(lines->memory, lines->place);
+}
+void LlvmPrinter::ask_for_results(Node loop) {
+  const std::string* at = result_at_.find(loop);
+  if (at == nullptr) return;
+  const ResultLines& lines = *result_lines_.find(loop);
+  const std::int64_t steps = loop.arg(0).hi(), rows = (lines.rows + steps - 1) / steps;
+  std::string step = emit("mul nsw i64 {}, {}", wide(loop), rows * lines.row_bytes);
+  std::string from = emit("getelementptr i8, ptr {}, i64 {}", *at, step);
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t line = 0; line < lines.lines; ++line)
+      call("llvm.prefetch.p0", "void", {"ptr", "i32", "i32", "i32"},
+           {emit("getelementptr i8, ptr {}, i64 {}", from,
+                 lines.first + row * lines.row_bytes + line * kLineBytes),
+            "1", "3", "1"});
+}
+
 // After an instruction: the registers of fragments that nothing needs any more are free.
 void LlvmPrinter::release_tiles(Node node) {
   if (const std::vector<Node>* done = tiles_done_.find(node))
@@ -100,6 +147,7 @@ void LlvmPrinter::release_tiles(Node node) {
 // Whether the instruction concerns a fragment, and so has been printed here.
 bool LlvmPrinter::print_tile(Node node) {
   if (tile_last_.empty()) return false;
+  if (skipped_.contains(node)) return true;
   if (is_tile_dot(node)) {
     const MatrixUnit* unit = unit_for_dot(target_.units, node.text(), true);
     check_internal(unit != nullptr, "llvm_text", "the target has no unit for this product");
@@ -121,8 +169,7 @@ bool LlvmPrinter::print_tile(Node node) {
     if (!tile_last_.contains(node)) return false;
     int tile = take_tile();
     tiles_[node] = tile;
-    call("llvm.x86.tileloadd64", "void", {"i8", "ptr", "i64"},
-         {fmt::format("{}", tile), address(node.arg(0), node.arg(1)), fmt::format("{}", kRowBytes)});
+    read_tile(node, tile);
     return true;
   }
   if (!node.is(Op::Store)) return false;
@@ -132,9 +179,24 @@ bool LlvmPrinter::print_tile(Node node) {
     return true;
   }
   if (value == nullptr) return false;
-  call("llvm.x86.tilestored64", "void", {"i8", "ptr", "i64"},
-       {fmt::format("{}", *value), address(node.arg(0), node.arg(1)), fmt::format("{}", kRowBytes)});
+  store_tile(node, *value);
   return true;
+}
+
+void LlvmPrinter::store_tile(Node node, int tile) {
+  std::string pointer;
+  std::int64_t pitch = kRowBytes;
+  const DirectResult* direct = direct_results_.find(node);
+  if (direct != nullptr && is_printed(direct->place)) {
+    pointer =
+        emit("getelementptr i32, ptr {}, i64 {}", address(direct->memory, direct->place), direct->distance);
+    pitch = direct->pitch * 4;
+    for (Node instruction : direct->instead) skipped_[instruction] = 1;
+  } else {
+    pointer = address(node.arg(0), node.arg(1));
+  }
+  call("llvm.x86.tilestored64", "void", {"i8", "ptr", "i64"},
+       {fmt::format("{}", tile), pointer, fmt::format("{}", pitch)});
 }
 
 }  // namespace lathe::render

@@ -200,6 +200,61 @@ TEST(CpuPrograms, TheTargetOfTheCCompilerHasUnitsOfVectorsAlone) {
             (std::vector<std::string>{"vdpbf16ps", "vpdpbusd", "vpdpwssd"}));
 }
 
+int count_calls(const std::string& source, std::string_view what) {
+  int found = 0;
+  std::istringstream lines(source);
+  for (std::string line; std::getline(lines, line);)
+    found += line.find("call") != line.npos && line.find(what) != line.npos;
+  return found;
+}
+std::string tile_source(std::int64_t size, DType dtype, DType sum) {
+  Target target = backends::cpu_target("x86-64-v4+avx512bf16+avx512vnni+amx-tile+amx-bf16+amx-int8");
+  target.l1 = 48 << 10, target.l2 = 2 << 20, target.cores = 1;
+  Node kernel = small_matmul(size, size, size, dtype, dtype, sum);
+  const Case c = make_case({"k", kernel}, target, choose_options(kernel, target), 0);
+  return backends::make_llvm_compiler(target)->compile(c.program).source;
+}
+
+// The fragments of one factor are the same in the next step of the loop around the sum and stay in the first
+// cache, as far as they fit; those of the other go past it.
+TEST(CpuPrograms, FragmentsThatAreReadOnceGoPastTheFirstCache) {
+  SKIP_WITHOUT_LLVM();
+  Scope scope;
+  const std::string fits = tile_source(512, dtypes::BFloat16, dtypes::Float32);  // 32 KiB in a step
+  EXPECT_EQ(count_calls(fits, "tileloadd64"), 2) << fits;
+  EXPECT_EQ(count_calls(fits, "tileloaddt164"), 2) << fits;
+  EXPECT_EQ(fits.find("past"), std::string::npos) << fits;
+  const std::string half = tile_source(1024, dtypes::BFloat16, dtypes::Float32);  // 64 KiB
+  EXPECT_EQ(count_calls(half, "tileloadd64"), 2) << half;
+  EXPECT_EQ(count_calls(half, "tileloaddt164"), 4) << half;
+  EXPECT_NE(half.find("icmp slt i64 %r"), std::string::npos) << half;
+}
+
+// A result that the second cache does not hold is asked for while its sums are computed.
+TEST(CpuPrograms, LargeResultsOfFragmentsAreAskedForBeforeTheyAreWritten) {
+  SKIP_WITHOUT_LLVM();
+  Scope scope;
+  EXPECT_EQ(count_calls(tile_source(256, dtypes::Int8, dtypes::Int32), "llvm.prefetch"), 0);
+  const std::string large = tile_source(1024, dtypes::Int8, dtypes::Int32);
+  // 32 rows of two lines in 16 steps of the sum.
+  EXPECT_EQ(count_calls(large, "llvm.prefetch"), 4) << large;
+}
+
+// Sums that are stored as they are go from the unit to their rows; others, and those under a gate, go through
+// memory of the kernel's own.
+TEST(CpuPrograms, SumsOfFragmentsAreWrittenToTheirRows) {
+  SKIP_WITHOUT_LLVM();
+  Scope scope;
+  const std::string direct = tile_source(512, dtypes::Int8, dtypes::Int32);
+  EXPECT_EQ(count_calls(direct, "tilestored64"), 4) << direct;
+  EXPECT_EQ(count_calls(direct, "i64 2048)"), 4) << direct;
+  EXPECT_EQ(direct.find("load <16 x i32>"), std::string::npos) << direct;
+  // Of two by two only the first is never beyond an edge.
+  const std::string gated = tile_source(500, dtypes::Int8, dtypes::Int32);
+  EXPECT_EQ(count_calls(gated, "tilestored64"), 4) << gated;
+  EXPECT_EQ(count_calls(gated, "i64 2000)"), 1) << gated;
+}
+
 // Tile registers are assigned by the printer: one that is read before a loop and used in it is not written
 // there.
 TEST(CpuPrograms, FragmentsReadBeforeALoopLastThroughItsSteps) {
