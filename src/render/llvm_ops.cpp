@@ -250,7 +250,18 @@ std::string LlvmPrinter::float_to_int(DType to, DType from, const std::string& x
   return emit("trunc {} {} to {}", llvm_type(wide ? i64 : i32), result, llvm_type(to));
 }
 
+// The bits of a bfloat16 by the machine's instruction, or "" where it does not serve.
+std::string LlvmPrinter::bfloat16_of_product(Node node) {
+  if (node.dtype().lanes < 8 || target_.features.find("+avx512bf16") == std::string::npos) return "";
+  Node x = rounded_to_bfloat16(node);
+  if (!x || !is_product(x, products_)) return "";
+  const std::string narrow = fmt::format("<{} x bfloat>", node.dtype().lanes);
+  return emit("bitcast {} {} to {}", narrow,
+              emit("fptrunc {} {} to {}", llvm_type(x.dtype()), value(x), narrow), llvm_type(node.dtype()));
+}
+
 std::string LlvmPrinter::cast_value(Node node) {
+  if (std::string rounded = bfloat16_of_product(node); !rounded.empty()) return rounded;
   Node arg = node.arg(0);
   DType to = node.dtype(), from = arg.dtype();
   std::string x = value(arg), source = llvm_type(from), result = llvm_type(to);

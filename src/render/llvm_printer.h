@@ -12,6 +12,7 @@
 
 #include "ir/program.h"
 #include "ir/walk.h"
+#include "render/bfloat16_rounding.h"
 #include "render/streamed_stores.h"
 #include "render/tile_reads.h"
 #include "render/tile_results.h"
@@ -94,6 +95,7 @@ class LlvmPrinter {
   std::string divide(Node node);
   std::string shift(Node node);
   std::string cast_value(Node node);
+  std::string bfloat16_of_product(Node node);
   std::string float_to_int(DType to, DType from, const std::string& x);
   std::string vector_op(Node node);
   std::string hreduce(Node node);
@@ -141,6 +143,7 @@ class LlvmPrinter {
   NodeMap<char> skipped_;           // instructions that a fragment's store has done already
   NodeMap<std::string> result_at_;  // their addresses, by loop
   std::vector<int> free_tiles_;
+  NodeMap<bool> products_;  // memory that holds results of bfloat16 products alone
   NodeMap<std::string> names_;
   NodeMap<std::string> wide_;                  // 32-bit values that are (also) held in 64 bits
   NodeMap<bool> indices_;                      // 32-bit values that end in an address

@@ -194,6 +194,7 @@ std::string LlvmPrinter::print() {
   find_indices();
   streamed_ = streamed_stores(program_, target_);
   find_tiles();
+  products_ = holds_products(program_);
   entry();
   set_tiles(true);
   for (const NodeRef& node : program_.code) {

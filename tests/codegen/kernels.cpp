@@ -47,6 +47,15 @@ Node small_matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType a, DType
                    sum(cast(x, sum_dtype) * cast(y, sum_dtype), {l}), {i, j});
 }
 
+Node bf16_matmul(std::int64_t m, std::int64_t n, std::int64_t k, double added) {
+  Node i = global(m, 0), j = global(n, 1), l = reduce_over(k, 2);
+  Node x = load(param(dtypes::BFloat16, 1, m * k), i * c(k) + l),
+       y = load(param(dtypes::BFloat16, 2, k * n), l * c(n) + j);
+  Node total = sum(cast(x, dtypes::Float32) * cast(y, dtypes::Float32), {l});
+  if (added != 0) total = total + float_const(dtypes::Float32, added);
+  return one_store(param(dtypes::BFloat16, 0, m * n), i * c(n) + j, cast(total, dtypes::BFloat16), {i, j});
+}
+
 Node matvec(std::int64_t rows, std::int64_t columns, DType dtype) {
   Node i = global(rows, 0), j = reduce_over(columns, 1);
   Node weight = cast(load(param(dtype, 1, rows * columns), i * c(columns) + j), dtypes::Float32);

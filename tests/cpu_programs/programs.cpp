@@ -200,6 +200,54 @@ TEST(CpuPrograms, TheTargetOfTheCCompilerHasUnitsOfVectorsAlone) {
             (std::vector<std::string>{"vdpbf16ps", "vpdpbusd", "vpdpwssd"}));
 }
 
+// Sums of all sizes a float has, beyond its largest and below its smallest normal number, infinities and NaN.
+TEST(CpuPrograms, ProductsOfBFloat16AreRoundedAsTheReferenceDoes) {
+  Scope scope;
+  constexpr std::int64_t kRows = 270, kColumns = 64, kSteps = 6;
+  std::mt19937 random(11);
+  std::vector<Element> a, b;
+  for (std::int64_t i = 0; i < kRows * kSteps; ++i) {
+    const auto row = static_cast<int>(i / kSteps);
+    double v = std::ldexp(static_cast<double>(random() % 256) - 128, row - 142);
+    if (row == 268) v = NAN;
+    if (row == 269) v = random() % 2 == 0 ? INFINITY : -INFINITY;
+    a.push_back(convert(dtypes::BFloat16, dtypes::Float64, {0, v}));
+  }
+  for (std::int64_t i = 0; i < kSteps * kColumns; ++i)
+    b.push_back(
+        convert(dtypes::BFloat16, dtypes::Float64, {0, (static_cast<double>(random() % 256) - 128) / 128}));
+  const NamedKernel kernel{"bf16_matmul", bf16_matmul(kRows, kColumns, kSteps)};
+  const std::vector<Bytes> memory{Bytes(kRows * kColumns * 2), elements(dtypes::BFloat16, a),
+                                  elements(dtypes::BFloat16, b)};
+  for (const Target& target : runnable_targets())
+    for (bool llvm : {true, false}) {
+      if (llvm && !llvm_compiler()) continue;
+      const Case c = make_case(kernel, target, choose_options(kernel.kernel, target), 0);
+      auto compiler = llvm ? backends::make_llvm_compiler(target) : backends::make_c_compiler(target);
+      const Case plain =
+          make_case(kernel, compiler->target(), choose_options(kernel.kernel, compiler->target()), 0);
+      check(llvm ? c : plain, compiler->compile(llvm ? c.program : plain.program), compiler->version(),
+            memory);
+    }
+}
+
+// The instruction counts numbers below the smallest normal one as zero, as products do; a sum that something
+// was added to may be such a number.
+TEST(CpuPrograms, ProductsOfBFloat16AreRoundedByOneInstruction) {
+  SKIP_WITHOUT_LLVM();
+  Scope scope;
+  for (const char* name :
+       {"x86-64-v4+avx512bf16", "x86-64-v4+avx512bf16+avx512vnni+amx-tile+amx-bf16+amx-int8"}) {
+    const Target target = backends::cpu_target(name);
+    for (const double added : {0.0, 1.0}) {
+      Node kernel = bf16_matmul(64, 64, 64, added);
+      const Case c = make_case({"k", kernel}, target, choose_options(kernel, target), 0);
+      const std::string source = backends::make_llvm_compiler(target)->compile(c.program).source;
+      EXPECT_EQ(source.find("fptrunc") != std::string::npos, added == 0) << source;
+    }
+  }
+}
+
 int count_calls(const std::string& source, std::string_view what) {
   int found = 0;
   std::istringstream lines(source);
