@@ -413,13 +413,29 @@ class Expander {
         Nodes elements;
         Coordinate inner = at;
         each(chain, inner, [&] {
-          elements.push_back(lanes > 1 ? vector_at(element, inner, lanes) : scalar_at(element, inner));
+          Node e = lanes > 1 ? vector_at(element, inner, lanes) : scalar_at(element, inner);
+          if (op != Op::Add || !adds_nothing(e)) elements.push_back(e);
         });
+        if (elements.empty())
+          elements.push_back(splat(element_const(element.dtype(), unit_of(op, element.dtype())), lanes));
         Node part = accumulate(op, elements, left);
         total = total ? apply(op, total, part) : part;
       });
       return across > 1 ? hreduce(op, total) : total;
     });
+  }
+
+  // Whether the element of a sum is 0 because what it is made of is read nowhere: a step in the border of a
+  // convolution (skip_steps.h).
+  static bool adds_nothing(Node e) {
+    switch (e.op()) {
+      case Op::Load: return e.arg_count() > 2 && e.arg(2).hi() == 0;
+      case Op::Mul: return adds_nothing(e.arg(0)) || adds_nothing(e.arg(1));
+      case Op::Splat:
+      case Op::Cast:
+      case Op::Neg: return adds_nothing(e.arg(0));
+      default: return false;
+    }
   }
 
   // Elements taken one after the other for every value of the ranges. As a Fold, because (a + e0) + e1 is not

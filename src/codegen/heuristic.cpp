@@ -3,8 +3,10 @@
 // not either.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
+#include "codegen/border_steps.h"
 #include "codegen/codegen.h"
 #include "codegen/kernel_facts.h"
 #include "codegen/lanes.h"
@@ -30,6 +32,7 @@ constexpr std::int64_t kSmallReduce = 9, kMostCopies = 16 * kSmallReduce;
 constexpr HeuristicRule kRules[] = {
     {"product-tile",         "a sum of products computes a tile of outputs that stays in registers"},
     {"product-panels",       "its operands are copied into panels that lie as the tile reads them, in blocks the caches hold"},
+    {"border-steps",         "a convolution's steps in its border are left out, where a row of the picture fits the registers"},
     {"product-order",        "without panels, one step of lanes of a large factor serves all rows before the next is read"},
     {"matrix-unit",          "products of bf16 and bytes use the target's dot-product instructions"},
     {"streams",              "a kernel that walks once over much memory takes several pieces of it at a time"},
@@ -293,6 +296,7 @@ class Chooser {
     // One product at a time also waits for the sum before.
     double scalar_cost = 2.0 * static_cast<double>(target_.vector_bytes / std::max(facts_.element_bytes, 1));
     if (!tile || tile->cost >= scalar_cost) return false;  // no better than one product at a time
+    if (uses("border-steps") && uses("product-panels")) leave_border_out(*tile);
     for (auto [range, size] : tile->rows) add(OptOp::UPCAST, position(range), {size});
     if (tile->lanes_reduce)
       add(OptOp::UNROLL, reduce_number(tile->lane_range), {tile->width});
@@ -315,6 +319,17 @@ class Chooser {
     else if (uses("product-order") && !tile->panel && !tile->lanes_reduce)
       lanes_outside(*tile);
     return true;
+  }
+
+  // The window's steps come before the lanes in the panel, which then lie side by side.
+  void leave_border_out(ProductTile& tile) {
+    const std::optional<BorderSteps> border = choose_border_steps(facts_, target_, tile);
+    if (!border) return;
+    add(OptOp::UNROLL, reduce_number(border->window), {0});
+    tile.rows = {{border->row, facts_.ranges[border->row].extent}};
+    tile.width = border->width;
+    tile.other_panel = false;
+    tile.lane_steps = tile.reduce_steps = std::numeric_limits<std::int64_t>::max();
   }
 
   // The same on a matrix unit, where its words pay: a step of it does several products.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/small_vector.h"
 #include "codegen/panel_layout.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
@@ -30,16 +31,48 @@ bool in_registers(Node range) {
   return range_kind(range) == RangeKind::Upcast || range_kind(range) == RangeKind::Unroll;
 }
 
+// How many places steps of ranges in registers are at. Those that move along together (x + k of a window)
+// meet at most of theirs, which are one access each.
+double places(Node index, std::span<const Node> ranges) {
+  struct Reach {
+    std::int64_t step;
+    double places;
+  };
+  SmallVector<Reach, 4> reaches;
+  double n = 1;
+  for (Node r : ranges) {
+    const auto extent = static_cast<double>(std::max<std::int64_t>(r.arg(0).hi(), 1));
+    std::int64_t step = 0;
+    if (!is_affine(index, r, step)) {
+      n *= extent;
+      continue;
+    }
+    step = step < 0 ? -step : step;
+    auto known =
+        std::find_if(reaches.begin(), reaches.end(), [&](const Reach& reach) { return reach.step == step; });
+    if (known == reaches.end())
+      reaches.push_back({step, extent});
+    else
+      known->places += extent - 1;
+  }
+  for (const Reach& reach : reaches) n *= reach.places;
+  return n;
+}
+
 // How often each load and store happens. One inside a reduce's loop happens for every step of all loops
 // around it; ranges in registers count only where it depends on them.
 NodeMap<double> times_executed(std::span<const Node> order) {
   NodeMap<double> times;
   auto count = [](Node access, std::span<const Node> around) {
     double n = 1;
-    for (Node r : around)
-      if (!in_registers(r) || depends_on(access, r))
+    SmallVector<Node, 4> together;
+    for (Node r : around) {
+      if (!in_registers(r))
         n *= static_cast<double>(std::max<std::int64_t>(r.arg(0).hi(), 1));
-    return n;
+      else if (depends_on(access, r))
+        together.push_back(r);
+    }
+    return n * places(access.arg(1), together);
   };
   for (Node n : order)
     if (n.is(Op::Load) || n.is(Op::Store)) times.try_emplace(n, count(n, ranges_of(n)));

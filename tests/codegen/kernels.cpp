@@ -183,6 +183,21 @@ Node convolution(std::int64_t batch, std::int64_t in, std::int64_t out, std::int
   return one_store(f32(0, batch * out * size * size), index, sum(weight * pixel, {i, ky, kx}), {b, o, y, x});
 }
 
+// dX[b, i, y, x] = sum W[o, i, ky, kx] * G[b, o, y - ky, x - kx], X without a border: G has a wide one.
+Node input_gradient(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
+                    std::int64_t window) {
+  const std::int64_t n = size - window + 1;
+  Node b = global(batch, 0), i = global(in, 1), y = global(size, 2), x = global(size, 3);
+  Node ky = reduce_over(window, 4), kx = reduce_over(window, 5), o = reduce_over(out, 6);
+  Node sy = y + ky * c(-1), sx = x + kx * c(-1);
+  Node inside =
+      logical_and(logical_and(less(c(-1), sy), less(sy, c(n))), logical_and(less(c(-1), sx), less(sx, c(n))));
+  Node g = load(f32(1, batch * out * n * n), ((b * c(out) + o) * c(n) + sy) * c(n) + sx, inside);
+  Node weight = load(f32(2, out * in * window * window), ((o * c(in) + i) * c(window) + ky) * c(window) + kx);
+  Node index = ((b * c(in) + i) * c(size) + y) * c(size) + x;
+  return one_store(f32(0, batch * in * size * size), index, sum(weight * g, {ky, kx, o}), {b, i, y, x});
+}
+
 // out[o, ky, kx] = sum G[b, o, y, x] * X[b, y + ky, x + kx], with nothing around X.
 Node weight_gradient(std::int64_t batch, std::int64_t out, std::int64_t size, std::int64_t window) {
   const std::int64_t n = size - window + 1;
@@ -390,6 +405,7 @@ std::vector<NamedKernel> small_kernels() {
       {"scale_add 37", scale_add(37)},
       {"transpose 6x10", transpose(6, 10)},
       {"convolution 2,3,4,6,3", convolution(2, 3, 4, 6, 3)},
+      {"input_gradient 2,16,8,6,3", input_gradient(2, 16, 8, 6, 3)},
       {"weight_gradient 4,5,6,3", weight_gradient(4, 5, 6, 3)},
       {"softmax_denominator 5x12", softmax_denominator(5, 12)},
       {"softmax_rows 5x12", softmax_rows(5, 12)},

@@ -43,6 +43,8 @@ Node scaled(std::int64_t n);                                                    
 Node transpose(std::int64_t rows, std::int64_t columns);
 Node convolution(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
                  std::int64_t window);
+Node input_gradient(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
+                    std::int64_t window);
 Node weight_gradient(std::int64_t batch, std::int64_t out, std::int64_t size, std::int64_t window);
 Node softmax_denominator(std::int64_t rows,
                          std::int64_t columns);              // two reduces over one range, one in the other

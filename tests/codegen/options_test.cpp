@@ -322,6 +322,18 @@ TEST(Options, StepsOfASumThatOnlyAddZerosAreNotTaken) {
   }
 }
 
+TEST(Options, StepsInABorderThatAreLeftOutOfASumChangeNothing) {
+  Scope scope;
+  for (const char* target : {"ref", "x86-64-v3", "x86-64-v4"})
+    for (const char* opts :
+         {"UNROLL(1, 0) UPCAST(3, 0) UPCAST(1, 8)", "UNROLL(1, 0) UPCAST(3, 0) UNROLL(0, 0) UPCAST(2, 0)",
+          "UNROLL(1, 0) UPCAST(3, 0) UPCAST(1, 16) STAGE(0, 0, 0) STAGE(0, 1, 1)"})
+      EXPECT_EQ(
+          compare_with_reference(input_gradient(2, 16, 8, 6, 3), parse_opts(opts), named_target(target), 1),
+          "")
+          << target << " " << opts;
+}
+
 // So many threads and steps that REF computes a sample of the positions, which is what then is compared.
 TEST(Options, TwoGroupedReducesOverAPaddedAxis) {
   Scope scope;

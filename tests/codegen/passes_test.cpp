@@ -111,6 +111,15 @@ TEST(Expand, UnrolledStepsAreTakenInOrder) {
   EXPECT_EQ(sums, 4);  // ((acc + x0) + x1) + ..., no sum of the four first
 }
 
+// A row of 8 pixels made of 6 by a window of 3: 18 of 24 steps are not in the border, for two vectors each.
+TEST(Expand, UnrolledStepsInTheBorderOfAPictureAreLeftOut) {
+  Scope scope;
+  Target target = named_target("x86-64-v4");
+  Node kernel = input_gradient(64, 64, 64, 8, 3);
+  Program p = lower_kernel(kernel, choose_options(kernel, target), target, "k");
+  EXPECT_EQ(count_ops(p, Op::Fma, 16), 2 * 18);
+}
+
 TEST(GroupMemory, JoinsAlignedNeighboursOnly) {
   Scope scope;
   Target gpu = named_target("sm_90a");
@@ -235,6 +244,7 @@ TEST(Heuristic, EachRuleChangesTheOptionsOfSomeKernel) {
   std::vector<NamedKernel> kernels = small_kernels();
   kernels.push_back({"product", matmul(512, 512, 512)});
   kernels.push_back({"wide product", matmul(64, 3136, 256)});
+  kernels.push_back({"gradient with a border", input_gradient(8, 32, 32, 24, 5)});
   kernels.push_back({"long sum", row_sum(4, 1 << 16)});
   kernels.push_back({"many rows", row_sum(1 << 14, 1024)});
   kernels.push_back({"attention", attention(64, 4, 32, 64)});
@@ -323,6 +333,17 @@ TEST(Heuristic, PinnedChoices) {
       // Scales are widened for a row at a time.
       {block_matvec(8192, 256), "UNROLL(1, 16) THREAD(0, 8) TILE(1, 128) UPCAST(1, 4) STAGE(2, 5, 1)",
        "UNROLL(1, 16) THREAD(0, 8) TILE(1, 256) UPCAST(1, 4) STAGE(1, 5, 1)"},
+      // A row of the picture in registers, so that no step of the window in its border is taken; where the
+      // registers do not hold it or the border is narrow, a tile as of any product.
+      {input_gradient(64, 32, 32, 24, 5),
+       "UPCAST(3, 6) UPCAST(1, 16) THREAD(0, 2) STAGE(0, 1, 0) STAGE(1, 0, 1)",
+       "UNROLL(1, 0) UPCAST(3, 24) UPCAST(1, 16) THREAD(0, 2) STAGE(0, 1, 0) TILE(2, 1, 1)"},
+      {input_gradient(64, 64, 64, 8, 3),
+       "UNROLL(1, 0) UPCAST(3, 8) UPCAST(1, 8) THREAD(0, 2) STAGE(0, 0, 0) TILE(2, 1, 1)",
+       "UNROLL(1, 0) UPCAST(3, 8) UPCAST(1, 32) THREAD(1, 2) STAGE(0, 0, 0)"},
+      {input_gradient(64, 64, 64, 30, 3),
+       "UPCAST(3, 6) UPCAST(1, 16) THREAD(0, 2) STAGE(0, 0, 0) TILE(3, 10, 2) STAGE(2, 1, 1)",
+       "UPCAST(2, 6) UPCAST(3, 2) UPCAST(1, 32) THREAD(0, 2) STAGE(0, 0, 0) STAGE(1, 1, 1)"},
       // Rows are added whole, the reduce outside the columns; in strips where their sums would leave the
       // cache.
       {column_sums(32, 512, 1024), "UPCAST(1, 64) THREAD(0, 8) TILE(3, 1, 2)",
