@@ -343,7 +343,7 @@ TEST(Heuristic, PinnedChoices) {
        "UNROLL(1, 0) UPCAST(3, 8) UPCAST(1, 32) THREAD(1, 2) STAGE(0, 0, 0)"},
       {input_gradient(64, 64, 64, 30, 3),
        "UPCAST(3, 6) UPCAST(1, 16) THREAD(0, 2) STAGE(0, 0, 0) TILE(3, 10, 2) STAGE(2, 1, 1)",
-       "UPCAST(2, 6) UPCAST(3, 2) UPCAST(1, 32) THREAD(0, 2) STAGE(0, 0, 0) STAGE(1, 1, 1)"},
+       "UPCAST(2, 2) UPCAST(3, 6) UPCAST(1, 32) THREAD(0, 2) STAGE(0, 0, 0) STAGE(1, 1, 1)"},
       // Rows are added whole, the reduce outside the columns; in strips where their sums would leave the
       // cache.
       {column_sums(32, 512, 1024), "UPCAST(1, 64) THREAD(0, 8) TILE(3, 1, 2)",
