@@ -139,7 +139,7 @@ class Stager {
     // Else a few of the panel's neighbours at a time.
     if (lanes > 1 && !axes.empty() && !is_shared(axes[last]) && axes[last].ranges.size() == 1 &&
         in_registers(axes[last].ranges[0]) && (along == axes.size() || at_once[along] == 1))
-      for (std::int64_t n = 16; n > 1 && at_once[last] == 1; n /= 2)
+      for (std::int64_t n = 4; n > 1 && at_once[last] == 1; n /= 2)
         if (axes[last].extent % n == 0) at_once[last] = n;
     std::vector<Coordinate> coordinates;
     Nodes inside;

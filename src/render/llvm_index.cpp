@@ -25,8 +25,9 @@ bool computes_wide(Node node) {
 // A 64-bit sum wraps as an address does.
 bool may_be_split(Node sum) { return sum.is(Op::Add) && (sum.dtype().bits() == 64 || never_wraps(sum)); }
 
-// (scalar + constant) + lanes.
-IndexParts parts_of(Node index) {
+}  // namespace
+
+IndexParts index_parts(Node index) {
   IndexParts parts{index, 0, Node()};
   if (index.dtype().lanes > 1) {
     parts = {Node(), 0, index};
@@ -40,8 +41,6 @@ IndexParts parts_of(Node index) {
     parts = {Node(), parts.scalar.int_attr() + parts.constant, parts.lanes};
   return parts;
 }
-
-}  // namespace
 
 // Users stand behind what they use, so one walk from the end finds all: what ends in an address, and the sums
 // that nothing but addresses would use, which take their parts instead.
@@ -61,7 +60,7 @@ void LlvmPrinter::find_indices() {
     for (std::size_t a = 0; a < node.arg_count(); ++a)
       if (!access || a != 1) used[node.arg(a)] = true;
     if (access) {
-      const IndexParts parts = parts_of(node.arg(1));
+      const IndexParts parts = index_parts(node.arg(1));
       if (parts.scalar) want(parts.scalar);
       if (parts.lanes) used[parts.lanes] = true;
     }
@@ -80,10 +79,10 @@ std::string LlvmPrinter::shared(const std::string& text) {
   return result;
 }
 
-void LlvmPrinter::open_block() { shared_of_block_.emplace_back(); }
+void LlvmPrinter::open_shared() { shared_of_block_.emplace_back(); }
 
 // What was printed inside does not reach what comes after.
-void LlvmPrinter::close_block() {
+void LlvmPrinter::close_shared() {
   for (const std::string& text : shared_of_block_.back()) shared_.erase(text);
   shared_of_block_.pop_back();
 }
@@ -94,7 +93,7 @@ std::string LlvmPrinter::address(Node memory, Node index) {
   Node base = base_memory(memory);
   std::string pointer = base.is(Op::Param) ? fmt::format("%p{}", param_number(base)) : value(base);
   const std::string element = llvm_memory_type(base.dtype());
-  const IndexParts parts = parts_of(index);
+  const IndexParts parts = index_parts(index);
   const auto move = [&](const std::string& by) {
     pointer = shared(fmt::format("getelementptr {}, ptr {}, {}", element, pointer, by));
   };

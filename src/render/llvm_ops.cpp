@@ -140,15 +140,13 @@ std::string LlvmPrinter::scalar_op(Node node) {
   }
 }
 
-// (x is NaN or x > y) ? x : y. Where y is a number, "unordered or greater" says the same in one comparison;
-// where x is one, "greater" does.
+// (x is NaN or x > y) ? x : y. Beside a number, put first, "greater" alone says the same: one instruction.
 std::string LlvmPrinter::extremum(Node node) {
   Node x = node.arg(0), y = node.arg(1);
+  if (is_number(y)) std::swap(x, y);
   DType dtype = x.dtype();
-  if (!dtype.is_float()) return combine(node.op(), dtype, value(x), value(y));
-  if (!is_number(y) && !is_number(x)) return combine(node.op(), dtype, value(x), value(y));
-  std::string keep =
-      emit("fcmp {}{} {}, {}", is_number(y) ? "u" : "o", node.is(Op::Max) ? "gt" : "lt", typed(x), value(y));
+  if (!dtype.is_float() || !is_number(x)) return combine(node.op(), dtype, value(x), value(y));
+  std::string keep = emit("fcmp {} {}, {}", node.is(Op::Max) ? "ogt" : "olt", typed(x), value(y));
   return emit("select {} {}, {}, {}", llvm_type(dtypes::Bool.vec(dtype.lanes)), keep, typed(x), typed(y));
 }
 

@@ -1,5 +1,6 @@
-// The LLVM printer's state, shared by its three files: llvm_text.cpp walks the program, llvm_ops.cpp prints
-// what computes, llvm_memory.cpp what loads and stores.
+// The LLVM printer's state, shared by its files: llvm_text.cpp walks the program, llvm_ops.cpp prints what
+// computes, llvm_memory.cpp what loads, llvm_stores.cpp what stores, llvm_registers.cpp locals,
+// llvm_index.cpp addresses and llvm_tiles.cpp fragments of matrix units.
 #pragma once
 
 #include <map>
@@ -34,6 +35,29 @@ struct IndexParts {
   std::int64_t constant = 0;
   Node lanes;
 };
+IndexParts index_parts(Node index);
+
+// Stores that are not printed yet: they share a branch by a scalar gate or past the caches, or both.
+struct PendingStores {
+  Node gate;
+  bool streamed = false;
+  std::vector<Node> stores;
+};
+
+// A register that has one value on one way into a block and another on the other.
+struct Joined {
+  Node local;
+  std::string before, name;
+};
+
+// A loop or a branch whose end is not printed yet.
+struct OpenBlock {
+  int id = 0;
+  std::string before;  // label of the block in front
+  std::string counter;
+  std::size_t head = 0;  // where the lines go that are known when a loop closes
+  std::vector<Joined> carried, changed;
+};
 
 class LlvmPrinter {
  public:
@@ -47,7 +71,7 @@ class LlvmPrinter {
   void open_loop(Node range);
   void close_loop(Node range);
   void open_if(Node node);
-  void close_if(Node node);
+  void close_if();
   void label(std::string_view name);
   std::string value(Node node);  // "%v3", or a constant
   std::string typed(Node node) { return llvm_type(node.dtype()) + " " + value(node); }
@@ -77,8 +101,8 @@ class LlvmPrinter {
   void find_indices();
   std::string address(Node memory, Node index);
   std::string shared(const std::string& text);
-  void open_block();
-  void close_block();
+  void open_shared();
+  void close_shared();
   bool has_wide(Node node) const;
   std::string wide(Node node);
   bool print_index(Node node);
@@ -106,15 +130,26 @@ class LlvmPrinter {
   void declare_locals();
   std::size_t param_number(Node param) const;
   std::string load_value(Node node);
-  void store_value(Node node);
-  void print_store(Node node, Node gate);
-  void print_streamed(const std::string& type, const std::string& x, const std::string& pointer,
-                      std::int64_t bytes, Node memory);
-  bool keeps_stores_pending(Node node) const;
-  void flush_stores();
   std::string mask_of(Node gate, int lanes);
   std::string from_memory(DType dtype, const std::string& x);
   std::string to_memory(DType dtype, const std::string& x);
+
+  // ---- llvm_stores.cpp
+  void store_value(Node node);
+  void print_store(Node node, Node gate);
+  bool scatters(Node store) const;
+  bool branches(Node store) const;
+  bool keeps_stores_pending(Node node) const;
+  void flush_stores();
+  void print_group(const PendingStores& group);
+
+  // ---- llvm_registers.cpp
+  void find_registers();
+  void load_register(Node node);
+  void store_register(Node node);
+  void open_registers(Node node, OpenBlock& block);
+  std::string carried_lines(const OpenBlock& block) const;
+  void join_changed(const OpenBlock& block, const std::string& last);
 
   // ---- llvm_tiles.cpp
   void find_tiles();
@@ -153,9 +188,11 @@ class LlvmPrinter {
   std::string block_ = "entry";                               // label of the block being printed
   std::int64_t zero_bytes_ = 0;  // size of the constant that loads with a false gate read
   int next_ = 0, next_block_ = 0;
-  NodeMap<int> blocks_;
+  std::vector<OpenBlock> open_;
+  NodeMap<std::string> held_;                     // what each register (a local of one element) holds
+  NodeMap<std::vector<Node>> carried_, changed_;  // registers, by loop or branch
   StreamedStores streamed_;
-  std::vector<Node> pending_;  // stores of one scalar gate, not printed yet
+  std::vector<PendingStores> pending_;
 };
 
 }  // namespace lathe::render

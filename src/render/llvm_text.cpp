@@ -108,50 +108,56 @@ void LlvmPrinter::entry() {
 
 void LlvmPrinter::open_loop(Node range) {
   locate_results(range);
-  int id = next_block_++;
-  blocks_[range] = id;
-  std::string counter = fmt::format("%r{}.{}", range_id(range), id);
-  (range.dtype().bits() == 32 ? wide_ : names_)[range] = counter;
+  OpenBlock block{next_block_++, block_, "", 0, {}, {}};
+  block.counter = fmt::format("%r{}.{}", range_id(range), block.id);
+  (range.dtype().bits() == 32 ? wide_ : names_)[range] = block.counter;
   if (range.arg(0).lo() >= 1) {
-    line("br label %loop{}", id);
+    line("br label %loop{}", block.id);
   } else {
     std::string any = emit("icmp slt i64 0, {}", wide(range.arg(0)));
-    line("br i1 {}, label %loop{}, label %done{}", any, id, id);
+    line("br i1 {}, label %loop{}, label %done{}", any, block.id, block.id);
   }
-  std::string before = block_;
-  label(fmt::format("loop{}", id));
-  line("{} = phi i64 [ 0, %{} ], [ {}.next, %latch{} ]", counter, before, counter, id);
-  open_block();
+  label(fmt::format("loop{}", block.id));
+  block.head = body_.size();
+  open_registers(range, block);
+  open_.push_back(std::move(block));
+  open_shared();
   ask_for_results(range);
 }
 
 void LlvmPrinter::close_loop(Node range) {
-  const int* id = blocks_.find(range);
-  check_internal(id != nullptr, "llvm_text", "End of a range that is not open");
-  std::string counter = wide(range);
-  close_block();
-  line("br label %latch{}", *id);
-  label(fmt::format("latch{}", *id));
-  line("{}.next = add nuw nsw i64 {}, 1", counter, counter);
-  std::string more = emit("icmp slt i64 {}.next, {}", counter, wide(range.arg(0)));
-  line("br i1 {}, label %loop{}, label %done{}", more, *id, *id);
-  label(fmt::format("done{}", *id));
+  check_internal(!open_.empty(), "llvm_text", "End of a range that is not open");
+  OpenBlock block = std::move(open_.back());
+  open_.pop_back();
+  close_shared();
+  line("{0}.next = add nuw nsw i64 {0}, 1", block.counter);
+  std::string more = emit("icmp slt i64 {}.next, {}", block.counter, wide(range.arg(0)));
+  line("br i1 {}, label %loop{}, label %done{}", more, block.id, block.id);
+  body_.insert(block.head, fmt::format("  {0} = phi i64 [ 0, %{1} ], [ {0}.next, %{2} ]\n{3}", block.counter,
+                                       block.before, block_, carried_lines(block)));
+  std::string last = block_;
+  label(fmt::format("done{}", block.id));
+  join_changed(block, last);
 }
 
 void LlvmPrinter::open_if(Node node) {
-  int id = next_block_++;
-  blocks_[node] = id;
-  line("br i1 {}, label %then{}, label %endif{}", value(node.arg(0)), id, id);
-  label(fmt::format("then{}", id));
-  open_block();
+  OpenBlock block{next_block_++, block_, "", 0, {}, {}};
+  line("br i1 {}, label %then{}, label %endif{}", value(node.arg(0)), block.id, block.id);
+  label(fmt::format("then{}", block.id));
+  open_registers(node, block);
+  open_.push_back(std::move(block));
+  open_shared();
 }
 
-void LlvmPrinter::close_if(Node node) {
-  const int* id = blocks_.find(node);
-  check_internal(id != nullptr, "llvm_text", "EndIf without If");
-  close_block();
-  line("br label %endif{}", *id);
-  label(fmt::format("endif{}", *id));
+void LlvmPrinter::close_if() {
+  check_internal(!open_.empty(), "llvm_text", "EndIf without If");
+  OpenBlock block = std::move(open_.back());
+  open_.pop_back();
+  close_shared();
+  line("br label %endif{}", block.id);
+  std::string last = block_;
+  label(fmt::format("endif{}", block.id));
+  join_changed(block, last);
 }
 
 void LlvmPrinter::instruction(Node node) {
@@ -171,9 +177,11 @@ void LlvmPrinter::instruction(Node node) {
     case Op::Range: return open_loop(node);
     case Op::End: return close_loop(node.arg(node.arg_count() - 1));
     case Op::If: return open_if(node);
-    case Op::EndIf: return close_if(node.arg(0));
-    case Op::Load: return name(node, load_value(node));
-    case Op::Store: return store_value(node);
+    case Op::EndIf: return close_if();
+    case Op::Load:
+      return held_.contains(base_memory(node.arg(0))) ? load_register(node) : name(node, load_value(node));
+    case Op::Store:
+      return held_.contains(base_memory(node.arg(0))) ? store_register(node) : store_value(node);
     case Op::Cast:
     case Op::Bitcast: return name(node, cast_value(node));
     case Op::Splat:
@@ -195,6 +203,7 @@ std::string LlvmPrinter::print() {
   streamed_ = streamed_stores(program_, target_);
   find_tiles();
   products_ = holds_products(program_);
+  find_registers();
   entry();
   set_tiles(true);
   for (const NodeRef& node : program_.code) {

@@ -290,6 +290,92 @@ TEST(CpuMemory, BlocksUnderAConditionRunOnlyWhereItHolds) {
   }
 }
 
+// acc = 1; n times: acc = acc * 3; where n > 4: acc = acc + 100, under an If and then under a gate; out =
+// acc.
+TEST(CpuMemory, ARegisterKeepsItsValuePastBlocksThatDoNotRun) {
+  Scope scope;
+  ProgramBuilder b("keeps");
+  Node out = b.buffer(dtypes::Int64, 2), n = b.variable("n", 0, 10);
+  Node outer = b.loop(i64(2));
+  Node acc = define(dtypes::Int64, 0, 1, Space::Register);
+  const auto now = [&](Node effect) {
+    Node effects[] = {effect};
+    return load(after(acc, effects), i64(0));
+  };
+  Node start = b.add(store(acc, i64(0), i64(1) + outer));
+  b.loop(n);
+  Node step = b.add(store(acc, i64(0), now(start) * i64(3)));
+  b.close();
+  b.when(less(i64(4), n));
+  Node more = b.add(store(acc, i64(0), now(step) + i64(100)));
+  b.close();
+  Node gated = b.add(store(acc, i64(0), now(more) + i64(100), less(i64(4), n)));
+  b.add(store(out, outer, now(gated)));
+  b.close();
+  const Program program = b.take();
+  for (const auto& compiler : compilers()) {
+    Binary binary = compiler->compile(program);
+    for (std::int64_t count : {0, 1, 4, 5}) {
+      Bytes buffers[] = {Bytes(16)};
+      run(binary, buffers, {{count}});
+      const auto want = [&](std::int64_t acc) {
+        for (std::int64_t i = 0; i < count; ++i) acc *= 3;
+        return count > 4 ? acc + 200 : acc;
+      };
+      EXPECT_EQ(values_of<std::int64_t>(buffers[0]), (std::vector<std::int64_t>{want(1), want(2)}))
+          << count << "\n"
+          << binary.source;
+    }
+  }
+}
+
+// Lanes apart under one scalar gate: a branch, or a mask where the machine has one.
+TEST(CpuMemory, AFalseScalarGateScattersNothing) {
+  Scope scope;
+  for (DType dtype : {dtypes::Float32, dtypes::Int64, dtypes::UInt8})
+    for (const auto& compiler : compilers()) {
+      constexpr int kLanes = 8;
+      ProgramBuilder b("scatter");
+      Node out = b.buffer(dtype, 2 * kLanes * kLanes);
+      Node r = b.loop(i64(kLanes));
+      Node at = splat(r, kLanes) + iota(dtypes::Int64, kLanes) * splat(i64(2 * kLanes), kLanes);
+      b.add(store(out, at, splat(number(dtype, 3), kLanes), less(r, i64(3))));
+      b.close();
+      Bytes buffers[] = {Bytes(static_cast<std::size_t>(2 * kLanes * kLanes * dtype.bytes()))};
+      run(compiler->compile(b.take()), buffers);
+      std::vector<Element> want;
+      for (int i = 0; i < 2 * kLanes * kLanes; ++i)
+        want.push_back(convert(dtype, dtypes::Int64, {i % (2 * kLanes) < 3 ? 3 : 0, 0}));
+      EXPECT_EQ(buffers[0], elements(dtype, want)) << dtype.name();
+    }
+}
+
+// Stores under two gates in turn: those to other places may share branches, and the last one to a place wins.
+TEST(CpuMemory, StoresUnderSeveralGatesKeepTheirOrderWhereTheyMeet) {
+  Scope scope;
+  for (const auto& compiler : compilers()) {
+    ProgramBuilder b("order");
+    Node out = b.buffer(dtypes::Int32, 64);
+    Node r = b.loop(i64(4)), base = r * i64(16), low = less(r, i64(3)), high = less(i64(0), r);
+    b.add(store(out, base, splat(i32(1), 4), low));
+    b.add(store(out, base + i64(4), splat(i32(2), 4), high));
+    b.add(store(out, base + i64(8), splat(i32(3), 4), low));
+    b.add(store(out, base + i64(10), splat(i32(4), 4), high));
+    b.add(store(out, base + i64(3), splat(i32(5), 4), low));
+    b.close();
+    Bytes buffers[] = {Bytes(64 * 4)};
+    run(compiler->compile(b.take()), buffers);
+    std::vector<std::int32_t> want(64);
+    for (std::size_t k = 0; k < 4; ++k) {
+      const auto put = [&](std::size_t at, bool open, std::int32_t x) {
+        if (open) std::fill_n(want.begin() + static_cast<std::ptrdiff_t>(16 * k + at), 4, x);
+      };
+      put(0, k < 3, 1), put(4, k > 0, 2), put(8, k < 3, 3), put(10, k > 0, 4), put(3, k < 3, 5);
+    }
+    EXPECT_EQ(values_of<std::int32_t>(buffers[0]), want);
+  }
+}
+
 TEST(CpuMemory, PartsOfALaunchRunOnceEach) {
   Scope scope;
   for (const auto& compiler : compilers())

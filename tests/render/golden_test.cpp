@@ -51,17 +51,15 @@ entry:
   %p1 = load ptr, ptr %b1, align 8
   br label %loop0
 loop0:
-  %r0.0 = phi i64 [ 0, %entry ], [ %r0.0.next, %latch0 ]
+  %r0.0 = phi i64 [ 0, %entry ], [ %r0.0.next, %loop0 ]
   %v0 = mul nsw i64 %r0.0, 8
   %v1 = getelementptr float, ptr %p1, i64 %v0
   %v2 = load <8 x float>, ptr %v1, align 4
   %v3 = fmul <8 x float> %v2, splat (float 0x4000000000000000)
-  %v4 = fcmp ugt <8 x float> %v3, splat (float 0x0000000000000000)
-  %v5 = select <8 x i1> %v4, <8 x float> %v3, <8 x float> splat (float 0x0000000000000000)
+  %v4 = fcmp ogt <8 x float> splat (float 0x0000000000000000), %v3
+  %v5 = select <8 x i1> %v4, <8 x float> splat (float 0x0000000000000000), <8 x float> %v3
   %v6 = getelementptr float, ptr %p0, i64 %v0
   store <8 x float> %v5, ptr %v6, align 4
-  br label %latch0
-latch0:
   %r0.0.next = add nuw nsw i64 %r0.0, 1
   %v7 = icmp slt i64 %r0.0.next, 8
   br i1 %v7, label %loop0, label %done0
@@ -100,7 +98,7 @@ void scale(void** buffers, const long long* variables, long long part, char* scr
     const int v2 = (r0 * 8);
     const lathe_f32x8 v3 = lathe_load_f32x8((p1 + v2));
     const lathe_f32x8 v4 = (v3 * v0);
-    const lathe_f32x8 v5 = lathe_select_f32x8(__builtin_convertvector((~(v4 <= v1)), lathe_b1x8), v4, v1);
+    const lathe_f32x8 v5 = lathe_select_f32x8(__builtin_convertvector((v1 > v4), lathe_b1x8), v1, v4);
     lathe_store_f32x8((p0 + v2), v5);
   }
 }

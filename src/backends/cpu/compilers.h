@@ -9,13 +9,13 @@
 
 namespace lathe::backends {
 
-// What LLVM runs before its code generator: local variables become registers. Nothing is computed twice in
-// what is printed.
+// What LLVM runs before its code generator where a kernel has arrays on the stack: their elements become
+// registers. All other locals are values already, and nothing is computed twice in what is printed.
 inline constexpr const char* kLlvmPasses = "sroa";
 
-// Parts of the code generator that cost a sixth of its time and leave our loops no faster: addresses are
+// Parts of the code generator that cost a fifth of its time and leave our loops no faster: addresses are
 // written as sums of loop variables already, and these CPUs reorder instructions themselves.
-inline constexpr const char* kLlvmOptions[] = {"-disable-lsr", "-disable-post-ra"};
+inline constexpr const char* kLlvmOptions[] = {"-disable-lsr", "-disable-post-ra", "-enable-misched=0"};
 
 // Throws DeviceError where the LLVM module cannot be loaded.
 std::shared_ptr<const Compiler> make_llvm_compiler(Target target);

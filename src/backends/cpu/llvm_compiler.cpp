@@ -30,9 +30,11 @@ class LlvmCompiler : public Compiler {
     Binary out;
     out.entry = program.name;
     out.source = render::llvm_text(program, target_);
+    const bool has_arrays = out.source.find(" = alloca ") != std::string::npos;
     char* error = nullptr;
-    LlvmBytes object = llvm_.compile(out.source.data(), out.source.size(), target_.cpu.c_str(),
-                                     target_.features.c_str(), kLlvmPasses, kCodeLevel, &error);
+    LlvmBytes object =
+        llvm_.compile(out.source.data(), out.source.size(), target_.cpu.c_str(), target_.features.c_str(),
+                      has_arrays ? kLlvmPasses : "", kCodeLevel, &error);
     if (object.data == nullptr) {
       std::string reason = error != nullptr ? error : "unknown error";
       llvm_.release(error);
