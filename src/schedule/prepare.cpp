@@ -30,11 +30,21 @@ bool adds_rows(Node reduce) {
   return row > 1 && row == numel_max(reduce) && !is_product_sum(reduce);
 }
 
+// Whether a mask may be about positions: it compares whole numbers. One that compares floats (of relu's
+// gradient) is not.
+bool about_positions(Node mask) {
+  if (is_movement(mask.op()) || mask.is(Op::Not)) return about_positions(mask.arg(0));
+  if (mask.is(Op::And) || mask.is(Op::Or))
+    return about_positions(mask.arg(0)) || about_positions(mask.arg(1));
+  const bool compares = mask.is(Op::Less) || mask.is(Op::Eq) || mask.is(Op::Ne);
+  return compares && !mask.arg(0).dtype().is_float();
+}
+
 // split-reduce: reduce(x over n) == reduce over parts of (reduce over n/parts), for associative ops.
 Node split_reduce(Node node) {
   Node x = node.arg(0);
   // where(index == .., value, 0) summed reads one element (collapse-one-hot): nothing to split.
-  if (x.is(Op::Where) && x.arg(2).is_const()) return node;
+  if (x.is(Op::Where) && x.arg(2).is_const() && about_positions(x.arg(0))) return node;
   std::span<const std::int64_t> ints = node.ints();
   for (Node d : x.shape())
     if (!d.is_const()) return node;

@@ -145,6 +145,14 @@ TEST(Schedule, ALongSumWithOneOutputRunsInParts) {
 }
 
 // Threads divide the rows, so that each reads memory in its order; a small matrix is in the caches anyway.
+// A mask that compares floats, as of relu's gradient, is no one-hot choice that would read one element.
+TEST(Schedule, ALongMaskedSumRunsInParts) {
+  Scope scope;
+  Node x = input({512, 4, 100}), g = input({512, 4, 100}), zero = float_const(dtypes::Float32, 0);
+  Schedule s = one(sum(where(less(zero, x), g, zero), {0, 2}));
+  EXPECT_EQ(s.steps.size(), 2u);
+}
+
 TEST(Schedule, ColumnSumsOfALargeMatrixRunInParts) {
   Scope scope;
   EXPECT_EQ(one(sum(input({1 << 14, 1024}), {0})).steps.size(), 2u);
