@@ -387,18 +387,20 @@ class Chooser {
       add(OptOp::TILE, position(r), {(left(r) + blocks - 1) / blocks, at});
       at += opts_.size() > before;
     };
+    auto outside = [&] { return at > 0 ? at - 1 : kBeforeLoops; };
+    auto stage_other = [&] { add(OptOp::STAGE, outside(), {number(g), tile.fragments ? 0 : 1}); };
+    if (tile.other_panel && tile.other_first) stage_other();
     block(tile.lane_range, tile.lane_steps);
     for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
       if (facts_.ranges[r].kind == RangeKind::Reduce && facts_.depends(facts_.reduce.arg(0), r)) {
         block(r, tile.reduce_steps);
         break;
       }
-    auto outside = [&] { return at > 0 ? at - 1 : kBeforeLoops; };
     add(OptOp::STAGE, outside(), {number(f), 0});
     if (tile.other_panel) {
       for (std::size_t r : tile.outside) place(r);
       if (tile.tiled > 0) block(tile.tiled - 1, tile.tile);
-      add(OptOp::STAGE, outside(), {number(g), tile.fragments ? 0 : 1});
+      if (!tile.other_first) stage_other();
     }
     // Within a block.
     const int lanes = state_.last_loop_position(facts_.ranges[tile.lane_range].range);

@@ -34,6 +34,7 @@ struct ProductTile {
 
   // The other factor has a panel too, in the order of its source.
   bool other_panel = false;
+  bool other_first = false;          // it is copied before the blocks of lanes, not again for each of them
   bool fragments = false;            // both panels hold fragments of a matrix unit
   std::vector<std::size_t> outside;  // row ranges that stand outside that panel, whole
   std::size_t tiled = 0;             // one more of them stands outside in blocks of `tile` steps; 0: none

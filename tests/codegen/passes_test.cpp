@@ -403,8 +403,8 @@ double reads_of_each(const Program& program, std::int64_t slot) {
 TEST(Heuristic, PanelsAreCopiedOnceForEachBlock) {
   Scope scope;
   Target target = named_target("x86-64-v4+avx512bf16+avx512vnni+amx-tile+amx-bf16+amx-int8");
-  target.l1 = 48 << 10, target.l2 = 2 << 20, target.cores = 1;
-  for (const std::int64_t size : {512, 1024})
+  target.l1 = 48 << 10, target.l2 = 2 << 20, target.l3 = 64 << 20, target.cores = 1;
+  for (const std::int64_t size : {512, 1024, 2048})
     for (Node kernel : {small_matmul(size, size, size, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32),
                         small_matmul(size, size, size, dtypes::Int8, dtypes::Int8, dtypes::Int32)}) {
       const std::vector<Opt> opts = choose_options(kernel, target);

@@ -39,6 +39,7 @@ struct Scratch {
       bytes = 0;
       throw OutOfMemory("CPU", fmt::format("no {} of scratch memory for a kernel", human_bytes(wanted)));
     }
+    madvise(data, bytes, MADV_HUGEPAGE);  // a wish: panels are walked over again and again
     return data;
   }
 };
