@@ -416,9 +416,8 @@ class Expander {
           Node e = lanes > 1 ? vector_at(element, inner, lanes) : scalar_at(element, inner);
           if (op != Op::Add || !adds_nothing(e)) elements.push_back(e);
         });
-        if (elements.empty())
-          elements.push_back(splat(element_const(element.dtype(), unit_of(op, element.dtype())), lanes));
-        Node part = accumulate(op, elements, left);
+        Node part = elements.empty() ? splat(zero_of(element.dtype().element()), lanes)
+                                     : accumulate(op, elements, left);
         total = total ? apply(op, total, part) : part;
       });
       return across > 1 ? hreduce(op, total) : total;

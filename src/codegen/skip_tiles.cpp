@@ -141,11 +141,12 @@ Node as_index(Node n) {
   return exact ? n.arg(0) : Node();
 }
 
-// Loops around the whole fold; what is in registers is done for all of it at once.
-bool is_around(Node r, Node fold) {
+// Loops around the whole fold, outside of the loop of its tiles; what is in registers is done for all of it
+// at once.
+bool is_around(Node r, Node tile, Node fold) {
   const RangeKind k = range_kind(r);
   std::span<const Node> free = ranges_of(fold);
-  return std::find(free.begin(), free.end(), r) != free.end() &&
+  return std::find(free.begin(), free.end(), r) != free.end() && range_id(r) < range_id(tile) &&
          (k == RangeKind::Global || k == RangeKind::Thread || k == RangeKind::Loop);
 }
 
@@ -167,7 +168,7 @@ Node tiles_needed(Node mask, Node tile, Node fold) {
       width = -t.coefficient;
     else if (depends_on(t.node, tile))
       return Node();
-    else if (std::all_of(ranges.begin(), ranges.end(), [&](Node r) { return is_around(r, fold); }))
+    else if (std::all_of(ranges.begin(), ranges.end(), [&](Node r) { return is_around(r, tile, fold); }))
       most.add_term(t.node, t.coefficient);
     else
       most.constant += std::max(t.coefficient * t.node.lo(), t.coefficient * t.node.hi());

@@ -431,6 +431,16 @@ TEST(Options, AProductWithAVectorFindsTheVectorUnitBehindTheFragments) {
   EXPECT_EQ(use_matrix_unit(kernel, *opt, target).unit->name, "vdpbf16ps");
 }
 
+// Of these sums some read the border alone, in all steps: their loops are gone, and nothing may ask for them.
+TEST(Options, SumsOverTheBorderAloneAreZeros) {
+  Scope scope;
+  for (const char* opts : {"UPCAST(3, 16)", "UNROLL(1, 16) STAGE(2, 0, 0)", "UPCAST(3, 0) UNROLL(2, 0)"})
+    EXPECT_EQ(compare_with_reference(input_gradient(2, 16, 8, 6, 3), parse_opts(opts),
+                                     named_target("x86-64-v3"), 1),
+              "")
+        << opts;
+}
+
 void check_random_list(std::uint32_t seed) {
   constexpr const char* kTargets[] = {"ref",
                                       "x86-64-v2",
@@ -490,6 +500,9 @@ TEST(Options, CausalAttentionEndsBeforeTilesThatAreMasked) {
         EXPECT_FALSE(lengths_known(apply_options(masked, parse_opts(opts), target)));
         EXPECT_TRUE(lengths_known(apply_options(open, parse_opts(opts), target)));
       }
+  // Where the loop of the tiles was put outside of the rows, its length cannot depend on them.
+  const std::vector<Opt> outside = parse_opts("UNROLL(1, 4) UPCAST(2, 4) UPCAST(1, 3) SWAP(3, 0)");
+  EXPECT_EQ(compare_with_reference(attention(10, 3, 4, 8, true), outside, named_target("x86-64-v2"), 1), "");
 }
 
 }  // namespace
