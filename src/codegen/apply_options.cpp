@@ -20,6 +20,7 @@
 #include "codegen/option_state.h"
 #include "codegen/place_accumulators.h"
 #include "codegen/place_folds.h"
+#include "codegen/prefetch_tiles.h"
 #include "codegen/private_panels.h"
 #include "codegen/skip_steps.h"
 #include "codegen/skip_tiles.h"
@@ -242,6 +243,12 @@ Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target)
   OptionState state(kernel, target);
   for (const Opt& opt : opts) state.apply(opt);
   Node result = state.kernel();
+  auto position_of = [&](int serial) {
+    int position = -1;
+    for (std::size_t i = 0; i < state.axes().size(); ++i)
+      if (state.serial_of(i) == serial) position = static_cast<int>(i);
+    return position;
+  };
   if (!opts.empty() || has_single_ranges(state)) {
     KernelRewriter rewriter(state);
     result = rewriter.run();
@@ -250,18 +257,18 @@ Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target)
     if (!target.groups)
       for (const auto& [tile, shorter] : skipped_tiles(result)) skipped.try_emplace(tile, shorter);
     std::vector<Staging> stages;
-    for (const StageRequest& request : state.stages()) {
-      int position = -1;
-      for (std::size_t i = 0; i < state.axes().size(); ++i)
-        if (state.serial_of(i) == request.axis_serial) position = static_cast<int>(i);
-      stages.push_back({rewriter.image(request.value), position, request.order});
-    }
+    for (const StageRequest& request : state.stages())
+      stages.push_back({rewriter.image(request.value), position_of(request.axis_serial), request.order});
     result = stage_values(result, stages, target);
     if (!skipped.empty()) result = substitute(result, skipped);
   }
   result = private_panels(place_folds(result), target);
   // The nests of a row share their outer loops: there reduces run innermost, whatever the order says.
   if (!has_rows(kernel)) result = place_accumulators(result);
+  std::vector<Pipelined> pipelined;
+  for (const PipelineRequest& request : state.pipelines())
+    pipelined.push_back({position_of(request.axis_serial), request.depth});
+  result = prefetch_tiles(result, pipelined);
   result = join_fragments(split_offsets(result), target, state.joins_fragments());
   // Reduces over groups become shared memory and barriers here, before expansion, so that the copies of a
   // register tile share one barrier.

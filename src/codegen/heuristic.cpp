@@ -34,6 +34,7 @@ constexpr HeuristicRule kRules[] = {
     {"product-panels",       "its operands are copied into panels that lie as the tile reads them, in blocks the caches hold"},
     {"border-steps",         "a convolution's steps in its border are left out, where a row of the picture fits the registers"},
     {"product-order",        "without panels, one step of lanes of a large factor serves all rows before the next is read"},
+    {"pipeline",             "what comes from memory is fetched a strip ahead of the products"},
     {"matrix-unit",          "products of bf16 and bytes use the target's dot-product instructions"},
     {"streams",              "a kernel that walks once over much memory takes several pieces of it at a time"},
     {"lanes",                "the range with the most contiguous accesses becomes vectors"},
@@ -405,6 +406,7 @@ class Chooser {
     // Within a block.
     const int lanes = state_.last_loop_position(facts_.ranges[tile.lane_range].range);
     if (lanes >= at) move(lanes, at);
+    if (tile.lane_steps == 1) fetch_next(tile);
   }
   // Without panels: where the vector factor does not fit the second cache, one step of lanes of it serves all
   // rows before the next one is read. The other factor is read again instead, which is as much less as a step
@@ -420,6 +422,12 @@ class Chooser {
     for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
       if (is_output(r) && !facts_.depends(f, r) && position(r) >= 0) first = std::min(first, position(r));
     move(position(tile.lane_range), first);
+    fetch_next(tile);
+  }
+  // Products do not wait for memory while they work on what is there.
+  void fetch_next(const ProductTile& tile) {
+    if (uses("pipeline") && tile.from_memory && position(tile.lane_range) >= 0)
+      add(OptOp::PIPELINE, position(tile.lane_range), {1});
   }
   void move(int from, int to) {
     if (from != to) add(OptOp::TILE, from, {1, to});

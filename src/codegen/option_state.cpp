@@ -402,7 +402,8 @@ void OptionState::apply(const Opt& opt) {
       std::size_t at = position(opt.axis);
       need_kind(at, {K::Global, K::Loop, K::Reduce}, "a loop");
       if (opt.arg.empty() || opt.arg[0] < 1) refuse("the depth must be at least 1");
-      // How far copies run ahead changes no value; targets without asynchronous copies run them in place.
+      // How far copies run ahead changes no value; on targets with groups they run in place.
+      if (!target_->groups) pipelines_.push_back({serials_[at], opt.arg[0]});
       break;
     }
   }

@@ -45,6 +45,12 @@ struct StageRequest {
   PanelOrder order = PanelOrder::Consumer;
 };
 
+// PIPELINE: how many steps ahead of the loop's its lines are fetched.
+struct PipelineRequest {
+  int axis_serial;
+  std::int64_t depth;
+};
+
 class OptionState {
  public:
   OptionState(Node kernel, const Target& target);
@@ -56,6 +62,7 @@ class OptionState {
   const std::vector<Axis>& axes() const { return axes_; }
   const std::vector<Origin>& origins() const { return origins_; }
   const std::vector<StageRequest>& stages() const { return stages_; }
+  const std::vector<PipelineRequest>& pipelines() const { return pipelines_; }
   int serial_of(std::size_t position) const { return serials_[position]; }
 
   // Where the part of a range that is still a loop stands, or -1 where none is left; of several parts the
@@ -97,6 +104,7 @@ class OptionState {
   std::vector<int> serials_;
   std::vector<Origin> origins_;
   std::vector<StageRequest> stages_;
+  std::vector<PipelineRequest> pipelines_;
   // Sets of origins that some node depends on: what is copied together.
   std::shared_ptr<const std::vector<std::vector<int>>> together_;
   std::int64_t next_stand_in_ = 0;

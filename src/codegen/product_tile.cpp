@@ -93,15 +93,18 @@ struct Model {
                ? kPackPart * static_cast<double>(factor.arg_count())
                : 0;
   }
-  // What a copy of a factor costs an element: by vectors, or one by one.
-  double copying(int factor, bool by_vectors) const {
-    std::int64_t source = 0;
+  // No cache holds what a factor is read from.
+  bool in_memory(int factor) const {
     for (Node n : below_[factor]) {
       Node memory = base_memory(n.arg(0));
-      source = std::max(source, memory_size(memory) * memory.dtype().bytes());
+      if (memory_size(memory) * memory.dtype().bytes() > target.l3) return true;
     }
+    return false;
+  }
+  // What a copy of a factor costs an element: by vectors, or one by one.
+  double copying(int factor, bool by_vectors, bool fetched = false) const {
     return (by_vectors ? kCopyVector / static_cast<double>(lanes) : kCopyElement) +
-           (source > target.l3 ? kFromMemory / static_cast<double>(lanes) : 0);
+           (in_memory(factor) && !fetched ? kFromMemory / static_cast<double>(lanes) : 0);
   }
   bool is_below(Node root, Node n) const {
     for (std::size_t f = 0; f < 2; ++f)
@@ -364,6 +367,15 @@ double share_of_cache(const Model& m, Node factor, std::int64_t cache, std::int6
       1.0, static_cast<double>(lines * kLineBytes) / static_cast<double>(std::gcd(stride, cache / kWays)));
 }
 
+// Whether all rows of a factor, with all their steps, fit a quarter of the second cache.
+bool rows_fit(const Model& m, int factor) {
+  double bytes = m.bytes();
+  for (std::size_t r = 0; r < m.facts.ranges.size(); ++r)
+    if (m.facts.depends(m.facts.factors[factor], r) && (m.reduces(r) || m.only[factor][r]))
+      bytes *= static_cast<double>(m.extent(r));
+  return bytes * 4 <= static_cast<double>(m.target.l2);
+}
+
 void price(const Model& m, const OutputLanes& c, const Depth& depth, std::optional<ProductTile>& best) {
   Node f = m.facts.factors[c.factor], g = m.facts.factors[1 - c.factor];
   bool stores_along = m.contiguous(Node(), c.lane), side_by_side = m.contiguous(f, c.lane);
@@ -385,7 +397,8 @@ void price(const Model& m, const OutputLanes& c, const Depth& depth, std::option
   const double strip = depth.here * static_cast<double>(width * m.bytes());
   const double first = c.panel ? 1 : share_of_cache(m, f, m.target.l1, width),
                second = c.panel ? 1 : share_of_cache(m, f, m.target.l2, width);
-  if (strip > m.near_bytes() * first) {
+  // Strips whose rows lie badly are not fetched ahead either.
+  if (strip > (first < 1 ? static_cast<double>(m.target.l1) * first : m.near_bytes())) {
     vector_load += kBehindFirst;
     if (!c.panel && extent > width && again) vector_load += kJumps;
   } else if (strip > static_cast<double>(m.target.l1) * first)
@@ -404,6 +417,9 @@ void price(const Model& m, const OutputLanes& c, const Depth& depth, std::option
   if (c.panel) {
     double far = 2 * static_cast<double>(m.target.l2) / (depth.here * static_cast<double>(width * m.bytes()));
     tile.lane_steps = even_block(lane_steps, far);
+    // All rows pass by one strip of lanes where they stay in a cache meanwhile.
+    if (!c.other_panel && side_by_side && depth.blocks == 1 && rows_fit(m, 1 - c.factor)) tile.lane_steps = 1;
+    tile.from_memory = tile.lane_steps == 1 && m.in_memory(c.factor);
     lane_blocks = std::ceil(static_cast<double>(lane_steps) / static_cast<double>(tile.lane_steps));
     copied = static_cast<double>(lane_steps * width);
     auto shares = static_cast<double>(lane_steps);  // parts of it that different threads can copy
@@ -413,14 +429,15 @@ void price(const Model& m, const OutputLanes& c, const Depth& depth, std::option
       if (m.is_output[i]) shares *= static_cast<double>(m.extent(i));
     }
     if (shares < kPackers) copied *= kPackers;
-    copied *=
-        m.copying(c.factor, side_by_side) + m.packing(f) / (side_by_side ? static_cast<double>(m.lanes) : 1);
+    copied *= m.copying(c.factor, side_by_side, tile.from_memory) +
+              m.packing(f) / (side_by_side ? static_cast<double>(m.lanes) : 1);
   }
   if (c.other_panel) copied += place_other(m, depth, rows, depth.blocks * lane_blocks, tile);
   double store = m.outputs / share_used(extent, width) *
                  (stores_along ? kStoreElement / static_cast<double>(m.lanes) : kStoreElement);
   if (!stores_along) store *= 2 * depth.blocks - 1;
   double vector_products = m.products / static_cast<double>(m.lanes);
+  if (!c.panel) tile.from_memory = m.in_memory(c.factor);
   tile.cost = inner / (share_used(extent, width) * rows.used) + (store + copied) / vector_products;
   if (!best || tile.cost < best->cost) best = tile;
 }

@@ -29,8 +29,11 @@ struct ProductTile {
 
   // The vector factor has a panel, copied for each block of lanes and of the first reduce range.
   bool panel = false;
-  std::int64_t lane_steps = 0;    // steps of the lane range in a block
+  std::int64_t lane_steps = 0;    // steps of the lane range in a block; 1: a strip is copied when it is used
   std::int64_t reduce_steps = 0;  // steps of the first reduce range in a block
+
+  // The vector factor comes from memory, a strip of lanes at a time: the next one is fetched meanwhile.
+  bool from_memory = false;
 
   // The other factor has a panel too, in the order of its source.
   bool other_panel = false;

@@ -106,6 +106,7 @@ Node after(Node memory, std::span<const Node> effects);
 Node end(Node effect, std::span<const Node> ranges);  // itself where there are no ranges
 Node sink(std::span<const Node> effects);
 Node barrier(std::span<const Node> effects);
+Node prefetch(Node memory, Node index);
 inline Op reduce_op(Node reduce) {
   return static_cast<Op>(reduce.attr().kind == Attr::Kind::Int ? reduce.int_attr() : reduce.ints()[0]);
 }

@@ -118,6 +118,13 @@ std::string access_fault(Node n, Node value, std::size_t most, Form form) {
   return gate_fault(n, most - 1, value.dtype().lanes);
 }
 
+std::string prefetch_fault(Node n, Form form) {
+  if (!is_effect(n)) return "a Prefetch has the dtype void";
+  if (!base_memory(n.arg(0)).is(Op::Param)) return "a Prefetch of what is no param";
+  if (n.arg(1).dtype().lanes != 1) return "a Prefetch of several places";
+  return index_fault(n, n.arg(1), form);
+}
+
 bool is_view(Node n) {
   while (is_movement(n.op()) || n.is(Op::Bitcast)) n = n.arg(0);
   return base_memory(n).is(Op::Buffer);
@@ -340,6 +347,7 @@ std::string local_fault(Node n, Form form) {
     case Op::Get: return get_fault(n, form);
     case Op::End: return end_fault(n, form);
     case Op::Barrier: return effects_fault(n);
+    case Op::Prefetch: return prefetch_fault(n, form);
     case Op::Sink: return form == Form::Tensor ? "" : effects_fault(n);
     case Op::If:
       return n.arg(0).dtype() == dtypes::Bool ? "" : "the condition of If is " + n.arg(0).dtype().str();

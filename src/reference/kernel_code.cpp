@@ -302,6 +302,7 @@ class KernelCode {
     std::uint32_t dst = kNoRegister;
     switch (node.op()) {
       case Op::After:
+      case Op::Prefetch:
       case Op::Sink: break;
       case Op::Barrier: {
         if (threads_.empty()) break;  // nobody to wait for

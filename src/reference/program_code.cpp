@@ -189,6 +189,7 @@ class ProgramCode {
         open_.emplace_back(n, add(s));
         return;
       }
+      case Op::Prefetch: return;  // changes no value
       case Op::End:
       case Op::EndIf: close_scope(n); return;
       case Op::Barrier: {

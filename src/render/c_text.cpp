@@ -144,6 +144,7 @@ void CPrinter::instruction(Node node) {
       return;
     case Op::Load: return define_value(node, load_value(node));
     case Op::Store: return store_value(node);
+    case Op::Prefetch: return line("__builtin_prefetch({}, 0, 2);", pointer(node.arg(0), node.arg(1)));
     case Op::Cast:
     case Op::Bitcast: return define_value(node, cast_value(node));
     case Op::Splat:

@@ -56,7 +56,7 @@ void LlvmPrinter::find_indices() {
       unused_[node] = true;
       continue;
     }
-    const bool access = node.is(Op::Load) || node.is(Op::Store);
+    const bool access = node.is(Op::Load) || node.is(Op::Store) || node.is(Op::Prefetch);
     for (std::size_t a = 0; a < node.arg_count(); ++a)
       if (!access || a != 1) used[node.arg(a)] = true;
     if (access) {

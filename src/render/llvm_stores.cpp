@@ -79,7 +79,7 @@ bool LlvmPrinter::keeps_stores_pending(Node node) const {
   if (node.is(Op::Store)) return branches(node);
   return is_scalar_op(node.op()) || node.is(Op::Cast) || node.is(Op::Bitcast) || node.is(Op::Splat) ||
          node.is(Op::Vec) || node.is(Op::Lane) || node.is(Op::Iota) || node.is(Op::HReduce) ||
-         node.is(Op::Pack) || node.is(Op::Dot) || node.is(Op::After);
+         node.is(Op::Pack) || node.is(Op::Dot) || node.is(Op::After) || node.is(Op::Prefetch);
 }
 
 void LlvmPrinter::flush_stores() {

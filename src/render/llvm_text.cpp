@@ -182,6 +182,10 @@ void LlvmPrinter::instruction(Node node) {
       return held_.contains(base_memory(node.arg(0))) ? load_register(node) : name(node, load_value(node));
     case Op::Store:
       return held_.contains(base_memory(node.arg(0))) ? store_register(node) : store_value(node);
+    case Op::Prefetch:  // to read, into the second cache: the first one is for what is worked on
+      call("llvm.prefetch.p0", "void", {"ptr", "i32", "i32", "i32"},
+           {address(node.arg(0), node.arg(1)), "0", "2", "1"});
+      return;
     case Op::Cast:
     case Op::Bitcast: return name(node, cast_value(node));
     case Op::Splat:

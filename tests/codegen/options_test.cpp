@@ -202,6 +202,31 @@ TEST(Options, PipelineChangesNoValue) {
             "");
 }
 
+// Lines of a step's tile are shared out among the passes of the loops inside: 8 rows of k in 2 passes, two
+// lines each.
+TEST(Options, PipelineFetchesWhatTheNextStepReads) {
+  Scope scope;
+  Node kernel = matmul(8, 64, 8);
+  const std::vector<Opt> opts = parse_opts("UPCAST(0, 4) UPCAST(1, 32) SWAP(0, 1) PIPELINE(0, 1)");
+  for (const char* name : {"x86-64-v3", "x86-64-v4"}) {
+    const Target target = named_target(name);
+    EXPECT_EQ(compare_with_reference(kernel, opts, target, 1), "");
+    int fetches = 0;
+    std::int64_t lines = 0;
+    for (Node n : lower_kernel(kernel, opts, target, "k").code) {
+      if (n.is(Op::Range) && !n.arg(0).is_const_int(2)) lines = lines == 0 ? n.arg(0).const_int() : lines;
+      if (!n.is(Op::Prefetch)) continue;
+      ++fetches;
+      EXPECT_EQ(param_slot(base_memory(n.arg(0))), 2);
+    }
+    EXPECT_EQ(fetches, 1);
+    EXPECT_EQ(lines, 8);
+  }
+  // What is written, and what a loaded index reads, is left alone; groups run without.
+  for (Node n : lower_kernel(kernel, parse_opts("PIPELINE(0, 1)"), named_target("sm_90a"), "k").code)
+    EXPECT_FALSE(n.is(Op::Prefetch));
+}
+
 TEST(Options, APanelBeforeAllLoopsHoldsWhatTheThreadNeeds) {
   Scope scope;
   for (const char* opts : {"STAGE(-1, 0, 0) STAGE(-1, 1, 1)", "STAGE(-1, 1, 0) THREAD(0, 3) TILE(2, 2, 0)",

@@ -245,6 +245,7 @@ TEST(Heuristic, EachRuleChangesTheOptionsOfSomeKernel) {
   kernels.push_back({"product", matmul(512, 512, 512)});
   kernels.push_back({"wide product", matmul(64, 3136, 256)});
   kernels.push_back({"gradient with a border", input_gradient(8, 32, 32, 24, 5)});
+  kernels.push_back({"product from memory", matmul(64, 1 << 16, 256)});
   kernels.push_back({"long sum", row_sum(4, 1 << 16)});
   kernels.push_back({"many rows", row_sum(1 << 14, 1024)});
   kernels.push_back({"attention", attention(64, 4, 32, 64)});

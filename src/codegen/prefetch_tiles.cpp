@@ -1,0 +1,138 @@
+#include "codegen/prefetch_tiles.h"
+
+#include <algorithm>
+
+#include "base/small_vector.h"
+#include "codegen/substitute.h"
+#include "ir/build.h"
+#include "ir/ranges.h"
+#include "ir/walk.h"
+#include "rules/linear.h"
+
+namespace lathe {
+namespace {
+
+constexpr std::int64_t kLineBytes = 64;
+// More lines than this in one pass are no prefetch any more: they stand in each other's way.
+constexpr std::int64_t kMostLines = 512;
+
+bool has(std::span<const Node> ranges, Node r) {
+  return std::find(ranges.begin(), ranges.end(), r) != ranges.end();
+}
+bool is_loop(Node r) { return range_kind(r) == RangeKind::Loop || range_kind(r) == RangeKind::Global; }
+
+class Prefetcher {
+ public:
+  explicit Prefetcher(Node kernel) : kernel_(kernel), order_(toposort(kernel)), ids_(fresh_ids(kernel)) {
+    for (Node n : order_)
+      if (n.is(Op::Store)) written_.try_emplace(base_memory(n.arg(0)), 1);
+  }
+
+  Node run(const Pipelined& loop) {
+    Node range, store;
+    for (Node n : order_)
+      if (n.is(Op::Range) && range_id(n) == loop.position) range = n;
+    if (!range || !(is_loop(range) || range_kind(range) == RangeKind::Reduce)) return kernel_;
+    // The work of a step is what its store needs: the deepest of those to the kernel's outputs.
+    for (Node n : order_)
+      if (n.is(Op::Store) && base_memory(n.arg(0)).is(Op::Param) && has(ranges_of(n), range) &&
+          (!store || ranges_of(n).size() > ranges_of(store).size()))
+        store = n;
+    if (!store) return kernel_;
+    SmallVector<Node, 8> fetches;
+    SmallVector<Node, 8> memories;
+    for (Node n : order_) {
+      if (!n.is(Op::Load) || !n.arg(0).is(Op::Param) || written_.contains(n.arg(0))) continue;
+      if (std::find(memories.begin(), memories.end(), n.arg(0)) != memories.end()) continue;
+      if (Node fetch = fetch_of(n, range, loop.depth, store)) {
+        fetches.push_back(fetch);
+        memories.push_back(n.arg(0));
+      }
+    }
+    if (fetches.empty()) return kernel_;
+    SmallVector<Node, 4> args(store.args().begin(), store.args().end());
+    args[0] = after(args[0], fetches);
+    NodeMap<Node> map;
+    map.try_emplace(store, intern(Op::Store, store.dtype(), args, store.attr()));
+    return substitute(kernel_, map);
+  }
+
+ private:
+  // One coordinate of what a step reads: a range, taken whole or a line at a time.
+  struct Coordinate {
+    Node range;
+    std::int64_t count, step;
+  };
+
+  // The lines of one load that the step `depth` further on reads, as an effect in the loops around the store.
+  Node fetch_of(Node load, Node range, std::int64_t depth, Node store) {
+    Node index = load.arg(1);
+    if (!depends_on(index, range)) return Node();
+    for (Node n : toposort(index))
+      if (n.is(Op::Load)) return Node();
+    std::vector<Coordinate> coordinates;
+    const std::int64_t line = std::max<std::int64_t>(kLineBytes / load.dtype().bytes(), 1);
+    std::int64_t lines = 1;
+    bool moves = false;
+    for (const Term& term : linear(index).terms) moves |= term.node == range && term.coefficient != 0;
+    if (!moves) return Node();
+    for (Node r : ranges_of(index)) {
+      if (r == range || (has(ranges_of(store), r) && range_id(r) < range_id(range))) continue;
+      if (!r.arg(0).is_const() || range_id(r) < range_id(range)) return Node();
+      std::int64_t step = 1;
+      for (const Term& term : linear(index).terms)
+        if (term.node == r && (term.coefficient == 1 || term.coefficient == -1)) step = line;
+      const std::int64_t count = (r.arg(0).const_int() + step - 1) / step;
+      if (count > 1) coordinates.push_back({r, count, step});
+      lines *= std::max<std::int64_t>(count, 1);
+    }
+    // Side by side last, so that neighbours follow each other.
+    std::stable_sort(coordinates.begin(), coordinates.end(),
+                     [](const Coordinate& a, const Coordinate& b) { return a.step < b.step; });
+    Node pass = index_const(0);
+    std::int64_t passes = 1;
+    for (Node r : ranges_of(store)) {
+      if (range_id(r) <= range_id(range) || !is_loop(r) || !r.arg(0).is_const() || has(ranges_of(index), r))
+        continue;
+      pass = pass * index_const(r.arg(0).const_int()) + r;
+      passes *= r.arg(0).const_int();
+    }
+    if (passes < 1 || lines < 1) return Node();
+    const std::int64_t each = (lines + passes - 1) / passes;
+    if (each > kMostLines) return Node();
+    SmallVector<Node, 1> own;
+    Node number = pass;
+    if (each > 1) {
+      own.push_back(lathe::range(index_const(each), ids_.range++, RangeKind::Loop));
+      number = pass * index_const(each) + own[0];
+    }
+    if (each * passes > lines) number = min(number, index_const(lines - 1));
+    NodeMap<Node> map;
+    map.try_emplace(range, range + index_const(depth));
+    for (std::size_t i = coordinates.size(); i-- > 0;) {
+      const Coordinate& c = coordinates[i];
+      Node at = i == 0 ? number : floor_mod(number, index_const(c.count));
+      if (i > 0) number = floor_div(number, index_const(c.count));
+      map.try_emplace(c.range, c.step == 1 ? at : at * index_const(c.step));
+    }
+    for (Node r : ranges_of(index))
+      if (!map.contains(r) && !(has(ranges_of(store), r) && range_id(r) < range_id(range)))
+        map.try_emplace(r, index_const(0));
+    Node fetch = prefetch(load.arg(0), substitute_free(index, map));
+    return own.empty() ? fetch : end(fetch, own);
+  }
+
+  Node kernel_;
+  std::vector<Node> order_;
+  FreshIds ids_;
+  NodeMap<char> written_;
+};
+
+}  // namespace
+
+Node prefetch_tiles(Node kernel, std::span<const Pipelined> loops) {
+  for (const Pipelined& loop : loops) kernel = Prefetcher(kernel).run(loop);
+  return kernel;
+}
+
+}  // namespace lathe

@@ -1,0 +1,24 @@
+// PIPELINE: while one step of a loop is worked on, the lines that the next ones will read are fetched. What a
+// step reads of a param is taken line by line, as many for each pass of the loops inside as come out evenly.
+//
+//   before   n: m: ... sum over k of A[m*K + k] * B[k*N + n*64 + lanes] ...         PIPELINE(n, 1)
+//   after    n: m: { q: Prefetch(B, line (m*Q + q) of those that n + 1 reads) }, ... the same sum ...
+//
+// It changes no value. Loads whose place is itself loaded, and those of what the kernel writes, are left out.
+#pragma once
+
+#include <span>
+
+#include "ir/node.h"
+
+namespace lathe {
+
+struct Pipelined {
+  int position;  // id of the range
+  std::int64_t depth;
+};
+
+// On a kernel as options leave it, panels and all.
+Node prefetch_tiles(Node kernel, std::span<const Pipelined> loops);
+
+}  // namespace lathe
