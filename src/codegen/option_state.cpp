@@ -233,6 +233,21 @@ void OptionState::stage(int axis) {
   stages_.push_back({value, serial, layout == 0 ? PanelOrder::Consumer : PanelOrder::Source});
 }
 
+std::int64_t OptionState::copies() const {
+  std::int64_t most = 1;
+  for (const std::vector<int>& set : *together_) {
+    std::int64_t copies = 1;
+    for (std::size_t i = 0; i + fragment_axes_ < axes_.size() && copies <= kMostCopies; ++i) {
+      const Axis& axis = axes_[i];
+      if (axis.kind != RangeKind::Upcast && axis.kind != RangeKind::Unroll) continue;
+      if (std::find(set.begin(), set.end(), axis.origin) == set.end()) continue;
+      copies *= std::min(std::max<std::int64_t>(axis.extent.hi(), 1), kMostCopies + 1);
+    }
+    most = std::max(most, copies);
+  }
+  return most;
+}
+
 void OptionState::check_limits() const {
   auto in_group = [](const Axis& a) { return a.kind == RangeKind::Local || a.kind == RangeKind::Group; };
   bool meets = !stages_.empty() || std::any_of(axes_.begin(), axes_.end(),
@@ -271,17 +286,7 @@ void OptionState::check_limits() const {
   for (const Axis& axis : axes_)
     if (axis.kind == RangeKind::Local || axis.kind == RangeKind::Group)
       group *= std::max<std::int64_t>(axis.extent.hi(), 1);
-  for (const std::vector<int>& set : *together_) {
-    std::int64_t copies = 1;
-    for (std::size_t i = 0; i + fragment_axes_ < axes_.size(); ++i) {
-      const Axis& axis = axes_[i];
-      if (axis.kind != RangeKind::Upcast && axis.kind != RangeKind::Unroll) continue;
-      if (std::find(set.begin(), set.end(), axis.origin) == set.end()) continue;
-      copies *= std::min(std::max<std::int64_t>(axis.extent.hi(), 1), kMostCopies + 1);
-      if (copies > kMostCopies)
-        refuse(fmt::format("the body would be copied more than {} times", kMostCopies));
-    }
-  }
+  if (copies() > kMostCopies) refuse(fmt::format("the body would be copied more than {} times", kMostCopies));
   if (group > target_->max_group)
     refuse(fmt::format("the group would have {} threads, more than the {} of target {}", group,
                        target_->max_group, target_->name));

@@ -70,6 +70,10 @@ class OptionState {
   int loop_position(Node range) const;
   int last_loop_position(Node range) const;
 
+  // How often the most copied part of the body is there: the nests of a row are copied apart. Counted up to a
+  // little more than options may make.
+  std::int64_t copies() const;
+
   // Whether TC chose a unit of fragments, with its instruction.
   bool joins_fragments() const { return fragment_axes_ > 0; }
 

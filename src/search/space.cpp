@@ -20,7 +20,7 @@ using List = std::vector<Opt>;
 // clang-format off
 constexpr std::int64_t kUpcasts[] = {2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 28, 32, 48, 64, 96, 128, 256};
 constexpr std::int64_t kUnrolls[] = {2, 3, 4, 5, 7, 8, 16, 32, 64, 128};
-constexpr std::int64_t kTiles[] = {2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048};
+constexpr std::int64_t kTiles[] = {2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 16384};
 constexpr std::int64_t kThreads[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128};
 constexpr std::int64_t kLocals[] = {2, 4, 8, 16, 32, 64, 128, 256, 512};
 constexpr std::int64_t kPads[] = {4, 8, 16, 32, 64};
@@ -65,13 +65,11 @@ std::optional<OptionState> after(Node kernel, std::span<const Opt> list, const T
 }
 
 bool within(const OptionState& state, const Limits& limits) {
-  double copies = 1, group = 1;
-  for (const Axis& axis : state.axes()) {
-    const auto extent = static_cast<double>(axis.extent.hi());
-    if (axis.kind == RangeKind::Upcast || axis.kind == RangeKind::Unroll) copies *= extent;
-    if (axis.kind == RangeKind::Local || axis.kind == RangeKind::Group) group *= extent;
-  }
-  return copies <= static_cast<double>(limits.max_upcast) && group <= static_cast<double>(limits.max_locals);
+  double group = 1;
+  for (const Axis& axis : state.axes())
+    if (axis.kind == RangeKind::Local || axis.kind == RangeKind::Group)
+      group *= static_cast<double>(axis.extent.hi());
+  return state.copies() <= limits.max_upcast && group <= static_cast<double>(limits.max_locals);
 }
 
 class Space {
@@ -236,7 +234,7 @@ std::vector<List> starting_lists(Node kernel, const Target& target, const Limits
       [](Target& t) { t.vector_bytes /= 2; },
       [](Target& t) { t.cores *= 2; },
       [](Target& t) { t.cores = (t.cores + 1) / 2; },
-      [](Target& t) { t.max_group /= 2; },
+      [](Target& t) { t.max_group = (t.max_group + 1) / 2; },
   };
   std::vector<List> lists;
   for (const Change change : kChanges) {

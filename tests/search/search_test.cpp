@@ -95,6 +95,26 @@ TEST(Space, TheLimitsOnUpcastsAndLocalsHold) {
     for (const std::vector<Opt>& one : kind) EXPECT_TRUE(allowed(kernel, one, gpu, limits)) << to_string(one);
 }
 
+// The loops of a row stand one after the other, so their copies do not multiply.
+TEST(Space, TheNestsOfARowAreCopiedApart) {
+  const NodeRef kernel = kernel_of(Tensor::empty({4096, 1024}).softmax(1));
+  const Target cpu = named_target("x86-64-v4");
+  const std::vector<Opt> list = choose_options(kernel, cpu);
+  EXPECT_TRUE(allowed(kernel, list, cpu, {})) << to_string(list);
+  EXPECT_GT(neighbours(kernel, list, cpu, {}).size(), 4u);
+}
+
+// A fact that cannot be halved stays: a target without groups of threads has groups of one.
+TEST(Space, EveryChangedTargetCanStillChooseOptions) {
+  Target target = named_target("x86-64-v4+avx512vnni");
+  Tensor words = Tensor::empty({64, 16, 16}, {.dtype = dtypes::int8}).cast(dtypes::int32),
+         x = Tensor::empty({16, 16}, {.dtype = dtypes::int8}).cast(dtypes::int32),
+         scale = Tensor::empty({64, 16});
+  const NodeRef kernel = kernel_of(((words * x).sum({2}).cast(dtypes::float32) * scale).sum({1}));
+  EXPECT_NE(to_string(choose_options(kernel, target)).find("TC("), std::string::npos);
+  EXPECT_NO_THROW(starting_lists(kernel, target, {}));
+}
+
 TEST(Job, ItsTextReadsBack) {
   const NodeRef kernel = product_kernel();
   const JobText job{"CPU", "r_48", 1234, {{"n", 7}, {"m", 9}}, kernel};
