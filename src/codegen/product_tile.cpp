@@ -28,6 +28,7 @@ constexpr double kSumInMemory = 8;    // a vector of partial sums is read and wr
 constexpr double kCopyElement = 1.5;  // to a panel, one element at a time
 constexpr double kCopyVector = 4;     // to a panel, side by side
 constexpr double kFromMemory = 16;    // more for a vector no cache holds: a copy waits, products do not
+constexpr double kGatedRows = 0.97;   // what uneven rows leave of a step, for the gates of their copies
 constexpr double kPackPart = 2;       // a part of a word that is put together from several places
 constexpr double kStoreElement = 2;   // where lanes are not side by side
 constexpr double kCombineLanes = 8;   // of one accumulator at the end
@@ -227,13 +228,15 @@ Rows choose_rows(const Model& m, int factor, std::int64_t vectors, bool gated, b
   std::vector<std::size_t> ranges;  // inner ones first: of equals those are near each other in memory
   for (std::size_t r = m.facts.ranges.size(); r-- > 0;)
     if (m.only[factor][r] && m.usable(r)) ranges.push_back(r);
-  // A panel's rows are filled with zeros.
-  auto takes = [&](std::size_t r, std::int64_t size) {
-    return m.extent(r) % size == 0 || staged || m.may_overrun(r);
+  // How much of the work is wanted: a panel's rows are filled with zeros, under a gate where elements lie
+  // side by side.
+  auto wanted = [&](std::size_t r, std::int64_t size) {
+    if (m.extent(r) % size == 0 || m.may_overrun(r)) return share_used(m.extent(r), size);
+    return staged ? kGatedRows * share_used(m.extent(r), size) : 0;
   };
   for (std::size_t r : ranges)
     for (std::int64_t s = 2; s <= std::min(most, m.extent(r)); ++s)
-      if (takes(r, s)) consider({{{r, s}}, s, share_used(m.extent(r), s), 0, 0});
+      if (const double used = wanted(r, s); used > 0) consider({{{r, s}}, s, used, 0, 0});
   for (std::size_t i = 0; i < ranges.size(); ++i)
     for (std::int64_t s = 2; s <= std::min(most, m.extent(ranges[i])); ++s) {
       if (m.extent(ranges[i]) % s != 0) continue;
