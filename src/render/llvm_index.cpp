@@ -2,6 +2,8 @@
 // hides its steps from the code generator, whose analysis of loops then takes most of a compile. So 32-bit
 // values that end in an address are computed in 64 bits from the start where they cannot wrap (both then have
 // the same value), and the few other uses take the lower half, which costs nothing.
+#include <numeric>
+
 #include "ir/build.h"
 #include "render/llvm_printer.h"
 #include "render/prepare.h"
@@ -40,6 +42,26 @@ IndexParts index_parts(Node index) {
   if (parts.scalar && parts.scalar.is_const())
     parts = {Node(), parts.scalar.int_attr() + parts.constant, parts.lanes};
   return parts;
+}
+
+// The lanes of a vector of constants, as printed: none where it is no such vector.
+std::vector<std::int64_t> constant_lanes(Node lanes) {
+  if (!lanes) return {};
+  const auto count = static_cast<std::size_t>(lanes.dtype().lanes);
+  if (lanes.is(Op::Iota)) {
+    std::vector<std::int64_t> out(count);
+    std::iota(out.begin(), out.end(), 0);
+    return out;
+  }
+  if (Node c = constant_of(lanes)) return std::vector<std::int64_t>(count, c.int_attr());
+  if (!computes_wide(lanes) || lanes.is(Op::Max) || lanes.is(Op::Min)) return {};
+  std::vector<std::int64_t> out = constant_lanes(lanes.arg(0)), other = constant_lanes(lanes.arg(1));
+  if (out.empty() || other.empty()) return {};
+  for (std::size_t i = 0; i < count; ++i)
+    out[i] = lanes.is(Op::Add)   ? out[i] + other[i]
+             : lanes.is(Op::Sub) ? out[i] - other[i]
+                                 : out[i] * other[i];
+  return out;
 }
 
 // Users stand behind what they use, so one walk from the end finds all: what ends in an address, and the sums
@@ -89,7 +111,7 @@ void LlvmPrinter::close_shared() {
 
 // Sums are taken apart, so that accesses beside each other share a pointer, and lanes that differ by a
 // constant one vector: what is left to add, the addressing modes of the machine do.
-std::string LlvmPrinter::address(Node memory, Node index) {
+std::string LlvmPrinter::address(Node memory, Node index, std::optional<std::int64_t> lane) {
   Node base = base_memory(memory);
   std::string pointer = base.is(Op::Param) ? fmt::format("%p{}", param_number(base)) : value(base);
   const std::string element = llvm_memory_type(base.dtype());
@@ -98,8 +120,9 @@ std::string LlvmPrinter::address(Node memory, Node index) {
     pointer = shared(fmt::format("getelementptr {}, ptr {}, {}", element, pointer, by));
   };
   if (parts.scalar) move("i64 " + wide(parts.scalar));
-  if (parts.constant != 0) move(fmt::format("i64 {}", parts.constant));
-  if (parts.lanes) move(typed(parts.lanes));
+  const std::int64_t constant = parts.constant + lane.value_or(0);
+  if (constant != 0) move(fmt::format("i64 {}", constant));
+  if (parts.lanes && !lane) move(typed(parts.lanes));
   return pointer;
 }
 

@@ -46,6 +46,46 @@ std::string LlvmPrinter::mask_of(Node gate, int lanes) {
                             lanes, first));
 }
 
+// Whether the machine reads and writes lanes that lie apart by one instruction, under a mask. Where it does
+// not, LLVM would put a branch around each lane.
+bool LlvmPrinter::gathers(DType dtype) const {
+  return dtype.bits() >= 32 && target_.features.find("+avx512f") != std::string::npos;
+}
+
+// Lanes that lie apart; `gate` has one bit a lane, or is null.
+std::string LlvmPrinter::gather(Node memory, Node index, DType dtype, Node gate) {
+  const int lanes = dtype.lanes;
+  const std::string type = llvm_type(dtype), bytes = fmt::format("{}", dtype.bytes());
+  const std::vector<std::int64_t> places = constant_lanes(index_parts(index).lanes);
+  if (gathers(dtype) || gate || places.empty())
+    return call(fmt::format("llvm.masked.gather.{}.v{}p0", llvm_suffix(dtype), lanes), type,
+                {fmt::format("<{} x ptr>", lanes), "i32", fmt::format("<{} x i1>", lanes), type},
+                {address(memory, index), bytes, mask_of(gate, lanes), "zeroinitializer"});
+  const std::string element = llvm_type(dtype.element());
+  std::string built = "poison";
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    std::string x = emit("load {}, ptr {}, align {}", element, address(memory, index, places[i]), bytes);
+    built = emit("insertelement {} {}, {} {}, i64 {}", type, built, element, x, i);
+  }
+  return built;
+}
+
+// A value that is computed where the scalar gate holds and 0 elsewhere.
+std::string LlvmPrinter::only_where(Node gate, const std::string& type,
+                                    const std::function<std::string()>& compute) {
+  const int id = next_block_++;
+  const std::string before = block_;
+  line("br i1 {}, label %then{}, label %endif{}", value(gate), id, id);
+  label(fmt::format("then{}", id));
+  open_shared();
+  const std::string x = compute();
+  close_shared();
+  const std::string last = block_;
+  line("br label %endif{}", id);
+  label(fmt::format("endif{}", id));
+  return emit("phi {} [ zeroinitializer, %{} ], [ {}, %{} ]", type, before, x, last);
+}
+
 // A load with a false scalar gate reads a constant zero instead: no branch, and nothing else is touched.
 std::string LlvmPrinter::load_value(Node node) {
   DType dtype = node.dtype();
@@ -54,19 +94,17 @@ std::string LlvmPrinter::load_value(Node node) {
   std::string type = llvm_memory_type(dtype);
   int lanes = dtype.lanes, bytes = dtype.bytes();
   DType in_memory = dtype.is_bool() ? dtypes::UInt8.vec(dtype.lanes) : dtype;
-  std::string mask_type = fmt::format("<{} x i1>", lanes);
 
   if (index.dtype().lanes > 1) {
-    std::string pointers = address(memory, index), pointer_type = fmt::format("<{} x ptr>", lanes);
-    std::string mask = mask_of(gate, lanes);
-    return from_memory(dtype, call(fmt::format("llvm.masked.gather.{}.v{}p0", llvm_suffix(in_memory), lanes),
-                                   type, {pointer_type, "i32", mask_type, type},
-                                   {pointers, fmt::format("{}", bytes), mask, "zeroinitializer"}));
+    if (!gate || gate.dtype().lanes > 1 || gathers(dtype))
+      return from_memory(dtype, gather(memory, index, in_memory, gate));
+    return from_memory(dtype,
+                       only_where(gate, type, [&] { return gather(memory, index, in_memory, Node()); }));
   }
   std::string pointer = address(memory, index);
   if (gate && gate.dtype().lanes > 1)
     return from_memory(dtype, call(fmt::format("llvm.masked.load.{}.p0", llvm_suffix(in_memory)), type,
-                                   {"ptr", "i32", mask_type, type},
+                                   {"ptr", "i32", fmt::format("<{} x i1>", lanes), type},
                                    {pointer, fmt::format("{}", bytes), value(gate), "zeroinitializer"}));
   if (gate) {
     zero_bytes_ = std::max<std::int64_t>(zero_bytes_, std::max<std::int64_t>(64, local_element_bytes(dtype)));

@@ -3,7 +3,9 @@
 // llvm_index.cpp addresses and llvm_tiles.cpp fragments of matrix units.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -36,6 +38,8 @@ struct IndexParts {
   Node lanes;
 };
 IndexParts index_parts(Node index);
+// The lanes of a vector of constants; none where it is no such vector, or null.
+std::vector<std::int64_t> constant_lanes(Node lanes);
 
 // Stores that are not printed yet: they share a branch by a scalar gate or past the caches, or both.
 struct PendingStores {
@@ -99,7 +103,8 @@ class LlvmPrinter {
 
   // ---- llvm_index.cpp
   void find_indices();
-  std::string address(Node memory, Node index);
+  // Of one lane, `lane` elements from the rest of the index, or of all.
+  std::string address(Node memory, Node index, std::optional<std::int64_t> lane = {});
   std::string shared(const std::string& text);
   void open_shared();
   void close_shared();
@@ -130,6 +135,9 @@ class LlvmPrinter {
   void declare_locals();
   std::size_t param_number(Node param) const;
   std::string load_value(Node node);
+  bool gathers(DType dtype) const;
+  std::string gather(Node memory, Node index, DType dtype, Node gate);
+  std::string only_where(Node gate, const std::string& type, const std::function<std::string()>& compute);
   std::string mask_of(Node gate, int lanes);
   std::string from_memory(DType dtype, const std::string& x);
   std::string to_memory(DType dtype, const std::string& x);
@@ -137,7 +145,6 @@ class LlvmPrinter {
   // ---- llvm_stores.cpp
   void store_value(Node node);
   void print_store(Node node, Node gate);
-  bool scatters(Node store) const;
   bool branches(Node store) const;
   bool keeps_stores_pending(Node node) const;
   void flush_stores();

@@ -31,16 +31,12 @@ bool apart(Node x, Node y) {
 
 }  // namespace
 
-// Lanes that lie apart need no branch where the machine stores them under a mask.
-bool LlvmPrinter::scatters(Node store) const {
-  return store.arg(1).dtype().lanes > 1 && store.arg(2).dtype().bits() >= 32 &&
-         target_.features.find("+avx512f") != std::string::npos;
-}
-
 // Under a scalar gate, or past the caches: a store that takes a branch.
 bool LlvmPrinter::branches(Node store) const {
   Node gate = gate_of(store);
-  if (gate) return gate.dtype().lanes == 1 && !scatters(store);
+  // Lanes that lie apart need no branch where the machine stores them under a mask.
+  const bool masked = store.arg(1).dtype().lanes > 1 && gathers(store.arg(2).dtype());
+  if (gate) return gate.dtype().lanes == 1 && !masked;
   return streamed_.stores.contains(store);
 }
 
@@ -136,7 +132,14 @@ void LlvmPrinter::print_store(Node node, Node gate) {
   DType in_memory = dtype.is_bool() ? dtypes::UInt8.vec(dtype.lanes) : dtype;
   std::string type = llvm_memory_type(dtype), mask_type = fmt::format("<{} x i1>", lanes);
   std::string x = to_memory(dtype, value(stored));
-  if (index.dtype().lanes > 1) {
+  const std::vector<std::int64_t> places = constant_lanes(index_parts(index).lanes);
+  if (!gate && !places.empty() && !gathers(dtype)) {
+    const std::string element = llvm_type(in_memory.element());
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      std::string one = emit("extractelement {} {}, i64 {}", type, x, i);
+      line("store {} {}, ptr {}, align {}", element, one, address(memory, index, places[i]), bytes);
+    }
+  } else if (index.dtype().lanes > 1) {
     std::string pointers = address(memory, index);
     call(fmt::format("llvm.masked.scatter.{}.v{}p0", llvm_suffix(in_memory), lanes), "void",
          {type, fmt::format("<{} x ptr>", lanes), "i32", mask_type},

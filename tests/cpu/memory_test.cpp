@@ -350,6 +350,39 @@ TEST(CpuMemory, AFalseScalarGateScattersNothing) {
     }
 }
 
+// The same for reads: 0 where the gate is false, and nothing is touched there.
+TEST(CpuMemory, AFalseScalarGateGathersZeros) {
+  Scope scope;
+  for (DType dtype : {dtypes::Float32, dtypes::Int64, dtypes::UInt8, dtypes::Bool})
+    for (bool constant : {true, false})
+      for (const auto& compiler : compilers()) {
+        constexpr int kLanes = 8, kRows = 4;
+        ProgramBuilder b("gather");
+        Node out = b.buffer(dtype, kRows * kLanes), in = b.buffer(dtype, 2 * kLanes);
+        Node lanes = iota(dtypes::Int64, kLanes), two = splat(i64(2), kLanes);
+        if (!constant) {
+          Node places = b.buffer(dtypes::Int64, kLanes);
+          lanes = load(places, i64(0), Node(), kLanes);
+        }
+        Node r = b.loop(i64(kRows)), gate = less(r, i64(2));
+        Node at = splat(where(gate, r, i64(std::int64_t{1} << 40)), kLanes) + lanes * two;
+        b.add(store(out, r * i64(kLanes), load(in, at, gate)));
+        b.close();
+        std::vector<Element> values, want;
+        for (int i = 0; i < 2 * kLanes; ++i) values.push_back(convert(dtype, dtypes::Int64, {i + 1, 0}));
+        for (int i = 0; i < kRows * kLanes; ++i)
+          want.push_back(i / kLanes < 2 ? values[static_cast<std::size_t>(i / kLanes + i % kLanes * 2)]
+                                        : convert(dtype, dtypes::Int64, {0, 0}));
+        std::vector<Bytes> buffers = {Bytes(static_cast<std::size_t>(kRows * kLanes * dtype.bytes())),
+                                      elements(dtype, values)};
+        std::vector<std::int64_t> places(kLanes);
+        std::iota(places.begin(), places.end(), 0);
+        if (!constant) buffers.push_back(bytes_of(places));
+        run(compiler->compile(b.take()), buffers);
+        EXPECT_EQ(buffers[0], elements(dtype, want)) << dtype.name() << " " << constant;
+      }
+}
+
 // Stores under two gates in turn: those to other places may share branches, and the last one to a place wins.
 TEST(CpuMemory, StoresUnderSeveralGatesKeepTheirOrderWhereTheyMeet) {
   Scope scope;
