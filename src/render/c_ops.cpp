@@ -151,9 +151,11 @@ std::string CPrinter::scalar_op(Node node) {
   for (Node arg : node.args()) x.push_back(value(arg));
   DType dtype = node.is(Op::Where) ? node.arg(1).dtype() : node.arg(0).dtype();
   if (node.is(Op::Where)) return fmt::format("({} ? {} : {})", x[0], x[1], x[2]);
-  // The constant is a number, so one comparison decides: unordered keeps x.
-  if ((node.is(Op::Max) || node.is(Op::Min)) && dtype.is_float() && is_number(node.arg(1)))
-    return fmt::format("({1} {2} {0} ? {1} : {0})", x[0], x[1], node.is(Op::Max) ? ">" : "<");
+  if ((node.is(Op::Max) || node.is(Op::Min)) && compares_backwards(node)) {
+    std::swap(x[0], x[1]);
+    if (is_number(node.arg(1)))  // one comparison decides: unordered keeps the value
+      return fmt::format("({0} {2} {1} ? {0} : {1})", x[0], x[1], node.is(Op::Max) ? ">" : "<");
+  }
   if (std::string text = wrapped(node, dtype, x); !text.empty()) return text;
   return op_text(node.op(), dtype, x, is_plain(node));
 }
@@ -203,8 +205,9 @@ std::string CPrinter::gnu_op(Node node) {
       const char* wins = op == Op::Max ? ">" : "<";
       if (!dtype.is_float())
         return select(dtype, mask(dtype, fmt::format("({} {} {})", x[0], wins, x[1])), x[0], x[1]);
+      if (compares_backwards(node)) std::swap(x[0], x[1]);
       if (is_number(node.arg(1)))
-        return select(dtype, mask(dtype, fmt::format("({} {} {})", x[1], wins, x[0])), x[1], x[0]);
+        return select(dtype, mask(dtype, fmt::format("({} {} {})", x[0], wins, x[1])), x[0], x[1]);
       return select(dtype, mask(dtype, fmt::format("(({0} != {0}) | ({0} {2} {1}))", x[0], x[1], wins)), x[0],
                     x[1]);
     }

@@ -140,13 +140,10 @@ std::string LlvmPrinter::scalar_op(Node node) {
   }
 }
 
-// (x is NaN or x > y) ? x : y. Beside a number, put first, "greater" alone says the same: one instruction. An
-// accumulator comes second: whether it is NaN need not be asked, and the next step waits for one instruction
-// less.
+// (x is NaN or x > y) ? x : y. Where x is a number, "greater" alone says the same: one instruction.
 std::string LlvmPrinter::extremum(Node node) {
   Node x = node.arg(0), y = node.arg(1);
-  const bool carried = x.is(Op::Load) && base_memory(x.arg(0)).is(Op::Define);
-  if (is_number(y) || (carried && !is_number(x))) std::swap(x, y);
+  if (compares_backwards(node)) std::swap(x, y);
   DType dtype = x.dtype();
   if (!dtype.is_float() || !is_number(x)) return combine(node.op(), dtype, value(x), value(y));
   std::string keep = emit("fcmp {} {}, {}", node.is(Op::Max) ? "ogt" : "olt", typed(x), value(y));

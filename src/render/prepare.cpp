@@ -51,6 +51,13 @@ bool is_number(Node node) {
   return c && (!c.dtype().is_float() || !std::isnan(c.const_float()));
 }
 
+bool compares_backwards(Node extremum) {
+  Node x = extremum.arg(0), y = extremum.arg(1);
+  if (!x.dtype().is_float()) return false;
+  const bool carried = x.is(Op::Load) && base_memory(x.arg(0)).is(Op::Define);
+  return is_number(y) || (carried && !is_number(x));
+}
+
 // Bounds of uint64 stop at int64's maximum, so only a constant says anything about a uint64 value.
 bool divides_plainly(Node divisor) {
   bool is_unsigned = divisor.dtype().is_unsigned();

@@ -229,6 +229,36 @@ TEST(CpuMemory, AccumulatorsOfEveryKindLiveAcrossALoop) {
     }
 }
 
+// Which of two zeros a maximum takes is not promised, but both compilers take the same, and NaN is passed on.
+TEST(CpuMemory, MaximaOfZerosWithSignsHaveTheSameBitsByBothCompilers) {
+  Scope scope;
+  const float nan = std::nanf("");
+  for (std::uint16_t lanes : {1, 8})
+    for (Op op : {Op::Max, Op::Min})
+      for (const auto& [first, second] : {std::pair(0.0f, -0.0f), {-0.0f, 0.0f}, {nan, 1.0f}, {1.0f, nan}}) {
+        ProgramBuilder b("zeros");
+        Node out = b.buffer(dtypes::Float32, 2 * lanes), in = b.buffer(dtypes::Float32, 2);
+        Node acc = define(dtypes::Float32.vec(lanes), 0, 1, Space::Register);
+        Node start = b.add(store(acc, i64(0), splat(load(in, i64(0)), lanes)));
+        Node k = b.loop(i64(1)), inside[] = {start, k};
+        Node x = splat(load(in, i64(1)), lanes);
+        Node step = b.add(store(acc, i64(0), apply(op, load(after(acc, inside), i64(0), Node(), lanes), x)));
+        b.close();
+        Node done[] = {step};
+        b.add(store(out, i64(0), load(after(acc, done), i64(0), Node(), lanes)));
+        b.add(store(out, i64(lanes), apply(op, x, splat(float_const(dtypes::Float32, 0), lanes))));
+        const Program program = b.take();
+        std::vector<Bytes> results;
+        for (const auto& compiler : compilers()) {
+          Bytes buffers[] = {Bytes(static_cast<std::size_t>(8 * lanes)), bytes_of<float>({first, second})};
+          run(compiler->compile(program), buffers);
+          EXPECT_EQ(std::isnan(values_of<float>(buffers[0])[0]), std::isnan(first + second));
+          results.push_back(buffers[0]);
+        }
+        for (const Bytes& result : results) EXPECT_EQ(result, results[0]) << first << " " << second;
+      }
+}
+
 // Small arrays are on the stack, large ones in scratch memory; both are filled and read back reversed.
 TEST(CpuMemory, ArraysInsideAKernelOfAnySize) {
   Scope scope;
