@@ -12,6 +12,7 @@
 #include "codegen/lanes.h"
 #include "codegen/matrix_unit.h"
 #include "codegen/option_state.h"
+#include "codegen/product_threads.h"
 #include "codegen/product_tile.h"
 #include "codegen/stream_options.h"
 #include "ir/build.h"

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "codegen/panel_layout.h"
+#include "codegen/panel_price.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
@@ -24,14 +25,12 @@ constexpr double kBehindSecond = 3;     // more where the second cache does not 
 constexpr double kJumps = 0.4;          // and more where the vectors of successive steps lie apart
 constexpr double kFarRows = 0.15;       // rows that push each other out of the first cache
 constexpr double kLine = 1;             // a line of repeated scalars, which comes from the second cache
-constexpr double kSumInMemory = 8;    // a vector of partial sums is read and written again for another block
-constexpr double kCopyElement = 1.5;  // to a panel, one element at a time
-constexpr double kCopyVector = 4;     // to a panel, side by side
-constexpr double kFromMemory = 16;    // more for a vector no cache holds: a copy waits, products do not
-constexpr double kGatedRows = 0.97;   // what uneven rows leave of a step, for the gates of their copies
-constexpr double kPackPart = 2;       // a part of a word that is put together from several places
-constexpr double kStoreElement = 2;   // where lanes are not side by side
-constexpr double kCombineLanes = 8;   // of one accumulator at the end
+constexpr double kSumInMemory = 8;   // a vector of partial sums is read and written again for another block
+constexpr double kFromMemory = 16;   // more for a vector no cache holds: a copy waits, products do not
+constexpr double kGatedRows = 0.97;  // what uneven rows leave of a step, for the gates of their copies
+constexpr double kPackPart = 2;      // a part of a word that is put together from several places
+constexpr double kStoreElement = 2;  // where lanes are not side by side
+constexpr double kCombineLanes = 8;  // of one accumulator at the end
 constexpr double kPackers = 2;  // parts that each copy a panel for themselves; no fact of the machine, since
                                 // the choice also decides how reduces are split
 constexpr double kEnoughInFlight = 8;  // accumulators that hide the latency of a multiply-add
@@ -136,29 +135,6 @@ double loads(double r, double v) {
 
 double share_used(std::int64_t extent, std::int64_t size) {
   return static_cast<double>(extent) / static_cast<double>((extent + size - 1) / size * size);
-}
-
-// The steps of an even division of `extent` into blocks of at most `most`: without a rest where blocks of
-// more than half that size have none, because a rest is a gate on everything; else all but the last alike.
-std::int64_t even_block(std::int64_t extent, double most) {
-  if (most >= static_cast<double>(extent)) return extent;
-  auto largest = std::max<std::int64_t>(static_cast<std::int64_t>(most), 1);
-  std::int64_t blocks = (extent + largest - 1) / largest, size = (extent + blocks - 1) / blocks;
-  for (std::int64_t n = largest; n * 2 > size; --n)
-    if (extent % n == 0) return n;
-  return size;
-}
-
-// Elements of a panel in the order of its source where each range has `extents` of its steps in it.
-double source_elements(const std::vector<PanelAxis>& axes, const NodeMap<double>& extents) {
-  double n = 1;
-  for (const PanelAxis& axis : axes) {
-    double reach = 1;
-    for (std::size_t i = 0; i < axis.ranges.size(); ++i)
-      reach += std::abs(static_cast<double>(axis.weights[i])) * (*extents.find(axis.ranges[i]) - 1);
-    n *= reach;
-  }
-  return n;
 }
 
 // The axes of a factor in the order of its source, over all ranges but those it shares with the other one.
@@ -608,96 +584,6 @@ std::optional<ProductTile> choose_product_tile(const KernelFacts& facts, const T
   price_output_lanes(m, best);
   price_reduce_lanes(m, best);
   price_few_outputs(m, best);
-  return best;
-}
-
-ProductTile fragment_tile(const KernelFacts& facts, const Target& target, std::size_t lane, std::size_t row,
-                          const std::vector<std::int64_t>& left, const std::vector<std::int64_t>& taken) {
-  ProductTile tile;
-  tile.lane_range = lane;
-  tile.factor = facts.depends(facts.factors[0], lane) ? 0 : 1;
-  tile.panel = tile.other_panel = tile.fragments = true;
-  double depth = 4;  // bytes of one row or column in a block
-  std::size_t first = facts.ranges.size();
-  for (std::size_t r = 0; r < facts.ranges.size(); ++r)
-    if (facts.ranges[r].kind == RangeKind::Reduce && facts.depends(facts.reduce.arg(0), r)) {
-      if (first == facts.ranges.size()) first = r;
-      depth *= static_cast<double>(facts.ranges[r].extent);
-    }
-  tile.reduce_steps = left[first];
-  const double all_depth = depth;
-  const auto l2 = static_cast<double>(target.l2);
-  if (facts.sums_in_output && facts.reduces == 1) {
-    // Sums go through memory between blocks, which costs more than columns that come from the second cache:
-    // so only what would leave no room for several columns is divided.
-    const double strip = depth * static_cast<double>(taken[lane]);
-    tile.reduce_steps = even_block(left[first], static_cast<double>(left[first]) * l2 / 8 / strip);
-    depth *= static_cast<double>(tile.reduce_steps) / static_cast<double>(left[first]);
-  }
-  // Columns are packed once and stream from the second cache; a step of rows is packed just before it is used
-  // with all columns of the block, and stays in the first cache meanwhile.
-  tile.lane_steps = even_block(left[lane], l2 / 2 / (depth * static_cast<double>(taken[lane])));
-  double rows = all_depth;  // bytes of all of them
-  for (std::size_t r = 0; r < facts.ranges.size(); ++r) {
-    if (facts.ranges[r].kind != RangeKind::Global || !facts.depends(facts.factors[1 - tile.factor], r) ||
-        facts.depends(facts.factors[tile.factor], r))
-      continue;
-    rows *= static_cast<double>(facts.ranges[r].extent);
-    if (r != row) tile.outside.push_back(r);
-  }
-  tile.outside.push_back(row);
-  // Where there are many blocks of columns, packing all rows once and reading them from the last cache in
-  // their order is less than packing them for each.
-  constexpr std::int64_t kManyBlocks = 5;
-  tile.other_first =
-      left[lane] >= tile.lane_steps * kManyBlocks && rows * 8 <= static_cast<double>(target.l3);
-  return tile;
-}
-
-double parts_steps(std::int64_t extent, std::int64_t parts, std::int64_t cores) {
-  const std::int64_t rounds = (parts + cores - 1) / cores, steps = (extent + parts - 1) / parts;
-  return static_cast<double>(rounds * steps) * (extent % parts == 0 ? 1 : 1.03);
-}
-
-// Every part does its share of the products, in as many rounds as there are parts for a core, and copies for
-// itself what its range does not divide. So tall products are cut by rows, wide ones by columns.
-ThreadParts choose_product_threads(const KernelFacts& facts, const Target& target, const ProductTile& tile,
-                                   const std::vector<std::int64_t>& left, std::int64_t most_parts) {
-  double products = 1, copies[2] = {0, 0};
-  for (std::size_t r = 0; r < facts.ranges.size(); ++r)
-    if (facts.depends(facts.reduce.arg(0), r)) products *= static_cast<double>(facts.ranges[r].extent);
-  const double lanes = std::max(target.vector_bytes / facts.reduce.dtype().bytes(), 1);
-  for (int f = 0; f < 2; ++f) {
-    SmallVector<Node, 16> ranges;
-    NodeMap<double> extents;
-    for (const RangeFacts& r : facts.ranges)
-      if (depends_on(facts.factors[f], r.range)) {
-        ranges.push_back(r.range);
-        extents.try_emplace(r.range, static_cast<double>(r.extent));
-      }
-    const bool source = f != tile.factor && !tile.fragments;
-    std::vector<PanelAxis> axes =
-        panel_axes(facts.factors[f], ranges, source ? PanelOrder::Source : PanelOrder::Consumer);
-    // By vectors where the panel's neighbours are the source's.
-    bool side_by_side = source && !axes.empty() && axes.back().stride == 1;
-    for (const PanelAxis& axis : axes)
-      side_by_side |= !source && axis.ranges[0] == facts.ranges[tile.lane_range].range && axis.stride == 1;
-    copies[f] = source_elements(axes, extents) * (side_by_side ? kCopyVector : kCopyElement * lanes);
-  }
-  const bool panels[2] = {tile.factor == 0 ? tile.panel : tile.other_panel,
-                          tile.factor == 1 ? tile.panel : tile.other_panel};
-  const auto cores = static_cast<std::int64_t>(target.cores);
-  ThreadParts best;
-  double least = products;
-  for (std::size_t r = 0; r < facts.ranges.size(); ++r)
-    for (std::int64_t parts = 2; parts <= std::min(left[r], most_parts); ++parts) {
-      const std::int64_t rounds = (parts + cores - 1) / cores;
-      double time = products * parts_steps(left[r], parts, cores) / static_cast<double>(left[r]);
-      for (int f = 0; f < 2; ++f)
-        if (panels[f] && !facts.depends(facts.factors[f], r)) time += static_cast<double>(rounds) * copies[f];
-      // Of equals the most parts: a core that is slowed down holds up little.
-      if (time <= least * (r == best.range || best.parts == 1 ? 1 : 0.99)) least = time, best = {r, parts};
-    }
   return best;
 }
 

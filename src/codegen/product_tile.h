@@ -53,17 +53,4 @@ std::optional<ProductTile> choose_product_tile(const KernelFacts& facts, const T
 ProductTile fragment_tile(const KernelFacts& facts, const Target& target, std::size_t lane, std::size_t row,
                           const std::vector<std::int64_t>& left, const std::vector<std::int64_t>& taken);
 
-// How long a range takes, in steps, where every core takes one part after the other. Uneven parts cost a
-// little more, for their gates.
-double parts_steps(std::int64_t extent, std::int64_t parts, std::int64_t cores);
-
-// Which range threads divide, and into how many parts; 1 part where dividing gains nothing. `left` are the
-// steps that remain of each range (0 where it cannot be divided).
-struct ThreadParts {
-  std::size_t range = 0;
-  std::int64_t parts = 1;
-};
-ThreadParts choose_product_threads(const KernelFacts& facts, const Target& target, const ProductTile& tile,
-                                   const std::vector<std::int64_t>& left, std::int64_t most_parts);
-
 }  // namespace lathe
