@@ -107,7 +107,8 @@ bool Pool::adopt() {
 
 // Open addressing with linear probing and backward-shift deletion, so there are no tombstones to clean up. A
 // slot holds the hash beside the node, so that probing, growing and deleting touch no node but the one looked
-// for.
+// for. A byte of each slot stands apart, zero where it is empty: the bytes of a large table stay in a cache,
+// so that a node that is new is known to be without waiting for memory.
 class alignas(64) Shard {
  public:
   struct Slot {
@@ -117,22 +118,26 @@ class alignas(64) Shard {
   SpinLock lock;
   std::uint64_t created = 0, hits = 0;
   std::size_t count = 0, mask = 63;
-  Slot* slots = new_table(64);
+  Slot* slots = new_table<Slot>(64);
+  std::uint8_t* tags = new_table<std::uint8_t>(64);
 
+  static std::uint8_t tag_of(std::uint64_t hash) { return static_cast<std::uint8_t>(0x80 | (hash >> 57)); }
   std::size_t home(std::uint64_t hash) const { return (hash >> 8) & mask; }
 
-  // Asks for the line of a hash ahead of its use. Called without the lock, so it reads copies that may be
-  // stale: then the wrong line is fetched.
+  // Asks for the lines of a hash ahead of their use. Called without the lock, so it reads copies that may be
+  // stale: then the wrong lines are fetched.
   void prefetch(std::uint64_t hash) const {
-    __builtin_prefetch(prefetch_slots.load(std::memory_order_relaxed) +
-                       ((hash >> 8) & prefetch_mask.load(std::memory_order_relaxed)));
+    const std::size_t i = (hash >> 8) & prefetch_mask.load(std::memory_order_relaxed);
+    __builtin_prefetch(prefetch_tags.load(std::memory_order_relaxed) + i);
+    __builtin_prefetch(prefetch_slots.load(std::memory_order_relaxed) + i, 1);
   }
 
   void insert(std::uint64_t hash, NodeData* node) {
     if ((count + 1) * 2 > mask + 1) grow();
     std::size_t i = home(hash);
-    while (slots[i].node != nullptr) i = (i + 1) & mask;
+    while (tags[i] != 0) i = (i + 1) & mask;
     slots[i] = {hash, node};
+    tags[i] = tag_of(hash);
     ++count;
   }
   void erase(const NodeData* node) {
@@ -140,39 +145,51 @@ class alignas(64) Shard {
     while (slots[i].node != node) i = (i + 1) & mask;
     --count;
     for (std::size_t j = i;;) {
+      tags[i] = 0;
       slots[i].node = nullptr;
       do {
         j = (j + 1) & mask;
-        if (slots[j].node == nullptr) return;
+        if (tags[j] == 0) return;
       } while (((j - home(slots[j].hash)) & mask) < ((j - i) & mask));
       slots[i] = slots[j];
+      tags[i] = tags[j];
       i = j;
     }
   }
 
  private:
-  static Slot* new_table(std::size_t size) {
-    std::size_t bytes = size * sizeof(Slot);
+  template <class T>
+  static T* new_table(std::size_t size) {
+    std::size_t bytes = size * sizeof(T);
     void* memory = ::operator new(bytes, std::align_val_t(table_alignment(bytes)));
     advise_huge(memory, bytes);
-    return static_cast<Slot*>(std::memset(memory, 0, bytes));
+    return static_cast<T*>(std::memset(memory, 0, bytes));
+  }
+  template <class T>
+  static void free_table(T* table, std::size_t size) {
+    ::operator delete(table, std::align_val_t(table_alignment(size * sizeof(T))));
   }
   static std::size_t table_alignment(std::size_t bytes) { return bytes >= kHugePage ? kHugePage : 64; }
 
   void grow() {
     Slot* old = slots;
+    std::uint8_t* old_tags = tags;
     std::size_t old_size = mask + 1;
-    slots = new_table(old_size * 2);
+    slots = new_table<Slot>(old_size * 2);
+    tags = new_table<std::uint8_t>(old_size * 2);
     mask = old_size * 2 - 1;
     prefetch_slots.store(slots, std::memory_order_relaxed);
+    prefetch_tags.store(tags, std::memory_order_relaxed);
     prefetch_mask.store(mask, std::memory_order_relaxed);
     count = 0;
     for (std::size_t i = 0; i < old_size; ++i)
-      if (old[i].node != nullptr) insert(old[i].hash, old[i].node);
-    ::operator delete(old, std::align_val_t(table_alignment(old_size * sizeof(Slot))));
+      if (old_tags[i] != 0) insert(old[i].hash, old[i].node);
+    free_table(old, old_size);
+    free_table(old_tags, old_size);
   }
 
   std::atomic<const Slot*> prefetch_slots{slots};
+  std::atomic<const std::uint8_t*> prefetch_tags{tags};
   std::atomic<std::size_t> prefetch_mask{63};
 };
 
@@ -350,7 +367,9 @@ Node intern(Op op, DType dtype, std::span<const Node> args, const Attr& attr) {
   Shard& shard = shard_of(hash);
   shard.prefetch(hash);
   auto find = [&]() -> const NodeData* {
-    for (std::size_t i = shard.home(hash); shard.slots[i].node != nullptr; i = (i + 1) & shard.mask) {
+    const std::uint8_t tag = Shard::tag_of(hash);
+    for (std::size_t i = shard.home(hash); shard.tags[i] != 0; i = (i + 1) & shard.mask) {
+      if (shard.tags[i] != tag) continue;
       const Shard::Slot& slot = shard.slots[i];
       if (slot.hash != hash || !same(slot.node, op, dtype, args, attr)) continue;
       retain(slot.node);
