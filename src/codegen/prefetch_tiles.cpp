@@ -8,11 +8,11 @@
 #include "ir/ranges.h"
 #include "ir/walk.h"
 #include "rules/linear.h"
+#include "target/cache_line.h"
 
 namespace lathe {
 namespace {
 
-constexpr std::int64_t kLineBytes = 64;
 // More lines than this in one pass are no prefetch any more: they stand in each other's way.
 constexpr std::int64_t kMostLines = 512;
 

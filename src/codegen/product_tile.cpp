@@ -11,6 +11,7 @@
 #include "ir/build.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
+#include "target/cache_line.h"
 
 namespace lathe {
 namespace {
@@ -174,16 +175,16 @@ const SourceReach& source_reach(const Model& m, int factor) {
 // The lines of memory that the scalars of one step lie on, beyond those of rows that use every element of
 // theirs: windows of a picture side by side share lines, those of two pictures do not.
 double scattered_lines(const Model& m, int factor, const Rows& rows) {
-  constexpr double kLineBytes = 64;
   if (!source_load(m.facts.factors[factor])) return 0;
   const SourceReach& source = source_reach(m, factor);
   double lines = 1;
   for (const SourceReach::Axis& axis : source.axes) {
     double reach = axis.steps;
     for (auto [r, size] : rows.ranges) reach += axis.each[r] * static_cast<double>(size - 1);
-    lines *= axis.side_by_side ? std::max(1.0, reach * m.bytes() / kLineBytes) : reach;
+    lines *= axis.side_by_side ? std::max(1.0, reach * m.bytes() / static_cast<double>(kLineBytes)) : reach;
   }
-  return std::max(0.0, lines / source.steps - static_cast<double>(rows.count * m.bytes()) / kLineBytes);
+  return std::max(0.0, lines / source.steps -
+                           static_cast<double>(rows.count * m.bytes()) / static_cast<double>(kLineBytes));
 }
 
 // How much of which ranges: all sizes of one range, and pairs of even splits.
@@ -332,7 +333,7 @@ struct OutputLanes {
 // How much of a cache rows of `width` elements can use that lie as far apart as a factor's steps do: a line
 // has one set of places by the lower bits of its address, and rows a power of two apart meet in few of them.
 double share_of_cache(const Model& m, Node factor, std::int64_t cache, std::int64_t width) {
-  constexpr std::int64_t kWays = 8, kLineBytes = 64;
+  constexpr std::int64_t kWays = 8;
   std::int64_t steps = 0, stride = 0;
   for (const AccessFacts& a : m.facts.accesses) {
     if (a.is_store || !m.is_below(factor, a.node)) continue;

@@ -12,6 +12,7 @@
 #include "ir/build.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
+#include "target/cache_line.h"
 
 namespace lathe {
 namespace {
@@ -174,9 +175,9 @@ class Stager {
   // Many rows of a panel in the order of its source are read at a time. Where they lie a multiple of half a
   // page apart they would share a few places of the first cache: a line more between them.
   std::int64_t apart(std::int64_t elements, int bytes) const {
-    constexpr std::int64_t kHalfPage = 2048, kLine = 64;
+    constexpr std::int64_t kHalfPage = 2048;
     const bool together = !target_.groups && elements * bytes % kHalfPage == 0;
-    return together ? elements + kLine / bytes : elements;
+    return together ? elements + kLineBytes / bytes : elements;
   }
   static Node gated(Node value, Node gate) {
     return under_gate(value, gate, [](Node) { return true; });

@@ -49,7 +49,8 @@ std::string LlvmPrinter::mask_of(Node gate, int lanes) {
 // Whether the machine reads and writes lanes that lie apart by one instruction, under a mask. Where it does
 // not, LLVM would put a branch around each lane.
 bool LlvmPrinter::gathers(DType dtype) const {
-  return dtype.bits() >= 32 && target_.features.find("+avx512f") != std::string::npos;
+  constexpr int kVectorsWithMasks = 64;  // bytes: AVX-512, by whatever name the target has it
+  return dtype.bits() >= 32 && target_.vector_bytes >= kVectorsWithMasks;
 }
 
 // Lanes that lie apart; `gate` has one bit a lane, or is null.

@@ -7,12 +7,10 @@
 
 #include "ir/program.h"
 #include "ir/walk.h"
+#include "target/cache_line.h"
 #include "target/target.h"
 
 namespace lathe::render {
-
-// Bytes that such stores must be aligned to: a cache line.
-inline constexpr std::int64_t kLineBytes = 64;
 
 struct StreamedStores {
   std::vector<std::size_t> params;  // numbers of those that are written so, in order
@@ -21,7 +19,7 @@ struct StreamedStores {
 
 // Stores of whole cache lines, one or several instructions a line, to params that are larger than the last
 // cache and that the program does not read. Where in memory a param begins is known at the launch: whoever
-// prints such a store asks then whether it is a multiple of kLineBytes.
+// prints such a store asks then whether it is a multiple of kLineBytes, which they have to be aligned to.
 StreamedStores streamed_stores(const Program& program, const Target& target);
 
 }  // namespace lathe::render

@@ -1,5 +1,6 @@
 #include "render/tile_results.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -40,6 +41,19 @@ bool is_own(Node memory) { return base_memory(memory).is(Op::Define); }
 
 // What may stand between a fragment's store and those of its rows: nothing that reads or writes other memory.
 bool is_index(Node n) { return n.is(Op::Add) || n.is(Op::Mul); }
+
+// Whether anything but the loads of its rows reads what the fragment's store leaves in the kernel's memory.
+bool read_elsewhere(const Program& program, Node fragment, std::int64_t size, const std::vector<Node>& rows) {
+  const std::int64_t first = fragment.arg(1).const_int();
+  for (Node n : program.code) {
+    if (!n.is(Op::Load) || base_memory(n.arg(0)) != base_memory(fragment.arg(0))) continue;
+    if (std::find(rows.begin(), rows.end(), n) != rows.end()) continue;
+    if (!n.arg(1).is_const()) return true;
+    const std::int64_t at = n.arg(1).const_int();
+    if (at < first + size && first < at + n.dtype().lanes) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -133,7 +147,8 @@ NodeMap<DirectResult> direct_results(const Program& program, int rows, int colum
         break;
       }
     }
-    if (stored == rows && result.memory.dtype() == fragment.arg(2).dtype().element())
+    if (stored == rows && result.memory.dtype() == fragment.arg(2).dtype().element() &&
+        !read_elsewhere(program, fragment, rows * columns, result.instead))
       out[fragment] = std::move(result);
   }
   return out;
