@@ -173,10 +173,13 @@ class Expander {
     }
     switch (n.op()) {
       case Op::Carry: return carry(n);
-      case Op::Load: return load_copies(n);
+      case Op::Load:
+        if (std::int64_t every = words_apart({&n, 1}, kMostElementsApart)) return spread_load({&n, 1}, every);
+        return load_copies(n);
       case Op::Pack:
         if (packed_neighbours(n) > 1 && !lanes_apart(n)) return packed_load(n);
-        if (std::int64_t every = packed_neighbours(n) > 1 ? words_apart(n) : 0) return spread_load(n, every);
+        if (std::int64_t every = packed_neighbours(n) > 1 ? words_apart(n.args(), kMostWordsApart) : 0)
+          return spread_load(n.args(), every);
         break;
       case Op::Store: return store_copies(n);
       case Op::Reduce: return reduce(n);
@@ -289,13 +292,14 @@ class Expander {
     });
   }
   // Every how many words a lane has its own, where all words between them are in memory too and lie so that a
-  // few loads bring them: else 0.
-  std::int64_t words_apart(Node n) const {
-    Node first = n.arg(0), index = first.arg(1);
-    const auto parts = static_cast<std::int64_t>(n.arg_count());
+  // few loads bring them: else 0. `parts` are the loads of a word, one where a word is an element.
+  std::int64_t words_apart(std::span<const Node> loads, std::int64_t most) const {
+    Node first = loads[0], index = first.arg(1);
+    const auto parts = static_cast<std::int64_t>(loads.size());
     const std::int64_t lanes = lanes_of(index), every = lane_step(index) / parts;
     if (of(index).lanes > 1 || lanes == 1 || lane_step(index) % parts != 0) return 0;
-    if (every < 2 || every > kMostWordsApart || lanes * every * parts > kMostLoaded) return 0;
+    if (first.dtype().is_bool() || first.dtype().lanes > 1) return 0;
+    if (every < 2 || every > most || lanes * every * parts > kMostLoaded) return 0;
     if (first.arg_count() > 2 && lanes_of(first.arg(2)) > 1) return 0;
     const std::int64_t group = every * parts;
     Node memory = base_memory(first.arg(0));
@@ -323,18 +327,18 @@ class Expander {
   }
   // All words from the first lane's to the last one's, of which every lane takes its own: others that are
   // wanted too, in other steps, are the same loads.
-  Copies spread_load(Node n, std::int64_t every) {
-    Node first = n.arg(0), index = first.arg(1), gate = first.arg_count() > 2 ? first.arg(2) : Node();
+  Copies spread_load(std::span<const Node> loads, std::int64_t every) {
+    Node first = loads[0], index = first.arg(1), gate = first.arg_count() > 2 ? first.arg(2) : Node();
     Mask mask = dependence(first.arg(0)) | dependence(index) | (gate ? dependence(gate) : 0);
     const std::uint16_t lanes = lanes_of(index);
-    const auto parts = static_cast<std::int64_t>(n.arg_count());
+    const auto parts = static_cast<std::int64_t>(loads.size());
     return fill(mask, lanes, [&](const Coordinate& at) {
       Node here = scalar_at(index, at);
       const std::int64_t offset = offset_of(here), inside = offset % (every * parts);
       Node begin = plus(before_offset(here), offset - inside);
       Node all = load(scalar_at(first.arg(0), at), begin, gate_at(gate, at),
                       static_cast<std::uint16_t>(lanes * every * parts));
-      Node words = pack({&all, 1});
+      Node words = parts > 1 ? pack({&all, 1}) : all;
       Nodes own;
       for (std::int64_t i = 0; i < lanes; ++i) own.push_back(lane(words, i * every + inside / parts));
       return vec(own);

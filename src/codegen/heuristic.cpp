@@ -450,13 +450,23 @@ class Chooser {
     return extent * 2 > lanes ? lanes : power;
   }
 
-  // What lanes along a range would gain: contiguous accesses, less those that would be taken apart, by how
-  // often they happen.
+  // Whether lanes along a range are sorted by shuffles, with short reduces unrolled.
+  bool sorts(const AccessFacts& a, std::size_t r) const {
+    if (a.is_store || target_.vector_bytes == 0 || a.strides[r] > kMostElementsApart) return false;
+    std::vector<Node> unrolled;
+    for (const RangeFacts& range : facts_.ranges)
+      if (range.kind == RangeKind::Reduce && range.extent <= kSmallReduce) unrolled.push_back(range.range);
+    return elements_apart(a.node, facts_.ranges[r].range, unrolled) > 0;
+  }
+  // What lanes along a range would gain: contiguous accesses and those that shuffles sort, less those that
+  // would be taken apart, by how often they happen.
   double gain(std::size_t r) const {
     double score = 0;
     for (const AccessFacts& a : facts_.accesses) {
       if (a.strides[r] == 1)
         score += (a.is_store ? 2 : 1) * a.times;
+      else if (sorts(a, r))
+        score += 0.5 * a.times;
       else if (a.strides[r] != 0)
         score -= 2 * a.times;
     }
@@ -494,7 +504,18 @@ class Chooser {
     std::int64_t most = !uses("several-vectors")                              ? 1
                         : (is_output(r) && facts_.reduces == 0) || is_loop(r) ? 2
                                                                               : 4;
+    // What sorts lanes has to be unrolled beside them, and under a mask they are not sorted.
+    bool evenly = false;
+    if (std::any_of(facts_.accesses.begin(), facts_.accesses.end(),
+                    [&](const AccessFacts& a) { return sorts(a, r); })) {
+      std::int64_t copies = std::max(target_.vector_bytes / facts_.element_bytes, 1);
+      for (const RangeFacts& range : facts_.ranges)
+        if (range.kind == RangeKind::Reduce && range.extent <= kSmallReduce) copies *= range.extent;
+      while (most > 1 && most * copies > kMostCopies) most /= 2;
+      evenly = true;
+    }
     std::int64_t w = width(facts_.ranges[r].extent, facts_.element_bytes, most);
+    while (evenly && facts_.ranges[r].extent % w != 0) w /= 2;
     if (carries_tuple() && !is_output(r)) w = register_row(facts_.ranges[r].extent, w);
     if (w > 1 && facts_.ranges[r].kind != RangeKind::Reduce)
       add(OptOp::UPCAST, position(r), {w});
@@ -510,8 +531,13 @@ class Chooser {
   void elementwise_or_reduce() {
     std::size_t lane = facts_.ranges.size();
     double best = 0;
+    // Lanes also divide the arithmetic.
     for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
-      if (double g = gain(r); may_have_lanes(r) && g >= best) best = g, lane = r;
+      if (may_have_lanes(r)) {
+        const double g =
+            gain(r) * static_cast<double>(width(facts_.ranges[r].extent, facts_.element_bytes, 1));
+        if (g >= best) best = g, lane = r;
+      }
     if (lane < facts_.ranges.size()) lanes_along(lane);
     if (lane < facts_.ranges.size() && has_rows()) {
       // The other nests of a row have lanes of their own.

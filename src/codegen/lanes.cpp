@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/small_vector.h"
+#include "codegen/group_memory.h"
 #include "codegen/panel_layout.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
@@ -102,6 +103,21 @@ bool is_affine(Node index, Node range, std::int64_t& stride) {
   return true;
 }
 
+std::int64_t elements_apart(Node load, Node range, std::span<const Node> beside) {
+  Node index = load.arg(1);
+  std::int64_t every = 0;
+  if (load.dtype().is_bool() || load.dtype().lanes > 1 || !is_affine(index, range, every)) return 0;
+  if (every < 2 || every > kMostElementsApart) return 0;
+  if (load.arg_count() > 2 && depends_on(load.arg(2), range)) return 0;
+  if (memory_size(base_memory(load.arg(0))) % every != 0) return 0;
+  const Linear sum = linear(index);
+  const bool whole = std::all_of(sum.terms.begin(), sum.terms.end(), [&](const Term& t) {
+    const bool known = std::find(beside.begin(), beside.end(), t.node) != beside.end();
+    return known ? t.coefficient > 0 : t.coefficient * known_divisor(t.node) % every == 0;
+  });
+  return whole && sum.constant >= 0 ? every : 0;
+}
+
 std::vector<ExpandedRange> choose_lanes(Node kernel, const Target& target) {
   std::vector<ExpandedRange> all;
   std::vector<Node> order = toposort(kernel);
@@ -119,6 +135,8 @@ std::vector<ExpandedRange> choose_lanes(Node kernel, const Target& target) {
     if (std::int64_t parts = n.is(Op::Pack) ? packed_neighbours(n) : 1; parts > 1)
       for (Node part : n.args()) words[part] = parts;
   std::vector<Candidate> candidates;
+  std::vector<Node> registers;
+  for (const ExpandedRange& e : all) registers.push_back(e.range);
   for (std::size_t i = 0; i < all.size(); ++i) {
     Node r = all[i].range;
     Candidate c{i};
@@ -140,8 +158,9 @@ std::vector<ExpandedRange> choose_lanes(Node kernel, const Target& target) {
         if (stride % *parts == 0) stride /= *parts;
       }
       // Words a little apart are loaded with those between them, which other steps want, for a shuffle or
-      // two.
-      const bool spread = words.contains(n) && stride > 1 && stride <= kMostWordsApart;
+      // two; so are elements.
+      const bool spread = words.contains(n) ? stride > 1 && stride <= kMostWordsApart
+                                            : n.is(Op::Load) && elements_apart(n, r, registers) > 0;
       if (affine && stride == 1)
         c.score += (n.is(Op::Store) ? 2 : 1) * times;
       else if (affine && spread)

@@ -2,6 +2,7 @@
 // most one for every value.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "ir/node.h"
@@ -18,11 +19,18 @@ struct ExpandedRange {
 
 // A lane's words may be so far apart that those between them are worth loading too.
 constexpr std::int64_t kMostWordsApart = 8;
+// The same for elements, each of which the machine could also take one by one.
+constexpr std::int64_t kMostElementsApart = 4;
 
 // All Upcast and Unroll ranges of a kernel in order of id, with lanes given to those that get them.
 std::vector<ExpandedRange> choose_lanes(Node kernel, const Target& target);
 
 // By how much an index grows with a step of the range; nothing where it is no multiple of it.
 bool is_affine(Node index, Node range, std::int64_t& stride);
+
+// How far apart lanes along the range lie in a load's memory, where they are to be loaded with the elements
+// between them and sorted by shuffles: few enough, and all of them in the memory; else 0. What the steps of
+// `beside` add to the index is known where it is loaded, because they are in registers.
+std::int64_t elements_apart(Node load, Node range, std::span<const Node> beside);
 
 }  // namespace lathe

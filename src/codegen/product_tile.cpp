@@ -6,6 +6,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "codegen/lanes.h"
 #include "codegen/panel_layout.h"
 #include "codegen/panel_price.h"
 #include "ir/build.h"
@@ -30,6 +31,7 @@ constexpr double kSumInMemory = 8;   // a vector of partial sums is read and wri
 constexpr double kFromMemory = 16;   // more for a vector no cache holds: a copy waits, products do not
 constexpr double kGatedRows = 0.97;  // what uneven rows leave of a step, for the gates of their copies
 constexpr double kPackPart = 2;      // a part of a word that is put together from several places
+constexpr double kSort = 0.75;       // a vector of those that lanes a few elements apart are picked from
 constexpr double kStoreElement = 2;  // where lanes are not side by side
 constexpr double kCombineLanes = 8;  // of one accumulator at the end
 constexpr double kPackers = 2;  // parts that each copy a panel for themselves; no fact of the machine, since
@@ -81,6 +83,17 @@ struct Model {
       any = true;
     }
     return any;
+  }
+  // How many elements apart the lanes of a factor are, where they are sorted when they are loaded, with all
+  // of `rows` in registers; else 0.
+  std::int64_t apart(int factor, std::size_t lane, std::span<const Node> rows) const {
+    std::int64_t most = 0;
+    for (Node n : below_[factor]) {
+      const std::int64_t every = elements_apart(n, facts.ranges[lane].range, rows);
+      if (every == 0) return 0;
+      most = std::max(most, every);
+    }
+    return most;
   }
   bool gated(Node below) const {
     for (const AccessFacts& a : facts.accesses)
@@ -522,15 +535,18 @@ void price_reduce_lanes(const Model& m, std::optional<ProductTile>& best) {
 }
 
 // Few outputs and a long reduce: all of them at once in registers, lanes along the reduce. A factor that does
-// not lie along it is copied some steps at a time, lanes last.
+// not lie along it is sorted by shuffles where its lanes are a few elements apart, else copied some steps at
+// a time, lanes last.
 void price_few_outputs(const Model& m, std::optional<ProductTile>& best) {
   double count[2] = {1, 1};
   ProductTile tile;
+  std::vector<Node> rows;
   for (std::size_t r = 0; r < m.facts.ranges.size(); ++r)
     for (int f = 0; f < 2; ++f) {
       if (!m.only[f][r]) continue;
       if (!m.usable(r)) return;
       count[f] *= static_cast<double>(m.extent(r));
+      rows.push_back(m.facts.ranges[r].range);
       if (m.extent(r) > 1) tile.rows.emplace_back(r, m.extent(r));
     }
   double accumulators = count[0] * count[1];
@@ -542,10 +558,14 @@ void price_few_outputs(const Model& m, std::optional<ProductTile>& best) {
     tile.stage[0] = tile.stage[1] = false;
     for (int f = 0; f < 2; ++f) {
       if (m.contiguous(m.facts.factors[f], lane) && !m.gated(m.facts.factors[f])) continue;
+      if (const std::int64_t every = m.apart(f, lane, rows); every > 0) {
+        copied += kSort * static_cast<double>(every) * count[f];
+        continue;
+      }
       tile.stage[f] = true;
       copied += kCopyElement * static_cast<double>(m.lanes) * count[f];
     }
-    if (!tile.stage[0] && !tile.stage[1]) continue;  // priced as lanes along a reduce already
+    if (copied == 0) continue;  // priced as lanes along a reduce already
     tile.lane_range = lane, tile.width = m.lanes, tile.lanes_reduce = true;
     double room = static_cast<double>(m.target.l1) / 2 / m.bytes() / (count[0] + count[1]);
     tile.reduce_steps =

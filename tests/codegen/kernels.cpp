@@ -127,6 +127,12 @@ Node row_sum(std::int64_t rows, std::int64_t columns) {
   return one_store(f32(0, rows), i, sum(load(f32(1, rows * columns), i * c(columns) + j), {j}), {i});
 }
 
+Node neighbour_sums(std::int64_t n, std::int64_t every, std::int64_t neighbours, std::int64_t first) {
+  Node i = global(n, 0), j = reduce_over(neighbours, 1);
+  const std::int64_t size = first + (n - 1) * every + std::max(every, neighbours);
+  return one_store(f32(0, n), i, sum(load(f32(1, size), i * c(every) + j + c(first)), {j}), {i});
+}
+
 Node row_max(std::int64_t rows, std::int64_t columns) {
   Node i = global(rows, 0), j = reduce_over(columns, 1);
   Node largest = reduce_ranges(Op::Max, load(f32(1, rows * columns), i * c(columns) + j), {&j, 1});
@@ -398,6 +404,11 @@ std::vector<NamedKernel> small_kernels() {
       {"row_sum 5x32", row_sum(5, 32)},
       {"row_sum 4x13", row_sum(4, 13)},
       {"row_max 6x17", row_max(6, 17)},
+      {"neighbour_sums 40, every 2", neighbour_sums(40, 2, 2)},
+      {"neighbour_sums 32, every 3", neighbour_sums(32, 3, 3)},
+      {"neighbour_sums 48, every 4, from 1", neighbour_sums(48, 4, 2, 1)},
+      {"neighbour_sums 24, every 2, 3 of them", neighbour_sums(24, 2, 3)},
+      {"matmul 3x3x64", matmul(3, 3, 64)},
       {"column_sum 9x16", column_sum(9, 16)},
       {"column_sum 7x5", column_sum(7, 5)},
       {"column_sums 3x4x10", column_sums(3, 4, 10)},

@@ -34,6 +34,8 @@ Node block_matvec_bytes(std::int64_t rows, std::int64_t blocks);
 // Blocks of 32 weights of 8 bits.
 Node byte_block_matvec(std::int64_t rows, std::int64_t blocks);
 Node row_sum(std::int64_t rows, std::int64_t columns);
+// out[i] = sum j: a[first + i * every + j], of so many neighbours.
+Node neighbour_sums(std::int64_t n, std::int64_t every, std::int64_t neighbours, std::int64_t first = 0);
 Node row_max(std::int64_t rows, std::int64_t columns);
 Node column_sum(std::int64_t rows, std::int64_t columns);
 Node powers_of_two(std::int64_t n);                                             // exp2 of each element

@@ -102,6 +102,38 @@ TEST(Expand, LanesAreWhereTheyDivideTheWorkMost) {
   EXPECT_EQ(count_ops(p, Op::Fma, 2), 0);
 }
 
+// Every second, third or fourth element of a row: all of them by vectors, once, and sorted.
+TEST(Expand, ElementsAFewApartAreLoadedWithThoseBetweenThem) {
+  Scope scope;
+  for (std::int64_t every : {2, 3, 4}) {
+    Node kernel = neighbour_sums(64, every, every);
+    for (const char* name : {"x86-64-v3", "x86-64-v4"}) {
+      SCOPED_TRACE(std::to_string(every) + " on " + name);
+      const Target target = named_target(name);
+      const int lanes = target.vector_bytes / 4;
+      std::vector<Opt> opts = choose_options(kernel, target);
+      Program p = lower_kernel(kernel, opts, target, "k");
+      int loads = 0, adds = 0;
+      for (const NodeRef& n : p.code) {
+        loads += n.node().is(Op::Load) && n.node().dtype().lanes == lanes * every;
+        EXPECT_FALSE(n.node().is(Op::Load) && n.node().dtype().lanes == 1) << to_string(opts);
+        adds += n.node().is(Op::Add) &&
+                n.node().dtype() == dtypes::Float32.vec(static_cast<std::uint16_t>(lanes));
+      }
+      EXPECT_GT(loads, 0) << to_string(opts);
+      EXPECT_EQ(adds, loads * (every - 1)) << to_string(opts);
+      EXPECT_EQ(compare_with_reference(kernel, opts, target, 1), "");
+    }
+  }
+  // Not where a group of them could end behind the memory, nor far apart.
+  for (Node kernel : {neighbour_sums(64, 3, 4), neighbour_sums(64, 5, 2)})
+    for (const char* opts : {"UPCAST(0, 16)", "UPCAST(0, 16) UNROLL(0, 0)"}) {
+      Program p = lower_kernel(kernel, parse_opts(opts), named_target("x86-64-v3"), "k");
+      EXPECT_EQ(count_ops(p, Op::Load, 24) + count_ops(p, Op::Load, 40), 0);
+      EXPECT_EQ(compare_with_reference(kernel, parse_opts(opts), named_target("x86-64-v3"), 1), "");
+    }
+}
+
 TEST(Expand, UnrolledStepsAreTakenInOrder) {
   Scope scope;
   Program p = lower_kernel(row_sum(4, 64), parse_opts("UNROLL(0, 4)"), named_target("sm_90a"), "k");
@@ -443,6 +475,15 @@ TEST(Heuristic, PanelsOfAWideProductStayInTheirBlocks) {
         }
     }
   }
+}
+
+// 3 x 3 x 100000: lanes along k, where the columns of B are three apart and sorted by shuffles.
+TEST(Heuristic, FewOutputsOfALongSumNeedNoPanelWhereLanesAreAFewApart) {
+  Scope scope;
+  EXPECT_EQ(to_string(choose_options(matmul(3, 3, 100000), named_target("x86-64-v3"))),
+            "UPCAST(0, 3) UPCAST(0, 3) UNROLL(0, 8)");
+  EXPECT_NE(to_string(choose_options(matmul(3, 5, 100000), named_target("x86-64-v4"))).find("STAGE"),
+            std::string::npos);
 }
 
 TEST(Heuristic, ASmallMatrixProductPaysForNoPanel) {

@@ -259,7 +259,7 @@ TEST(Store, ItsKeyHoldsKernelChipFlagsAndCode) {
   EXPECT_NE(key.find(cpu.compiler->version()), std::string::npos);
   EXPECT_NE(key.find(cpu.compiler->target().key()), std::string::npos);
   EXPECT_NE(key, store_key(product_kernel(), cpu));
-  EXPECT_NE(key, store_key(kernel, open_device("NULL:x86-64-v3")));
+  EXPECT_NE(key, store_key(kernel, open_device("NULL:sm_90a")));
 }
 
 // A process that does nothing but write entries is killed again and again; whatever it leaves can be read.
