@@ -15,6 +15,7 @@
 #include "codegen/product_threads.h"
 #include "codegen/product_tile.h"
 #include "codegen/stream_options.h"
+#include "codegen/window_rows.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
@@ -38,6 +39,7 @@ constexpr HeuristicRule kRules[] = {
     {"pipeline",             "what comes from memory is fetched a strip ahead of the products"},
     {"matrix-unit",          "products of bf16 and bytes use the target's dot-product instructions"},
     {"streams",              "a kernel that walks once over much memory takes several pieces of it at a time"},
+    {"window-rows",          "neighbouring rows of windows are taken together, so that each row of a picture is read once for them"},
     {"lanes",                "the range with the most contiguous accesses becomes vectors"},
     {"several-vectors",      "several vectors at a time, so that one addition need not wait for the one before"},
     {"rows-together",        "neighbouring rows of a tuple reduce share the loads of keys and values"},
@@ -213,10 +215,8 @@ class Chooser {
   // Two walks over rows. The panel is filled once for a thread's rows, or for many.
   void block_rows() {
     constexpr std::int64_t kRows = 2, kMany = 128;
-    std::vector<std::size_t> outputs;
+    const std::vector<std::size_t> outputs = output_order();
     std::size_t row = facts_.ranges.size();
-    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
-      if (is_output(r)) outputs.push_back(r);
     const bool threaded = threads(outputs, 4);
     for (std::size_t r : outputs)
       if (position(r) >= 0 && (row == facts_.ranges.size() || left(r) > left(row))) row = r;
@@ -294,6 +294,7 @@ class Chooser {
     if (uses("matrix-unit") && fragments()) return true;
     if (!uses("product-tile")) return false;
     std::optional<ProductTile> tile = choose_product_tile(facts_, target_);
+    if (tile && tile->rows.empty() && window_rows()) return true;
     if (std::optional<ProductTile> words = uses("matrix-unit") ? with_unit(tile) : std::nullopt) tile = words;
     // One product at a time also waits for the sum before.
     double scalar_cost = 2.0 * static_cast<double>(target_.vector_bytes / std::max(facts_.element_bytes, 1));
@@ -320,6 +321,19 @@ class Chooser {
       nest(*tile, threaded ? 1 : 0);
     else if (uses("product-order") && !tile->panel && !tile->lanes_reduce)
       lanes_outside(*tile);
+    return true;
+  }
+
+  // Windows that share nothing but their pictures.
+  bool window_rows() {
+    std::optional<WindowRows> plan;
+    if (uses("window-rows")) plan = choose_window_rows(facts_, target_);
+    if (!plan) return false;
+    add(OptOp::UPCAST, position(plan->row), {plan->rows});
+    add(OptOp::UPCAST, position(plan->lane), {plan->width});
+    add(OptOp::UNROLL, reduce_number(plan->window), {0});
+    if (plan->across) add(OptOp::UNROLL, reduce_number(*plan->across), {0});
+    threads(output_order(), 4);
     return true;
   }
 
@@ -556,10 +570,13 @@ class Chooser {
     if (has_rows() && carries_tuple()) rows_together();
     uneven_in_registers();
     unroll_small_reduces();
+    threads(output_order(), 4);
+  }
+  std::vector<std::size_t> output_order() const {
     std::vector<std::size_t> order;
     for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
       if (is_output(r)) order.push_back(r);
-    threads(order, 4);
+    return order;
   }
 
   // A short output range that an index divides (a residue): its steps are copies with constants instead.
@@ -623,7 +640,7 @@ class Chooser {
       if (position(r) < 0 || !facts_.ranges[r].constant) continue;
       std::int64_t parts = even_parts(left(r), wanted);
       if (parts > chosen_parts) chosen = r, chosen_parts = parts;
-      if (parts * 2 > wanted) break;
+      if (parts * 2 >= wanted) break;
     }
     if (chosen == facts_.ranges.size()) return false;
     add(OptOp::THREAD, position(chosen), {chosen_parts});

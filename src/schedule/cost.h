@@ -28,7 +28,7 @@ struct Usage {
   double reduce_extent = 1;      // of a Reduce: elements combined into one
   bool in_foreign_loop = false;  // a Reduce used inside another reduce's loop that it cannot join
   bool joins = false;            // a Reduce that would join the reduce that uses it
-  bool beside_product = false;   // a sum of products beside another one in the same kernel
+  bool beside_product = false;   // a sum of products beside another one, or itself elsewhere, in one kernel
   double kernel_outputs = 0;     // smallest number of outputs of a kernel that uses it
 };
 

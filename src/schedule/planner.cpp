@@ -253,9 +253,12 @@ bool Planner::decide_store(Node node, const std::vector<Request>& requests) {
   // Neighbours of a divided position are no neighbours in the factors, so no tile of a product fits them.
   for (const Request& r : requests) usage.in_foreign_loop |= product && r.in_sum && divides(r.at.index);
   if (product && !usage.joins)
-    for (const Request& r : requests) {
-      Node other = work(r.step).product;
-      usage.beside_product |= other && other != node && !work(r.step).folds;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      const Work& w = work(requests[i].step);
+      const bool again =
+          i > 0 && std::any_of(requests.begin(), requests.begin() + static_cast<std::ptrdiff_t>(i),
+                               [&](const Request& r) { return r.step == requests[i].step; });
+      usage.beside_product |= (again || (w.product && w.product != node)) && !w.folds;
     }
   if (worth_storing(node, cost, usage)) return true;
   if (!product) return false;

@@ -189,6 +189,20 @@ Node convolution(std::int64_t batch, std::int64_t in, std::int64_t out, std::int
   return one_store(f32(0, batch * out * size * size), index, sum(weight * pixel, {i, ky, kx}), {b, o, y, x});
 }
 
+Node depthwise(std::int64_t channels, std::int64_t size, std::int64_t window, std::int64_t every) {
+  const std::int64_t n = (size - 1) / every + 1;
+  Node ch = global(channels, 0), y = global(n, 1), x = global(n, 2);
+  Node ky = reduce_over(window, 3), kx = reduce_over(window, 4);
+  Node pad = c(-(window / 2));
+  Node sy = y * c(every) + ky + pad, sx = x * c(every) + kx + pad;
+  Node inside = logical_and(logical_and(less(c(-1), sy), less(sy, c(size))),
+                            logical_and(less(c(-1), sx), less(sx, c(size))));
+  Node pixel = load(f32(1, channels * size * size), (ch * c(size) + sy) * c(size) + sx, inside);
+  Node weight = load(f32(2, channels * window * window), (ch * c(window) + ky) * c(window) + kx);
+  return one_store(f32(0, channels * n * n), (ch * c(n) + y) * c(n) + x, sum(weight * pixel, {ky, kx}),
+                   {ch, y, x});
+}
+
 // dX[b, i, y, x] = sum W[o, i, ky, kx] * G[b, o, y - ky, x - kx], X without a border: G has a wide one.
 Node input_gradient(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
                     std::int64_t window) {
@@ -416,6 +430,8 @@ std::vector<NamedKernel> small_kernels() {
       {"scale_add 37", scale_add(37)},
       {"transpose 6x10", transpose(6, 10)},
       {"convolution 2,3,4,6,3", convolution(2, 3, 4, 6, 3)},
+      {"depthwise 3,11,3", depthwise(3, 11, 3)},
+      {"depthwise 3,16,3, every 2", depthwise(3, 16, 3, 2)},
       {"input_gradient 2,16,8,6,3", input_gradient(2, 16, 8, 6, 3)},
       {"weight_gradient 4,5,6,3", weight_gradient(4, 5, 6, 3)},
       {"softmax_denominator 5x12", softmax_denominator(5, 12)},

@@ -45,6 +45,8 @@ Node scaled(std::int64_t n);                                                    
 Node transpose(std::int64_t rows, std::int64_t columns);
 Node convolution(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
                  std::int64_t window);
+// Each channel by a window of its own, at every `every`th position.
+Node depthwise(std::int64_t channels, std::int64_t size, std::int64_t window, std::int64_t every = 1);
 Node input_gradient(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
                     std::int64_t window);
 Node weight_gradient(std::int64_t batch, std::int64_t out, std::int64_t size, std::int64_t window);

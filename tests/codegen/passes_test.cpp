@@ -377,6 +377,14 @@ TEST(Heuristic, PinnedChoices) {
       {input_gradient(64, 64, 64, 30, 3),
        "UPCAST(3, 6) UPCAST(1, 16) THREAD(0, 2) STAGE(0, 0, 0) TILE(3, 10, 2) STAGE(2, 1, 1)",
        "UPCAST(2, 2) UPCAST(3, 6) UPCAST(1, 32) THREAD(0, 2) STAGE(0, 0, 0) STAGE(1, 1, 1)"},
+      // Rows of windows together, as many as the registers hold; lanes that lie apart with no loop across
+      // them.
+      {depthwise(64, 56, 7), "UPCAST(1, 7) UPCAST(2, 8) UNROLL(0, 0) THREAD(0, 8)",
+       "UPCAST(1, 14) UPCAST(2, 16) UNROLL(0, 0) THREAD(0, 8)"},
+      {depthwise(64, 7, 5), "UPCAST(1, 7) UPCAST(1, 8) UNROLL(0, 0) THREAD(0, 4)",
+       "UPCAST(1, 7) UPCAST(1, 8) UNROLL(0, 0) THREAD(0, 4)"},
+      {depthwise(64, 112, 3, 2), "UPCAST(1, 8) UPCAST(2, 8) UNROLL(0, 0) UNROLL(0, 0) THREAD(0, 8)",
+       "UPCAST(1, 14) UPCAST(2, 8) UNROLL(0, 0) UNROLL(0, 0) THREAD(0, 8)"},
       // Rows are added whole, the reduce outside the columns; in strips where their sums would leave the
       // cache.
       {column_sums(32, 512, 1024), "UPCAST(1, 64) THREAD(0, 8) TILE(3, 1, 2)",

@@ -53,6 +53,16 @@ TEST(Schedule, AMatrixProductWithBiasAndReluIsOneKernel) {
   EXPECT_EQ(count(s.steps[0].ast, Op::FloorDiv) + count(s.steps[0].ast, Op::FloorMod), 0);
 }
 
+TEST(Schedule, AProductOfWhichOneKernelNeedsSeveralPartsIsStored) {
+  Scope scope;
+  Node y = matmul(input({64, 96}), input({96, 128}), 64, 96, 128);  // two gates side by side
+  Schedule s =
+      one(max(cut(y, {0, 0}, {64, 64}), float_const(dtypes::Float32, 0)) * cut(y, {0, 64}, {64, 128}));
+  ASSERT_EQ(s.steps.size(), 2u);
+  EXPECT_EQ(count(s.steps[0].ast, Op::Reduce), 1) << "as one product it has tiles";
+  EXPECT_EQ(count(s.steps[1].ast, Op::Reduce), 0);
+}
+
 TEST(Schedule, AConvolutionHasAffineIndicesForwardAndBackward) {
   Scope scope;
   Node x = input({2, 3, 10, 10}), w = input({4, 3, 5, 5});
