@@ -264,7 +264,7 @@ Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target)
   }
   result = private_panels(place_folds(result), target);
   // The nests of a row share their outer loops: there reduces run innermost, whatever the order says.
-  if (!has_rows(kernel)) result = place_accumulators(result);
+  if (!has_rows(kernel)) result = place_accumulators(result, target);
   std::vector<Pipelined> pipelined;
   for (const PipelineRequest& request : state.pipelines())
     pipelined.push_back({position_of(request.axis_serial), request.depth});

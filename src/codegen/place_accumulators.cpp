@@ -1,6 +1,7 @@
 #include "codegen/place_accumulators.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "base/small_vector.h"
@@ -9,6 +10,7 @@
 #include "ir/build.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
+#include "target/cache_line.h"
 
 namespace lathe {
 namespace {
@@ -38,8 +40,8 @@ bool is_outside(Node reduce) {
 
 class Placer {
  public:
-  Placer(Node kernel, const std::vector<Node>& order)
-      : kernel_(kernel), order_(order), ids_(fresh_ids(kernel)) {}
+  Placer(Node kernel, const std::vector<Node>& order, std::int64_t cache)
+      : kernel_(kernel), order_(order), ids_(fresh_ids(kernel)), cache_(cache) {}
 
   Node place(Node effect, Node reduce) {
     Node store_node = effect.arg(0);
@@ -97,6 +99,8 @@ class Placer {
     Node current = outer_loops(memory, outer, init, above);
     Node here = at(index, body_map), allowed = gate ? at(gate, body_map) : Node();
     current = at(current, body_map);
+    if (in_output && memory_size(target) * target.dtype().bytes() * 2 > cache_)
+      if (const Nodes fetches = asked_for(target, here); !fetches.empty()) current = after(current, fetches);
     // Panels and inner loops of the element are this nest's own: another store may sum the same element in
     // its nest.
     Node part = reduce_ranges(op, copy_for_loop(reduce.arg(0), body_map, ids_), rest);
@@ -127,6 +131,31 @@ class Placer {
   }
 
  private:
+  // The lines of what a step adds its sums to are asked for before it sums: they lie in rows far apart, which
+  // no prefetcher foresees, and the sums would wait for them.
+  static Nodes asked_for(Node memory, Node index) {
+    constexpr std::int64_t kMost = 64;  // lines; more than a tile of sums in registers has
+    const std::int64_t line = std::max<std::int64_t>(kLineBytes / memory.dtype().bytes(), 1);
+    std::vector<Node> places{index};
+    for (Node r : ranges_of(index)) {
+      if (!in_registers(r)) continue;
+      std::int64_t stride = 0;
+      const std::int64_t extent = r.arg(0).const_int(),
+                         step = is_affine(index, r, stride) && stride == 1 ? line : 1;
+      std::vector<Node> more;
+      for (Node place : places)
+        for (std::int64_t i = 0; i < extent; i += step) {
+          NodeMap<Node> map;
+          map.try_emplace(r, index_const(i));
+          more.push_back(substitute_free(place, map));
+        }
+      places = std::move(more);
+      if (static_cast<std::int64_t>(places.size()) > kMost) return {};
+    }
+    Nodes out;
+    for (Node place : places) out.push_back(prefetch(memory, place));
+    return out;
+  }
   static Node unit_const(Node reduce) {
     return element_const(reduce.dtype(), unit_of(reduce_op(reduce), reduce.dtype()));
   }
@@ -207,6 +236,7 @@ class Placer {
   Node kernel_;
   const std::vector<Node>& order_;
   FreshIds ids_;
+  std::int64_t cache_;
 };
 
 // Of several stores one writes a param that is read: then they stay in one nest, where all is read before
@@ -222,7 +252,7 @@ bool reads_what_another_writes(const std::vector<Node>& order) {
 
 }  // namespace
 
-Node place_accumulators(Node kernel) {
+Node place_accumulators(Node kernel, const Target& target) {
   std::vector<Node> order = toposort(kernel);
   std::vector<Node> outside;
   for (Node n : order) {
@@ -231,7 +261,8 @@ Node place_accumulators(Node kernel) {
     if (n.is(Op::Range) && range_kind(n) == RangeKind::Group) return kernel;
   }
   if (outside.empty() || reads_what_another_writes(order)) return kernel;
-  Placer placer(kernel, order);
+  constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  Placer placer(kernel, order, target.kind == TargetKind::Cpu && target.l2 > 0 ? target.l2 : kNever);
   Nodes effects(kernel.args().begin(), kernel.args().end());
   for (Node& effect : effects) {
     if (!effect.is(Op::End) || !effect.arg(0).is(Op::Store)) continue;

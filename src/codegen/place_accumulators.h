@@ -10,13 +10,15 @@
 // loops of its own, or the array is not the output, that is a nest after.
 //
 // The array is the output itself where its dtype is the accumulator's and the kernel reads no byte of it;
-// else scratch.
+// else scratch. Where a CPU's second cache does not hold the output, the lines a step adds to are prefetched
+// before it sums.
 #pragma once
 
 #include "ir/node.h"
+#include "target/target.h"
 
 namespace lathe {
 
-Node place_accumulators(Node kernel);
+Node place_accumulators(Node kernel, const Target& target);
 
 }  // namespace lathe

@@ -43,6 +43,10 @@ class Stager {
       (outside || (launch && target_.groups) ? above : below).push_back(r);
       shared |= in_group(r);
     }
+    for (Node r : below)
+      for (Node other : below)
+        if (depends_on(r.arg(0), other))
+          throw KernelOptError("STAGE", "a panel over a loop whose length another loop of the panel decides");
     // What threads of a group fill together is divided by their ranges, so these stay as they are.
     std::vector<PanelAxis> axes = panel_axes(value, below, shared ? PanelOrder::Consumer : wanted);
     if (wanted == PanelOrder::Source && !shared) join_last_axes(value, axes, lanes_of(value));

@@ -494,6 +494,14 @@ TEST(Options, RandomListsKeepTheResult) {
     check_random_list(static_cast<std::uint32_t>(seeds.seed()));
 }
 
+// The rows of a ragged sum have lengths of their own, so no panel holds several of them.
+TEST(Options, APanelOfRowsOfDifferentLengthIsRefused) {
+  Scope scope;
+  const Target target = named_target("x86-64-v3");
+  const std::vector<Opt> opts = parse_opts("TILE(1, 3, 1) PADTO(2, 5) STAGE(-1, 1, 1)");
+  EXPECT_THROW(apply_options(ragged_sum(7, 6), opts, target), KernelOptError);
+}
+
 TEST(Options, ReplayGivesTheSameProgram) {
   Scope scope;
   Node k = convolution(2, 3, 4, 6, 3);

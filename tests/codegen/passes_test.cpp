@@ -485,6 +485,20 @@ TEST(Heuristic, PanelsOfAWideProductStayInTheirBlocks) {
   }
 }
 
+// Sums of a block of k are added to lines that lie in rows far apart: they are asked for before the block is
+// summed, where the second cache does not hold them all.
+TEST(Heuristic, LinesThatPartialSumsAreAddedToAreAskedForInTime) {
+  Scope scope;
+  const Target target = named_target("x86-64-v4");
+  const auto prefetches = [&](std::int64_t n) {
+    return count_ops(
+        lower_kernel(matmul(n, n, 64), parse_opts("UPCAST(0, 6) UPCAST(1, 64) TILE(2, 32, 0)"), target, "k"),
+        Op::Prefetch);
+  };
+  EXPECT_EQ(prefetches(2048), 24);
+  EXPECT_EQ(prefetches(128), 0);
+}
+
 // 3 x 3 x 100000: lanes along k, where the columns of B are three apart and sorted by shuffles.
 TEST(Heuristic, FewOutputsOfALongSumNeedNoPanelWhereLanesAreAFewApart) {
   Scope scope;
