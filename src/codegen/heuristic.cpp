@@ -36,7 +36,7 @@ constexpr HeuristicRule kRules[] = {
     {"product-panels",       "its operands are copied into panels that lie as the tile reads them, in blocks the caches hold"},
     {"border-steps",         "a convolution's steps in its border are left out, where a row of the picture fits the registers"},
     {"product-order",        "without panels, one step of lanes of a large factor serves all rows before the next is read"},
-    {"pipeline",             "what comes from memory is fetched a strip ahead of the products"},
+    {"pipeline",             "what comes from memory is fetched a strip ahead of the products, or a few lines ahead of a walk"},
     {"matrix-unit",          "products of bf16 and bytes use the target's dot-product instructions"},
     {"streams",              "a kernel that walks once over much memory takes several pieces of it at a time"},
     {"window-rows",          "neighbouring rows of windows are taken together, so that each row of a picture is read once for them"},
@@ -144,6 +144,8 @@ class Chooser {
         state_.axes()[static_cast<std::size_t>(lane)].extent.hi() % plan->turn == 0)
       add(OptOp::UPCAST, lane, {plan->turn});
     widen_scales(*plan);
+    if (uses("pipeline") && plan->ahead > 0 && position(plan->lane) >= 0)
+      add(OptOp::PIPELINE, position(plan->lane), {plan->ahead});
     return true;
   }
   // A factor that is one for all lanes, such as the scale of a block of weights, is widened by vectors for a

@@ -97,6 +97,16 @@ bool holds(Scalar wide, Scalar narrow_one) {
   return wide == narrow_one || (DType(wide).is_int() && widens(narrow_one, wide));
 }
 
+// Whether a factor's numbers are none that a kind of product is not for.
+bool small_enough(const DotKind& kind, Node x) {
+  return kind.most_x == 0 || (x.lo() >= 0 && x.hi() <= kind.most_x);
+}
+// A number without a sign from which a constant was taken has its offset already: what it was before.
+Node before_offset(Node x) {
+  const bool has = x.is(Op::Add) && x.arg(1).is_const() && x.arg(0).lo() >= 0 && x.arg(1).const_int() < 0;
+  return has ? x.arg(0) : Node();
+}
+
 std::vector<Fit> fits(const Product& p, const Target& target) {
   std::vector<Fit> out;
   const Scalar x = p.x.dtype().scalar, y = p.y.dtype().scalar;
@@ -106,11 +116,13 @@ std::vector<Fit> fits(const Product& p, const Target& target) {
     if (kind == nullptr || DType(kind->sum) != p.sum()) continue;
     if (unit->m > 1 && p.scale) continue;
     if (unit->m > 1 && (kind->x != x || kind->y != y)) continue;
-    if (holds(kind->x, x) && holds(kind->y, y))
+    const Node without = before_offset(p.x);
+    if (holds(kind->x, x) && holds(kind->y, y) && small_enough(*kind, p.x))
       out.push_back({unit, false, false, kind->x, kind->y});
-    else if (holds(kind->x, y) && holds(kind->y, x))
+    else if (holds(kind->x, y) && holds(kind->y, x) && small_enough(*kind, p.y))
       out.push_back({unit, true, false, kind->x, kind->y});
-    else if (kind->x == Scalar::UInt8 && x == Scalar::Int8 && holds(kind->y, y))
+    else if (kind->x == Scalar::UInt8 && x == Scalar::Int8 && holds(kind->y, y) &&
+             (kind->most_x == 0 || (without && small_enough(*kind, without))))
       out.push_back({unit, false, true, Scalar::Int8, kind->y});
   }
   return out;
@@ -205,10 +217,9 @@ class Rewriter {
     Node x = fit_.swapped ? product_.y : product_.x;
     Node y = word(fit_.swapped ? product_.x : product_.y, fit_.part_y);
     if (!fit_.offset) return product(word(x, fit_.part_x), y);
-    // A number without a sign from which a constant was taken has its offset already.
-    if (x.is(Op::Add) && x.arg(1).is_const() && x.arg(0).lo() >= 0 && x.arg(1).const_int() < 0) {
+    if (Node without = before_offset(x)) {
       Node taken = in_each(int_const(dtypes::UInt8, -x.arg(1).const_int()), 8);
-      return apply(Op::Sub, product(word(x.arg(0), fit_.part_x), y), product(taken, y));
+      return apply(Op::Sub, product(word(without, fit_.part_x), y), product(taken, y));
     }
     Node bits = int_const(dtypes::UInt32, 0x80808080);
     return apply(Op::Sub, product(apply(Op::Xor, word(x, fit_.part_x), bits), y), product(bits, y));

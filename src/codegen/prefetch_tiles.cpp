@@ -19,6 +19,10 @@ constexpr std::int64_t kMostLines = 512;
 bool has(std::span<const Node> ranges, Node r) {
   return std::find(ranges.begin(), ranges.end(), r) != ranges.end();
 }
+// A line that is read so soon that it goes to the first cache.
+Node soon(Node memory, Node index) {
+  return intern(Op::Prefetch, dtypes::Void, {memory, index}, Attr::of(std::int64_t{1}));
+}
 bool is_loop(Node r) { return range_kind(r) == RangeKind::Loop || range_kind(r) == RangeKind::Global; }
 
 class Prefetcher {
@@ -38,7 +42,7 @@ class Prefetcher {
       if (n.is(Op::Store) && base_memory(n.arg(0)).is(Op::Param) && has(ranges_of(n), range) &&
           (!store || ranges_of(n).size() > ranges_of(store).size()))
         store = n;
-    if (!store) return kernel_;
+    if (!store) return range_kind(range) == RangeKind::Reduce ? in_sums(range, loop.depth) : kernel_;
     SmallVector<Node, 8> fetches;
     SmallVector<Node, 8> memories;
     for (Node n : order_) {
@@ -120,6 +124,71 @@ class Prefetcher {
         map.try_emplace(r, index_const(0));
     Node fetch = prefetch(load.arg(0), substitute_free(index, map));
     return own.empty() ? fetch : end(fetch, own);
+  }
+
+  // A reduce whose sums stay in registers: each load of what is read once, row after row, asks for the lines
+  // that it reads `depth` steps further on. That is soon, so they go to the first cache.
+  Node in_sums(Node range, std::int64_t depth) {
+    NodeMap<Node> map;
+    for (Node reduce : order_) {
+      const std::span<const Node> closed =
+          reduce.is(Op::Reduce) ? closed_ranges(reduce) : std::span<const Node>();
+      if (!has(closed, range)) continue;
+      for (Node n : toposort(reduce.arg(0))) {
+        if (!n.is(Op::Load) || !n.arg(0).is(Op::Param) || written_.contains(n.arg(0))) continue;
+        bool once = true;
+        for (Node r : ranges_of(reduce)) once &= depends_on(n.arg(1), r);
+        if (!once || map.contains(n)) continue;
+        const SmallVector<Node, 8> fetches = lines_ahead(n, range, depth);
+        if (fetches.empty()) continue;
+        SmallVector<Node, 4> args(n.args().begin(), n.args().end());
+        args[0] = after(args[0], fetches);
+        map.try_emplace(n, intern(Op::Load, n.dtype(), args, n.attr()));
+      }
+    }
+    return map.empty() ? kernel_ : substitute(kernel_, map);
+  }
+  // Ranges that are copied or lanes and lie side by side are taken together, a line at a time. Lines of all
+  // copies are asked for before the first of them is read, so that nothing stands between the reads.
+  SmallVector<Node, 8> lines_ahead(Node load, Node range, std::int64_t depth) {
+    Node index = load.arg(1);
+    for (Node n : toposort(index))
+      if (n.is(Op::Load)) return {};
+    const auto& terms = linear(index).terms;
+    auto step_of = [&](Node r) {
+      std::int64_t step = 0;
+      for (const Term& term : terms)
+        if (term.node == r) step = term.coefficient;
+      return step;
+    };
+    if (step_of(range) == 0) return {};
+    NodeMap<Node> map;
+    map.try_emplace(range, range + index_const(depth));
+    std::int64_t span = 1;
+    for (bool grown = true; grown;) {
+      grown = false;
+      for (Node r : ranges_of(index)) {
+        const bool copied = range_kind(r) == RangeKind::Upcast || range_kind(r) == RangeKind::Unroll;
+        if (!copied || map.contains(r) || !r.arg(0).is_const() || step_of(r) != span) continue;
+        map.try_emplace(r, index_const(0));
+        span *= r.arg(0).const_int();
+        grown = true;
+      }
+    }
+    const std::int64_t line = std::max<std::int64_t>(kLineBytes / load.dtype().bytes(), 1);
+    if (span * 2 <= line) return {};  // most steps would ask for a line that was asked for before
+    SmallVector<Node, 4> copied;
+    for (Node r : ranges_of(index)) {
+      if ((range_kind(r) != RangeKind::Upcast && range_kind(r) != RangeKind::Unroll) || map.contains(r))
+        continue;
+      copied.push_back(lathe::range(r.arg(0), ids_.range++, range_kind(r)));
+      map.try_emplace(r, copied.back());
+    }
+    Node there = substitute_free(index, map);
+    SmallVector<Node, 8> fetches;
+    for (std::int64_t at = 0; at < span; at += line)
+      fetches.push_back(end(soon(load.arg(0), at == 0 ? there : there + index_const(at)), copied));
+    return fetches;
   }
 
   Node kernel_;

@@ -4,6 +4,11 @@
 //   before   n: m: ... sum over k of A[m*K + k] * B[k*N + n*64 + lanes] ...         PIPELINE(n, 1)
 //   after    n: m: { q: Prefetch(B, line (m*Q + q) of those that n + 1 reads) }, ... the same sum ...
 //
+// In a reduce whose sums stay in registers each load of what is read once fetches for itself:
+//
+//   before   k: acc += A[m*K + k*64 + lanes] * x[k*64 + lanes]                       PIPELINE(k, 4)
+//   after    k: acc += (Prefetch(A, m*K + (k + 4)*64), A[m*K + k*64 + lanes]) * x[k*64 + lanes]
+//
 // It changes no value. Loads whose place is itself loaded, and those of what the kernel writes, are left out.
 #pragma once
 

@@ -13,6 +13,7 @@
 #include "ir/ranges.h"
 #include "ir/walk.h"
 #include "target/cache_line.h"
+#include "target/matrix_units.h"
 
 namespace lathe {
 namespace {
@@ -59,8 +60,9 @@ struct SourceReach {
 struct Model {
   const KernelFacts& facts;
   const Target& target;
-  std::int64_t lanes = 1;  // of a full vector
-  double products = 1;     // multiplications
+  std::int64_t lanes = 1;      // of a full vector
+  std::int64_t registers = 1;  // for sums and what they are made of
+  double products = 1;         // multiplications
   double outputs = 1;
   std::vector<char> only[2];  // by range: an output range that only this factor depends on
   std::vector<char> is_output;
@@ -212,9 +214,9 @@ Rows choose_rows(const Model& m, int factor, std::int64_t vectors, bool gated, b
   };
   consider({});
   // The accumulators, the vectors they are fed with, and one register for the repeated scalar.
-  std::int64_t most = std::max<std::int64_t>((m.target.vector_registers - vectors - 1) / vectors, 1);
+  std::int64_t most = std::max<std::int64_t>((m.registers - vectors - 1) / vectors, 1);
   // Gated scalars are all fetched before the multiplications begin.
-  if (gated) most = std::max<std::int64_t>((m.target.vector_registers - vectors) / (vectors + 1), 1);
+  if (gated) most = std::max<std::int64_t>((m.registers - vectors) / (vectors + 1), 1);
   std::vector<std::size_t> ranges;  // inner ones first: of equals those are near each other in memory
   for (std::size_t r = m.facts.ranges.size(); r-- > 0;)
     if (m.only[factor][r] && m.usable(r)) ranges.push_back(r);
@@ -581,7 +583,10 @@ void price_few_outputs(const Model& m, std::optional<ProductTile>& best) {
 
 std::optional<ProductTile> choose_product_tile(const KernelFacts& facts, const Target& target) {
   if (!facts.factors[0] || target.vector_bytes == 0) return std::nullopt;
-  Model m{facts, target, 1, 1, 1, {}, {}, {}, {}, {}, {}};
+  Model m{facts, target, 1, target.vector_registers, 1, 1, {}, {}, {}, {}, {}, {}};
+  if (facts.reduce.arg(0).is(Op::Dot))
+    if (const MatrixUnit* unit = unit_for_dot(target.units, facts.reduce.arg(0).text()))
+      m.registers -= scratch_registers(*unit);
   m.lanes = std::max(target.vector_bytes / facts.reduce.dtype().bytes(), 1);
   for (std::size_t f = 0; f < 2; ++f) {
     m.only[f].assign(facts.ranges.size(), 0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/build.h"
+#include "target/cache_line.h"
 
 namespace lathe {
 namespace {
@@ -12,6 +13,9 @@ namespace {
 constexpr std::int64_t kMostWalks = 4;
 // Beside a walk over small numbers: so many at once at most.
 constexpr std::int64_t kMostNarrowStreams = 8;
+// Lines of each walk that are asked for before they are needed.
+constexpr std::int64_t kLinesAhead = 4;
+
 double bytes_of(const AccessFacts& a) { return a.times * base_memory(a.node.arg(0)).dtype().bytes(); }
 
 // What is read in step with the walk again and again, each time for all walks at once, as a multiple of what
@@ -107,9 +111,15 @@ std::optional<StreamPlan> choose_streams(const KernelFacts& facts, const Target&
   const auto again = static_cast<std::int64_t>(read_again(*main, facts, target, plan.lane));
   const int bytes = base_memory(main->node.arg(0)).dtype().bytes();
   if (walked == 1 && again > 1 && facts.ranges[plan.lane].kind == RangeKind::Reduce &&
-      kMostNarrowStreams * plan.width * 2 <= target.vector_registers * lanes) {
-    while (plan.turn < std::min(2 * bytes, 4) && extent % (plan.width * plan.turn * 2) == 0) plan.turn *= 2;
+      kMostNarrowStreams * 2 <= target.vector_registers) {
+    // With few registers one vector of each at a time, and a line of it in a turn.
+    const bool few = kMostNarrowStreams * plan.width * 2 > target.vector_registers * lanes;
+    const std::int64_t line = kLineBytes / bytes;
+    if (few && extent % line == 0) plan.width = lanes, plan.turn = line / lanes;
+    while (!few && plan.turn < std::min(2 * bytes, 4) && extent % (plan.width * plan.turn * 2) == 0)
+      plan.turn *= 2;
     if (plan.turn > 1) plan.streams = std::min(kMostNarrowStreams, kMostWalks * again);
+    if (few && plan.turn > 1) plan.ahead = kLinesAhead * kLineBytes / (plan.width * plan.turn * bytes);
   }
   const std::int64_t steps = facts.ranges[plan.rows].extent / (plan.rows == plan.lane ? plan.width : 1);
   // How long each walk is before all move on: as large as the second cache, or twice that where there are

@@ -17,6 +17,7 @@ struct StreamPlan {
   std::size_t rows = 0;      // the range that is cut into threads and streams; may be the lanes' own
   std::int64_t streams = 1;  // pieces that one thread walks over at the same time
   std::int64_t piece = 1;    // steps of `rows` in one of them
+  std::int64_t ahead = 0;    // steps of the walks by which what they read is fetched early, or 0
   // Where whole rows are added: the reduce range that stands outside the lanes' loop, and how many steps of
   // that have their sums in a cache. Else 0.
   std::size_t added = 0;

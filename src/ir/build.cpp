@@ -226,7 +226,9 @@ Node end(Node effect, std::span<const Node> ranges) {
 }
 Node sink(std::span<const Node> effects) { return intern(Op::Sink, dtypes::Void, effects); }
 Node barrier(std::span<const Node> effects) { return intern(Op::Barrier, dtypes::Void, effects); }
-Node prefetch(Node memory, Node index) { return intern(Op::Prefetch, dtypes::Void, {memory, index}); }
+Node prefetch(Node memory, Node index) {
+  return intern(Op::Prefetch, dtypes::Void, {memory, index}, Attr::of(std::int64_t{2}));
+}
 
 Node base_memory(Node memory) {
   while (memory.is(Op::After)) memory = memory.arg(0);

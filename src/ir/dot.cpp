@@ -12,13 +12,14 @@ namespace {
 
 // clang-format off
 constexpr DotKind kKinds[] = {
-    // name   x                 y                 sum              parts
-    {"bf16",  Scalar::BFloat16, Scalar::BFloat16, Scalar::Float32, 2},
-    {"i16",   Scalar::Int16,    Scalar::Int16,    Scalar::Int32,   2},
-    {"u8i8",  Scalar::UInt8,    Scalar::Int8,     Scalar::Int32,   4},
-    {"i8i8",  Scalar::Int8,     Scalar::Int8,     Scalar::Int32,   4},
-    {"i8u8",  Scalar::Int8,     Scalar::UInt8,    Scalar::Int32,   4},
-    {"u8u8",  Scalar::UInt8,    Scalar::UInt8,    Scalar::Int32,   4},
+    // name   x                 y                 sum              parts  most x
+    {"bf16",  Scalar::BFloat16, Scalar::BFloat16, Scalar::Float32, 2,     0},
+    {"i16",   Scalar::Int16,    Scalar::Int16,    Scalar::Int32,   2,     0},
+    {"u8i8",  Scalar::UInt8,    Scalar::Int8,     Scalar::Int32,   4,     0},
+    {"u7i8",  Scalar::UInt8,    Scalar::Int8,     Scalar::Int32,   4,     127},
+    {"i8i8",  Scalar::Int8,     Scalar::Int8,     Scalar::Int32,   4,     0},
+    {"i8u8",  Scalar::Int8,     Scalar::UInt8,    Scalar::Int32,   4,     0},
+    {"u8u8",  Scalar::UInt8,    Scalar::UInt8,    Scalar::Int32,   4,     0},
 };
 // clang-format on
 

@@ -21,12 +21,14 @@ struct DotKind {
   std::string_view name;
   Scalar x, y, sum;  // of a part of each word, and of the sum
   int parts;         // of a word
+  int most_x;        // the largest part of x it is for, or 0: all that fit
 };
 struct DotShape {
   int m = 1, n = 1, k = 1;
   bool is_tile() const { return m > 1; }
 };
 
+// u7i8: bytes without a sign up to 127, so that two products added fit 16 bits.
 // bf16: the high parts first, each step one fused multiply-add; numbers below the smallest normal one count
 // as zero, in the operands and in every result. The others are exact and wrap.
 const DotKind* find_dot_kind(std::string_view name);

@@ -122,6 +122,7 @@ std::string prefetch_fault(Node n, Form form) {
   if (!is_effect(n)) return "a Prefetch has the dtype void";
   if (!base_memory(n.arg(0)).is(Op::Param)) return "a Prefetch of what is no param";
   if (n.arg(1).dtype().lanes != 1) return "a Prefetch of several places";
+  if (n.int_attr() != 1 && n.int_attr() != 2) return "a Prefetch into a cache that is neither 1 nor 2";
   return index_fault(n, n.arg(1), form);
 }
 

@@ -42,6 +42,7 @@ constexpr AttrRow kAttrRows[] = {
     {Op::Kernel,  AttrRow::TextInts,   0, kMany, "\"name\""},
     {Op::Lane,    AttrRow::Integer,    0, 0,     "a lane number"},
     {Op::HReduce, AttrRow::OpName,     0, 0,     "an op"},
+    {Op::Prefetch, AttrRow::Integer,   0, 0,     "the number of a cache"},
     {Op::Dot,     AttrRow::Text,       0, 3,     "\"kind\" or \"kind\" [m, n, k]"},
 };
 // clang-format on

@@ -144,7 +144,9 @@ void CPrinter::instruction(Node node) {
       return;
     case Op::Load: return define_value(node, load_value(node));
     case Op::Store: return store_value(node);
-    case Op::Prefetch: return line("__builtin_prefetch({}, 0, 2);", pointer(node.arg(0), node.arg(1)));
+    case Op::Prefetch:
+      return line("__builtin_prefetch({}, 0, {});", pointer(node.arg(0), node.arg(1)),
+                  node.int_attr() == 1 ? 3 : 2);
     case Op::Cast:
     case Op::Bitcast: return define_value(node, cast_value(node));
     case Op::Splat:
@@ -169,8 +171,16 @@ void CPrinter::dot_product(Node node) {
     throw InternalError("c_text", fmt::format("{} has no unit for {}", dialect_.name, node.text()));
   std::string name = fmt::format("v{}", next_++);
   line("{} {} = {};", unit_.type(node.dtype()), name, value(node.arg(2)));
-  line("__asm__(\"{}\" : \"+{}\"({}) : \"{}\"({}), \"{}\"({}));", unit->text, unit->registers, name,
-       unit->registers, value(node.arg(0)), unit->registers, value(node.arg(1)));
+  std::string scratch, ones;
+  if (unit->sum != UnitSum::Done) {
+    line("{} {}_t;", unit_.type(node.dtype()), name);
+    scratch = fmt::format(", [t] \"=&{}\"({}_t)", unit->registers, name);
+  }
+  if (unit->sum == UnitSum::AddPairs)
+    ones = fmt::format(", [ones] \"{}\"(({}){{}} + 0x10001)", unit->registers, unit_.type(node.dtype()));
+  line("__asm__(\"{}\" : [sum] \"+{}\"({}){} : [x] \"{}\"({}), [y] \"{}\"({}){});", unit->text,
+       unit->registers, name, scratch, unit->registers, value(node.arg(0)), unit->registers,
+       value(node.arg(1)), ones);
   names_[node] = name;
 }
 

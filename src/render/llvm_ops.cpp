@@ -374,21 +374,29 @@ std::string LlvmPrinter::hreduce(Node node) {
   return x;
 }
 
-// The unit's intrinsic; bf16 words are vectors of bfloat there.
+// The unit's intrinsic and what it leaves to do; words are vectors of their parts there.
 std::string LlvmPrinter::dot_product(Node node) {
   const MatrixUnit* unit = unit_for_dot(target_.units, node.text());
   check_internal(unit != nullptr, "llvm_text", "the target has no unit for this product");
   const int lanes = node.dtype().lanes;
   std::string sum = llvm_type(node.dtype()), words = llvm_type(node.arg(0).dtype());
   std::string x = value(node.arg(0)), y = value(node.arg(1));
-  if (dot_kind(node).x == Scalar::BFloat16) {
-    std::string parts = fmt::format("<{} x bfloat>", 2 * lanes);
+  const DotKind& kind = dot_kind(node);
+  if (kind.x == Scalar::BFloat16 || unit->sum != UnitSum::Done) {
+    const std::string parts = fmt::format("<{} x {}>", kind.parts * lanes,
+                                          kind.x == Scalar::BFloat16 ? "bfloat" : llvm_type(DType(kind.x)));
     x = emit("bitcast {} {} to {}", words, x, parts);
     y = emit("bitcast {} {} to {}", words, y, parts);
     words = parts;
   }
-  return call(fmt::format(fmt::runtime(unit->llvm), 32 * lanes), sum, {sum, words, words},
-              {value(node.arg(2)), x, y});
+  if (unit->sum == UnitSum::Done)
+    return call(intrinsic_of(*unit, lanes), sum, {sum, words, words}, {value(node.arg(2)), x, y});
+  const std::string pairs = fmt::format("<{} x i16>", 2 * lanes);
+  std::string products =
+      call(intrinsic_of(*unit, lanes), unit->sum == UnitSum::Add ? sum : pairs, {words, words}, {x, y});
+  if (unit->sum == UnitSum::AddPairs)
+    products = call(pair_sums_intrinsic(lanes), sum, {pairs, pairs}, {products, "splat (i16 1)"});
+  return emit("add {} {}, {}", sum, value(node.arg(2)), products);
 }
 
 }  // namespace lathe::render

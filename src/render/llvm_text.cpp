@@ -182,9 +182,9 @@ void LlvmPrinter::instruction(Node node) {
       return held_.contains(base_memory(node.arg(0))) ? load_register(node) : name(node, load_value(node));
     case Op::Store:
       return held_.contains(base_memory(node.arg(0))) ? store_register(node) : store_value(node);
-    case Op::Prefetch:  // to read, into the second cache: the first one is for what is worked on
+    case Op::Prefetch:  // to read; 3: into the first cache, 2: into the second
       call("llvm.prefetch.p0", "void", {"ptr", "i32", "i32", "i32"},
-           {address(node.arg(0), node.arg(1)), "0", "2", "1"});
+           {address(node.arg(0), node.arg(1)), "0", node.int_attr() == 1 ? "3" : "2", "1"});
       return;
     case Op::Cast:
     case Op::Bitcast: return name(node, cast_value(node));

@@ -2,22 +2,37 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 namespace lathe {
 namespace {
 
 // clang-format off
+constexpr std::string_view kPairsOfBytes =
+    "llvm.x86.ssse3.pmadd.ub.sw.128|llvm.x86.avx2.pmadd.ub.sw|llvm.x86.avx512.pmaddubs.w.512";
+constexpr std::string_view kPairsOfWords =
+    "llvm.x86.sse2.pmadd.wd|llvm.x86.avx2.pmadd.wd|llvm.x86.avx512.pmaddw.d.512";
+constexpr std::string_view kAddBytes =
+    "vpmaddubsw %[y], %[x], %[t]; vpmaddwd %[ones], %[t], %[t]; vpaddd %[t], %[sum], %[sum]";
+constexpr std::string_view kAddWords = "vpmaddwd %[y], %[x], %[t]; vpaddd %[t], %[sum], %[sum]";
+
+constexpr auto Done = UnitSum::Done, Add = UnitSum::Add, Pairs = UnitSum::AddPairs;
 constexpr MatrixUnit kUnits[] = {
-    // name          feature        dot     m   n   k   lanes  llvm                                registers, assembly
-    {"tdpbf16ps",    "amx-bf16",    "bf16", 16, 16, 16, 8,     "llvm.x86.tdpbf16ps",               "", ""},
-    {"tdpbssd",      "amx-int8",    "i8i8", 16, 16, 16, 8,     "llvm.x86.tdpbssd",                 "", ""},
-    {"tdpbsud",      "amx-int8",    "i8u8", 16, 16, 16, 8,     "llvm.x86.tdpbsud",                 "", ""},
-    {"tdpbusd",      "amx-int8",    "u8i8", 16, 16, 16, 8,     "llvm.x86.tdpbusd",                 "", ""},
-    {"tdpbuud",      "amx-int8",    "u8u8", 16, 16, 16, 8,     "llvm.x86.tdpbuud",                 "", ""},
-    {"vdpbf16ps",    "avx512bf16",  "bf16", 1,  1,  1,  16,    "llvm.x86.avx512bf16.dpbf16ps.{}",  "v", "vdpbf16ps %2, %1, %0"},
-    {"vpdpbusd",     "avx512vnni",  "u8i8", 1,  1,  1,  16,    "llvm.x86.avx512.vpdpbusd.{}",      "v", "vpdpbusd %2, %1, %0"},
-    {"vpdpwssd",     "avx512vnni",  "i16",  1,  1,  1,  16,    "llvm.x86.avx512.vpdpwssd.{}",      "v", "vpdpwssd %2, %1, %0"},
-    {"vpdpbusd_vex", "avxvnni",     "u8i8", 1,  1,  1,  8,     "llvm.x86.avx512.vpdpbusd.{}",      "x", "%{vex%} vpdpbusd %2, %1, %0"},
-    {"vpdpwssd_vex", "avxvnni",     "i16",  1,  1,  1,  8,     "llvm.x86.avx512.vpdpwssd.{}",      "x", "%{vex%} vpdpwssd %2, %1, %0"},
+    // name          feature        dot     m   n   k   lanes  sum    llvm                                registers, assembly
+    {"tdpbf16ps",    "amx-bf16",    "bf16", 16, 16, 16, 8,     Done,  "llvm.x86.tdpbf16ps",               "", ""},
+    {"tdpbssd",      "amx-int8",    "i8i8", 16, 16, 16, 8,     Done,  "llvm.x86.tdpbssd",                 "", ""},
+    {"tdpbsud",      "amx-int8",    "i8u8", 16, 16, 16, 8,     Done,  "llvm.x86.tdpbsud",                 "", ""},
+    {"tdpbusd",      "amx-int8",    "u8i8", 16, 16, 16, 8,     Done,  "llvm.x86.tdpbusd",                 "", ""},
+    {"tdpbuud",      "amx-int8",    "u8u8", 16, 16, 16, 8,     Done,  "llvm.x86.tdpbuud",                 "", ""},
+    {"vdpbf16ps",    "avx512bf16",  "bf16", 1,  1,  1,  16,    Done,  "llvm.x86.avx512bf16.dpbf16ps.{}",  "v", "vdpbf16ps %[y], %[x], %[sum]"},
+    {"vpdpbusd",     "avx512vnni",  "u8i8", 1,  1,  1,  16,    Done,  "llvm.x86.avx512.vpdpbusd.{}",      "v", "vpdpbusd %[y], %[x], %[sum]"},
+    {"vpdpwssd",     "avx512vnni",  "i16",  1,  1,  1,  16,    Done,  "llvm.x86.avx512.vpdpwssd.{}",      "v", "vpdpwssd %[y], %[x], %[sum]"},
+    {"vpdpbusd_vex", "avxvnni",     "u8i8", 1,  1,  1,  8,     Done,  "llvm.x86.avx512.vpdpbusd.{}",      "x", "%{vex%} vpdpbusd %[y], %[x], %[sum]"},
+    {"vpdpwssd_vex", "avxvnni",     "i16",  1,  1,  1,  8,     Done,  "llvm.x86.avx512.vpdpwssd.{}",      "x", "%{vex%} vpdpwssd %[y], %[x], %[sum]"},
+    {"vpmaddubsw_z", "avx512bw",    "u7i8", 1,  1,  1,  16,    Pairs, kPairsOfBytes,                      "v", kAddBytes},
+    {"vpmaddwd_z",   "avx512bw",    "i16",  1,  1,  1,  16,    Add,   kPairsOfWords,                      "v", kAddWords},
+    {"vpmaddubsw",   "avx2",        "u7i8", 1,  1,  1,  8,     Pairs, kPairsOfBytes,                      "x", kAddBytes},
+    {"vpmaddwd",     "avx2",        "i16",  1,  1,  1,  8,     Add,   kPairsOfWords,                      "x", kAddWords},
 };
 // clang-format on
 
@@ -48,6 +63,19 @@ const MatrixUnit* unit_for_dot(std::span<const std::string> units, std::string_v
   return nullptr;
 }
 
+std::string intrinsic_of(const MatrixUnit& unit, int lanes) {
+  std::string_view name = unit.llvm;
+  if (name.find('|') == std::string_view::npos) return fmt::format(fmt::runtime(name), 32 * lanes);
+  for (int n = 4; n < lanes; n *= 2) name.remove_prefix(name.find('|') + 1);
+  return std::string(name.substr(0, name.find('|')));
+}
+
+std::string pair_sums_intrinsic(int lanes) { return intrinsic_of(*find_matrix_unit("vpmaddwd"), lanes); }
+
+int scratch_registers(const MatrixUnit& unit) {
+  return unit.sum == UnitSum::Done ? 0 : unit.sum == UnitSum::Add ? 1 : 2;
+}
+
 void for_each_feature(std::string_view features, const std::function<void(std::string_view)>& use) {
   while (!features.empty()) {
     const std::size_t comma = features.find(',');
@@ -61,7 +89,9 @@ std::vector<std::string> units_of_features(std::string_view features) {
   std::vector<std::string> names;
   for (const MatrixUnit& unit : kUnits)
     for_each_feature(features, [&](std::string_view feature) {
-      if (feature == unit.feature) names.emplace_back(unit.name);
+      const bool better = unit_for_dot(names, unit.dot, unit.m > 1) != nullptr ||
+                          (unit.dot == "u7i8" && unit_for_dot(names, "u8i8") != nullptr);
+      if (feature == unit.feature && !better) names.emplace_back(unit.name);
     });
   return names;
 }

@@ -2,24 +2,32 @@
 // TC takes the rows of a kernel's target; nothing else asks which chip it is.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "target/target.h"
 
 namespace lathe {
 
+// What the instruction leaves to do: nothing; the products of a word still have to be added to the sum; they
+// are sums of two in 16 bits, to be added in pairs first.
+enum class UnitSum : std::uint8_t { Done, Add, AddPairs };
+
 struct MatrixUnit {
-  std::string_view name;       // the instruction's
-  std::string_view feature;    // of the target, by LLVM's name
-  std::string_view dot;        // what it does to a pair of words: a kind of ir/dot.h
-  int m, n, k;                 // of a fragment, in words; 1 x 1 x 1: one word in each lane of a vector
-  int most_lanes;              // of such a vector; narrower powers of two down to 4 exist too. Of fragments:
-                               // how many the unit holds
-  std::string_view llvm;       // the intrinsic; {} is the width in bits
+  std::string_view name;     // the instruction's
+  std::string_view feature;  // of the target, by LLVM's name
+  std::string_view dot;      // what it does to a pair of words: a kind of ir/dot.h
+  int m, n, k;               // of a fragment, in words; 1 x 1 x 1: one word in each lane of a vector
+  int most_lanes;            // of such a vector; narrower powers of two down to 4 exist too. Of fragments:
+                             // how many the unit holds
+  UnitSum sum;               // how products come to the sum
+  std::string_view llvm;  // the intrinsic; {} is the width in bits, and | stands between the names for 4, 8
+                          // and 16 lanes where they differ otherwise
   std::string_view registers;  // which the C compiler may use: "v" all, "x" the first 16
-  std::string_view text;       // in inline assembly: %0 is the sum, %1 and %2 the words
+  std::string_view text;       // in inline assembly, with the names sum, x, y, t (scratch) and ones
 };
 
 // All rows, best first.
@@ -27,13 +35,20 @@ std::span<const MatrixUnit> matrix_units();
 const MatrixUnit* find_matrix_unit(std::string_view name);
 bool is_fragment_unit(std::string_view name);
 bool has_fragments(const Target& target);
+// The name of its intrinsic for so many lanes.
+std::string intrinsic_of(const MatrixUnit& unit, int lanes);
+// Adds in pairs what UnitSum::AddPairs leaves, as a product with ones.
+std::string pair_sums_intrinsic(int lanes);
+// Vector registers that it needs beside the sum and the words.
+int scratch_registers(const MatrixUnit& unit);
 // The best unit of a target's names for a kind of product of vectors, or of fragments, or null.
 const MatrixUnit* unit_for_dot(std::span<const std::string> units, std::string_view dot,
                                bool fragments = false);
 
 // Each name with a plus in a list such as "+avx2,+fma,-sse4a".
 void for_each_feature(std::string_view features, const std::function<void(std::string_view)>& use);
-// Names of the rows whose feature is in a list such as "+avx2,+fma".
+// Names of the rows whose feature is in a list such as "+avx2,+fma", without those whose products a better
+// one does as well.
 std::vector<std::string> units_of_features(std::string_view features);
 
 }  // namespace lathe

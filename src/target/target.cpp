@@ -26,12 +26,13 @@ struct X86Row {
   int vector_bytes, vector_registers;
   bool fma;
   std::int64_t l1, l2, l3;
+  const char* features;  // that matrix units ask for
 };
 constexpr X86Row kX86[] = {
-    // name         vector  registers  fma    l1         l2           l3
-    {"x86-64-v2", 16, 16, false, 32 * kKiB, 256 * kKiB, 8 * kMiB},
-    {"x86-64-v3", 32, 16, true, 32 * kKiB, 512 * kKiB, 16 * kMiB},
-    {"x86-64-v4", 64, 32, true, 32 * kKiB, 1 * kMiB, 32 * kMiB},
+    // name         vector  registers  fma    l1         l2           l3       features
+    {"x86-64-v2", 16, 16, false, 32 * kKiB, 256 * kKiB, 8 * kMiB, ""},
+    {"x86-64-v3", 32, 16, true, 32 * kKiB, 512 * kKiB, 16 * kMiB, "+avx2"},
+    {"x86-64-v4", 64, 32, true, 32 * kKiB, 1 * kMiB, 32 * kMiB, "+avx2,+avx512bw"},
 };
 
 Target x86(const X86Row& row) {
@@ -48,6 +49,7 @@ Target x86(const X86Row& row) {
   t.shared_bytes = 64 * kMiB;  // scratch of one part, in ordinary memory
   t.emulated = kSmallFloats;
   if (row.vector_bytes >= 32) t.converted = {Scalar::Float16};  // F16C
+  t.units = units_of_features(row.features);
   return t;
 }
 
@@ -115,7 +117,7 @@ Target x86_with(const X86Row& row, std::string_view features) {
     throw std::move(error).help(fmt::format("features beyond a level: {}", fmt::join(kExtraFeatures, ", ")));
   });
   t.features = list;
-  t.units = units_of_features(list);
+  t.units = units_of_features(std::string(row.features) + "," + list);
   return t;
 }
 

@@ -47,6 +47,15 @@ Node small_matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType a, DType
                    sum(cast(x, sum_dtype) * cast(y, sum_dtype), {l}), {i, j});
 }
 
+Node seven_bit_matmul(std::int64_t m, std::int64_t n, std::int64_t k) {
+  Node i = global(m, 0), j = global(n, 1), l = reduce_over(k, 2);
+  Node x = load(param(dtypes::UInt8, 1, m * k), i * c(k) + l),
+       y = load(param(dtypes::Int8, 2, k * n), l * c(n) + j);
+  Node bits = apply(Op::And, x, int_const(dtypes::UInt8, 127));
+  return one_store(param(dtypes::Int32, 0, m * n), i * c(n) + j,
+                   sum(cast(bits, dtypes::Int32) * cast(y, dtypes::Int32), {l}), {i, j});
+}
+
 Node bf16_matmul(std::int64_t m, std::int64_t n, std::int64_t k, double added) {
   Node i = global(m, 0), j = global(n, 1), l = reduce_over(k, 2);
   Node x = load(param(dtypes::BFloat16, 1, m * k), i * c(k) + l),
@@ -464,6 +473,7 @@ std::vector<NamedKernel> small_kernels() {
       {"i8 by u8 matmul 4x20x8", small_matmul(4, 20, 8, dtypes::Int8, dtypes::UInt8, dtypes::Int32)},
       {"u8 matmul 5x16x6", small_matmul(5, 16, 6, dtypes::UInt8, dtypes::UInt8, dtypes::Int32)},
       {"i16 matmul 5x16x9", small_matmul(5, 16, 9, dtypes::Int16, dtypes::Int16, dtypes::Int32)},
+      {"u7 by i8 matmul 5x17x11", seven_bit_matmul(5, 17, 11)},
   };
 }
 

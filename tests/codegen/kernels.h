@@ -18,6 +18,8 @@ Node matmul(std::int64_t m, std::int64_t n, std::int64_t k);
 Node matmul_transposed(std::int64_t m, std::int64_t n, std::int64_t k);  // B stored n x k
 // Products of small numbers: A of one dtype by B of another, summed in a third.
 Node small_matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType a, DType b, DType sum);
+// The lower 7 bits of bytes by bytes with a sign.
+Node seven_bit_matmul(std::int64_t m, std::int64_t n, std::int64_t k);
 // bf16 by bf16, summed in floats and rounded; `added` to each sum before.
 Node bf16_matmul(std::int64_t m, std::int64_t n, std::int64_t k, double added = 0);
 // A matrix of small numbers by a vector of floats.

@@ -254,7 +254,7 @@ TEST(Heuristic, WalksOverMemoryKeepTheResult) {
 // Lanes of blocks for the dot-product instructions, with and without threads, and where they cannot be.
 TEST(Heuristic, BlocksOfSmallIntegersAreSummedBeforeTheyAreScaled) {
   Scope scope;
-  for (const char* name : {"x86-64-v4+avx512vnni", "x86-64-v3+avxvnni"}) {
+  for (const char* name : {"x86-64-v4+avx512vnni", "x86-64-v3+avxvnni", "x86-64-v3", "x86-64-v4"}) {
     Target target = named_target(name);
     for (int cores : {1, 4}) {
       target.cores = cores;
@@ -357,9 +357,11 @@ TEST(Heuristic, PinnedChoices) {
       // A vector that the first cache does not hold is shared by more walks over small numbers.
       {matvec(8192, 8192, dtypes::Float32), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 16) UPCAST(1, 4)",
        "UNROLL(0, 32) THREAD(0, 8) TILE(1, 32) UPCAST(1, 4)"},
-      {matvec(8192, 8192, dtypes::BFloat16), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 32) UPCAST(1, 4)",
+      {matvec(8192, 8192, dtypes::BFloat16),
+       "UNROLL(0, 8) UNROLL(0, 4) THREAD(0, 8) TILE(1, 64) UPCAST(1, 8) PIPELINE(3, 4)",
        "UNROLL(0, 32) UNROLL(0, 4) THREAD(0, 8) TILE(1, 128) UPCAST(1, 8)"},
-      {matvec(8192, 8192, dtypes::Int8), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 64) UPCAST(1, 4)",
+      {matvec(8192, 8192, dtypes::Int8),
+       "UNROLL(0, 8) UNROLL(0, 8) THREAD(0, 8) TILE(1, 128) UPCAST(1, 8) PIPELINE(2, 4)",
        "UNROLL(0, 32) UNROLL(0, 2) THREAD(0, 8) TILE(1, 128) UPCAST(1, 8)"},
       {matvec(32768, 2048, dtypes::Int8), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 256) UPCAST(1, 4)",
        "UNROLL(0, 32) THREAD(0, 8) TILE(1, 512) UPCAST(1, 4)"},

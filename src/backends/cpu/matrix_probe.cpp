@@ -77,7 +77,7 @@ bool tile_product(std::string_view name, Numbers numbers) {
 
 // In four lanes, which every row has.
 bool vector_product(std::string_view name) {
-  const bool real = name == "vdpbf16ps", wide = name.starts_with("vpdpwssd");
+  const bool real = name == "vdpbf16ps", wide = name.starts_with("vpdpwssd") || name.starts_with("vpmaddwd");
   const std::uint32_t one = real   ? kOnes[0]
                             : wide ? 0x00010001
                                    : kOnes[1],
@@ -92,6 +92,12 @@ bool vector_product(std::string_view name) {
     asm volatile("vpdpbusd %2, %1, %0" : "+x"(sums) : "x"(x), "x"(y));
   else if (name == "vpdpwssd")
     asm volatile("vpdpwssd %2, %1, %0" : "+x"(sums) : "x"(x), "x"(y));
+  else if (name.starts_with("vpmaddubsw"))
+    asm volatile("vpmaddubsw %2, %1, %1\n vpmaddwd %3, %1, %1\n vpaddd %1, %0, %0"
+                 : "+x"(sums), "+x"(x)
+                 : "x"(y), "x"(_mm_set1_epi16(1)));
+  else if (name.starts_with("vpmaddwd"))
+    asm volatile("vpmaddwd %2, %1, %1\n vpaddd %1, %0, %0" : "+x"(sums), "+x"(x) : "x"(y));
   else if (wide)
     asm volatile("%{vex%} vpdpwssd %2, %1, %0" : "+x"(sums) : "x"(x), "x"(y));
   else
