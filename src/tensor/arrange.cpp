@@ -206,6 +206,23 @@ Tensor windows(const Tensor& x, std::span<const std::int64_t> kernel, std::span<
   return out;
 }
 
+Tensor put_back(const Tensor& windows, std::span<const std::int64_t> stride,
+                std::span<const std::int64_t> dilation) {
+  const auto count = static_cast<std::int64_t>(stride.size()), lead = windows.ndim() - 2 * count;
+  Tensor out = windows;
+  Axes steps;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t places = windows.size(lead + i), kernel = windows.size(lead + count + i);
+    Node size = index_const((places - 1) * stride[at(i)] + dilation[at(i)] * (kernel - 1) + 1);
+    out = make_like(out,
+                    unskew(node_of(out), lead + i, lead + count + i, stride[at(i)], dilation[at(i)], size));
+    steps.push_back(lead + count + i);
+  }
+  Tensor sum = reduce_keep(Op::Add, out, steps);
+  Shape shape(sum.shape().begin(), sum.shape().begin() + lead + count);
+  return sum.reshape(shape);
+}
+
 Tensor Tensor::unfold(std::int64_t axis, std::int64_t size, std::int64_t step) const {
   Scope scope;
   std::int64_t a = resolve_axis(axis, ndim(), "unfold"), one = 1;

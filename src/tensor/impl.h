@@ -173,6 +173,9 @@ Tensor iota_along(const Size& n, std::int64_t axis, std::int64_t rank, DataType 
 // Windows of the last `kernel.size()` axes: (..., o..., k...), o[i] * stride + k[i] * dilation.
 Tensor windows(const Tensor& x, std::span<const std::int64_t> kernel, std::span<const std::int64_t> stride,
                std::span<const std::int64_t> dilation);
+// The opposite: windows (..., o..., k...) put back where they came from and added up, (..., n...).
+Tensor put_back(const Tensor& windows, std::span<const std::int64_t> stride,
+                std::span<const std::int64_t> dilation);
 // Gradients as graphs: of the sum of root * seed with respect to each target (a null node where there is
 // none).
 std::vector<Node> gradients(Node root, Node seed, std::span<const Node> targets, const std::string& device);

@@ -40,6 +40,13 @@ Tensor pad_spatial(const Tensor& x, const std::vector<std::pair<std::int64_t, st
   return x.pad(all, value);
 }
 
+// One number for each channel, beside (batch, channels, ...).
+Tensor of_channels(const Tensor& bias, std::int64_t axes) {
+  Shape channel(at(axes), Size(1));
+  channel[1] = bias.numel();
+  return bias.reshape(channel);
+}
+
 void check_positive(const Sizes& values, std::string_view op, std::string_view what) {
   for (std::int64_t v : values)
     if (v <= 0) throw UserError(op, fmt::format("{} {} is not positive", what, v));
@@ -95,10 +102,7 @@ Tensor Tensor::conv2d(const Tensor& weight, const Tensor* bias, const ConvOption
   Shape result{batch, out};
   result.insert(result.end(), w.shape().begin() + 2, w.shape().begin() + 2 + axes);
   total = total.reshape(result);
-  if (bias == nullptr) return total;
-  Shape channel(at(total.ndim()), Size(1));
-  channel[1] = out;
-  return total + bias->reshape(channel);
+  return bias == nullptr ? total : total + of_channels(*bias, total.ndim());
 }
 
 Tensor Tensor::conv_transpose2d(const Tensor& weight, const Tensor* bias,
@@ -117,33 +121,42 @@ Tensor Tensor::conv_transpose2d(const Tensor& weight, const Tensor* bias,
   check_positive(stride, "conv_transpose2d", "stride");
   check_positive(dilation, "conv_transpose2d", "dilation");
   auto padding = paddings(options.padding, axes, "conv_transpose2d");
-  // Zeros between the elements of each spatial axis.
-  Tensor x = *this;
-  for (std::int64_t i = 0; i < axes; ++i) {
-    if (stride[at(i)] == 1) continue;
-    std::int64_t axis = 2 + i, n = x.size(axis);
-    std::vector<std::pair<Size, Size>> spread(at(x.ndim()) + 1, {0, 0});
-    spread[at(axis) + 1] = {0, stride[at(i)] - 1};
-    Shape joined = x.shape();
-    joined[at(axis)] = n * stride[at(i)];
-    x = x.unsqueeze(axis + 1).pad(spread).reshape(joined);
-    joined[at(axis)] = (n - 1) * stride[at(i)] + 1;
-    x = x.shrink_to(joined);
-  }
-  // A correlation with the weight turned around, in and out exchanged within each group.
   const std::int64_t in = size(1), out_group = weight.size(1);
-  Sizes spatial;
-  for (std::int64_t i = 0; i < axes; ++i) spatial.push_back(-1 - i);
-  Shape grouped{groups, in / groups}, swapped{groups * out_group, in / groups};
-  grouped.insert(grouped.end(), weight.shape().begin() + 1, weight.shape().end());
-  swapped.insert(swapped.end(), weight.shape().begin() + 2, weight.shape().end());
-  Tensor w = (axes > 0 ? weight.flip(spatial) : weight).reshape(grouped).transpose(1, 2).reshape(swapped);
-  std::vector<std::pair<std::int64_t, std::int64_t>> around;
-  for (std::int64_t i = 0; i < axes; ++i) {
-    std::int64_t reach = (weight.size(2 + i).value() - 1) * dilation[at(i)];
-    around.emplace_back(reach - padding[at(i)].first, reach - padding[at(i)].second + extra[at(i)]);
+  // With a stride of one, what is outside counts as zero and the weight is turned around; else every element
+  // is multiplied with a whole window, and the windows are put back.
+  if (std::all_of(stride.begin(), stride.end(), [](std::int64_t s) { return s == 1; })) {
+    Sizes spatial;
+    for (std::int64_t i = 0; i < axes; ++i) spatial.push_back(-1 - i);
+    Shape grouped{groups, in / groups}, swapped{groups * out_group, in / groups};
+    grouped.insert(grouped.end(), weight.shape().begin() + 1, weight.shape().end());
+    swapped.insert(swapped.end(), weight.shape().begin() + 2, weight.shape().end());
+    Tensor w = (axes > 0 ? weight.flip(spatial) : weight).reshape(grouped).transpose(1, 2).reshape(swapped);
+    std::vector<std::pair<std::int64_t, std::int64_t>> around;
+    for (std::int64_t i = 0; i < axes; ++i) {
+      std::int64_t reach = (weight.size(2 + i).value() - 1) * dilation[at(i)];
+      around.emplace_back(reach - padding[at(i)].first, reach - padding[at(i)].second + extra[at(i)]);
+    }
+    return pad_spatial(*this, around).conv2d(w, bias, {.groups = groups, .dilation = dilation});
   }
-  return pad_spatial(x, around).conv2d(w, bias, {.groups = groups, .dilation = dilation});
+  for (std::int64_t i = 0; i < axes; ++i)
+    if (size(2 + i) == 0 || weight.size(2 + i) == 0)
+      throw UserError("conv_transpose2d", fmt::format("input {} or weight {} has no elements along an axis",
+                                                      to_string(shape()), to_string(weight.shape())));
+  DataType common = least_upper_dtype(dtype(), weight.dtype()), wide = sum_accumulator(common);
+  // (b, groups, in/groups, out/groups, k..., y...), summed over in/groups.
+  Shape elements{size(0), groups, in / groups, 1}, factors{1, groups, in / groups, out_group};
+  for (std::int64_t i = 0; i < axes; ++i) elements.emplace_back(1), factors.push_back(weight.size(2 + i));
+  for (std::int64_t i = 0; i < axes; ++i) elements.push_back(size(2 + i)), factors.emplace_back(1);
+  Tensor product = cast(wide).reshape(elements) * weight.cast(wide).reshape(factors);
+  Shape channels{size(0), groups * out_group};
+  channels.insert(channels.end(), product.shape().begin() + 4, product.shape().end());
+  Sizes order{0, 1};  // places before the steps of a window
+  for (std::int64_t i = 0; i < 2 * axes; ++i) order.push_back(2 + (i + axes) % (2 * axes));
+  Tensor columns = reduce_keep(Op::Add, product, Axes{2}).reshape(channels).permute(order);
+  for (std::int64_t i = 0; i < axes; ++i)
+    padding[at(i)] = {-padding[at(i)].first, extra[at(i)] - padding[at(i)].second};
+  Tensor total = pad_spatial(put_back(columns, stride, dilation), padding).cast(common);
+  return bias == nullptr ? total : total + of_channels(*bias, total.ndim());
 }
 
 namespace {

@@ -42,6 +42,13 @@ def test_conv_of_one_and_three_axes_and_transposed():
         check([(2, 3, 5, 4), (3, 4, 3, 3), (4,)], lambda x, w, b: F.conv_transpose2d(x, w, b, **options), lambda x, w, b: x.conv_transpose2d(w, b, **options), atol=1e-4)
 
 
+def test_strided_conv_transpose_in_groups_and_any_number_of_axes():
+    for options in [dict(stride=2, groups=2), dict(stride=(3, 2), dilation=(1, 2), groups=2, padding=(2, 1)), dict(stride=(1, 3), groups=4, output_padding=(0, 2))]:
+        check([(2, 4, 5, 4), (4, 3, 3, 2)], lambda x, w: F.conv_transpose2d(x, w, **options), lambda x, w: x.conv_transpose2d(w, **options), atol=1e-4)
+    check([(2, 4, 9), (4, 3, 5)], lambda x, w: F.conv_transpose1d(x, w, stride=3, padding=2), lambda x, w: x.conv_transpose2d(w, stride=3, padding=2), atol=1e-4)
+    check([(1, 2, 3, 4, 2), (2, 3, 2, 3, 2)], lambda x, w: F.conv_transpose3d(x, w, stride=2), lambda x, w: x.conv_transpose2d(w, stride=2), atol=1e-4)
+
+
 def test_pooling():
     for options in [dict(), dict(stride=1), dict(padding=1), dict(ceil_mode=True)]:
         check([(2, 3, 7, 6)], lambda x: F.max_pool2d(x, (2, 3), **options), lambda x: x.max_pool2d((2, 3), **options))
