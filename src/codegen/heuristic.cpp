@@ -555,8 +555,8 @@ class Chooser {
         if (g >= best) best = g, lane = r;
       }
     if (lane < facts_.ranges.size()) lanes_along(lane);
-    if (lane < facts_.ranges.size() && has_rows()) {
-      // The other nests of a row have lanes of their own.
+    if (lane < facts_.ranges.size() && (has_rows() || facts_.reduces > 1)) {
+      // The other nests of a row have lanes of their own, and so have reduces one after the other.
       std::vector<std::size_t> taken{lane};
       std::vector<Node> nodes = toposort(kernel_);
       for (std::size_t r = 0; r < facts_.ranges.size(); ++r) {

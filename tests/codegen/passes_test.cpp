@@ -387,6 +387,9 @@ TEST(Heuristic, PinnedChoices) {
        "UPCAST(1, 7) UPCAST(1, 8) UNROLL(0, 0) THREAD(0, 4)"},
       {depthwise(64, 112, 3, 2), "UPCAST(1, 8) UPCAST(2, 8) UNROLL(0, 0) UNROLL(0, 0) THREAD(0, 8)",
        "UPCAST(1, 14) UPCAST(2, 8) UNROLL(0, 0) UNROLL(0, 0) THREAD(0, 8)"},
+      // Two reduces one after the other: each has lanes.
+      {softmax_denominator(4096, 1024), "UNROLL(1, 32) UNROLL(0, 32) THREAD(0, 8)",
+       "UNROLL(1, 64) UNROLL(0, 64) THREAD(0, 8)"},
       // Rows are added whole, the reduce outside the columns; in strips where their sums would leave the
       // cache.
       {column_sums(32, 512, 1024), "UPCAST(1, 64) THREAD(0, 8) TILE(3, 1, 2)",
