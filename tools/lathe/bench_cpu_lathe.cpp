@@ -117,6 +117,7 @@ class LatheContender : public Contender {
       net_.run();
       return;
     }
+    out_.clear();  // as peers do, which write the same result again
     out_ = (*captured_)(copies_[turn_++ % copies_.size()]);
     synchronize();
   }

@@ -21,7 +21,7 @@
 namespace lathe::backends {
 namespace {
 
-constexpr std::size_t kAlignment = 64, kHugePage = std::size_t{2} << 20, kHugeFrom = std::size_t{4} << 20;
+constexpr std::size_t kAlignment = 64, kHugePage = std::size_t{2} << 20, kHugeFrom = std::size_t{2} << 20;
 constexpr std::size_t kCopyPiece = std::size_t{4}
                                    << 20;  // copies are cut into pieces of this size for the pool
 
