@@ -267,7 +267,9 @@ class Chooser {
       opts_.push_back(*std::move(opt));
       std::vector<std::int64_t> taken(facts_.ranges.size(), 1);
       taken[row] = unit.unit->m, taken[lane] = unit.unit->n;
-      for (std::size_t r : {row, lane})
+      // Products of one fragment of columns follow each other: what is read past the first cache is then read
+      // half a step apart, not twice in a row.
+      for (std::size_t r : {lane, row})
         if (left(r) > 1) {
           add(OptOp::UPCAST, position(r), {2});
           taken[r] *= 2;

@@ -1,7 +1,9 @@
 #include "codegen/stage.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -146,11 +148,11 @@ class Stager {
         in_registers(axes[last].ranges[0]) && (along == axes.size() || at_once[along] == 1))
       for (std::int64_t n = 4; n > 1 && at_once[last] == 1; n /= 2)
         if (axes[last].extent % n == 0) at_once[last] = n;
-    std::vector<Coordinate> coordinates;
+    std::vector<Coordinate> coordinates(axes.size());
     Nodes inside;
-    for (std::size_t i = 0; i < axes.size(); ++i) {
+    for (std::size_t i : loop_order(axes, pitch, value.dtype().bytes())) {
       if (is_shared(axes[i])) {
-        coordinates.push_back({Node(), Node(), axes[i].ranges[0]});
+        coordinates[i] = {Node(), Node(), axes[i].ranges[0]};
         continue;
       }
       Node extent = axes[i].ranges.size() == 1 ? axes[i].ranges[0].arg(0) : index_const(axes[i].extent);
@@ -158,7 +160,7 @@ class Stager {
       if (c.outer) made.loops.push_back(c.outer);
       if (c.inner) inside.push_back(c.inner);
       if (pitch[i] > axes[i].extent) made.bound = less(c.value, index_const(axes[i].extent));
-      coordinates.push_back(c);
+      coordinates[i] = c;
       for (std::size_t r = 0; r < axes[i].ranges.size(); ++r)
         made.map.try_emplace(axes[i].ranges[r],
                              r == axes[i].unit ? plus(c.value, axes[i].low) : index_const(0));
@@ -175,6 +177,23 @@ class Stager {
       made.size *= pitch[i];
     }
     return made;
+  }
+  // The axes in the order of their loops, outermost first. Small blocks of the panel are written in its
+  // order, and one block follows another as they lie in the source: lines that come from far away come in
+  // their order, while it makes no difference where the next block of the panel is.
+  std::vector<std::size_t> loop_order(const std::vector<PanelAxis>& axes,
+                                      const std::vector<std::int64_t>& pitch, int bytes) const {
+    constexpr std::int64_t kBlock = 2048;
+    std::vector<std::size_t> order(axes.size());
+    std::iota(order.begin(), order.end(), 0);
+    if (target_.groups) return order;
+    std::int64_t step = bytes;
+    std::size_t blocks = axes.size();  // axes before it move by whole blocks
+    for (; blocks > 0 && step < kBlock; --blocks) step *= pitch[blocks - 1];
+    std::stable_sort(
+        order.begin(), order.begin() + static_cast<std::ptrdiff_t>(blocks),
+        [&](std::size_t a, std::size_t b) { return std::abs(axes[a].stride) > std::abs(axes[b].stride); });
+    return order;
   }
   // Many rows of a panel in the order of its source are read at a time. Where they lie a multiple of half a
   // page apart they would share a few places of the first cache: a line more between them.

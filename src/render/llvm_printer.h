@@ -19,6 +19,7 @@
 #include "render/streamed_stores.h"
 #include "render/tile_reads.h"
 #include "render/tile_results.h"
+#include "render/tile_sources.h"
 #include "target/target.h"
 
 namespace lathe::render {
@@ -164,6 +165,7 @@ class LlvmPrinter {
   int take_tile();
   void clear_tile(int tile);
   void read_tile(Node fragment, int tile);
+  std::string source_address(const SourceRows& rows);
   bool is_printed(Node index) const;
   void locate_results(Node loop);
   void ask_for_results(Node loop);
@@ -182,7 +184,8 @@ class LlvmPrinter {
   NodeMap<KeptSteps> tile_steps_kept_;
   NodeMap<ResultLines> result_lines_;
   NodeMap<DirectResult> direct_results_;
-  NodeMap<char> skipped_;           // instructions that a fragment's store has done already
+  NodeMap<SourceRows> tile_sources_;
+  NodeMap<char> skipped_;           // instructions that fragments do without
   NodeMap<std::string> result_at_;  // their addresses, by loop
   std::vector<int> free_tiles_;
   NodeMap<bool> products_;  // memory that holds results of bfloat16 products alone

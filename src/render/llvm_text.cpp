@@ -212,7 +212,7 @@ std::string LlvmPrinter::print() {
   set_tiles(true);
   for (const NodeRef& node : program_.code) {
     if (!keeps_stores_pending(node)) flush_stores();
-    if (unused_.contains(node) || print_index(node)) continue;
+    if (skipped_.contains(node) || unused_.contains(node) || print_index(node)) continue;
     if (!print_tile(node)) instruction(node);
     release_tiles(node);
     extend_index(node);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ir/build.h"
 #include "ir/dot.h"
+#include "ir/ranges.h"
 #include "render/llvm_printer.h"
 #include "render/prepare.h"
 #include "target/matrix_units.h"
@@ -61,6 +62,8 @@ void LlvmPrinter::find_tiles() {
   tile_steps_kept_ = kept_steps(program_, tile_last_, target_.l1);
   result_lines_ = result_lines(program_, tile_last_, target_.l2);
   direct_results_ = direct_results(program_, kRows, kRowBytes / 4);
+  TileSources sources = tile_sources(program_, tile_last_, kRows, kRowBytes / 4, target_.l1);
+  tile_sources_ = std::move(sources.rows), skipped_ = std::move(sources.copies);
   for (const auto& [fragment, last] : tile_last_) tiles_done_[last].push_back(fragment);
   for (int tile = kTiles; tile-- > next;) free_tiles_.push_back(tile);
   // Palette 1: eight tiles of 16 rows of 64 bytes; widths from byte 16 on, heights from byte 48 on.
@@ -93,9 +96,32 @@ void LlvmPrinter::clear_tile(int tile) {
   call("llvm.x86.tilezero", "void", {"i8"}, {fmt::format("{}", tile)});
 }
 
+// Counters of inner loops last, so that what does not change in them is one value.
+std::string LlvmPrinter::source_address(const SourceRows& rows) {
+  std::vector<Term> terms(rows.place.terms.begin(), rows.place.terms.end());
+  std::stable_sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) {
+    auto depth = [](Node n) { return n.is(Op::Range) ? range_id(n) : -1; };
+    return depth(a.node) < depth(b.node);
+  });
+  std::string pointer = fmt::format("%p{}", param_number(rows.param));
+  const std::string element = llvm_memory_type(rows.param.dtype());
+  auto move = [&](const std::string& by) {
+    pointer = shared(fmt::format("getelementptr {}, ptr {}, i64 {}", element, pointer, by));
+  };
+  for (const Term& term : terms)
+    if (term.coefficient != 0)
+      move(shared(fmt::format("mul nsw i64 {}, {}", wide(term.node), term.coefficient)));
+  if (rows.place.constant != 0) move(fmt::format("{}", rows.place.constant));
+  return pointer;
+}
+
 void LlvmPrinter::read_tile(Node fragment, int tile) {
-  const std::vector<std::string> operands{fmt::format("{}", tile), address(fragment.arg(0), fragment.arg(1)),
-                                          fmt::format("{}", kRowBytes)};
+  const SourceRows* rows = tile_sources_.find(fragment);
+  const std::int64_t pitch = rows != nullptr ? rows->pitch * rows->param.dtype().bytes() : kRowBytes;
+  const std::vector<std::string> operands{
+      fmt::format("{}", tile),
+      rows != nullptr ? source_address(*rows) : address(fragment.arg(0), fragment.arg(1)),
+      fmt::format("{}", pitch)};
   auto read = [&](const char* instruction) { call(instruction, "void", {"i8", "ptr", "i64"}, operands); };
   constexpr auto kNear = "llvm.x86.tileloadd64", kPast = "llvm.x86.tileloaddt164";
   const KeptSteps* kept = tile_steps_kept_.find(fragment);
@@ -147,7 +173,6 @@ void LlvmPrinter::release_tiles(Node node) {
 // Whether the instruction concerns a fragment, and so has been printed here.
 bool LlvmPrinter::print_tile(Node node) {
   if (tile_last_.empty()) return false;
-  if (skipped_.contains(node)) return true;
   if (is_tile_dot(node)) {
     const MatrixUnit* unit = unit_for_dot(target_.units, node.text(), true);
     check_internal(unit != nullptr, "llvm_text", "the target has no unit for this product");

@@ -22,6 +22,7 @@
 #include "ir/walk.h"
 #include "reference/reference.h"
 #include "reference/tensor_eval.h"
+#include "rules/linear.h"
 #include "target/matrix_units.h"
 
 namespace lathe::test {
@@ -166,6 +167,8 @@ TEST(CpuPrograms, MatrixUnitsCompileEverywhereAndRunWhereTheyWork) {
   Scope scope;
   const NamedKernel kernels[] = {
       {"bf16 70x90x100", small_matmul(70, 90, 100, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)},
+      {"bf16 64x96x128", small_matmul(64, 96, 128, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)},
+      {"i8 96x64x320", small_matmul(96, 64, 320, dtypes::Int8, dtypes::Int8, dtypes::Int32)},
       {"i8 40x33x90", small_matmul(40, 33, 90, dtypes::Int8, dtypes::Int8, dtypes::Int32)},
       {"u8 by i8 20x64x64", small_matmul(20, 64, 64, dtypes::UInt8, dtypes::Int8, dtypes::Int32)},
       {"i8 by u8 20x64x64", small_matmul(20, 64, 64, dtypes::Int8, dtypes::UInt8, dtypes::Int32)},
@@ -282,6 +285,61 @@ TEST(CpuPrograms, FragmentsThatAreReadOnceGoPastTheFirstCache) {
   EXPECT_EQ(count_calls(half, "tileloadd64"), 2) << half;
   EXPECT_EQ(count_calls(half, "tileloaddt164"), 4) << half;
   EXPECT_NE(half.find("icmp slt i64 %r"), std::string::npos) << half;
+}
+
+// Rows of the first factor are read from where they lie, without a copy, where the nearest cache holds all
+// that a step reads again and they do not share its places; the second factor is words of several rows.
+TEST(CpuPrograms, FragmentsAreReadWhereTheirRowsLie) {
+  SKIP_WITHOUT_LLVM();
+  Scope scope;
+  const auto copies = [](const std::string& source) {
+    int found = 0;
+    for (std::size_t at = 0; (at = source.find("store <16 x i32>", at)) != std::string::npos; ++at) ++found;
+    return found;
+  };
+  const auto apart = [](const std::string& source) {  // fragments whose rows do not follow each other
+    int found = 0;
+    std::istringstream lines(source);
+    for (std::string line; std::getline(lines, line);)
+      found += line.find("call void @llvm.x86.tileload") != line.npos && !line.ends_with("i64 64)");
+    return found;
+  };
+  const std::string bf16 = tile_source(512, dtypes::BFloat16, dtypes::Float32);
+  EXPECT_EQ(apart(bf16), 2) << bf16;
+  EXPECT_EQ(count_calls(bf16, "i64 1024)"), 2) << bf16;
+  EXPECT_EQ(copies(bf16), 1) << bf16;
+  const std::string bytes = tile_source(448, dtypes::Int8, dtypes::Int32);
+  EXPECT_EQ(apart(bytes), 2) << bytes;
+  EXPECT_EQ(copies(bytes), 1) << bytes;
+  // Rows half a page apart share places, those of 768 do not fit, and the last ones of 500 are filled with
+  // zeros.
+  for (const std::int64_t size : {1024, 768, 500}) {
+    const std::string copied = tile_source(size, dtypes::BFloat16, dtypes::Float32);
+    EXPECT_EQ(apart(copied), 0) << size << "\n" << copied;
+    EXPECT_EQ(copies(copied), 2) << copied;
+  }
+}
+
+// Blocks of a panel are filled as they lie in the source: the loop that moves furthest there is the
+// outermost.
+TEST(CpuPrograms, PanelsAreFilledInTheOrderOfTheirSource) {
+  Scope scope;
+  Target target = backends::cpu_target("x86-64-v4+avx512bf16+avx512vnni+amx-tile+amx-bf16+amx-int8");
+  target.cores = 1;
+  Node kernel = small_matmul(512, 512, 512, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32);
+  const Case c = make_case({"k", kernel}, target, choose_options(kernel, target), 0);
+  std::vector<Node> open;
+  for (Node n : c.program.code) {
+    if (n.is(Op::Range)) open.push_back(n);
+    if (n.is(Op::End)) open.pop_back();
+    if (!n.is(Op::Load) || !n.arg(0).is(Op::Param) || param_slot(n.arg(0)) != 2) continue;
+    // Words of k and columns n: steps of 16 pairs of rows, then of 32 columns, 16 of those, pairs of rows.
+    std::vector<std::int64_t> steps;
+    for (Node r : open)
+      for (const Term& term : linear(n.arg(1)).terms)
+        if (term.node == r) steps.push_back(term.coefficient);
+    EXPECT_EQ(steps, (std::vector<std::int64_t>{32 * 512, 32, 16, 2 * 512}));
+  }
 }
 
 // A result that the second cache does not hold is asked for while its sums are computed.
