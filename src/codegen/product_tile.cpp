@@ -28,6 +28,8 @@ constexpr double kBehindSecond = 3;     // more where the second cache does not 
 constexpr double kJumps = 0.4;          // and more where the vectors of successive steps lie apart
 constexpr double kFarRows = 0.15;       // rows that push each other out of the first cache
 constexpr double kLine = 1;             // a line of repeated scalars, which comes from the second cache
+constexpr double kPassingLine = 1;      // the same from the third, in the order in which it is used
+constexpr double kStripBehind = 0.12;   // more for a load of a strip that fills a part of the second cache
 constexpr double kSumInMemory = 8;   // a vector of partial sums is read and written again for another block
 constexpr double kFromMemory = 16;   // more for a vector no cache holds: a copy waits, products do not
 constexpr double kGatedRows = 0.97;  // what uneven rows leave of a step, for the gates of their copies
@@ -343,6 +345,7 @@ struct OutputLanes {
   std::size_t lane;
   std::int64_t vectors;
   bool panel, other_panel;
+  bool strips = false;  // one strip of lanes at a time in the second cache, all rows pass by it
 };
 
 // How much of a cache rows of `width` elements can use that lie as far apart as a factor's steps do: a line
@@ -362,13 +365,24 @@ double share_of_cache(const Model& m, Node factor, std::int64_t cache, std::int6
       1.0, static_cast<double>(lines * kLineBytes) / static_cast<double>(std::gcd(stride, cache / kWays)));
 }
 
-// Whether all rows of a factor, with all their steps, fit a quarter of the second cache.
-bool rows_fit(const Model& m, int factor) {
+// All rows of a factor, with all their steps.
+double rows_bytes(const Model& m, int factor) {
   double bytes = m.bytes();
   for (std::size_t r = 0; r < m.facts.ranges.size(); ++r)
     if (m.facts.depends(m.facts.factors[factor], r) && (m.reduces(r) || m.only[factor][r]))
       bytes *= static_cast<double>(m.extent(r));
-  return bytes * 4 <= static_cast<double>(m.target.l2);
+  return bytes;
+}
+// Whether they fit a quarter of the second cache.
+bool rows_fit(const Model& m, int factor) {
+  return rows_bytes(m, factor) * 4 <= static_cast<double>(m.target.l2);
+}
+// Whether a strip stays in a quarter of the second cache while rows pass by from the third, of which they
+// take a small part: other cores, and what else is read, have theirs.
+bool rows_pass(const Model& m, const Depth& depth, int factor, std::int64_t width) {
+  const double strip = depth.here * static_cast<double>(width * m.bytes());
+  return depth.blocks == 1 && strip * 4 <= static_cast<double>(m.target.l2) &&
+         rows_bytes(m, factor) * 8 <= static_cast<double>(m.target.l3);
 }
 
 void price(const Model& m, const OutputLanes& c, const Depth& depth, std::optional<ProductTile>& best) {
@@ -394,7 +408,7 @@ void price(const Model& m, const OutputLanes& c, const Depth& depth, std::option
                second = c.panel ? 1 : share_of_cache(m, f, m.target.l2, width);
   // Strips whose rows lie badly are not fetched ahead either.
   if (strip > (first < 1 ? static_cast<double>(m.target.l1) * first : m.near_bytes())) {
-    vector_load += kBehindFirst;
+    vector_load += c.strips ? kStripBehind : kBehindFirst;
     if (!c.panel && extent > width && again) vector_load += kJumps;
   } else if (strip > static_cast<double>(m.target.l1) * first)
     vector_load += kPartlyBehind;
@@ -403,7 +417,10 @@ void price(const Model& m, const OutputLanes& c, const Depth& depth, std::option
   double inner = (1 + loads(r, v) +
                   ((vector_load - kLoad) * v + (scalar_load - kLoad) * r + kLine * rows.lines) / (v * r)) *
                  std::max(1.0, kEnoughInFlight / (v * r));
-  if (!c.other_panel) inner += kFarRows * far_rows(m, 1 - c.factor, rows, extent > width);
+  if (c.strips)
+    inner += kPassingLine * static_cast<double>(m.bytes()) / static_cast<double>(kLineBytes) / v;
+  else if (!c.other_panel)
+    inner += kFarRows * far_rows(m, 1 - c.factor, rows, extent > width);
   if (depth.blocks > 1) inner += kSumInMemory / depth.here;
 
   // What happens less often: copies and stores.
@@ -413,7 +430,8 @@ void price(const Model& m, const OutputLanes& c, const Depth& depth, std::option
     double far = 2 * static_cast<double>(m.target.l2) / (depth.here * static_cast<double>(width * m.bytes()));
     tile.lane_steps = even_block(lane_steps, far);
     // All rows pass by one strip of lanes where they stay in a cache meanwhile.
-    if (!c.other_panel && side_by_side && depth.blocks == 1 && rows_fit(m, 1 - c.factor)) tile.lane_steps = 1;
+    const bool fit = !c.other_panel && side_by_side && depth.blocks == 1 && rows_fit(m, 1 - c.factor);
+    if (c.strips || fit) tile.lane_steps = 1;
     tile.from_memory = tile.lane_steps == 1 && m.in_memory(c.factor);
     lane_blocks = std::ceil(static_cast<double>(lane_steps) / static_cast<double>(tile.lane_steps));
     copied = static_cast<double>(lane_steps * width);
@@ -450,6 +468,8 @@ void price_output_lanes(const Model& m, std::optional<ProductTile>& best) {
         if (m.contiguous(f, lane)) price(m, {factor, lane, vectors, false, false}, whole, best);
         Depth near = depth_within(m, vectors * m.lanes, m.near_bytes());
         Depth second = depth_within(m, vectors * m.lanes, static_cast<double>(m.target.l2) / 2);
+        if (rows_pass(m, whole, 1 - factor, vectors * m.lanes))
+          price(m, {factor, lane, vectors, true, false, true}, whole, best);
         for (bool other : {false, true}) {
           if (other && !source_load(g)) continue;
           price(m, {factor, lane, vectors, true, other}, whole, best);

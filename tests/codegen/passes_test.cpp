@@ -413,7 +413,7 @@ TEST(Heuristic, AMatrixProductGetsARegisterTileAndPanels) {
   Scope scope;
   for (const char* name : {"x86-64-v3", "x86-64-v4"}) {
     Target target = named_target(name);
-    std::vector<Opt> opts = choose_options(matmul(1024, 1024, 1024), target);
+    std::vector<Opt> opts = choose_options(matmul(2048, 2048, 2048), target);
     int upcasts = 0, stages = 0;
     std::int64_t accumulators = 1;
     for (const Opt& opt : opts) {
@@ -427,6 +427,22 @@ TEST(Heuristic, AMatrixProductGetsARegisterTileAndPanels) {
         << to_string(opts);
     EXPECT_GE(accumulators * 4, target.vector_bytes * target.vector_registers / 2) << to_string(opts);
   }
+}
+
+// A strip of lanes that fits the second cache is used by all rows, which pass by as they lie from the third
+// one: no partial sums, no second panel. Not where they would take too much of it.
+TEST(Heuristic, RowsOfTheThirdCachePassByAStripInTheSecond) {
+  Scope scope;
+  const auto panels = [](Node kernel, const Target& target) {
+    const std::vector<Opt> opts = choose_options(kernel, target);
+    return std::count_if(opts.begin(), opts.end(), [](const Opt& o) { return o.op == OptOp::STAGE; });
+  };
+  Target target = named_target("x86-64-v4");
+  target.l2 = 1 << 20, target.l3 = 32 << 20;
+  EXPECT_EQ(panels(matmul(1024, 1024, 1024), target), 1);
+  EXPECT_EQ(panels(matmul(1024, 1024, 2048), target), 2);  // a strip of 512 KiB
+  target.l3 = 16 << 20;
+  EXPECT_EQ(panels(matmul(1024, 1024, 1024), target), 2);
 }
 
 // How often a program reads an element of a param, on average.
