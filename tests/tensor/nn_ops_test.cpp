@@ -166,6 +166,21 @@ TEST(NnOps, QrAndSvdGiveBackTheMatrix) {
   }
 }
 
+// Near 0 by a relative measure, elsewhere to the last bits of 1.
+TEST(NnOps, TheErrorFunctionIsExactToTwoRoundings) {
+  std::vector<float> x;
+  for (int i = -4500; i <= 4500; ++i) x.push_back(static_cast<float>(i) * 0.001F);
+  for (float small : {1e-38F, -1e-30F, 1e-10F, -1e-4F}) x.push_back(small);
+  const std::vector<double> got = Tensor(x).erf().tolist();
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double expected = std::erf(static_cast<double>(x[i]));
+    EXPECT_NEAR(got[i], expected, std::min(1.7e-7, 3e-7 * std::abs(expected))) << x[i];
+  }
+  const float infinity = INFINITY;
+  expect_values(Tensor(std::vector<float>{infinity, -infinity, NAN, 1e30F, -20, 0}).erf(),
+                {1, -1, NAN, 1, -1, 0});
+}
+
 TEST(NnOps, Sha3MatchesThePublishedDigests) {
   auto hex = [](const Tensor& t) {
     std::string out;
