@@ -14,6 +14,7 @@
 #include "codegen/option_state.h"
 #include "codegen/product_threads.h"
 #include "codegen/product_tile.h"
+#include "codegen/score_lanes.h"
 #include "codegen/stream_options.h"
 #include "codegen/window_rows.h"
 #include "ir/build.h"
@@ -27,6 +28,8 @@ namespace {
 // Below this many scalar steps, waking a thread costs more than it saves.
 constexpr double kWorthThreads = 1 << 16;
 constexpr double kWorkPerPart = 1 << 15;
+// Rows of attention at a time.
+constexpr std::int64_t kRowsTogether = 4;
 // Reduces over windows and such: unrolled whole up to this many steps.
 constexpr std::int64_t kSmallReduce = 9, kMostCopies = 16 * kSmallReduce;
 
@@ -42,6 +45,7 @@ constexpr HeuristicRule kRules[] = {
     {"window-rows",          "neighbouring rows of windows are taken together, so that each row of a picture is read once for them"},
     {"lanes",                "the range with the most contiguous accesses becomes vectors"},
     {"several-vectors",      "several vectors at a time, so that one addition need not wait for the one before"},
+    {"score-lanes",          "attention's scores have lanes along the keys, which lie side by side in a panel that all rows share"},
     {"rows-together",        "neighbouring rows of a tuple reduce share the loads of keys and values"},
     {"unroll-small-reduces", "a short reduce, such as a window's, has no loop"},
     {"uneven-in-registers",  "a short output range that an index divides is taken at once, with constants for its steps"},
@@ -507,8 +511,8 @@ class Chooser {
       if (!is_output(r)) continue;
       // The last few of a long axis may be done for nothing.
       const std::int64_t extent = facts_.ranges[r].extent;
-      if (splittable(r) && (extent % 4 == 0 || extent > 32))
-        add(OptOp::UPCAST, position(r), {4});
+      if (splittable(r) && (extent % kRowsTogether == 0 || extent > 8 * kRowsTogether))
+        add(OptOp::UPCAST, position(r), {kRowsTogether});
       else if (splittable(r) && extent % 2 == 0)
         add(OptOp::UPCAST, position(r), {2});
       return;
@@ -549,14 +553,21 @@ class Chooser {
   void elementwise_or_reduce() {
     std::size_t lane = facts_.ranges.size();
     double best = 0;
+    std::optional<ScoreLanes> scores;
+    if (has_rows() && carries_tuple() && uses("lanes") && uses("score-lanes"))
+      scores = choose_score_lanes(kernel_, facts_, target_, kRowsTogether);
+    if (scores) lane = scores->keys;
     // Lanes also divide the arithmetic.
     for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
-      if (may_have_lanes(r)) {
+      if (!scores && may_have_lanes(r)) {
         const double g =
             gain(r) * static_cast<double>(width(facts_.ranges[r].extent, facts_.element_bytes, 1));
         if (g >= best) best = g, lane = r;
       }
-    if (lane < facts_.ranges.size()) lanes_along(lane);
+    if (scores)
+      add(OptOp::UPCAST, position(lane), {scores->width});
+    else if (lane < facts_.ranges.size())
+      lanes_along(lane);
     if (lane < facts_.ranges.size() && (has_rows() || facts_.reduces > 1)) {
       // The other nests of a row have lanes of their own, and so have reduces one after the other.
       std::vector<std::size_t> taken{lane};
@@ -575,6 +586,11 @@ class Chooser {
     uneven_in_registers();
     unroll_small_reduces();
     threads(output_order(), 4);
+    if (!scores) return;
+    const std::vector<Node> values = stage_values(kernel_);
+    const int at = position(scores->rows);
+    add(OptOp::STAGE, at > 0 ? at - 1 : kBeforeLoops,
+        {std::find(values.begin(), values.end(), scores->factor) - values.begin(), 0});
   }
   std::vector<std::size_t> output_order() const {
     std::vector<std::size_t> order;

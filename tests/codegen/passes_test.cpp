@@ -270,6 +270,25 @@ TEST(Heuristic, BlocksOfSmallIntegersAreSummedBeforeTheyAreScaled) {
   }
 }
 
+// Keys of all tiles lie in one panel; where there are few rows, or the keys are no whole vectors, they stay
+// where they are.
+TEST(Heuristic, ScoresOfAttentionHaveLanesAlongTheKeys) {
+  Scope scope;
+  for (const char* name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
+    const Target target = named_target(name);
+    for (bool causal : {false, true})
+      for (std::int64_t rows : {24, 17, 8})
+        for (std::int64_t tile : {32, 20, 21}) {
+          Node kernel = attention(rows, 3, tile, 8, causal);
+          const std::vector<Opt> opts = choose_options(kernel, target);
+          const bool staged =
+              std::any_of(opts.begin(), opts.end(), [](const Opt& o) { return o.op == OptOp::STAGE; });
+          EXPECT_EQ(staged, rows >= 16 && tile % (target.vector_bytes / 4) == 0) << to_string(opts);
+          EXPECT_EQ(compare_with_reference(kernel, opts, target, 1), "") << rows << " x " << tile;
+        }
+  }
+}
+
 // A rule that the code knows by another name would change none.
 TEST(Heuristic, EachRuleChangesTheOptionsOfSomeKernel) {
   Scope scope;
