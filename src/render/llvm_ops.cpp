@@ -6,6 +6,7 @@
 #include "render/llvm_printer.h"
 #include "render/power_of_two.h"
 #include "render/prepare.h"
+#include "render/small_tables.h"
 #include "target/matrix_units.h"
 
 namespace lathe::render {
@@ -258,8 +259,23 @@ std::string LlvmPrinter::bfloat16_of_product(Node node) {
               emit("fptrunc {} {} to {}", llvm_type(x.dtype()), value(x), narrow), llvm_type(node.dtype()));
 }
 
+// A float made of four bits from a table, or "" where it is none or the machine has no such instruction.
+std::string LlvmPrinter::from_small_table(Node node) {
+  constexpr int kLanes = 16;
+  if (node.dtype().lanes != kLanes || target_.features.find("+avx512f") == std::string::npos) return "";
+  const SmallTable table = small_table_of(node);
+  if (!table.index) return "";
+  const std::string type = llvm_type(node.dtype()), index = llvm_type(table.index.dtype());
+  std::string values;
+  for (int i = 0; i < kLanes; ++i)
+    values += fmt::format("{}float {:.1f}", i == 0 ? "" : ", ", static_cast<double>(table.first + i));
+  return call("llvm.x86.avx512.permvar.sf.512", type, {type, index},
+              {"<" + values + ">", value(table.index)});
+}
+
 std::string LlvmPrinter::cast_value(Node node) {
   if (std::string rounded = bfloat16_of_product(node); !rounded.empty()) return rounded;
+  if (std::string read = from_small_table(node); !read.empty()) return read;
   Node arg = node.arg(0);
   DType to = node.dtype(), from = arg.dtype();
   std::string x = value(arg), source = llvm_type(from), result = llvm_type(to);

@@ -126,6 +126,7 @@ class LlvmPrinter {
   std::string shift(Node node);
   std::string cast_value(Node node);
   std::string bfloat16_of_product(Node node);
+  std::string from_small_table(Node node);
   std::string float_to_int(DType to, DType from, const std::string& x);
   std::string vector_op(Node node);
   std::string hreduce(Node node);

@@ -122,6 +122,14 @@ Node block_matvec_bytes(std::int64_t rows, std::int64_t blocks) {
   return one_store(f32(0, rows), i, sum(cast(product, dtypes::Float32) * scale, {b, half, j}), {i});
 }
 
+Node nibble_floats(std::int64_t n) {
+  Node i = global(n, 0), bits = cast(load(param(dtypes::UInt8, 1, n), i), dtypes::Int32);
+  auto number = [](std::int64_t v) { return int_const(dtypes::Int32, v); };
+  Node low = cast(apply(Op::And, bits, number(15)) + number(-8), dtypes::Float32);
+  Node high = cast(apply(Op::Shr, bits, number(4)) + number(3), dtypes::Float32);
+  return one_store(f32(0, n), i, low * float_const(dtypes::Float32, 16) + high, {i});
+}
+
 Node byte_block_matvec(std::int64_t rows, std::int64_t blocks) {
   Node i = global(rows, 0), b = reduce_over(blocks, 1), j = reduce_over(32, 2), at = b * c(32) + j;
   Node weight = load(param(dtypes::Int8, 1, rows * blocks * 32), i * c(blocks * 32) + at);
@@ -474,6 +482,7 @@ std::vector<NamedKernel> small_kernels() {
       {"u8 matmul 5x16x6", small_matmul(5, 16, 6, dtypes::UInt8, dtypes::UInt8, dtypes::Int32)},
       {"i16 matmul 5x16x9", small_matmul(5, 16, 9, dtypes::Int16, dtypes::Int16, dtypes::Int32)},
       {"u7 by i8 matmul 5x17x11", seven_bit_matmul(5, 17, 11)},
+      {"nibble_floats 70", nibble_floats(70)},
   };
 }
 

@@ -33,6 +33,8 @@ Node cast_twice_matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType bet
 Node gather_matmul(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t table_rows);
 // The same by a vector of bytes with scales of their own: products are integers.
 Node block_matvec_bytes(std::int64_t rows, std::int64_t blocks);
+// 16 times the lower four bits of a byte less 8, and the upper four and 3.
+Node nibble_floats(std::int64_t n);
 // Blocks of 32 weights of 8 bits.
 Node byte_block_matvec(std::int64_t rows, std::int64_t blocks);
 Node row_sum(std::int64_t rows, std::int64_t columns);

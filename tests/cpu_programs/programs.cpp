@@ -202,6 +202,29 @@ TEST(CpuPrograms, MatrixUnitsCompileEverywhereAndRunWhereTheyWork) {
   EXPECT_EQ(printed, all);
 }
 
+// Every byte, by vectors of a length for which there is an instruction and of others.
+TEST(CpuPrograms, FloatsOfFourBitsAreTheSameFromATable) {
+  Scope scope;
+  const NamedKernel kernel{"nibble_floats", nibble_floats(256)};
+  std::vector<Element> bytes;
+  for (std::int64_t i = 0; i < 256; ++i) bytes.push_back({i, 0});
+  const std::vector<Bytes> memory{Bytes(std::size_t{256} * 4), elements(dtypes::UInt8, bytes)};
+  for (const Target& target : runnable_targets())
+    for (const char* opts : {"UPCAST(0, 16)", "UPCAST(0, 32)", "UPCAST(0, 8)", ""})
+      for (bool llvm : {true, false}) {
+        if (llvm && !llvm_compiler()) continue;
+        auto compiler = llvm ? backends::make_llvm_compiler(target) : backends::make_c_compiler(target);
+        const Case c = make_case(kernel, compiler->target(), parse_opts(opts), 0);
+        const Binary binary = compiler->compile(c.program);
+        check(c, binary, compiler->version(), memory);
+        const bool table = target.features.find("+avx512f") != std::string::npos;
+        const bool whole = std::string_view(opts).find("6") != std::string_view::npos ||
+                           std::string_view(opts).find("32") != std::string_view::npos;
+        if (!llvm) continue;
+        EXPECT_EQ(binary.source.find("permvar") != std::string::npos, table && whole) << opts;
+      }
+}
+
 // C has no text for fragments, so a kernel for its target must not ask for them.
 TEST(CpuPrograms, TheTargetOfTheCCompilerHasUnitsOfVectorsAlone) {
   const Target target = backends::cpu_target("x86-64-v4+avx512bf16+avx512vnni+amx-tile+amx-bf16+amx-int8");
