@@ -349,11 +349,41 @@ class Expander {
     Mask mask = dependence(n.arg(0)) | dependence(index) | dependence(value) | (gate ? dependence(gate) : 0);
     std::uint16_t lanes = std::max(lanes_of(index), lanes_of(value));
     bool contiguous = value.dtype().lanes > 1 || (of(index).lanes == 1 && lane_step(index) == 1);
+    if (int beside = contiguous ? -1 : woven_axis(n, gate); beside >= 0)
+      return fill(mask, lanes, [&](const Coordinate& at) { return woven_store(n, gate, lanes, beside, at); });
     return fill(mask, lanes, [&](const Coordinate& at) {
       Node where = lanes > 1 && !contiguous ? vector_at(index, at, lanes) : scalar_at(index, at);
       Node what = lanes > 1 ? vector_at(value, at, lanes) : scalar_at(value, at);
       return store(scalar_at(n.arg(0), at), where, what, gate_at(gate, at));
     });
+  }
+  // The axis whose copies are the elements between the lanes of a store, all of them: together they are whole
+  // vectors. Else -1.
+  int woven_axis(Node n, Node gate) const {
+    const Copies& index = of(n.arg(1));
+    const std::int64_t every = lane_step(n.arg(1));
+    if (index.lanes > 1 || every < 2 || every > kMostElementsApart || n.arg(2).dtype().is_bool()) return -1;
+    if (gate && lanes_of(gate) > 1) return -1;
+    const Mask fixed = dependence(n.arg(0)) | (gate ? dependence(gate) : 0);
+    for (const Stride& s : index.grows) {
+      const ExpandedRange& axis = axes_[static_cast<std::size_t>(s.axis)];
+      if (s.step == 1 && axis.lanes == 1 && axis.copies == every && (fixed & bit(s.axis)) == 0) return s.axis;
+    }
+    return -1;
+  }
+  // One of those vectors: the elements of all copies in turn.
+  Node woven_store(Node n, Node gate, std::uint16_t lanes, int beside, const Coordinate& at) const {
+    const auto axis = static_cast<std::size_t>(beside);
+    const std::int64_t copies = axes_[axis].copies, first = at[axis] * lanes;
+    Coordinate copy = at;
+    Nodes values, woven;
+    for (copy[axis] = 0; copy[axis] < copies; ++copy[axis])
+      values.push_back(vector_at(n.arg(2), copy, lanes));
+    for (std::int64_t i = first; i < first + lanes; ++i)
+      woven.push_back(lane(values[static_cast<std::size_t>(i % copies)], i / copies));
+    copy[axis] = 0;
+    return store(scalar_at(n.arg(0), at), plus(scalar_at(n.arg(1), copy), first), vec(woven),
+                 gate_at(gate, at));
   }
   Node gate_at(Node gate, const Coordinate& at) const {
     if (!gate) return gate;

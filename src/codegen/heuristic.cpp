@@ -472,10 +472,22 @@ class Chooser {
     return extent * 2 > lanes ? lanes : power;
   }
 
-  // Whether lanes along a range are sorted by shuffles, with short reduces unrolled.
+  // The short output range whose steps are all that lies between lanes along another: in registers as a
+  // whole, shuffles make whole vectors of the two.
+  std::optional<std::size_t> between(const AccessFacts& a, std::size_t r) const {
+    for (std::size_t q = 0; q < facts_.ranges.size() && target_.vector_bytes > 0; ++q)
+      if (is_output(q) && splittable(q) && a.strides[q] == 1 && a.strides[r] == facts_.ranges[q].extent &&
+          a.strides[r] <= kMostElementsApart)
+        return q;
+    return std::nullopt;
+  }
+  // Whether lanes along a range are sorted by shuffles, with short reduces and what lies between unrolled.
   bool sorts(const AccessFacts& a, std::size_t r) const {
-    if (a.is_store || target_.vector_bytes == 0 || a.strides[r] > kMostElementsApart) return false;
+    if (target_.vector_bytes == 0 || a.strides[r] > kMostElementsApart) return false;
+    const std::optional<std::size_t> short_range = between(a, r);
     std::vector<Node> unrolled;
+    if (short_range) unrolled.push_back(facts_.ranges[*short_range].range);
+    if (a.is_store) return is_woven(a.node, facts_.ranges[r].range, unrolled);
     for (const RangeFacts& range : facts_.ranges)
       if (range.kind == RangeKind::Reduce && range.extent <= kSmallReduce) unrolled.push_back(range.range);
     return elements_apart(a.node, facts_.ranges[r].range, unrolled) > 0;
@@ -528,21 +540,28 @@ class Chooser {
                                                                               : 4;
     // What sorts lanes has to be unrolled beside them, and under a mask they are not sorted.
     bool evenly = false;
-    if (std::any_of(facts_.accesses.begin(), facts_.accesses.end(),
-                    [&](const AccessFacts& a) { return sorts(a, r); })) {
+    std::optional<std::size_t> short_range;
+    for (const AccessFacts& a : facts_.accesses)
+      if (sorts(a, r)) {
+        evenly = true;
+        if (!short_range) short_range = between(a, r);
+      }
+    if (evenly) {
       std::int64_t copies = std::max(target_.vector_bytes / facts_.element_bytes, 1);
       for (const RangeFacts& range : facts_.ranges)
         if (range.kind == RangeKind::Reduce && range.extent <= kSmallReduce) copies *= range.extent;
       while (most > 1 && most * copies > kMostCopies) most /= 2;
-      evenly = true;
     }
     std::int64_t w = width(facts_.ranges[r].extent, facts_.element_bytes, most);
-    while (evenly && facts_.ranges[r].extent % w != 0) w /= 2;
+    std::int64_t even = w;
+    while (evenly && facts_.ranges[r].extent % even != 0) even /= 2;
+    if (even * 4 > w) w = even;  // else a mask costs less than so few lanes
     if (carries_tuple() && !is_output(r)) w = register_row(facts_.ranges[r].extent, w);
     if (w > 1 && facts_.ranges[r].kind != RangeKind::Reduce)
       add(OptOp::UPCAST, position(r), {w});
     else if (w > 1)
       add(OptOp::UNROLL, reduce_number(r), {w});
+    if (short_range && w > 1) add(OptOp::UPCAST, position(*short_range), {0});
   }
   bool may_have_lanes(std::size_t r) const {
     const RangeFacts& range = facts_.ranges[r];

@@ -118,6 +118,19 @@ std::int64_t elements_apart(Node load, Node range, std::span<const Node> beside)
   return whole && sum.constant >= 0 ? every : 0;
 }
 
+bool is_woven(Node store, Node range, std::span<const Node> beside) {
+  std::int64_t every = 0;
+  if (!store.is(Op::Store) || store.arg(2).dtype().is_bool() || !is_affine(store.arg(1), range, every))
+    return false;
+  auto gated = [&](Node r) { return store.arg_count() > 3 && depends_on(store.arg(3), r); };
+  if (every < 2 || every > kMostElementsApart || gated(range)) return false;
+  return std::any_of(beside.begin(), beside.end(), [&](Node r) {
+    std::int64_t step = 0;
+    return r != range && r.arg(0).is_const_int(every) && is_affine(store.arg(1), r, step) && step == 1 &&
+           !gated(r);
+  });
+}
+
 std::vector<ExpandedRange> choose_lanes(Node kernel, const Target& target) {
   std::vector<ExpandedRange> all;
   std::vector<Node> order = toposort(kernel);
@@ -163,7 +176,7 @@ std::vector<ExpandedRange> choose_lanes(Node kernel, const Target& target) {
                                             : n.is(Op::Load) && elements_apart(n, r, registers) > 0;
       if (affine && stride == 1)
         c.score += (n.is(Op::Store) ? 2 : 1) * times;
-      else if (affine && spread)
+      else if (affine && (spread || is_woven(n, r, registers)))
         c.score += times * 0.75;
       else if (!affine || stride != 0)
         c.score -= 2 * times;

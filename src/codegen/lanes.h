@@ -33,4 +33,8 @@ bool is_affine(Node index, Node range, std::int64_t& stride);
 // `beside` add to the index is known where it is loaded, because they are in registers.
 std::int64_t elements_apart(Node load, Node range, std::span<const Node> beside);
 
+// Whether lanes along the range lie apart in what a store writes, and the steps of one of the others, in
+// registers too, are all that lies between: shuffles make whole vectors of them.
+bool is_woven(Node store, Node range, std::span<const Node> beside);
+
 }  // namespace lathe

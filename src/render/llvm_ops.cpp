@@ -334,6 +334,43 @@ std::string LlvmPrinter::picked_lanes(Node node) {
   return x;
 }
 
+// Lanes of two to four vectors as long as the result, or "" where they are not: two at a time, what other
+// vectors fill left open.
+std::string LlvmPrinter::woven_lanes(Node node) {
+  constexpr std::size_t kMost = 4;
+  const std::size_t lanes = node.arg_count();
+  std::vector<Node> from;
+  for (Node a : node.args()) {
+    if (!a.is(Op::Lane) || a.arg(0).dtype().lanes != lanes) return "";
+    if (std::find(from.begin(), from.end(), a.arg(0)) == from.end()) from.push_back(a.arg(0));
+    if (from.size() > kMost) return "";
+  }
+  const std::string type = llvm_type(node.dtype());
+  const auto two = [&](const std::string& a, const std::string& b, auto pick) {
+    std::string picks;
+    for (std::size_t i = 0; i < lanes; ++i) {
+      const std::int64_t at = pick(node.arg(i), static_cast<std::int64_t>(i));
+      picks += fmt::format("{}i32 {}", i == 0 ? "" : ", ", at < 0 ? "poison" : fmt::format("{}", at));
+    }
+    return emit("shufflevector {0} {1}, {0} {2}, <{3} x i32> <{4}>", type, a, b, lanes, picks);
+  };
+  const auto all = static_cast<std::int64_t>(lanes);
+  const auto pair = [&](std::size_t first) {
+    const bool both = first + 1 < from.size();
+    return two(value(from[first]), both ? value(from[first + 1]) : "poison", [&](Node a, std::int64_t) {
+      return a.arg(0) == from[first]               ? a.int_attr()
+             : both && a.arg(0) == from[first + 1] ? all + a.int_attr()
+                                                   : std::int64_t{-1};
+    });
+  };
+  std::string low = pair(0);
+  if (from.size() <= 2) return low;
+  std::string high = pair(2);
+  return two(low, high, [&](Node a, std::int64_t i) {
+    return a.arg(0) == from[0] || a.arg(0) == from[1] ? i : all + i;
+  });
+}
+
 std::string LlvmPrinter::vector_op(Node node) {
   DType dtype = node.dtype();
   std::string type = llvm_type(dtype);
@@ -346,6 +383,7 @@ std::string LlvmPrinter::vector_op(Node node) {
     }
     case Op::Vec: {
       if (std::string picked = picked_lanes(node); !picked.empty()) return picked;
+      if (std::string woven = woven_lanes(node); !woven.empty()) return woven;
       std::string built = "poison";
       for (std::size_t i = 0; i < node.arg_count(); ++i)
         built = emit("insertelement {} {}, {}, i64 {}", type, built, typed(node.arg(i)), i);

@@ -120,6 +120,7 @@ class LlvmPrinter {
   std::string fraction(Node x);
   std::string scale(Node node);
   std::string picked_lanes(Node node);
+  std::string woven_lanes(Node node);
   std::string combine(Op op, DType dtype, const std::string& x, const std::string& y);
   std::string extremum(Node node);
   std::string divide(Node node);

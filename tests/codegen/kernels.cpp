@@ -253,6 +253,14 @@ Node softmax_denominator(std::int64_t rows, std::int64_t columns) {
   return one_store(f32(0, rows), i, sum(apply(Op::Exp2, x - largest), {j}), {i});
 }
 
+Node variances(std::int64_t rows, std::int64_t columns) {
+  Node i = global(rows, 0), j = reduce_over(columns, 1), k = reduce_over(columns, 2);
+  Node x = f32(1, rows * columns), row = i * c(columns);
+  Node mean = sum(load(x, row + j), {j}) * float_const(dtypes::Float32, 1.0 / static_cast<double>(columns));
+  Node off = load(x, row + k) - mean;
+  return one_store(f32(0, rows), i, sum(off * off, {k}), {i});
+}
+
 Node softmax_rows(std::int64_t rows, std::int64_t columns) {
   Node i = global(rows, 0), j = loop_over(columns, 1), t = loop_over(columns, 2);
   Node k = reduce_over(columns, 3), l = reduce_over(columns, 4);
@@ -446,12 +454,16 @@ std::vector<NamedKernel> small_kernels() {
       {"scale_add 64", scale_add(64)},
       {"scale_add 37", scale_add(37)},
       {"transpose 6x10", transpose(6, 10)},
+      {"transpose 4x32", transpose(4, 32)},
+      {"transpose 3x16", transpose(3, 16)},
+      {"transpose 32x2", transpose(32, 2)},
       {"convolution 2,3,4,6,3", convolution(2, 3, 4, 6, 3)},
       {"depthwise 3,11,3", depthwise(3, 11, 3)},
       {"depthwise 3,16,3, every 2", depthwise(3, 16, 3, 2)},
       {"input_gradient 2,16,8,6,3", input_gradient(2, 16, 8, 6, 3)},
       {"weight_gradient 4,5,6,3", weight_gradient(4, 5, 6, 3)},
       {"softmax_denominator 5x12", softmax_denominator(5, 12)},
+      {"variances 5x24", variances(5, 24)},
       {"softmax_rows 5x12", softmax_rows(5, 12)},
       {"softmax_rows 8x7", softmax_rows(8, 7)},
       {"centred_rows 6x16", centred_rows(6, 16)},

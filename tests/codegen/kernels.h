@@ -56,6 +56,7 @@ Node input_gradient(std::int64_t batch, std::int64_t in, std::int64_t out, std::
 Node weight_gradient(std::int64_t batch, std::int64_t out, std::int64_t size, std::int64_t window);
 Node softmax_denominator(std::int64_t rows,
                          std::int64_t columns);              // two reduces over one range, one in the other
+Node variances(std::int64_t rows, std::int64_t columns);     // two reduces one after the other
 Node softmax_rows(std::int64_t rows, std::int64_t columns);  // nests one after the other, through a panel
 Node centred_rows(std::int64_t rows, std::int64_t columns);  // two outputs, one of them a row's
 Node masked_reduce_in_reduce(std::int64_t i, std::int64_t j, std::int64_t k);

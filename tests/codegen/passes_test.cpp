@@ -406,8 +406,13 @@ TEST(Heuristic, PinnedChoices) {
        "UPCAST(1, 7) UPCAST(1, 8) UNROLL(0, 0) THREAD(0, 4)"},
       {depthwise(64, 112, 3, 2), "UPCAST(1, 8) UPCAST(2, 8) UNROLL(0, 0) UNROLL(0, 0) THREAD(0, 8)",
        "UPCAST(1, 14) UPCAST(2, 8) UNROLL(0, 0) UNROLL(0, 0) THREAD(0, 8)"},
+      // A few lines made columns, and columns made lines: whole vectors of either, woven by shuffles.
+      {transpose(4, 1 << 16), "UPCAST(0, 16) UPCAST(1, 0) THREAD(0, 8)",
+       "UPCAST(0, 32) UPCAST(1, 0) THREAD(0, 8)"},
+      {transpose(1 << 16, 3), "UPCAST(1, 16) UPCAST(0, 0) THREAD(0, 8)",
+       "UPCAST(1, 32) UPCAST(0, 0) THREAD(0, 8)"},
       // Two reduces one after the other: each has lanes.
-      {softmax_denominator(4096, 1024), "UNROLL(1, 32) UNROLL(0, 32) THREAD(0, 8)",
+      {variances(512, 1024), "UNROLL(1, 32) UNROLL(0, 32) THREAD(0, 8)",
        "UNROLL(1, 64) UNROLL(0, 64) THREAD(0, 8)"},
       // Rows are added whole, the reduce outside the columns; in strips where their sums would leave the
       // cache.
