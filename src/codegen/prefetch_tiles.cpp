@@ -15,6 +15,8 @@ namespace {
 
 // More lines than this in one pass are no prefetch any more: they stand in each other's way.
 constexpr std::int64_t kMostLines = 512;
+// More lines than this at once are asked for step by step of the sum: a core waits for so many, and no more.
+constexpr std::int64_t kAtOnce = 8;
 
 bool has(std::span<const Node> ranges, Node r) {
   return std::find(ranges.begin(), ranges.end(), r) != ranges.end();
@@ -45,31 +47,56 @@ class Prefetcher {
     if (!store) return range_kind(range) == RangeKind::Reduce ? in_sums(range, loop.depth) : kernel_;
     SmallVector<Node, 8> fetches;
     SmallVector<Node, 8> memories;
+    NodeMap<Node> loads;
     for (Node n : order_) {
       if (!n.is(Op::Load) || !n.arg(0).is(Op::Param) || written_.contains(n.arg(0))) continue;
       if (std::find(memories.begin(), memories.end(), n.arg(0)) != memories.end()) continue;
-      if (Node fetch = fetch_of(n, range, loop.depth, store)) {
+      const Node steps = steps_of(n, store), fetch = fetch_of(n, range, loop.depth, store, steps);
+      if (!fetch) continue;
+      memories.push_back(n.arg(0));
+      if (steps && depends_on(fetch, steps))
+        loads.try_emplace(n, after_fetches(n, {&fetch, 1}));
+      else
         fetches.push_back(fetch);
-        memories.push_back(n.arg(0));
-      }
     }
-    if (fetches.empty()) return kernel_;
-    SmallVector<Node, 4> args(store.args().begin(), store.args().end());
-    args[0] = after(args[0], fetches);
-    NodeMap<Node> map;
-    map.try_emplace(store, intern(Op::Store, store.dtype(), args, store.attr()));
-    return substitute(kernel_, map);
+    Node result = kernel_;
+    if (!fetches.empty()) {
+      NodeMap<Node> map;
+      map.try_emplace(store, after_fetches(store, fetches));
+      result = substitute(result, map);
+    }
+    return loads.empty() ? result : substitute(result, loads);
   }
 
  private:
+  // The same access of memory, after the fetches.
+  static Node after_fetches(Node access, std::span<const Node> fetches) {
+    SmallVector<Node, 4> args(access.args().begin(), access.args().end());
+    args[0] = after(args[0], fetches);
+    return intern(access.op(), access.dtype(), args, access.attr());
+  }
+  // The innermost loop of the sum that a load feeds.
+  static Node steps_of(Node load, Node store) {
+    Node steps;
+    for (Node n : toposort(store.arg(2))) {
+      if (!n.is(Op::Reduce)) continue;
+      for (Node r : closed_ranges(n))
+        if (range_kind(r) == RangeKind::Reduce && depends_on(load, r) && r.arg(0).is_const() &&
+            (!steps || range_id(r) > range_id(steps)))
+          steps = r;
+    }
+    return steps;
+  }
+
   // One coordinate of what a step reads: a range, taken whole or a line at a time.
   struct Coordinate {
     Node range;
     std::int64_t count, step;
   };
 
-  // The lines of one load that the step `depth` further on reads, as an effect in the loops around the store.
-  Node fetch_of(Node load, Node range, std::int64_t depth, Node store) {
+  // The lines of one load that the step `depth` further on reads, as an effect in the loops around the store;
+  // where they are many, in those of the sum's `steps`.
+  Node fetch_of(Node load, Node range, std::int64_t depth, Node store, Node steps) {
     Node index = load.arg(1);
     if (!depends_on(index, range)) return Node();
     for (Node n : toposort(index))
@@ -106,7 +133,10 @@ class Prefetcher {
     if (each > kMostLines) return Node();
     SmallVector<Node, 1> own;
     Node number = pass;
-    if (each > 1) {
+    if (steps && each > kAtOnce && steps.arg(0).const_int() >= each) {
+      const std::int64_t every = steps.arg(0).const_int() / each;
+      number = pass * index_const(each) + min(floor_div(steps, index_const(every)), index_const(each - 1));
+    } else if (each > 1) {
       own.push_back(lathe::range(index_const(each), ids_.range++, RangeKind::Loop));
       number = pass * index_const(each) + own[0];
     }
@@ -141,9 +171,7 @@ class Prefetcher {
         if (!once || map.contains(n)) continue;
         const SmallVector<Node, 8> fetches = lines_ahead(n, range, depth);
         if (fetches.empty()) continue;
-        SmallVector<Node, 4> args(n.args().begin(), n.args().end());
-        args[0] = after(args[0], fetches);
-        map.try_emplace(n, intern(Op::Load, n.dtype(), args, n.attr()));
+        map.try_emplace(n, after_fetches(n, fetches));
       }
     }
     return map.empty() ? kernel_ : substitute(kernel_, map);

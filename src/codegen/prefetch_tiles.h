@@ -4,6 +4,10 @@
 //   before   n: m: ... sum over k of A[m*K + k] * B[k*N + n*64 + lanes] ...         PIPELINE(n, 1)
 //   after    n: m: { q: Prefetch(B, line (m*Q + q) of those that n + 1 reads) }, ... the same sum ...
 //
+// Many lines for each pass are spread over the steps of the sum:
+//
+//   after    n: m: k: acc += A[m*K + k] * (Prefetch(B, line m*Q + k*Q/K of those that n + 1 reads), B[...])
+//
 // In a reduce whose sums stay in registers each load of what is read once fetches for itself:
 //
 //   before   k: acc += A[m*K + k*64 + lanes] * x[k*64 + lanes]                       PIPELINE(k, 4)

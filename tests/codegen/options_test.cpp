@@ -227,6 +227,28 @@ TEST(Options, PipelineFetchesWhatTheNextStepReads) {
     EXPECT_FALSE(n.is(Op::Prefetch));
 }
 
+// Where a pass has many lines to ask for, each step of the sum asks for one of them, and all are asked for.
+TEST(Options, PipelineSpreadsManyLinesOverTheStepsOfASum) {
+  Scope scope;
+  for (std::int64_t k : {64, 48, 67}) {
+    Node kernel = matmul(8, 128, k);
+    const std::vector<Opt> opts = parse_opts("UPCAST(0, 4) UPCAST(1, 32) SWAP(0, 1) PIPELINE(0, 1)");
+    for (const char* name : {"x86-64-v3", "x86-64-v4"}) {
+      const Target target = named_target(name);
+      EXPECT_EQ(compare_with_reference(kernel, opts, target, 1), "");
+      int open = 0, fetches = 0;
+      for (Node n : lower_kernel(kernel, opts, target, "k").code) {
+        open += n.is(Op::Range);
+        open -= n.is(Op::End);
+        if (!n.is(Op::Prefetch)) continue;
+        ++fetches;
+        EXPECT_EQ(open, 3);  // columns, rows and the steps of the sum
+      }
+      EXPECT_EQ(fetches, 1);
+    }
+  }
+}
+
 // A line of each of four rows, before the first of them is read; the vector that all rows share is not asked
 // for, nor are steps shorter than half a line.
 TEST(Options, PipelineInASumFetchesTheLinesOfLaterSteps) {
