@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """bench.py [--base COMMIT] [--repeat N] [--only NAME]: runs the benchmark commands of build/bin/lathe and prints median and
-spread as a table. With --base it also builds that commit in a work tree of its own and runs the two in turn, so that both
+spread of what is not the same in all runs as a table. With --base it also builds that commit in a work tree of its own and runs the two in turn, so that both
 see the same weather on the machine."""
 
 import argparse
@@ -67,6 +67,8 @@ def main():
     names = list(programs)
     rows = [["benchmark", "measure"] + names + (["change"] if len(names) == 2 else [])]
     for (command, bench, key), values in results.items():
+        if len({value for measured in values.values() for value in measured}) == 1:
+            continue  # a goal or a count that says nothing about speed
         row = [f"{command} {bench}", key] + [cell(values.get(name)) for name in names]
         if len(names) == 2:
             both = [statistics.median(values[name]) for name in names if name in values]
