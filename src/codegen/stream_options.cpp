@@ -112,14 +112,17 @@ std::optional<StreamPlan> choose_streams(const KernelFacts& facts, const Target&
   const int bytes = base_memory(main->node.arg(0)).dtype().bytes();
   if (walked == 1 && again > 1 && facts.ranges[plan.lane].kind == RangeKind::Reduce &&
       kMostNarrowStreams * 2 <= target.vector_registers) {
-    // With few registers one vector of each at a time, and a line of it in a turn.
-    const bool few = kMostNarrowStreams * plan.width * 2 > target.vector_registers * lanes;
+    // Where a line is four vectors or more, it is a turn: one vector after the other onto one sum. So many
+    // instructions for a line fill the window in which the CPU looks ahead, so later lines are asked for.
     const std::int64_t line = kLineBytes / bytes;
-    if (few && extent % line == 0) plan.width = lanes, plan.turn = line / lanes;
-    while (!few && plan.turn < std::min(2 * bytes, 4) && extent % (plan.width * plan.turn * 2) == 0)
+    const bool by_lines = line >= 4 * lanes && extent % line == 0;
+    if (by_lines) plan.width = lanes, plan.turn = line / lanes;
+    const bool room = kMostNarrowStreams * plan.width * 2 <= target.vector_registers * lanes;
+    while (!by_lines && room && plan.turn < std::min(2 * bytes, 4) &&
+           extent % (plan.width * plan.turn * 2) == 0)
       plan.turn *= 2;
     if (plan.turn > 1) plan.streams = std::min(kMostNarrowStreams, kMostWalks * again);
-    if (few && plan.turn > 1) plan.ahead = kLinesAhead * kLineBytes / (plan.width * plan.turn * bytes);
+    if (by_lines) plan.ahead = kLinesAhead;
   }
   const std::int64_t steps = facts.ranges[plan.rows].extent / (plan.rows == plan.lane ? plan.width : 1);
   // How long each walk is before all move on: as large as the second cache, or twice that where there are

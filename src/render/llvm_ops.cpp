@@ -65,17 +65,10 @@ bool LlvmPrinter::scales(int lanes) const {
          target_.features.find("+avx512dq") != std::string::npos;
 }
 
-// x - rint(x), and 0 for an infinite x.
-std::string LlvmPrinter::fraction(Node x) {
-  const int lanes = x.dtype().lanes;
+// rint(x).
+std::string LlvmPrinter::whole_part(Node x) {
   const std::string type = llvm_type(x.dtype());
-  std::vector<std::string> types{type, "i32", type, lanes == 16 ? "i16" : "i8"},
-      operands{value(x), "8", "zeroinitializer", "-1"};  // 8: to the nearest, and no exception
-  if (lanes == 16) {
-    types.push_back("i32");
-    operands.push_back("4");
-  }
-  return call(fmt::format("llvm.x86.avx512.mask.reduce.ps.{}", lanes * 32), type, types, operands);
+  return call(fmt::format("llvm.roundeven.{}", llvm_suffix(x.dtype())), type, {type}, {value(x)});
 }
 
 // value * 2^n in one instruction, or "" where the node is no such product or the machine has none.
@@ -85,8 +78,8 @@ std::string LlvmPrinter::scale(Node node) {
   const Scaling scaling = scaling_of(node);
   if (!scaling.value) return "";
   const std::string type = llvm_type(node.dtype());
-  Node x = scaled_by(scaling);
-  const std::string n = emit("fsub {} {}, {}", type, value(x), fraction(x));
+  // Where n is infinite the instruction gives 0 or infinity, also of the NaN that the fraction then makes.
+  const std::string n = whole_part(scaled_by(scaling));
   std::vector<std::string> types{type, type, type, lanes == 16 ? "i16" : "i8"},
       operands{value(scaling.value), n, "zeroinitializer", "-1"};
   if (lanes == 16) {
@@ -101,7 +94,8 @@ std::string LlvmPrinter::scalar_op(Node node) {
   if (op == Op::Mul && node.dtype().element() == dtypes::Float32)
     if (std::string scaled = scale(node); !scaled.empty()) return scaled;
   if (op == Op::Sub && scales(node.dtype().lanes))
-    if (Node x = whole_of_fraction(node)) return fraction(x);
+    if (Node x = whole_of_fraction(node))
+      return emit("fsub {} {}, {}", llvm_type(x.dtype()), value(x), whole_part(x));
   DType dtype = node.arg(0).dtype();
   std::string type = llvm_type(dtype);
   if (std::string_view text = instruction_of(op, dtype); !text.empty()) {

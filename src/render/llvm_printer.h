@@ -117,7 +117,7 @@ class LlvmPrinter {
   // ---- llvm_ops.cpp
   std::string scalar_op(Node node);
   bool scales(int lanes) const;
-  std::string fraction(Node x);
+  std::string whole_part(Node x);
   std::string scale(Node node);
   std::string picked_lanes(Node node);
   std::string woven_lanes(Node node);

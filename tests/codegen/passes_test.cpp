@@ -381,7 +381,7 @@ TEST(Heuristic, PinnedChoices) {
        "UNROLL(0, 32) UNROLL(0, 4) THREAD(0, 8) TILE(1, 128) UPCAST(1, 8)"},
       {matvec(8192, 8192, dtypes::Int8),
        "UNROLL(0, 8) UNROLL(0, 8) THREAD(0, 8) TILE(1, 128) UPCAST(1, 8) PIPELINE(2, 4)",
-       "UNROLL(0, 32) UNROLL(0, 2) THREAD(0, 8) TILE(1, 128) UPCAST(1, 8)"},
+       "UNROLL(0, 16) UNROLL(0, 4) THREAD(0, 8) TILE(1, 128) UPCAST(1, 8) PIPELINE(2, 4)"},
       {matvec(32768, 2048, dtypes::Int8), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 256) UPCAST(1, 4)",
        "UNROLL(0, 32) THREAD(0, 8) TILE(1, 512) UPCAST(1, 4)"},
       // Scales are widened for a row at a time.

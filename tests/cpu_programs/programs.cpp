@@ -468,7 +468,7 @@ TEST(CpuPrograms, PowersOfTwoAreScaledByOneInstructionWhereThereIsOne) {
     const Case c = make_case({"powers_of_two", powers_of_two(512)}, target, parse_opts("UPCAST(0, 16)"), 0);
     return backends::make_llvm_compiler(target)->compile(c.program).source;
   };
-  for (const char* instruction : {"scalef", "reduce.ps"}) {
+  for (const char* instruction : {"scalef", "roundeven"}) {
     EXPECT_NE(source("x86-64-v4").find(instruction), std::string::npos);
     EXPECT_EQ(source("x86-64-v3").find(instruction), std::string::npos);
   }
