@@ -171,6 +171,7 @@ class LlvmPrinter {
   bool is_printed(Node index) const;
   void locate_results(Node loop);
   void ask_for_results(Node loop);
+  void ask_for_next(Node fragment, const std::string& at);
   bool print_tile(Node node);
   void store_tile(Node node, int tile);
   void release_tiles(Node node);
@@ -187,6 +188,7 @@ class LlvmPrinter {
   NodeMap<ResultLines> result_lines_;
   NodeMap<DirectResult> direct_results_;
   NodeMap<SourceRows> tile_sources_;
+  NodeMap<NextFragments> next_fragments_;
   NodeMap<char> skipped_;           // instructions that fragments do without
   NodeMap<std::string> result_at_;  // their addresses, by loop
   std::vector<int> free_tiles_;

@@ -60,6 +60,7 @@ void LlvmPrinter::find_tiles() {
   tile_last_ = last_uses(program_);
   if (tile_last_.empty()) return;
   tile_steps_kept_ = kept_steps(program_, tile_last_, target_.l1);
+  next_fragments_ = next_fragments(program_, tile_last_, target_.l2);
   result_lines_ = result_lines(program_, tile_last_, target_.l2);
   direct_results_ = direct_results(program_, kRows, kRowBytes / 4);
   TileSources sources = tile_sources(program_, tile_last_, kRows, kRowBytes / 4, target_.l1);
@@ -122,6 +123,7 @@ void LlvmPrinter::read_tile(Node fragment, int tile) {
       fmt::format("{}", tile),
       rows != nullptr ? source_address(*rows) : address(fragment.arg(0), fragment.arg(1)),
       fmt::format("{}", pitch)};
+  ask_for_next(fragment, operands[1]);
   auto read = [&](const char* instruction) { call(instruction, "void", {"i8", "ptr", "i64"}, operands); };
   constexpr auto kNear = "llvm.x86.tileloadd64", kPast = "llvm.x86.tileloaddt164";
   const KeptSteps* kept = tile_steps_kept_.find(fragment);
@@ -161,6 +163,16 @@ void LlvmPrinter::ask_for_results(Node loop) {
            {emit("getelementptr i8, ptr {}, i64 {}", from,
                  lines.first + row * lines.row_bytes + line * kLineBytes),
             "1", "3", "1"});
+}
+
+void LlvmPrinter::ask_for_next(Node fragment, const std::string& at) {
+  const NextFragments* next = next_fragments_.find(fragment);
+  if (next == nullptr) return;
+  std::string from = emit("getelementptr i8, ptr {}, i64 {}", at,
+                          emit("mul nsw i64 {}, {}", wide(next->around), next->part));
+  for (std::int64_t byte = 0; byte < next->part; byte += kLineBytes)
+    call("llvm.prefetch.p0", "void", {"ptr", "i32", "i32", "i32"},
+         {emit("getelementptr i8, ptr {}, i64 {}", from, next->ahead + byte), "0", "2", "1"});
 }
 
 // After an instruction: the registers of fragments that nothing needs any more are free.

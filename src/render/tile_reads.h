@@ -20,4 +20,16 @@ struct KeptSteps {
 // By the loads of fragments; `fragments` holds all of them.
 NodeMap<KeptSteps> kept_steps(const Program& program, const NodeMap<Node>& fragments, std::int64_t cache);
 
+// What is read again in each step of the loop around the sum comes from far away when the loop around that
+// one takes its next step, where the second cache does not hold all of its panel. Each step of the sum
+// therefore asks for a part of what the same step will read then.
+struct NextFragments {
+  Node around;             // the loop whose steps share the lines out
+  std::int64_t ahead = 0;  // bytes from a fragment to the one that will be read instead
+  std::int64_t part = 0;   // bytes for each step of `around`
+};
+// By the first of the fragments that a step reads, which follow each other.
+NodeMap<NextFragments> next_fragments(const Program& program, const NodeMap<Node>& fragments,
+                                      std::int64_t cache);
+
 }  // namespace lathe::render

@@ -375,6 +375,23 @@ TEST(CpuPrograms, LargeResultsOfFragmentsAreAskedForBeforeTheyAreWritten) {
   EXPECT_EQ(count_calls(large, "llvm.prefetch"), 4) << large;
 }
 
+// All rows are packed first where there are many blocks of columns; the second cache does not hold them, so
+// each step of a sum asks for a part of what it will read for the next rows.
+TEST(CpuPrograms, PackedRowsAreAskedForBeforeTheirStep) {
+  SKIP_WITHOUT_LLVM();
+  Scope scope;
+  Target target = backends::cpu_target("x86-64-v4+avx512bf16+avx512vnni+amx-tile+amx-bf16+amx-int8");
+  target.l1 = 48 << 10, target.l2 = 2 << 20, target.l3 = 256 << 20, target.cores = 1;
+  const auto asked = [&](std::int64_t size) {
+    Node kernel = bf16_matmul(size, size, size);
+    const Case c = make_case({"k", kernel}, target, choose_options(kernel, target), 0);
+    return count_calls(backends::make_llvm_compiler(target)->compile(c.program).source,
+                       "i32 0, i32 2, i32 1");
+  };
+  EXPECT_EQ(asked(2048), 4);  // 32 lines of two fragments, shared out among 8 strips of columns
+  EXPECT_EQ(asked(1024), 0);
+}
+
 // Sums that are stored as they are go from the unit to their rows; others, and those under a gate, go through
 // memory of the kernel's own.
 TEST(CpuPrograms, SumsOfFragmentsAreWrittenToTheirRows) {
