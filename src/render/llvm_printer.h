@@ -19,6 +19,7 @@
 #include "render/streamed_stores.h"
 #include "render/tile_reads.h"
 #include "render/tile_results.h"
+#include "render/tile_rows.h"
 #include "render/tile_sources.h"
 #include "target/target.h"
 
@@ -172,6 +173,10 @@ class LlvmPrinter {
   void locate_results(Node loop);
   void ask_for_results(Node loop);
   void ask_for_next(Node fragment, const std::string& at);
+  void locate_rows(Node loop);
+  void write_rows(Node loop);
+  void write_last_rows();
+  void write_row(const std::string& number, const std::string& at);
   bool print_tile(Node node);
   void store_tile(Node node, int tile);
   void release_tiles(Node node);
@@ -189,6 +194,8 @@ class LlvmPrinter {
   NodeMap<DirectResult> direct_results_;
   NodeMap<SourceRows> tile_sources_;
   NodeMap<NextFragments> next_fragments_;
+  std::optional<LaterRows> later_rows_;
+  std::string rows_at_, rows_any_;  // where those of the block before go, and whether there was one
   NodeMap<char> skipped_;           // instructions that fragments do without
   NodeMap<std::string> result_at_;  // their addresses, by loop
   std::vector<int> free_tiles_;

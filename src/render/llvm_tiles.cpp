@@ -65,6 +65,11 @@ void LlvmPrinter::find_tiles() {
   direct_results_ = direct_results(program_, kRows, kRowBytes / 4);
   TileSources sources = tile_sources(program_, tile_last_, kRows, kRowBytes / 4, target_.l1);
   tile_sources_ = std::move(sources.rows), skipped_ = std::move(sources.copies);
+  // Steps that read all the way from the second cache have no room for more.
+  bool room = true;
+  for (const auto& [fragment, kept] : tile_steps_kept_)
+    room &= kept.steps == 0 || kept.steps >= kept.loop.arg(0).hi();
+  if (room && streamed_.params.empty()) later_rows_ = later_rows(program_, tile_last_, kRows, kRowBytes / 4);
   for (const auto& [fragment, last] : tile_last_) tiles_done_[last].push_back(fragment);
   for (int tile = kTiles; tile-- > next;) free_tiles_.push_back(tile);
   // Palette 1: eight tiles of 16 rows of 64 bytes; widths from byte 16 on, heights from byte 48 on.
@@ -80,10 +85,16 @@ void LlvmPrinter::find_tiles() {
 
 void LlvmPrinter::set_tiles(bool begin) {
   if (tile_last_.empty()) return;
-  if (begin)
+  if (begin) {
     call("llvm.x86.ldtilecfg", "void", {"ptr"}, {"@tiles"});
-  else
+    if (later_rows_) {
+      line("%later = alloca ptr, align 8");
+      line("store ptr null, ptr %later, align 8");
+    }
+  } else {
+    write_last_rows();
     call("llvm.x86.tilerelease", "void", {}, {});
+  }
 }
 
 int LlvmPrinter::take_tile() {
@@ -147,10 +158,12 @@ bool LlvmPrinter::is_printed(Node index) const {
   return index.is_const() || names_.contains(index) || wide_.contains(index);
 }
 void LlvmPrinter::locate_results(Node loop) {
-  const ResultLines* lines = result_lines_.find(loop);
+  locate_rows(loop);
+  const ResultLines* lines = later_rows_ ? nullptr : result_lines_.find(loop);
   if (lines != nullptr && is_printed(lines->place)) result_at_[loop] = address(lines->memory, lines->place);
 }
 void LlvmPrinter::ask_for_results(Node loop) {
+  write_rows(loop);
   const std::string* at = result_at_.find(loop);
   if (at == nullptr) return;
   const ResultLines& lines = *result_lines_.find(loop);
@@ -163,6 +176,72 @@ void LlvmPrinter::ask_for_results(Node loop) {
            {emit("getelementptr i8, ptr {}, i64 {}", from,
                  lines.first + row * lines.row_bytes + line * kLineBytes),
             "1", "3", "1"});
+}
+
+// Rows of the sums before, a few in each step.
+void LlvmPrinter::locate_rows(Node loop) {
+  if (!later_rows_ || later_rows_->loop != loop) return;
+  const std::vector<LaterRows::Row>& rows = later_rows_->rows;
+  if (!is_printed(later_rows_->place)) {
+    later_rows_.reset();
+    return;
+  }
+  for (Node instruction : later_rows_->instead) skipped_[instruction] = 1;
+  std::string table;
+  for (const LaterRows::Row& row : rows)
+    table += fmt::format("{}[2 x i64] [i64 {}, i64 {}]", table.empty() ? "" : ", ", row.from, row.to);
+  globals_ += fmt::format("@rows = private constant [{} x [2 x i64]] [{}], align 64\n\n", rows.size(), table);
+  rows_at_ = emit("load ptr, ptr %later, align 8");
+  rows_any_ = emit("icmp ne ptr {}, null", rows_at_);
+}
+void LlvmPrinter::write_rows(Node loop) {
+  if (!later_rows_ || later_rows_->loop != loop) return;
+  const auto rows = static_cast<std::int64_t>(later_rows_->rows.size());
+  const std::int64_t steps = loop.arg(0).int_attr(), each = (rows + steps - 1) / steps;
+  const int id = next_block_++;
+  line("br i1 {}, label %rows{}, label %none{}", rows_any_, id, id);
+  label(fmt::format("rows{}", id));
+  open_shared();
+  std::string first = emit("mul nsw i64 {}, {}", wide(loop), each);
+  for (std::int64_t i = 0; i < each; ++i) {
+    std::string number = emit("add nsw i64 {}, {}", first, i);
+    if (each * steps > rows)
+      number = call("llvm.smin.i64", "i64", {"i64", "i64"}, {number, fmt::format("{}", rows - 1)});
+    write_row(number, rows_at_);
+  }
+  close_shared();
+  line("br label %none{}", id);
+  label(fmt::format("none{}", id));
+}
+void LlvmPrinter::write_last_rows() {
+  if (!later_rows_) return;
+  const int id = next_block_++;
+  std::string at = emit("load ptr, ptr %later, align 8");
+  line("br i1 {}, label %rows{}, label %none{}", emit("icmp ne ptr {}, null", at), id, id);
+  label(fmt::format("rows{}", id));
+  open_shared();
+  for (std::size_t i = 0; i < later_rows_->rows.size(); ++i) write_row(fmt::format("{}", i), at);
+  close_shared();
+  line("br label %none{}", id);
+  label(fmt::format("none{}", id));
+}
+void LlvmPrinter::write_row(const std::string& number, const std::string& at) {
+  const std::vector<Node>& chain = later_rows_->chain;
+  auto entry = [&](int which) {
+    return emit("load i64, ptr {}, align 8",
+                emit("getelementptr [2 x i64], ptr @rows, i64 {}, i64 {}", number, which));
+  };
+  Node load = chain.front(), stored = chain.back().arg(2);
+  std::string from = emit("getelementptr {}, ptr {}, i64 {}", llvm_memory_type(later_rows_->memory.dtype()),
+                          value(later_rows_->memory), entry(0));
+  name(load, from_memory(load.dtype(), emit("load {}, ptr {}, align {}", llvm_memory_type(load.dtype()), from,
+                                            load.dtype().element().bytes())));
+  for (std::size_t i = 1; i + 1 < chain.size(); ++i)
+    if (!unused_.contains(chain[i])) instruction(chain[i]);
+  std::string to =
+      emit("getelementptr {}, ptr {}, i64 {}", llvm_memory_type(later_rows_->param.dtype()), at, entry(1));
+  line("store {} {}, ptr {}, align {}", llvm_memory_type(stored.dtype()),
+       to_memory(stored.dtype(), value(stored)), to, stored.dtype().element().bytes());
 }
 
 void LlvmPrinter::ask_for_next(Node fragment, const std::string& at) {
@@ -223,7 +302,7 @@ bool LlvmPrinter::print_tile(Node node) {
 void LlvmPrinter::store_tile(Node node, int tile) {
   std::string pointer;
   std::int64_t pitch = kRowBytes;
-  const DirectResult* direct = direct_results_.find(node);
+  const DirectResult* direct = later_rows_ ? nullptr : direct_results_.find(node);
   if (direct != nullptr && is_printed(direct->place)) {
     pointer =
         emit("getelementptr i32, ptr {}, i64 {}", address(direct->memory, direct->place), direct->distance);
@@ -234,6 +313,8 @@ void LlvmPrinter::store_tile(Node node, int tile) {
   }
   call("llvm.x86.tilestored64", "void", {"i8", "ptr", "i64"},
        {fmt::format("{}", tile), pointer, fmt::format("{}", pitch)});
+  if (later_rows_ && later_rows_->last_fragment == node)
+    line("store ptr {}, ptr %later, align 8", address(later_rows_->param, later_rows_->place));
 }
 
 }  // namespace lathe::render

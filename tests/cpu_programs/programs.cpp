@@ -169,6 +169,10 @@ TEST(CpuPrograms, MatrixUnitsCompileEverywhereAndRunWhereTheyWork) {
       {"bf16 70x90x100", small_matmul(70, 90, 100, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)},
       {"bf16 64x96x128", small_matmul(64, 96, 128, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)},
       {"i8 96x64x320", small_matmul(96, 64, 320, dtypes::Int8, dtypes::Int8, dtypes::Int32)},
+      {"bf16 64x96x544", small_matmul(64, 96, 544, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)},
+      {"rounded 64x64x512", bf16_matmul(64, 64, 512)},
+      {"rounded 64x64x512 and a constant", bf16_matmul(64, 64, 512, 1.0)},
+      {"i8 32x128x1088", small_matmul(32, 128, 1088, dtypes::Int8, dtypes::Int8, dtypes::Int32)},
       {"i8 40x33x90", small_matmul(40, 33, 90, dtypes::Int8, dtypes::Int8, dtypes::Int32)},
       {"u8 by i8 20x64x64", small_matmul(20, 64, 64, dtypes::UInt8, dtypes::Int8, dtypes::Int32)},
       {"i8 by u8 20x64x64", small_matmul(20, 64, 64, dtypes::Int8, dtypes::UInt8, dtypes::Int32)},
@@ -370,9 +374,9 @@ TEST(CpuPrograms, LargeResultsOfFragmentsAreAskedForBeforeTheyAreWritten) {
   SKIP_WITHOUT_LLVM();
   Scope scope;
   EXPECT_EQ(count_calls(tile_source(256, dtypes::Int8, dtypes::Int32), "llvm.prefetch"), 0);
-  const std::string large = tile_source(1024, dtypes::Int8, dtypes::Int32);
-  // 32 rows of two lines in 16 steps of the sum.
-  EXPECT_EQ(count_calls(large, "llvm.prefetch"), 4) << large;
+  const std::string large = tile_source(2048, dtypes::Int8, dtypes::Int32);
+  // 32 rows of two lines in 32 steps of the sum.
+  EXPECT_EQ(count_calls(large, "llvm.prefetch"), 2) << large;
 }
 
 // All rows are packed first where there are many blocks of columns; the second cache does not hold them, so
@@ -405,6 +409,36 @@ TEST(CpuPrograms, SumsOfFragmentsAreWrittenToTheirRows) {
   const std::string gated = tile_source(500, dtypes::Int8, dtypes::Int32);
   EXPECT_EQ(count_calls(gated, "tilestored64"), 4) << gated;
   EXPECT_EQ(count_calls(gated, "i64 2000)"), 1) << gated;
+}
+
+// Rows of sums that are complete are written in the steps of the next sum, where those have room, and the
+// last ones at the end.
+TEST(CpuPrograms, RowsOfFragmentsAreWrittenWhileTheNextAreComputed) {
+  SKIP_WITHOUT_LLVM();
+  Scope scope;
+  const auto rows = [](const std::string& source) {
+    const std::size_t at = source.find("@rows = private constant [");
+    return at == std::string::npos ? 0 : std::stoi(source.substr(at + 26));
+  };
+  Target target = backends::cpu_target("x86-64-v4+avx512bf16+avx512vnni+amx-tile+amx-bf16+amx-int8");
+  target.l1 = 48 << 10, target.l2 = 2 << 20, target.cores = 1;
+  const auto rounded = [&](std::int64_t size, double added) {
+    Node kernel = bf16_matmul(size, size, size, added);
+    const Case c = make_case({"k", kernel}, target, choose_options(kernel, target), 0);
+    return backends::make_llvm_compiler(target)->compile(c.program).source;
+  };
+  const std::string bf16 = rounded(512, 0);
+  EXPECT_EQ(rows(bf16), 64) << bf16;  // of two by two fragments, four in each of 16 steps
+  EXPECT_EQ(count_calls(bf16, "tilestored64"), 4) << bf16;
+  std::size_t conversions = 0;
+  for (std::size_t at = 0; (at = bf16.find("fptrunc <16 x float>", at)) != std::string::npos; ++at)
+    ++conversions;
+  EXPECT_EQ(conversions, 4 + 64) << bf16;
+  EXPECT_EQ(rows(rounded(512, 1.0)), 64);
+  EXPECT_EQ(rows(tile_source(1024, dtypes::Int8, dtypes::Int32)), 64);
+  EXPECT_EQ(rows(rounded(1024, 0)), 0);                               // reads past the first cache
+  EXPECT_EQ(rows(tile_source(512, dtypes::Int8, dtypes::Int32)), 0);  // 8 steps
+  EXPECT_EQ(rows(rounded(500, 0)), 0);                                // rows beyond the edge
 }
 
 // Tile registers are assigned by the printer: one that is read before a loop and used in it is not written
