@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/walk_in_order.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
@@ -20,6 +21,15 @@ bool is_arithmetic(Node n) {
   return !n.arg(0).dtype().is_index() && !n.arg(0).dtype().is_bool();
 }
 
+// Steps of a reduce. What is walked in order takes each once, not once for each output it is compared with.
+double steps_of(Node reduce) {
+  double steps = iterations(ranges_of(reduce.arg(0)));
+  for (Node r : ranges_of(reduce))
+    if (range_kind(r) == RangeKind::Global && (selected_row(reduce, r) || running_step(reduce, r)))
+      steps /= std::max(iterations({&r, 1}), 1.0);
+  return steps;
+}
+
 }  // namespace
 
 Work count_work(Node kernel) {
@@ -27,7 +37,7 @@ Work count_work(Node kernel) {
   NodeMap<double> touched[2];  // elements read and written, per param
   for (Node n : toposort(kernel)) {
     if (is_arithmetic(n)) work.flops += (n.is(Op::Fma) ? 2 : 1) * iterations(ranges_of(n));
-    if (n.is(Op::Reduce)) work.flops += iterations(ranges_of(n.arg(0)));
+    if (n.is(Op::Reduce)) work.flops += steps_of(n);
     if (!n.is(Op::Load) && !n.is(Op::Store)) continue;
     Node memory = base_memory(n.arg(0));
     if (memory.is(Op::Param)) touched[n.is(Op::Store)][memory] += iterations(ranges_of(n.arg(1)));

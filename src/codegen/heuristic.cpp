@@ -16,6 +16,7 @@
 #include "codegen/product_tile.h"
 #include "codegen/score_lanes.h"
 #include "codegen/stream_options.h"
+#include "codegen/walk_in_order.h"
 #include "codegen/window_rows.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
@@ -30,11 +31,14 @@ constexpr double kWorthThreads = 1 << 16;
 constexpr double kWorkPerPart = 1 << 15;
 // Rows of attention at a time.
 constexpr std::int64_t kRowsTogether = 4;
+// A step of a walk waits for what the one before it stored.
+constexpr double kWalkStep = 4;
 // Reduces over windows and such: unrolled whole up to this many steps.
 constexpr std::int64_t kSmallReduce = 9, kMostCopies = 16 * kSmallReduce;
 
 // clang-format off
 constexpr HeuristicRule kRules[] = {
+    {"walk-in-order",        "steps that change one row each are walked in order, each row in memory"},
     {"product-tile",         "a sum of products computes a tile of outputs that stays in registers"},
     {"product-panels",       "its operands are copied into panels that lie as the tile reads them, in blocks the caches hold"},
     {"border-steps",         "a convolution's steps in its border are left out, where a row of the picture fits the registers"},
@@ -66,7 +70,7 @@ class Chooser {
     if (target_.groups) {
       for_groups();
     } else {
-      if (has_rows() || (!blocks() && !streams() && !product())) elementwise_or_reduce();
+      if (has_rows() || (!walks() && !blocks() && !streams() && !product())) elementwise_or_reduce();
     }
     return std::move(opts_);
   }
@@ -105,6 +109,55 @@ class Chooser {
   }
   bool splittable(std::size_t r) const {
     return facts_.ranges[r].constant && !facts_.ranges[r].ragged && facts_.ranges[r].extent > 1;
+  }
+
+  // ---- walks in order
+
+  // A reduce whose steps change one output each (a Scatter), or of which each output has one step more than
+  // the one before (a Scan). Lanes and threads run along other output ranges.
+  bool walks() {
+    if (!uses("walk-in-order") || facts_.reduces != 1 || closed_ranges(facts_.reduce).size() != 1)
+      return false;
+    const std::size_t none = facts_.ranges.size();
+    std::size_t row = none, output = none, step = none, lane = none;
+    for (std::size_t r = 0; r < none; ++r) {
+      Node range = facts_.ranges[r].range;
+      if (range == closed_ranges(facts_.reduce)[0]) step = r;
+      if (is_output(r) && selected_row(facts_.reduce, range)) row = r;
+      if (is_output(r) && running_step(facts_.reduce, range)) output = r;
+    }
+    const std::size_t walked = row < none ? row : output;
+    if (walked == none) return false;
+    const double outputs = facts_.extent_product(RangeKind::Global);
+    const double walk = outputs / static_cast<double>(facts_.ranges[walked].extent) *
+                        static_cast<double>(facts_.ranges[step].extent);
+    facts_.work = kWalkStep * walk + outputs;
+    std::vector<std::size_t> others;
+    for (std::size_t r = 0; r < none; ++r) {
+      if (!is_output(r) || r == walked) continue;
+      others.push_back(r);
+      if (may_have_lanes(r)) lane = r;
+    }
+    if (lane < none) lanes_along(lane);
+    const bool threaded = threads(others, 4);
+    if (row < none)
+      threads_own_rows(row, step, threaded);
+    else if (lane == none && !others.empty())
+      walk_together(others.back());
+    add(OptOp::TILE, position(step), {1, position(walked)});
+    return true;
+  }
+  // Threads with rows of their own all walk all steps, and whether a step is theirs is hard to foresee: only
+  // where there are so many rows that setting them is most of the work.
+  void threads_own_rows(std::size_t row, std::size_t step, bool threaded) {
+    constexpr std::int64_t kManyRows = 8;  // for a step
+    if (!threaded && facts_.ranges[row].extent > kManyRows * facts_.ranges[step].extent) threads({row}, 1);
+  }
+  // Several running values at a time, so that one addition need not wait for the one before.
+  void walk_together(std::size_t rows) {
+    if (!uses("several-vectors") || !splittable(rows)) return;
+    for (std::int64_t n : {4, 2})
+      if (left(rows) % n == 0 && position(rows) >= 0) return add(OptOp::UPCAST, position(rows), {n});
   }
 
   // ---- walks over memory

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "base/small_vector.h"
 #include "codegen/lanes.h"
 #include "codegen/substitute.h"
+#include "codegen/walk_in_order.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
@@ -64,6 +66,16 @@ class Placer {
     Nodes above, rest;  // reduce ranges outside the array's loops; those inside
     for (Node r : reduced) (range_id(r) < last && !in_registers(r) ? above : rest).push_back(r);
 
+    std::optional<SelectedRow> selected;
+    Node range;  // of which each step changes one value
+    for (std::size_t i = 0; rest.empty() && !selected && i < inner.size(); ++i)
+      if (!in_registers(inner[i])) selected = selected_row(reduce, range = inner[i]);
+
+    if (above.size() == 1 && rest.empty())
+      for (Node o : inner)
+        if (std::optional<RunningStep> run = in_registers(o) ? std::nullopt : running_step(reduce, o))
+          return place_running(store_node, reduce, *run, o, inner, outer);
+
     Node target = base_memory(store_node.arg(0));
     bool in_output = target.is(Op::Param) && target.dtype() == reduce.dtype() && !is_read(target) &&
                      inner.size() + outer.size() == outputs.size() && runs_over_launch(closed);
@@ -78,7 +90,7 @@ class Placer {
     // The first outer step sets the memory, so nothing need be written before: except where there may be no
     // step.
     Node init, first_step, last_step;
-    bool always = !above.empty();
+    bool always = !above.empty() && !selected;
     for (Node r : above) always &= r.arg(0).lo() >= 1;
     if (always) {
       for (Node r : above) {
@@ -92,18 +104,32 @@ class Placer {
       init = end(at(store(fresh, index, unit_const(reduce), gate), init_map), init_ranges);
     }
 
-    Nodes nest = inner;
+    Nodes nest;
+    for (Node o : inner)
+      if (!selected || o != range) nest.push_back(o);
     nest.append(above.begin(), above.end());
     std::sort(nest.begin(), nest.end(), by_id);
     NodeMap<Node> body_map = clone(nest, body_ranges);
     Node current = outer_loops(memory, outer, init, above);
+    if (selected) body_map.try_emplace(range, at(selected->row, body_map));
     Node here = at(index, body_map), allowed = gate ? at(gate, body_map) : Node();
     current = at(current, body_map);
-    if (in_output && memory_size(target) * target.dtype().bytes() * 2 > cache_)
+    if (in_output && !selected && memory_size(target) * target.dtype().bytes() * 2 > cache_)
       if (const Nodes fetches = asked_for(target, here); !fetches.empty()) current = after(current, fetches);
     // Panels and inner loops of the element are this nest's own: another store may sum the same element in
     // its nest.
-    Node part = reduce_ranges(op, copy_for_loop(reduce.arg(0), body_map, ids_), rest);
+    Node element = reduce.arg(0);
+    if (selected) {
+      element = selected->value;
+      Node row = *body_map.find(range);
+      Node inside = logical_and(logical_not(less(row, index_const(0))), less(row, range.arg(0)));
+      allowed = both(allowed, inside);
+      if (selected->gate) {
+        element = under_gate(element, selected->gate, [](Node) { return true; });
+        allowed = both(allowed, at(selected->gate, body_map));
+      }
+    }
+    Node part = reduce_ranges(op, copy_for_loop(element, body_map, ids_), rest);
     Node before = load(current, here, allowed);
     if (first_step) {
       Node first = at(first_step, body_map);
@@ -129,6 +155,8 @@ class Placer {
       if (const Node* to = end_map.find(o)) o = *to;
     return end(last_store, closing);
   }
+
+  const Nodes& more_effects() const { return more_; }
 
  private:
   // The lines of what a step adds its sums to are asked for before it sums: they lie in rows far apart, which
@@ -156,6 +184,53 @@ class Placer {
     for (Node place : places) out.push_back(prefetch(memory, place));
     return out;
   }
+  // The running value is memory over what else the output runs over, a register where that is nothing:
+  //
+  //   outer: { run = unit;  i: { run = run op x(i);  out[i] = f(run) } }
+  //
+  // and one for each group where there are several.
+  Node place_running(Node store_node, Node reduce, const RunningStep& run, Node range, const Nodes& inner,
+                     const Nodes& outer) {
+    Nodes beside, init_ranges, body_ranges;
+    for (Node o : inner)
+      if (o != range) beside.push_back(o);
+    std::int64_t size = run.groups ? run.groups.const_int() : 1;
+    for (Node o : beside) size *= std::max<std::int64_t>(o.arg(0).hi(), 1);
+    Node memory = define(reduce.dtype(), ids_.define++, size, Space::Register);
+
+    NodeMap<Node> init_map = clone(beside, init_ranges, row_major(beside));
+    Node first = at(row_major(beside), init_map);
+    if (run.groups) {
+      Node group = lathe::range(run.groups, ids_.range++, RangeKind::Loop);
+      init_ranges.push_back(group);
+      first = group_index(group, beside, first);
+    }
+    Node fresh = outer_loops(memory, outer, Node(), {});
+    Node init = end(store(fresh, first, unit_const(reduce)), init_ranges);
+
+    NodeMap<Node> body_map = clone(inner, body_ranges);
+    body_map.try_emplace(run.step, *body_map.find(range));
+    Nodes within{range};
+    Node current = at(outer_loops(memory, outer, init, within), body_map);
+    Node here = at(row_major(beside), body_map), gate = run.gate ? at(run.gate, body_map) : Node();
+    Node value = run.gate ? under_gate(run.value, run.gate, [](Node) { return true; }) : run.value;
+    Node inside;  // whether the group is one
+    if (run.group) {
+      Node group = at(run.group, body_map);
+      here = group_index(group, beside, here);
+      inside = logical_and(logical_not(less(group, index_const(0))), less(group, run.groups));
+    }
+    Node before = load(current, here, inside);
+    Node now = apply(reduce_op(reduce), before, copy_for_loop(value, body_map, ids_));
+    if (gate) now = where(gate, now, before);
+    if (inside) now = where(inside, now, unit_const(reduce));
+    NodeMap<Node> result;
+    result.try_emplace(reduce, now);
+    Node written = at(substitute(store_node, result), body_map);
+    more_.push_back(end(end(store(current, here, now, inside), body_ranges), outer));
+    return end(end(written, body_ranges), outer);
+  }
+
   static Node unit_const(Node reduce) {
     return element_const(reduce.dtype(), unit_of(reduce_op(reduce), reduce.dtype()));
   }
@@ -223,6 +298,12 @@ class Placer {
     return map;
   }
   static Node at(Node effect, const NodeMap<Node>& map) { return substitute_free(effect, map); }
+  // Where a group's running value lies: as many of them beside each other as the other ranges have steps.
+  static Node group_index(Node group, std::span<const Node> beside, Node within) {
+    std::int64_t width = 1;
+    for (Node r : beside) width *= std::max<std::int64_t>(r.arg(0).hi(), 1);
+    return group * index_const(width) + within;
+  }
   // The memory inside the outer loops, after an effect, within further ranges.
   static Node outer_loops(Node memory, std::span<const Node> outer, Node effect, std::span<const Node> more) {
     Nodes order;
@@ -237,6 +318,7 @@ class Placer {
   const std::vector<Node>& order_;
   FreshIds ids_;
   std::int64_t cache_;
+  Nodes more_;  // effects beside those that were placed
 };
 
 // Of several stores one writes a param that is read: then they stay in one nest, where all is read before
@@ -277,6 +359,7 @@ Node place_accumulators(Node kernel, const Target& target) {
       direct &= contains(closed_ranges(effect), r);
     if (direct) effect = placer.place(effect, only);
   }
+  effects.append(placer.more_effects().begin(), placer.more_effects().end());
   return sink(effects);
 }
 

@@ -9,6 +9,12 @@
 // its own sake. Where there may be no step at all, it is set in a nest before; where what follows the sum has
 // loops of its own, or the array is not the output, that is a nest after.
 //
+// A reduce over a comparison with an output range inside it (walk_in_order.h) takes only the steps that
+// count:
+//
+//   Reduce(Add, where(e(k) == v, x(k), 0), k)   v: C[v] = 0;   k: C[e(k)] += x(k) where e(k) is inside
+//   Reduce(Add, where(k <= i, x(k), 0), k)      run = 0;       i: run += x(i), C[i] = f(run)
+//
 // The array is the output itself where its dtype is the accumulator's and the kernel reads no byte of it;
 // else scratch. Where a CPU's second cache does not hold the output, the lines a step adds to are prefetched
 // before it sums.

@@ -189,6 +189,17 @@ Node ragged_reduce(Op op, Node x, Node row, Node order, Node begin, Node end) {
   return intern(Op::RaggedReduce, x.dtype(), {x, row, order, begin, end},
                 Attr::of(static_cast<std::int64_t>(op)));
 }
+Node scatter(Op op, Node x, Node index, Node size) {
+  return intern(Op::Scatter, x.dtype(), {x, index, size}, Attr::of(static_cast<std::int64_t>(op)));
+}
+Node scan(Op op, Node x, std::int64_t axis) {
+  AttrData d{"", {static_cast<std::int64_t>(op), axis}};
+  return intern(Op::Scan, x.dtype(), {x}, Attr::of(d));
+}
+Node scan_by(Op op, Node x, std::int64_t axis, Node index, Node size) {
+  AttrData d{"", {static_cast<std::int64_t>(op), axis}};
+  return intern(Op::Scan, x.dtype(), {x, index, size}, Attr::of(d));
+}
 Node contiguous(Node x, std::string_view options) {
   if (options.empty()) return intern(Op::Contiguous, x.dtype(), {x});
   AttrData d{std::string(options), {}};

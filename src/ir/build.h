@@ -94,6 +94,9 @@ Node unskew(Node x, std::int64_t n_axis, std::int64_t k_axis, std::int64_t strid
 Node reduce_axes(Op op, Node x, std::span<const std::int64_t> axes);  // axes sorted; they stay with size 1
 Node take(Node x, Node index, std::int64_t shared_axes = 0);
 Node ragged_reduce(Op op, Node x, Node row, Node order, Node begin, Node end);
+Node scatter(Op op, Node x, Node index, Node size);
+Node scan(Op op, Node x, std::int64_t axis);
+Node scan_by(Op op, Node x, std::int64_t axis, Node index, Node size);
 Node contiguous(Node x, std::string_view options = "");  // options of the kernel that stores it, or none
 Node detach(Node x);
 Node copy_to(Node x, std::string_view device);

@@ -319,7 +319,7 @@ bool same(const NodeData* n, Op op, DType dtype, std::span<const Node> args, con
 // Whether shape_of interns for this op; the others take a shape that is there.
 bool makes_shape(Op op) {
   return is_movement(op) || op == Op::Buffer || op == Op::Arange || op == Op::Reduce || op == Op::Bitcast ||
-         op == Op::Take || op == Op::RaggedReduce;
+         op == Op::Take || op == Op::RaggedReduce || op == Op::Scatter;
 }
 
 NodeData* construct(std::uint64_t hash, std::uint64_t key, Op op, DType dtype, std::span<const Node> args,

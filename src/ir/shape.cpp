@@ -123,6 +123,12 @@ Node ragged_shape(std::span<const Node> args) {
   return dims(out);
 }
 
+Node scatter_shape(std::span<const Node> args) {
+  Sizes out = copy_of(args[0].shape());
+  out[args[1].rank() - 1] = args[2];
+  return dims(out);
+}
+
 Node bitcast_shape(DType dtype, Node x) {
   if (x.rank() == 0 || dtype.bits() == x.dtype().bits()) return x.shape_node();
   Sizes out = copy_of(x.shape());
@@ -149,6 +155,7 @@ Node shape_of(Op op, DType dtype, std::span<const Node> args, const Attr& attr) 
     case Op::Reduce: return attr.kind == Attr::Kind::Data ? reduce_shape(args, attr) : Node();
     case Op::Take: return take_shape(args, attr);
     case Op::RaggedReduce: return ragged_shape(args);
+    case Op::Scatter: return scatter_shape(args);
     case Op::Bitcast: return bitcast_shape(dtype, args[0]);
     case Op::Contiguous:
     case Op::Detach:
@@ -156,6 +163,7 @@ Node shape_of(Op op, DType dtype, std::span<const Node> args, const Attr& attr) 
     case Op::Custom:
     case Op::Copy:
     case Op::After:
+    case Op::Scan:
     case Op::Get: return args[0].shape_node();
     default: return Node();
   }

@@ -188,7 +188,9 @@ class Parser {
   static std::int64_t named_or_number(Line& line, Op op, std::size_t place) {
     std::string_view t = line.token("a number or a name");
     if (std::optional<std::int64_t> v = Line::as_integer(t)) return *v;
-    if ((op == Op::Reduce || op == Op::HReduce || op == Op::RaggedReduce) && place == 0)
+    const bool combines = op == Op::Reduce || op == Op::HReduce || op == Op::RaggedReduce ||
+                          op == Op::Scatter || op == Op::Scan;
+    if (combines && place == 0)
       if (std::optional<Op> named = parse_op(t)) return static_cast<std::int64_t>(*named);
     if (op == Op::Range && place == 1)
       if (std::optional<RangeKind> kind = parse_range_kind(t)) return static_cast<std::int64_t>(*kind);

@@ -94,6 +94,27 @@ std::string ragged_fault(Node n) {
              : fmt::format("RaggedReduce of {} gives {}", x.dtype().str(), n.dtype().str());
 }
 
+std::string scatter_fault(Node n) {
+  if (std::string f = index_fault(n, 1); !f.empty()) return f;
+  Node x = n.arg(0), index = n.arg(1);
+  for (std::size_t i = 0; i < index.rank(); ++i)
+    if (x.shape()[i] != index.shape()[i])
+      return fmt::format("Scatter of {} by {}: axis {} is not shared", shape_text(x.shape()),
+                         shape_text(index.shape()), i);
+  return n.dtype() == x.dtype() ? ""
+                                : fmt::format("Scatter of {} gives {}", x.dtype().str(), n.dtype().str());
+}
+
+std::string scan_fault(Node n) {
+  Node x = n.arg(0);
+  if (n.dtype() != x.dtype()) return fmt::format("Scan of {} gives {}", x.dtype().str(), n.dtype().str());
+  if (n.arg_count() == 1) return "";
+  if (std::string f = index_fault(n, 1); !f.empty()) return f;
+  return n.arg(1).shape_node() == x.shape_node()
+             ? ""
+             : fmt::format("Scan of {} by {}", shape_text(x.shape()), shape_text(n.arg(1).shape()));
+}
+
 std::string shape_fault(Node n) {
   if (is_elementwise(n.op())) {
     for (Node a : n.args())
@@ -111,6 +132,8 @@ std::string shape_fault(Node n) {
     case Op::Unskew: return skew_fault(n);
     case Op::Take: return take_fault(n);
     case Op::RaggedReduce: return ragged_fault(n);
+    case Op::Scatter: return scatter_fault(n);
+    case Op::Scan: return scan_fault(n);
     case Op::Store: {
       Node view = n.arg(0), value = n.arg(1);
       if (!value.shape_node() || value.shape_node() == view.shape_node()) return "";

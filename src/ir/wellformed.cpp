@@ -32,6 +32,8 @@ constexpr AttrRow kAttrRows[] = {
     {Op::Reduce,  AttrRow::OpThenInts, 1, kMany, "an op, or [op, axes...]"},
     {Op::Take,    AttrRow::Integer,    0, 0,     "the number of shared axes"},
     {Op::RaggedReduce, AttrRow::OpName, 0, 0,    "an op"},
+    {Op::Scatter, AttrRow::OpName,     0, 0,     "an op"},
+    {Op::Scan,    AttrRow::Ints,       2, 2,     "[op, axis]"},
     {Op::Fold,    AttrRow::Ints,       3, 3,     "[id, n, has combine]"},
     {Op::Carry,   AttrRow::Ints,       3, 3,     "[fold id, component, side]"},
     {Op::Get,     AttrRow::Integer,    0, 0,     "a component number"},
@@ -79,7 +81,7 @@ std::string attr_fault(Op op, DType dtype, const Attr& attr) {
   if (d.ints.size() < row->least || d.ints.size() > row->most) return refuse();
   bool text = row->form == AttrRow::Text || row->form == AttrRow::TextInts;
   if (d.text.empty() == text) return refuse();
-  if (op == Op::Reduce && !is_op(d.ints[0])) return refuse();
+  if ((op == Op::Reduce || op == Op::Scan) && !is_op(d.ints[0])) return refuse();
   if (op == Op::Dot && !d.ints.empty() &&
       (d.ints.size() != 3 || std::any_of(d.ints.begin(), d.ints.end(), is_no_fragment_side)))
     return refuse();
@@ -125,6 +127,13 @@ std::string shape_rules(Op op, std::span<const Node> args, const Attr& attr) {
         if (args[i].rank() != 1)
           return fmt::format("RaggedReduce takes lists, not a value of rank {}", args[i].rank());
       return rank > 0 ? "" : "RaggedReduce of a value of rank 0";
+    case Op::Scatter:
+      if (args[1].rank() > 0 && args[1].rank() <= rank) return "";
+      return fmt::format("Scatter of a value of rank {} by an index of rank {}", rank, args[1].rank());
+    case Op::Scan:
+      if (args.size() != 1 && args.size() != 3)
+        return fmt::format("Scan takes 1 or 3 operands, not {}", args.size());
+      return axes_fault(op, std::span(attr.data->ints).subspan(1), rank);
     case Op::Pad:
     case Op::Shrink:
       if (args.size() == 1 + 2 * rank) return "";

@@ -78,8 +78,9 @@ class TensorEval {
   // The operands whose values a node's value is made from.
   static std::vector<Node> value_args(Node n) {
     if (is_movement(n.op()) || passes_through(n.op()) || n.is(Op::Reduce)) return {n.arg(0)};
+    if (n.is(Op::Scan) && n.arg_count() == 1) return {n.arg(0)};
     // The lists of a RaggedReduce say what its rows say: only the rows are read here.
-    if (n.is(Op::RaggedReduce)) return {n.arg(0), n.arg(1)};
+    if (walks_in_order(n)) return {n.arg(0), n.arg(1)};
     if (is_elementwise(n.op()) || n.is(Op::Bitcast) || n.is(Op::Take))
       return {n.args().begin(), n.args().end()};
     if (n.is(Op::After)) {
@@ -140,19 +141,21 @@ class TensorEval {
     return n.is(Op::Bitcast) && n.dtype().bits() != n.arg(0).dtype().bits();
   }
 
+  static bool walks_in_order(Node n) { return n.is(Op::RaggedReduce) || n.is(Op::Scatter) || n.is(Op::Scan); }
+
   void choose_kept() {
     NodeMap<std::uint32_t> uses;
     for (Node n : order_)
       for (Node a : value_args(n)) {
         ++uses[a];
-        if (changes_width(n) || n.is(Op::After) || n.is(Op::Take) || n.is(Op::RaggedReduce)) kept_[a] = 1;
+        if (changes_width(n) || n.is(Op::After) || n.is(Op::Take) || walks_in_order(n)) kept_[a] = 1;
       }
     for (Node r : roots_) kept_[r] = 1;
     NodeMap<int> depth;
     for (Node n : order_) {
       int d = 0;
       for (Node a : value_args(n)) d = std::max(d, *depth.find(a) + 1);
-      bool own = n.is(Op::Buffer) || n.is(Op::After) || n.is(Op::Reduce) || n.is(Op::RaggedReduce) ||
+      bool own = n.is(Op::Buffer) || n.is(Op::After) || n.is(Op::Reduce) || walks_in_order(n) ||
                  changes_width(n) || n.rank() == 0;
       bool shared = uses[n] > 1 && !is_movement(n.op()) && count(n) <= kMaxShared;
       if (own || shared || d > kMaxDepth) kept_[n] = 1;
@@ -180,7 +183,8 @@ class TensorEval {
     }
     if (n.is(Op::After)) return next_version(n);
     if (n.is(Op::Reduce)) return reduce(n);
-    if (n.is(Op::RaggedReduce)) return ragged_reduce(n);
+    if (n.is(Op::RaggedReduce) || n.is(Op::Scatter)) return by_row(n);
+    if (n.is(Op::Scan)) return scan(n);
     if (changes_width(n)) {
       const Array& from = *arrays_.find(n.arg(0));
       Array out(n.dtype(), count(n));
@@ -230,23 +234,57 @@ class TensorEval {
     return out;
   }
 
-  Array ragged_reduce(Node n) {
+  // A RaggedReduce or a Scatter: operand 1 says which row each element goes to.
+  Array by_row(Node n) {
     const Array &x = *arrays_.find(n.arg(0)), &rows = *arrays_.find(n.arg(1));
     Op op = reduce_op(n);
     ScalarFn fn = scalar_function(op, n.dtype());
-    const std::int64_t count_rows = sizes_.find(n)->at(0), lists = rows.size();
-    const std::int64_t width = lists == 0 ? 0 : x.size() / lists;
+    const std::size_t axis = n.arg(1).rank() - 1;
+    const std::int64_t count_rows = sizes_.find(n)->at(axis), lists = rows.size();
+    const std::int64_t width = lists == 0 ? 0 : x.size() / lists, values = sizes_.find(n.arg(1))->at(axis);
     Cells total(static_cast<std::size_t>(count(n)), cell_of(n.dtype(), unit_of(op, n.dtype())));
     for (std::int64_t t = 0; t < lists; ++t) {
       std::int64_t v = element_of_cell(rows.dtype(), rows.cell(t)).i;
       if (v < 0 || v >= count_rows) continue;
+      v += t / values * count_rows;
       for (std::int64_t d = 0; d < width; ++d) {
         Cell &at = total[static_cast<std::size_t>(v * width + d)], element = x.cell(t * width + d);
         fn(&at, &at, &element, nullptr, 1);
       }
     }
-    Array out(n.dtype(), static_cast<std::int64_t>(total.size()));
-    for (std::size_t i = 0; i < total.size(); ++i) out.set_cell(static_cast<std::int64_t>(i), total[i]);
+    return array_of(n.dtype(), total);
+  }
+
+  Array scan(Node n) {
+    const Array& x = *arrays_.find(n.arg(0));
+    const Array* index = n.arg_count() > 1 ? arrays_.find(n.arg(1)) : nullptr;
+    ScalarFn fn = scalar_function(reduce_op(n), n.dtype());
+    const Cell unit = cell_of(n.dtype(), unit_of(reduce_op(n), n.dtype()));
+    const std::vector<std::int64_t>& sizes = *sizes_.find(n);
+    const auto axis = static_cast<std::size_t>(n.ints()[1]);
+    const std::int64_t steps = sizes[axis], groups = index == nullptr ? 1 : index_value(n.arg(2), bindings_);
+    std::int64_t below = 1;
+    for (std::size_t a = axis + 1; a < sizes.size(); ++a) below *= sizes[a];
+    Cells out(static_cast<std::size_t>(x.size()), unit), running;
+    for (std::int64_t first = 0; first < x.size(); first += steps * below)
+      for (std::int64_t d = 0; d < below; ++d) {
+        running.assign(static_cast<std::size_t>(groups), unit);
+        for (std::int64_t i = 0; i < steps; ++i) {
+          const std::int64_t at = first + i * below + d;
+          const std::int64_t group =
+              index == nullptr ? 0 : element_of_cell(index->dtype(), index->cell(at)).i;
+          if (group < 0 || group >= groups) continue;
+          Cell &total = running[static_cast<std::size_t>(group)], element = x.cell(at);
+          fn(&total, &total, &element, nullptr, 1);
+          out[static_cast<std::size_t>(at)] = total;
+        }
+      }
+    return array_of(n.dtype(), out);
+  }
+
+  static Array array_of(DType dtype, const Cells& cells) {
+    Array out(dtype, static_cast<std::int64_t>(cells.size()));
+    for (std::size_t i = 0; i < cells.size(); ++i) out.set_cell(static_cast<std::int64_t>(i), cells[i]);
     return out;
   }
 

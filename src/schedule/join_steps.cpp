@@ -61,7 +61,8 @@ Single look_at(const PlannedStep& step) {
     if (n.is(Op::Load)) s.loads.push_back(n);
     if (n.is(Op::Reduce)) s.reduces.push_back(n);
   }
-  for (Node n : step.ops) s.alone |= is_product_sum(n);
+  // What walks in order has its outputs in memory until the last step.
+  for (Node n : step.ops) s.alone |= is_product_sum(n) || n.is(Op::Scatter) || n.is(Op::Scan);
   s.alone |= step.root.is(Op::Contiguous) && !attached_options(step.root).empty();
   return s;
 }

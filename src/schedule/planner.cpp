@@ -22,6 +22,12 @@ bool is_identity(Node n) { return n.is(Op::Contiguous) || n.is(Op::Copy); }
 
 bool is_reduction(Node n) { return is_tensor_reduce(n) || n.is(Op::RaggedReduce); }
 
+// What one thread computes by a walk along an axis, with its results in memory: a kernel of its own.
+bool walks_in_order(Node n) { return n.is(Op::Scatter) || n.is(Op::Scan); }
+std::size_t walked_axis(Node n) {
+  return n.is(Op::Scan) ? static_cast<std::size_t>(n.ints()[1]) : n.arg(1).rank() - 1;
+}
+
 // Whether computing `value` needs `part`, as far as a few steps show.
 bool made_of(Node value, Node part) {
   constexpr std::size_t kNear = 64;
@@ -56,7 +62,8 @@ Planner::Planner(std::span<const Node> targets, const NodeMap<char>& forced, std
 
 bool Planner::is_root(Node node) const {
   return node.is(Op::Store) || node.is(Op::Launch) || (node.is(Op::Copy) && !is_placement(node)) ||
-         node.is(Op::Contiguous) || forced_.contains(node) || needed_in_memory_.contains(node);
+         node.is(Op::Contiguous) || walks_in_order(node) || forced_.contains(node) ||
+         needed_in_memory_.contains(node);
 }
 
 std::uint32_t Planner::request(Node node, int step, const Position& at, Node loops, bool in_sum,
@@ -86,7 +93,7 @@ int Planner::new_step(Node root, Node buffer) {
   step.buffer = buffer;
   plan_.steps.push_back(std::move(step));
   work_.emplace_back();
-  if (is_product_sum(root) || root.is(Op::RaggedReduce)) work_.back().product = root;
+  if (is_product_sum(root) || root.is(Op::RaggedReduce) || walks_in_order(root)) work_.back().product = root;
   int id = static_cast<int>(plan_.steps.size() - 1);
   step_of_[root] = id;
   return id;
@@ -128,6 +135,8 @@ void Planner::expand(Node node, std::uint32_t index) {
     expand_take(node, r);
   } else if (node.is(Op::RaggedReduce)) {
     expand_ragged(node, r);
+  } else if (walks_in_order(node)) {
+    expand_in_order(node, r);
   } else if (node.is(Op::Bitcast) && node.arg(0).dtype().bits() != node.dtype().bits()) {
     SmallVector<Node, 8> at(r.at.index.args().begin(), r.at.index.args().end());
     int from = node.arg(0).dtype().bytes(), to = node.dtype().bytes();
@@ -219,6 +228,30 @@ void Planner::expand_ragged(Node node, Request& r) {
   r.children.push_back(request(order, r.step, place, inside, false, true));
   r.children.push_back(request(node.arg(3), r.step, row, r.loops, false, r.in_reduce));
   r.children.push_back(request(node.arg(4), r.step, row, r.loops, false, r.in_reduce));
+}
+
+// A step of the walk at a time: of a Scatter all positions t, compared with the row; of a Scan all up to i.
+// What is compared is the meaning; a target that walks well does only the steps that count
+// (codegen/walk_in_order.h).
+void Planner::expand_in_order(Node node, Request& r) {
+  Node x = node.arg(0);
+  const std::size_t axis = walked_axis(node);
+  Node steps = x.shape()[axis].is_const_int(1) ? index_const(0)
+                                               : range(x.shape()[axis], next_range_++, RangeKind::Reduce);
+  SmallVector<Node, 8> at(r.at.index.args().begin(), r.at.index.args().end()), loops;
+  at[axis] = steps;
+  if (r.loops) loops.append(r.loops.args().begin(), r.loops.args().end());
+  if (steps.is(Op::Range)) {
+    r.ranges.push_back(steps);
+    loops.push_back(steps);
+  }
+  Position in_x{dims(at), r.at.valid};
+  r.children.push_back(request(x, r.step, in_x, dims(loops), false, true));
+  if (node.arg_count() == 1) return;
+  Position in_index{node.is(Op::Scan) ? in_x.index : index_part(in_x, 0, axis + 1), r.at.valid};
+  r.children.push_back(request(node.arg(1), r.step, in_index, dims(loops), false, true));
+  if (node.is(Op::Scan))
+    r.children.push_back(request(node.arg(1), r.step, r.at, r.loops, false, r.in_reduce));
 }
 
 bool Planner::decide_store(Node node, const std::vector<Request>& requests) {
@@ -401,15 +434,25 @@ Node join_bits(std::span<const Node> parts, DType to) {
 
 }  // namespace
 
+namespace {
+
+// The operand that child `i` of a request was asked of.
+Node asked_operand(Node node, std::size_t i) {
+  if (node.is(Op::Bitcast)) return node.arg(0);
+  // The rows of a RaggedReduce are not read: its lists say the same.
+  if (node.is(Op::RaggedReduce) && i > 0) return node.arg(i + 1);
+  // The index of a Scan is read at the step and at the output.
+  return node.arg(node.is(Op::Scan) ? std::min<std::size_t>(i, 1) : i);
+}
+
+}  // namespace
+
 // The value of a node at a request whose children are done.
 Node Planner::value_of(Node node, const Request& r) {
   if (r.fold >= 0) return fold_value(node, r);
   SmallVector<Node, 4> args;
-  for (std::size_t i = 0; i < r.children.size(); ++i) {
-    // The rows of a RaggedReduce are not read: its lists say the same.
-    Node arg = node.arg(node.is(Op::Bitcast) ? 0 : node.is(Op::RaggedReduce) && i > 0 ? i + 1 : i);
-    args.push_back((*requests_.find(arg))[r.children[i]].value);
-  }
+  for (std::size_t i = 0; i < r.children.size(); ++i)
+    args.push_back((*requests_.find(asked_operand(node, i)))[r.children[i]].value);
   if (is_movement(node.op())) {
     const Position& inner = (*requests_.find(node.arg(0)))[r.children[0]].at;
     bool gates = inner.valid && inner.valid != r.at.valid;
@@ -429,6 +472,7 @@ Node Planner::value_of(Node node, const Request& r) {
     return substitute(gates ? where(inner.valid, args[0], zero_of(args[0].dtype())) : args[0], known);
   }
   if (node.is(Op::RaggedReduce)) return ragged_value(node, r, args);
+  if (walks_in_order(node)) return in_order_value(node, r, args);
   if (is_identity(node)) return args[0];
   if (node.is(Op::Arange)) return cast(r.at.index.arg(0), node.dtype());
   if (node.is(Op::Bitcast)) {
@@ -457,6 +501,25 @@ Node Planner::ragged_value(Node node, const Request& r, std::span<const Node> ar
   Node element = reduce_ranges(reduce_op(node), args[0], r.ranges), order = substitute(args[1], known);
   known[stand_in(node.arg(2), place)] = order;
   return substitute(element, known);
+}
+
+Node Planner::in_order_value(Node node, const Request& r, std::span<const Node> args) {
+  const std::size_t axis = walked_axis(node);
+  Node mine = r.at.index.arg(axis), step = r.ranges.empty() ? index_const(0) : r.ranges[0];
+  Node unit = element_const(node.dtype(), unit_of(reduce_op(node), node.dtype()));
+  if (node.arg(0).shape()[axis].is_const_int(0)) return unit;
+  Node counts;
+  if (node.is(Op::Scatter)) {
+    counts = equal(cast(args[1], dtypes::Index), mine);
+  } else {
+    counts = logical_not(less(mine, step));
+    if (args.size() > 1) {
+      Node i = cast(args[1], dtypes::Index);
+      Node inside = logical_and(logical_not(less(i, index_const(0))), less(i, node.arg(2)));
+      counts = logical_and(logical_and(counts, equal(i, cast(args[2], dtypes::Index))), inside);
+    }
+  }
+  return reduce_ranges(reduce_op(node), where(counts, args[0], unit), r.ranges);
 }
 
 void Planner::finish_store(int step, Node value, std::span<const Node> shape, const Position& at,
@@ -506,7 +569,7 @@ void Planner::finish(Node node) {
     if (!node.is(Op::Copy) || is_placement(node)) {
       auto& ops = plan_.steps[static_cast<std::size_t>(r.step)].ops;
       if ((own || r.row || buffer == nullptr) &&
-          (is_elementwise(node.op()) || is_reduction(node) || node.is(Op::Take)))
+          (is_elementwise(node.op()) || is_reduction(node) || walks_in_order(node) || node.is(Op::Take)))
         ops.push_back(node);
     }
     if (r.row) {

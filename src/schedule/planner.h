@@ -104,12 +104,14 @@ class Planner {
   void plan_launch(Node launch);
   void expand_take(Node node, Request& r);
   void expand_ragged(Node node, Request& r);
+  void expand_in_order(Node node, Request& r);
   Node stand_in(Node node, const Position& at);
   Node value_of(Node node, const Request& r);
   void fill_panel(Node node);
   Node fold_value(Node node, const Request& r);
   void keep(Node node, const Request& r);
   Node ragged_value(Node node, const Request& r, std::span<const Node> args);
+  Node in_order_value(Node node, const Request& r, std::span<const Node> args);
   void finish(Node node);
   Node read(Node version, Node buffer, const Request& r);
   void finish_store(int step, Node value, std::span<const Node> shape, const Position& at, Node target);

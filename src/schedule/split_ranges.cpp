@@ -15,14 +15,35 @@ struct Split {
   std::int64_t size = 0;  // of the inner half; 0: none
 };
 
+// Ranges that are compared with data, or with another range of their length: they may be walked in order
+// (codegen/walk_in_order.h), which needs them whole.
+void add_compared(Node comparison, NodeMap<char>& whole) {
+  if ((!comparison.is(Op::Eq) && !comparison.is(Op::Less)) || !comparison.arg(0).dtype().is_index()) return;
+  Linear difference = linear(comparison.arg(0));
+  difference.add(comparison.arg(1), -1);
+  SmallVector<Node, 4> ranges;
+  for (const Term& t : difference.terms)
+    if (t.node.is(Op::Range) && (t.coefficient == 1 || t.coefficient == -1)) ranges.push_back(t.node);
+  const bool with_data = comparison.is(Op::Eq) && ranges.size() < difference.terms.size();
+  const bool with_range = comparison.is(Op::Less) && ranges.size() == 2 && difference.terms.size() == 2 &&
+                          ranges[0].arg(0) == ranges[1].arg(0);
+  if (with_data || with_range)
+    for (Node r : ranges) whole[r] = 1;
+  // Steps that the data depends on.
+  for (Node r : with_data ? ranges_of(comparison) : std::span<const Node>())
+    if (range_kind(r) == RangeKind::Reduce) whole[r] = 1;
+}
+
 // A range that some index divides by a number that divides its extent, beside nothing but constants and
 // multiples of that number: the two halves take the place of quotient and remainder. With a constant, what is
 // divided is the small half alone.
 Split find_split(std::span<const Node> order) {
   NodeMap<char> carried;  // a tuple reduce stays whole
-  for (Node n : order)
+  for (Node n : order) {
     if (n.is(Op::Fold))
       for (Node r : closed_ranges(n)) carried[r] = 1;
+    add_compared(n, carried);
+  }
   Split best;
   for (Node n : order) {
     if ((!n.is(Op::FloorDiv) && !n.is(Op::FloorMod)) || !n.arg(1).is_const()) continue;

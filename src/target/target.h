@@ -41,6 +41,10 @@ struct Target {
 
   std::vector<std::string> units;  // matrix units by name (target/matrix_units.h), best first
 
+  // Whether one thread does much in little time, so that steps taken in order beat a sort: where threads are
+  // many and slow, in groups, it is the other way round.
+  bool walks_in_order() const { return !groups; }
+
   bool emulates(DType dtype) const;
   std::string key() const;  // every fact, as text
 };

@@ -99,11 +99,16 @@ namespace {
 // Everything but the last axis as one.
 Tensor batched(const Tensor& x) { return x.ndim() == 1 ? x.unsqueeze(0) : x.flatten(0, -2); }
 
-// A value a row, (batch, rows), in the shape of `like` whose `axis` the rows are; 0 where no index can reach.
-Tensor place_rows(const Tensor& x, const Tensor& index, std::int64_t axis, const Tensor& like) {
+// A value a row, (batch, rows), in the shape of `like` whose `axis` the rows are; `beyond` where no index can
+// reach.
+Tensor place_rows(const Tensor& x, const Tensor& index, std::int64_t axis, const Tensor& like,
+                  Number beyond = 0) {
   Shape shape = index.movedim(axis, -1).shape();
   shape.back() = like.size(axis);
-  return x.reshape(shape).movedim(-1, axis).pad_to(like.shape());
+  Tensor placed = x.reshape(shape).movedim(-1, axis);
+  std::vector<std::pair<Size, Size>> padding;
+  for (std::int64_t i = 0; i < like.ndim(); ++i) padding.emplace_back(0, like.size(i) - placed.size(i));
+  return placed.pad(padding, beyond);
 }
 
 }  // namespace
@@ -134,9 +139,14 @@ namespace {
 struct ScatterRule {
   std::string_view name;
   Op op;
+  Number (*unit)(DataType);
 };
 constexpr ScatterRule kScatterRules[] = {
-    {"sum", Op::Add}, {"mean", Op::Add}, {"prod", Op::Mul}, {"amax", Op::Max}, {"amin", Op::Min},
+    {"sum", Op::Add, [](DataType) -> Number { return 0; }},
+    {"mean", Op::Add, [](DataType) -> Number { return 0; }},
+    {"prod", Op::Mul, [](DataType) -> Number { return 1; }},
+    {"amax", Op::Max, [](DataType d) -> Number { return dtypes::min(d); }},
+    {"amin", Op::Min, [](DataType d) -> Number { return dtypes::max(d); }},
 };
 
 }  // namespace
@@ -156,8 +166,12 @@ Tensor Tensor::scatter_reduce(std::int64_t axis, const Tensor& index, const Tens
   const DataType wide = rule->op == Op::Add || rule->op == Op::Mul ? sum_accumulator(dtype()) : dtype();
   Tensor from = batched(src.cast(dtype()).shrink_to(index.shape()).movedim(axis, -1)).cast(wide);
   Rows rows(batched(axis_positions(index, size(axis), "scatter_reduce").movedim(axis, -1)), size(axis), 1);
+  Tensor combined = rows.reduce(rule->op, from).cast(dtype());
+  // Rows without values hold the unit, which changes nothing.
+  if (include_self && reduce != "mean")
+    return primitive(rule->op, *this, place_rows(combined, index, axis, *this, rule->unit(dtype())));
   Tensor times = place_rows(rows.count(), index, axis, *this), touched = times > 0;
-  Tensor sum = place_rows(rows.reduce(rule->op, from), index, axis, *this).cast(dtype());
+  Tensor sum = place_rows(combined, index, axis, *this);
   if (!include_self) {
     if (reduce == "mean") sum = (sum / times.maximum(1)).cast(dtype());
     return touched.where(sum, *this);

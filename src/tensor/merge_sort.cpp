@@ -5,6 +5,8 @@
 
 #include "tensor/gather.h"
 #include "tensor/impl.h"
+#include "tensor/radix_sort.h"
+#include "tensor/walks.h"
 
 namespace lathe {
 namespace {
@@ -62,8 +64,42 @@ Tensor take_in_rows(const Tensor& x, const Tensor& index) {
   return make_tensor(take(node_of(x), node_of(index), 1), x.device(), is_tracked(x));
 }
 
+namespace {
+
+// The blocks of a row with the least first elements hold all that is kept: an element of another block has
+// `keep` before it. So few of the keys need be sorted.
+SortedRows first_of_blocks(const Tensor& keys, std::int64_t keep, std::int64_t block) {
+  const std::int64_t rows = keys.size(0), n = keys.size(1), blocks = (n + block - 1) / block;
+  Tensor wide = keys.pad({{0, 0}, {0, blocks * block - n}}, dtypes::max(keys.dtype()));
+  Tensor least = wide.reshape({rows, blocks, block}).min(2).contiguous();
+  // In their order in the row, so that equal keys keep theirs.
+  Tensor chosen = sort_rows(sort_rows(least, keep).order, keep).keys;
+  Tensor at = (chosen.unsqueeze(2) * block + iota_along(block, 2, 3, dtypes::int32, keys.device()))
+                  .reshape({Size(rows), Size(keep * block)});
+  SortedRows sorted = sort_rows(take_in_rows(wide, at).contiguous(), keep);
+  return {sorted.keys, take_in_rows(at, sorted.order)};
+}
+
+// How long blocks are best, or 0 where sorting all keys is no more work.
+std::int64_t block_for(std::int64_t n, std::int64_t keep) {
+  constexpr std::int64_t kLong = 1024, kLess = 4;
+  std::int64_t block = 1;
+  while (block * block * keep < n) block *= 2;
+  return n >= kLong && (n / block + block * keep) * kLess <= n ? block : 0;
+}
+
+}  // namespace
+
 SortedRows sort_rows(const Tensor& keys, std::int64_t keep) {
+  constexpr std::int64_t kShort = 128;
   const std::int64_t rows = keys.size(0), n = keys.size(1);
+  if (const std::int64_t block = block_for(n, keep); keep > 0 && block > 0)
+    return first_of_blocks(keys, keep, block);
+  if (n > kShort && keep * 4 > n && walks_in_order(keys.device())) {
+    SortedRows all = sort_by_digits(keys);
+    const Shape out{Size(rows), Size(keep)};
+    return {all.keys.shrink_to(out), all.order.shrink_to(out)};
+  }
   std::int64_t size = n;
   if (n > kBlock)
     for (size = kBlock; size < n;) size *= 2;

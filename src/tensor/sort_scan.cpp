@@ -6,6 +6,7 @@
 #include "tensor/gather.h"
 #include "tensor/impl.h"
 #include "tensor/merge_sort.h"
+#include "tensor/walks.h"
 
 namespace lathe {
 namespace {
@@ -60,6 +61,7 @@ Tensor scan(const Tensor& x, std::int64_t axis, const ScanRule& rule, std::strin
   axis = resolve_axis(axis, std::max<std::int64_t>(x.ndim(), 1), name);
   if (x.ndim() == 0) return x;
   if (x.size(axis) == 0) return x;
+  if (walks_in_order(x.device())) return scan_in_order(rule.op, x, axis, rule.unit(x.dtype()));
   return scan_last(x.movedim(axis, -1), rule).movedim(-1, axis);
 }
 
@@ -101,23 +103,50 @@ std::pair<Tensor, Tensor> Tensor::cummin(std::int64_t axis) const {
   return extreme_scan(*this, axis, {Op::Min, high_unit}, "cummin");
 }
 
+namespace {
+
+// log(exp(a) + exp(b)), also where one or both are infinite.
+Tensor log_add(const Tensor& a, const Tensor& b) {
+  Tensor top = a.detach().maximum(b.detach());
+  top = top.isinf().where(0, top);
+  return ((a - top).exp() + (b - top).exp()).log() + top;
+}
+
+// As scan_last, of a sum of exponentials. A window's terms are relative to its greatest, so each is at most
+// one and nothing overflows; windows are short, because each term is computed for each of them.
+Tensor log_scan_last(const Tensor& x) {
+  constexpr std::int64_t kWindow = 8;
+  const std::int64_t n = x.size(-1), rank = x.ndim();
+  std::vector<std::pair<Size, Size>> padding(static_cast<std::size_t>(rank), {0, 0});
+  if (n <= kWindow) {
+    padding.back() = {n - 1, 0};
+    std::int64_t one = 1;
+    Tensor w = windows(x.pad(padding, -INFINITY), std::span(&n, 1), std::span(&one, 1), std::span(&one, 1));
+    Tensor top = reduce_keep(Op::Max, w.detach(), std::span(&rank, 1));
+    top = top.isinf().where(0, top);
+    return (reduce_keep(Op::Add, (w - top).exp(), std::span(&rank, 1)).log() + top).squeeze(-1);
+  }
+  const std::int64_t pieces = (n + kWindow - 1) / kWindow;
+  Shape shape = x.shape(), whole = shape, out = shape;
+  shape.back() = pieces;
+  shape.push_back(kWindow);
+  whole.back() = pieces * kWindow;
+  padding.back() = {0, pieces * kWindow - n};
+  Tensor inner = log_scan_last(x.pad(padding, -INFINITY).reshape(shape)).contiguous();
+  padding.back() = {1, -1};
+  Tensor before = log_scan_last(inner.getitem({kEllipsis, -1})).pad(padding, -INFINITY);
+  return log_add(inner, before.unsqueeze(-1)).reshape(whole).shrink_to(out);
+}
+
+}  // namespace
+
 Tensor Tensor::logcumsumexp(std::int64_t axis) const {
   Scope scope;
   Tensor x = cast(least_upper_float(dtype()));
   if (ndim() == 0) return x;
   axis = resolve_axis(axis, ndim(), "logcumsumexp");
-  // Relative to the running maximum each prefix is a sum of at most one and smaller: nothing overflows.
-  const std::int64_t n = x.size(axis), rank = ndim();
-  if (n == 0) return x;
-  Tensor last = x.movedim(axis, -1);
-  Tensor top = scan_last(last.detach(), {Op::Max, low_unit});
-  top = top.isinf().where(0, top);
-  std::vector<std::pair<Size, Size>> padding(static_cast<std::size_t>(rank), {0, 0});
-  padding.back() = {n - 1, 0};
-  std::int64_t one = 1;
-  Tensor w = windows(last.pad(padding, -INFINITY), std::span(&n, 1), std::span(&one, 1), std::span(&one, 1));
-  Tensor out = (w - top.unsqueeze(-1)).exp().sum(-1).log() + top;
-  return out.movedim(-1, axis);
+  if (x.size(axis) == 0) return x;
+  return log_scan_last(x.movedim(axis, -1)).movedim(-1, axis);
 }
 
 // ---- sorting

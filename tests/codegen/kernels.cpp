@@ -429,8 +429,55 @@ Node bytes_to_floats(std::int64_t n) {
   return one_store(f32(0, n), i, value, {i});
 }
 
+Node scatter_sum(std::int64_t batch, std::int64_t rows, std::int64_t steps, std::int64_t width) {
+  Node b = global(batch, 0), v = global(rows, 1), d = global(width, 2), t = reduce_over(steps, 3);
+  Node row = cast(load(param(dtypes::Int32, 2, batch * steps), b * c(steps) + t), dtypes::Index);
+  Node x = load(f32(1, batch * steps * width), (b * c(steps) + t) * c(width) + d, equal(row, v));
+  return one_store(f32(0, batch * rows * width), (b * c(rows) + v) * c(width) + d, sum(x, {t}), {b, v, d});
+}
+
+Node scatter_last(std::int64_t batch, std::int64_t rows, std::int64_t steps) {
+  Node b = global(batch, 0), v = global(rows, 1), t = reduce_over(steps, 2);
+  Node row = cast(load(param(dtypes::Int32, 1, batch * steps), b * c(steps) + t), dtypes::Index);
+  Node none = element_const(dtypes::Int32, unit_of(Op::Max, dtypes::Int32));
+  Node last = reduce_ranges(Op::Max, where(equal(row, v), cast(t, dtypes::Int32), none), {&t, 1});
+  return one_store(param(dtypes::Int32, 0, batch * rows), b * c(rows) + v, last, {b, v});
+}
+
+Node running_sum(std::int64_t batch, std::int64_t steps, std::int64_t width) {
+  Node b = global(batch, 0), i = global(steps, 1), d = global(width, 2), t = reduce_over(steps, 3);
+  Node x = load(f32(1, batch * steps * width), (b * c(steps) + t) * c(width) + d, logical_not(less(i, t)));
+  return one_store(f32(0, batch * steps * width), (b * c(steps) + i) * c(width) + d,
+                   sum(x, {t}) * float_const(dtypes::Float32, 2), {b, i, d});
+}
+
+Node running_max(std::int64_t batch, std::int64_t steps) {
+  Node b = global(batch, 0), i = global(steps, 1), t = reduce_over(steps, 2);
+  Node none = element_const(dtypes::Float32, unit_of(Op::Max, dtypes::Float32));
+  Node x = where(logical_not(less(i, t)), load(f32(1, batch * steps), b * c(steps) + t), none);
+  return one_store(f32(0, batch * steps), b * c(steps) + i, reduce_ranges(Op::Max, x, {&t, 1}), {b, i});
+}
+
+Node running_count(std::int64_t batch, std::int64_t steps, std::int64_t groups) {
+  Node b = global(batch, 0), i = global(steps, 1), t = reduce_over(steps, 2);
+  auto group = [&](Node at) {
+    return cast(load(param(dtypes::Int32, 1, batch * steps), b * c(steps) + at), dtypes::Index);
+  };
+  Node mine = group(t), inside = logical_and(logical_not(less(mine, c(0))), less(mine, c(groups)));
+  Node counts = logical_and(logical_and(logical_not(less(i, t)), equal(mine, group(i))), inside);
+  return one_store(param(dtypes::Int32, 0, batch * steps), b * c(steps) + i,
+                   sum(cast(counts, dtypes::Int32), {t}), {b, i});
+}
+
 std::vector<NamedKernel> small_kernels() {
   return {
+      {"scatter_sum 3x7x9x5", scatter_sum(3, 7, 9, 5)},
+      {"scatter_sum 2x16x12x8", scatter_sum(2, 16, 12, 8)},
+      {"scatter_last 4x9x7", scatter_last(4, 9, 7)},
+      {"running_sum 3x7x5", running_sum(3, 7, 5)},
+      {"running_sum 2x8x16", running_sum(2, 8, 16)},
+      {"running_max 6x13", running_max(6, 13)},
+      {"running_count 3x11x10", running_count(3, 11, 10)},
       {"matmul 8x16x8", matmul(8, 16, 8)},
       {"matmul 5x7x3", matmul(5, 7, 3)},
       {"matmul_transposed 6x10x16", matmul_transposed(6, 10, 16)},

@@ -76,6 +76,13 @@ Node total(std::int64_t n);
 Node flipped_rows(std::int64_t rows, std::int64_t columns);  // a negative stride and a gate
 Node windows_put_back(std::int64_t rows, std::int64_t n);  // two windows a position, by residue of the stride
 Node bytes_to_floats(std::int64_t n);
+// Steps summed into the rows that a list names, some of them outside.
+Node scatter_sum(std::int64_t batch, std::int64_t rows, std::int64_t steps, std::int64_t width);
+Node scatter_last(std::int64_t batch, std::int64_t rows, std::int64_t steps);  // the number of the last step
+Node running_sum(std::int64_t batch, std::int64_t steps, std::int64_t width);
+Node running_max(std::int64_t batch, std::int64_t steps);
+// How many steps so far have the same group, which a list names.
+Node running_count(std::int64_t batch, std::int64_t steps, std::int64_t groups);
 
 // All of the above at small odd and even sizes.
 std::vector<NamedKernel> small_kernels();

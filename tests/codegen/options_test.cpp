@@ -514,6 +514,36 @@ TEST(Options, SumsOverTheBorderAloneAreZeros) {
         << opts;
 }
 
+// A reduce outside the output that it is compared with takes only the steps that count.
+TEST(Options, WalksInOrderTakeEachStepOnce) {
+  Scope scope;
+  struct Case {
+    Node kernel;
+    const char* opts;
+  };
+  const Case cases[] = {
+      {scatter_sum(3, 7, 9, 5), "TILE(3, 1, 1)"},
+      {scatter_sum(3, 7, 9, 5), "THREAD(0, 2) TILE(4, 1, 2)"},
+      {scatter_sum(2, 16, 12, 8), "UPCAST(2, 8) TILE(2, 1, 1)"},
+      {scatter_sum(1, 1000, 12, 1), "THREAD(1, 3) TILE(4, 1, 2)"},
+      {scatter_last(4, 9, 7), "THREAD(0, 4) TILE(2, 1, 1)"},
+      {running_sum(3, 7, 5), "TILE(3, 1, 1)"},
+      {running_sum(2, 8, 16), "UPCAST(2, 16) TILE(2, 1, 1)"},
+      {running_max(6, 13), "UPCAST(0, 2) TILE(2, 1, 1)"},
+      {running_count(3, 11, 10), "TILE(2, 1, 1)"},
+      {running_count(4, 11, 10), "UPCAST(0, 2) THREAD(0, 2) TILE(2, 1, 1)"},
+  };
+  for (const Case& k : cases)
+    for (const char* name : {"ref", "x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
+      const Target target = named_target(name);
+      SCOPED_TRACE(std::string(k.opts) + " on " + name);
+      EXPECT_EQ(compare_with_reference(k.kernel, parse_opts(k.opts), target, 5), "");
+      // No reduce is left: each step is a store.
+      for (Node n : toposort(apply_options(k.kernel, parse_opts(k.opts), target)))
+        EXPECT_FALSE(n.is(Op::Reduce));
+    }
+}
+
 void check_random_list(std::uint32_t seed) {
   constexpr const char* kTargets[] = {"ref",
                                       "x86-64-v2",

@@ -160,12 +160,34 @@ class Generator {
     return ragged_reduce(kOps[pick(3)], x, list_of(row), list_of(order), list_of(begin), list_of(end));
   }
 
+  // Elements combined by rows that y names, some of them outside.
+  Node scattered(Node x, Node y) {
+    std::vector<std::int64_t> s = shape_of(x);
+    if (s.empty()) return x;
+    const std::size_t axes = s.size() > 1 && pick(2) ? 2 : 1;
+    static const Op kOps[] = {Op::Add, Op::Max, Op::Mul};
+    Node index = fit(y, {s.begin(), s.begin() + static_cast<std::ptrdiff_t>(axes)});
+    return scatter(kOps[pick(3)], x, index, index_const(1 + pick(5)));
+  }
+
+  // Running values along an axis, half of the time by groups.
+  Node scanned(Node x, Node y) {
+    std::vector<std::int64_t> s = shape_of(x);
+    if (s.empty()) return x;
+    static const Op kOps[] = {Op::Add, Op::Max, Op::Mul};
+    const Op op = kOps[pick(3)];
+    const std::int64_t axis = pick(static_cast<int>(s.size()));
+    return pick(2) ? scan(op, x, axis) : scan_by(op, x, axis, fit(y, s), index_const(1 + pick(4)));
+  }
+
   Node step(std::vector<Node>& pool) {
     Node x = pool[static_cast<std::size_t>(pick(static_cast<int>(pool.size())))];
     Node y = pool[static_cast<std::size_t>(pick(static_cast<int>(pool.size())))];
     std::vector<std::int64_t> s = shape_of(x);
     Node c = int_const(dtypes::Int32, pick(7) - 3);
-    switch (pick(15)) {
+    switch (pick(17)) {
+      case 15: return scattered(x, y);
+      case 16: return scanned(x, y);
       case 13: return taken(x, y);
       case 14: return by_rows(x);
       case 0: return x + fit(y, s);

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "ir/walk.h"
+#include "lathe/device.h"
 #include "tensor/impl.h"
 #include "values.h"
 
@@ -27,6 +28,16 @@ Tensor ints(const std::vector<double>& v, const Shape& shape) {
   return Tensor(v, shape, {.dtype = dtypes::int32});
 }
 
+// Devices that walk in order, and those that sort.
+class Rows : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override { set_default_device(GetParam()); }
+  void TearDown() override { set_default_device(""); }
+  static Op by_rows() { return std::string(GetParam()) == "CPU" ? Op::Scatter : Op::RaggedReduce; }
+};
+INSTANTIATE_TEST_SUITE_P(Devices, Rows, ::testing::Values("CPU", "REF"),
+                         [](const auto& info) { return std::string(info.param); });
+
 bool has(const Tensor& t, Op op) {
   Scope scope;
   for (Node n : toposort(node_of(t)))
@@ -34,7 +45,7 @@ bool has(const Tensor& t, Op op) {
   return false;
 }
 
-TEST(Rows, SortIsStableAtEverySize) {
+TEST_P(Rows, SortIsStableAtEverySize) {
   std::mt19937_64 rng(kSeed);
   for (std::int64_t n : {2, 3, 31, 32, 33, 64, 65, 127, 500, 1031}) {
     std::vector<double> v = numbers(static_cast<std::size_t>(n) * 3, rng, 20);
@@ -56,7 +67,7 @@ TEST(Rows, SortIsStableAtEverySize) {
   }
 }
 
-TEST(Rows, SortKnowsEveryDtypeAndTheOddValues) {
+TEST_P(Rows, SortKnowsEveryDtypeAndTheOddValues) {
   const double inf = INFINITY, nan = NAN;
   for (DataType d : {dtypes::float16, dtypes::bfloat16, dtypes::float32, dtypes::float64}) {
     Tensor x = Tensor(std::vector<double>{0.0, nan, -inf, -0.0, inf, -1, 1, nan}, {8}, {.dtype = d});
@@ -78,7 +89,7 @@ TEST(Rows, SortKnowsEveryDtypeAndTheOddValues) {
   expect_values(Tensor({true, false, true}).argsort(), {1, 0, 2});
 }
 
-TEST(Rows, TopkKeepsTheFirstOfEachMerge) {
+TEST_P(Rows, TopkKeepsTheFirstOfEachMerge) {
   std::mt19937_64 rng(kSeed + 1);
   std::vector<double> v = numbers(700, rng, 5000), sorted = v;
   std::sort(sorted.rbegin(), sorted.rend());
@@ -110,7 +121,7 @@ std::int64_t wrapped(double i, std::int64_t rows) {
   return r >= 0 && r < rows ? r : -1;
 }
 
-TEST(Rows, TheGradientOfAnEmbeddingIsASumOverLists) {
+TEST_P(Rows, TheGradientOfAnEmbeddingIsASumOverLists) {
   std::mt19937_64 rng(kSeed + 2);
   const std::int64_t rows = 301, t = 257, width = 9;
   std::vector<double> index = some_rows(t, rows, rng),
@@ -118,7 +129,7 @@ TEST(Rows, TheGradientOfAnEmbeddingIsASumOverLists) {
   Tensor table = floats(numbers(static_cast<std::size_t>(rows * width), rng), {rows, width});
   Tensor out = table.embedding(ints(index, {t}));
   Tensor grad = (out * floats(g, {t, width})).sum().gradient({table})[0];
-  EXPECT_TRUE(has(grad, Op::RaggedReduce));
+  EXPECT_TRUE(has(grad, by_rows()));
   std::vector<double> want(static_cast<std::size_t>(rows * width), 0), read;
   std::vector<double> held = table.tolist();
   for (std::int64_t i = 0; i < t; ++i)
@@ -131,7 +142,7 @@ TEST(Rows, TheGradientOfAnEmbeddingIsASumOverLists) {
   expect_values(grad, want);
 }
 
-TEST(Rows, GradientsOfGradientsPassThroughLists) {
+TEST_P(Rows, GradientsOfGradientsPassThroughLists) {
   std::mt19937_64 rng(kSeed + 3);
   const std::int64_t rows = 3000, t = 2000;
   std::vector<double> index = some_rows(t, rows, rng), x = numbers(static_cast<std::size_t>(rows), rng, 9);
@@ -141,7 +152,7 @@ TEST(Rows, GradientsOfGradientsPassThroughLists) {
   Tensor y = table.embedding(at);
   Tensor first = (y * y * y).sum().gradient({table})[0];
   Tensor second = first.sum().gradient({table})[0];
-  EXPECT_TRUE(has(second, Op::RaggedReduce));
+  EXPECT_TRUE(has(second, by_rows()));
   std::vector<double> want(static_cast<std::size_t>(rows), 0);
   for (double i : index)
     if (std::int64_t r = wrapped(i, rows); r >= 0)
@@ -149,7 +160,7 @@ TEST(Rows, GradientsOfGradientsPassThroughLists) {
   expect_values(second, want);
 }
 
-TEST(Rows, ScatterWithEveryReduceAgreesWithLoops) {
+TEST_P(Rows, ScatterWithEveryReduceAgreesWithLoops) {
   std::mt19937_64 rng(kSeed + 4);
   const std::int64_t batch = 3, rows = 1511, t = 1207;
   std::vector<double> index, src = numbers(static_cast<std::size_t>(batch * t), rng, 3),
@@ -180,7 +191,7 @@ TEST(Rows, ScatterWithEveryReduceAgreesWithLoops) {
           seen[at] = 1;
         }
       Tensor got = tx.scatter_reduce(1, ti, ts, c.name, include);
-      EXPECT_TRUE(has(got, Op::RaggedReduce)) << c.name;
+      EXPECT_TRUE(has(got, by_rows())) << c.name;
       expect_values(got, want);
     }
   std::vector<double> last = self;
@@ -192,7 +203,7 @@ TEST(Rows, ScatterWithEveryReduceAgreesWithLoops) {
 }
 
 // The same function with few rows, which are compared one by one, and padded to many, which are sorted.
-TEST(Rows, GradientsOfEveryReduceAgreeWithTheSmallForm) {
+TEST_P(Rows, GradientsOfEveryReduceAgreeWithTheSmallForm) {
   std::mt19937_64 rng(kSeed + 5);
   const std::int64_t few = 7, t = 11, copies = 400;
   std::vector<double> index = some_rows(t, few, rng), src = numbers(static_cast<std::size_t>(t), rng, 2);
@@ -210,7 +221,7 @@ TEST(Rows, GradientsOfEveryReduceAgreeWithTheSmallForm) {
       Tensor s = Tensor(from, {n}, {.dtype = dtypes::float64});
       Tensor base = Tensor::full({Size(rows)}, 1.5, {.dtype = dtypes::float64});
       Tensor out = base.scatter_reduce(0, ints(at, {n}), s, rule, false);
-      EXPECT_EQ(has(out, Op::RaggedReduce), sorted) << rule;
+      EXPECT_EQ(has(out, by_rows()), sorted || by_rows() == Op::Scatter) << rule;
       return (out * out).sum().gradient({s})[0].tolist();
     };
     std::vector<double> small = gradient(index, src, few, false),
@@ -221,20 +232,20 @@ TEST(Rows, GradientsOfEveryReduceAgreeWithTheSmallForm) {
 }
 
 // More equal elements than a float16 can count.
-TEST(Rows, ManyEqualExtremesShareAGradientThatAddsUpToOne) {
+TEST_P(Rows, ManyEqualExtremesShareAGradientThatAddsUpToOne) {
   const std::int64_t n = 5000;
   for (const char* rule : {"amax", "amin"}) {
     Tensor s = Tensor::full({n}, 2.0, {.dtype = dtypes::float16}).contiguous();
     Tensor base = Tensor::zeros({n}, {.dtype = dtypes::float16});
     Tensor out = base.scatter_reduce(0, Tensor::zeros({n}, {.dtype = dtypes::int32}), s, rule, false);
-    ASSERT_TRUE(has(out, Op::RaggedReduce)) << rule;
+    ASSERT_TRUE(has(out, by_rows())) << rule;
     Tensor shares = out.sum().gradient({s})[0].cast(dtypes::float32);
     EXPECT_NEAR(shares.sum().item(), 1, 1e-2) << rule;
     EXPECT_EQ(shares.min().item(), shares.max().item()) << rule;
   }
 }
 
-TEST(Rows, IndexedAssignmentKeepsTheLastWriteAtEverySize) {
+TEST_P(Rows, IndexedAssignmentKeepsTheLastWriteAtEverySize) {
   std::mt19937_64 rng(kSeed + 6);
   for (std::int64_t rows : {5, 3001}) {
     const std::int64_t t = rows, width = 3;
@@ -251,7 +262,7 @@ TEST(Rows, IndexedAssignmentKeepsTheLastWriteAtEverySize) {
   }
 }
 
-TEST(Rows, MasksAndEmptyIndexListsWork) {
+TEST_P(Rows, MasksAndEmptyIndexListsWork) {
   std::mt19937_64 rng(kSeed + 7);
   std::vector<double> v = numbers(2000, rng, 10), chosen, at;
   for (std::size_t i = 0; i < v.size(); ++i)
