@@ -18,6 +18,7 @@
 #include "codegen/group_reduce.h"
 #include "codegen/matrix_unit.h"
 #include "codegen/option_state.h"
+#include "codegen/peel_steps.h"
 #include "codegen/place_accumulators.h"
 #include "codegen/place_folds.h"
 #include "codegen/prefetch_tiles.h"
@@ -270,6 +271,7 @@ Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target)
     pipelined.push_back({position_of(request.axis_serial), request.depth});
   result = prefetch_tiles(result, pipelined);
   result = join_fragments(split_offsets(result), target, state.joins_fragments());
+  if (target.vectors && !target.groups) result = peel_last_steps(result);
   // Reduces over groups become shared memory and barriers here, before expansion, so that the copies of a
   // register tile share one barrier.
   return simplify(group_reduce(result));

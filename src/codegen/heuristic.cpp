@@ -511,17 +511,22 @@ class Chooser {
 
   // ---- everything else on a CPU
 
-  // How much of a range becomes lanes: whole vectors where they fit, up to `most` of them for independent
-  // work in flight; else the largest power of two that fits evenly; else vectors under a mask, where the
-  // target masks cheaply.
+  // How much of a range becomes lanes: whole vectors or halves of them that fit evenly, up to `most` vectors
+  // for independent work in flight; else vectors under a mask, where the target masks cheaply, as many as
+  // leave few lanes without work; else the largest power of two that fits evenly.
   std::int64_t width(std::int64_t extent, int element_bytes, std::int64_t most) const {
-    std::int64_t lanes = std::max(target_.vector_bytes / element_bytes, 1);
-    for (std::int64_t v = most; v >= 1; v /= 2)
-      if (extent % (v * lanes) == 0) return v * lanes;
-    std::int64_t power = 1;
-    while (power < lanes && extent % (power * 2) == 0) power *= 2;
-    bool cheap_masks = target_.vector_bytes >= 64 || element_bytes >= 4;
-    if (power * 2 >= lanes || !cheap_masks) return power;
+    const std::int64_t lanes = std::max(target_.vector_bytes / element_bytes, 1);
+    const std::int64_t power = std::min(lanes, extent & -extent);
+    const bool cheap_masks = target_.vector_bytes >= 64 || element_bytes >= 4;
+    if (power * 2 >= lanes || !cheap_masks) {
+      std::int64_t count = std::max<std::int64_t>(most * lanes / power, 1);
+      while (extent % (count * power) != 0) --count;
+      return power * 2 >= lanes ? count * power : power;
+    }
+    for (std::int64_t v = most; v > 1; v /= 2) {
+      const std::int64_t w = v * lanes, idle = (w - extent % w) % w;
+      if (idle * 8 <= extent) return w;
+    }
     return extent * 2 > lanes ? lanes : power;
   }
 
@@ -608,7 +613,7 @@ class Chooser {
     std::int64_t w = width(facts_.ranges[r].extent, facts_.element_bytes, most);
     std::int64_t even = w;
     while (evenly && facts_.ranges[r].extent % even != 0) even /= 2;
-    if (even * 4 > w) w = even;  // else a mask costs less than so few lanes
+    if (even * 4 >= w) w = even;  // else a mask costs less than so few lanes
     if (carries_tuple() && !is_output(r)) w = register_row(facts_.ranges[r].extent, w);
     if (w > 1 && facts_.ranges[r].kind != RangeKind::Reduce)
       add(OptOp::UPCAST, position(r), {w});

@@ -289,6 +289,20 @@ TEST(Heuristic, ScoresOfAttentionHaveLanesAlongTheKeys) {
   }
 }
 
+TEST(PeelSteps, OnlyTheLastStepOfAnUnevenSumIsGated) {
+  Scope scope;
+  auto loads = [](const char* opts, bool gated) {
+    int n = 0;
+    for (Node node : toposort(apply_options(row_sum(4, 333), parse_opts(opts), named_target("x86-64-v3"))))
+      n += node.is(Op::Load) && (node.arg_count() > 2 && node.arg(2).lo() != 1) == gated;
+    return n;
+  };
+  EXPECT_EQ(loads("UNROLL(0, 8)", false), 1) << "in the loop";
+  EXPECT_EQ(loads("UNROLL(0, 8)", true), 1) << "behind it";
+  EXPECT_EQ(loads("UNROLL(0, 9)", true), 0) << "333 is 37 times 9";
+  EXPECT_EQ(loads("UNROLL(0, 200)", false), 0) << "two steps are no loop worth two bodies";
+}
+
 // A rule that the code knows by another name would change none.
 TEST(Heuristic, EachRuleChangesTheOptionsOfSomeKernel) {
   Scope scope;
