@@ -153,6 +153,10 @@ class LlvmPrinter {
   bool keeps_stores_pending(Node node) const;
   void flush_stores();
   void print_group(const PendingStores& group);
+  bool scatters(Node store) const;
+  std::vector<Node> print_rows(const std::vector<Node>& stores);
+  void print_transposed(std::span<const std::pair<std::int64_t, Node>> stores,
+                        const std::vector<std::int64_t>& places);
 
   // ---- llvm_registers.cpp
   void find_registers();

@@ -207,6 +207,25 @@ TEST(CpuPrograms, MatrixUnitsCompileEverywhereAndRunWhereTheyWork) {
 }
 
 // Every byte, by vectors of a length for which there is an instruction and of others.
+// Lanes along the channels of a convolution lie a picture apart, and vectors of the tile are neighbours: they
+// are transposed, four and two at a time.
+TEST(CpuPrograms, TilesWhoseLanesLieApartAreTransposedBeforeTheyAreStored) {
+  Scope scope;
+  std::vector<Case> cases;
+  for (const Target& target : runnable_targets())
+    for (std::int64_t x : {3, 6, 7}) {
+      const NamedKernel kernel{"convolution", convolution(2, 3, 16, x, 3)};
+      const std::vector<Opt> opts = parse_opts(fmt::format("UPCAST(3, {}) UPCAST(1, 16) STAGE(0, 1, 0)", x));
+      cases.push_back(make_case(kernel, target, opts, cases.size()));
+      if (x != 6 || target.vector_bytes < 32 || !llvm_compiler()) continue;
+      const Binary binary = backends::make_llvm_compiler(target)->compile(cases.back().program);
+      for (const char* text : {"store <2 x float>", "store <4 x float>"})
+        EXPECT_NE(binary.source.find(text), std::string::npos) << target.name;
+      EXPECT_EQ(binary.source.find("scatter"), std::string::npos) << target.name;
+    }
+  check_all(cases);
+}
+
 TEST(CpuPrograms, FloatsOfFourBitsAreTheSameFromATable) {
   Scope scope;
   const NamedKernel kernel{"nibble_floats", nibble_floats(256)};
