@@ -223,7 +223,7 @@ void LlvmPrinter::print_store(Node node, Node gate) {
   std::string type = llvm_memory_type(dtype), mask_type = fmt::format("<{} x i1>", lanes);
   std::string x = to_memory(dtype, value(stored));
   const std::vector<std::int64_t> places = constant_lanes(index_parts(index).lanes);
-  if (!gate && !places.empty()) {
+  if (!gate && !places.empty() && !gathers(dtype)) {
     const std::string element = llvm_type(in_memory.element());
     for (std::size_t i = 0; i < places.size(); ++i) {
       std::string one = emit("extractelement {} {}, i64 {}", type, x, i);
