@@ -9,6 +9,7 @@
 #include "codegen/border_steps.h"
 #include "codegen/codegen.h"
 #include "codegen/kernel_facts.h"
+#include "codegen/lane_gain.h"
 #include "codegen/lanes.h"
 #include "codegen/matrix_unit.h"
 #include "codegen/option_state.h"
@@ -33,8 +34,8 @@ constexpr double kWorkPerPart = 1 << 15;
 constexpr std::int64_t kRowsTogether = 4;
 // A step of a walk waits for what the one before it stored.
 constexpr double kWalkStep = 4;
-// Reduces over windows and such: unrolled whole up to this many steps.
-constexpr std::int64_t kSmallReduce = 9, kMostCopies = 16 * kSmallReduce;
+// Reduces without a loop may copy their body this often.
+constexpr std::int64_t kMostCopies = 16 * kSmallReduce;
 
 // clang-format off
 constexpr HeuristicRule kRules[] = {
@@ -107,9 +108,7 @@ class Chooser {
       if (is_loop(r)) return true;
     return false;
   }
-  bool splittable(std::size_t r) const {
-    return facts_.ranges[r].constant && !facts_.ranges[r].ragged && facts_.ranges[r].extent > 1;
-  }
+  bool splittable(std::size_t r) const { return can_split(facts_.ranges[r]); }
 
   // ---- walks in order
 
@@ -511,59 +510,7 @@ class Chooser {
 
   // ---- everything else on a CPU
 
-  // How much of a range becomes lanes: whole vectors or halves of them that fit evenly, up to `most` vectors
-  // for independent work in flight; else vectors under a mask, where the target masks cheaply, as many as
-  // leave few lanes without work; else the largest power of two that fits evenly.
-  std::int64_t width(std::int64_t extent, int element_bytes, std::int64_t most) const {
-    const std::int64_t lanes = std::max(target_.vector_bytes / element_bytes, 1);
-    const std::int64_t power = std::min(lanes, extent & -extent);
-    const bool cheap_masks = target_.vector_bytes >= 64 || element_bytes >= 4;
-    if (power * 2 >= lanes || !cheap_masks) {
-      std::int64_t count = std::max<std::int64_t>(most * lanes / power, 1);
-      while (extent % (count * power) != 0) --count;
-      return power * 2 >= lanes ? count * power : power;
-    }
-    for (std::int64_t v = most; v > 1; v /= 2) {
-      const std::int64_t w = v * lanes, idle = (w - extent % w) % w;
-      if (idle * 8 <= extent) return w;
-    }
-    return extent * 2 > lanes ? lanes : power;
-  }
-
-  // The short output range whose steps are all that lies between lanes along another: in registers as a
-  // whole, shuffles make whole vectors of the two.
-  std::optional<std::size_t> between(const AccessFacts& a, std::size_t r) const {
-    for (std::size_t q = 0; q < facts_.ranges.size() && target_.vector_bytes > 0; ++q)
-      if (is_output(q) && splittable(q) && a.strides[q] == 1 && a.strides[r] == facts_.ranges[q].extent &&
-          a.strides[r] <= kMostElementsApart)
-        return q;
-    return std::nullopt;
-  }
-  // Whether lanes along a range are sorted by shuffles, with short reduces and what lies between unrolled.
-  bool sorts(const AccessFacts& a, std::size_t r) const {
-    if (target_.vector_bytes == 0 || a.strides[r] > kMostElementsApart) return false;
-    const std::optional<std::size_t> short_range = between(a, r);
-    std::vector<Node> unrolled;
-    if (short_range) unrolled.push_back(facts_.ranges[*short_range].range);
-    if (a.is_store) return is_woven(a.node, facts_.ranges[r].range, unrolled);
-    for (const RangeFacts& range : facts_.ranges)
-      if (range.kind == RangeKind::Reduce && range.extent <= kSmallReduce) unrolled.push_back(range.range);
-    return elements_apart(a.node, facts_.ranges[r].range, unrolled) > 0;
-  }
-  // What lanes along a range would gain: contiguous accesses and those that shuffles sort, less those that
-  // would be taken apart, by how often they happen.
-  double gain(std::size_t r) const {
-    double score = 0;
-    for (const AccessFacts& a : facts_.accesses) {
-      if (a.strides[r] == 1)
-        score += (a.is_store ? 2 : 1) * a.times;
-      else if (sorts(a, r))
-        score += 0.5 * a.times;
-      else if (a.strides[r] != 0)
-        score -= 2 * a.times;
-    }
-    return score;
-  }
+  double gain(std::size_t r) const { return lane_gain(facts_, target_, r); }
 
   bool carries_tuple() const {
     return std::any_of(facts_.ranges.begin(), facts_.ranges.end(),
@@ -596,13 +543,16 @@ class Chooser {
     std::int64_t most = !uses("several-vectors")                              ? 1
                         : (is_output(r) && facts_.reduces == 0) || is_loop(r) ? 2
                                                                               : 4;
+    // A short row has no loop.
+    const std::int64_t row = 4 * std::max(target_.vector_bytes / facts_.element_bytes, 1);
+    if (most == 2 && facts_.ranges[r].extent <= row) most = 4;
     // What sorts lanes has to be unrolled beside them, and under a mask they are not sorted.
     bool evenly = false;
     std::optional<std::size_t> short_range;
     for (const AccessFacts& a : facts_.accesses)
-      if (sorts(a, r)) {
+      if (sorts_lanes(facts_, target_, a, r)) {
         evenly = true;
-        if (!short_range) short_range = between(a, r);
+        if (!short_range) short_range = range_between(facts_, target_, a, r);
       }
     if (evenly) {
       std::int64_t copies = std::max(target_.vector_bytes / facts_.element_bytes, 1);
@@ -610,7 +560,7 @@ class Chooser {
         if (range.kind == RangeKind::Reduce && range.extent <= kSmallReduce) copies *= range.extent;
       while (most > 1 && most * copies > kMostCopies) most /= 2;
     }
-    std::int64_t w = width(facts_.ranges[r].extent, facts_.element_bytes, most);
+    std::int64_t w = lane_width(target_, facts_.ranges[r].extent, facts_.element_bytes, most);
     std::int64_t even = w;
     while (evenly && facts_.ranges[r].extent % even != 0) even /= 2;
     if (even * 4 >= w) w = even;  // else a mask costs less than so few lanes
@@ -637,8 +587,8 @@ class Chooser {
     // Lanes also divide the arithmetic.
     for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
       if (!scores && may_have_lanes(r)) {
-        const double g =
-            gain(r) * static_cast<double>(width(facts_.ranges[r].extent, facts_.element_bytes, 1));
+        const double g = gain(r) * static_cast<double>(
+                                       lane_width(target_, facts_.ranges[r].extent, facts_.element_bytes, 1));
         if (g >= best) best = g, lane = r;
       }
     if (scores)
