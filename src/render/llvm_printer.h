@@ -204,6 +204,7 @@ class LlvmPrinter {
   NodeMap<std::string> result_at_;  // their addresses, by loop
   std::vector<int> free_tiles_;
   NodeMap<bool> products_;  // memory that holds results of bfloat16 products alone
+  double sum_steps_ = 1;    // of all loops of the program that are reduces
   NodeMap<std::string> names_;
   NodeMap<std::string> wide_;                  // 32-bit values that are (also) held in 64 bits
   NodeMap<bool> indices_;                      // 32-bit values that end in an address

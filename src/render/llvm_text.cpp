@@ -207,6 +207,9 @@ std::string LlvmPrinter::print() {
   streamed_ = streamed_stores(program_, target_);
   find_tiles();
   products_ = holds_products(program_);
+  for (Node node : program_.code)
+    if (node.is(Op::Range) && range_kind(node) == RangeKind::Reduce)
+      sum_steps_ *= static_cast<double>(std::max<std::int64_t>(node.arg(0).hi(), 1));
   find_registers();
   entry();
   set_tiles(true);
