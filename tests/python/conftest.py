@@ -1,5 +1,7 @@
 """What all Python tests share: comparing with PyTorch and numpy."""
 
+import tempfile
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,14 @@ from lathe import Tensor  # noqa: E402
 
 settings.register_profile("lathe", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("lathe")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def examples_clean_up(tmp_path_factory):
+    """Folders that examples make lie where pytest removes them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("examples")))
+        yield
 
 
 @pytest.fixture(autouse=True)
