@@ -123,7 +123,7 @@ SortedRows sort_rows(const Tensor& keys, std::int64_t keep) {
 
 Tensor count_less(const Tensor& keys, const Tensor& queries) {
   const std::int64_t n = keys.size(1);
-  Tensor zero = (queries < queries).cast(position_dtype(keys.size(1)));
+  Tensor zero = Tensor::zeros(queries.shape(), {.dtype = position_dtype(n), .device = queries.device()});
   Bounds b{zero, zero + n};
   for (int step = halvings(n); step-- > 0;) b = b.half(take_in_rows(keys, b.middle()) < queries);
   return b.low;

@@ -53,8 +53,7 @@ Tensor scan_last(const Tensor& x, const ScanRule& rule) {
   std::vector<std::pair<Size, Size>> shift(static_cast<std::size_t>(rank), {0, 0});
   shift.back() = {1, -1};
   Tensor joined = primitive(rule.op, inner, before.pad(shift, unit).unsqueeze(-1)).reshape(whole);
-  Shape out = x.shape();
-  return joined.shrink_to(out);
+  return joined.shrink_to(x.shape());
 }
 
 Tensor scan(const Tensor& x, std::int64_t axis, const ScanRule& rule, std::string_view name) {
