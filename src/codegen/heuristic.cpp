@@ -2,27 +2,15 @@
 // kernel and facts of the target. How a reduce is split never depends on the number of cores, so results do
 // not either.
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
-#include "base/error.h"
-#include "codegen/border_steps.h"
-#include "codegen/codegen.h"
-#include "codegen/kernel_facts.h"
-#include "codegen/lane_gain.h"
+#include "codegen/chooser.h"
 #include "codegen/lanes.h"
-#include "codegen/matrix_unit.h"
-#include "codegen/option_state.h"
 #include "codegen/product_threads.h"
-#include "codegen/product_tile.h"
 #include "codegen/score_lanes.h"
-#include "codegen/stream_options.h"
 #include "codegen/walk_in_order.h"
-#include "codegen/window_rows.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
-#include "rewrite/rewriter.h"
 
 namespace lathe {
 namespace {
@@ -60,707 +48,382 @@ constexpr HeuristicRule kRules[] = {
 };
 // clang-format on
 
-class Chooser {
- public:
-  Chooser(Node kernel, const Target& target)
-      : kernel_(kernel), target_(target), facts_(kernel_facts(kernel)), state_(kernel, target) {}
+}  // namespace
 
-  std::vector<Opt> run() {
-    if (target_.kind == TargetKind::Ref || facts_.ranges.empty())
-      return {};  // REF is for checking, not for speed
-    if (target_.groups) {
-      for_groups();
-    } else {
-      if (has_rows() || (!walks() && !blocks() && !streams() && !product())) elementwise_or_reduce();
-    }
-    return std::move(opts_);
+std::vector<Opt> Chooser::run() {
+  if (target_.kind == TargetKind::Ref || facts_.ranges.empty())
+    return {};  // REF is for checking, not for speed
+  if (target_.groups) {
+    for_groups();
+  } else {
+    if (has_rows() || (!walks() && !blocks() && !streams() && !product())) elementwise_or_reduce();
   }
+  return std::move(opts_);
+}
 
- private:
-  // An option the kernel does not take is left out: the rules below need not know every refusal.
-  void add(OptOp op, int axis, std::vector<std::int64_t> arg) {
-    Opt opt{op, axis, std::move(arg)};
-    OptionState before = state_;
-    try {
-      state_.apply(opt);
-      opts_.push_back(std::move(opt));
-    } catch (const KernelOptError&) {
-      state_ = std::move(before);
-    }
-  }
-  bool uses(std::string_view rule) const { return !rule_disabled(rule); }
-  int position(std::size_t range) const { return state_.loop_position(facts_.ranges[range].range); }
-  int reduce_number(std::size_t range) const {
-    int number = 0;
-    for (int i = 0; i < position(range); ++i)
-      number += state_.axes()[static_cast<std::size_t>(i)].kind == RangeKind::Reduce;
-    return number;
-  }
-  std::int64_t left(std::size_t range) const {  // steps of the loop that is left of it
-    int at = position(range);
-    return at < 0 ? 1 : std::max<std::int64_t>(state_.axes()[static_cast<std::size_t>(at)].extent.hi(), 1);
-  }
-  bool is_output(std::size_t r) const { return facts_.ranges[r].kind == RangeKind::Global; }
-  bool is_loop(std::size_t r) const { return facts_.ranges[r].kind == RangeKind::Loop; }
-  // Loops of the kernel's own: several nests one after the other work on one row.
-  bool has_rows() const {
-    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
-      if (is_loop(r)) return true;
-    return false;
-  }
-  bool splittable(std::size_t r) const { return can_split(facts_.ranges[r]); }
+// ---- walks in order
 
-  // ---- walks in order
+// A reduce whose steps change one output each (a Scatter), or of which each output has one step more than
+// the one before (a Scan). Lanes and threads run along other output ranges.
+bool Chooser::walks() {
+  if (!uses("walk-in-order") || facts_.reduces != 1 || closed_ranges(facts_.reduce).size() != 1) return false;
+  const std::size_t none = facts_.ranges.size();
+  std::size_t row = none, output = none, step = none, lane = none;
+  for (std::size_t r = 0; r < none; ++r) {
+    Node range = facts_.ranges[r].range;
+    if (range == closed_ranges(facts_.reduce)[0]) step = r;
+    if (is_output(r) && selected_row(facts_.reduce, range)) row = r;
+    if (is_output(r) && running_step(facts_.reduce, range)) output = r;
+  }
+  const std::size_t walked = row < none ? row : output;
+  if (walked == none) return false;
+  const double outputs = facts_.extent_product(RangeKind::Global);
+  const double walk = outputs / static_cast<double>(facts_.ranges[walked].extent) *
+                      static_cast<double>(facts_.ranges[step].extent);
+  facts_.work = kWalkStep * walk + outputs;
+  std::vector<std::size_t> others;
+  for (std::size_t r = 0; r < none; ++r) {
+    if (!is_output(r) || r == walked) continue;
+    others.push_back(r);
+    if (may_have_lanes(r)) lane = r;
+  }
+  if (lane < none) lanes_along(lane);
+  const bool threaded = threads(others, 4);
+  if (row < none)
+    threads_own_rows(row, step, threaded);
+  else if (lane == none && !others.empty())
+    walk_together(others.back());
+  add(OptOp::TILE, position(step), {1, position(walked)});
+  return true;
+}
 
-  // A reduce whose steps change one output each (a Scatter), or of which each output has one step more than
-  // the one before (a Scan). Lanes and threads run along other output ranges.
-  bool walks() {
-    if (!uses("walk-in-order") || facts_.reduces != 1 || closed_ranges(facts_.reduce).size() != 1)
-      return false;
-    const std::size_t none = facts_.ranges.size();
-    std::size_t row = none, output = none, step = none, lane = none;
-    for (std::size_t r = 0; r < none; ++r) {
-      Node range = facts_.ranges[r].range;
-      if (range == closed_ranges(facts_.reduce)[0]) step = r;
-      if (is_output(r) && selected_row(facts_.reduce, range)) row = r;
-      if (is_output(r) && running_step(facts_.reduce, range)) output = r;
-    }
-    const std::size_t walked = row < none ? row : output;
-    if (walked == none) return false;
-    const double outputs = facts_.extent_product(RangeKind::Global);
-    const double walk = outputs / static_cast<double>(facts_.ranges[walked].extent) *
-                        static_cast<double>(facts_.ranges[step].extent);
-    facts_.work = kWalkStep * walk + outputs;
-    std::vector<std::size_t> others;
-    for (std::size_t r = 0; r < none; ++r) {
-      if (!is_output(r) || r == walked) continue;
-      others.push_back(r);
-      if (may_have_lanes(r)) lane = r;
-    }
-    if (lane < none) lanes_along(lane);
-    const bool threaded = threads(others, 4);
-    if (row < none)
-      threads_own_rows(row, step, threaded);
-    else if (lane == none && !others.empty())
-      walk_together(others.back());
-    add(OptOp::TILE, position(step), {1, position(walked)});
-    return true;
-  }
-  // Threads with rows of their own all walk all steps, and whether a step is theirs is hard to foresee: only
-  // where there are so many rows that setting them is most of the work.
-  void threads_own_rows(std::size_t row, std::size_t step, bool threaded) {
-    constexpr std::int64_t kManyRows = 8;  // for a step
-    if (!threaded && facts_.ranges[row].extent > kManyRows * facts_.ranges[step].extent) threads({row}, 1);
-  }
-  // Several running values at a time, so that one addition need not wait for the one before.
-  void walk_together(std::size_t rows) {
-    if (!uses("several-vectors") || !splittable(rows)) return;
-    for (std::int64_t n : {4, 2})
-      if (left(rows) % n == 0 && position(rows) >= 0) return add(OptOp::UPCAST, position(rows), {n});
-  }
+// Threads with rows of their own all walk all steps, and whether a step is theirs is hard to foresee: only
+// where there are so many rows that setting them is most of the work.
+void Chooser::threads_own_rows(std::size_t row, std::size_t step, bool threaded) {
+  constexpr std::int64_t kManyRows = 8;  // for a step
+  if (!threaded && facts_.ranges[row].extent > kManyRows * facts_.ranges[step].extent) threads({row}, 1);
+}
 
-  // ---- walks over memory
+// Several running values at a time, so that one addition need not wait for the one before.
+void Chooser::walk_together(std::size_t rows) {
+  if (!uses("several-vectors") || !splittable(rows)) return;
+  for (std::int64_t n : {4, 2})
+    if (left(rows) % n == 0 && position(rows) >= 0) return add(OptOp::UPCAST, position(rows), {n});
+}
 
-  bool streams() {
-    std::optional<StreamPlan> plan;
-    if (uses("streams")) plan = choose_streams(facts_, target_);
-    if (!plan) return false;
-    const bool turns = plan->turn > 1, reduces = facts_.ranges[plan->lane].kind == RangeKind::Reduce;
-    if (reduces)
-      add(OptOp::UNROLL, reduce_number(plan->lane), {plan->width});
-    else
-      add(OptOp::UPCAST, position(plan->lane), {plan->width});
-    if (turns && reduces) add(OptOp::UNROLL, reduce_number(plan->lane), {plan->turn});
-    threads({plan->rows}, 4);
-    if (plan->strip > 0) {
-      int at = position(plan->lane);
-      if (at < 0) return true;  // the whole row is in registers
-      // In equal strips.
-      const std::int64_t strips = (left(plan->lane) + plan->strip - 1) / plan->strip;
-      if (strips > 1) add(OptOp::TILE, at++, {(left(plan->lane) + strips - 1) / strips});
-      add(OptOp::TILE, position(plan->added), {1, at});
-      return true;
-    }
-    int lane = position(plan->lane);
-    // Pieces of the range, several at a time, one step of each.
-    for (std::int64_t streams = plan->streams; streams > 1; streams /= 2) {
-      if (left(plan->rows) % streams != 0) continue;
-      std::int64_t piece = std::min(plan->piece, left(plan->rows) / streams);
-      while (piece > 1 && left(plan->rows) % (piece * streams) != 0) --piece;
-      if (piece * 2 < plan->piece) continue;
-      const int at = position(plan->rows);
-      const bool rest = left(plan->rows) > piece * streams;
-      add(OptOp::TILE, at, {piece});
-      add(OptOp::UPCAST, at, {streams});
-      lane = plan->rows == plan->lane ? at + (rest ? 1 : 0) : position(plan->lane);
-      break;
-    }
-    // The last range in registers changes first: a piece has its turn for all of it.
-    if (turns && !reduces && lane >= 0 && lane < static_cast<int>(state_.axes().size()) &&
-        state_.axes()[static_cast<std::size_t>(lane)].extent.hi() % plan->turn == 0)
-      add(OptOp::UPCAST, lane, {plan->turn});
-    widen_scales(*plan);
-    if (uses("pipeline") && plan->ahead > 0 && position(plan->lane) >= 0)
-      add(OptOp::PIPELINE, position(plan->lane), {plan->ahead});
-    return true;
-  }
-  // A factor that is one for all lanes, such as the scale of a block of weights, is widened by vectors for a
-  // row at a time: one by one takes as long as a vector does, and then it has to be repeated.
-  void widen_scales(const StreamPlan& plan) {
-    int row = -1;
-    for (std::size_t i = 0; i < state_.axes().size(); ++i)
-      if (state_.axes()[i].kind == RangeKind::Global) row = static_cast<int>(i);
-    if (row < 0 || facts_.ranges[plan.lane].kind != RangeKind::Reduce) return;
-    const std::vector<Node> values = stage_values(kernel_);
-    for (Node f : facts_.factors) {
-      if (!f || !f.is(Op::Cast) || !f.arg(0).is(Op::Load) || facts_.depends(f, plan.lane)) continue;
-      double bytes = static_cast<double>(plan.streams * f.dtype().bytes());
-      for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
-        if (!is_output(r) && facts_.depends(f, r)) bytes *= static_cast<double>(facts_.ranges[r].extent);
-      if (bytes * 4 <= static_cast<double>(target_.l2))
-        add(OptOp::STAGE, row, {std::find(values.begin(), values.end(), f) - values.begin(), 1});
-    }
-  }
+// ---- walks over memory
 
-  // ---- sums of products
-
-  // Products of small integers with a scale for each block of them: a lane takes a block, so that its sum is
-  // complete before it is converted and scaled, and no lanes have to be added before the row's end. The other
-  // factor is the same for all rows and lies as the lanes want it in a panel.
-  bool blocks() {
-    const std::int64_t lanes = target_.vector_bytes / 4;
-    if (!uses("matrix-unit") || target_.units.empty() || lanes < 2) return false;
-    for (std::size_t block = 0; block < facts_.ranges.size(); ++block) {
-      if (facts_.ranges[block].kind != RangeKind::Reduce || !splittable(block)) continue;
-      if (facts_.ranges[block].extent % lanes != 0) continue;
-      std::optional<Opt> opt = matrix_unit_option(kernel_, facts_.ranges[block].range, target_, false);
-      if (!opt) continue;
-      OptionState state(kernel_, target_);
-      state.apply(*opt);
-      KernelFacts facts = kernel_facts(state.kernel());
-      if (!takes_blocks(facts, block)) continue;
-      kernel_ = state.kernel();
-      facts_ = std::move(facts);
-      state_ = std::move(state);
-      opts_.push_back(*std::move(opt));
-      for (std::size_t r = facts_.ranges.size(); r-- > 0;)
-        if (r != block && facts_.ranges[r].kind == RangeKind::Reduce && left(r) > 1)
-          add(OptOp::UNROLL, reduce_number(r), {0});
-      add(OptOp::UNROLL, reduce_number(block), {lanes});
-      block_rows();
-      return true;
-    }
-    return false;
-  }
-  // Whether words of one factor lie near enough for lanes of blocks, and the other is a panel that stays in a
-  // cache.
-  bool takes_blocks(const KernelFacts& facts, std::size_t block) const {
-    constexpr std::int64_t kMostWords = 16;  // of a block: they have no loop
-    std::int64_t words = 1;
-    for (std::size_t r = 0; r < facts.ranges.size(); ++r) {
-      if (facts.ranges[r].kind == RangeKind::Global && facts.depends(facts.factors[1], r)) return false;
-      if (r != block && facts.ranges[r].kind == RangeKind::Reduce) words *= facts.ranges[r].extent;
-    }
-    const double panel = 4.0 * static_cast<double>(words * facts.ranges[block].extent);
-    if (words > kMostWords || panel * 4 > static_cast<double>(target_.l2)) return false;
-    const std::vector<Node> first = toposort(facts.factors[0]);
-    return std::all_of(facts.accesses.begin(), facts.accesses.end(), [&](const AccessFacts& a) {
-      if (std::find(first.begin(), first.end(), a.node) == first.end()) return true;
-      const std::int64_t bytes = a.strides[block] * a.node.dtype().bytes();
-      return a.strides[block] > 0 && !a.gated && bytes % 4 == 0 && bytes / 4 <= kMostWordsApart;
-    });
-  }
-  // Two walks over rows. The panel is filled once for a thread's rows, or for many.
-  void block_rows() {
-    constexpr std::int64_t kRows = 2, kMany = 128;
-    const std::vector<std::size_t> outputs = output_order();
-    std::size_t row = facts_.ranges.size();
-    const bool threaded = threads(outputs, 4);
-    for (std::size_t r : outputs)
-      if (position(r) >= 0 && (row == facts_.ranges.size() || left(r) > left(row))) row = r;
-    bool outside = threaded;
-    if (row < facts_.ranges.size()) {
-      const std::int64_t rows = left(row), together = rows % kRows == 0 ? kRows : 1;
-      std::int64_t piece = rows / together;
-      if (!threaded && piece > kMany)
-        for (piece = kMany; rows % (piece * together) != 0 && piece > kMany / 2;) --piece;
-      outside |= piece * together < rows;
-      const int at = position(row);
-      if (piece > 1 && piece < rows) add(OptOp::TILE, at, {piece});
-      if (together > 1) add(OptOp::UPCAST, at, {together});
-    }
-    const std::vector<Node> values = stage_values(kernel_);
-    if (outside)
-      add(OptOp::STAGE, 0, {std::find(values.begin(), values.end(), facts_.factors[1]) - values.begin(), 0});
-  }
-
-  // A unit of fragments does many times what a vector does, so it is taken wherever its fragments are filled
-  // to a fair share: two by two of them in registers, both factors packed.
-  bool fragments() {
-    constexpr double kFilled = 0.25;
-    for (std::size_t lane = facts_.ranges.size(); lane-- > 0;) {
-      if (!is_output(lane)) continue;
-      std::optional<Opt> opt = matrix_unit_option(kernel_, facts_.ranges[lane].range, target_, true);
-      if (!opt) continue;
-      UnitKernel unit = use_matrix_unit(kernel_, *opt, target_);
-      std::size_t row = 0;
-      while (facts_.ranges[row].range != unit.m) ++row;
-      auto filled = [](Node range, int size) {
-        const auto extent = static_cast<double>(range.arg(0).const_int());
-        return extent / (std::ceil(extent / size) * size);
-      };
-      if (filled(unit.m, unit.unit->m) * filled(unit.n, unit.unit->n) * filled(unit.k, unit.unit->k) <
-          kFilled)
-        continue;
-      OptionState state(kernel_, target_);
-      state.apply(*opt);
-      KernelFacts facts = kernel_facts(state.kernel());
-      if (!facts.reduce || !facts.reduce.arg(0).is(Op::Dot))
-        continue;  // the kernel's main work is another reduce
-      kernel_ = state.kernel();
-      facts_ = std::move(facts);
-      state_ = std::move(state);
-      opts_.push_back(*std::move(opt));
-      std::vector<std::int64_t> taken(facts_.ranges.size(), 1);
-      taken[row] = unit.unit->m, taken[lane] = unit.unit->n;
-      // Products of one fragment of columns follow each other: what is read past the first cache is then read
-      // half a step apart, not twice in a row.
-      for (std::size_t r : {lane, row})
-        if (left(r) > 1) {
-          add(OptOp::UPCAST, position(r), {2});
-          taken[r] *= 2;
-        }
-      ProductTile tile = fragment_tile(facts_, target_, lane, row, steps_left(true), taken);
-      nest(tile, product_threads(tile) ? 1 : 0);
-      return true;
-    }
-    return false;
-  }
-  std::vector<std::int64_t> steps_left(bool reduces) const {
-    std::vector<std::int64_t> steps(facts_.ranges.size(), reduces ? 1 : 0);
-    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
-      if ((is_output(r) || reduces) && position(r) >= 0 && facts_.ranges[r].constant) steps[r] = left(r);
-    return steps;
-  }
-  bool product_threads(const ProductTile& tile) {
-    const std::int64_t wanted = parts_wanted(tile.panel ? 2 : 4);
-    if (wanted < 2) return false;
-    ThreadParts chosen = choose_product_threads(facts_, target_, tile, steps_left(false), wanted);
-    if (chosen.parts > 1) add(OptOp::THREAD, position(chosen.range), {chosen.parts});
-    return chosen.parts > 1;
-  }
-
-  bool product() {
-    if (uses("matrix-unit") && fragments()) return true;
-    if (!uses("product-tile")) return false;
-    std::optional<ProductTile> tile = choose_product_tile(facts_, target_);
-    if (tile && tile->rows.empty() && window_rows()) return true;
-    if (std::optional<ProductTile> words = uses("matrix-unit") ? with_unit(tile) : std::nullopt) tile = words;
-    // One product at a time also waits for the sum before.
-    double scalar_cost = 2.0 * static_cast<double>(target_.vector_bytes / std::max(facts_.element_bytes, 1));
-    if (!tile || tile->cost >= scalar_cost) return false;  // no better than one product at a time
-    if (uses("border-steps") && uses("product-panels")) leave_border_out(*tile);
-    for (auto [range, size] : tile->rows) add(OptOp::UPCAST, position(range), {size});
-    if (tile->lanes_reduce)
-      add(OptOp::UNROLL, reduce_number(tile->lane_range), {tile->width});
-    else
-      add(OptOp::UPCAST, position(tile->lane_range), {tile->width});
-
-    const bool panels = uses("product-panels");
-    if (panels && (tile->stage[0] || tile->stage[1])) {
-      std::vector<Node> values = stage_values(kernel_);
-      int at = position(tile->lane_range);
-      if (at >= 0 && tile->reduce_steps < left(tile->lane_range)) add(OptOp::TILE, at, {tile->reduce_steps});
-      for (int i = 0; i < 2; ++i)
-        if (tile->stage[i])
-          add(OptOp::STAGE, std::max(at, 0),
-              {std::find(values.begin(), values.end(), facts_.factors[i]) - values.begin(), 0});
-    }
-    const bool threaded = product_threads(*tile);
-    if (panels && tile->panel)
-      nest(*tile, threaded ? 1 : 0);
-    else if (uses("product-order") && !tile->panel && !tile->lanes_reduce)
-      lanes_outside(*tile);
-    return true;
-  }
-
-  // Windows that share nothing but their pictures.
-  bool window_rows() {
-    std::optional<WindowRows> plan;
-    if (uses("window-rows")) plan = choose_window_rows(facts_, target_);
-    if (!plan) return false;
-    add(OptOp::UPCAST, position(plan->row), {plan->rows});
+bool Chooser::streams() {
+  std::optional<StreamPlan> plan;
+  if (uses("streams")) plan = choose_streams(facts_, target_);
+  if (!plan) return false;
+  const bool turns = plan->turn > 1, reduces = facts_.ranges[plan->lane].kind == RangeKind::Reduce;
+  if (reduces)
+    add(OptOp::UNROLL, reduce_number(plan->lane), {plan->width});
+  else
     add(OptOp::UPCAST, position(plan->lane), {plan->width});
-    add(OptOp::UNROLL, reduce_number(plan->window), {0});
-    if (plan->across) add(OptOp::UNROLL, reduce_number(*plan->across), {0});
-    threads(output_order(), 4);
+  if (turns && reduces) add(OptOp::UNROLL, reduce_number(plan->lane), {plan->turn});
+  threads({plan->rows}, 4);
+  if (plan->strip > 0) {
+    int at = position(plan->lane);
+    if (at < 0) return true;  // the whole row is in registers
+    // In equal strips.
+    const std::int64_t strips = (left(plan->lane) + plan->strip - 1) / plan->strip;
+    if (strips > 1) add(OptOp::TILE, at++, {(left(plan->lane) + strips - 1) / strips});
+    add(OptOp::TILE, position(plan->added), {1, at});
     return true;
   }
-
-  // The window's steps come before the lanes in the panel, which then lie side by side.
-  void leave_border_out(ProductTile& tile) {
-    const std::optional<BorderSteps> border = choose_border_steps(facts_, target_, tile);
-    if (!border) return;
-    add(OptOp::UNROLL, reduce_number(border->window), {0});
-    tile.rows = {{border->row, facts_.ranges[border->row].extent}};
-    tile.width = border->width;
-    tile.other_panel = false;
-    tile.lane_steps = tile.reduce_steps = std::numeric_limits<std::int64_t>::max();
+  int lane = position(plan->lane);
+  // Pieces of the range, several at a time, one step of each.
+  for (std::int64_t streams = plan->streams; streams > 1; streams /= 2) {
+    if (left(plan->rows) % streams != 0) continue;
+    std::int64_t piece = std::min(plan->piece, left(plan->rows) / streams);
+    while (piece > 1 && left(plan->rows) % (piece * streams) != 0) --piece;
+    if (piece * 2 < plan->piece) continue;
+    const int at = position(plan->rows);
+    const bool rest = left(plan->rows) > piece * streams;
+    add(OptOp::TILE, at, {piece});
+    add(OptOp::UPCAST, at, {streams});
+    lane = plan->rows == plan->lane ? at + (rest ? 1 : 0) : position(plan->lane);
+    break;
   }
+  // The last range in registers changes first: a piece has its turn for all of it.
+  if (turns && !reduces && lane >= 0 && lane < static_cast<int>(state_.axes().size()) &&
+      state_.axes()[static_cast<std::size_t>(lane)].extent.hi() % plan->turn == 0)
+    add(OptOp::UPCAST, lane, {plan->turn});
+  widen_scales(*plan);
+  if (uses("pipeline") && plan->ahead > 0 && position(plan->lane) >= 0)
+    add(OptOp::PIPELINE, position(plan->lane), {plan->ahead});
+  return true;
+}
 
-  // The same on a matrix unit, where its words pay: a step of it does several products.
-  std::optional<ProductTile> with_unit(const std::optional<ProductTile>& plain) {
-    if (target_.units.empty()) return std::nullopt;
-    std::size_t lane = facts_.ranges.size();
-    if (plain && !plain->lanes_reduce) lane = plain->lane_range;
-    for (std::size_t r = 0; r < facts_.ranges.size() && lane == facts_.ranges.size(); ++r)
-      if (is_output(r) && matrix_unit_option(kernel_, facts_.ranges[r].range, target_, false)) lane = r;
-    if (lane == facts_.ranges.size()) return std::nullopt;
-    // Which factor is the vector is known once the tile is: then the unit takes it that way round.
-    for (int round = 0; round < 2; ++round) {
-      std::optional<Opt> opt = matrix_unit_option(kernel_, facts_.ranges[lane].range, target_, false);
-      if (!opt) return std::nullopt;
-      OptionState state(kernel_, target_);
-      state.apply(*opt);
-      KernelFacts facts = kernel_facts(state.kernel());
-      std::optional<ProductTile> tile = choose_product_tile(facts, target_);
-      const double products = facts_.reduce ? steps_of(facts_) / steps_of(facts) : 1;
-      if (!tile || tile->lanes_reduce || (plain && tile->cost / products >= plain->cost)) return std::nullopt;
-      if (tile->lane_range != lane && round == 0) {
-        lane = tile->lane_range;
-        continue;
-      }
-      kernel_ = state.kernel();
-      facts_ = std::move(facts);
-      state_ = std::move(state);
-      opts_.push_back(*std::move(opt));
-      return tile;
+// A factor that is one for all lanes, such as the scale of a block of weights, is widened by vectors for a
+// row at a time: one by one takes as long as a vector does, and then it has to be repeated.
+void Chooser::widen_scales(const StreamPlan& plan) {
+  int row = -1;
+  for (std::size_t i = 0; i < state_.axes().size(); ++i)
+    if (state_.axes()[i].kind == RangeKind::Global) row = static_cast<int>(i);
+  if (row < 0 || facts_.ranges[plan.lane].kind != RangeKind::Reduce) return;
+  const std::vector<Node> values = stage_values(kernel_);
+  for (Node f : facts_.factors) {
+    if (!f || !f.is(Op::Cast) || !f.arg(0).is(Op::Load) || facts_.depends(f, plan.lane)) continue;
+    double bytes = static_cast<double>(plan.streams * f.dtype().bytes());
+    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+      if (!is_output(r) && facts_.depends(f, r)) bytes *= static_cast<double>(facts_.ranges[r].extent);
+    if (bytes * 4 <= static_cast<double>(target_.l2))
+      add(OptOp::STAGE, row, {std::find(values.begin(), values.end(), f) - values.begin(), 1});
+  }
+}
+
+// ---- everything else on a CPU
+
+bool Chooser::carries_tuple() const {
+  return std::any_of(facts_.ranges.begin(), facts_.ranges.end(),
+                     [](const RangeFacts& r) { return r.carries_tuple; });
+}
+
+// A short row of whole vectors is held in registers all at once.
+std::int64_t Chooser::register_row(std::int64_t extent, std::int64_t otherwise) const {
+  const std::int64_t lanes = std::max(target_.vector_bytes / facts_.element_bytes, 1);
+  return extent % lanes == 0 && extent / lanes <= target_.vector_registers / 4 ? extent : otherwise;
+}
+
+// Neighbouring rows of a tuple reduce read the same keys and values: a few at a time share the loads.
+void Chooser::rows_together() {
+  if (!uses("rows-together")) return;
+  for (std::size_t r = facts_.ranges.size(); r-- > 0;) {
+    if (!is_output(r)) continue;
+    // The last few of a long axis may be done for nothing.
+    const std::int64_t extent = facts_.ranges[r].extent;
+    if (splittable(r) && (extent % kRowsTogether == 0 || extent > 8 * kRowsTogether))
+      add(OptOp::UPCAST, position(r), {kRowsTogether});
+    else if (splittable(r) && extent % 2 == 0)
+      add(OptOp::UPCAST, position(r), {2});
+    return;
+  }
+}
+
+// Lanes along a range, some whole vectors of them. A reduce along the lanes gets four accumulators, so that
+// one addition need not wait for the one before.
+void Chooser::lanes_along(std::size_t r) {
+  if (!uses("lanes")) return;
+  std::int64_t most = !uses("several-vectors")                              ? 1
+                      : (is_output(r) && facts_.reduces == 0) || is_loop(r) ? 2
+                                                                            : 4;
+  // A short row has no loop.
+  const std::int64_t row = 4 * std::max(target_.vector_bytes / facts_.element_bytes, 1);
+  if (most == 2 && facts_.ranges[r].extent <= row) most = 4;
+  // What sorts lanes has to be unrolled beside them, and under a mask they are not sorted.
+  bool evenly = false;
+  std::optional<std::size_t> short_range;
+  for (const AccessFacts& a : facts_.accesses)
+    if (sorts_lanes(facts_, target_, a, r)) {
+      evenly = true;
+      if (!short_range) short_range = range_between(facts_, target_, a, r);
     }
-    return std::nullopt;
+  if (evenly) {
+    std::int64_t copies = std::max(target_.vector_bytes / facts_.element_bytes, 1);
+    for (const RangeFacts& range : facts_.ranges)
+      if (range.kind == RangeKind::Reduce && range.extent <= kSmallReduce) copies *= range.extent;
+    while (most > 1 && most * copies > kMostCopies) most /= 2;
   }
-  static double steps_of(const KernelFacts& facts) {
-    double n = 1;
-    for (const RangeFacts& r : facts.ranges) n *= static_cast<double>(r.extent);
-    return n;
-  }
+  std::int64_t w = lane_width(target_, facts_.ranges[r].extent, facts_.element_bytes, most);
+  std::int64_t even = w;
+  while (evenly && facts_.ranges[r].extent % even != 0) even /= 2;
+  if (even * 4 >= w) w = even;  // else a mask costs less than so few lanes
+  if (carries_tuple() && !is_output(r)) w = register_row(facts_.ranges[r].extent, w);
+  if (w > 1 && facts_.ranges[r].kind != RangeKind::Reduce)
+    add(OptOp::UPCAST, position(r), {w});
+  else if (w > 1)
+    add(OptOp::UNROLL, reduce_number(r), {w});
+  if (short_range && w > 1) add(OptOp::UPCAST, position(*short_range), {0});
+}
 
-  // The loops of a product in blocks, outermost first: what moves the vector factor beside the lanes, blocks
-  // of lanes, blocks of the reduce, [its panel], blocks of rows, [the other panel], lanes, rows, reduce.
-  void nest(const ProductTile& tile, int at) {
-    Node f = facts_.factors[tile.factor], g = facts_.factors[1 - tile.factor];
-    std::vector<Node> values = stage_values(kernel_);
-    auto number = [&](Node value) { return std::find(values.begin(), values.end(), value) - values.begin(); };
-    auto place = [&](std::size_t r) {
-      if (position(r) >= 0) move(position(r), at++);
-    };
-    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
-      if (is_output(r) && r != tile.lane_range && facts_.depends(f, r)) place(r);
-    auto block = [&](std::size_t r, std::int64_t steps) {
-      if (position(r) < 0 || steps >= left(r)) return;
-      std::size_t before = opts_.size();
-      // Even blocks of what is left here: a part of a thread is no multiple of a block of the whole.
-      std::int64_t blocks = (left(r) + steps - 1) / steps;
-      add(OptOp::TILE, position(r), {(left(r) + blocks - 1) / blocks, at});
-      at += opts_.size() > before;
-    };
-    auto outside = [&] { return at > 0 ? at - 1 : kBeforeLoops; };
-    auto stage_other = [&] { add(OptOp::STAGE, outside(), {number(g), tile.fragments ? 0 : 1}); };
-    if (tile.other_panel && tile.other_first) stage_other();
-    block(tile.lane_range, tile.lane_steps);
-    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
-      if (facts_.ranges[r].kind == RangeKind::Reduce && facts_.depends(facts_.reduce.arg(0), r)) {
-        block(r, tile.reduce_steps);
-        break;
-      }
-    add(OptOp::STAGE, outside(), {number(f), 0});
-    if (tile.other_panel) {
-      for (std::size_t r : tile.outside) place(r);
-      if (tile.tiled > 0) block(tile.tiled - 1, tile.tile);
-      if (!tile.other_first) stage_other();
+bool Chooser::may_have_lanes(std::size_t r) const {
+  const RangeFacts& range = facts_.ranges[r];
+  bool fits = is_output(r) || is_loop(r) || (range.kind == RangeKind::Reduce && !range.carries_tuple);
+  return splittable(r) && fits && gain(r) > 0;
+}
+
+void Chooser::elementwise_or_reduce() {
+  std::size_t lane = facts_.ranges.size();
+  double best = 0;
+  std::optional<ScoreLanes> scores;
+  if (has_rows() && carries_tuple() && uses("lanes") && uses("score-lanes"))
+    scores = choose_score_lanes(kernel_, facts_, target_, kRowsTogether);
+  if (scores) lane = scores->keys;
+  // Lanes also divide the arithmetic.
+  for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+    if (!scores && may_have_lanes(r)) {
+      const double g = gain(r) * static_cast<double>(
+                                     lane_width(target_, facts_.ranges[r].extent, facts_.element_bytes, 1));
+      if (g >= best) best = g, lane = r;
     }
-    // Within a block.
-    const int lanes = state_.last_loop_position(facts_.ranges[tile.lane_range].range);
-    if (lanes >= at) move(lanes, at);
-    if (tile.lane_steps == 1) fetch_next(tile);
-  }
-  // Without panels: where the vector factor does not fit the second cache, one step of lanes of it serves all
-  // rows before the next one is read. The other factor is read again instead, which is as much less as a step
-  // of lanes is wider than one of rows.
-  void lanes_outside(const ProductTile& tile) {
-    Node f = facts_.factors[tile.factor];
-    double bytes = facts_.reduce.dtype().bytes();
-    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
-      if (facts_.depends(f, r) && (!is_output(r) || r == tile.lane_range))
-        bytes *= static_cast<double>(facts_.ranges[r].extent);
-    if (position(tile.lane_range) < 0 || bytes <= static_cast<double>(target_.l2)) return;
-    int first = position(tile.lane_range);
-    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
-      if (is_output(r) && !facts_.depends(f, r) && position(r) >= 0) first = std::min(first, position(r));
-    move(position(tile.lane_range), first);
-    fetch_next(tile);
-  }
-  // Products do not wait for memory while they work on what is there.
-  void fetch_next(const ProductTile& tile) {
-    if (uses("pipeline") && tile.from_memory && position(tile.lane_range) >= 0)
-      add(OptOp::PIPELINE, position(tile.lane_range), {1});
-  }
-  void move(int from, int to) {
-    if (from != to) add(OptOp::TILE, from, {1, to});
-  }
-
-  // ---- everything else on a CPU
-
-  double gain(std::size_t r) const { return lane_gain(facts_, target_, r); }
-
-  bool carries_tuple() const {
-    return std::any_of(facts_.ranges.begin(), facts_.ranges.end(),
-                       [](const RangeFacts& r) { return r.carries_tuple; });
-  }
-  // A short row of whole vectors is held in registers all at once.
-  std::int64_t register_row(std::int64_t extent, std::int64_t otherwise) const {
-    const std::int64_t lanes = std::max(target_.vector_bytes / facts_.element_bytes, 1);
-    return extent % lanes == 0 && extent / lanes <= target_.vector_registers / 4 ? extent : otherwise;
-  }
-  // Neighbouring rows of a tuple reduce read the same keys and values: a few at a time share the loads.
-  void rows_together() {
-    if (!uses("rows-together")) return;
-    for (std::size_t r = facts_.ranges.size(); r-- > 0;) {
-      if (!is_output(r)) continue;
-      // The last few of a long axis may be done for nothing.
-      const std::int64_t extent = facts_.ranges[r].extent;
-      if (splittable(r) && (extent % kRowsTogether == 0 || extent > 8 * kRowsTogether))
-        add(OptOp::UPCAST, position(r), {kRowsTogether});
-      else if (splittable(r) && extent % 2 == 0)
-        add(OptOp::UPCAST, position(r), {2});
-      return;
-    }
-  }
-
-  // Lanes along a range, some whole vectors of them. A reduce along the lanes gets four accumulators, so that
-  // one addition need not wait for the one before.
-  void lanes_along(std::size_t r) {
-    if (!uses("lanes")) return;
-    std::int64_t most = !uses("several-vectors")                              ? 1
-                        : (is_output(r) && facts_.reduces == 0) || is_loop(r) ? 2
-                                                                              : 4;
-    // A short row has no loop.
-    const std::int64_t row = 4 * std::max(target_.vector_bytes / facts_.element_bytes, 1);
-    if (most == 2 && facts_.ranges[r].extent <= row) most = 4;
-    // What sorts lanes has to be unrolled beside them, and under a mask they are not sorted.
-    bool evenly = false;
-    std::optional<std::size_t> short_range;
-    for (const AccessFacts& a : facts_.accesses)
-      if (sorts_lanes(facts_, target_, a, r)) {
-        evenly = true;
-        if (!short_range) short_range = range_between(facts_, target_, a, r);
-      }
-    if (evenly) {
-      std::int64_t copies = std::max(target_.vector_bytes / facts_.element_bytes, 1);
-      for (const RangeFacts& range : facts_.ranges)
-        if (range.kind == RangeKind::Reduce && range.extent <= kSmallReduce) copies *= range.extent;
-      while (most > 1 && most * copies > kMostCopies) most /= 2;
-    }
-    std::int64_t w = lane_width(target_, facts_.ranges[r].extent, facts_.element_bytes, most);
-    std::int64_t even = w;
-    while (evenly && facts_.ranges[r].extent % even != 0) even /= 2;
-    if (even * 4 >= w) w = even;  // else a mask costs less than so few lanes
-    if (carries_tuple() && !is_output(r)) w = register_row(facts_.ranges[r].extent, w);
-    if (w > 1 && facts_.ranges[r].kind != RangeKind::Reduce)
-      add(OptOp::UPCAST, position(r), {w});
-    else if (w > 1)
-      add(OptOp::UNROLL, reduce_number(r), {w});
-    if (short_range && w > 1) add(OptOp::UPCAST, position(*short_range), {0});
-  }
-  bool may_have_lanes(std::size_t r) const {
-    const RangeFacts& range = facts_.ranges[r];
-    bool fits = is_output(r) || is_loop(r) || (range.kind == RangeKind::Reduce && !range.carries_tuple);
-    return splittable(r) && fits && gain(r) > 0;
-  }
-
-  void elementwise_or_reduce() {
-    std::size_t lane = facts_.ranges.size();
-    double best = 0;
-    std::optional<ScoreLanes> scores;
-    if (has_rows() && carries_tuple() && uses("lanes") && uses("score-lanes"))
-      scores = choose_score_lanes(kernel_, facts_, target_, kRowsTogether);
-    if (scores) lane = scores->keys;
-    // Lanes also divide the arithmetic.
-    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
-      if (!scores && may_have_lanes(r)) {
-        const double g = gain(r) * static_cast<double>(
-                                       lane_width(target_, facts_.ranges[r].extent, facts_.element_bytes, 1));
-        if (g >= best) best = g, lane = r;
-      }
-    if (scores)
-      add(OptOp::UPCAST, position(lane), {scores->width});
-    else if (lane < facts_.ranges.size())
-      lanes_along(lane);
-    if (lane < facts_.ranges.size() && (has_rows() || facts_.reduces > 1)) {
-      // The other nests of a row have lanes of their own, and so have reduces one after the other.
-      std::vector<std::size_t> taken{lane};
-      std::vector<Node> nodes = toposort(kernel_);
-      for (std::size_t r = 0; r < facts_.ranges.size(); ++r) {
-        bool free = r != lane && !is_output(r) && may_have_lanes(r);
-        for (std::size_t t : taken)
-          for (std::size_t i = 0; free && i < nodes.size(); ++i)
-            free = !(facts_.depends(nodes[i], r) && facts_.depends(nodes[i], t));
-        if (!free) continue;
-        lanes_along(r);
-        taken.push_back(r);
-      }
-    }
-    if (has_rows() && carries_tuple()) rows_together();
-    uneven_in_registers();
-    unroll_small_reduces();
-    threads(output_order(), 4);
-    if (!scores) return;
-    const std::vector<Node> values = stage_values(kernel_);
-    const int at = position(scores->rows);
-    add(OptOp::STAGE, at > 0 ? at - 1 : kBeforeLoops,
-        {std::find(values.begin(), values.end(), scores->factor) - values.begin(), 0});
-  }
-  std::vector<std::size_t> output_order() const {
-    std::vector<std::size_t> order;
-    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
-      if (is_output(r)) order.push_back(r);
-    return order;
-  }
-
-  // A short output range that an index divides (a residue): its steps are copies with constants instead.
-  void uneven_in_registers() {
-    if (!uses("uneven-in-registers")) return;
-    std::int64_t copies = register_copies();
+  if (scores)
+    add(OptOp::UPCAST, position(lane), {scores->width});
+  else if (lane < facts_.ranges.size())
+    lanes_along(lane);
+  if (lane < facts_.ranges.size() && (has_rows() || facts_.reduces > 1)) {
+    // The other nests of a row have lanes of their own, and so have reduces one after the other.
+    std::vector<std::size_t> taken{lane};
+    std::vector<Node> nodes = toposort(kernel_);
     for (std::size_t r = 0; r < facts_.ranges.size(); ++r) {
-      if (!is_output(r) || !splittable(r) || facts_.ranges[r].extent > kSmallReduce || position(r) < 0)
-        continue;
-      const bool divided =
-          std::any_of(facts_.accesses.begin(), facts_.accesses.end(), [&](const AccessFacts& a) {
-            return a.strides[r] == kUneven && divides(a.node.arg(1), facts_.ranges[r].range);
-          });
-      if (!divided || copies * facts_.ranges[r].extent > kMostCopies) continue;
-      add(OptOp::UPCAST, position(r), {0});
-      copies = register_copies();
+      bool free = r != lane && !is_output(r) && may_have_lanes(r);
+      for (std::size_t t : taken)
+        for (std::size_t i = 0; free && i < nodes.size(); ++i)
+          free = !(facts_.depends(nodes[i], r) && facts_.depends(nodes[i], t));
+      if (!free) continue;
+      lanes_along(r);
+      taken.push_back(r);
     }
   }
-  // Whether the index is made of positions alone and divides one that moves with the range.
-  static bool divides(Node index, Node range) {
-    bool divided = false;
-    for (Node n : toposort(index)) {
-      if (n.is(Op::Load)) return false;
-      divided |= (n.is(Op::FloorDiv) || n.is(Op::FloorMod)) && depends_on(n, range);
-    }
-    return divided;
-  }
-  std::int64_t register_copies() const {
-    std::int64_t copies = 1;
-    for (const Axis& axis : state_.axes())
-      if (axis.kind == RangeKind::Upcast || axis.kind == RangeKind::Unroll) copies *= axis.extent.hi();
-    return copies;
-  }
+  if (has_rows() && carries_tuple()) rows_together();
+  uneven_in_registers();
+  unroll_small_reduces();
+  threads(output_order(), 4);
+  if (!scores) return;
+  const std::vector<Node> values = stage_values(kernel_);
+  const int at = position(scores->rows);
+  add(OptOp::STAGE, at > 0 ? at - 1 : kBeforeLoops,
+      {std::find(values.begin(), values.end(), scores->factor) - values.begin(), 0});
+}
 
-  void unroll_small_reduces() {
-    if (!uses("unroll-small-reduces")) return;
-    std::int64_t copies = register_copies();
+std::vector<std::size_t> Chooser::output_order() const {
+  std::vector<std::size_t> order;
+  for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+    if (is_output(r)) order.push_back(r);
+  return order;
+}
+
+// A short output range that an index divides (a residue): its steps are copies with constants instead.
+void Chooser::uneven_in_registers() {
+  if (!uses("uneven-in-registers")) return;
+  std::int64_t copies = register_copies();
+  for (std::size_t r = 0; r < facts_.ranges.size(); ++r) {
+    if (!is_output(r) || !splittable(r) || facts_.ranges[r].extent > kSmallReduce || position(r) < 0)
+      continue;
+    const bool divided =
+        std::any_of(facts_.accesses.begin(), facts_.accesses.end(), [&](const AccessFacts& a) {
+          return a.strides[r] == kUneven && divides(a.node.arg(1), facts_.ranges[r].range);
+        });
+    if (!divided || copies * facts_.ranges[r].extent > kMostCopies) continue;
+    add(OptOp::UPCAST, position(r), {0});
+    copies = register_copies();
+  }
+}
+
+// Whether the index is made of positions alone and divides one that moves with the range.
+bool Chooser::divides(Node index, Node range) {
+  bool divided = false;
+  for (Node n : toposort(index)) {
+    if (n.is(Op::Load)) return false;
+    divided |= (n.is(Op::FloorDiv) || n.is(Op::FloorMod)) && depends_on(n, range);
+  }
+  return divided;
+}
+
+std::int64_t Chooser::register_copies() const {
+  std::int64_t copies = 1;
+  for (const Axis& axis : state_.axes())
+    if (axis.kind == RangeKind::Upcast || axis.kind == RangeKind::Unroll) copies *= axis.extent.hi();
+  return copies;
+}
+
+void Chooser::unroll_small_reduces() {
+  if (!uses("unroll-small-reduces")) return;
+  std::int64_t copies = register_copies();
+  for (std::size_t r = facts_.ranges.size(); r-- > 0;) {
+    const RangeFacts& range = facts_.ranges[r];
+    if (range.kind != RangeKind::Reduce || range.carries_tuple || !splittable(r) || position(r) < 0) continue;
+    copies *= left(r);
+    if (left(r) > kSmallReduce || copies > kMostCopies) return;
+    add(OptOp::UNROLL, reduce_number(r), {0});
+  }
+}
+
+// The first output range with enough steps is divided among threads: into several parts a core, so that a
+// core that is slowed down holds up little, and evenly where that is possible.
+std::int64_t Chooser::parts_wanted(std::int64_t parts_per_core) const {
+  if (!uses("threads") || !target_.threads || target_.cores < 2 || facts_.work < kWorthThreads) return 1;
+  return static_cast<std::int64_t>(std::min(static_cast<double>(target_.cores * parts_per_core),
+                                            std::max(2.0, facts_.work / kWorkPerPart)));
+}
+
+bool Chooser::threads(const std::vector<std::size_t>& order, std::int64_t parts_per_core) {
+  const std::int64_t wanted = parts_wanted(parts_per_core);
+  if (wanted < 2) return false;
+  std::size_t chosen = facts_.ranges.size();
+  std::int64_t chosen_parts = 1;
+  for (std::size_t r : order) {
+    if (position(r) < 0 || !facts_.ranges[r].constant) continue;
+    std::int64_t parts = even_parts(left(r), wanted);
+    if (parts > chosen_parts) chosen = r, chosen_parts = parts;
+    if (parts * 2 >= wanted) break;
+  }
+  if (chosen == facts_.ranges.size()) return false;
+  add(OptOp::THREAD, position(chosen), {chosen_parts});
+  return true;
+}
+
+// Into how many parts: those that are done first; of equals the most.
+std::int64_t Chooser::even_parts(std::int64_t extent, std::int64_t wanted) const {
+  std::int64_t best = 1;
+  double shortest = static_cast<double>(extent);
+  for (std::int64_t parts = 2; parts <= std::min(extent, wanted); ++parts) {
+    const double time = parts_steps(extent, parts, target_.cores);
+    if (time <= shortest) best = parts, shortest = time;
+  }
+  return best;
+}
+
+// ---- targets with groups of threads
+
+void Chooser::for_groups() {
+  double outputs = 1, steps = 1;
+  for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+    (is_output(r) ? outputs : steps) *= static_cast<double>(facts_.ranges[r].extent);
+  // Few outputs, long reduce: the threads of a group share one, reading side by side.
+  if (uses("group-reduce") && outputs < 4096 && steps >= 256) {
     for (std::size_t r = facts_.ranges.size(); r-- > 0;) {
       const RangeFacts& range = facts_.ranges[r];
-      if (range.kind != RangeKind::Reduce || range.carries_tuple || !splittable(r) || position(r) < 0)
+      if (range.kind != RangeKind::Reduce || range.carries_tuple || !splittable(r) || range.extent < 32)
         continue;
-      copies *= left(r);
-      if (left(r) > kSmallReduce || copies > kMostCopies) return;
-      add(OptOp::UNROLL, reduce_number(r), {0});
-    }
-  }
-
-  // The first output range with enough steps is divided among threads: into several parts a core, so that a
-  // core that is slowed down holds up little, and evenly where that is possible.
-  std::int64_t parts_wanted(std::int64_t parts_per_core) const {
-    if (!uses("threads") || !target_.threads || target_.cores < 2 || facts_.work < kWorthThreads) return 1;
-    return static_cast<std::int64_t>(std::min(static_cast<double>(target_.cores * parts_per_core),
-                                              std::max(2.0, facts_.work / kWorkPerPart)));
-  }
-  bool threads(const std::vector<std::size_t>& order, std::int64_t parts_per_core) {
-    const std::int64_t wanted = parts_wanted(parts_per_core);
-    if (wanted < 2) return false;
-    std::size_t chosen = facts_.ranges.size();
-    std::int64_t chosen_parts = 1;
-    for (std::size_t r : order) {
-      if (position(r) < 0 || !facts_.ranges[r].constant) continue;
-      std::int64_t parts = even_parts(left(r), wanted);
-      if (parts > chosen_parts) chosen = r, chosen_parts = parts;
-      if (parts * 2 >= wanted) break;
-    }
-    if (chosen == facts_.ranges.size()) return false;
-    add(OptOp::THREAD, position(chosen), {chosen_parts});
-    return true;
-  }
-  // Into how many parts: those that are done first; of equals the most.
-  std::int64_t even_parts(std::int64_t extent, std::int64_t wanted) const {
-    std::int64_t best = 1;
-    double shortest = static_cast<double>(extent);
-    for (std::int64_t parts = 2; parts <= std::min(extent, wanted); ++parts) {
-      const double time = parts_steps(extent, parts, target_.cores);
-      if (time <= shortest) best = parts, shortest = time;
-    }
-    return best;
-  }
-
-  // ---- targets with groups of threads
-
-  void for_groups() {
-    double outputs = 1, steps = 1;
-    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
-      (is_output(r) ? outputs : steps) *= static_cast<double>(facts_.ranges[r].extent);
-    // Few outputs, long reduce: the threads of a group share one, reading side by side.
-    if (uses("group-reduce") && outputs < 4096 && steps >= 256) {
-      for (std::size_t r = facts_.ranges.size(); r-- > 0;) {
-        const RangeFacts& range = facts_.ranges[r];
-        if (range.kind != RangeKind::Reduce || range.carries_tuple || !splittable(r) || range.extent < 32)
-          continue;
-        add(OptOp::GROUP, reduce_number(r), {std::min<std::int64_t>(range.extent, 256)});
-        return;
-      }
-    }
-    std::size_t lane = facts_.ranges.size();
-    double best = 0;
-    for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
-      if (is_output(r) && splittable(r))
-        if (double g = gain(r); lane == facts_.ranges.size() || g >= best) best = g, lane = r;
-    if (lane == facts_.ranges.size()) {
-      unroll_small_reduces();
+      add(OptOp::GROUP, reduce_number(r), {std::min<std::int64_t>(range.extent, 256)});
       return;
     }
-    // Four elements a thread make one wide access, where there are threads enough without them.
-    if (uses("wide-access") && best > 0 && facts_.ranges[lane].extent % 4 == 0 && outputs >= 1 << 16)
-      add(OptOp::UPCAST, position(lane), {4});
+  }
+  std::size_t lane = facts_.ranges.size();
+  double best = 0;
+  for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+    if (is_output(r) && splittable(r))
+      if (double g = gain(r); lane == facts_.ranges.size() || g >= best) best = g, lane = r;
+  if (lane == facts_.ranges.size()) {
     unroll_small_reduces();
-    // Neighbouring threads take neighbouring elements: whole warps, up to 256 threads.
-    std::int64_t threads_here = std::min<std::int64_t>(left(lane), 256);
-    for (std::int64_t n : {256, 128, 64, 32})
-      if (left(lane) % n == 0) {
-        threads_here = n;
+    return;
+  }
+  // Four elements a thread make one wide access, where there are threads enough without them.
+  if (uses("wide-access") && best > 0 && facts_.ranges[lane].extent % 4 == 0 && outputs >= 1 << 16)
+    add(OptOp::UPCAST, position(lane), {4});
+  unroll_small_reduces();
+  // Neighbouring threads take neighbouring elements: whole warps, up to 256 threads.
+  std::int64_t threads_here = std::min<std::int64_t>(left(lane), 256);
+  for (std::int64_t n : {256, 128, 64, 32})
+    if (left(lane) % n == 0) {
+      threads_here = n;
+      break;
+    }
+  if (position(lane) >= 0 && left(lane) > 1) add(OptOp::LOCAL, position(lane), {threads_here});
+  std::int64_t room = 128 / threads_here;
+  for (std::size_t r = facts_.ranges.size(); r-- > 0 && room > 1;) {
+    if (r == lane || !is_output(r) || !splittable(r) || position(r) < 0) continue;
+    for (std::int64_t n = room; n > 1; n /= 2)
+      if (left(r) % n == 0) {
+        add(OptOp::LOCAL, position(r), {n});
+        room /= n;
         break;
       }
-    if (position(lane) >= 0 && left(lane) > 1) add(OptOp::LOCAL, position(lane), {threads_here});
-    std::int64_t room = 128 / threads_here;
-    for (std::size_t r = facts_.ranges.size(); r-- > 0 && room > 1;) {
-      if (r == lane || !is_output(r) || !splittable(r) || position(r) < 0) continue;
-      for (std::int64_t n = room; n > 1; n /= 2)
-        if (left(r) % n == 0) {
-          add(OptOp::LOCAL, position(r), {n});
-          room /= n;
-          break;
-        }
-    }
   }
-
-  Node kernel_;
-  const Target& target_;
-  KernelFacts facts_;
-  OptionState state_;
-  std::vector<Opt> opts_;
-};
-
-}  // namespace
+}
 
 std::span<const HeuristicRule> heuristic_rules() { return kRules; }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "codegen/lane_gain.h"
 #include "codegen/lanes.h"
 
 namespace lathe {
@@ -13,9 +14,7 @@ constexpr std::int64_t kMostSteps = 16, kMostRows = 16;
 // Of vectors, in the body of the loop that is left.
 constexpr std::int64_t kMostProducts = 144;
 
-bool taken(const RangeFacts& r, RangeKind kind) {
-  return r.kind == kind && r.constant && !r.ragged && !r.carries_tuple && r.extent > 1;
-}
+bool taken(const RangeFacts& r, RangeKind kind) { return r.kind == kind && can_split(r) && !r.carries_tuple; }
 
 // Whether rows that are steps of `row` apart and steps of `window` meet.
 bool overlap(std::int64_t row, std::int64_t window, std::int64_t steps) {
@@ -35,7 +34,7 @@ std::int64_t rows_together(std::int64_t extent, std::int64_t most) {
 
 // One vector of lanes; a shorter row as a whole. Lanes that lie apart are taken one by one, and then a mask
 // for those beyond the row's end costs more than shorter vectors do.
-std::int64_t lane_width(std::int64_t extent, std::int64_t lanes, bool apart) {
+std::int64_t row_width(std::int64_t extent, std::int64_t lanes, bool apart) {
   const auto all = static_cast<std::uint64_t>(extent);
   return std::min(lanes, static_cast<std::int64_t>(apart ? all & -all : std::bit_ceil(all)));
 }
@@ -51,7 +50,7 @@ std::optional<WindowRows> choose_window_rows(const KernelFacts& facts, const Tar
       if (!taken(facts.ranges[lane], RangeKind::Global) || apart < 1 || apart > kMostElementsApart) continue;
       WindowRows plan;
       plan.lane = lane;
-      plan.width = lane_width(facts.ranges[lane].extent, lanes, apart > 1);
+      plan.width = row_width(facts.ranges[lane].extent, lanes, apart > 1);
       if (plan.width * 4 < lanes && apart > 1) continue;
       std::int64_t across = 1;
       for (std::size_t w = 0; w < facts.ranges.size() && apart > 1; ++w)

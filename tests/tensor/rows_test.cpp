@@ -4,6 +4,7 @@
 #include <numeric>
 #include <random>
 
+#include "graph_has.h"
 #include "ir/walk.h"
 #include "lathe/device.h"
 #include "tensor/impl.h"
@@ -13,6 +14,7 @@ namespace lathe {
 namespace {
 
 using testing::expect_values;
+using testing::has;
 
 constexpr std::uint64_t kSeed = 20240611;
 
@@ -37,13 +39,6 @@ class Rows : public ::testing::TestWithParam<const char*> {
 };
 INSTANTIATE_TEST_SUITE_P(Devices, Rows, ::testing::Values("CPU", "REF"),
                          [](const auto& info) { return std::string(info.param); });
-
-bool has(const Tensor& t, Op op) {
-  Scope scope;
-  for (Node n : toposort(node_of(t)))
-    if (n.is(op)) return true;
-  return false;
-}
 
 TEST_P(Rows, SortIsStableAtEverySize) {
   std::mt19937_64 rng(kSeed);

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "codegen/codegen.h"
+#include "graph_has.h"
 #include "ir/text.h"
 #include "ir/walk.h"
 #include "lathe/device.h"
@@ -19,6 +20,7 @@ namespace lathe {
 namespace {
 
 using testing::expect_values;
+using testing::has;
 
 constexpr std::uint64_t kSeed = 20261115;
 
@@ -30,13 +32,6 @@ class Walks : public ::testing::TestWithParam<const char*> {
 };
 INSTANTIATE_TEST_SUITE_P(Devices, Walks, ::testing::Values("CPU", "REF"),
                          [](const auto& info) { return std::string(info.param); });
-
-bool has(const Tensor& t, Op op) {
-  Scope scope;
-  for (Node n : toposort(node_of(t)))
-    if (n.is(op)) return true;
-  return false;
-}
 
 std::vector<double> numbers(std::int64_t n, std::mt19937_64& rng, int most) {
   std::vector<double> out(static_cast<std::size_t>(n));
