@@ -80,7 +80,7 @@ class TensorEval {
     if (is_movement(n.op()) || passes_through(n.op()) || n.is(Op::Reduce)) return {n.arg(0)};
     if (n.is(Op::Scan) && n.arg_count() == 1) return {n.arg(0)};
     // The lists of a RaggedReduce say what its rows say: only the rows are read here.
-    if (walks_in_order(n)) return {n.arg(0), n.arg(1)};
+    if (combines_in_order(n)) return {n.arg(0), n.arg(1)};
     if (is_elementwise(n.op()) || n.is(Op::Bitcast) || n.is(Op::Take))
       return {n.args().begin(), n.args().end()};
     if (n.is(Op::After)) {
@@ -141,21 +141,23 @@ class TensorEval {
     return n.is(Op::Bitcast) && n.dtype().bits() != n.arg(0).dtype().bits();
   }
 
-  static bool walks_in_order(Node n) { return n.is(Op::RaggedReduce) || n.is(Op::Scatter) || n.is(Op::Scan); }
+  static bool combines_in_order(Node n) {
+    return n.is(Op::RaggedReduce) || n.is(Op::Scatter) || n.is(Op::Scan);
+  }
 
   void choose_kept() {
     NodeMap<std::uint32_t> uses;
     for (Node n : order_)
       for (Node a : value_args(n)) {
         ++uses[a];
-        if (changes_width(n) || n.is(Op::After) || n.is(Op::Take) || walks_in_order(n)) kept_[a] = 1;
+        if (changes_width(n) || n.is(Op::After) || n.is(Op::Take) || combines_in_order(n)) kept_[a] = 1;
       }
     for (Node r : roots_) kept_[r] = 1;
     NodeMap<int> depth;
     for (Node n : order_) {
       int d = 0;
       for (Node a : value_args(n)) d = std::max(d, *depth.find(a) + 1);
-      bool own = n.is(Op::Buffer) || n.is(Op::After) || n.is(Op::Reduce) || walks_in_order(n) ||
+      bool own = n.is(Op::Buffer) || n.is(Op::After) || n.is(Op::Reduce) || combines_in_order(n) ||
                  changes_width(n) || n.rank() == 0;
       bool shared = uses[n] > 1 && !is_movement(n.op()) && count(n) <= kMaxShared;
       if (own || shared || d > kMaxDepth) kept_[n] = 1;

@@ -56,6 +56,9 @@ bool worth_staging(const ElementCost& cost, double evaluations, double elements,
 // Tiles of both are kept close by, which is done for one such sum in a kernel.
 bool is_product_sum(Node node);
 
+// What one thread computes by a walk along an axis, with its results in memory: a kernel of its own.
+inline bool walks_in_order(Node n) { return n.is(Op::Scatter) || n.is(Op::Scan); }
+
 // A reduce with few outputs and many inputs runs in parts: the number of parts for an axis of `extent`, or 0
 // to leave it whole. Depends on extents alone, so results do not depend on the machine.
 std::int64_t reduce_parts(std::int64_t outputs, std::int64_t inputs, std::int64_t extent);

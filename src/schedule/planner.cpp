@@ -22,8 +22,6 @@ bool is_identity(Node n) { return n.is(Op::Contiguous) || n.is(Op::Copy); }
 
 bool is_reduction(Node n) { return is_tensor_reduce(n) || n.is(Op::RaggedReduce); }
 
-// What one thread computes by a walk along an axis, with its results in memory: a kernel of its own.
-bool walks_in_order(Node n) { return n.is(Op::Scatter) || n.is(Op::Scan); }
 std::size_t walked_axis(Node n) {
   return n.is(Op::Scan) ? static_cast<std::size_t>(n.ints()[1]) : n.arg(1).rank() - 1;
 }
@@ -286,11 +284,11 @@ bool Planner::decide_store(Node node, const std::vector<Request>& requests) {
   // Neighbours of a divided position are no neighbours in the factors, so no tile of a product fits them.
   for (const Request& r : requests) usage.in_foreign_loop |= product && r.in_sum && divides(r.at.index);
   if (product && !usage.joins)
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      const Work& w = work(requests[i].step);
-      const bool again =
-          i > 0 && std::any_of(requests.begin(), requests.begin() + static_cast<std::ptrdiff_t>(i),
-                               [&](const Request& r) { return r.step == requests[i].step; });
+    for (const Request& r : requests) {
+      const Work& w = work(r.step);
+      const bool again = std::any_of(requests.begin(), requests.end(), [&](const Request& other) {
+        return &other != &r && other.step == r.step;
+      });
       usage.beside_product |= (again || (w.product && w.product != node)) && !w.folds;
     }
   if (worth_storing(node, cost, usage)) return true;
@@ -431,10 +429,6 @@ Node join_bits(std::span<const Node> parts, DType to) {
   }
   return bitcast(out, to);
 }
-
-}  // namespace
-
-namespace {
 
 // The operand that child `i` of a request was asked of.
 Node asked_operand(Node node, std::size_t i) {
