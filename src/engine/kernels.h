@@ -82,7 +82,10 @@ void reset_compile_count();  // and the proofs
 // Forgets all kernels of this process (tests and memory reports); none may be running or be used again.
 void drop_kernels();
 
-// Every flag that changes what is generated, as part of keys.
+// Every flag that changes what is generated, and the rules that are disabled or planted: part of every key.
 std::string flags_key();
+// All that a binary depends on beside its kernel, its options and this build: the compiler and its version,
+// every fact of its target, flags and rules.
+std::string compiler_key(const Compiler& compiler);
 
 }  // namespace lathe::engine
