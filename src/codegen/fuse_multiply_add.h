@@ -4,7 +4,9 @@
 //
 //   before   Add(Mul(a, b), c)        after   Fma(a, b, c)
 //
-// A product with another user stays: it would be computed twice.
+// A product with another user stays: it would be computed twice. Where both operands are products, the one
+// that is fused follows from what they multiply, not from how the ranges were split: so a result does not
+// depend on the number of threads.
 #pragma once
 
 #include "ir/node.h"
