@@ -48,7 +48,6 @@ struct CacheKeyHash {
 struct Loaded {
   const OpenDevice* device = nullptr;
   std::unique_ptr<Kernel> kernel;
-  std::unique_ptr<FaultCell> cell;
 };
 
 struct Entry {
@@ -253,9 +252,7 @@ void compile(std::span<Pending> all, DiskCache* disk) {
 const Loaded& loaded_on(Entry& entry, OpenDevice& device) {
   for (const Loaded& known : entry.loaded)
     if (known.device == &device) return known;
-  Loaded made{&device, device.device->load(entry.made.binary), nullptr};
-  if (!entry.made.launch.checks.empty()) made.cell = std::make_unique<FaultCell>(device);
-  return entry.loaded.emplace_back(std::move(made));
+  return entry.loaded.emplace_back(Loaded{&device, device.device->load(entry.made.binary)});
 }
 
 // An object from disk that cannot be loaded is made anew; one just compiled that cannot is an error.
@@ -304,7 +301,7 @@ std::vector<ReadyKernel> ready_kernels(std::span<const KernelRequest> requests) 
   for (std::size_t i = 0; i < keys.size(); ++i) {
     Entry& entry = *all.kernels.at(keys[i]);
     const Loaded& loaded = loaded_on(entry, *requests[i].device);
-    result.push_back({&entry.made, loaded.kernel.get(), loaded.cell.get()});
+    result.push_back({&entry.made, loaded.kernel.get()});
   }
   return result;
 }

@@ -18,7 +18,6 @@
 #include "ir/program.h"
 #include "lathe/options.h"
 #include "runtime/devices.h"
-#include "runtime/fault_cell.h"
 
 namespace lathe::engine {
 
@@ -37,7 +36,6 @@ struct MadeKernel {
 struct ReadyKernel {
   const MadeKernel* made = nullptr;
   Kernel* kernel = nullptr;
-  FaultCell* cell = nullptr;  // where the kernel checks indices
 };
 
 struct KernelRequest {
