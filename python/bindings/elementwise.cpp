@@ -163,13 +163,13 @@ void bind_elementwise(TensorClass& c) {
       "weight"_a, doc("Tensor.lerp"));
   c.def(
       "isclose",
-      [](const Tensor& t, const Tensor& o, double rtol, double atol, bool nan) {
+      [](const Tensor& t, const Operand& o, double rtol, double atol, bool nan) {
         return t.isclose(o, rtol, atol, nan);
       },
       "other"_a, "rtol"_a = 1e-5, "atol"_a = 1e-8, "equal_nan"_a = false, doc("Tensor.isclose"));
   c.def(
       "allclose",
-      [](const Tensor& t, const Tensor& o, double rtol, double atol, bool nan) {
+      [](const Tensor& t, const Operand& o, double rtol, double atol, bool nan) {
         return released([&] { return t.allclose(o, rtol, atol, nan); });
       },
       "other"_a, "rtol"_a = 1e-5, "atol"_a = 1e-8, "equal_nan"_a = false, doc("Tensor.allclose"));
