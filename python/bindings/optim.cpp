@@ -25,9 +25,20 @@ std::vector<Tensor> wanted(const std::vector<Tensor>& given) {
   return out;
 }
 
-Tensor rate_tensor(Optimizer& o) {
+// A number of the state with one axis, as tinygrad's are: a view, so that what is assigned to it is seen.
+Tensor state_number(Optimizer& o, const char* name) {
   nn::StateDict state = nn::get_state_dict(o);
-  return *nn::find(state, "lr");
+  return nn::find(state, name)->reshape({1});
+}
+Tensor rate_tensor(Optimizer& o) { return state_number(o, "lr"); }
+// 1 less the sum of the weights: beta^t.
+Tensor left_weight(Optimizer& o, const char* name) { return 1.0 - state_number(o, name); }
+
+std::vector<Tensor> state_list(Optimizer& o, const std::string& name) {
+  std::vector<Tensor> out;
+  for (const auto& [full, tensor] : nn::get_state_dict(o))
+    if (full.starts_with(name + ".")) out.push_back(tensor);
+  return out;
 }
 
 using Parameters = const std::vector<Tensor>&;
@@ -49,9 +60,12 @@ struct Hints {
   }
 };
 
+// One with momentum.
 template <class O>
 nb::class_<O, Optimizer> optimizer(nb::module_& m, const char* name) {
-  return nb::class_<O, Optimizer>(m, name, doc(std::string("nn.optim.") + name));
+  nb::class_<O, Optimizer> made(m, name, doc(std::string("nn.optim.") + name));
+  made.def_prop_ro("b", [](O& o) { return state_list(o, "momentum"); }, doc("nn.optim.SGD.b"));
+  return made;
 }
 
 void bind_kinds(nb::module_& m) {
@@ -78,6 +92,14 @@ void bind_kinds(nb::module_& m) {
       "params"_a, "lr"_a = 0.001, "momentum"_a = 0.9, "weight_decay"_a = 1e-4, "nesterov"_a = false,
       "classic"_a = true, "tcoef"_a = 0.001, "hints"_a);
   nb::class_<AdamW, Optimizer>(m, "AdamW", doc("nn.optim.AdamW"))
+      .def_prop_ro(
+          "m", [](AdamW& o) { return state_list(o, "m"); }, doc("nn.optim.AdamW.m"))
+      .def_prop_ro(
+          "v", [](AdamW& o) { return state_list(o, "v"); }, doc("nn.optim.AdamW.v"))
+      .def_prop_ro(
+          "b1_t", [](AdamW& o) { return left_weight(o, "weight_sum1"); }, doc("nn.optim.AdamW.b1_t"))
+      .def_prop_ro(
+          "b2_t", [](AdamW& o) { return left_weight(o, "weight_sum2"); }, doc("nn.optim.AdamW.b2_t"))
       .def(
           "__init__",
           [](AdamW* self, Parameters params, double lr, double b1, double b2, double eps, double decay,
@@ -241,6 +263,8 @@ void bind_optim(nb::module_& m) {
       .def("schedule_step", &Optimizer::schedule_step, doc("nn.optim.Optimizer.schedule_step"))
       .def("zero_grad", &Optimizer::zero_grad, doc("nn.optim.Optimizer.zero_grad"))
       .def_prop_ro("params", &Optimizer::parameters, doc("nn.optim.Optimizer.params"))
+      .def_prop_ro(
+          "device", [](Optimizer& o) { return o.parameters()[0].device(); }, doc("nn.optim.Optimizer.device"))
       .def_prop_rw(
           "lr", rate_tensor,
           [](Optimizer& o, nb::handle lr) {
