@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 import warnings
 
 HANGS = 240  # seconds without a program done
@@ -70,7 +71,11 @@ def worker():
     """Reads seeds, writes log lines."""
     for line in sys.stdin:
         seed = int(line)
-        print(json.dumps(run_seed(seed, seed % 2 == 0)), flush=True)
+        try:
+            record = run_seed(seed, seed % 2 == 0)
+        except Exception:  # noqa: BLE001: a fault of the fuzzer is told like any other
+            record = died(seed, "could not be drawn or evaluated:\n" + traceback.format_exc())
+        print(json.dumps(record), flush=True)
 
 
 # ---- many programs
@@ -110,7 +115,7 @@ class Log:
 
 
 def died(seed, why):
-    return {"seed": seed, "ops": [], "dtypes": [], "mode": "died", "rules": {}, "finding": f"# FUZZ_SEED={seed}: the process {why}"}
+    return {"seed": seed, "ops": [], "dtypes": [], "mode": "died", "rules": {}, "finding": f"# FUZZ_SEED={seed}: the program {why}"}
 
 
 def serve(seeds, log, over):
@@ -137,7 +142,7 @@ def serve(seeds, log, over):
         if line:
             log.write(json.loads(line))
             continue
-        log.write(died(seed, "was still busy after %d s" % HANGS if late else f"ended with {process.wait()}"))
+        log.write(died(seed, "was still busy after %d s" % HANGS if late else f"ended the process with {process.wait()}"))
         process = None
     if process is not None:
         process.stdin.close()

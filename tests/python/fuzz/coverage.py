@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from fuzz.table import ROWS
+from fuzz.generate import ROWS
 
 
 class Coverage:

@@ -42,7 +42,8 @@ class NumpyRun:
 
     def noisy(self, values, dtype, ulps):
         size = np.abs(values) * dtypes.unit(dtype) + dtypes.tiny(dtype)
-        return values + ulps * size * self.noise.uniform(-1, 1, np.shape(values))
+        values = np.where(np.abs(values) <= 2 * dtypes.tiny(dtype), 0, values)  # underflow
+        return np.where(values == 0, values, values + ulps * size * self.noise.uniform(-1, 1, np.shape(values)))
 
     def compute(self, step):
         row = step.row

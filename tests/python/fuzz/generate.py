@@ -12,6 +12,7 @@ KINDS = {
     "any": lambda d: True,
     "number": lambda d: d != "bool",
     "float": dtypes.is_float,
+    "wide": lambda d: dtypes.is_float(d) and not d.startswith("fp8"),
     "integer": dtypes.is_integer,
     "whole": lambda d: not dtypes.is_float(d),
     "bool": lambda d: d == "bool",

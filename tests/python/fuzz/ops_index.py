@@ -78,12 +78,18 @@ def draw_scatter_add(g):
 op("scatter_add", "index", draw_scatter_add, same, "{x}.scatter({axis}, {i}, {y}, reduce='add')", "scatter({x}, {axis}, {i}, {y}, 'add')", "scatter({x}, {axis}, {i}, {y}, 'add')", exact=True, sums=True)
 
 
-def draw_scatter_reduce(g):
-    d = scatter_operands(g, False)
-    return d and g.bound(**d, how=str(g.rng.choice(["sum", "amax", "amin"])), own=bool(g.rng.random() < 0.6))
+def draw_scatter_reduce(*ways):
+    def draw(g):
+        d = scatter_operands(g, False)
+        return d and g.bound(**d, how=str(g.rng.choice(ways)), own=bool(g.rng.random() < 0.6))
+
+    return draw
 
 
-op("scatter_reduce", "index", draw_scatter_reduce, same, "{x}.scatter_reduce({axis}, {i}, {y}, {how}, {own})", "scatter({x}, {axis}, {i}, {y}, {how}, {own})", "scatter({x}, {axis}, {i}, {y}, {how}, {own})", exact=True, sums=True)
+SCATTER = "{x}.scatter_reduce({axis}, {i}, {y}, {how}, {own})", "scatter({x}, {axis}, {i}, {y}, {how}, {own})"
+op("scatter_sum", "index", draw_scatter_reduce("sum"), same, *SCATTER, SCATTER[1], exact=True, sums=True)
+# PyTorch's gradient of these counts the element that was there even where it does not take part.
+op("scatter_extreme", "index", draw_scatter_reduce("amax", "amin"), same, *SCATTER, None, exact=True, moves=True)
 
 
 def draw_one_hot(g):

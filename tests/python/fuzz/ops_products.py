@@ -134,12 +134,12 @@ def draw_pool(g):
     return g.bound(x=x, kernel=kernel, stride=pair(g, 1, 4), dilation=pair(g, 1, 3), padding=padding)
 
 
-op("max_pool2d", "product", draw_pool, same, "{x}.max_pool2d({kernel}, {stride}, {dilation}, {padding})", "max_pool2d({x}, {kernel}, {stride}, {dilation}, {padding})", "F.max_pool2d({x}, {kernel}, {stride}, {padding}, {dilation})", exact=True, moves=True, smooth=False)
+op("max_pool2d", "product", draw_pool, same, "{x}.max_pool2d({kernel}, {stride}, {dilation}, {padding})", "max_pool2d({x}, {kernel}, {stride}, {dilation}, {padding})", "max_pool2d({x}, {kernel}, {stride}, {dilation}, {padding})", exact=True, moves=True)
 op("avg_pool2d", "product", draw_pool, same, "{x}.avg_pool2d({kernel}, {stride}, 1, {padding})", "avg_pool2d({x}, {kernel}, {stride}, {padding})", "F.avg_pool2d({x}, {kernel}, {stride}, {padding})", sums=True)
 
 
 def draw_attention(g):
-    q = g.pick("float", rank=(3, 4), fixed=True, most=1 << 14)
+    q = g.pick("wide", rank=(3, 4), fixed=True, most=1 << 14)
     if 0 in q.shape:
         return None
     keys = q.shape[-2] if g.rng.random() < 0.5 else size(g)

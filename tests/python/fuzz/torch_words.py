@@ -75,6 +75,18 @@ def where(c, x, y):
     return torch.where(c, x, y)
 
 
+def max_pool2d(x, kernel, stride, dilation, padding):
+    """Equal largest elements share the gradient, as in other maxima; torch's own gives it to the first."""
+    x = F.pad(x, (padding[1], padding[1], padding[0], padding[0]), value=float("-inf"))
+    size = [(x.shape[-2 + k] - dilation[k] * (kernel[k] - 1) - 1) // stride[k] + 1 for k in range(2)]
+    parts = []
+    for a in range(kernel[0]):
+        for b in range(kernel[1]):
+            part = x[..., a * dilation[0] :: stride[0], b * dilation[1] :: stride[1]]
+            parts.append(part[..., : size[0], : size[1]])
+    return torch.stack(parts).amax(0)
+
+
 def put(x, key, value):
     out = x.clone()
     out[key] = value
