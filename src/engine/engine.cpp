@@ -24,6 +24,7 @@
 #include "runtime/executor.h"
 #include "runtime/fork_guard.h"
 #include "runtime/storage.h"
+#include "schedule/memory_view.h"
 
 namespace lathe {
 
