@@ -40,10 +40,14 @@ def rules_of(program, weights):
     from collections import Counter
 
     from fuzz.evaluate import kernels_of
-    from lathe import _core
+    from lathe import UserError, _core
 
     counts = Counter()
-    for kernel in kernels_of(program, weights):
+    try:
+        kernels = kernels_of(program, weights)
+    except UserError:  # refused, as the check saw
+        return {}
+    for kernel in kernels:
         if kernel.text:
             counts.update(_core.rules_used(kernel.text, kernel.device))
     return dict(counts)

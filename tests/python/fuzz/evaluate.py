@@ -40,22 +40,20 @@ class NumpyRun:
     def forget(self, name):
         self.values.pop(name, None)
 
-    def noisy(self, values, dtype, ulps):
-        size = np.abs(values) * dtypes.unit(dtype) + dtypes.tiny(dtype)
+    def noisy(self, values, dtype, relative):
+        size = np.abs(values) * relative + 4 * dtypes.tiny(dtype)
         values = np.where(np.abs(values) <= 2 * dtypes.tiny(dtype), 0, values)  # underflow
-        return np.where(values == 0, values, values + ulps * size * self.noise.uniform(-1, 1, np.shape(values)))
+        return np.where(values == 0, values, values + size * self.noise.uniform(-1, 1, np.shape(values)))
 
     def compute(self, step):
         row = step.row
         names = dict(self.environment.sizes)
         for name in step.operands.values():
             value = self.values[name]
-            if row.lift and value.dtype != bool and not dtypes.is_float(step.dtype) and dtypes.is_integer(step.dtype):
-                value = value.astype(step.dtype)
-            if row.lift and step.dtype == "bool":
-                value = self.met(step, value)
+            if row.lift:
+                value = self.lifted(value, self.dtypes[name], self.meeting(step))
             if self.noise is not None and not self.program.exact and row.sums and dtypes.is_float(self.dtypes[name]):
-                value = self.noisy(value, dtypes.accumulator(self.dtypes[name]), row.term_ulps)
+                value = self.noisy(value, dtypes.accumulator(self.dtypes[name]), row.term_error(self.dtypes[name]))
             names[name] = value
         with np.errstate(all="ignore"):
             exec(compiled(step.text("numpy")), NUMPY_WORDS, names)
@@ -63,14 +61,23 @@ class NumpyRun:
         value = value.astype(dtypes.storage(step.dtype))
         if self.noise is not None and not self.program.exact and not row.moves and dtypes.is_float(step.dtype):
             if not (row.steps and row.family != "cast"):
-                value = self.noisy(value, step.dtype, row.ulps)
+                value = self.noisy(value, step.dtype, row.error(step.dtype))
         return value
 
-    def met(self, step, value):
-        """An operand of a comparison in the dtype both are brought to."""
+    def meeting(self, step):
+        """The dtype an op brings its operands to."""
+        if step.dtype != "bool":
+            return step.dtype
         both = [self.dtypes[n] for n in step.operands.values()]
-        meet = dtypes.common(both[0], both[-1])
-        return value if value.dtype == bool or dtypes.is_float(meet) else value.astype(meet)
+        return dtypes.common(both[0], both[-1])
+
+    def lifted(self, value, source, target):
+        if source == "bool" or source == target:
+            return value
+        if not dtypes.is_float(target):
+            return value.astype(target)
+        assert not self.program.exact or dtypes.fits(value, target)
+        return value if self.noise is None else self.noisy(value.astype(np.float64), target, dtypes.unit(target))
 
     def keep(self, step, value):
         self.values[step.name] = value
@@ -124,10 +131,26 @@ def run_torch(program, environment, weights, noise=None):
     def factor(t, unit):
         return 1 + unit * torch.from_numpy(np.asarray(noise.uniform(-1, 1, tuple(t.shape))))
 
+    seen = set()
+
     def watch(t, dtype):
-        if noise is not None and t.requires_grad and (not program.exact or dtype in dtypes.SMALL_FLOATS):
-            t.register_hook(lambda g: g * factor(g, 4 * dtypes.unit(dtype)))
-        return t
+        """Noise in the gradient of everything between what is known and this value."""
+        if noise is None or not t.requires_grad or (program.exact and dtype not in dtypes.SMALL_FLOATS):
+            return
+        unit = 4 * dtypes.unit(dtype)
+
+        def hook(inputs, outputs):
+            return tuple(None if g is None else g * factor(g, unit) for g in inputs)
+
+        stack = [t.grad_fn]
+        while stack:
+            node = stack.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            if node.name() != "torch::autograd::AccumulateGrad":
+                node.register_hook(hook)
+                stack += [n for n, _ in node.next_functions]
 
     for i in program.inputs:
         names[i.name] = torch.tensor(environment.arrays[i.name], dtype=torch_words.dtype_of(i.dtype))
@@ -140,7 +163,7 @@ def run_torch(program, environment, weights, noise=None):
             if step.row.lift and step.dtype != "bool" and value.dtype != torch.bool:
                 value = value.to(torch_words.dtype_of(step.dtype))
             if noise is not None and not program.exact and step.row.sums and dtypes.is_float(kind[name]):
-                value = value * factor(value, step.row.term_ulps * dtypes.unit(dtypes.accumulator(kind[name])))
+                value = value * factor(value, step.row.term_error(kind[name]))
             kept[name] = names[name]
             names[name] = value
         exec(compiled(step.text("torch")), words, names)
@@ -149,8 +172,8 @@ def run_torch(program, environment, weights, noise=None):
         if dtypes.is_float(step.dtype):
             out = out.to(torch.float64)
             if noise is not None and not program.exact and not step.row.moves and not step.row.steps:
-                out = out * factor(out, step.row.ulps * dtypes.unit(step.dtype))
-            out = watch(out.clone() if out is names.get("x") else out, step.dtype)
+                out = out * factor(out, step.row.error(step.dtype))
+            watch(out, step.dtype)
         else:
             out = out.to(torch_words.dtype_of(step.dtype))
         names[step.name] = out

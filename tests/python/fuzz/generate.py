@@ -129,6 +129,8 @@ class Generator:
     def leaf(self, shape=None, dtype=None, kind="number"):
         """A new input: an array, or a constant that is stored."""
         shape = self.shape() if shape is None else shape
+        if self.program.mode == "captured" and not shape:
+            raise NothingFits  # a number is a constant of what is captured, not an argument
         dtype = dtype or self.dtype(kind)
         count = len(self.program.environments)
         if dtypes.is_float(dtype) and self.rng.random() < 0.08 and 0 not in shape:

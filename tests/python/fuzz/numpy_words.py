@@ -45,6 +45,7 @@ def cast(x, source, target):
 
 def pad(x, pads, value=0):
     """Padding that may be negative, which cuts."""
+    assert all(min(a, 0) + min(b, 0) == 0 or x.shape[i] + min(a, 0) + min(b, 0) > 0 for i, (a, b) in enumerate(pads))
     cut = x[tuple(slice(max(-a, 0), x.shape[i] - max(-b, 0)) for i, (a, b) in enumerate(pads))]
     return np.pad(cut, [(max(a, 0), max(b, 0)) for a, b in pads], constant_values=value)
 

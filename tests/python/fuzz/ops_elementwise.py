@@ -66,6 +66,8 @@ FUNCTIONS = {
     "hardtanh":    ("{x}.hardtanh(-1.1, 1.2)",        "np.clip({x}, -1.1, 1.2)",                 "F.hardtanh({x}, -1.1, 1.2)"),
     "leaky_relu":  ("{x}.leaky_relu(0.125)",          "np.where({x} > 0, {x}, {x} * 0.125)",     "F.leaky_relu({x}, 0.125)"),
 }
+# Polynomials and formulas with the precision of float32, whatever the dtype.
+SINGLE = {"asin", "acos", "atan", "asinh", "acosh", "atanh", "sinh", "erf", "softplus", "logsigmoid", "mish", "tanh"}
 WHOLE = {  # functions that keep whole numbers whole
     "neg":         ("-{x}",                           "-{x}",                                    "=", "number"),
     "abs":         ("{x}.abs()",                      "np.abs({x})",                             "=", "number"),
@@ -91,13 +93,13 @@ BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 # fmt: on
 
 for name, (lathe, numpy, torch) in FUNCTIONS.items():
-    op(name, "function", one("float"), lifted, lathe, numpy, torch, ulps=8, symbolic=True)
+    op(name, "function", one("wide"), lifted, lathe, numpy, torch, ulps=8, symbolic=True, single=name in SINGLE)
 for name, (lathe, numpy, torch, kind) in WHOLE.items():
-    op(name, "elementwise", one(kind), same, lathe, numpy, torch, exact=True, symbolic=True)
+    op(name, "elementwise", one(kind), same, lathe, numpy, torch, exact=True, symbolic=True, ties=name in ("abs", "relu"))
 for name, (lathe, numpy, torch) in STEPS.items():
     op(name, "elementwise", one("float"), same, lathe, numpy, torch, exact=True, steps=True, symbolic=True, weight=0.5)
 for name, (lathe, numpy, torch, exact) in ARITHMETIC.items():
-    op(name, "binary", two("number"), common, lathe, numpy, torch, exact=exact, symbolic=True, lift=True, weight=2)
+    op(name, "binary", two("number"), common, lathe, numpy, torch, exact=exact, symbolic=True, lift=True, weight=2, ties=name.endswith("mum"))
 for name, sign in COMPARISONS.items():
     text = f"{{x}} {sign} {{y}}"
     op(name, "compare", two("number"), boolean, text, text, "=", exact=True, steps=True, symbolic=True, lift=True)

@@ -89,7 +89,7 @@ def draw_scatter_reduce(*ways):
 SCATTER = "{x}.scatter_reduce({axis}, {i}, {y}, {how}, {own})", "scatter({x}, {axis}, {i}, {y}, {how}, {own})"
 op("scatter_sum", "index", draw_scatter_reduce("sum"), same, *SCATTER, SCATTER[1], exact=True, sums=True)
 # PyTorch's gradient of these counts the element that was there even where it does not take part.
-op("scatter_extreme", "index", draw_scatter_reduce("amax", "amin"), same, *SCATTER, None, exact=True, moves=True)
+op("scatter_extreme", "index", draw_scatter_reduce("amax", "amin"), same, *SCATTER, None, exact=True, moves=True, ties=True)
 
 
 def draw_one_hot(g):

@@ -134,7 +134,7 @@ def draw_pool(g):
     return g.bound(x=x, kernel=kernel, stride=pair(g, 1, 4), dilation=pair(g, 1, 3), padding=padding)
 
 
-op("max_pool2d", "product", draw_pool, same, "{x}.max_pool2d({kernel}, {stride}, {dilation}, {padding})", "max_pool2d({x}, {kernel}, {stride}, {dilation}, {padding})", "max_pool2d({x}, {kernel}, {stride}, {dilation}, {padding})", exact=True, moves=True)
+op("max_pool2d", "product", draw_pool, same, "{x}.max_pool2d({kernel}, {stride}, {dilation}, {padding})", "max_pool2d({x}, {kernel}, {stride}, {dilation}, {padding})", "max_pool2d({x}, {kernel}, {stride}, {dilation}, {padding})", exact=True, moves=True, ties=True)
 op("avg_pool2d", "product", draw_pool, same, "{x}.avg_pool2d({kernel}, {stride}, 1, {padding})", "avg_pool2d({x}, {kernel}, {stride}, {padding})", "F.avg_pool2d({x}, {kernel}, {stride}, {padding})", sums=True)
 
 

@@ -7,6 +7,8 @@ was drawn. The flags say how rounding enters, and where the op may stand.
 from dataclasses import dataclass
 from typing import Callable, Optional
 
+from fuzz import dtypes as _d
+
 ROWS = {}
 
 
@@ -29,6 +31,17 @@ class Op:
     lift: bool = False  # brings its operands to the result's dtype first
     weight: float = 1.0
     smooth: bool = True  # differences tell its gradient
+    ties: bool = False  # but not where elements are equal
+    single: bool = False  # no more precise than float32
+
+    def error(self, dtype):
+        """The relative error a result of the dtype may have."""
+        unit = _d.unit("float32") if self.single and dtype == "float64" else _d.unit(dtype)
+        return self.ulps * unit + (16 * _d.unit(_d.accumulator(dtype)) if self.sums else 0)
+
+    def term_error(self, dtype):
+        """That of each operand, where it sums."""
+        return self.term_ulps * _d.unit(_d.accumulator(dtype))
 
 
 def op(name, family, draw, dtype, lathe, numpy=None, torch=None, **flags):
@@ -38,8 +51,6 @@ def op(name, family, draw, dtype, lathe, numpy=None, torch=None, **flags):
 
 
 # ---- dtypes of results
-
-from fuzz import dtypes as _d  # noqa: E402
 
 
 def same(d):
