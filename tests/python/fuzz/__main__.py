@@ -53,6 +53,10 @@ def rules_of(program, weights):
     return dict(counts)
 
 
+def max_size(program):
+    return max((a.size for e in program.environments for a in e.arrays.values()), default=0)
+
+
 def run_seed(seed, count_rules):
     """The log line of a seed."""
     from fuzz.compare import check
@@ -67,7 +71,8 @@ def run_seed(seed, count_rules):
     text = None
     if finding is not None:
         text = test_text(*shrink(program, finding))
-    rules = rules_of(program, weights_of(program)) if count_rules and finding is None and program.mode != "captured" else {}
+    counted = finding is None and program.mode != "captured" and (count_rules or max_size(program) > 4000)
+    rules = rules_of(program, weights_of(program) if program.wrt else {}) if counted else {}
     return record_of(program, rules, text)
 
 

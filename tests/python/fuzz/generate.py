@@ -1,5 +1,7 @@
 """Draws programs. A step is kept when the numpy evaluator computes it under every environment, with and without rounding."""
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from fuzz import dtypes, evaluate, ops_elementwise, ops_index, ops_movement, ops_products, ops_reduce, ops_symbolic
@@ -23,6 +25,7 @@ FAMILY_WEIGHTS = {
 }  # fmt: skip
 
 
+HUGE = 72 << 20  # bytes
 VIEWS = ("movement", "keep", "constant", "symbolic")
 
 
@@ -50,10 +53,13 @@ class Generator:
         self.rng = rng = np.random.default_rng(seed)
         kind = rng.random()
         self.symbolic = kind < 0.12
-        self.large = kind > 0.94
+        self.large = kind > 0.88
+        self.huge = kind > 0.995  # a walk over more memory than caches hold
         captured = rng.random() < (0.5 if self.symbolic else 0.12)
         mode = "captured" if captured else str(rng.choice(["together", "apart", "backward"], p=[0.5, 0.3, 0.2]))
-        self.program = Program(seed=seed, exact=bool(rng.random() < 0.5), mode=mode)
+        if self.huge:
+            captured, mode = False, "apart"
+        self.program = Program(seed=seed, exact=bool(rng.random() < 0.5) or self.huge, mode=mode)
         if self.symbolic:
             self.program.variables = [Variable("n", 2, 7)]
             if rng.random() < 0.6:
@@ -103,7 +109,7 @@ class Generator:
             return int(self.rng.integers(0 if dtype[0] == "u" else -3, 4))
         if self.program.exact:
             return float(self.rng.integers(-3, 4))
-        return float(self.rng.integers(-16, 17)) / 8
+        return float(dtypes.rounded(self.rng.integers(-16, 17) / 8, dtype))
 
     def array(self, shape, dtype):
         if dtype == "bool":
@@ -111,8 +117,9 @@ class Generator:
         if dtypes.is_integer(dtype):
             low = 0 if dtype[0] == "u" else -5
             return self.rng.integers(low, 7, shape).astype(dtype)
-        if self.program.exact:
-            return self.rng.integers(-3, 4, shape).astype(np.float64)
+        if self.program.exact:  # sums of many have to fit as well
+            most = 1 if dtype in dtypes.SMALL_FLOATS and self.large else 3
+            return self.rng.integers(-most, most + 1, shape, dtype=np.int8).astype(np.float64)
         return dtypes.rounded(self.rng.uniform(-2, 2, shape), dtype)
 
     def input(self, arrays, dtype, constant=None):
@@ -158,7 +165,9 @@ class Generator:
         ]
 
     def pick(self, kind="number", rank=(0, 6), fixed=None, most=1 << 20, cond=None, chance=0.9, captured=True):
-        """A value the program has, most often a new one; else a new input, or None."""
+        """A value the program has, most often a new one; else a new input."""
+        if self.huge:
+            return self.values[0]
         if not captured and self.program.mode == "captured":
             raise NothingFits
         fixed = self.fixed_only if fixed is None else fixed
@@ -166,10 +175,8 @@ class Generator:
         if found and self.rng.random() < chance:
             weights = np.array([1.5 ** (i - len(found)) + 0.02 for i in range(len(found))])
             return found[int(self.rng.choice(len(found), p=weights / weights.sum()))]
-        if cond:
-            raise NothingFits
         shape = self.shape(rank=(min(rank[0], 4), max(rank[0], min(rank[1], 3))))
-        if np.prod(shape, dtype=np.int64) > most:
+        if np.prod(shape, dtype=np.int64) > most or (cond and not cond(SimpleNamespace(shape=shape))):
             raise NothingFits
         return self.leaf(shape, kind if kind not in KINDS else None, kind if kind in KINDS else "any")
 
@@ -228,7 +235,8 @@ class Generator:
             return False
         step = Step(f"v{len(self.program.steps)}", row, operands, params, row.dtype(drawn))
         try:
-            arrays = [run.compute(step) for run in self.runs]
+            arrays = [run.compute(step) for run in dict.fromkeys(self.runs)]
+            arrays *= len(self.runs) // len(arrays)
         except (ValueError, IndexError, AssertionError, TypeError, ZeroDivisionError, np.AxisError):
             return False
         count = len(self.program.environments)
@@ -243,7 +251,7 @@ class Generator:
 
     def sound(self, step, plain, noisy):
         """Whether a comparison of the value will mean something."""
-        if plain.size > (1 << 20 if self.large else 1 << 15) or plain.ndim > 6 or plain.shape != noisy.shape:
+        if plain.size > (HUGE if self.huge else 1 << 20 if self.large else 1 << 15) or plain.ndim > 6 or plain.shape != noisy.shape:
             return False
         if not dtypes.is_float(step.dtype):
             return np.array_equal(plain, noisy)
@@ -262,13 +270,18 @@ class Generator:
     def draw(self):
         rng, program = self.rng, self.program
         self.runs = [evaluate.NumpyRun(program, e) for e in program.environments]
-        self.runs += [evaluate.NumpyRun(program, e, np.random.default_rng(i)) for i, e in enumerate(program.environments)]
+        if program.exact:
+            self.runs += self.runs
+        else:
+            self.runs += [evaluate.NumpyRun(program, e, np.random.default_rng(i)) for i, e in enumerate(program.environments)]
+        if self.huge:
+            return self.draw_huge()
         length = int(rng.integers(8, 16)) if not self.large else int(rng.integers(4, 9))
         rows = [r for r in ROWS.values() if (r.exact or not program.exact) and (self.symbolic or r.family != "symbolic")]
         families = sorted({r.family for r in rows})
         if self.symbolic:
             self.step(ROWS["slice_by_variable"])
-        weights = np.array([FAMILY_WEIGHTS[f] for f in families])
+        weights = np.array([FAMILY_WEIGHTS[f] * (5 if self.large and f == "product" else 1) for f in families])
         tries = 0
         while len(program.steps) < length and tries < 200:
             tries += 1
@@ -278,6 +291,17 @@ class Generator:
             self.step(members[int(rng.choice(len(members), p=shares / shares.sum()))])
         self.choose_outputs()
         return program.pruned()
+
+    def draw_huge(self):
+        """A few walks over one array that is larger than the last cache of most machines."""
+        columns = int(self.rng.choice([2048, 4096, 4160]))
+        dtype = str(self.rng.choice(["float32", "float32", "bfloat16"]))
+        size = 4 if dtype == "float32" else 2
+        self.leaf((HUGE // size // columns, columns), dtype)
+        for name in ["rows_matmul", *self.rng.permutation(["sum", "max", "matmul_vector", "rows_matmul", "add_number"])[:2]]:
+            self.step(ROWS[str(name)])
+        self.program.outputs = [s.name for s in self.program.steps]
+        return self.program.pruned()
 
     def choose_outputs(self):
         """What no step reads, and now and then something in between."""
@@ -293,7 +317,7 @@ class Generator:
                 made |= {s.name} if reads & made or (reads & fed and s.row.family not in VIEWS) else set()
             ends, between = [n for n in ends if n in made], [n for n in between if n in made]
         program.outputs = sorted({*ends, *between}, key=lambda n: int(n[1:]))
-        if rng.random() < 0.85:
+        if rng.random() < (0.5 if self.large else 0.85):
             floats = [i.name for i in program.inputs if dtypes.is_float(i.dtype)]
             program.wrt = [n for n in floats if rng.random() < 0.9]
 

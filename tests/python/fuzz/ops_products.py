@@ -11,6 +11,8 @@ def size(g, most=12):
 
 
 def draw_matmul(g):
+    if g.large and g.rng.random() < 0.6:
+        return draw_large_matmul(g)
     x = g.pick("float", rank=(1, 4), fixed=True, most=1 << 18)
     if 0 in x.shape:
         return None
@@ -22,7 +24,36 @@ def draw_matmul(g):
     return g.bound(x=x, y=y)
 
 
+def draw_large_matmul(g):
+    """A few rows by a factor no cache is too small for, or all of them."""
+    rows = int(g.rng.choice([1, 2, 5, 16, 64, 100]))
+    k, n = (int(v) for v in g.rng.choice([64, 128, 200, 256, 512] if rows > 5 else [512, 1024, 1040], 2))
+    dtype = str(g.rng.choice(["float32", "float32", "bfloat16", "float16"]))
+    x = g.pick(dtype, rank=(2, 2), fixed=True, most=1 << 18, cond=lambda v: min(v.shape) > 15, chance=0.3) if g.rng.random() < 0.2 else g.leaf((rows, k), dtype)
+    return g.bound(x=x, y=g.leaf((x.shape[1], n), dtype))
+
+
 op("matmul", "product", draw_matmul, common, "{x} @ {y}", None, "=", exact=True, sums=True, lift=True, weight=3)
+
+
+def draw_matmul_vector(g):
+    x = g.pick("number", rank=(2, 2), fixed=True, most=1 << 18)
+    if 0 in x.shape:
+        return None
+    return g.bound(x=x, y=g.leaf((x.shape[1],), x.dtype))
+
+
+op("matmul_vector", "product", draw_matmul_vector, same, "{x} @ {y}", None, "=", exact=True, sums=True)
+
+
+def draw_rows_matmul(g):
+    x = g.pick("float", rank=(2, 2), fixed=True, most=1 << 18)
+    if 0 in x.shape:
+        return None
+    return g.bound(x=x, y=g.leaf((int(g.rng.integers(1, 9)), x.shape[0]), x.dtype))
+
+
+op("rows_matmul", "product", draw_rows_matmul, same, "{y} @ {x}", None, "=", exact=True, sums=True)
 
 
 def draw_self(g):
@@ -41,6 +72,18 @@ def draw_integer_product(g):
 
 
 op("integer_matmul", "product", draw_integer_product, same, "{x} @ {y}", None, None, exact=True, lift=True)
+
+
+def draw_byte_product(g):
+    if not g.large:
+        return None
+    k = int(g.rng.choice([32, 64, 100, 256]))
+    x = g.leaf((int(g.rng.choice([1, 4, 16, 33])), k), str(g.rng.choice(["int8", "uint8"])))
+    return g.bound(x=x, y=g.leaf((k, int(g.rng.choice([16, 64, 100]))), "int8"))
+
+
+BYTES = "{x}.cast(dtypes.int32) @ {y}.cast(dtypes.int32)"
+op("byte_matmul", "product", draw_byte_product, lambda d: "int32", BYTES, "{x}.astype(np.int32) @ {y}.astype(np.int32)", None, exact=True)
 
 
 def draw_linear(g):
@@ -76,7 +119,8 @@ def pair(g, low, high):
 def picture(g, kind="float"):
     """A value with four axes, or a new one."""
     if g.large and g.rng.random() < 0.7:
-        return g.leaf((int(g.rng.integers(1, 3)), int(g.rng.choice([3, 8, 16, 32])), *[int(g.rng.choice([8, 14, 16, 28])) for _ in range(2)]), kind=kind)
+        sizes = [int(g.rng.choice([7, 8, 14, 16, 28])) for _ in range(2)]
+        return g.leaf((int(g.rng.integers(1, 3)), int(g.rng.choice([3, 8, 16, 32, 64])), *sizes), "float32" if g.rng.random() < 0.8 else None, kind)
     x = g.pick(kind, rank=(4, 4), fixed=True, most=1 << 14, chance=0.6)
     return x
 
@@ -88,11 +132,18 @@ def draw_conv(g):
     channels = x.shape[1]
     groups = int(g.rng.choice([d for d in range(1, channels + 1) if channels % d == 0])) if g.rng.random() < 0.4 else 1
     kernel = pair(g, 1, 4)
-    outputs = groups * int(g.rng.integers(1, 4)) if not g.large else groups * int(g.rng.choice([1, 8, 16]))
+    if g.large:
+        kernel = (3, 3) if g.rng.random() < 0.5 else kernel
+        groups = channels if g.rng.random() < 0.3 else groups
+    outputs = groups * int(g.rng.integers(1, 4)) if not g.large else groups * (1 if groups > 8 else int(g.rng.choice([1, 8, 16, 64])))
     w = g.leaf((outputs, channels // groups, *kernel), x.dtype)
     bias = g.leaf((outputs,), x.dtype) if g.rng.random() < 0.4 else Text("None")
     padding = [int(v) for v in g.rng.integers(0, 3, 4)] if g.rng.random() < 0.4 else [v for v in pair(g, 0, 3) for _ in range(2)]
-    return g.bound(x=x, w=w, bias=bias, groups=groups, stride=pair(g, 1, 4), dilation=pair(g, 1, 3), padding=padding)
+    stride, dilation = pair(g, 1, 4), pair(g, 1, 3)
+    if g.large and g.rng.random() < 0.7:  # as nets have them
+        edge = int(g.rng.integers(0, 2))
+        stride, dilation, padding = (1, 1), (1, 1), [k // 2 * edge for k in reversed(kernel) for _ in range(2)]
+    return g.bound(x=x, w=w, bias=bias, groups=groups, stride=stride, dilation=dilation, padding=padding)
 
 
 CONV = "conv2d({x}, {w}, {bias}, {groups}, {stride}, {dilation}, {padding})"
@@ -139,10 +190,14 @@ op("avg_pool2d", "product", draw_pool, same, "{x}.avg_pool2d({kernel}, {stride},
 
 
 def draw_attention(g):
-    q = g.pick("wide", rank=(3, 4), fixed=True, most=1 << 14)
+    if g.large and g.rng.random() < 0.8:
+        sizes = int(g.rng.integers(1, 5)), int(g.rng.choice([16, 33, 48, 64])), int(g.rng.choice([8, 16, 32]))
+        q = g.leaf(sizes, str(g.rng.choice(["float32", "float32", "bfloat16"])))
+    else:
+        q = g.pick("wide", rank=(3, 4), fixed=True, most=1 << 14)
     if 0 in q.shape:
         return None
-    keys = q.shape[-2] if g.rng.random() < 0.5 else size(g)
+    keys = q.shape[-2] if g.rng.random() < 0.5 else int(g.rng.choice([32, 64, 128])) if g.large else size(g)
     causal = keys == q.shape[-2] and bool(g.rng.random() < 0.5)
     return g.bound(x=q, k=g.leaf((*q.shape[:-2], keys, q.shape[-1]), q.dtype), v=g.leaf((*q.shape[:-2], keys, size(g)), q.dtype), causal=causal)
 
