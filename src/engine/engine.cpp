@@ -25,6 +25,7 @@
 #include "runtime/faults.h"
 #include "runtime/fork_guard.h"
 #include "runtime/storage.h"
+#include "schedule/memory_view.h"
 
 namespace lathe {
 

@@ -11,6 +11,7 @@
 #include "base/small_vector.h"
 #include "ir/build.h"
 #include "ir/walk.h"
+#include "schedule/memory_view.h"
 
 namespace lathe::engine {
 namespace {
@@ -111,28 +112,6 @@ Normalised normalise(std::span<const Node> targets, const GraphKey& key) {
   const Node all = substitute(intern(Op::Sink, dtypes::Void, targets), map);
   result.targets.assign(all.args().begin(), all.args().end());
   return result;
-}
-
-// A size without the values of its variables: memory is laid out for the largest.
-Node unbound(Node size) {
-  if (size.is_const()) return size;
-  NodeMap<Node> map;
-  for (const Node& node : toposort(size))
-    if (node.is(Op::Bind)) map[node] = node.arg(0);
-  return map.empty() ? size : substitute(size, map);
-}
-
-Node view_of(Node buffer, std::span<const Node> shape) {
-  SmallVector<Node, 8> whole, zeros;
-  bool symbolic = false;
-  for (const Node& size : shape) {
-    symbolic |= !size.is_const();
-    whole.push_back(index_const(unbound(size).hi()));
-    zeros.push_back(index_const(0));
-  }
-  const bool flat = whole.size() == 1 && whole[0].const_int() == buffer_size(buffer);
-  const Node view = flat ? buffer : reshape(buffer, whole);
-  return symbolic ? shrink(view, zeros, shape) : view;
 }
 
 Stripped strip_realized(std::span<const Node> targets) {

@@ -13,6 +13,7 @@
 #include "schedule/check_outputs.h"
 #include "schedule/join_steps.h"
 #include "schedule/kernel_rules.h"
+#include "schedule/memory_view.h"
 #include "schedule/normalize.h"
 #include "schedule/order.h"
 #include "schedule/planner.h"
@@ -91,22 +92,6 @@ void split_by_buffers(const Plan& plan, std::span<const Node> targets, int limit
     if (is_memory(n) || plan.stored.contains(n) || forced.contains(n)) all = {n};
     needs[n] = std::move(all);
   }
-}
-
-// A stored value as the rest of the graph sees it: its buffer in the value's shape. Strides are fixed by the
-// largest sizes, so a symbolic shape is a cut of the whole.
-Node view_of(Node buffer, std::span<const Node> shape) {
-  SmallVector<Node, 8> whole, zeros;
-  bool symbolic = false;
-  for (Node d : shape) {
-    symbolic |= !d.is_const();
-    whole.push_back(index_const(d.hi()));
-    zeros.push_back(index_const(0));
-  }
-  Node view = shape.size() == 1 && !symbolic && shape[0].int_attr() == buffer_size(buffer)
-                  ? buffer
-                  : reshape(buffer, whole);
-  return symbolic ? shrink(view, zeros, shape) : view;
 }
 
 std::string describe(const Plan& plan, const JoinedStep& step) {

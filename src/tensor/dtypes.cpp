@@ -125,12 +125,12 @@ DataType parse(std::string_view name) {
 }
 
 Number min(DataType d) {
-  if (d.is_float()) return -std::numeric_limits<double>::infinity();
+  if (d.is_float()) return unit_of(Op::Max, ir_dtype(d)).f;  // some have no infinity
   if (d.is_bool()) return false;
   return ir_dtype(d).min_int();
 }
 Number max(DataType d) {
-  if (d.is_float()) return std::numeric_limits<double>::infinity();
+  if (d.is_float()) return unit_of(Op::Min, ir_dtype(d)).f;
   if (d.is_bool()) return true;
   if (d == uint64) return std::numeric_limits<std::uint64_t>::max();
   return ir_dtype(d).max_int();

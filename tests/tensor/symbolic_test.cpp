@@ -31,6 +31,35 @@ TEST(Symbolic, ASliceFollowsTheBoundValue) {
   }
 }
 
+// What is recorded for backward keeps its expression, with the values of its variables; memory is laid out
+// for the greatest ones all the same.
+TEST(Symbolic, ATrackedValueIsReadAsItWasStored) {
+  Variable n("n", 2, 7);
+  for (const Shape& shape : {Shape{4, 7}, Shape{7}}) {
+    Tensor x = Tensor::arange(shape.size() == 1 ? 7 : 28).cast(dtypes::float32).reshape(shape).contiguous();
+    x.requires_grad_();
+    const std::vector<double> all = x.tolist();
+    for (std::int64_t v : {2, 3, 5}) {
+      Tensor part = (shape.size() == 1 ? x.getitem({Slice{n.bind(v), {}}})
+                                       : x.getitem({Slice{}, Slice{n.bind(v), {}}})) *
+                    2;
+      std::vector<double> want;
+      for (std::size_t i = 0; i < all.size(); ++i)
+        if (static_cast<std::int64_t>(i % 7) >= v) want.push_back(2 * all[i]);
+      expect_values(part, want);
+      for (double& w : want) ++w;
+      expect_values(part + 1, want);
+    }
+  }
+}
+
+TEST(Symbolic, AViewWithOtherBitsIsRead) {
+  Variable n("n", 2, 7);
+  Tensor x = Tensor({1, -1}, {.dtype = dtypes::int16}).contiguous().realize();
+  Tensor rows = x.bitcast(dtypes::uint16).unsqueeze(0).expand({n.bind(3), 2});
+  expect_values(rows, {1, 65535, 1, 65535, 1, 65535});
+}
+
 TEST(Symbolic, ArithmeticWithAVariableIsATensor) {
   Variable n("n", 1, 6);
   expect_values(Tensor({1, 2}).mul(n.bind(5)), {5, 10});
