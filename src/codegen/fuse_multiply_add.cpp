@@ -22,6 +22,8 @@ bool is_zero(Node n) {
   return n.is_const() && (n.dtype().is_float() ? n.float_attr() == 0 : n.int_attr() == 0);
 }
 
+bool is_accumulator(Node n) { return n.is(Op::Load) && base_memory(n.arg(0)).is(Op::Define); }
+
 // Numbers that tell values apart however the kernel's ranges were split: made of the arithmetic on floats and
 // of where each load begins, not of index expressions, whose form the options and the number of threads
 // change.
@@ -57,7 +59,7 @@ class ValueNumbers {
 
 }  // namespace
 
-Node fuse_multiply_add(Node kernel) {
+Node fuse_multiply_add(Node kernel, bool sums_only) {
   std::vector<Node> order = toposort(kernel);
   NodeMap<std::uint32_t> uses = use_counts(order);
   ValueNumbers numbers(order);
@@ -68,7 +70,10 @@ Node fuse_multiply_add(Node kernel) {
     for (Node a : n.args()) args.push_back(*done.find(a));
     Node result = n.arg_count() == 0 ? n : rebuild(n, args);
     if (n.is(Op::Add) && is_wide_float(n)) {
-      auto fusible = [&](std::size_t i) { return n.arg(i).is(Op::Mul) && *uses.find(n.arg(i)) == 1; };
+      auto fusible = [&](std::size_t i) {
+        if (sums_only && !is_accumulator(n.arg(1 - i))) return false;
+        return n.arg(i).is(Op::Mul) && *uses.find(n.arg(i)) == 1;
+      };
       std::size_t i = fusible(0) ? 0 : 1;
       if (fusible(0) && fusible(1) && numbers.of(n.arg(1)) < numbers.of(n.arg(0))) i = 1;
       if (fusible(i)) {

@@ -13,6 +13,7 @@
 
 namespace lathe {
 
-Node fuse_multiply_add(Node kernel);
+// With `sums_only` just products that are added to an accumulator.
+Node fuse_multiply_add(Node kernel, bool sums_only = false);
 
 }  // namespace lathe

@@ -113,6 +113,7 @@ std::shared_ptr<const Prepared> prepared_for(std::span<const Node> targets, cons
   const Normalised normal = normalise(targets, key);
   ScheduleOptions wanted;
   wanted.default_device = device;
+  wanted.invariant = flag_on(Flag::Invariant);
   apply_limits(key, targets, wanted);
   Schedule made = scheduled(normal, key, wanted, extra);
   auto prepared = prepare(std::move(made), normal.stand_ins);

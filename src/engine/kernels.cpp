@@ -90,7 +90,7 @@ void choose(MadeKernel& made, const KernelRequest& request, const Target& target
     made.options = *std::move(tuned);
     made.options_from = "search";
   } else {
-    made.options = choose_options(request.ast, target);
+    made.options = choose_options(request.ast, target, flag_on(Flag::Invariant));
     made.options_from = "heuristic";
   }
 }
@@ -189,7 +189,7 @@ void lower(Pending& work) {
   const Target& target = work.compiler->target();
   if (made.options_from.empty()) choose(made, *work.request, target);
   const Node kernel = proved(made, *work.request, target);
-  work.program = lower_kernel(kernel, made.options, target, work.request->name);
+  work.program = lower_kernel(kernel, made.options, target, work.request->name, flag_on(Flag::Invariant));
   made.launch = work.program;
   made.launch.code.clear();
 }
