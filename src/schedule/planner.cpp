@@ -77,11 +77,16 @@ std::uint32_t Planner::request(Node node, int step, const Position& at, Node loo
   return static_cast<std::uint32_t>(list.size() - 1);
 }
 
+// Indices are simplified with the ranges in them, so the extent of a range is what simplifying leaves as it
+// is: else it would be one range where it is closed and another where it is used.
+Node Planner::new_range(Node extent, RangeKind kind) {
+  return range(rewriter_.rewrite(extent), next_range_++, kind);
+}
+
 // One range an axis; axes of size 1 need none.
 Position Planner::root_position(std::span<const Node> shape) {
   SmallVector<Node, 8> index;
-  for (Node d : shape)
-    index.push_back(d.is_const_int(1) ? index_const(0) : range(d, next_range_++, RangeKind::Global));
+  for (Node d : shape) index.push_back(d.is_const_int(1) ? index_const(0) : new_range(d, RangeKind::Global));
   return {dims(index), Node()};
 }
 
@@ -120,7 +125,7 @@ void Planner::expand(Node node, std::uint32_t index) {
       auto a = static_cast<std::size_t>(reduce_axis_list(node)[i]);
       Node d = x.shape()[a];
       if (d.is_const_int(1)) continue;
-      at[a] = r.row ? shared[i] : range(d, next_range_++, RangeKind::Reduce);
+      at[a] = r.row ? shared[i] : new_range(d, RangeKind::Reduce);
       r.ranges.push_back(at[a]);
     }
     SmallVector<Node, 8> loops;
@@ -209,7 +214,7 @@ void Planner::expand_ragged(Node node, Request& r) {
   Node all = order.shape()[0];
   Node begin = clamped(cast(stand_in(node.arg(3), row), dtypes::Index), zero, all);
   Node end = clamped(cast(stand_in(node.arg(4), row), dtypes::Index), zero, all);
-  Node steps = range(rewriter_.rewrite(clamped(end - begin, zero, all)), next_range_++, RangeKind::Reduce);
+  Node steps = new_range(clamped(end - begin, zero, all), RangeKind::Reduce);
   r.ranges.push_back(steps);
   Position place{Node(), r.at.valid};
   Node at = rewriter_.rewrite(min(begin + steps, all + index_const(-1)));
@@ -234,8 +239,8 @@ void Planner::expand_ragged(Node node, Request& r) {
 void Planner::expand_in_order(Node node, Request& r) {
   Node x = node.arg(0);
   const std::size_t axis = walked_axis(node);
-  Node steps = x.shape()[axis].is_const_int(1) ? index_const(0)
-                                               : range(x.shape()[axis], next_range_++, RangeKind::Reduce);
+  Node steps =
+      x.shape()[axis].is_const_int(1) ? index_const(0) : new_range(x.shape()[axis], RangeKind::Reduce);
   SmallVector<Node, 8> at(r.at.index.args().begin(), r.at.index.args().end()), loops;
   at[axis] = steps;
   if (r.loops) loops.append(r.loops.args().begin(), r.loops.args().end());

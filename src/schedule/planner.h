@@ -99,6 +99,7 @@ class Planner {
   std::uint32_t request(Node node, int step, const Position& at, Node loops, bool in_sum, bool in_reduce);
   void expand(Node node, std::uint32_t index);
   int new_step(Node root, Node buffer);
+  Node new_range(Node extent, RangeKind kind);
   Position root_position(std::span<const Node> shape);
   void plan_copy(Node copy);
   void plan_launch(Node launch);
