@@ -109,6 +109,7 @@ void Planner::start(int step, const Position& at) {
 
 // Asks the operands of `node` for what request `index` needs of them.
 void Planner::expand(Node node, std::uint32_t index) {
+  plan_.steps[static_cast<std::size_t>(requests_[node][index].step)].weight += kernel_weight(node);
   if (is_tensor_reduce(node) && plan_fold(node, index)) return;
   // `requests_` may grow while operands are asked, so the request is copied and its children written back.
   Request r = requests_[node][index];
@@ -257,9 +258,25 @@ void Planner::expand_in_order(Node node, Request& r) {
     r.children.push_back(request(node.arg(1), r.step, r.at, r.loops, false, r.in_reduce));
 }
 
+namespace {
+
+// What can be stored and read back instead of being computed where it is used.
+bool is_value(Node node) {
+  return is_elementwise(node.op()) || is_reduction(node) || node.is(Op::Bitcast) || node.is(Op::Take);
+}
+
+}  // namespace
+
+// Whether a kernel that needs the value is long already, so that the value begins another.
+bool Planner::is_cut(Node node, const std::vector<Request>& requests) const {
+  return is_value(node) && worth_cutting(*costs_.find(node)) &&
+         std::any_of(requests.begin(), requests.end(), [&](const Request& r) {
+           return is_long_kernel(plan_.steps[static_cast<std::size_t>(r.step)].weight);
+         });
+}
+
 bool Planner::decide_store(Node node, const std::vector<Request>& requests) {
-  if (!is_elementwise(node.op()) && !is_reduction(node) && !node.is(Op::Bitcast) && !node.is(Op::Take))
-    return false;
+  if (!is_value(node)) return false;
   if (node.rank() == 0 && !is_reduction(node)) return false;
   Usage usage;
   usage.elements = static_cast<double>(numel_max(node));
@@ -383,8 +400,8 @@ void Planner::visit(Node node) {
   if (is_memory(node) && !root) return;
   if (node.arg_count() == 0 && !root) return;
   if (!root && plan_panel(node)) return expand(node, static_cast<std::uint32_t>(requests_[node].size() - 1));
-  const bool stores = root || decide_store(node, *asked);
-  if (!root && (stores || is_tensor_reduce(node)) && plan_row(node)) {
+  const bool cut = !root && is_cut(node, *asked), stores = root || cut || decide_store(node, *asked);
+  if (!root && !cut && (stores || is_tensor_reduce(node)) && plan_row(node)) {
     for (std::uint32_t i = 0; i < requests_[node].size(); ++i)
       if (requests_[node][i].row) expand(node, i);
     return;
