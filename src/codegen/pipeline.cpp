@@ -1,5 +1,8 @@
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "codegen/codegen.h"
 #include "codegen/count.h"
 #include "codegen/decompose.h"
@@ -24,12 +27,6 @@ struct Pass {
   Node (*run)(Node kernel, Lowering& lowering);
   KernelStage gives;  // what the verifier expects of its result
 };
-
-#ifdef NDEBUG
-constexpr bool kVerify = false;
-#else
-constexpr bool kVerify = true;  // a broken graph is blamed on the pass that broke it
-#endif
 
 // What happens to a kernel after its options, in order.
 // clang-format off
@@ -64,28 +61,62 @@ void done(const char* pass) {
   if (pass_hook != nullptr) pass_hook(pass);
 }
 
+class Steps {
+ public:
+  Steps(std::span<const Opt> opts, const Target& target, const LowerOptions& how)
+      : opts_(opts), lowering_{target, {}, {}, how.invariant}, checks_(how.checks) {}
+
+  Program run(Node kernel) {
+    check_kernel(kernel, "schedule");
+    done("verify");
+    Node node = apply_options(kernel, opts_, lowering_.target);
+    done("apply_options");
+    verify(node, "apply_options", KernelStage::Ranges, to_string(opts_));
+    for (const Pass& pass : kPasses) {
+      node = pass.run(node, lowering_);
+      done(pass.name);
+      verify(node, pass.name, pass.gives);
+    }
+    Program program = linearize(node, lowering_.launch);
+    done("linearize");
+    check_program(program, "linearize");
+    done("verify");
+    program.checks = std::move(lowering_.checks);
+    return program;
+  }
+
+ private:
+  void verify(Node kernel, const char* pass, KernelStage gives, const std::string& rule = "") const {
+    if (checks_ == Checks::EveryStep)
+      check_kernel(kernel, pass, rule, gives);
+    else
+      check_closed(kernel, pass, rule);
+    done("verify");
+  }
+
+  std::span<const Opt> opts_;
+  Lowering lowering_;
+  Checks checks_;
+};
+
 }  // namespace
 
 PassHook set_pass_hook(PassHook hook) { return std::exchange(pass_hook, hook); }
 
 Program lower_kernel(Node kernel, std::span<const Opt> opts, const Target& target, const std::string& name,
-                     bool invariant) {
+                     const LowerOptions& how) {
   Scope scope;
-  Lowering lowering{target, {}, {}, invariant};
-  if constexpr (kVerify) check_kernel(kernel, "schedule");
-  Node node = apply_options(kernel, opts, target);
-  done("apply_options");
-  if constexpr (kVerify) check_kernel(node, "apply_options", to_string(opts));
-  for (const Pass& pass : kPasses) {
-    node = pass.run(node, lowering);
-    done(pass.name);
-    if constexpr (kVerify) check_kernel(node, pass.name, "", pass.gives);
+  Program program;
+  try {
+    program = Steps(opts, target, how).run(kernel);
+  } catch (InternalError& error) {
+    // Found late: once more, to find the step that is to blame.
+    if (how.checks != Checks::EveryStep)
+      lower_kernel(kernel, opts, target, name, {Checks::EveryStep, how.invariant});
+    error.note(fmt::format("kernel {} with options {}", name, to_string(opts)));
+    throw;
   }
-  Program program = linearize(node, lowering.launch);
-  done("linearize");
-  if constexpr (kVerify) check_program(program, "linearize");
   program.name = name;
-  program.checks = std::move(lowering.checks);
   Work work = count_work(kernel);
   program.flops = work.flops;
   program.bytes = work.bytes;

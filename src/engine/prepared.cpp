@@ -6,6 +6,7 @@
 
 #include "base/env.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/text.h"
 #include "engine/counting.h"
 #include "engine/debug.h"
@@ -249,6 +250,7 @@ std::vector<NodeRef> run(const Prepared& prepared, std::span<const Node> slots, 
   RunFaults faults(prepared, slots);
   for (std::size_t i = 0; i < prepared.steps.size(); ++i) {
     const Step& step = prepared.schedule.steps[i];
+    stop_before("run", step.name);
     if (step.is_copy())
       run_copy(step, prepared.steps[i], memory, faults);
     else

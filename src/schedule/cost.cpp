@@ -25,6 +25,8 @@ constexpr double kRowBytes = 1 << 20;
 // Writing an element to memory of the kernel's own and reading it back, in the nearest cache, once more loop
 // included; and the most that such memory may hold.
 constexpr double kStage = 8, kPanelBytes = 1 << 17;
+// A kernel this long is cut; a reduce counts as much as its loop and the options it gets are.
+constexpr double kLongKernel = 384, kReduceWeight = 16;
 // A kernel with fewer outputs than this, over more inputs than that, is too serial: see reduce_parts.
 constexpr std::int64_t kFewOutputs = 64, kManyInputs = 1 << 16;
 
@@ -107,6 +109,16 @@ NodeMap<ElementCost> element_costs(std::span<const Node> order, const NodeMap<in
   return costs;
 }
 
+double kernel_weight(Node node) {
+  if (node.is(Op::Reduce) || node.is(Op::RaggedReduce)) return kReduceWeight;
+  const bool reduces_angle = node.is(Op::Sin) || node.is(Op::Cos);  // which takes as many instructions again
+  return weight(node) * (reduces_angle ? 2 : 1);
+}
+
+bool is_long_kernel(double weight) { return weight > kLongKernel; }
+
+bool worth_cutting(const ElementCost& cost) { return cost.operations + kLoad * cost.loads > kStoreInMemory; }
+
 bool is_product_sum(Node node) {
   constexpr std::int64_t kLongReduce = 16;
   if (!node.is(Op::Reduce) || static_cast<Op>(node.ints()[0]) != Op::Add) return false;
@@ -180,7 +192,7 @@ bool worth_joining(const Joining& j) {
   constexpr int kNear = 16;
   constexpr double kSmallResult = 0.125;
   const int reduces = j.reduces_before + j.reduces_added;
-  if (j.buffers > kMostBuffers || reduces > kMostReduces) return false;
+  if (j.buffers > kMostBuffers || reduces > kMostReduces || is_long_kernel(j.weight)) return false;
   if (j.apart > kNear && j.written > kSmallResult * j.saved && j.written > kStart) return false;
   const bool small = j.moved <= kStart;
   if (!j.shares && !j.follows) return small && reduces == 0;

@@ -36,6 +36,15 @@ struct Usage {
 // Whether to store the value (else every use computes it).
 bool worth_storing(Node node, const ElementCost& cost, const Usage& usage);
 
+// What a node adds to the length of a kernel that computes it.
+double kernel_weight(Node node);
+
+// Whether a kernel is long enough that what it still needs, where that is itself work, is stored by others:
+// compilers take more than linear time over a long kernel, chains cut into equal pieces are compiled once,
+// and beside so much arithmetic a store costs little.
+bool is_long_kernel(double weight);
+bool worth_cutting(const ElementCost& cost);
+
 // A reduce that a kernel could compute once for each of its rows: for all steps of the loops inside.
 struct RowUsage {
   double evaluations = 0;     // rows, over all uses in the kernel
@@ -76,6 +85,7 @@ struct Joining {
   double saved = 0;            // those it need not read once it is part of the kernel
   double written = 0;          // bytes of its result
   int buffers = 0;             // of both together
+  double weight = 0;           // of both together
   int reduces_before = 0;      // of the kernel
   int reduces_added = 0;       // of the step
   int apart = 0;               // how many kernels earlier the step would run

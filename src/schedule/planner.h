@@ -31,6 +31,7 @@ struct PlannedStep {
   std::int64_t source_offset = 0;  // bytes
   std::vector<Node> ops;           // what was computed in it, for names
   std::vector<Node> kept;          // further values that it computes and stores for other steps
+  double weight = 0;               // of what it computes (kernel_weight)
 };
 
 struct Plan {
@@ -86,6 +87,7 @@ class Planner {
 
   bool is_root(Node node) const;
   bool decide_store(Node node, const std::vector<Request>& requests);
+  bool is_cut(Node node, const std::vector<Request>& requests) const;
   bool plan_row(Node node);
   bool plan_panel(Node node);
   bool plan_fold(Node node, std::uint32_t index);
@@ -100,6 +102,7 @@ class Planner {
   std::uint32_t request(Node node, int step, const Position& at, Node loops, bool in_sum, bool in_reduce);
   void expand(Node node, std::uint32_t index);
   int new_step(Node root, Node buffer);
+  Node new_range(Node extent, RangeKind kind);
   Position root_position(std::span<const Node> shape);
   void plan_copy(Node copy);
   void plan_launch(Node launch);

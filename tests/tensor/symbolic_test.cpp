@@ -60,6 +60,33 @@ TEST(Symbolic, AViewWithOtherBitsIsRead) {
   expect_values(rows, {1, 65535, 1, 65535, 1, 65535});
 }
 
+// The size is a sum of two variables, which has one form wherever the range over it is used.
+TEST(Symbolic, ASliceBetweenTwoVariablesFollowsBoth) {
+  Variable begin("begin", 0, 4), end("end", 5, 10);
+  std::vector<double> values(100);
+  for (std::size_t i = 0; i < 100; ++i) values[i] = static_cast<double>(i % 7);
+  Tensor x = Tensor(values, {10, 10}).realize();
+  for (auto [b, e] : {std::pair<std::int64_t, std::int64_t>{2, 7}, {0, 10}, {4, 5}}) {
+    Tensor rows = x[Slice{begin.bind(b), end.bind(e)}];
+    std::vector<double> sums, doubled;
+    double products = 0;
+    for (std::int64_t r = b; r < e; ++r) {
+      sums.push_back(0);
+      for (std::int64_t c = 0; c < 10; ++c) {
+        sums.back() += values[static_cast<std::size_t>(r * 10 + c)];
+        doubled.push_back(2 * values[static_cast<std::size_t>(r * 10 + c)]);
+        for (std::int64_t k = 0; k < 10; ++k)
+          products +=
+              values[static_cast<std::size_t>(r * 10 + k)] * values[static_cast<std::size_t>(k * 10 + c)];
+      }
+    }
+    expect_values(rows.sum({1}), sums);
+    expect_values((rows * 2).contiguous(), doubled);
+    expect_values(rows.matmul(x).sum(), {products});
+    expect_values(rows.softmax(0).sum({0}), std::vector<double>(10, 1), 1e-5);
+  }
+}
+
 TEST(Symbolic, ArithmeticWithAVariableIsATensor) {
   Variable n("n", 1, 6);
   expect_values(Tensor({1, 2}).mul(n.bind(5)), {5, 10});
