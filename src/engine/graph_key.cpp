@@ -11,6 +11,7 @@
 #include "base/small_vector.h"
 #include "ir/build.h"
 #include "ir/walk.h"
+#include "schedule/compared.h"
 #include "schedule/memory_view.h"
 
 namespace lathe::engine {
@@ -114,29 +115,52 @@ Normalised normalise(std::span<const Node> targets, const GraphKey& key) {
   return result;
 }
 
-Stripped strip_realized(std::span<const Node> targets) {
-  Stripped result;
-  NodeMap<Node> now;
-  SmallVector<Node, 16> args;
-  const std::vector<Node> order = toposort(targets, is_pending);
-  now.reserve(order.size());
-  for (const Node& node : order) {
-    if (const Node buffer = realized(node)) {
-      now[node] = view_of(buffer, node.shape());
-      continue;
+namespace {
+
+class Stripper {
+ public:
+  explicit Stripper(std::span<const Node> targets)
+      : outdated_(outdated_by_rounding(toposort(targets, is_pending))) {}
+
+  void strip(std::span<const Node> targets) {
+    SmallVector<Node, 16> args;
+    for (const Node& node : toposort(targets, is_pending)) {
+      if (now_.contains(node)) continue;
+      if (const Node buffer = realized(node)) {
+        if (outdated_.contains(node))
+          strip(node.args());
+        else
+          now_[node] = view_of(buffer, node.shape());
+      }
+      if (now_.contains(node)) continue;
+      args.clear();
+      bool same = true;
+      for (const Node& arg : node.args()) {
+        args.push_back(*now_.find(arg));
+        same &= args.back() == arg;
+      }
+      const Node made = same ? node : rebuild(node, args);
+      now_[node] = made;
+      if (node.is(Op::After)) result_.versions.emplace_back(node, made);
     }
-    args.clear();
-    bool same = true;
-    for (const Node& arg : node.args()) {
-      args.push_back(*now.find(arg));
-      same &= args.back() == arg;
-    }
-    const Node made = same ? node : rebuild(node, args);
-    now[node] = made;
-    if (node.is(Op::After)) result.versions.emplace_back(node, made);
   }
-  for (const Node& target : targets) result.targets.push_back(*now.find(target));
-  return result;
+  Stripped result(std::span<const Node> targets) {
+    for (const Node& target : targets) result_.targets.push_back(*now_.find(target));
+    return std::move(result_);
+  }
+
+ private:
+  NodeMap<char> outdated_;
+  NodeMap<Node> now_;
+  Stripped result_;
+};
+
+}  // namespace
+
+Stripped strip_realized(std::span<const Node> targets) {
+  Stripper stripper(targets);
+  stripper.strip(targets);
+  return stripper.result(targets);
 }
 
 }  // namespace lathe::engine

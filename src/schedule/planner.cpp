@@ -11,6 +11,7 @@
 #include "ir/ranges.h"
 #include "ir/shape.h"
 #include "rules/simplify.h"
+#include "schedule/compared.h"
 #include "schedule/planner_parts.h"
 
 namespace lathe {
@@ -277,6 +278,7 @@ bool Planner::is_cut(Node node, const std::vector<Request>& requests) const {
 
 bool Planner::decide_store(Node node, const std::vector<Request>& requests) {
   if (!is_value(node)) return false;
+  if (compared_.contains(node) && requests.size() > 1) return true;
   if (node.rank() == 0 && !is_reduction(node)) return false;
   Usage usage;
   usage.elements = static_cast<double>(numel_max(node));
@@ -647,6 +649,7 @@ Plan Planner::run() {
   }
   for (const auto& [n, one] : forced_) ++uses_[n];
   costs_ = element_costs(order_, uses_, invariant_);
+  compared_ = compared_values(order_, uses_);
   for (std::size_t i = order_.size(); i-- > 0;) visit(order_[i]);
   for (Node n : order_) finish(n);
   check_hazards();

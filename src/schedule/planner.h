@@ -134,6 +134,7 @@ class Planner {
   NodeMap<int> reduce_depth_;  // reduces below one another
   NodeMap<int> kept_in_;       // reduce -> the step that computes it as a row and stores it for others
   NodeMap<int> uses_;          // users of each node
+  NodeMap<char> compared_;     // values that must have the same bits wherever they are used
   std::vector<Fold> folds_;
   NodeMap<Node> stand_ins_;  // value whose elements are positions -> the memory its loads pretend to read
   Plan plan_;

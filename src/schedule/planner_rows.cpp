@@ -129,7 +129,9 @@ bool Planner::plan_row(Node node) {
   }
   usage.parallel_steps = nest.parallel_steps();
   usage.invariant = invariant_;
-  if (!inside || (!alone && uses > 1) || !worth_a_row(usage)) return false;
+  // Loops of its own for each use would be sums of their own.
+  const bool once = !alone || compared_.contains(node);
+  if (!inside || (once && uses > 1) || !worth_a_row(usage)) return false;
   w.nest = nest;
   w.rows.push_back(node);
   for (Request& r : asked) {

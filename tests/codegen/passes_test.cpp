@@ -63,7 +63,7 @@ TEST(LowerKernel, NamesKernelStepAndNodeOfWhatIsMalformedInEveryBuild) {
       const RuleSet* before = set_planted_rules(c.planted);
       std::string message;
       try {
-        lower_kernel(sink({&c.effect, 1}), {}, named_target("x86-64-v3"), "some_kernel", checks);
+        lower_kernel(sink({&c.effect, 1}), {}, named_target("x86-64-v3"), "some_kernel", {.checks = checks});
       } catch (const InternalError& e) {
         message = e.what();
       }
