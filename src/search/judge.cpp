@@ -49,8 +49,8 @@ std::string Judge::read_results(std::vector<reference::Array>& results) const {
   return "";
 }
 
-std::string Judge::accept_default() {
-  if (std::string missing = read_results(expected_); !missing.empty()) return missing;
+Verdict Judge::accept_default() {
+  if (std::string missing = read_results(expected_); !missing.empty()) return {missing};
   std::vector<reference::Array> arrays;
   for (std::size_t slot = 0; slot < buffers_.size(); ++slot)
     arrays.push_back(made_up_contents(buffers_[slot], slot));
@@ -58,17 +58,17 @@ std::string Judge::accept_default() {
   for (reference::Array& array : arrays) views.push_back(array.view());
   const reference::EvalReport report =
       reference::kernel_eval(kernel_, views, bindings_, {.seed = 1, .max_ops = kReferenceOps});
-  if (report.incomplete) return "";  // too long even for a sample: the default is what would run anyway
-  if (!report.faults.empty()) return "as scheduled: " + report.faults[0];
+  if (report.incomplete) return {};  // too long even for a sample: the default is what would run anyway
+  if (!report.faults.empty()) return {"as scheduled: " + report.faults[0]};
   for (std::size_t slot = 0; slot < buffers_.size(); ++slot) {
     if (!buffers_[slot].writes) continue;
     verify::Tolerance tolerance = verify::tolerance_of(kernel_, buffers_[slot].dtype);
     tolerance.scale = std::max(scale_, verify::magnitude_of(arrays[slot]));
     const verify::Comparison found = verify::compare(arrays[slot], expected_[slot], tolerance,
                                                      report.sampled ? &report.written[slot] : nullptr);
-    if (!found.equal()) return fmt::format("buffer {}: {}", slot, found.text());
+    if (!found.equal()) return {fmt::format("buffer {}: {}", slot, found.text()), true};
   }
-  return "";
+  return {};
 }
 
 std::string Judge::judge() {

@@ -12,16 +12,21 @@
 
 namespace lathe::search {
 
+// What REF says of a kernel: nothing, that it cannot say, or that the kernel is wrong.
+struct Verdict {
+  std::string text;
+  bool wrong = false;
+};
+
 class Judge {
  public:
   // Writes the inputs of all buffers to the job's folder.
   Judge(Node kernel, std::string folder, std::vector<JobBuffer> buffers,
         std::vector<std::pair<std::string, std::int64_t>> bindings);
 
-  // Reads the results of the default kernel, which just ran, and compares them with REF. Returns what is
-  // wrong, or "".
-  std::string accept_default();
-  // The same for a candidate, against the default.
+  // Reads the results of the default kernel, which just ran, and compares them with REF.
+  Verdict accept_default();
+  // The same for a candidate, against the default: what is wrong, or "".
   std::string judge();
 
  private:
