@@ -26,6 +26,7 @@ class Chooser {
       : kernel_(kernel), target_(target), facts_(kernel_facts(kernel)), state_(kernel, target) {}
 
   std::vector<Opt> run();
+  std::vector<Opt> run_invariant();
 
  private:
   // An option the kernel does not take is left out: the rules below need not know every refusal.

@@ -12,8 +12,9 @@
 
 namespace lathe {
 
-// The options a kernel gets without search: a pure function of the kernel and the target.
-std::vector<Opt> choose_options(Node kernel, const Target& target);
+// The options a kernel gets without search: a pure function of the kernel and the target. Invariant: no
+// reduce is split, so that a row has the same bits in any batch.
+std::vector<Opt> choose_options(Node kernel, const Target& target, bool invariant = false);
 
 // The rules it is made of, each with what it is for; one that is among disabled_rules() is left out.
 struct HeuristicRule {
@@ -25,8 +26,10 @@ std::span<const HeuristicRule> heuristic_rules();
 // The kernel with options applied: still kernel form. Throws KernelOptError naming the option and the reason.
 Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target);
 
-// Options, expansion, lowering, linearising.
-Program lower_kernel(Node kernel, std::span<const Opt> opts, const Target& target, const std::string& name);
+// Options, expansion, lowering, linearising. Invariant: products are fused with the sums they are added to
+// and with nothing else, because what else stands in a kernel depends on sizes.
+Program lower_kernel(Node kernel, std::span<const Opt> opts, const Target& target, const std::string& name,
+                     bool invariant = false);
 
 // Called on this thread after each step of lower_kernel with its name ("apply_options", "expand", ...,
 // "linearize"), for benchmarks; null turns it off. Returns the one before.

@@ -349,8 +349,12 @@ class Expander {
     Mask mask = dependence(n.arg(0)) | dependence(index) | dependence(value) | (gate ? dependence(gate) : 0);
     std::uint16_t lanes = std::max(lanes_of(index), lanes_of(value));
     bool contiguous = value.dtype().lanes > 1 || (of(index).lanes == 1 && lane_step(index) == 1);
-    if (int beside = contiguous ? -1 : woven_axis(n, gate); beside >= 0)
-      return fill(mask, lanes, [&](const Coordinate& at) { return woven_store(n, gate, lanes, beside, at); });
+    if (int beside = contiguous ? -1 : woven_axis(n, gate); beside >= 0) {
+      Copies out =
+          fill(mask, lanes, [&](const Coordinate& at) { return woven_store(n, gate, lanes, beside, at); });
+      out.closed = bit(beside);  // what one copy stores is in the vectors of all
+      return out;
+    }
     return fill(mask, lanes, [&](const Coordinate& at) {
       Node where = lanes > 1 && !contiguous ? vector_at(index, at, lanes) : scalar_at(index, at);
       Node what = lanes > 1 ? vector_at(value, at, lanes) : scalar_at(value, at);

@@ -427,8 +427,9 @@ void Chooser::for_groups() {
 
 std::span<const HeuristicRule> heuristic_rules() { return kRules; }
 
-std::vector<Opt> choose_options(Node kernel, const Target& target) {
+std::vector<Opt> choose_options(Node kernel, const Target& target, bool invariant) {
   Scope scope;
+  if (invariant) return Chooser(kernel, target).run_invariant();
   std::vector<Opt> options = Chooser(kernel, target).run();
   auto stages = [](const Opt& o) { return o.op == OptOp::STAGE; };
   auto needs_care = [&](const Opt& o) { return stages(o) || o.op == OptOp::TC; };

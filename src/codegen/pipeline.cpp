@@ -41,7 +41,7 @@ constexpr Pass kPasses[] = {
     {"lower_reduce", "reduces become loops over accumulators",
      [](Node k, Lowering&) { return lower_reduce(k); }, KernelStage::Ranges},
     {"fuse_multiply_add", "x*y + z where the target does it in one step",
-     [](Node k, Lowering& l) { return l.target.fma ? fuse_multiply_add(k) : k; }, KernelStage::Ranges},
+     [](Node k, Lowering& l) { return l.target.fma ? fuse_multiply_add(k, l.invariant) : k; }, KernelStage::Ranges},
     // After contraction: the error terms of the polynomials are exact only as written.
     {"decompose", "what the target lacks, by what it has",
      [](Node k, Lowering& l) { return decompose(k, l.target); }, KernelStage::Ranges},
@@ -68,9 +68,10 @@ void done(const char* pass) {
 
 PassHook set_pass_hook(PassHook hook) { return std::exchange(pass_hook, hook); }
 
-Program lower_kernel(Node kernel, std::span<const Opt> opts, const Target& target, const std::string& name) {
+Program lower_kernel(Node kernel, std::span<const Opt> opts, const Target& target, const std::string& name,
+                     bool invariant) {
   Scope scope;
-  Lowering lowering{target, {}, {}};
+  Lowering lowering{target, {}, {}, invariant};
   if constexpr (kVerify) check_kernel(kernel, "schedule");
   Node node = apply_options(kernel, opts, target);
   done("apply_options");

@@ -10,6 +10,7 @@
 #include "engine/counting.h"
 #include "engine/debug.h"
 #include "engine/roof.h"
+#include "engine/run_faults.h"
 #include "engine/shadow.h"
 #include "ir/build.h"
 #include "ir/walk.h"
@@ -122,15 +123,24 @@ class RunMemory {
   std::vector<Place> slots_, fresh_, arenas_, planned_;
 };
 
-void run_copy(const Step& step, const PreparedStep& ready, const RunMemory& memory) {
+// Its memory computes nothing.
+bool is_file(const OpenDevice& device) { return device.compiler == nullptr; }
+
+void run_copy(const Step& step, const PreparedStep& ready, const RunMemory& memory, RunFaults& faults) {
   const Place to = memory.at(ready.buffers[0]);
   Place from = memory.at(ready.buffers[1]);
+  if (const Faults& held = faults.at(ready.buffers[1]); held != nullptr && is_file(*to.device)) {
+    executor().wait_written(*from.device, from.span);  // a file is read by others, who would not be told
+    check_faults(held);
+  }
   from.span.offset += static_cast<std::size_t>(step.from_offset);
   from.span.bytes = to.span.bytes;
   executor().copy(to, from);
+  faults.copied(ready);
 }
 
-void run_kernel(const Step& step, const PreparedStep& ready, const RunMemory& memory, Bindings bindings) {
+void run_kernel(const Step& step, const PreparedStep& ready, const RunMemory& memory, Bindings bindings,
+                RunFaults& faults) {
   const MadeKernel& made = *ready.kernel.made;
   const Grid grid = ready.symbolic ? grid_of(made.launch, bindings) : ready.grid;
   const auto empty = [](std::int64_t n) { return n <= 0; };
@@ -144,20 +154,14 @@ void run_kernel(const Step& step, const PreparedStep& ready, const RunMemory& me
     if (param.reads) reads.push_back(place);
     if (param.writes) writes.push_back(place);
   }
-  if (ready.kernel.cell != nullptr) args.push_back({Arg::Kind::Span, ready.kernel.cell->span(), 0});
+  LaunchFaultRef fault;
+  if (!made.launch.checks.empty()) {
+    fault = std::make_shared<LaunchFault>(*ready.device, step.name, step.origin, made.launch.checks);
+    args.push_back({Arg::Kind::Span, fault->cell.span(), 0});
+  }
   for (const NodeRef& variable : made.launch.variables)
     args.push_back({Arg::Kind::Int, {}, evaluate_index(variable, bindings)});
-  const LaunchWork work{ready.device,
-                        0,
-                        ready.kernel.kernel,
-                        grid,
-                        args,
-                        reads,
-                        writes,
-                        step.name,
-                        step.origin,
-                        ready.kernel.cell,
-                        made.launch.checks};
+  const LaunchWork work{ready.device, 0, ready.kernel.kernel, grid, args, reads, writes, step.name, fault};
 
   count_kernel(made.launch.flops, made.launch.bytes);
   if (flag_on(Flag::Verify)) {
@@ -176,6 +180,7 @@ void run_kernel(const Step& step, const PreparedStep& ready, const RunMemory& me
   } else {
     executor().launch(work);
   }
+  faults.launched(step, ready, fault);
 }
 
 }  // namespace
@@ -241,13 +246,15 @@ std::vector<NodeRef> run(const Prepared& prepared, std::span<const Node> slots, 
   const Scope scope;
   check_internal(slots.size() == prepared.slots.size(), "engine", "a run needs one buffer for each slot");
   const RunMemory memory(prepared, slots);
+  RunFaults faults(prepared, slots);
   for (std::size_t i = 0; i < prepared.steps.size(); ++i) {
     const Step& step = prepared.schedule.steps[i];
     if (step.is_copy())
-      run_copy(step, prepared.steps[i], memory);
+      run_copy(step, prepared.steps[i], memory, faults);
     else
-      run_kernel(step, prepared.steps[i], memory, bindings);
+      run_kernel(step, prepared.steps[i], memory, bindings, faults);
   }
+  faults.finish(slots, memory.made);
   NodeMap<Node> actual;
   for (std::size_t i = 0; i < slots.size(); ++i) actual[prepared.slots[i]] = slots[i];
   for (std::size_t i = 0; i < prepared.fresh.size(); ++i) actual[prepared.fresh[i]] = memory.made[i];

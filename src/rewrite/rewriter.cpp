@@ -46,6 +46,14 @@ const std::vector<std::string>& disabled_rules() { return disabled; }
 bool rule_disabled(std::string_view name) {
   return !disabled.empty() && std::find(disabled.begin(), disabled.end(), name) != disabled.end();
 }
+std::string changed_rules() {
+  std::string text;
+  for (const std::string& name : disabled) text.append("without ").append(name).append(" ");
+  if (planted == nullptr) return text;
+  for (const RuleTable& table : planted->tables())
+    for (const Rule& rule : table.rules) text += fmt::format("planted {}.{} ", planted->name(), rule.name);
+  return text;
+}
 void request_interrupt(Interrupt whom) { interrupted.store(whom); }
 void mark_interruptible(bool on) { interruptible = on; }
 void forget_interrupt() {

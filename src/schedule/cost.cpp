@@ -61,8 +61,9 @@ bool in_memory(Node n) {
 }
 
 // Writing the value once and reading it back.
-double storing(Node node, double elements) {
-  return elements * (elements * node.dtype().bytes() > kLargeBytes ? kStoreInMemory : kStoreInCache);
+double storing(Node node, double elements, bool invariant) {
+  const bool large = !invariant && elements * node.dtype().bytes() > kLargeBytes;
+  return elements * (large ? kStoreInMemory : kStoreInCache);
 }
 // Computing an element once more, beside what its kernel does anyway. What is made of positions alone (a
 // causal mask) may cost less than reading it back would.
@@ -72,7 +73,7 @@ double computing_again(const ElementCost& cost) {
 
 }  // namespace
 
-NodeMap<ElementCost> element_costs(std::span<const Node> order, const NodeMap<int>& uses) {
+NodeMap<ElementCost> element_costs(std::span<const Node> order, const NodeMap<int>& uses, bool invariant) {
   NodeMap<ElementCost> costs;
   costs.reserve(order.size());
   // What a node costs its users.
@@ -83,9 +84,9 @@ NodeMap<ElementCost> element_costs(std::span<const Node> order, const NodeMap<in
     const auto elements = static_cast<double>(numel_max(n));
     // A sum of many small values is dear by its loads, and better stored at every step: reading all of them
     // again costs each later kernel its start.
-    const bool large = elements * n.dtype().bytes() > kLargeBytes;
+    const bool large = !invariant && elements * n.dtype().bytes() > kLargeBytes;
     const double again = large ? computing_again(c) : c.operations;
-    return again * elements > storing(n, elements) ? ElementCost{.operations = 0, .loads = 1} : c;
+    return again * elements > storing(n, elements, invariant) ? ElementCost{.operations = 0, .loads = 1} : c;
   };
   for (Node n : order) {
     ElementCost c;
@@ -122,13 +123,14 @@ bool is_product_sum(Node node) {
 }
 
 bool worth_storing(Node node, const ElementCost& cost, const Usage& usage) {
-  const double store = storing(node, usage.elements);
+  const double store = storing(node, usage.elements, usage.invariant);
   double extra = usage.evaluations - usage.elements;
   if (node.is(Op::Reduce) || node.is(Op::RaggedReduce)) {
     // Inside a foreign reduce loop the outer kernel would run with the outer result's parallelism only.
     if (usage.in_foreign_loop) return true;
     if (usage.beside_product) return true;
-    bool serial = usage.kernel_outputs < kFewOutputs && usage.evaluations * usage.reduce_extent > kManyInputs;
+    bool serial = !usage.invariant && usage.kernel_outputs < kFewOutputs &&
+                  usage.evaluations * usage.reduce_extent > kManyInputs;
     if (usage.joins && serial) return true;
     return extra * usage.reduce_extent * (usage.joins ? 1 : kReduceStep) > store;
   }
@@ -137,7 +139,7 @@ bool worth_storing(Node node, const ElementCost& cost, const Usage& usage) {
 
 bool worth_a_row(const RowUsage& usage) {
   double work = usage.evaluations * usage.reduce_extent;
-  if (usage.parallel_steps < kFewOutputs && work > kManyInputs) return false;
+  if (!usage.invariant && usage.parallel_steps < kFewOutputs && work > kManyInputs) return false;
   // Of a row across memory every element brings its neighbours along: it is better walked once a kernel.
   if (usage.row_bytes > kRowBytes || !usage.side_by_side) return false;
   double extra = usage.evaluations - usage.elements;

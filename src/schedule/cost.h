@@ -18,7 +18,7 @@ struct ElementCost {
 // Costs of every node of an order (operands first). What has several users and is dear is stored where two
 // kernels want it, so for its users it counts as a load: else a dear value would make everything computed
 // from it dear as well, and all of that would be stored beside it.
-NodeMap<ElementCost> element_costs(std::span<const Node> order, const NodeMap<int>& uses);
+NodeMap<ElementCost> element_costs(std::span<const Node> order, const NodeMap<int>& uses, bool invariant);
 
 // How a value is used: by one kernel at one position a `use`.
 struct Usage {
@@ -30,6 +30,7 @@ struct Usage {
   bool joins = false;            // a Reduce that would join the reduce that uses it
   bool beside_product = false;   // a sum of products beside another one, or itself elsewhere, in one kernel
   double kernel_outputs = 0;     // smallest number of outputs of a kernel that uses it
+  bool invariant = false;        // decide by what one row costs, however many rows there are
 };
 
 // Whether to store the value (else every use computes it).
@@ -43,6 +44,7 @@ struct RowUsage {
   double row_bytes = 0;       // of them
   double parallel_steps = 1;  // of the ranges that stay parallel
   bool side_by_side = true;   // a row's elements are neighbours
+  bool invariant = false;     // as in Usage
 };
 
 // Whether to compute the reduce in that kernel, in a loop of its own above the loops that use it.

@@ -50,12 +50,12 @@ Node view_memory(Node view) {
   return view;
 }
 
-Planner::Planner(std::span<const Node> targets, const NodeMap<char>& forced, std::string default_device,
-                 bool rows)
+Planner::Planner(std::span<const Node> targets, const NodeMap<char>& forced, const ScheduleOptions& options)
     : targets_(targets),
       forced_(forced),
-      default_device_(std::move(default_device)),
-      rows_(rows),
+      default_device_(options.default_device),
+      rows_(options.rows),
+      invariant_(options.invariant),
       rewriter_(simplify_rules()) {}
 
 bool Planner::is_root(Node node) const {
@@ -291,6 +291,7 @@ bool Planner::decide_store(Node node, const std::vector<Request>& requests) {
       });
       usage.beside_product |= (again || (w.product && w.product != node)) && !w.folds;
     }
+  usage.invariant = invariant_;
   if (worth_storing(node, cost, usage)) return true;
   if (!product) return false;
   // Its tiles want the outputs parallel. A row that is made of the product leaves it to a kernel of its own;
@@ -623,7 +624,7 @@ Plan Planner::run() {
       if (i == 0 || n.arg(i) != n.arg(i - 1)) ++uses_[n.arg(i)];
   }
   for (const auto& [n, one] : forced_) ++uses_[n];
-  costs_ = element_costs(order_, uses_);
+  costs_ = element_costs(order_, uses_, invariant_);
   for (std::size_t i = order_.size(); i-- > 0;) visit(order_[i]);
   for (Node n : order_) finish(n);
   check_hazards();

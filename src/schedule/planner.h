@@ -16,6 +16,7 @@
 #include "schedule/index_map.h"
 #include "schedule/nest.h"
 #include "schedule/running_maximum.h"
+#include "schedule/schedule.h"
 
 namespace lathe {
 
@@ -42,7 +43,7 @@ struct Plan {
 
 class Planner {
  public:
-  Planner(std::span<const Node> targets, const NodeMap<char>& forced, std::string default_device, bool rows);
+  Planner(std::span<const Node> targets, const NodeMap<char>& forced, const ScheduleOptions& options);
   Plan run();
 
  private:
@@ -120,7 +121,7 @@ class Planner {
   std::span<const Node> targets_;
   const NodeMap<char>& forced_;
   std::string default_device_;
-  bool rows_;
+  bool rows_, invariant_;
   std::vector<Node> order_;
   NodeMap<ElementCost> costs_;
   NodeMap<std::vector<Request>> requests_;

@@ -128,6 +128,7 @@ bool Planner::plan_row(Node node) {
     if (!alone && (r.at.valid || !covers(at, numel_max(node)))) return false;
   }
   usage.parallel_steps = nest.parallel_steps();
+  usage.invariant = invariant_;
   if (!inside || (!alone && uses > 1) || !worth_a_row(usage)) return false;
   w.nest = nest;
   w.rows.push_back(node);
@@ -240,6 +241,7 @@ bool Planner::plan_fold(Node node, std::uint32_t index) {
   usage.elements = static_cast<double>(numel_max(sum->scores)) / static_cast<double>(extent.hi());
   usage.reduce_extent = static_cast<double>(extent.hi());
   usage.parallel_steps = nest.parallel_steps();
+  usage.invariant = invariant_;
   if (!worth_a_row(usage)) return false;
   w.nest = nest;
   w.folds = true;

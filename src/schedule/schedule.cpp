@@ -129,7 +129,7 @@ NodeMap<char> read_afterwards(std::span<const Node> targets) {
 
 Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options) {
   Scope scope;
-  Prepared graph = prepare(targets);
+  Prepared graph = prepare(targets, !options.invariant);
   NodeMap<char> forced, overwritten = replaced_versions(graph.targets);
   for (Node t : graph.targets)
     if (Node base = to_store(t, overwritten)) forced[base] = 1;
@@ -137,7 +137,7 @@ Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options)
   StepOrder order;
   for (int round = 0;; ++round) {
     if (round > 1000) throw InternalError("schedule", "kernels do not fit the device's limits");
-    plan = Planner(graph.targets, forced, options.default_device, options.rows).run();
+    plan = Planner(graph.targets, forced, options).run();
     std::size_t before = forced.size();
     for (Node n : plan.must_store) forced[n] = 1;
     split_by_buffers(plan, graph.targets, options.max_buffers, forced);

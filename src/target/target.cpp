@@ -127,20 +127,23 @@ bool Target::emulates(DType dtype) const {
   return std::find(emulated.begin(), emulated.end(), dtype.scalar) != emulated.end();
 }
 
+// Every member is bound by name, so that one added to Target does not compile until it is in the key.
 std::string Target::key() const {
-  std::vector<std::string_view> small;
-  for (Scalar s : emulated) small.push_back(DType(s).name());
-  std::vector<std::string_view> direct;
-  for (Scalar s : converted) direct.push_back(DType(s).name());
+  const auto& [name, kind, features, cpu, vectors, groups, threads, fma, vector_bytes, vector_registers,
+               max_load_bytes, cores, l1, l2, l3, max_buffers, max_group, max_locals, max_groups,
+               shared_bytes, emulated, converted, units] = *this;
+  auto names = [](const std::vector<Scalar>& scalars) {
+    std::vector<std::string_view> list;
+    for (Scalar s : scalars) list.push_back(DType(s).name());
+    return fmt::format("{}", fmt::join(list, ","));
+  };
   return fmt::format(
       "{} kind={} cpu={} features={} vectors={} groups={} threads={} fma={} vector_bytes={} "
-      "vector_registers={} "
-      "max_load_bytes={} cores={} l1={} l2={} l3={} max_buffers={} max_group={} max_locals={} max_groups={} "
-      "shared_bytes={} emulated={} converted={} units={}",
+      "vector_registers={} max_load_bytes={} cores={} l1={} l2={} l3={} max_buffers={} max_group={} "
+      "max_locals={} max_groups={} shared_bytes={} emulated={} converted={} units={}",
       name, static_cast<int>(kind), cpu, features, vectors, groups, threads, fma, vector_bytes,
       vector_registers, max_load_bytes, cores, l1, l2, l3, max_buffers, max_group, fmt::join(max_locals, "x"),
-      fmt::join(max_groups, "x"), shared_bytes, fmt::join(small, ","), fmt::join(direct, ","),
-      fmt::join(units, ","));
+      fmt::join(max_groups, "x"), shared_bytes, names(emulated), names(converted), fmt::join(units, ","));
 }
 
 Target named_target(std::string_view name) {

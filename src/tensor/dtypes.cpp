@@ -83,9 +83,13 @@ bool DataType::is_unsigned() const { return ir_dtype(*this).is_unsigned(); }
 bool DataType::is_bool() const { return ir_dtype(*this).is_bool(); }
 
 DataType Number::dtype() const {
-  return kind_ == Kind::Bool  ? dtypes::bool_
-         : kind_ == Kind::Int ? dtypes::default_int()
-                              : dtypes::default_float();
+  if (kind_ == Kind::Bool) return dtypes::bool_;
+  if (kind_ == Kind::Float) return dtypes::default_float();
+  if (int_ < 0 && float_ > 0) return dtypes::uint64;  // beyond int64
+  const DataType usual = dtypes::default_int();
+  const DType range = ir_dtype(usual);
+  return usual == dtypes::uint64 || (int_ >= range.min_int() && int_ <= range.max_int()) ? usual
+                                                                                         : dtypes::int64;
 }
 
 namespace dtypes {

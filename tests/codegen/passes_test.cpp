@@ -78,6 +78,17 @@ TEST(LowerReduce, AReduceInsideAReduceOverTheSameRangeGetsALoopOfItsOwn) {
   EXPECT_EQ(count_ops(p, Op::Range), 2);
 }
 
+// The residue of o - k is no group that a step k has by itself.
+TEST(WalkInOrder, StepsThatCountByTheirDistanceFromTheOutputAreNoRunningSum) {
+  Scope scope;
+  for (std::int64_t every : {2, 3})
+    for (std::int64_t n : {3, 4, 11}) {
+      const Target target = named_target("x86-64-v3");
+      Node kernel = every_few_steps(3, n, 3, every);
+      EXPECT_EQ(compare_with_reference(kernel, choose_options(kernel, target), target, 1), "");
+    }
+}
+
 TEST(Expand, CopiesOfALoadShareOneAddress) {
   Scope scope;
   Program p = lower_kernel(scale_add(64), parse_opts("UPCAST(0, 32)"), named_target("x86-64-v3"), "k");
@@ -132,6 +143,20 @@ TEST(Expand, ElementsAFewApartAreLoadedWithThoseBetweenThem) {
       EXPECT_EQ(count_ops(p, Op::Load, 24) + count_ops(p, Op::Load, 40), 0);
       EXPECT_EQ(compare_with_reference(kernel, parse_opts(opts), named_target("x86-64-v3"), 1), "");
     }
+}
+
+// Rows in registers beside lanes along them: vectors that hold elements of all rows are stored before any
+// row is read.
+TEST(Expand, RowsOfATransposedMatrixAreReadOnceTheyAreWhole) {
+  Scope scope;
+  for (const char* name : {"x86-64-v3", "x86-64-v4"})
+    for (std::int64_t rows = 1; rows < 20; ++rows)
+      for (std::int64_t columns = 1; columns < 20; ++columns) {
+        const Target target = named_target(name);
+        Node kernel = softmax_rows(rows, columns, true);
+        ASSERT_EQ(compare_with_reference(kernel, choose_options(kernel, target), target, 1), "")
+            << rows << " x " << columns;
+      }
 }
 
 TEST(Expand, UnrolledStepsAreTakenInOrder) {

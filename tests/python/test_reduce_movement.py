@@ -48,6 +48,19 @@ def test_softmax_and_its_kin():
         check([(3, 4)], lambda x: torch.nn.functional.normalize(x, dim=axis), lambda x: x.normalize(dim=axis))
 
 
+def test_rows_of_small_moved_inputs_equal_pytorchs():
+    def check_rows(shapes, moved):
+        check(shapes, lambda x: moved(x).softmax(-1))
+        check(shapes, lambda x: (moved(x) - moved(x).mean(-1, keepdim=True)) * moved(x).var(-1, keepdim=True))
+
+    np.testing.assert_allclose(Tensor(np.arange(6.0).reshape(2, 3)).T.softmax(-1).numpy(), torch.arange(6.0).reshape(2, 3).T.double().softmax(-1).numpy())
+    for rows, columns in [(2, 4), (2, 8), (3, 2), (3, 8), (4, 8), (4, 16), (8, 3)]:
+        check_rows([(columns, rows)], lambda x: x.T)
+        check_rows([(2 * columns, rows)], lambda x: x[::2].T)
+        check_rows([(columns, 2, rows)], lambda x: x.sum(1).T)
+        check_rows([(columns - 1, rows)], lambda x: (torch.nn.functional.pad(x, (0, 0, 0, 1)) if isinstance(x, torch.Tensor) else x.pad(((0, 1), (0, 0)))).T)
+
+
 def test_scans_equal_pytorchs():
     for axis in (0, 1, -1):
         check([(3, 4)], lambda x: x.cumsum(axis), lambda x: x.cumsum(axis))

@@ -73,7 +73,8 @@ def _works(folder):
 
     def step():
         (parameter * parameter).sum().backward()
-        optimizer.step()
+        with Tensor.train():
+            optimizer.step()
 
     return [
         lambda: (a @ a).realize(),
