@@ -191,7 +191,7 @@ struct Requests {
   static void settle(Storage& s, Node asked, Node result) {
     if (Node memory = memory_of(result); s.made && memory) set_made(base_memory(memory), s.made);
     if (s.tracked) {  // the expression stays, for backward; a copy becomes where it is read from
-      Node copy = memory_of(asked);
+      Node copy = asked == s.value.node() ? Node() : memory_of(asked);
       if (copy && at_rest(s.value)) set_realized(s.value, base_memory(copy));
       return;
     }

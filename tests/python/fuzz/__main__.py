@@ -1,7 +1,8 @@
 """python -m fuzz: runs programs in worker processes and writes a log that a later run goes on from.
 
 --programs N   how many programs (seeds FIRST, FIRST+1, ...)     --first FIRST   the first seed
---log FILE     a line for each program; those it has are not run again, except findings
+--log FILE     a line for each program; those this build has run are not run again, except findings
+--any-build    nor those other builds have run
 --minutes M    stop after that time        --jobs J   worker processes        --stop   at the first finding
 --seed S       one program: its text, and what is found, made small
 """
@@ -24,6 +25,7 @@ def arguments():
     parser.add_argument("--programs", type=int, default=int(os.environ.get("FUZZ_PROGRAMS", "1000")))
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--log", default="")
+    parser.add_argument("--any-build", action="store_true")
     parser.add_argument("--minutes", type=float, default=0)
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--stop", action="store_true")
@@ -93,18 +95,19 @@ def worker():
 class Log:
     """What was run, in memory and in a file."""
 
-    def __init__(self, path):
+    def __init__(self, path, any_build):
         from fuzz.coverage import Coverage
+        from lathe import _core
 
         self.path, self.coverage, self.done, self.findings = path, Coverage(), set(), {}
         self.lock = threading.Lock()
+        self.build = str(os.stat(_core.__file__).st_mtime_ns)
         records = {}
         if path and os.path.exists(path):
-            for line in open(path):
-                record = json.loads(line)
-                records[record["seed"]] = record
+            with open(path) as file:
+                records = {record["seed"]: record for record in map(json.loads, file)}
         for record in records.values():
-            if not record["finding"]:
+            if not record["finding"] and (any_build or record.get("build") == self.build):
                 self.take(record)
 
     def take(self, record):
@@ -114,6 +117,7 @@ class Log:
             self.findings[record["seed"]] = record["finding"]
 
     def write(self, record):
+        record["build"] = self.build
         with self.lock:
             self.take(record)
             if self.path:
@@ -171,7 +175,7 @@ def main():
         finding = run_seed(options.seed, False)["finding"]
         print(finding or "nothing found")
         return 1 if finding else 0
-    log, start = Log(options.log), time.monotonic()
+    log, start = Log(options.log, options.any_build), time.monotonic()
     seeds = [s for s in range(options.first, options.first + options.programs) if s not in log.done]
     print(f"fuzz: {len(seeds)} programs of {options.programs}, seeds from {options.first}", flush=True)
     seeds.reverse()

@@ -25,6 +25,8 @@ FAMILY_WEIGHTS = {
 }  # fmt: skip
 
 
+# Families that are drawn more often for what the step before made.
+FOLLOWS = {"norm": 5, "reduce": 3, "scan": 3, "movement": 2}
 HUGE = 72 << 20  # bytes
 VIEWS = ("movement", "keep", "constant", "symbolic")
 
@@ -73,6 +75,7 @@ class Generator:
                 self.program.environments[0].sizes[v.name], self.program.environments[1].sizes[v.name] = v.high, v.low
         self.values = []
         self.runs = None
+        self.follow = False  # whether the next step reads what the last one made
 
     # ---- what a row's draw may ask for
 
@@ -140,10 +143,14 @@ class Generator:
             raise NothingFits  # a number is a constant of what is captured, not an argument
         dtype = dtype or self.dtype(kind)
         count = len(self.program.environments)
-        if dtypes.is_float(dtype) and self.rng.random() < 0.08 and 0 not in shape:
-            constant = float(self.rng.choice([0.0, 1.0, 2.0]))
+        twins = [i.constant for i in self.program.inputs if i.constant is not None and i.dtype == dtype and self.shape_of(i) == shape]
+        if dtypes.is_float(dtype) and self.rng.random() < (0.6 if twins else 0.15) and 0 not in shape:
+            constant = twins[0] if twins else float(self.rng.choice([0.0, 1.0, 2.0]))
             return self.input([np.full(shape, constant)] * count, dtype, constant)
         return self.input([self.array(shape, dtype) for _ in range(count)], dtype)
+
+    def shape_of(self, given):
+        return self.program.environments[0].arrays[given.name].shape
 
     def index(self, shape, size, negative=True, unique=None):
         """An input of positions below `size`, along one axis all different where asked for."""
@@ -172,6 +179,8 @@ class Generator:
             raise NothingFits
         fixed = self.fixed_only if fixed is None else fixed
         found = self.fitting(kind, rank, fixed, most, cond)
+        if found and self.follow and found[-1] is self.values[-1]:
+            return found[-1]
         if found and self.rng.random() < chance:
             weights = np.array([1.5 ** (i - len(found)) + 0.02 for i in range(len(found))])
             return found[int(self.rng.choice(len(found), p=weights / weights.sum()))]
@@ -198,8 +207,9 @@ class Generator:
             found += [v for v in self.values if KINDS[kind](v.dtype) and v.shapes != x.shapes and broadcasts(v, x)]
         if found and self.rng.random() < 0.65:
             return found[int(self.rng.integers(len(found)))]
-        shape = [1 if n is None or self.rng.random() < 0.25 else n for n in x.shape]
-        if shape and self.rng.random() < 0.3:
+        one = 0 if self.rng.random() < 0.4 else 0.3
+        shape = [1 if n is None or self.rng.random() < one else n for n in x.shape]
+        if shape and one and self.rng.random() < 0.3:
             shape = shape[1:]
         dtype = x.dtype if KINDS[kind](x.dtype) and self.rng.random() < 0.8 else None
         return self.leaf(tuple(shape), dtype, kind)
@@ -285,7 +295,9 @@ class Generator:
         tries = 0
         while len(program.steps) < length and tries < 200:
             tries += 1
-            family = str(rng.choice(families, p=weights / weights.sum()))
+            self.follow = bool(self.values) and rng.random() < 0.4
+            chances = weights * np.array([FOLLOWS.get(f, 1) for f in families]) if self.follow else weights
+            family = str(rng.choice(families, p=chances / chances.sum()))
             members = [r for r in rows if r.family == family]
             shares = np.array([r.weight for r in members])
             self.step(members[int(rng.choice(len(members), p=shares / shares.sum()))])

@@ -110,12 +110,19 @@ class Program:
         return [s.row.name for s in self.steps]
 
 
+def stripes(shape):
+    """Small whole numbers in a pattern that has a name."""
+    return (np.arange(int(np.prod(shape, dtype=np.int64))) % 7 - 3).reshape(shape)
+
+
 def array_text(array):
-    """An array as Python text; a long one as what makes it."""
-    if array.size > 64:
-        return None
-    values = array.tolist()
-    return f"np.array({values!r}, dtype=np.{array.dtype.name.replace('bool', 'bool_')}).reshape({array.shape})"
+    """An array as Python text, or None for a long one without a pattern."""
+    dtype = f"np.{array.dtype.name.replace('bool', 'bool_')}"
+    if array.size > 1 and (array == array.flat[0]).all():
+        return f"np.full({array.shape}, {array.flat[0]!s}, {dtype})"
+    if array.size > 1 and np.array_equal(array, stripes(array.shape)):
+        return f"(np.arange({array.size}) % 7 - 3).reshape({array.shape}).astype({dtype})"
+    return f"np.array({array.tolist()!r}, {dtype}).reshape({array.shape})" if array.size <= 512 else None
 
 
 def summary(array):
@@ -125,7 +132,7 @@ def summary(array):
 def source(program):
     """The function of inputs and variables that Lathe runs, as Python text."""
     arguments = [i.name for i in program.inputs] + [v.name for v in program.variables]
-    lines = [f"def program({', '.join(arguments)}, weights):"]
+    lines = [f"def program({', '.join([*arguments, 'weights'])}):"]
     lines += [f"    {s.text('lathe')}" for s in program.steps]
     outputs = ", ".join(program.outputs) + ("," if program.outputs else "")
     floats = program.differentiable()
@@ -143,7 +150,7 @@ def source(program):
     return "\n".join(lines) + "\n"
 
 
-def inputs_text(program, environment):
+def inputs_text(program, environment, finding):
     """Statements that make the inputs as tensors."""
     lines = []
     for i in program.inputs:
@@ -153,7 +160,7 @@ def inputs_text(program, environment):
         else:
             values = array_text(array)
             if values is None:
-                values = f"saved[{i.name!r}]  # {array.shape} {array.dtype}"
+                values = f"generate({program.seed}).environments[{finding.environment}].arrays[{i.name!r}]"
             text = f"Tensor({values}, dtype=dtypes.{i.dtype})"
         marked = ".requires_grad_()" if program.marked() and i.name in program.wrt else ""
         lines.append(f"    {i.name} = {text}{marked}")
@@ -166,7 +173,7 @@ def test_text(program, finding):
     lines = [f"# FUZZ_SEED={program.seed}: {finding.kind} of {finding.name}: {finding.text}"]
     lines += source(program).splitlines()
     lines += ["", f"def test_seed_{program.seed}():"]
-    lines += inputs_text(program, environment)
+    lines += inputs_text(program, environment, finding)
     for v in program.variables:
         lines.append(f"    {v.name} = Variable({v.name!r}, {v.low}, {v.high}).bind({environment.sizes[v.name]})")
     weights = ", ".join(f"{n!r}: {w}" for n, w in finding.weights.items())

@@ -7,7 +7,7 @@ import numpy as np
 from fuzz import dtypes
 from fuzz.compare import check
 from fuzz.evaluate import NumpyRun
-from fuzz.program import Environment, Input
+from fuzz.program import Environment, Input, stripes
 
 
 def signature(finding):
@@ -46,7 +46,8 @@ def smaller(program):
                 yield replaced(program, step, name)
     for i in program.inputs:
         if i.constant is None and dtypes.is_float(i.dtype):
-            yield simple(program, i, 1.0)
+            yield simple(program, i, lambda shape: np.ones(shape))
+            yield simple(program, i, lambda shape: stripes(shape).astype(np.float64))
 
 
 def cut(program, step):
@@ -74,15 +75,16 @@ def replaced(program, step, name):
     return program.copy(steps=[renamed(s, step.name, name) for s in program.steps if s is not step]).pruned()
 
 
-def simple(program, given, value):
-    """An input with all elements the same."""
-    environments = [Environment({**e.arrays, given.name: np.full_like(e.arrays[given.name], value)}, e.sizes) for e in program.environments]
+def simple(program, given, values):
+    """An input with values that are quickly written down."""
+    environments = [Environment({**e.arrays, given.name: values(e.arrays[given.name].shape)}, e.sizes) for e in program.environments]
     return program.copy(environments=environments)
 
 
 def measure(program):
-    plain = sum(bool((a == 1).all()) for e in program.environments for a in e.arrays.values())
-    sizes = sum(a.size for e in program.environments for a in e.arrays.values())
+    arrays = [a for e in program.environments for a in e.arrays.values()]
+    plain = sum(2 if (a == 1).all() else int(np.array_equal(a, stripes(a.shape))) for a in arrays)
+    sizes = sum(a.size for a in arrays)
     return len(program.steps), len(program.outputs), len(program.wrt), len(program.environments), program.mode != "apart", sizes, -plain
 
 
