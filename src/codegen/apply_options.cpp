@@ -44,8 +44,10 @@ class KernelRewriter {
     for (std::size_t i = 0; i < origins.size(); ++i) origin_of_.try_emplace(origins[i].range, i);
     parts_.resize(origins.size());
     clamped_.resize(origins.size());
+    // Panels of a group hold zeros beyond the end: so their source moves evenly with its ranges.
+    const bool shared = state.target().groups && !state.stages().empty();
     for (std::size_t i = 0; i < origins.size(); ++i)
-      if (!origins[i].gates.empty()) clamped_[i] = may_clamp(i);
+      if (!origins[i].gates.empty()) clamped_[i] = !shared && may_clamp(i);
     for (Node n : toposort(state.kernel()))
       if (n.is(Op::Store)) written_.try_emplace(base_memory(n.arg(0)), 1);
   }
