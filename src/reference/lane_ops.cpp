@@ -409,7 +409,7 @@ void sum_end(const LaneStep& s) {
         l = w = kOpen;
       else if (std::isfinite(size))
         l = w = kOpen;
-    } else if (!exact && n > 0) {
+    } else if (!exact && n > 1) {
       const double worst = s.own * (n - 1) * (size + w) + s.own * w + n * r.tiny;
       const double random = std::sqrt(n * (total * total / 3 + s.sum.squares[i] / 6));
       const double likely =
