@@ -13,6 +13,7 @@
 #include "codegen/lowering.h"
 #include "codegen/map_parallel.h"
 #include "codegen/separate_nests.h"
+#include "codegen/step_fault.h"
 #include "ir/verify.h"
 
 namespace lathe {
@@ -76,11 +77,12 @@ Program lower_kernel(Node kernel, std::span<const Opt> opts, const Target& targe
   done("apply_options");
   if constexpr (kVerify) check_kernel(node, "apply_options", to_string(opts));
   for (const Pass& pass : kPasses) {
-    node = pass.run(node, lowering);
+    node = after_step(pass.name, pass.run(node, lowering));
     done(pass.name);
     if constexpr (kVerify) check_kernel(node, pass.name, "", pass.gives);
   }
   Program program = linearize(node, lowering.launch);
+  after_step("linearize", program);
   done("linearize");
   if constexpr (kVerify) check_program(program, "linearize");
   program.name = name;

@@ -7,9 +7,9 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "engine/counting.h"
-#include "engine/debug.h"
-#include "engine/roof.h"
+#include "engine/first_use.h"
+#include "engine/kernel_check.h"
+#include "engine/launch.h"
 #include "engine/shadow.h"
 #include "ir/build.h"
 #include "ir/walk.h"
@@ -130,51 +130,36 @@ void run_copy(const Step& step, const PreparedStep& ready, const RunMemory& memo
   executor().copy(to, from);
 }
 
+std::vector<Place> places_of(const PreparedStep& ready, const RunMemory& memory) {
+  std::vector<Place> places;
+  for (const BufferSource& source : ready.buffers) places.push_back(memory.at(source));
+  return places;
+}
+
 void run_kernel(const Step& step, const PreparedStep& ready, const RunMemory& memory, Bindings bindings) {
-  const MadeKernel& made = *ready.kernel.made;
-  const Grid grid = ready.symbolic ? grid_of(made.launch, bindings) : ready.grid;
-  const auto empty = [](std::int64_t n) { return n <= 0; };
-  if (std::any_of(grid.groups.begin(), grid.groups.end(), empty) || empty(grid.threads)) return;
-
-  SmallVector<Arg, 8> args;
-  SmallVector<Place, 8> reads, writes;
-  for (const ProgramParam& param : buffer_params(made.launch)) {
-    const Place& place = memory.at(ready.buffers[static_cast<std::size_t>(param.slot)]);
-    args.push_back({Arg::Kind::Span, place.span, 0});
-    if (param.reads) reads.push_back(place);
-    if (param.writes) writes.push_back(place);
+  const ReadyKernel* kernel = &ready.kernel;
+  ReadyKernel current;
+  const bool due = kernel->check->due.load(std::memory_order_relaxed);
+  if (due) [[unlikely]] {
+    current = ready.kernel;
+    const std::vector<Place> places = places_of(ready, memory);
+    if (launch_checked(step, current, *ready.device, places, bindings)) return;
+    kernel = &current;
   }
-  if (ready.kernel.cell != nullptr) args.push_back({Arg::Kind::Span, ready.kernel.cell->span(), 0});
-  for (const NodeRef& variable : made.launch.variables)
-    args.push_back({Arg::Kind::Int, {}, evaluate_index(variable, bindings)});
-  const LaunchWork work{ready.device,
-                        0,
-                        ready.kernel.kernel,
-                        grid,
-                        args,
-                        reads,
-                        writes,
-                        step.name,
-                        step.origin,
-                        ready.kernel.cell,
-                        made.launch.checks};
-
-  count_kernel(made.launch.flops, made.launch.bytes);
+  const MadeKernel& made = *kernel->made;
+  const bool same = &made == ready.kernel.made && !ready.symbolic;
+  const Grid grid = same ? ready.grid : grid_of(made.launch, bindings);
+  if (is_empty(grid)) return;
+  const Launch launch(step, *ready.device, *kernel, grid, bindings, [&](std::size_t slot) -> const Place& {
+    return memory.at(ready.buffers[slot]);
+  });
   if (flag_on(Flag::Verify)) {
-    std::vector<Place> places;
-    for (const BufferSource& source : ready.buffers) places.push_back(memory.at(source));
+    const std::vector<Place> places = places_of(ready, memory);
     Shadow shadow(step, made, places, bindings);
-    executor().wait(executor().launch(work));
+    run_launch(step, made, launch, Wait::Yes);
     shadow.compare();
-  } else if (timing_wanted()) {
-    const double ns = executor().launch_timed(work);
-    count_seconds(ns * 1e-9);
-    KernelRun shown{step.name, ready.device->text, to_string(made.options), step.origin,
-                    ns,        made.launch.flops,  made.launch.bytes,       0};
-    shown.roof = share_of_roof(*ready.device, shown.flops, shown.bytes, ns);
-    note_run(shown);
   } else {
-    executor().launch(work);
+    run_launch(step, made, launch, Wait::No);
   }
 }
 

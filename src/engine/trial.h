@@ -1,0 +1,82 @@
+// One launch of a kernel under check. REF says what sampled outputs must be before anything runs, because a kernel may
+// write over what it reads; afterwards those outputs are compared. Bytes that another attempt needs again are
+// kept, so that the launch can be repeated with another kernel.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/kernels.h"
+#include "reference/array.h"
+#include "reference/bounded.h"
+#include "runtime/executor.h"
+#include "schedule/schedule.h"
+
+namespace lathe::engine {
+
+struct Outcome {
+  std::size_t judged = 0;    // samples that could be compared
+  std::size_t failed = 0;    // that differ by more than rounding
+  std::size_t first = 0;     // of those, the first: a number of Trial::samples
+  bool alike = false;        // everything that some store wrote is one value, so little was seen
+  std::string text;          // "element 3 of buffer 0 is 2, not 1.5: ..." of that one
+  bool passed() const { return failed == 0; }
+};
+
+// An input of the kernel as it was before the launch.
+struct ElementRead {
+  std::int64_t slot = 0, element = 0;
+  reference::Cell value{};
+};
+
+class Trial {
+ public:
+  // `places` are the bytes of the param slots.
+  Trial(const Step& step, OpenDevice& device, std::span<const Place> places, Bindings bindings);
+
+  // Asks REF for these positions. Returns why it cannot say, or nothing.
+  std::string expect(std::span<const reference::Position> positions, double max_ops);
+
+  // Runs the kernel and waits for it. What the program asked for is counted and shown, further attempts are not.
+  enum class Counted : std::uint8_t { No, Yes };
+  void launch(const ReadyKernel& kernel, Counted counted = Counted::No);
+  Outcome compare() const;
+
+  // Keeps what a second attempt would find overwritten; false where that is too much to keep.
+  bool keep(const ReadyKernel& kernel);
+  void restore();
+
+  const std::vector<reference::Sample>& samples() const { return samples_; }
+  std::vector<ElementRead> elements_read() const;
+  const Step& step() const { return step_; }
+  const reference::Bindings& values() const { return values_; }
+  reference::Cell result(const reference::Sample& sample) const;  // what the device holds there now
+  double ops() const { return ops_; }
+
+ private:
+  struct Kept {
+    std::size_t slot;
+    std::vector<std::byte> bytes;
+  };
+  std::string read_inputs();
+  reference::Cell read(std::int64_t slot, std::int64_t element) const;
+
+  const Step& step_;
+  OpenDevice& device_;
+  std::vector<Place> places_;
+  Bindings bindings_;
+  reference::Bindings values_;                 // the same by name
+  std::vector<reference::View> views_;         // by slot, as the host sees them
+  std::vector<std::vector<std::byte>> copies_;  // of what the host does not reach
+  std::vector<reference::Position> positions_;
+  std::vector<reference::Sample> samples_;
+  std::vector<reference::Cell> before_;  // of samples that are not written
+  std::vector<Kept> kept_;
+  bool reads_memory_ = true;  // some value stored comes from memory
+  double ops_ = 0;
+};
+
+}  // namespace lathe::engine
