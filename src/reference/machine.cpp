@@ -391,6 +391,7 @@ class Machine {
           t.at += static_cast<std::size_t>(s.jump);
           break;
         case Act::Forget: forget(s, t); break;
+        case Act::ReduceEnd: break;
         case Act::ThreadsEnd:
         case Act::Halt: t.finished = true; return;
       }
