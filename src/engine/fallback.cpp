@@ -96,15 +96,16 @@ ReadyKernel fall_back(Trial& trial, const ReadyKernel& wrong, OpenDevice& device
     if (other.entry == wrong.entry) continue;
     trial.restore();
     trial.launch(other);
-    if (!trial.compare().passed()) continue;
+    if (trial.compare().failed > 0) continue;
     {
       std::lock_guard guard(other.check->mutex);
       CheckRecord& record = other.check->record;
       record.sizes |= context.sizes;
       record.settled = other.made->launch.variables.empty();
       record.replaced = options_text(*wrong.made);
+      other.check->sizes = record.sizes;
       if (record.settled) other.check->due = false;
-      replace_kernel(wrong, other);
+      replace_kernel(wrong, other, device);
     }
     log_warning_once("check",
                      fmt::format("kernel {} with {} computed something else than REF ({}); it now runs {}, and the "

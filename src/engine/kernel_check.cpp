@@ -36,13 +36,13 @@ CheckMode check_mode() {
                          : CheckMode::Off;
 }
 
-std::string to_text(const CheckRecord& record) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", kCheckerVersion, record.sizes, record.next, record.weak,
+std::string to_text(const CheckRecord& record, std::string_view driver) {
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", kCheckerVersion, driver, record.sizes, record.next, record.weak,
                      record.settled ? 1 : 0, record.unchecked, record.replaced);
 }
 
-std::optional<CheckRecord> parse_check_record(std::string_view text) {
-  if (number(next_line(text)) != kCheckerVersion) return std::nullopt;
+std::optional<CheckRecord> parse_check_record(std::string_view text, std::string_view driver) {
+  if (number(next_line(text)) != kCheckerVersion || next_line(text) != driver) return std::nullopt;
   const auto sizes = number(next_line(text)), next = number(next_line(text)), weak = number(next_line(text)),
              settled = number(next_line(text));
   if (!sizes || !next || !weak || !settled) return std::nullopt;

@@ -29,17 +29,23 @@ struct CheckRecord {
   std::string replaced;      // the options of the kernel it stands for, which computed something else
 };
 
-// As text that is packed with the binary. What another version of the checker wrote is as good as nothing.
-std::string to_text(const CheckRecord& record);
-std::optional<CheckRecord> parse_check_record(std::string_view text);
+// As text that is packed with the binary. What another version of the checker wrote, or one that saw another
+// driver, is as good as nothing; the rest of what a kernel depends on is in its key.
+std::string to_text(const CheckRecord& record, std::string_view driver);
+std::optional<CheckRecord> parse_check_record(std::string_view text, std::string_view driver);
 
 struct KernelCheck {
-  // All that a launch of a kernel that passed looks at.
+  // All that a launch of a kernel that passed looks at; a kernel with variables stays due, for other sizes.
   std::atomic<bool> due{true};
-  std::mutex mutex;  // of everything below
+  std::atomic<bool> replaced{false};  // another kernel runs in its stead
+  // Of a kernel with variables: the kinds of sizes that passed, as in its record, and what they are remainders of
+  // (0: not worked out yet).
+  std::atomic<std::uint64_t> sizes{0};
+  std::atomic<std::int64_t> modulus{0};
+
+  std::mutex mutex;  // of what follows
   CheckRecord record;
   std::uint64_t uses = 0;
-  std::int64_t modulus = 0;  // of the sizes of a kernel with variables; 0: not worked out yet
 };
 
 // Kernels by how they fared, since the process began.

@@ -140,10 +140,10 @@ std::string saved_stamp(const Compiler& compiler, std::string_view packed) {
 
 // A packed kernel with what is known of it. One that stands for another is not taken where a difference is an
 // error: the other is to be made and found wrong again.
-bool take_packed(std::string_view packed, Entry& entry) {
+bool take_packed(std::string_view packed, Entry& entry, const OpenDevice& device) {
   std::string text;
   if (!unpack_kernel(packed, entry.made, &text)) return false;
-  if (auto record = parse_check_record(text)) {
+  if (auto record = parse_check_record(text, device.device->driver())) {
     if (!record->replaced.empty() && check_mode() == CheckMode::Strict) return false;
     entry.check.record = *std::move(record);
     if (!entry.check.record.replaced.empty()) entry.made.options_from = "fallback";
@@ -152,9 +152,9 @@ bool take_packed(std::string_view packed, Entry& entry) {
   return true;
 }
 
-bool take_saved(std::string_view saved, const Compiler& compiler, Entry& entry) {
+bool take_saved(std::string_view saved, const Compiler& compiler, Entry& entry, const OpenDevice& device) {
   const auto stamp = take_part(saved), packed = take_part(saved);
-  return stamp && packed && *stamp == saved_stamp(compiler, *packed) && take_packed(*packed, entry);
+  return stamp && packed && *stamp == saved_stamp(compiler, *packed) && take_packed(*packed, entry, device);
 }
 
 // One kernel on its way from request to binary.
@@ -233,13 +233,13 @@ void prepare(Pending& work, DiskCache* disk) {
     // A level that shows the program needs the program to be made.
     const bool look = flag_number(Flag::Debug) < 6;
     if (const auto entry = look ? disk->get("kernel", work.entry->disk_key) : std::nullopt;
-        entry && take_packed(*entry, *work.entry)) {
+        entry && take_packed(*entry, *work.entry, *request.device)) {
       work.from_disk = true;
       if (made.options_from.empty()) made.options_from = usual_source(request);
       return;
     }
   }
-  if (!request.saved.empty() && take_saved(request.saved, compiler, *work.entry)) {
+  if (!request.saved.empty() && take_saved(request.saved, compiler, *work.entry, *request.device)) {
     work.from_disk = true;
     if (made.options_from.empty()) made.options_from = usual_source(request);
     return;
@@ -300,6 +300,9 @@ void load_first(Pending& work, DiskCache* disk) {
 ReadyKernel ready_on(Entry& made, OpenDevice& device) {
   Entry* entry = &made;
   while (entry->instead != nullptr) entry = entry->instead;
+  // REF is what others are compared with, and what computes nothing has nothing to compare.
+  const bool comparable = device.device->computes() && device.compiler->target().kind != TargetKind::Ref;
+  if (!comparable) entry->check.due = false;
   const Loaded& loaded = loaded_on(*entry, device);
   return {&entry->made, loaded.kernel.get(), loaded.cell.get(), &entry->check, entry};
 }
@@ -337,16 +340,16 @@ std::vector<ReadyKernel> ready_kernels(std::span<const KernelRequest> requests) 
   return result;
 }
 
-void replace_kernel(const ReadyKernel& wrong, const ReadyKernel& instead) {
+void replace_kernel(const ReadyKernel& wrong, const ReadyKernel& instead, const OpenDevice& device) {
   {
     std::lock_guard guard(table().mutex);
     wrong.entry->instead = instead.entry;
     instead.entry->made.options_from = "fallback";
   }
-  // Its launches go on asking what runs instead.
-  wrong.check->due = true;
+  wrong.check->replaced = true;
+  wrong.check->due = true;  // its launches go on asking what runs instead
   if (DiskCache* disk = DiskCache::current(); disk != nullptr && !wrong.entry->disk_key.empty())
-    disk->put("kernel", wrong.entry->disk_key, pack_kernel(*instead.made, to_text(instead.check->record)));
+    disk->put("kernel", wrong.entry->disk_key, pack_kernel(*instead.made, to_text(instead.check->record, device.device->driver())));
 }
 
 ReadyKernel current_kernel(const ReadyKernel& kernel, OpenDevice& device) {
@@ -354,10 +357,10 @@ ReadyKernel current_kernel(const ReadyKernel& kernel, OpenDevice& device) {
   return ready_on(*kernel.entry, device);
 }
 
-void keep_record(const ReadyKernel& kernel) {
+void keep_record(const ReadyKernel& kernel, const OpenDevice& device) {
   DiskCache* disk = DiskCache::current();
   if (disk == nullptr || kernel.entry->disk_key.empty()) return;
-  disk->put("kernel", kernel.entry->disk_key, pack_kernel(*kernel.made, to_text(kernel.check->record)));
+  disk->put("kernel", kernel.entry->disk_key, pack_kernel(*kernel.made, to_text(kernel.check->record, device.device->driver())));
 }
 
 std::string saved_kernel(const ReadyKernel& held, OpenDevice& device) {
@@ -365,7 +368,7 @@ std::string saved_kernel(const ReadyKernel& held, OpenDevice& device) {
   std::string record;
   {
     std::lock_guard guard(kernel.check->mutex);
-    record = to_text(kernel.check->record);
+    record = to_text(kernel.check->record, device.device->driver());
   }
   const std::string packed = pack_kernel(*kernel.made, record);
   std::string text;

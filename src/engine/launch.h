@@ -24,13 +24,14 @@ class Launch {
     if (kernel.cell != nullptr) args_.push_back({Arg::Kind::Span, kernel.cell->span(), 0});
     for (const NodeRef& variable : launch.variables)
       args_.push_back({Arg::Kind::Int, {}, evaluate_index(variable, bindings)});
-    work_ = {&device,   0,         kernel.kernel, grid,        args_,        reads_, writes_,
-             step.name, step.origin, kernel.cell, launch.checks};
+    work_ = {&device,   0,           kernel.kernel, grid,          args_, reads_, writes_,
+             step.name, step.origin, kernel.cell,   launch.checks, true};
   }
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
 
   const LaunchWork& work() const { return work_; }
+  void leave_uncounted() { work_.counted = false; }  // it is not among the launches the program asked for
 
  private:
   SmallVector<Arg, 8> args_;

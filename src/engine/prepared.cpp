@@ -140,7 +140,7 @@ void run_kernel(const Step& step, const PreparedStep& ready, const RunMemory& me
   const ReadyKernel* kernel = &ready.kernel;
   ReadyKernel current;
   const bool due = kernel->check->due.load(std::memory_order_relaxed);
-  if (due) [[unlikely]] {
+  if (due && has_something_due(*kernel, bindings)) [[unlikely]] {
     current = ready.kernel;
     const std::vector<Place> places = places_of(ready, memory);
     if (launch_checked(step, current, *ready.device, places, bindings)) return;

@@ -32,7 +32,7 @@ std::string number_text(DType dtype, reference::Cell cell) {
 
 void add_samples(std::string& text, const Trial& trial) {
   for (const reference::Sample& sample : trial.samples()) {
-    if (sample.element < 0) continue;
+    if (!trial.has_element(sample)) continue;
     const DType dtype = trial.step().buffers[static_cast<std::size_t>(sample.slot)].node().dtype();
     text += fmt::format("# result {} {} is {}", sample.slot, sample.element,
                         number_text(dtype, trial.result(sample)));

@@ -183,6 +183,9 @@ std::vector<reference::Position> sample_positions(std::span<const reference::Sto
   std::vector<std::vector<reference::Position>> lists;
   std::size_t longest = 0;
   for (std::size_t s = 0; s < stores.size(); ++s) {
+    // Where several stores write a buffer, one may write over what another wrote.
+    const auto same = [&](const reference::StoreAxes& other) { return other.slot == stores[s].slot; };
+    if (std::count_if(stores.begin(), stores.end(), same) > 1) continue;
     lists.push_back(std::move(StorePositions(stores[s], s, units, seed).list));
     longest = std::max(longest, lists.back().size());
   }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -18,7 +17,7 @@ namespace lathe::engine {
 namespace {
 
 // Of inputs in memory that the host cannot reach, for one check.
-constexpr std::size_t kCopyBytes = std::size_t{8} << 20;
+constexpr std::size_t kCopyBytes = std::size_t{64} << 20;
 // Of what is written over, for a second attempt.
 constexpr std::size_t kKeepBytes = std::size_t{512} << 20;
 // Of each input, for the file about a difference.
@@ -38,15 +37,20 @@ std::byte* host_bytes(const Place& place) {
 
 }  // namespace
 
-Trial::Trial(const Step& step, OpenDevice& device, std::span<const Place> places, Bindings bindings)
-    : step_(step), device_(device), places_(places.begin(), places.end()), bindings_(bindings) {
+Trial::Trial(const Step& step, const ReadyKernel& kernel, OpenDevice& device, std::span<const Place> places,
+             Bindings bindings)
+    : step_(step),
+      device_(device),
+      places_(places.begin(), places.end()),
+      bindings_(bindings),
+      uses_(slot_uses(step.ast, places.size())),
+      guarded_(!kernel.made->launch.checks.empty()) {
   for (const auto& [variable, value] : bindings_) values_.emplace_back(variable->text(), value);
   const std::vector<Node> nodes = toposort(step.ast);
   reads_memory_ = std::ranges::any_of(nodes, [](Node n) { return n.is(Op::Load); });
 }
 
 std::string Trial::read_inputs() {
-  const std::vector<SlotUse> uses = slot_uses(step_.ast, places_.size());
   std::size_t copied = 0;
   copies_.resize(places_.size());
   views_.clear();
@@ -55,7 +59,7 @@ std::string Trial::read_inputs() {
     const Node buffer = step_.buffers[slot];
     std::byte* data = host_bytes(place);
     executor().wait_written(*place.device, place.span);
-    if (data == nullptr && uses[slot].reads && place.span.bytes > 0) {
+    if (data == nullptr && uses_[slot].reads && place.span.bytes > 0) {
       copied += place.span.bytes;
       if (copied > kCopyBytes)
         return fmt::format("it reads {} of device memory", human_bytes(place.span.bytes));
@@ -76,7 +80,9 @@ std::string Trial::expect(std::span<const reference::Position> positions, double
   reference::BoundedReport report =
       reference::bounded_eval(step_.ast, views_, values_, positions_, options);
   ops_ = report.ops;
-  if (report.index_fault) return "an index is outside";  // the user is told where results are read
+  // The user is told where results are read: of an index that was given, and of accesses that are guarded because
+  // nothing proves that they stay inside.
+  if (report.index_fault || (guarded_ && !report.faults.empty())) return "an index is outside";
   if (!report.faults.empty())
     throw InternalError("check", fmt::format("kernel {} is wrong as scheduled: {}", step_.name, report.faults[0]))
         .note("it came from " + step_.origin);
@@ -84,9 +90,14 @@ std::string Trial::expect(std::span<const reference::Position> positions, double
   samples_ = std::move(report.samples);
   before_.clear();
   for (const reference::Sample& sample : samples_)
-    before_.push_back(sample.written || sample.element < 0 ? reference::Cell{}
-                                                           : read(sample.slot, sample.element));
+    before_.push_back(!sample.written && has_element(sample) ? read(sample.slot, sample.element) : reference::Cell{});
   return "";
+}
+
+// A gate that is closed may stand before an index that is none.
+bool Trial::has_element(const reference::Sample& sample) const {
+  return sample.element >= 0 &&
+         sample.element < buffer_size(step_.buffers[static_cast<std::size_t>(sample.slot)]);
 }
 
 reference::Cell Trial::read(std::int64_t slot, std::int64_t element) const {
@@ -110,82 +121,77 @@ reference::Cell Trial::result(const reference::Sample& sample) const {
 void Trial::launch(const ReadyKernel& kernel, Counted counted) {
   const Grid grid = grid_of(kernel.made->launch, bindings_);
   if (is_empty(grid)) return;
-  const Launch launch(step_, device_, kernel, grid, bindings_,
-                      [&](std::size_t slot) -> const Place& { return places_[slot]; });
-  if (counted == Counted::Yes)
-    run_launch(step_, *kernel.made, launch, Wait::Yes);
-  else
-    executor().wait(executor().launch(launch.work()));
+  Launch launch(step_, device_, kernel, grid, bindings_,
+                [&](std::size_t slot) -> const Place& { return places_[slot]; });
+  if (counted == Counted::Yes) return run_launch(step_, *kernel.made, launch, Wait::Yes);
+  launch.leave_uncounted();
+  executor().wait(executor().launch(launch.work()));
 }
 
 Outcome Trial::compare() const {
-  Outcome out;
-  std::vector<bool> differs;  // by store: two values were seen
-  std::vector<bool> seen;
-  std::vector<double> value;
-  for (std::size_t i = 0; i < samples_.size(); ++i) {
-    const reference::Sample& sample = samples_[i];
-    if (sample.element < 0) continue;
-    const DType dtype = step_.buffers[static_cast<std::size_t>(sample.slot)].node().dtype();
-    const reference::Cell got = result(sample);
-    verify::Judged judged;
-    if (sample.written)
-      judged = verify::judge(sample, got, dtype);
-    else if (got.i != before_[i].i)
-      judged = {verify::Judgement::Failed, "it was to keep its contents"};
-    else
-      judged = {verify::Judgement::Passed, ""};
-    if (judged.judgement == verify::Judgement::Unjudged) continue;
-    ++out.judged;
-    if (judged.judgement == verify::Judgement::Failed && out.failed++ == 0) {
-      out.first = i;
-      out.text = fmt::format("element {} of buffer {}: {}", sample.element, sample.slot, judged.text);
-    }
-    if (!sample.written) continue;
-    const std::size_t store = positions_[i].store;
-    if (store >= seen.size()) {
-      seen.resize(store + 1);
-      differs.resize(store + 1);
-      value.resize(store + 1);
-    }
-    const double now = dtype.is_float() ? sample.value.f : static_cast<double>(sample.value.i);
-    if (!seen[store])
-      seen[store] = true, value[store] = now;
-    else if (now != value[store])
-      differs[store] = true;
+  std::vector<DType> stored;
+  std::vector<reference::Cell> device;
+  for (const reference::Sample& sample : samples_) {
+    stored.push_back(step_.buffers[static_cast<std::size_t>(sample.slot)].node().dtype());
+    device.push_back(has_element(sample) ? result(sample) : reference::Cell{});
   }
-  if (reads_memory_)
-    for (std::size_t s = 0; s < seen.size(); ++s) out.alike |= seen[s] && !differs[s];
+  const verify::Judgement judgement = verify::judge(samples_, stored, device, before_);
+  Outcome out;
+  out.passed = judgement.passed;
+  out.failed = judgement.failed;
+  out.unsure = judgement.unsure;
+  out.text = judgement.text();
+  out.alike = reads_memory_ && some_store_is_constant();
   return out;
 }
 
-bool Trial::keep(const ReadyKernel& kernel) {
-  const Program& launch = kernel.made->launch;
+// Whether all samples of some store are one value; a single one says little where it is zero.
+bool Trial::some_store_is_constant() const {
+  struct Seen {
+    std::int64_t count = 0;
+    double first = 0;
+    bool differs = false;
+  };
+  std::vector<Seen> stores;
+  for (std::size_t i = 0; i < samples_.size(); ++i) {
+    const reference::Sample& sample = samples_[i];
+    if (!sample.written || sample.open) continue;
+    const std::size_t store = positions_[i].store;
+    if (store >= stores.size()) stores.resize(store + 1);
+    const bool is_float = step_.buffers[static_cast<std::size_t>(sample.slot)].node().dtype().is_float();
+    const double value = is_float ? sample.value.f : static_cast<double>(sample.value.i);
+    Seen& seen = stores[store];
+    if (seen.count++ == 0) seen.first = value;
+    seen.differs |= value != seen.first;
+  }
+  return std::ranges::any_of(stores, [](const Seen& seen) {
+    return !seen.differs && (seen.count > 1 || (seen.count == 1 && seen.first == 0));
+  });
+}
+
+bool Trial::keep() {
+  // What a store leaves alone is needed again, as is what is read.
+  std::vector<double> written(places_.size(), 0);
+  for (const reference::StoreAxes& store : reference::store_axes(step_.ast, values_)) {
+    if (store.store.arg_count() > 3) continue;
+    double outputs = 1;
+    for (const std::int64_t extent : store.extents) outputs *= static_cast<double>(extent);
+    written[static_cast<std::size_t>(store.slot)] += outputs;
+  }
   std::size_t total = 0;
   kept_.clear();
-  for (const ProgramParam& param : buffer_params(launch)) {
-    if (!param.writes) continue;
-    const auto slot = static_cast<std::size_t>(param.slot);
-    bool needed = false;
-    for (const ProgramParam& other : buffer_params(launch))
-      needed |= other.reads &&
-                byte_range(places_[slot]).overlaps(byte_range(places_[static_cast<std::size_t>(other.slot)]));
-    // What a store leaves alone is needed too.
-    double written = 0;
-    for (const reference::StoreAxes& store : reference::store_axes(step_.ast, values_)) {
-      if (store.slot != param.slot || store.store.arg_count() > 3) continue;
-      double outputs = 1;
-      for (const std::int64_t extent : store.extents) outputs *= static_cast<double>(extent);
-      written += outputs;
-    }
-    needed |= written < static_cast<double>(buffer_size(step_.buffers[slot]));
+  for (std::size_t slot = 0; slot < places_.size(); ++slot) {
+    if (!uses_[slot].writes) continue;
+    bool needed = written[slot] < static_cast<double>(buffer_size(step_.buffers[slot]));
+    for (std::size_t other = 0; other < places_.size(); ++other)
+      needed |= uses_[other].reads && byte_range(places_[slot]).overlaps(byte_range(places_[other]));
     if (!needed) continue;
     total += places_[slot].span.bytes;
-    if (total > kKeepBytes) {
-      kept_.clear();
-      return false;
-    }
     kept_.push_back({slot, {}});
+  }
+  if (total > kKeepBytes) {
+    kept_.clear();
+    return false;
   }
   for (Kept& kept : kept_) {
     const Place& place = places_[kept.slot];
@@ -200,13 +206,12 @@ bool Trial::keep(const ReadyKernel& kernel) {
 
 std::vector<ElementRead> Trial::elements_read() const {
   std::vector<ElementRead> out;
-  const std::vector<SlotUse> uses = slot_uses(step_.ast, places_.size());
   for (std::size_t slot = 0; slot < views_.size(); ++slot) {
     const reference::View& view = views_[slot];
     const std::byte* data = view.data;
     for (const Kept& kept : kept_)
       if (kept.slot == slot) data = kept.bytes.data();
-    if (!uses[slot].reads || data == nullptr) continue;
+    if (!uses_[slot].reads || data == nullptr) continue;
     const reference::Reader read = reference::reader_of(view.dtype);
     for (std::int64_t i = 0; i < std::min(view.size, kShownElements); ++i)
       out.push_back({static_cast<std::int64_t>(slot), i, read(data + i * view.dtype.bytes())});

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/kernels.h"
+#include "ir/launch.h"
 #include "reference/array.h"
 #include "reference/bounded.h"
 #include "runtime/executor.h"
@@ -18,12 +19,10 @@
 namespace lathe::engine {
 
 struct Outcome {
-  std::size_t judged = 0;    // samples that could be compared
-  std::size_t failed = 0;    // that differ by more than rounding
-  std::size_t first = 0;     // of those, the first: a number of Trial::samples
-  bool alike = false;        // everything that some store wrote is one value, so little was seen
-  std::string text;          // "element 3 of buffer 0 is 2, not 1.5: ..." of that one
-  bool passed() const { return failed == 0; }
+  std::int64_t passed = 0, failed = 0;  // samples
+  std::int64_t unsure = 0;              // beyond the likely bound of rounding, within the worst
+  bool alike = false;                   // everything that some store wrote is one value, so little was seen
+  std::string text;                     // of the sample that is furthest off: "element 3 of buffer 0 is 2, not 1.5: ..."
 };
 
 // An input of the kernel as it was before the launch.
@@ -34,8 +33,9 @@ struct ElementRead {
 
 class Trial {
  public:
-  // `places` are the bytes of the param slots.
-  Trial(const Step& step, OpenDevice& device, std::span<const Place> places, Bindings bindings);
+  // Of this kernel, or of others made from the same step; `places` are the bytes of the param slots.
+  Trial(const Step& step, const ReadyKernel& kernel, OpenDevice& device, std::span<const Place> places,
+        Bindings bindings);
 
   // Asks REF for these positions. Returns why it cannot say, or nothing.
   std::string expect(std::span<const reference::Position> positions, double max_ops);
@@ -46,13 +46,14 @@ class Trial {
   Outcome compare() const;
 
   // Keeps what a second attempt would find overwritten; false where that is too much to keep.
-  bool keep(const ReadyKernel& kernel);
+  bool keep();
   void restore();
 
   const std::vector<reference::Sample>& samples() const { return samples_; }
   std::vector<ElementRead> elements_read() const;
   const Step& step() const { return step_; }
   const reference::Bindings& values() const { return values_; }
+  bool has_element(const reference::Sample& sample) const;
   reference::Cell result(const reference::Sample& sample) const;  // what the device holds there now
   double ops() const { return ops_; }
 
@@ -63,6 +64,7 @@ class Trial {
   };
   std::string read_inputs();
   reference::Cell read(std::int64_t slot, std::int64_t element) const;
+  bool some_store_is_constant() const;
 
   const Step& step_;
   OpenDevice& device_;
@@ -75,7 +77,9 @@ class Trial {
   std::vector<reference::Sample> samples_;
   std::vector<reference::Cell> before_;  // of samples that are not written
   std::vector<Kept> kept_;
+  std::vector<SlotUse> uses_;
   bool reads_memory_ = true;  // some value stored comes from memory
+  bool guarded_ = false;      // some access is only known to stay inside when the kernel runs
   double ops_ = 0;
 };
 

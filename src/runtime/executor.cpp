@@ -89,7 +89,7 @@ Executor::Submitted Executor::submit(const LaunchWork& work) {
   std::vector<PlaceRef> made;
   if (work.cell != nullptr) made = work_places();
   std::lock_guard guard(mutex_);
-  ++counters_.kernels;
+  counters_.kernels += work.counted;
   if (work.cell != nullptr) watch(work, done.point, made);
   return done;
 }

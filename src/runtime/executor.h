@@ -39,6 +39,7 @@ struct LaunchWork {
   // alive as long as the kernel.
   FaultCell* cell = nullptr;
   std::span<const ProgramCheck> checks = {};
+  bool counted = true;  // among the kernels that the program ran
 };
 
 struct ExecutorCounters {
