@@ -62,6 +62,7 @@ std::vector<StoreAxes> store_axes(Node kernel, const Bindings& bindings) {
 
 BoundedReport bounded_eval(Node kernel, std::span<const View> params, const Bindings& bindings,
                            std::span<const Position> positions, const BoundedOptions& options) {
+  Scope scope;
   BoundedReport report;
   report.samples.resize(positions.size());
   const std::vector<StoreAxes> stores = store_axes(kernel, bindings);
@@ -98,6 +99,7 @@ BoundedReport bounded_eval(Node kernel, std::span<const View> params, const Bind
 }
 
 std::vector<double> position_costs(Node kernel, const Bindings& bindings) {
+  Scope scope;
   std::vector<double> out;
   for (const StoreAxes& axes : store_axes(kernel, bindings))
     out.push_back(lane_cost(code_of_store(axes.store, axes.ranges)));

@@ -46,8 +46,9 @@ struct Step {
       -1;                // LoopBegin: which of the nest's output axes, outermost 0; -1: always run whole
   bool first = false;    // Load: of the contents before the kernel ran
   bool carries = false;  // Scalar and Copy: dst is a running value of the loop, a reduce's or a fold's
-  Op op = Op::Where;     // Scalar
-  DType dtype;           // Scalar: of the operands, of the second for Where
+  bool wide = false;     // Dot: floats are summed in float64
+  Op op = Op::Where;     // Scalar and HReduce
+  DType dtype;           // of their operands, of the second for Where
   std::uint16_t lanes = 1, index_lanes = 1, gate_lanes = 1;
   std::uint32_t dst = kNoRegister, a = kNoRegister, b = kNoRegister, c = kNoRegister;
   std::uint32_t memory = 0;  // of Load and Store; of LoopBegin: the first of kLoopState registers

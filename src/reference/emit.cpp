@@ -140,7 +140,9 @@ void Emitter::value(std::vector<Step>& out, Node node, std::span<const std::uint
       s.act = Act::HReduce;
       s.a = args[0];
       s.lanes = x.dtype().lanes;
-      s.fn = scalar_function(static_cast<Op>(node.int_attr()), x.dtype().element());
+      s.op = static_cast<Op>(node.int_attr());
+      s.dtype = x.dtype().element();
+      s.fn = scalar_function(s.op, s.dtype);
       break;
     default: {
       if (!is_scalar_op(node.op())) throw InternalError("reference", "cannot evaluate " + print_node(node));
