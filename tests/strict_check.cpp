@@ -1,5 +1,5 @@
-// Linked to every test program: a kernel that differs from REF is a failure there (LATHE_CHECK=strict), because a
-// fallback would hide it. Runs before flags are read, and leaves a value that the caller set.
+// Linked to every test program: a kernel that differs from REF is a failure there (LATHE_CHECK=strict),
+// because a fallback would hide it. Runs before flags are read, and leaves a value that the caller set.
 #include <cstdlib>
 
 namespace {

@@ -1,5 +1,6 @@
-// Faults planted into the code generator by tests: after each step a function may change what the step gave, to
-// show that whoever looks at results notices. Nothing is planted outside tests, and looking costs one load.
+// Faults planted into the code generator by tests: after each step a function may change what the step gave,
+// to show that whoever looks at results notices. Nothing is planted outside tests, and looking costs one
+// load.
 #pragma once
 
 #include <functional>

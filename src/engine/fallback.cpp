@@ -33,7 +33,8 @@ class DisabledRules {
   std::vector<std::string> before_;
 };
 
-std::vector<Opt> options_without(const MadeKernel& wrong, const Target& target, std::vector<std::string> rules) {
+std::vector<Opt> options_without(const MadeKernel& wrong, const Target& target,
+                                 std::vector<std::string> rules) {
   const DisabledRules scope(std::move(rules));
   return choose_options(wrong.ast, target);
 }
@@ -59,9 +60,11 @@ std::vector<Attempt> attempts(const MadeKernel& wrong, const Target& target) {
   auto add = [&](std::vector<Opt> options, std::string what) {
     const auto known = [&](const Attempt& a) { return a.options == options; };
     if (options == wrong.options || std::any_of(out.begin(), out.end(), known)) return;
+    if (options.empty()) what = "without options";
     out.push_back({std::move(options), std::move(what)});
   };
-  if (wrong.options_from != "heuristic") add(options_without(wrong, target, {}), "with the heuristic's options");
+  if (wrong.options_from != "heuristic")
+    add(options_without(wrong, target, {}), "with the heuristic's options");
   std::vector<std::string> all;
   for (const HeuristicRule& rule : heuristic_rules()) {
     if (rule.name == kLowersOrder) continue;
@@ -69,7 +72,7 @@ std::vector<Attempt> attempts(const MadeKernel& wrong, const Target& target) {
     add(options_without(wrong, target, {rule.name}), fmt::format("without rule {}", rule.name));
   }
   add(options_without(wrong, target, all), fmt::format("with rule {} alone", kLowersOrder));
-  add({}, "without options");
+  add({}, "");
   return out;
 }
 
@@ -107,11 +110,12 @@ ReadyKernel fall_back(Trial& trial, const ReadyKernel& wrong, OpenDevice& device
       if (record.settled) other.check->due = false;
       replace_kernel(wrong, other, device);
     }
-    log_warning_once("check",
-                     fmt::format("kernel {} with {} computed something else than REF ({}); it now runs {}, and the "
-                                 "results are right{}",
-                                 trial.step().name, options_text(*wrong.made), outcome.text, attempt.what,
-                                 repro.empty() ? "" : "; what is needed to repeat it is in " + repro));
+    log_warning_once(
+        "check",
+        fmt::format("kernel {} with {} computed something else than REF ({}); it now runs {}, and the "
+                    "results are right{}",
+                    trial.step().name, options_text(*wrong.made), outcome.text, attempt.what,
+                    repro.empty() ? "" : "; what is needed to repeat it is in " + repro));
     return other;
   }
   throw difference(trial, wrong, outcome, repro).note("so it does with other options, and with none");

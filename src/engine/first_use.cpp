@@ -162,7 +162,8 @@ class Use {
     const bool first = record_.unchecked.empty();
     if (first) ++counts().unchecked;
     record_.unchecked = std::move(reason);
-    show(step_, fmt::format("unchecked: {} ({} kernels so far)", record_.unchecked, counts().unchecked.load()), 2);
+    show(step_,
+         fmt::format("unchecked: {} ({} kernels so far)", record_.unchecked, counts().unchecked.load()), 2);
     if (kernel_.check->uses >= kUses) kernel_.check->due = false;  // of this process
     return false;
   }
@@ -190,8 +191,8 @@ class Use {
     kernel_ = fall_back(trial, kernel_, device_, outcome, {symbolic_ ? bits() : 1, repeatable});
   }
 
-  // All samples of some store are one value: a zero says little about a sum of products. The next uses may bring
-  // other inputs; else the kernel runs once on made-up ones.
+  // All samples of some store are one value: a zero says little about a sum of products. The next uses may
+  // bring other inputs; else the kernel runs once on made-up ones.
   void was_weak(Trial& real, bool repeatable) {
     if (record_.weak++ == 0) ++counts().weak;
     show(step_, "weak: all samples of a store are one value", 2);
@@ -248,8 +249,6 @@ bool launch_checked(const Step& step, ReadyKernel& kernel, OpenDevice& device, s
   return Use(step, kernel, device, places, bindings).run();
 }
 
-CheckCounts check_counts() {
-  return {counts().passed, counts().weak, counts().unchecked, counts().replaced};
-}
+CheckCounts check_counts() { return {counts().passed, counts().weak, counts().unchecked, counts().replaced}; }
 
 }  // namespace lathe::engine

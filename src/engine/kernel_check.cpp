@@ -30,15 +30,15 @@ std::optional<std::uint64_t> number(std::string_view line) {
 
 CheckMode check_mode() {
   const std::string& text = flag_text(Flag::Check);
-  return text == "first" ? CheckMode::First
+  return text == "first"    ? CheckMode::First
          : text == "strict" ? CheckMode::Strict
-         : text == "all" ? CheckMode::All
-                         : CheckMode::Off;
+         : text == "all"    ? CheckMode::All
+                            : CheckMode::Off;
 }
 
 std::string to_text(const CheckRecord& record, std::string_view driver) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", kCheckerVersion, driver, record.sizes, record.next, record.weak,
-                     record.settled ? 1 : 0, record.unchecked, record.replaced);
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", kCheckerVersion, driver, record.sizes, record.next,
+                     record.weak, record.settled ? 1 : 0, record.unchecked, record.replaced);
 }
 
 std::optional<CheckRecord> parse_check_record(std::string_view text, std::string_view driver) {

@@ -1,5 +1,5 @@
-// What is known about whether a kernel computes what was scheduled: a few facts that are kept with its binary,
-// so that a kernel is checked once in its life and not once per process.
+// What is known about whether a kernel computes what was scheduled: a few facts that are kept with its
+// binary, so that a kernel is checked once in its life and not once per process.
 #pragma once
 
 #include <atomic>
@@ -21,12 +21,12 @@ enum class CheckMode : std::uint8_t {
 CheckMode check_mode();
 
 struct CheckRecord {
-  std::uint64_t sizes = 0;   // kinds of sizes that passed, one bit each; a kernel without variables has one
-  std::uint32_t next = 0;    // sampled positions that passed so far
-  std::uint32_t weak = 0;    // uses in which all samples were alike
-  bool settled = false;      // nothing is left to check (of a kernel without variables)
-  std::string unchecked;     // why it was not compared, where it could not be
-  std::string replaced;      // the options of the kernel it stands for, which computed something else
+  std::uint64_t sizes = 0;  // kinds of sizes that passed, one bit each; a kernel without variables has one
+  std::uint32_t next = 0;   // sampled positions that passed so far
+  std::uint32_t weak = 0;   // uses in which all samples were alike
+  bool settled = false;     // nothing is left to check (of a kernel without variables)
+  std::string unchecked;    // why it was not compared, where it could not be
+  std::string replaced;     // the options of the kernel it stands for, which computed something else
 };
 
 // As text that is packed with the binary. What another version of the checker wrote, or one that saw another
@@ -38,8 +38,8 @@ struct KernelCheck {
   // All that a launch of a kernel that passed looks at; a kernel with variables stays due, for other sizes.
   std::atomic<bool> due{true};
   std::atomic<bool> replaced{false};  // another kernel runs in its stead
-  // Of a kernel with variables: the kinds of sizes that passed, as in its record, and what they are remainders of
-  // (0: not worked out yet).
+  // Of a kernel with variables: the kinds of sizes that passed, as in its record, and what they are
+  // remainders of (0: not worked out yet).
   std::atomic<std::uint64_t> sizes{0};
   std::atomic<std::int64_t> modulus{0};
 

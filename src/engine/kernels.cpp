@@ -349,7 +349,8 @@ void replace_kernel(const ReadyKernel& wrong, const ReadyKernel& instead, const 
   wrong.check->replaced = true;
   wrong.check->due = true;  // its launches go on asking what runs instead
   if (DiskCache* disk = DiskCache::current(); disk != nullptr && !wrong.entry->disk_key.empty())
-    disk->put("kernel", wrong.entry->disk_key, pack_kernel(*instead.made, to_text(instead.check->record, device.device->driver())));
+    disk->put("kernel", wrong.entry->disk_key,
+              pack_kernel(*instead.made, to_text(instead.check->record, device.device->driver())));
 }
 
 ReadyKernel current_kernel(const ReadyKernel& kernel, OpenDevice& device) {
@@ -360,7 +361,8 @@ ReadyKernel current_kernel(const ReadyKernel& kernel, OpenDevice& device) {
 void keep_record(const ReadyKernel& kernel, const OpenDevice& device) {
   DiskCache* disk = DiskCache::current();
   if (disk == nullptr || kernel.entry->disk_key.empty()) return;
-  disk->put("kernel", kernel.entry->disk_key, pack_kernel(*kernel.made, to_text(kernel.check->record, device.device->driver())));
+  disk->put("kernel", kernel.entry->disk_key,
+            pack_kernel(*kernel.made, to_text(kernel.check->record, device.device->driver())));
 }
 
 std::string saved_kernel(const ReadyKernel& held, OpenDevice& device) {

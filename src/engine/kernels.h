@@ -72,8 +72,8 @@ Grid grid_of(const Program& launch, Bindings bindings);
 // An index expression over constants and variables.
 std::int64_t evaluate_index(Node expression, Bindings bindings);
 
-// A kernel as bytes and back: options, launch sizes, machine code and what is known of it against REF (text of a
-// CheckRecord), but not the graph. False where the bytes are not such.
+// A kernel as bytes and back: options, launch sizes, machine code and what is known of it against REF (text
+// of a CheckRecord), but not the graph. False where the bytes are not such.
 std::string pack_kernel(const MadeKernel& made, std::string_view record = {});
 bool unpack_kernel(std::string_view bytes, MadeKernel& made, std::string* record = nullptr);
 

@@ -13,7 +13,7 @@ void run_launch(const Step& step, const MadeKernel& made, const Launch& launch, 
     const double ns = executor().launch_timed(work);
     count_seconds(ns * 1e-9);
     KernelRun shown{step.name, work.device->text, to_string(made.options), step.origin,
-                    ns,        made.launch.flops,  made.launch.bytes,       0};
+                    ns,        made.launch.flops, made.launch.bytes,       0};
     shown.roof = share_of_roof(*work.device, shown.flops, shown.bytes, ns);
     note_run(shown);
     return;

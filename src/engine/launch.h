@@ -24,8 +24,8 @@ class Launch {
     if (kernel.cell != nullptr) args_.push_back({Arg::Kind::Span, kernel.cell->span(), 0});
     for (const NodeRef& variable : launch.variables)
       args_.push_back({Arg::Kind::Int, {}, evaluate_index(variable, bindings)});
-    work_ = {&device,   0,           kernel.kernel, grid,          args_, reads_, writes_,
-             step.name, step.origin, kernel.cell,   launch.checks, true};
+    work_ = {&device, 0,         kernel.kernel, grid,        args_,         reads_,
+             writes_, step.name, step.origin,   kernel.cell, launch.checks, true};
   }
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;

@@ -69,7 +69,8 @@ void MadeUp::fill(Node buffer, const Place& place, bool as_real, const Place& re
     const std::uint64_t bits = hash_all(slot, i) >> 20;
     const double real_number = static_cast<double>(bits) * 0x1p-43 - 1;
     const auto integer = static_cast<std::int64_t>(bits % (dtype.is_bool() ? 2 : kIntegers));
-    array.set(i, convert(dtype, dtype.is_float() ? dtypes::Float64 : dtypes::Int64, Element{integer, real_number}));
+    array.set(
+        i, convert(dtype, dtype.is_float() ? dtypes::Float64 : dtypes::Int64, Element{integer, real_number}));
   }
   const Place host{nullptr, {{0, array.byte_count(), array.data()}, 0, array.byte_count()}};
   executor().wait(executor().copy(place, host));

@@ -1,5 +1,5 @@
-// Inputs for a kernel whose real ones say too little, such as zeros: random numbers in memory of their own. What
-// decides which elements are read or written is copied, so that every index stays inside.
+// Inputs for a kernel whose real ones say too little, such as zeros: random numbers in memory of their own.
+// What decides which elements are read or written is copied, so that every index stays inside.
 #pragma once
 
 #include <span>

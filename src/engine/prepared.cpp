@@ -150,9 +150,8 @@ void run_kernel(const Step& step, const PreparedStep& ready, const RunMemory& me
   const bool same = &made == ready.kernel.made && !ready.symbolic;
   const Grid grid = same ? ready.grid : grid_of(made.launch, bindings);
   if (is_empty(grid)) return;
-  const Launch launch(step, *ready.device, *kernel, grid, bindings, [&](std::size_t slot) -> const Place& {
-    return memory.at(ready.buffers[slot]);
-  });
+  const Launch launch(step, *ready.device, *kernel, grid, bindings,
+                      [&](std::size_t slot) -> const Place& { return memory.at(ready.buffers[slot]); });
   if (flag_on(Flag::Verify)) {
     const std::vector<Place> places = places_of(ready, memory);
     Shadow shadow(step, made, places, bindings);

@@ -52,9 +52,9 @@ std::string write_repro(const Trial& trial, const MadeKernel& wrong, const OpenD
                         const Outcome& outcome) {
   const Step& step = trial.step();
   const std::string graph = print_graph(wrong.ast), options = to_string(wrong.options);
-  std::string text = fmt::format("# {}\n# options ({}): {}\n# wrong on {}, target {}: {}\n# build {}\n", step.name,
-                                 wrong.options_from, options, device.text, device.compiler->target().name,
-                                 outcome.text, build_id());
+  std::string text = fmt::format("# {}\n# options ({}): {}\n# wrong on {}, target {}: {}\n# build {}\n",
+                                 step.name, wrong.options_from, options, device.text,
+                                 device.compiler->target().name, outcome.text, build_id());
   for (const auto& [name, value] : trial.values()) text += fmt::format("# variable {} = {}\n", name, value);
   add_samples(text, trial);
   for (const ElementRead& read : trial.elements_read()) {

@@ -1,6 +1,6 @@
 // A file about a kernel that differs from REF: its graph, its options and target, the samples that were
-// compared, and the elements it read. Begins as the files of LATHE_SAVE do, so `lathe inspect` reads it. Private
-// to the user, since it holds some of the program's data, and capped in size.
+// compared, and the elements it read. Begins as the files of LATHE_SAVE do, so `lathe inspect` reads it.
+// Private to the user, since it holds some of the program's data, and capped in size.
 #pragma once
 
 #include <string>

@@ -12,7 +12,7 @@
 namespace lathe::engine {
 namespace {
 
-constexpr std::int64_t kWhole = 96;      // outputs of a store that are all looked at
+constexpr std::int64_t kWhole = 96;       // outputs of a store that are all looked at
 constexpr std::size_t kMostOfStore = 64;  // positions of a larger one
 constexpr std::size_t kRandom = 12;       // of them, at random
 
@@ -126,7 +126,8 @@ class StorePositions {
     }
   }
 
-  // One axis at an edge, the others anywhere: the axes in turn, so that a prefix of the list has some of each.
+  // One axis at an edge, the others anywhere: the axes in turn, so that a prefix of the list has some of
+  // each.
   void along_axes() {
     for (std::size_t round = 0; list.size() < kMostOfStore - kRandom; ++round) {
       bool any = false;

@@ -77,20 +77,21 @@ std::string Trial::expect(std::span<const reference::Position> positions, double
   positions_.assign(positions.begin(), positions.end());
   reference::BoundedOptions options;
   options.max_ops = max_ops;
-  reference::BoundedReport report =
-      reference::bounded_eval(step_.ast, views_, values_, positions_, options);
+  reference::BoundedReport report = reference::bounded_eval(step_.ast, views_, values_, positions_, options);
   ops_ = report.ops;
-  // The user is told where results are read: of an index that was given, and of accesses that are guarded because
-  // nothing proves that they stay inside.
+  // The user is told where results are read: of an index that was given, and of accesses that are guarded
+  // because nothing proves that they stay inside.
   if (report.index_fault || (guarded_ && !report.faults.empty())) return "an index is outside";
   if (!report.faults.empty())
-    throw InternalError("check", fmt::format("kernel {} is wrong as scheduled: {}", step_.name, report.faults[0]))
+    throw InternalError("check",
+                        fmt::format("kernel {} is wrong as scheduled: {}", step_.name, report.faults[0]))
         .note("it came from " + step_.origin);
   if (report.incomplete) return report.reason.empty() ? "it is too long for REF" : report.reason;
   samples_ = std::move(report.samples);
   before_.clear();
   for (const reference::Sample& sample : samples_)
-    before_.push_back(!sample.written && has_element(sample) ? read(sample.slot, sample.element) : reference::Cell{});
+    before_.push_back(!sample.written && has_element(sample) ? read(sample.slot, sample.element)
+                                                             : reference::Cell{});
   return "";
 }
 

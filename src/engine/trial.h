@@ -1,6 +1,6 @@
-// One launch of a kernel under check. REF says what sampled outputs must be before anything runs, because a kernel may
-// write over what it reads; afterwards those outputs are compared. Bytes that another attempt needs again are
-// kept, so that the launch can be repeated with another kernel.
+// One launch of a kernel under check. REF says what sampled outputs must be before anything runs, because a
+// kernel may write over what it reads; afterwards those outputs are compared. Bytes that another attempt
+// needs again are kept, so that the launch can be repeated with another kernel.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ struct Outcome {
   std::int64_t passed = 0, failed = 0;  // samples
   std::int64_t unsure = 0;              // beyond the likely bound of rounding, within the worst
   bool alike = false;                   // everything that some store wrote is one value, so little was seen
-  std::string text;                     // of the sample that is furthest off: "element 3 of buffer 0 is 2, not 1.5: ..."
+  std::string text;  // of the sample that is furthest off: "element 3 of buffer 0 is 2, not 1.5: ..."
 };
 
 // An input of the kernel as it was before the launch.
@@ -40,7 +40,8 @@ class Trial {
   // Asks REF for these positions. Returns why it cannot say, or nothing.
   std::string expect(std::span<const reference::Position> positions, double max_ops);
 
-  // Runs the kernel and waits for it. What the program asked for is counted and shown, further attempts are not.
+  // Runs the kernel and waits for it. What the program asked for is counted and shown, further attempts are
+  // not.
   enum class Counted : std::uint8_t { No, Yes };
   void launch(const ReadyKernel& kernel, Counted counted = Counted::No);
   Outcome compare() const;
@@ -70,8 +71,8 @@ class Trial {
   OpenDevice& device_;
   std::vector<Place> places_;
   Bindings bindings_;
-  reference::Bindings values_;                 // the same by name
-  std::vector<reference::View> views_;         // by slot, as the host sees them
+  reference::Bindings values_;                  // the same by name
+  std::vector<reference::View> views_;          // by slot, as the host sees them
   std::vector<std::vector<std::byte>> copies_;  // of what the host does not reach
   std::vector<reference::Position> positions_;
   std::vector<reference::Sample> samples_;

@@ -37,7 +37,9 @@ TEST(CheckedCapture, AReplacedKernelIsReplacedInReplaysAndInTheSavedProgram) {
   engine::drop_caches();
   const std::uint64_t replaced = engine::check_counts().replaced;
   auto f = jit([](const Tensors& in) -> Tensors { return {in[0] + in[1]}; });
-  const auto sum = [](auto& function, int i) { return function({ramp(40, i), ramp(40, 10 * i)})[0].template data<float>()[39]; };
+  const auto sum = [](auto& function, int i) {
+    return function({ramp(40, i), ramp(40, 10 * i)})[0].template data<float>()[39];
+  };
   {
     const StepFault fault = wrong_with_options();
     const StepFault* before = set_step_fault(&fault);
