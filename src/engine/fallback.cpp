@@ -99,7 +99,7 @@ ReadyKernel fall_back(Trial& trial, const ReadyKernel& wrong, OpenDevice& device
     if (other.entry == wrong.entry) continue;
     trial.restore();
     trial.launch(other);
-    if (trial.compare().failed > 0) continue;
+    if (trial.compare(other).failed > 0) continue;
     {
       std::lock_guard guard(other.check->mutex);
       CheckRecord& record = other.check->record;

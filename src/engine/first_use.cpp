@@ -94,7 +94,7 @@ class Use {
       return leave(std::move(reason));
     const bool repeatable = trial.keep();
     trial.launch(kernel_, Trial::Counted::Yes);
-    const Outcome outcome = trial.compare();
+    const Outcome outcome = trial.compare(kernel_);
     if (outcome.failed > 0) {
       replace(trial, outcome, repeatable);
       return true;
@@ -202,7 +202,7 @@ class Use {
     if (inputs.fits() && trial.expect(positions_, 4 * ops_ + kUseOps).empty()) {
       trial.keep();
       trial.launch(kernel_);
-      if (const Outcome outcome = trial.compare(); outcome.failed > 0) {
+      if (const Outcome outcome = trial.compare(kernel_); outcome.failed > 0) {
         replace(trial, outcome, repeatable);
         real.restore();
         real.launch(kernel_);

@@ -7,11 +7,11 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "codegen/codegen.h"
 #include "engine/launch.h"
 #include "ir/build.h"
 #include "ir/launch.h"
 #include "ir/walk.h"
-#include "verify/judge.h"
 
 namespace lathe::engine {
 namespace {
@@ -22,6 +22,8 @@ constexpr std::size_t kCopyBytes = std::size_t{64} << 20;
 constexpr std::size_t kKeepBytes = std::size_t{512} << 20;
 // Of each input, for the file about a difference.
 constexpr std::int64_t kShownElements = 4096;
+// Scalar operations of a run of REF that tells roundings from faults.
+constexpr double kWideOps = 5e6;
 
 void copy_out(const Place& place, std::byte* to) {
   if (place.span.bytes == 0) return;
@@ -129,7 +131,7 @@ void Trial::launch(const ReadyKernel& kernel, Counted counted) {
   executor().wait(executor().launch(launch.work()));
 }
 
-Outcome Trial::compare() const {
+Outcome Trial::compare(const ReadyKernel& ran) const {
   std::vector<DType> stored;
   std::vector<reference::Cell> device;
   for (const reference::Sample& sample : samples_) {
@@ -143,7 +145,67 @@ Outcome Trial::compare() const {
   out.unsure = judgement.unsure;
   out.text = judgement.text();
   out.alike = reads_memory_ && some_store_is_constant();
+  if (out.failed == 0 && out.unsure > 0) resolve_unsure(ran, judgement, device, out);
   return out;
+}
+
+// What lies between the likely bound and the worst may be an unlucky order of roundings, or a wrong kernel:
+// the kernel with its options, computed in float64, tells which. That is a whole run of REF, so only where
+// that is short; else they stay unsure.
+void Trial::resolve_unsure(const ReadyKernel& ran, const verify::Judgement& judgement,
+                           std::span<const reference::Cell> device, Outcome& out) const {
+  std::vector<std::vector<bool>> computed;
+  const std::vector<reference::Array> wide = with_options(ran, computed);
+  for (std::size_t i = 0; i < samples_.size() && !wide.empty(); ++i) {
+    if (judgement.verdicts[i] != verify::Verdict::Unsure) continue;
+    const auto slot = static_cast<std::size_t>(samples_[i].slot);
+    if (!computed.empty() && !computed[slot][static_cast<std::size_t>(samples_[i].element)]) continue;
+    --out.unsure;
+    const bool rounding =
+        verify::is_rounding(samples_[i], wide[slot].dtype(), device[i], wide[slot].cell(samples_[i].element));
+    ++(rounding ? out.passed : out.failed);
+  }
+}
+
+// The kernel with its options on REF, in float64 up to its stores: what is in its buffers then, or nothing
+// where that takes too long. `computed` says which elements, where not all are.
+std::vector<reference::Array> Trial::with_options(const ReadyKernel& ran,
+                                                  std::vector<std::vector<bool>>& computed) const {
+  std::vector<reference::Array> arrays;
+  std::vector<reference::View> views;
+  for (std::size_t slot = 0; slot < views_.size(); ++slot) {
+    const std::byte* bytes = bytes_before(slot);
+    arrays.emplace_back(views_[slot].dtype, uses_[slot].writes ? views_[slot].size : 0);
+    if (uses_[slot].reads && bytes == nullptr) return {};
+    if (uses_[slot].writes && bytes != nullptr)
+      std::memcpy(arrays.back().data(), bytes, arrays.back().byte_count());
+    reference::View before = views_[slot];
+    before.data = const_cast<std::byte*>(bytes);  // only read
+    views.push_back(uses_[slot].writes ? arrays.back().view() : before);
+  }
+  const Scope scope;
+  reference::EvalOptions options;
+  options.max_ops = kWideOps;
+  options.wide_floats = true;
+  const Node kernel = apply_options(step_.ast, ran.made->options, device_.compiler->target());
+  reference::EvalReport report = reference::kernel_eval(kernel, views, values_, options);
+  if (!report.ok()) return {};
+  if (report.sampled) computed = std::move(report.written);
+  return arrays;
+}
+
+// What a slot held before the launch; null where that is gone. The kernel may have written over it through
+// another slot.
+const std::byte* Trial::bytes_before(std::size_t slot) const {
+  if (!copies_[slot].empty()) return copies_[slot].data();
+  const ByteRange mine = byte_range(places_[slot]);
+  for (const Kept& kept : kept_) {
+    const ByteRange range = byte_range(places_[kept.slot]);
+    if (!range.overlaps(mine)) continue;
+    const bool whole = range.begin <= mine.begin && mine.end <= range.end;
+    return whole ? kept.bytes.data() + (mine.begin - range.begin) : nullptr;
+  }
+  return views_[slot].data;
 }
 
 // Whether all samples of some store are one value; a single one says little where it is zero.
@@ -209,9 +271,7 @@ std::vector<ElementRead> Trial::elements_read() const {
   std::vector<ElementRead> out;
   for (std::size_t slot = 0; slot < views_.size(); ++slot) {
     const reference::View& view = views_[slot];
-    const std::byte* data = view.data;
-    for (const Kept& kept : kept_)
-      if (kept.slot == slot) data = kept.bytes.data();
+    const std::byte* data = bytes_before(slot);
     if (!uses_[slot].reads || data == nullptr) continue;
     const reference::Reader read = reference::reader_of(view.dtype);
     for (std::int64_t i = 0; i < std::min(view.size, kShownElements); ++i)

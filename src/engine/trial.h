@@ -15,6 +15,7 @@
 #include "reference/bounded.h"
 #include "runtime/executor.h"
 #include "schedule/schedule.h"
+#include "verify/judge.h"
 
 namespace lathe::engine {
 
@@ -44,7 +45,8 @@ class Trial {
   // not.
   enum class Counted : std::uint8_t { No, Yes };
   void launch(const ReadyKernel& kernel, Counted counted = Counted::No);
-  Outcome compare() const;
+  // Compares what this kernel left with what REF expects.
+  Outcome compare(const ReadyKernel& ran) const;
 
   // Keeps what a second attempt would find overwritten; false where that is too much to keep.
   bool keep();
@@ -66,6 +68,11 @@ class Trial {
   std::string read_inputs();
   reference::Cell read(std::int64_t slot, std::int64_t element) const;
   bool some_store_is_constant() const;
+  const std::byte* bytes_before(std::size_t slot) const;
+  std::vector<reference::Array> with_options(const ReadyKernel& ran,
+                                             std::vector<std::vector<bool>>& computed) const;
+  void resolve_unsure(const ReadyKernel& ran, const verify::Judgement& judgement,
+                      std::span<const reference::Cell> device, Outcome& out) const;
 
   const Step& step_;
   OpenDevice& device_;
