@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/thread_pool.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
 #include "ir/text.h"
@@ -43,9 +44,45 @@ void find_stores(Node effect, std::vector<Node>& ranges, std::vector<StoreAxes>&
   }
 }
 
-void mark_incomplete(BoundedReport& report, std::string why) {
-  report.incomplete = true;
-  if (report.reason.empty()) report.reason = std::move(why);
+// As many lanes as run together: enough that the steps cost more than going from one to the next, few enough
+// that their registers stay in the nearest caches.
+constexpr std::size_t kLanes = 128;
+
+void add(BoundedReport& to, const BoundedReport& part) {
+  to.faults.insert(to.faults.end(), part.faults.begin(), part.faults.end());
+  to.index_fault = to.index_fault || part.index_fault;
+  to.incomplete = to.incomplete || part.incomplete;
+  if (to.reason.empty()) to.reason = part.reason;
+  to.ops += part.ops;
+}
+
+// The positions of one store.
+void evaluate(const StoreAxes& axes, std::span<const View> params, const Bindings& bindings,
+              std::span<const Position* const> positions, std::span<Sample* const> out,
+              const BoundedOptions& options, BoundedReport& report) {
+  const Code code = code_of_store(axes.store, axes.ranges);
+  const double cost = lane_cost(code) * static_cast<double>(positions.size()),
+               left = options.max_ops - report.ops;
+  report.reason = lane_refusal(code);
+  if (report.reason.empty() && cost > left)
+    report.reason = fmt::format("it takes about {:.2g} operations, {:.2g} are allowed", cost, left);
+  report.incomplete = !report.reason.empty();
+  if (report.incomplete) return;
+  const std::size_t parts = (positions.size() + kLanes - 1) / kLanes;
+  std::vector<BoundedReport> reports(parts);
+  auto run = [&](std::int64_t part) {
+    const std::size_t first = static_cast<std::size_t>(part) * kLanes;
+    const std::size_t n = std::min(kLanes, positions.size() - first);
+    BoundedReport& own = reports[static_cast<std::size_t>(part)];
+    const std::vector<Sample> samples =
+        run_lanes(code, params, bindings, positions.subspan(first, n), left, own);
+    for (std::size_t i = 0; i < samples.size(); ++i) *out[first + i] = samples[i];
+  };
+  if (options.threads > 1)
+    ThreadPool::shared().parallel_for(static_cast<std::int64_t>(parts), run, options.threads);
+  else
+    for (std::size_t part = 0; part < parts; ++part) run(static_cast<std::int64_t>(part));
+  for (const BoundedReport& part : reports) add(report, part);
 }
 
 }  // namespace
@@ -66,33 +103,18 @@ BoundedReport bounded_eval(Node kernel, std::span<const View> params, const Bind
   BoundedReport report;
   report.samples.resize(positions.size());
   const std::vector<StoreAxes> stores = store_axes(kernel, bindings);
-  double left = options.max_ops;
   for (std::size_t k = 0; k < stores.size() && !report.incomplete; ++k) {
     std::vector<const Position*> here;
-    std::vector<std::size_t> places;
+    std::vector<Sample*> places;
     for (std::size_t p = 0; p < positions.size(); ++p)
       if (positions[p].store == k) {
         if (positions[p].at.size() != stores[k].ranges.size())
           throw InternalError("reference", fmt::format("a position of {} indices for a store of {} ranges",
                                                        positions[p].at.size(), stores[k].ranges.size()));
         here.push_back(&positions[p]);
-        places.push_back(p);
+        places.push_back(&report.samples[p]);
       }
-    if (here.empty()) continue;
-    const Code code = code_of_store(stores[k].store, stores[k].ranges);
-    if (std::string why = lane_refusal(code); !why.empty()) {
-      mark_incomplete(report, std::move(why));
-      break;
-    }
-    const double cost = lane_cost(code) * static_cast<double>(here.size());
-    if (cost > left) {
-      mark_incomplete(report,
-                      fmt::format("it takes about {:.2g} operations, {:.2g} are allowed", cost, left));
-      break;
-    }
-    std::vector<Sample> samples = run_lanes(code, params, bindings, here, left, report);
-    left = options.max_ops - report.ops;
-    for (std::size_t i = 0; i < samples.size(); ++i) report.samples[places[i]] = samples[i];
+    if (!here.empty()) evaluate(stores[k], params, bindings, here, places, options, report);
   }
   if (report.incomplete) report.samples.clear();
   return report;

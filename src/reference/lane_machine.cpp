@@ -33,7 +33,7 @@ struct Register {
 // Memory of the kernel's own, an array for every lane: element i of lane k lies at i * lanes + k.
 struct Panel {
   std::vector<Cell> v;
-  std::vector<double> l, w;
+  std::vector<double> l, w, low;
 };
 
 bool is_control(Act act) { return act == Act::LoopBegin || act == Act::LoopEnd || act == Act::Halt; }
@@ -76,6 +76,11 @@ Step copy_of_all_lanes() {
   return s;
 }
 
+bool computes_in_float64(const Step& s) {
+  return (s.act == Act::Scalar && s.dtype == dtypes::Float64) ||
+         (s.act == Act::Convert && (s.from == dtypes::Float64 || s.to == dtypes::Float64));
+}
+
 struct TooLong {};
 
 // Memory that lives as long as the arena, zeroed.
@@ -111,6 +116,7 @@ class LaneMachine {
         registers_(code.registers),
         zeros_(positions.size()),
         samples_(positions.size()) {
+    pairs_ = std::any_of(code.steps.begin(), code.steps.end(), computes_in_float64);
     find_facts();
     allocate();
     set_leaves(bindings);
@@ -200,6 +206,7 @@ class LaneMachine {
     if (bounded) {
       r.l = doubles_.take(size);
       r.w = doubles_.take(size);
+      if (pairs_) r.low = doubles_.take(size);
     }
     return r;
   }
@@ -218,6 +225,7 @@ class LaneMachine {
       if (!panel_facts_[m].bounded) continue;
       panels_[m].l.resize(size);
       panels_[m].w.resize(size);
+      if (pairs_) panels_[m].low.resize(size);
     }
   }
 
@@ -247,8 +255,8 @@ class LaneMachine {
 
   LaneOperand operand(std::uint32_t r, bool wide) const {
     const LaneResult& from = wide ? registers_[r].all : registers_[r].one;
-    LaneOperand out{from.v, from.l, from.w};
-    if (out.l == nullptr) out.l = out.w = zeros_.data();
+    LaneOperand out{from.v, from.l, from.w, from.low};
+    if (out.l == nullptr) out.l = out.w = out.low = zeros_.data();
     return out;
   }
 
@@ -278,7 +286,7 @@ class LaneMachine {
       if (s.c != kNoRegister) out.z = operand(s.c, wide);
       const std::uint32_t dst = s.act == Act::ReduceEnd ? s.a : s.dst;
       if (dst != kNoRegister) out.d = wide ? registers_[dst].all : registers_[dst].one;
-      out.run = lane_function(s, bounded);
+      out.run = lane_function(s, bounded, pairs_);
       float_facts(s, out);
     }
     steps_.push_back(out);
@@ -333,6 +341,7 @@ class LaneMachine {
     if (s.d.l == nullptr) return;
     std::fill_n(s.d.l, s.n, s.x.l[0]);
     std::fill_n(s.d.w, s.n, s.x.w[0]);
+    if (s.d.low != nullptr) std::fill_n(s.d.low, s.n, s.x.low[0]);
   }
   LaneStep splat_of(std::uint32_t r) {
     LaneStep out;
@@ -423,8 +432,8 @@ class LaneMachine {
   // Lanes that stand still keep their running values.
   void run_masked(const LaneStep& s) {
     const auto n = static_cast<std::size_t>(s.n);
-    double* planes[] = {s.d.l,         s.d.w,       s.sum.magnitude, s.sum.squares,
-                        s.sum.partial, s.sum.terms, s.sum.uneven};
+    double* planes[] = {s.d.l,         s.d.w,         s.d.low,     s.sum.magnitude,
+                        s.sum.squares, s.sum.partial, s.sum.terms, s.sum.uneven};
     kept_cells_.assign(s.d.v, s.d.v + n);
     kept_.resize(n * std::size(planes));
     for (std::size_t p = 0; p < std::size(planes); ++p)
@@ -477,6 +486,7 @@ class LaneMachine {
     for (int i = 0; i < s.n; ++i) {
       Cell v{};
       double l = 0, w = 0;
+      if (s.d.low != nullptr) s.d.low[i] = 0;
       const std::int64_t index = s.x.v[i].i;
       const bool undecided = gated && s.y.w[i] != 0;
       const bool open = !gated || s.y.v[i].i != 0 || undecided;
@@ -524,6 +534,7 @@ class LaneMachine {
                  if (panel.l.empty()) return;
                  l = std::max(l, panel.l[at]);
                  w = std::max(w, panel.w[at]);
+                 if (pairs_) s.d.low[i] = panel.low[at];
                });
   }
 
@@ -543,6 +554,7 @@ class LaneMachine {
       if (panel.l.empty()) continue;
       panel.l[at] = s.z.l[i];
       panel.w[at] = s.z.w[i];
+      if (pairs_) panel.low[at] = s.z.low[i];
     }
   }
 
@@ -555,8 +567,10 @@ class LaneMachine {
       out.element = s.x.v[i].i;
       out.written = s.from->b == kNoRegister || s.y.v[i].i != 0;
       out.value = s.z.v[i];
-      out.likely = s.z.l[i];
-      out.worst = s.z.w[i];
+      // Of a pair the value has the upper part.
+      const double rest = pairs_ ? std::fabs(s.z.low[i]) : 0;
+      out.likely = s.z.l[i] + rest;
+      out.worst = s.z.w[i] + rest;
       const bool gate_open = s.from->b != kNoRegister && s.y.l[i] != 0;
       out.open = !(out.likely < kOpen) || s.x.l[i] != 0 || gate_open;
       if (out.written && !out.open && (out.element < 0 || out.element >= m.size))
@@ -570,6 +584,7 @@ class LaneMachine {
   std::span<const View> params_;
   std::span<const Position* const> positions_;
   int lanes_;
+  bool pairs_ = false;  // some floats are float64: all are pairs
   double max_ops_;
   BoundedReport& report_;
   std::vector<Facts> facts_, panel_facts_;

@@ -14,8 +14,20 @@ constexpr double kLn2 = 0.69314718055994530942;
 
 bool is_open(double e) { return !(e < kOpen); }
 
-// ---- floats: value, spread (what errors a, b, c of the operands make of the result), and where a device is
-// exact although the op rounds
+struct Lane {
+  double x, y, z;
+};
+
+// What the sum v of two doubles has lost.
+double rest_of_sum(double x, double y, double v) {
+  const double part = v - x;
+  return (x - (v - part)) + (y - part);
+}
+// What a result in the widest float has beyond a double.
+double finer(long double exact, double v) { return static_cast<double>(exact - static_cast<long double>(v)); }
+
+// ---- floats: value, spread (what errors a, b, c of the operands make of the result), where a device is
+// exact although the op rounds, and what the value has lost to rounding where it is a pair
 
 struct Unary {
   static bool exact(double, double, double, double v, int precision) { return fits_precision(v, precision); }
@@ -23,21 +35,35 @@ struct Unary {
 struct AddRule : Unary {
   static double value(double x, double y, double) { return x + y; }
   static double spread(double, double, double, double, double a, double b, double) { return a + b; }
+  static double low(const Lane& at, const Lane& low, double v) {
+    return rest_of_sum(at.x, at.y, v) + (low.x + low.y);
+  }
 };
 struct SubRule : Unary {
   static double value(double x, double y, double) { return x - y; }
   static double spread(double, double, double, double, double a, double b, double) { return a + b; }
+  static double low(const Lane& at, const Lane& low, double v) {
+    return rest_of_sum(at.x, -at.y, v) + (low.x - low.y);
+  }
 };
 struct MulRule : Unary {
   static double value(double x, double y, double) { return x * y; }
   static double spread(double x, double y, double, double, double a, double b, double) {
     return std::fabs(x) * b + std::fabs(y) * a + a * b;
   }
+  static double low(const Lane& at, const Lane& low, double v) {
+    return std::fma(at.x, at.y, -v) + (at.x * low.y + at.y * low.x);
+  }
 };
 struct FmaRule : Unary {
   static double value(double x, double y, double z) { return x * y + z; }
   static double spread(double x, double y, double, double, double a, double b, double c) {
     return std::fabs(x) * b + std::fabs(y) * a + a * b + c;
+  }
+  static double low(const Lane& at, const Lane& low, double v) {
+    const double product = at.x * at.y;
+    return std::fma(at.x, at.y, -product) + rest_of_sum(product, at.z, v) +
+           (at.x * low.y + at.y * low.x + low.z);
   }
 };
 struct DivRule : Unary {
@@ -47,6 +73,9 @@ struct DivRule : Unary {
     const double least = std::fabs(y) - b;
     return least > 0 ? (a + std::fabs(v) * b) / least : kOpen;
   }
+  static double low(const Lane& at, const Lane& low, double v) {
+    return (std::fma(-v, at.y, at.x) + low.x - v * low.y) / at.y;
+  }
 };
 struct RecipRule : Unary {
   static double value(double x, double, double) { return 1 / x; }
@@ -55,12 +84,18 @@ struct RecipRule : Unary {
     const double least = std::fabs(x) - a;
     return least > 0 ? a / (std::fabs(x) * least) : kOpen;
   }
+  static double low(const Lane& at, const Lane& low, double v) {
+    return (std::fma(-v, at.x, 1.0) - v * low.x) / at.x;
+  }
 };
 struct SqrtRule : Unary {
   static double value(double x, double, double) { return std::sqrt(x); }
   static double spread(double x, double, double, double v, double a, double, double) {
     if (a == 0) return 0;
     return x - a >= 0 ? a / (v + std::sqrt(x - a)) : kOpen;
+  }
+  static double low(const Lane& at, const Lane& low, double v) {
+    return v == 0 ? 0 : (std::fma(-v, v, at.x) + low.x) / (2 * v);
   }
 };
 struct Exp2Rule {
@@ -69,6 +104,9 @@ struct Exp2Rule {
     return a == 0 ? 0 : v * std::expm1(a * kLn2);  // the upper end is the further one
   }
   static bool exact(double x, double, double, double, int) { return x == std::rint(x); }
+  static double low(const Lane& at, const Lane& low, double v) {
+    return finer(exp2l(at.x), v) + v * kLn2 * low.x;
+  }
 };
 struct Log2Rule {
   static double value(double x, double, double) { return std::log2(x); }
@@ -79,38 +117,47 @@ struct Log2Rule {
   static bool exact(double x, double, double, double v, int) {
     return v == std::rint(v) && std::exp2(v) == x;
   }
+  static double low(const Lane& at, const Lane& low, double v) {
+    return finer(log2l(at.x), v) + low.x / (at.x * kLn2);
+  }
 };
 struct SinRule {
   static double value(double x, double, double) { return std::sin(x); }
   static double spread(double, double, double, double, double a, double, double) { return std::min(a, 2.0); }
   static bool exact(double x, double, double, double, int) { return x == 0; }
+  static double low(const Lane& at, const Lane& low, double v) {
+    return finer(sinl(at.x), v) + std::cos(at.x) * low.x;
+  }
 };
 struct CosRule : SinRule {
   static double value(double x, double, double) { return std::cos(x); }
+  static double low(const Lane& at, const Lane& low, double v) {
+    return finer(cosl(at.x), v) - std::sin(at.x) * low.x;
+  }
 };
 struct FloorRule : Unary {
   static double value(double x, double, double) { return std::floor(x); }
   static double spread(double x, double, double, double v, double a, double, double) {
     return a == 0 ? 0 : std::max(std::floor(x + a) - v, v - std::floor(x - a));
   }
+  static double low(const Lane&, const Lane&, double) { return 0; }
 };
 struct TruncRule : Unary {
   static double value(double x, double, double) { return std::trunc(x); }
   static double spread(double x, double, double, double v, double a, double, double) {
     return a == 0 ? 0 : std::max(std::trunc(x + a) - v, v - std::trunc(x - a));
   }
+  static double low(const Lane&, const Lane&, double) { return 0; }
 };
 struct NegRule : Unary {
   static double value(double x, double, double) { return -x; }
   static double spread(double, double, double, double, double a, double, double) { return a; }
+  static double low(const Lane&, const Lane& low, double) { return -low.x; }
 };
 struct RoundRule : Unary {  // a conversion between floats
   static double value(double x, double, double) { return x; }
   static double spread(double, double, double, double, double a, double, double) { return a; }
-};
-
-struct Lane {
-  double x, y, z;
+  static double low(const Lane&, const Lane& low, double) { return low.x; }
 };
 
 // Whether all corners of the operands' errors give the same infinity or NaN; that value is then `v`.
@@ -151,7 +198,16 @@ void special(const LaneStep& s, int i, const Lane& at, double a[2], double b[2],
   }
 }
 
-template <class Rule, int Args>
+// Puts as much of v + low into v as fits.
+void normalize(double& v, double& low) {
+  if (!std::isfinite(low)) low = 0;
+  const double whole = v + low;
+  if (!std::isfinite(whole)) return;
+  low -= whole - v;
+  v = whole;
+}
+
+template <class Rule, int Args, bool Pairs>
 void float_op(const LaneStep& s) {
   const double limit = s.rounding->limit, tiny = s.rounding->tiny, chained = *s.chained;
   const double least = tiny * std::ldexp(1.0, s.rounding->precision);
@@ -161,11 +217,16 @@ void float_op(const LaneStep& s) {
     double a[2] = {s.x.l[i], s.x.w[i]};
     double b[2] = {Args > 1 ? s.y.l[i] : 0, Args > 1 ? s.y.w[i] : 0};
     double c[2] = {Args > 2 ? s.z.l[i] : 0, Args > 2 ? s.z.w[i] : 0};
-    const double v = Rule::value(x, y, z), size = std::fabs(v);
+    double v = Rule::value(x, y, z), low = 0;
+    if constexpr (Pairs) {
+      low = Rule::low({x, y, z}, {s.x.low[i], Args > 1 ? s.y.low[i] : 0, Args > 2 ? s.z.low[i] : 0}, v);
+      normalize(v, low);
+    }
+    const double size = std::fabs(v);
     double l = Rule::spread(x, y, z, v, a[0], b[0], c[0]), w = Rule::spread(x, y, z, v, a[1], b[1], c[1]);
     if (s.own != 0) {
-      const bool exact =
-          a[1] + b[1] + c[1] == 0 && (v == 0 || size >= least) && Rule::exact(x, y, z, v, precision);
+      const bool exact = a[1] + b[1] + c[1] + std::fabs(low) == 0 && (v == 0 || size >= least) &&
+                         Rule::exact(x, y, z, v, precision);
       if (!exact) {
         l += (s.own * (size + l) + tiny) * chained;
         w += s.own * (size + w) + tiny;
@@ -174,6 +235,7 @@ void float_op(const LaneStep& s) {
     s.d.v[i].f = v;
     s.d.l[i] = l;
     s.d.w[i] = w;
+    if constexpr (Pairs) s.d.low[i] = low;
     if (!(size + w < limit)) special<Rule>(s, i, {x, y, z}, a, b, c);
   }
 }
@@ -195,7 +257,9 @@ void float_extreme(const LaneStep& s) {
   for (int i = 0; i < s.n; ++i) {
     const double x = s.x.v[i].f, y = s.y.v[i].f;
     const double l = bound(x, y, s.x.l[i], s.y.l[i]), w = bound(x, y, s.x.w[i], s.y.w[i]);
-    s.d.v[i].f = IsMax ? value::max_of(x, y) : value::min_of(x, y);
+    const double v = IsMax ? value::max_of(x, y) : value::min_of(x, y);
+    if (s.d.low != nullptr) s.d.low[i] = v == x ? s.x.low[i] : s.y.low[i];
+    s.d.v[i].f = v;
     s.d.l[i] = l;
     s.d.w[i] = w;
   }
@@ -239,6 +303,7 @@ void choose(const LaneStep& s) {
       if (s.x.l[i] != 0) l = std::max(l, apart + other.l[i]);
       if (s.x.w[i] != 0) w = std::max(w, apart + other.w[i]);
     }
+    if (IsFloat && s.d.low != nullptr) s.d.low[i] = taken.low[i];
     s.d.v[i] = taken.v[i];
     s.d.l[i] = l;
     s.d.w[i] = w;
@@ -311,6 +376,7 @@ void integer_to_float(const LaneStep& s) {
     s.d.v[i].f = v;
     s.d.l[i] = l;
     s.d.w[i] = w;
+    if (s.d.low != nullptr) s.d.low[i] = 0;
     if (size + w < r.limit) continue;
     if (w < kOpen && size - w >= r.limit) {
       s.d.v[i].f = round_to(s.from->to, v);
@@ -363,6 +429,7 @@ void bits(const LaneStep& s) {
     if (s.d.l == nullptr) continue;
     s.d.l[i] = s.x.l[i] == 0 ? 0 : kOpen;
     s.d.w[i] = s.x.w[i] == 0 ? 0 : kOpen;
+    if (s.d.low != nullptr) s.d.low[i] = 0;
   }
 }
 
@@ -371,6 +438,7 @@ void copy(const LaneStep& s) {
   if (s.d.l == nullptr) return;
   std::copy_n(s.x.l, s.n, s.d.l);
   std::copy_n(s.x.w, s.n, s.d.w);
+  if (s.d.low != nullptr) std::copy_n(s.x.low, s.n, s.d.low);
 }
 
 // ---- sums of floats
@@ -382,9 +450,15 @@ void copy(const LaneStep& s) {
 // Sums of multiples of this are exact while they are small enough: so are sums of whole numbers.
 constexpr double kQuantum = 1.0 / 256;
 
+template <bool Pairs>
 void sum_step(const LaneStep& s) {
   for (int i = 0; i < s.n; ++i) {
-    const double e = s.y.v[i].f, total = s.x.v[i].f + e;
+    const double e = s.y.v[i].f;
+    double total = s.x.v[i].f + e;
+    if constexpr (Pairs) {
+      s.d.low[i] += rest_of_sum(s.x.v[i].f, e, total) + s.y.low[i];
+      normalize(total, s.d.low[i]);
+    }
     s.d.v[i].f = total;
     s.d.l[i] += s.y.l[i];
     s.d.w[i] += s.y.w[i];
@@ -409,7 +483,7 @@ void sum_end(const LaneStep& s) {
         l = w = kOpen;
       else if (std::isfinite(size))
         l = w = kOpen;
-    } else if (!exact && n > 0) {
+    } else if (!exact && n > 1) {
       const double worst = s.own * (n - 1) * (size + w) + s.own * w + n * r.tiny;
       const double random = std::sqrt(n * (total * total / 3 + s.sum.squares[i] / 6));
       const double likely =
@@ -424,22 +498,23 @@ void sum_end(const LaneStep& s) {
 
 void nothing(const LaneStep&) {}
 
+template <bool Pairs>
 LaneFn float_function(Op op) {
   switch (op) {
-    case Op::Add: return float_op<AddRule, 2>;
-    case Op::Sub: return float_op<SubRule, 2>;
-    case Op::Mul: return float_op<MulRule, 2>;
-    case Op::Div: return float_op<DivRule, 2>;
-    case Op::Fma: return float_op<FmaRule, 3>;
-    case Op::Recip: return float_op<RecipRule, 1>;
-    case Op::Sqrt: return float_op<SqrtRule, 1>;
-    case Op::Exp2: return float_op<Exp2Rule, 1>;
-    case Op::Log2: return float_op<Log2Rule, 1>;
-    case Op::Sin: return float_op<SinRule, 1>;
-    case Op::Cos: return float_op<CosRule, 1>;
-    case Op::Floor: return float_op<FloorRule, 1>;
-    case Op::Trunc: return float_op<TruncRule, 1>;
-    case Op::Neg: return float_op<NegRule, 1>;
+    case Op::Add: return float_op<AddRule, 2, Pairs>;
+    case Op::Sub: return float_op<SubRule, 2, Pairs>;
+    case Op::Mul: return float_op<MulRule, 2, Pairs>;
+    case Op::Div: return float_op<DivRule, 2, Pairs>;
+    case Op::Fma: return float_op<FmaRule, 3, Pairs>;
+    case Op::Recip: return float_op<RecipRule, 1, Pairs>;
+    case Op::Sqrt: return float_op<SqrtRule, 1, Pairs>;
+    case Op::Exp2: return float_op<Exp2Rule, 1, Pairs>;
+    case Op::Log2: return float_op<Log2Rule, 1, Pairs>;
+    case Op::Sin: return float_op<SinRule, 1, Pairs>;
+    case Op::Cos: return float_op<CosRule, 1, Pairs>;
+    case Op::Floor: return float_op<FloorRule, 1, Pairs>;
+    case Op::Trunc: return float_op<TruncRule, 1, Pairs>;
+    case Op::Neg: return float_op<NegRule, 1, Pairs>;
     case Op::Max: return float_extreme<true>;
     case Op::Min: return float_extreme<false>;
     case Op::Less:
@@ -450,10 +525,10 @@ LaneFn float_function(Op op) {
   }
 }
 
-LaneFn scalar_lane_function(const Step& s, bool bounded) {
+LaneFn scalar_lane_function(const Step& s, bool bounded, bool pairs) {
   if (s.dtype.is_float()) {
-    if (s.carries && s.op == Op::Add) return sum_step;
-    return float_function(s.op);
+    if (s.carries && s.op == Op::Add) return pairs ? sum_step<true> : sum_step<false>;
+    return pairs ? float_function<true>(s.op) : float_function<false>(s.op);
   }
   if (!bounded) return exact_op;
   if (s.op == Op::Where) return choose<false>;
@@ -461,18 +536,19 @@ LaneFn scalar_lane_function(const Step& s, bool bounded) {
   return integer_op;
 }
 
-LaneFn conversion_function(const Step& s, bool bounded) {
+LaneFn conversion_function(const Step& s, bool bounded, bool pairs) {
   if (!bounded) return exact_conversion;
-  if (s.to.is_float()) return s.from.is_float() ? float_op<RoundRule, 1> : integer_to_float;
+  if (s.to.is_float() && !s.from.is_float()) return integer_to_float;
+  if (s.to.is_float()) return pairs ? float_op<RoundRule, 1, true> : float_op<RoundRule, 1, false>;
   return s.from.is_float() ? float_to_integer : integer_to_integer;
 }
 
 }  // namespace
 
-LaneFn lane_function(const Step& s, bool bounded) {
+LaneFn lane_function(const Step& s, bool bounded, bool pairs) {
   switch (s.act) {
-    case Act::Scalar: return scalar_lane_function(s, bounded);
-    case Act::Convert: return conversion_function(s, bounded);
+    case Act::Scalar: return scalar_lane_function(s, bounded, pairs);
+    case Act::Convert: return conversion_function(s, bounded, pairs);
     case Act::Bits: return bits;
     case Act::Copy: return copy;
     case Act::ReduceEnd: return s.node.dtype().is_float() && reduce_op(s.node) == Op::Add ? sum_end : nothing;
@@ -486,8 +562,7 @@ double own_error(Op op, DType dtype) {
   const double error = error_of(op);
   if (error == 0) return 0;
   if (r.wide_unit > 0) return r.unit + 2 * error * r.wide_unit;
-  // REF computes in double: for results of that very dtype its own rounding counts too.
-  return 2 * error * r.unit + (dtype.bits() == 64 ? r.unit : 0);
+  return 2 * error * r.unit;
 }
 
 }  // namespace lathe::reference

@@ -16,13 +16,17 @@ inline constexpr double kOpen = __builtin_huge_val();
 // Roundings that have nothing to do with each other: a sum of n of them stays within this many times sqrt(n).
 inline constexpr double kLikely = 4;
 
+// Where a kernel computes in float64, values are pairs of doubles, v + low: a double alone would round as the
+// device does.
 struct LaneOperand {
   const Cell* v = nullptr;
   const double *l = nullptr, *w = nullptr;  // likely and worst error
+  const double* low = nullptr;              // null without pairs
 };
 struct LaneResult {
   Cell* v = nullptr;
   double *l = nullptr, *w = nullptr;  // null where the value is exact whatever it is made of
+  double* low = nullptr;              // null there too, and without pairs
 };
 
 // What a sum keeps beside its value, by lane.
@@ -51,8 +55,8 @@ struct LaneStep {
 };
 
 // The function of a Scalar, Convert, Bits, Copy or ReduceEnd step; `bounded` says whether its result carries
-// errors.
-LaneFn lane_function(const Step& step, bool bounded);
+// errors, `pairs` whether floats are pairs.
+LaneFn lane_function(const Step& step, bool bounded, bool pairs);
 
 // The own error of a scalar op or of a conversion to a float dtype, as a multiple of |value|.
 double own_error(Op op, DType dtype);

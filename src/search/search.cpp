@@ -128,15 +128,19 @@ class Search {
     if (watch_) watch_(seconds(), result_);
   }
 
+  Node with_options(const List& list) const { return apply_options(request_.kernel, list, target_); }
+
   // The default is candidate 0: run, compared with REF and timed before anything else.
   std::string time_default() {
     const std::vector<Report> made = workers_->compile({{kDefault, to_string(result_.default_options)}});
     if (!made[0].ok()) return "the default does not compile: " + made[0].text;
     const Report ran = workers_->ask("run 0", limits_.candidate_seconds);
     if (!ran.ok()) return "the default does not run: " + ran.text;
-    if (std::string off = judge_->accept_default(); !off.empty()) {
-      write_repro(Fate::Wrong, result_.default_options, off);
-      return "the default differs from REF: " + off;
+    if (const std::optional<Judge::Refusal> refusal =
+            judge_->refuse_default([&] { return with_options(result_.default_options); })) {
+      if (!refusal->wrong) return "REF cannot judge the default: " + refusal->text;
+      write_repro(Fate::Wrong, result_.default_options, refusal->text);
+      return "the default differs from REF: " + refusal->text;
     }
     const Report timed = workers_->ask(fmt::format("time 0 {} {}", kTimeSeconds, 1e300));
     if (!timed.ok() || timed.numbers.empty()) return "the default cannot be timed: " + timed.text;
@@ -235,7 +239,8 @@ class Search {
   void try_one(const List& list, int number) {
     Report report = workers_->ask(fmt::format("run {}", number));
     if (!report.ok()) return failed(report.fate, list, "while it ran: " + report.text);
-    if (std::string off = judge_->judge(); !off.empty()) return failed(Fate::Wrong, list, off);
+    if (std::string off = judge_->judge([&] { return with_options(list); }); !off.empty())
+      return failed(Fate::Wrong, list, off);
     // Most candidates of a long kernel are far from the best, and one run says so.
     if (!report.numbers.empty() && report.numbers[0] > best_ns() * kHopeless) return show();
     report =

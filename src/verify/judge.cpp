@@ -44,15 +44,17 @@ Verdict judge(const Sample& sample, DType stored, Cell device, double scale) {
   return off <= sample.likely * kSlack ? Verdict::Passed : Verdict::Unsure;
 }
 
-bool is_rounding(const Sample& sample, DType stored, Cell device, Cell with_options) {
-  if (!stored.is_float()) return distance(stored, with_options, sample.value) == 0;
-  if (stored.bits() == 64) return distance(stored, device, with_options) <= sample.likely * kSlack;
+bool is_rounding(const Sample& sample, DType stored, Cell device, Cell in_float64, Cell in_its_dtypes) {
+  const double off = distance(stored, device, sample.value);
+  if (2 * distance(stored, in_its_dtypes, sample.value) < off) return false;
+  if (!stored.is_float()) return distance(stored, in_float64, sample.value) <= sample.likely;
+  if (stored.bits() == 64) return true;  // its own dtypes are float64
   const reference::Rounding& rounding = reference::rounding_of(stored);
   // In float64 the same roundings are 2^-29 of those in float32 at most; some of the bounds lie on tiny
   // values.
   constexpr double kInFloat64 = 1.0 / (1 << 20);
   const double bound = rounding.unit * std::fabs(sample.value.f) + rounding.tiny + sample.worst * kInFloat64;
-  return distance(stored, with_options, sample.value) <= bound * kSlack;
+  return distance(stored, in_float64, sample.value) <= bound * kSlack;
 }
 
 double scale_of(std::span<const Sample> samples, std::int64_t slot, DType stored) {
@@ -98,7 +100,7 @@ Judgement judge(std::span<const Sample> samples, std::span<const DType> stored, 
     furthest = beyond;
     out.worst = static_cast<std::ptrdiff_t>(i);
     out.error = off;
-    out.worst_text_ =
+    out.worst_text =
         fmt::format("element {} of buffer {} is {}, not {}: off by {}, likely {}, at worst {}", s.element,
                     s.slot, number(stored[i], device[i]), number(stored[i], s.value), off, s.likely, s.worst);
   }
@@ -108,7 +110,7 @@ Judgement judge(std::span<const Sample> samples, std::span<const DType> stored, 
 std::string Judgement::text() const {
   const std::int64_t all = judged() + unjudged;
   if (failed + unsure == 0) return fmt::format("{} of {} elements passed", passed, all);
-  return fmt::format("{}; {} of {} differ", worst_text_, failed + unsure, all);
+  return fmt::format("{}; {} of {} differ", worst_text, failed + unsure, all);
 }
 
 }  // namespace lathe::verify

@@ -1,7 +1,7 @@
 // Whether what a device stored is what the kernel means: each element against REF's value and its bounds
 // (reference/bounded.h). Within the likely bound it has passed, beyond the worst one it has failed. Between
-// them the order of the roundings may be an unlucky one: the kernel with its options, run in float64, says
-// whether it was rounding. Where nothing can be said, or a bound is so wide that nearly anything would pass,
+// them the order of the roundings may be an unlucky one: the kernel with its options says whether it was
+// (is_rounding). Where nothing can be said, or a bound is so wide that nearly anything would pass,
 // the element is unjudged: that is counted and never called passed.
 #pragma once
 
@@ -20,10 +20,11 @@ enum class Verdict : std::uint8_t { Passed, Failed, Unsure, Unjudged };
 // where that is larger, says nothing.
 Verdict judge(const reference::Sample& sample, DType stored, reference::Cell device, double scale);
 
-// Of one that is unsure: whether the kernel with its options, computed in float64 (EvalOptions::wide_floats)
-// and rounded once, agrees with REF, or with the device where float64 is what is stored.
+// Of one that is unsure: whether it is the kernel's order of roundings. The kernel with its options agrees
+// with REF when it is computed in float64 (EvalOptions::wide_floats), and in its own dtypes it is off as
+// well, by at least half of what the device is.
 bool is_rounding(const reference::Sample& sample, DType stored, reference::Cell device,
-                 reference::Cell with_options);
+                 reference::Cell in_float64, reference::Cell in_its_dtypes);
 
 // The root mean square of the finite values of one slot; 0 where there are none.
 double scale_of(std::span<const reference::Sample> samples, std::int64_t slot, DType stored);
@@ -34,13 +35,9 @@ struct Judgement {
   std::ptrdiff_t worst = -1;      // the failed or unsure sample that is furthest beyond its likely bound
   double error = 0;               // there
   std::int64_t judged() const { return passed + failed + unsure; }
-  // "element 7 of buffer 0 is 1.5, not 1.25: off by 0.25, likely 1e-6, at worst 2e-6; 3 of 64 differ"
-  std::string text() const;
-
- private:
-  friend Judgement judge(std::span<const reference::Sample>, std::span<const DType>,
-                         std::span<const reference::Cell>, std::span<const reference::Cell>);
-  std::string worst_text_;
+  std::int64_t slot = -1;    // there
+  std::string worst_text;    // "element 7 is 1.5, not 1.25: off by 0.25, likely 1e-6, at worst 2e-6"
+  std::string text() const;  // the same and "; 3 of 64 differ"
 };
 
 // All samples; `stored`, `device` and `before` (may be empty) hold, for each of them, the dtype of its
