@@ -23,7 +23,7 @@ constexpr std::size_t kKeepBytes = std::size_t{512} << 20;
 // Of each input, for the file about a difference.
 constexpr std::int64_t kShownElements = 4096;
 // Scalar operations of a run of REF that tells roundings from faults.
-constexpr double kWideOps = 5e6;
+constexpr double kWholeRunOps = 5e6;
 
 void copy_out(const Place& place, std::byte* to) {
   if (place.span.bytes == 0) return;
@@ -97,7 +97,6 @@ std::string Trial::expect(std::span<const reference::Position> positions, double
   return "";
 }
 
-// A gate that is closed may stand before an index that is none.
 bool Trial::has_element(const reference::Sample& sample) const {
   return sample.element >= 0 &&
          sample.element < buffer_size(step_.buffers[static_cast<std::size_t>(sample.slot)]);
@@ -134,11 +133,13 @@ void Trial::launch(const ReadyKernel& kernel, Counted counted) {
 Outcome Trial::compare(const ReadyKernel& ran) const {
   std::vector<DType> stored;
   std::vector<reference::Cell> device;
-  for (const reference::Sample& sample : samples_) {
+  std::vector<reference::Sample> samples = samples_;
+  for (reference::Sample& sample : samples) {
+    sample.open |= !has_element(sample);  // a gate that is closed may stand before an index that is none
     stored.push_back(step_.buffers[static_cast<std::size_t>(sample.slot)].node().dtype());
     device.push_back(has_element(sample) ? result(sample) : reference::Cell{});
   }
-  const verify::Judgement judgement = verify::judge(samples_, stored, device, before_);
+  const verify::Judgement judgement = verify::judge(samples, stored, device, before_);
   Outcome out;
   out.passed = judgement.passed;
   out.failed = judgement.failed;
@@ -150,48 +151,48 @@ Outcome Trial::compare(const ReadyKernel& ran) const {
 }
 
 // What lies between the likely bound and the worst may be an unlucky order of roundings, or a wrong kernel:
-// the kernel with its options, computed in float64, tells which. That is a whole run of REF, so only where
-// that is short; else they stay unsure.
+// the kernel with its options on REF, in float64 and in its own dtypes, tells which. Those are whole runs, so
+// only where they are short; else the samples stay unsure.
 void Trial::resolve_unsure(const ReadyKernel& ran, const verify::Judgement& judgement,
                            std::span<const reference::Cell> device, Outcome& out) const {
-  std::vector<std::vector<bool>> computed;
-  const std::vector<reference::Array> wide = with_options(ran, computed);
-  for (std::size_t i = 0; i < samples_.size() && !wide.empty(); ++i) {
-    if (judgement.verdicts[i] != verify::Verdict::Unsure) continue;
-    const auto slot = static_cast<std::size_t>(samples_[i].slot);
-    if (!computed.empty() && !computed[slot][static_cast<std::size_t>(samples_[i].element)]) continue;
+  const WholeRun wide = with_options(ran, true), plain = with_options(ran, false);
+  for (std::size_t i = 0; i < samples_.size(); ++i) {
+    const reference::Sample& sample = samples_[i];
+    if (judgement.verdicts[i] != verify::Verdict::Unsure || !wide.has(sample) || !plain.has(sample)) continue;
     --out.unsure;
+    const auto slot = static_cast<std::size_t>(sample.slot);
     const bool rounding =
-        verify::is_rounding(samples_[i], wide[slot].dtype(), device[i], wide[slot].cell(samples_[i].element));
+        verify::is_rounding(sample, wide.after[slot].dtype(), device[i],
+                            wide.after[slot].cell(sample.element), plain.after[slot].cell(sample.element));
     ++(rounding ? out.passed : out.failed);
   }
 }
 
-// The kernel with its options on REF, in float64 up to its stores: what is in its buffers then, or nothing
-// where that takes too long. `computed` says which elements, where not all are.
-std::vector<reference::Array> Trial::with_options(const ReadyKernel& ran,
-                                                  std::vector<std::vector<bool>>& computed) const {
-  std::vector<reference::Array> arrays;
+bool Trial::WholeRun::has(const reference::Sample& sample) const {
+  const auto slot = static_cast<std::size_t>(sample.slot);
+  return report.ok() && !after.empty() &&
+         (!report.sampled || report.written[slot][static_cast<std::size_t>(sample.element)]);
+}
+
+// The kernel with its options on REF; without contents where its inputs are gone.
+Trial::WholeRun Trial::with_options(const ReadyKernel& ran, bool wide_floats) const {
+  WholeRun run;
   std::vector<reference::View> views;
   for (std::size_t slot = 0; slot < views_.size(); ++slot) {
     const std::byte* bytes = bytes_before(slot);
-    arrays.emplace_back(views_[slot].dtype, uses_[slot].writes ? views_[slot].size : 0);
     if (uses_[slot].reads && bytes == nullptr) return {};
-    if (uses_[slot].writes && bytes != nullptr)
-      std::memcpy(arrays.back().data(), bytes, arrays.back().byte_count());
+    reference::Array& array =
+        run.after.emplace_back(views_[slot].dtype, uses_[slot].writes ? views_[slot].size : 0);
+    if (uses_[slot].writes && bytes != nullptr) std::memcpy(array.data(), bytes, array.byte_count());
     reference::View before = views_[slot];
     before.data = const_cast<std::byte*>(bytes);  // only read
-    views.push_back(uses_[slot].writes ? arrays.back().view() : before);
+    views.push_back(uses_[slot].writes ? array.view() : before);
   }
   const Scope scope;
-  reference::EvalOptions options;
-  options.max_ops = kWideOps;
-  options.wide_floats = true;
   const Node kernel = apply_options(step_.ast, ran.made->options, device_.compiler->target());
-  reference::EvalReport report = reference::kernel_eval(kernel, views, values_, options);
-  if (!report.ok()) return {};
-  if (report.sampled) computed = std::move(report.written);
-  return arrays;
+  run.report = reference::kernel_eval(kernel, views, values_,
+                                      {.seed = 1, .max_ops = kWholeRunOps, .wide_floats = wide_floats});
+  return run;
 }
 
 // What a slot held before the launch; null where that is gone. The kernel may have written over it through

@@ -69,8 +69,12 @@ class Trial {
   reference::Cell read(std::int64_t slot, std::int64_t element) const;
   bool some_store_is_constant() const;
   const std::byte* bytes_before(std::size_t slot) const;
-  std::vector<reference::Array> with_options(const ReadyKernel& ran,
-                                             std::vector<std::vector<bool>>& computed) const;
+  struct WholeRun {
+    std::vector<reference::Array> after;  // of slots that are written
+    reference::EvalReport report;
+    bool has(const reference::Sample& sample) const;
+  };
+  WholeRun with_options(const ReadyKernel& ran, bool wide_floats) const;
   void resolve_unsure(const ReadyKernel& ran, const verify::Judgement& judgement,
                       std::span<const reference::Cell> device, Outcome& out) const;
 
