@@ -188,6 +188,7 @@ class CudaDevice : public Device {
     enter();
     CudaQueue::numbered(event.queue).wait(event.value);
   }
+  std::string driver() const override { return fmt::format("CUDA driver {}", driver_.version); }
   double elapsed_ns(Event from, Event to) override {
     enter();
     return CudaQueue::elapsed_ns(from, to);
