@@ -73,6 +73,11 @@ struct Jit::Impl {
   }
 
   std::vector<Tensor> run_captured(const capture::CallArguments& given) {
+      if (now.weak != then.weak)
+        throw JitError("jit", fmt::format("argument {} is {}, captured with {}", i,
+                                          now.weak ? "a number" : "a tensor with a dtype of its own",
+                                          then.weak ? "a number" : "a tensor with a dtype of its own"))
+            .help("cast() gives a number a dtype of its own");
     check_arguments(given);
     check_constants();
     settle_memory(written);

@@ -184,6 +184,7 @@ Trace trace(const CallArguments& arguments, const std::function<std::vector<Tens
   NodeMap<Source> sources;
   for (std::uint32_t i = 0; i < arguments.buffers.size(); ++i)
     sources.try_emplace(arguments.buffers[i], {Source::Kind::Argument, i, 0});
+    kind.weak = input.impl()->weak;
   made.program.arguments = arguments.kinds;
   for (const auto& [variable, value] : arguments.bound) made.program.variables.push_back(variable);
   for (std::uint32_t k = 0; k < calls.size(); ++k) {

@@ -328,9 +328,23 @@ std::vector<std::byte> Tensor::bytes() const {
 
 // ---- dtypes and devices
 
+namespace {
+
+// Another handle to the same, whose dtype was asked for and so counts.
+Tensor with_own_dtype(const Tensor& weak) {
+  auto impl = std::make_shared<TensorImpl>();
+  impl->storage = weak.impl()->storage;
+  impl->view = weak.impl()->view;
+  impl->tracked = is_tracked(weak);
+  impl->detached = weak.impl()->detached;
+  return Tensor(std::move(impl));
+}
+
+}  // namespace
+
 Tensor Tensor::cast(DataType to) const {
   Scope scope;
-  if (to == dtype()) return *this;
+  if (to == dtype()) return impl_->weak ? with_own_dtype(*this) : *this;
   Node x = node_of(*this);
   bool differentiable = dtype().is_float() && to.is_float();
   return make_tensor(lathe::cast(x, ir_dtype(to)), device(), differentiable && is_tracked(*this));

@@ -65,6 +65,7 @@ struct TensorImpl {
   bool refused = false;                  // requires_grad_(false)
   bool detached = false;
   std::optional<Tensor> grad;
+  bool weak = false;  // a Python or C++ number without axes: of its kind, but of no width of its own
   void* front = nullptr;  // the binding's object of this handle
 
   // Remembered for one version of the storage.
@@ -144,6 +145,7 @@ Node broadcast_to(Node x, std::span<const Node> sizes, std::string_view op);
 // The common shape by numpy's rule; throws UserError naming both shapes.
 Nodes broadcast_shapes(std::span<const Node> a, std::span<const Node> b, std::string_view op);
 
+int dtype_kind(DataType d);  // 0 bool, 1 integer, 2 float: what a weak tensor can lift another to
 // The device both tensors are on. A constant without axes on the default device is a number and goes where
 // the other is; else throws UserError naming both tensors where they are on different devices.
 std::string common_device(std::string_view op, const Tensor& a, const Tensor& b);
@@ -159,9 +161,13 @@ Tensor primitive(Op op, const Tensor& x, const Tensor& y);
 Tensor select(const Tensor& condition, const Tensor& x, const Tensor& y);
 // An operand as a tensor beside `beside`: literals adapt to `dtype` (rank 0).
 Tensor operand_tensor(const Operand& operand, const Tensor& beside, DataType dtype);
-// The dtype an operand has beside a tensor.
-DataType operand_dtype(const Operand& operand, DataType beside);
-// A rank-0 constant on the device of `like`.
+// The dtype two tensors meet in. One that is weak gives its kind (bool, integer, float) and no more.
+DataType common_dtype(const Tensor& a, const Tensor& b);
+// The dtype an operand and a tensor meet in.
+DataType operand_dtype(const Operand& operand, const Tensor& beside);
+// cast(), which leaves a weak tensor weak.
+Tensor converted(const Tensor& x, DataType to);
+// A rank-0 constant on the device of `like`; weak, since it stands for a number.
 Tensor constant(Number value, DataType dtype, const Tensor& like);
 // 0 of x's dtype, as a constant that needs no axes.
 inline Tensor zero_beside(const Tensor& x) { return constant(0, x.dtype(), x); }

@@ -185,7 +185,9 @@ Tensor make_tensor(Node value, std::string_view device, bool tracked) {
 }
 
 Tensor make_like(const Tensor& like, Node value) {
-  return make_tensor(value, like.device(), is_tracked(like));
+  Tensor out = make_tensor(value, like.device(), is_tracked(like));
+  out.impl()->weak = like.impl()->weak && value.rank() == 0;
+  return out;
 }
 
 Tensor make_view(const Tensor& x, Node moved) {
@@ -215,6 +217,7 @@ Node stored_value(Node value, std::string_view device) {
   Node front = shrink_to_bounds(reshape_to(buffer, greatest), zero, value.shape());
   Node store = intern(Op::Store, dtypes::Void, {front, value});
   return shrink_to_bounds(reshape_to(after(buffer, std::span(&store, 1)), greatest), zero, value.shape());
+  impl->weak = from.weak && moved.rank() == 0;
 }
 
 Node memory_of(Node value) {
@@ -360,5 +363,6 @@ void Tensor::set_grad(std::optional<Tensor> grad) {
                     fmt::format("the gradient is {}, the tensor {}", describe(*grad), describe(*this)));
   impl_->grad = std::move(grad);
 }
+  impl_->weak = other.impl()->weak;
 
 }  // namespace lathe
