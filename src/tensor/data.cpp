@@ -375,12 +375,31 @@ Tensor Tensor::detach() const {
   return make_view(*this, lathe::detach(node_of(*this)));
 }
 
+namespace {
+
+// Whether a value is made of constants alone. Looks at a few nodes only, so that it costs the same in every
+// graph: what is larger counts as computed.
+bool is_constant_expression(Node value) {
+  constexpr std::size_t kMostNodes = 64;
+  std::vector<Node> pending{value};
+  for (std::size_t i = 0; i < pending.size(); ++i) {
+    const Node n = pending[i];
+    if (i == kMostNodes || n.is(Op::Buffer) || n.is(Op::After)) return false;
+    pending.insert(pending.end(), n.args().begin(), n.args().end());
+  }
+  return true;
+}
+
+}  // namespace
+
 Tensor Tensor::contiguous(const std::optional<std::vector<Opt>>& options) const {
   Scope scope;
   Node n = node_of(*this);
   if (options) return make_like(*this, lathe::contiguous(n, "[" + lathe::to_string(*options) + "]"));
   if (n.is(Op::Contiguous) || (impl_->view == nullptr && at_host(n).buffer && in_order(at_host(n).view)))
     return *this;
+  // Equal constants are one node; what has memory is told from others by it.
+  if (n.dtype().is_float() && is_constant_expression(n) && size_product(n.shape()).is_const()) return clone();
   return make_like(*this, lathe::contiguous(n));
 }
 
