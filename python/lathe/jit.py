@@ -72,8 +72,9 @@ def _describe(shape):
 
 class TinyJit:
     """A function whose kernels are captured by the first two calls, which are compared, and replayed by later ones. (The
-    first call may read data: then it is a warm-up, and the next two capture.) Tensors and bound variables in its arguments (also inside lists, tuples and dicts) may change from call to call; everything else
-    must stay what it was, and the shapes and dtypes too: otherwise a JitError says what differs.
+    first call may read data: then it is a warm-up, and the next two capture.) Tensors and bound variables in its arguments
+    (also inside lists, tuples and dicts) may change from call to call; everything else must stay what it was, shapes, dtypes
+    and what the function reads from Python too (docs/python/quickstart.md has the list): otherwise a JitError says what differs.
 
     >>> @TinyJit
     ... def double(x): return (x * 2).realize()
