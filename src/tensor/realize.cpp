@@ -164,30 +164,47 @@ struct Requests {
     check_internal(results.size() == targets.size(), "realize", "the engine gave another number of results");
     NodeMap<std::size_t> position;
     for (std::size_t i = 0; i < values.size(); ++i) position[values[i]] = i;
-    std::vector<bool> taken(values.size());
-    std::lock_guard guard(storage_mutex());
-    for (Storage* s = first_live_storage(); s != nullptr; s = s->after)
-      if (const std::size_t* i = position.find(s->value)) {
-        settle(*s, asked[*i], results[*i], taken[*i]);
-        taken[*i] = true;
-      }
+    Requests copies;
+    {
+      std::vector<bool> taken(values.size());
+      std::lock_guard guard(storage_mutex());
+      for (Storage* s = first_live_storage(); s != nullptr; s = s->after)
+        if (const std::size_t* i = position.find(s->value)) {
+          if (taken[*i] && is_twin(*s))
+            copies.add_copy(*s);
+          else
+            settle(*s, asked[*i], results[*i]);
+          taken[*i] = true;
+        }
+    }
+    if (!copies.asked.empty()) copies.run();
   }
 
  private:
-  // Storages whose values were one node share the memory, but not the name: one may be a gradient's target.
-  static void settle(Storage& s, Node asked, Node result, bool taken) {
+  // Two storages had one expression. Each gets memory: by it a gradient tells them apart.
+  static bool is_twin(const Storage& s) {
+    return !s.tracked && !memory_of(s.value) && s.value->dtype().is_float() &&
+           size_product(s.value->shape()).is_const();
+  }
+  void add_copy(Storage& s) {
+    s.value = stored_value(s.value, s.device);
+    ++s.version;
+    add(s);
+  }
+
+  static void settle(Storage& s, Node asked, Node result) {
     if (Node memory = memory_of(result); s.made && memory) set_made(base_memory(memory), s.made);
     const Node before = memory_of(s.value);
     const bool stored = before && before.is(Op::After);
     if (s.tracked) {  // the expression stays, for backward; a copy becomes where it is read from
       Node copy = memory_of(asked);
       if (copy && at_rest(s.value)) set_realized(s.value, base_memory(copy));
-      if (stored && !taken) note_written(before);
+      if (stored) note_written(before);
       return;
     }
     result = with_bindings(result, s.value);
-    if (Node now = memory_of(result); now && (stored || taken))
-      result = over_memory(result, now, new_version_name(base_memory(now), before, stored && !taken));
+    if (Node now = memory_of(result); now && stored)
+      result = over_memory(result, now, new_version_name(base_memory(now), before, true));
     if (result.shape_node() != s.value->shape_node()) {
       Nodes sizes(s.value->shape().begin(), s.value->shape().end());
       result = reshape_to(result, sizes);

@@ -37,6 +37,20 @@ void sweep(Table& t) {
   t.sweep_at = std::max<std::size_t>(1024, 2 * t.valid.size());
 }
 
+bool contains(const std::vector<Name>& names, Node n) {
+  return std::find(names.begin(), names.end(), name_of(n)) != names.end();
+}
+
+// The names of what the buffer holds, once `was` was stored there.
+std::vector<Name>& after_store(Node buffer, Node was) {
+  sweep(table());
+  std::vector<Name>& valid = table().valid[buffer_id(buffer)];
+  if (was && contains(valid, was)) return valid;  // another handle to the same version
+  valid.clear();
+  if (was) valid.push_back(name_of(was));
+  return valid;
+}
+
 }  // namespace
 
 Node new_version_name(Node buffer, Node was, bool written) {
@@ -44,22 +58,19 @@ Node new_version_name(Node buffer, Node was, bool written) {
   Node name = after(buffer, std::span(&mark, 1));
   set_realized(name, buffer);
   std::lock_guard guard(storage_mutex());
-  sweep(table());
+  if (written) {
+    after_store(buffer, was).push_back(name_of(name));
+    return name;
+  }
   auto [entry, fresh] = table().valid.try_emplace(buffer_id(buffer));
-  std::vector<Name>& valid = entry->second;
-  if (written)
-    valid.clear();
-  else if (fresh)
-    valid.push_back(name_of(buffer));
-  if (was && (written || valid.empty())) valid.push_back(name_of(was));
-  valid.push_back(name_of(name));
+  if (fresh) entry->second.push_back(name_of(buffer));
+  entry->second.push_back(name_of(name));
   return name;
 }
 
 void note_written(Node memory) {
   std::lock_guard guard(storage_mutex());
-  sweep(table());
-  table().valid[buffer_id(base_memory(memory))] = {name_of(memory)};
+  after_store(base_memory(memory), memory);
 }
 
 bool is_overwritten(Node memory) {
@@ -67,7 +78,7 @@ bool is_overwritten(Node memory) {
   std::lock_guard guard(storage_mutex());
   const auto entry = table().valid.find(buffer_id(base_memory(memory)));
   if (entry == table().valid.end()) return false;
-  return std::find(entry->second.begin(), entry->second.end(), name_of(memory)) == entry->second.end();
+  return !contains(entry->second, memory);
 }
 
 }  // namespace lathe

@@ -8,8 +8,9 @@
 namespace lathe {
 
 // A name for what the buffer holds: an After, already marked as done, whose effect is an empty buffer: its id
-// is identity and not structure, so the order of operands is the same for every version. `was` is what it was
-// called until now. Where it was written, no name but these two is valid any more; else one more is.
+// is identity and not structure, so the order of operands is the same for every version. Where it was
+// written, `was` is the store, and only names of that version are valid any more; else the buffer has one
+// more name.
 Node new_version_name(Node buffer, Node was, bool written);
 
 // The version this After makes was just stored.
