@@ -47,7 +47,9 @@ Tensor Tensor::full(const Shape& shape, Number value, const TensorOptions& optio
   return finish(make_tensor(expand_to(c, sizes), device), options);
 }
 
-Tensor::Tensor(Number value, const TensorOptions& options) : Tensor(full({}, value, options)) {}
+Tensor::Tensor(Number value, const TensorOptions& options) : Tensor(full({}, value, options)) {
+  impl_->weak = !options.dtype;
+}
 Tensor Tensor::zeros(const Shape& shape, const TensorOptions& options) {
   TensorOptions o = options;
   if (!o.dtype) o.dtype = dtypes::default_float();

@@ -16,6 +16,9 @@ Storage* first_live_storage();
 // The Buffer, or the After over one, that a value is a view of; null where it is computed.
 Node memory_of(Node value);
 
+// The buffer a value that was computed is read from; null where it must be computed.
+Node buffer_held(Node value);
+
 // A handle's chain, from the base on.
 std::vector<const ViewStep*> steps_of(const std::shared_ptr<const ViewStep>& view);
 // The handle's chain over another base.
