@@ -143,15 +143,31 @@ Writes add_affected(std::vector<Storage*>& chosen) {
   return w;
 }
 
-// Memory that was written has another name from then on, so that an expression over it is not taken for an
-// equal one over what it held before. The name is an After, already marked as done, whose effect is an empty
-// buffer: its id is identity and not structure, so the order of operands is the same for every version.
+}  // namespace
+
+// The name is an After, already marked as done, whose effect is an empty buffer: its id is identity and not
+// structure, so the order of operands is the same for every version.
 Node version_name(Node buffer) {
   Node mark = new_buffer(dtypes::Bool, 0, buffer_device(buffer));
   Node name = after(buffer, std::span(&mark, 1));
   set_realized(name, buffer);
   return name;
 }
+
+void forget_done_versions(const Tensor& counter) {
+  Storage& s = *counter.impl()->storage;
+  std::lock_guard guard(storage_mutex());
+  const Node pending = memory_of(s.value);
+  if (!pending || !pending.is(Op::After) || realized(pending)) return;
+  const Node done = pending.arg(0);
+  if (!done.is(Op::After) || !realized(done) || !done.arg(0).is(Op::After)) return;
+  NodeMap<Node> map;
+  map[done] = version_name(base_memory(done));
+  s.value = substitute(s.value, map);
+  ++s.version;
+}
+
+namespace {
 
 // Results name variables without their values; a tensor keeps the values its sizes were bound to.
 Node with_bindings(Node result, Node value) {

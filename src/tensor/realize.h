@@ -32,4 +32,13 @@ void rename_memory(std::span<const NodeRef> buffers, bool plain_only);
 // The movement ops of `value`, which end at `memory`, over other memory.
 Node over_memory(Node value, Node memory, Node other);
 
+// Memory that was written has another name from then on, so that an expression over it is not taken for an
+// equal one over what it held before.
+Node version_name(Node buffer);
+
+// For a tensor that is written again and again and read by others, never realized itself: its last store is
+// always still to be done, and below it hang all that were done before, one deeper with every store. They are
+// forgotten. Nothing but the tensor itself may read the last version yet.
+void forget_done_versions(const Tensor& counter);
+
 }  // namespace lathe
