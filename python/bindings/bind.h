@@ -12,6 +12,11 @@ struct UnknownName : UserError {
   using UserError::UserError;
 };
 
+// An index of a type that is none: a TypeError and an IndexError.
+struct IndexTypeError : TypeError {
+  using TypeError::TypeError;
+};
+
 PyType_Slot* tensor_slots();  // the buffer protocol
 
 void bind_errors(nb::module_& m);
