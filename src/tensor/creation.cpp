@@ -149,7 +149,10 @@ Tensor Tensor::linspace(Number start, Number stop, std::int64_t steps, const Ten
   DataType wide = sum_accumulator(least_upper_float(dtype));
   Tensor i = arange(Size(steps), {.dtype = wide, .device = options.device});
   double gap = steps > 1 ? (stop.to_double() - start.to_double()) / static_cast<double>(steps - 1) : 0;
-  return finish((i * gap + start.to_double()).cast(dtype), options);
+  // Each half from its own end, so that the last number is `stop`.
+  const Tensor rising = i * gap + start.to_double(),
+               falling = (i - static_cast<double>(steps - 1)) * gap + stop.to_double();
+  return finish((i < static_cast<double>(steps) / 2).where(rising, falling).cast(dtype), options);
 }
 
 Tensor Tensor::eye(std::int64_t n, std::optional<std::int64_t> m, const TensorOptions& options) {
