@@ -287,7 +287,8 @@ def test_integers_beyond_32_bits_are_kept():
     assert Tensor(-(2**35)).item() == -(2**35) and Tensor.full((2,), 2**40).tolist() == [2**40] * 2
     assert Tensor([2**63]).tolist() == [2**63] and Tensor([2**31 - 1]).dtype == dtypes.int32
     assert Tensor.arange(2**31, 2**31 + 3).tolist() == [2**31, 2**31 + 1, 2**31 + 2]
-    assert Tensor.arange(2**31 + 1).dtype == dtypes.int64 and Tensor.arange(2**31).dtype == dtypes.int32
+    assert Tensor.arange(2**31).dtype == dtypes.int64 and Tensor.arange(2**31 - 1).dtype == dtypes.int32
+    assert Tensor.arange(-(2**31) - 1, 0, 2**30).tolist() == [-(2**31) - 1, -(2**30) - 1, -1]
     n = Variable("n", 0, 2**40).bind(2**35)
     assert Tensor(n).item() == 2**35 and (Tensor([1]) * n).tolist() == [2**35]
     assert (Tensor([1.0]) * n).tolist() == [2.0**35]
