@@ -206,7 +206,7 @@ void Jit::save(const std::filesystem::path& file) const {
 
 Jit Jit::load(const std::filesystem::path& file) {
   const std::optional<std::string> bytes = read_file(file.string());
-  if (!bytes) throw UserError("jit", "there is no file " + file.string());
+  if (!bytes) throw MissingFile("jit", "there is no file " + file.string());
   auto impl = std::make_unique<Impl>();
   impl->set_program(capture::from_bytes(*bytes));
   return Jit(std::move(impl));

@@ -159,8 +159,11 @@ Tensor::Tensor(const std::filesystem::path& file, const TensorOptions& options) 
   Scope scope;
   std::error_code error;
   auto bytes = std::filesystem::file_size(file, error);
-  if (error)
-    throw UserError("tensor", fmt::format("{} cannot be opened: {}", file.string(), error.message()));
+  if (error) {
+    const std::string text = fmt::format("{} cannot be opened: {}", file.string(), error.message());
+    if (error == std::errc::no_such_file_or_directory) throw MissingFile("tensor", text);
+    throw UserError("tensor", text);
+  }
   DataType dtype = options.dtype ? *options.dtype : dtypes::uint8;
   if (bytes % static_cast<std::uintmax_t>(dtype.itemsize()) != 0)
     throw UserError("tensor", fmt::format("{} has {} bytes, which is no whole number of {}", file.string(),
@@ -426,7 +429,7 @@ Tensor& Tensor::to_(std::string_view name) {
 
 Tensor Tensor::shard(const std::vector<std::string>& devices, std::optional<std::int64_t>) const {
   if (devices.size() == 1) return to(devices[0]);
-  throw UserError("shard", fmt::format("a tensor over {} devices is not supported yet", devices.size()))
+  throw NotSupported("shard", fmt::format("a tensor over {} devices is not supported yet", devices.size()))
       .help("to() moves a whole tensor to another device");
 }
 Tensor& Tensor::shard_(const std::vector<std::string>& devices, std::optional<std::int64_t> axis) {

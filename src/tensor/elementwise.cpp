@@ -325,8 +325,16 @@ Tensor Tensor::masked_fill(const Tensor& mask, const Operand& value) const {
   return mask.where(operand_tensor(value, *this, operand_dtype(value, *this)), *this);
 }
 
+// From the nearer end, so that a weight of 1 gives `end` itself.
 Tensor Tensor::lerp(const Tensor& end, const Operand& weight) const {
-  return *this + (end - *this).mul(weight);
+  Scope scope;
+  const Tensor way = end - *this;
+  if (weight.tensor() == nullptr && !weight.is_size()) {
+    const double w = weight.number().to_double();
+    return w < 0.5 ? *this + way.mul(weight) : end - way * (1 - w);
+  }
+  const Tensor w = operand_tensor(weight, *this, operand_dtype(weight, least_upper_float(way.dtype())));
+  return (w < 0.5).where(*this + way * w, end - way * (1.0 - w));
 }
 
 namespace {
@@ -412,7 +420,7 @@ Tensor Tensor::rpow(Number base) const {
 
 Tensor Tensor::isclose(const Operand& operand, double rtol, double atol, bool equal_nan) const {
   Scope scope;
-  const Tensor other = operand_tensor(operand, *this, operand_dtype(operand, dtype()));
+  const Tensor other = operand_tensor(operand, *this, operand_dtype(operand, *this));
   Tensor near = (*this - other).abs() <= other.abs() * rtol + atol;
   Tensor finite = isfinite() & other.isfinite();
   Tensor out = (finite & near) | (finite.logical_not() & (*this == other));

@@ -116,6 +116,9 @@ Tensor make_like(const Tensor& like, Node value);
 // A handle to x's storage through one more movement op: `moved` is that op over node_of(x).
 Tensor make_view(const Tensor& x, Node moved);
 
+// A movement op over another operand, of another dtype.
+Node moved(Node model, Node x);
+
 // Writes `value` (of the handle's shape and dtype) through the handle: a new version of its storage.
 void store_into(const Tensor& target, Node value, bool tracked, std::string_view op);
 

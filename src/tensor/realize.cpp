@@ -135,6 +135,23 @@ Writes add_affected(std::vector<Storage*>& chosen) {
   return w;
 }
 
+}  // namespace
+
+void forget_done_versions(const Tensor& counter) {
+  Storage& s = *counter.impl()->storage;
+  std::lock_guard guard(storage_mutex());
+  const Node pending = memory_of(s.value);
+  if (!pending || !pending.is(Op::After) || realized(pending)) return;
+  const Node done = pending.arg(0);
+  if (!done.is(Op::After) || !realized(done) || !done.arg(0).is(Op::After)) return;
+  NodeMap<Node> map;
+  map[done] = new_version_name(base_memory(done), done, true);
+  s.value = substitute(s.value, map);
+  ++s.version;
+}
+
+namespace {
+
 // Results name variables without their values; a tensor keeps the values its sizes were bound to.
 Node with_bindings(Node result, Node value) {
   NodeMap<Node> map;

@@ -35,4 +35,9 @@ void rename_memory(std::span<const NodeRef> buffers, bool plain_only);
 // The movement ops of `value`, which end at `memory`, over other memory.
 Node over_memory(Node value, Node memory, Node other);
 
+// For a tensor that is written again and again and read by others, never realized itself: its last store is
+// always still to be done, and below it hang all that were done before, one deeper with every store. They are
+// forgotten. Nothing but the tensor itself may read the last version yet.
+void forget_done_versions(const Tensor& counter);
+
 }  // namespace lathe

@@ -250,21 +250,33 @@ Node over_memory(Node value, Node memory, Node other) {
   return other;
 }
 
+Node moved(Node model, Node x) {
+  Nodes args(model.args().begin(), model.args().end());
+  args[0] = x;
+  return intern(model.op(), x.dtype(), args, model.attr());
+}
+
 namespace {
 
-// The part of memory a handle writes: its chain without the ops that matter to gradients only.
+bool moves(const ViewStep* step) {
+  return !step->model->is(Op::Detach) && !step->model->is(Op::GradFence) && !step->model->is(Op::Bitcast);
+}
+
+// The part of memory a handle writes, in the dtype of the memory: its chain without bitcasts and the ops that
+// matter to gradients only. A bitcast to elements of the same width stands anywhere in the chain, because the
+// value is bitcast back; one that makes other elements stands at its end.
 Node written_view(const std::shared_ptr<const ViewStep>& view, Node base, std::string_view op) {
   if (view && view->overlaps)
     throw UserError(op, "the target is an expanded view, so one element has several names")
         .help("contiguous() gives every element memory of its own");
+  bool same_elements = true;
   for (const ViewStep* step : steps_of(view)) {
-    if (step->model->is(Op::Detach) || step->model->is(Op::GradFence)) continue;
-    if (step->model->is(Op::Bitcast))
-      throw UserError(op, "the target is a bitcast view, which can be read but not written")
-          .help("write to the tensor it was made from");
-    Nodes args(step->model->args().begin(), step->model->args().end());
-    args[0] = base;
-    base = step->model->with_args(args);
+    if (step->model->is(Op::Bitcast)) same_elements &= step->model->dtype().bytes() == base.dtype().bytes();
+    if (!moves(step)) continue;
+    if (!same_elements)
+      throw UserError(op, "the target is a part of a bitcast view with elements of another width")
+          .help("write to the whole view, or to the tensor it was made from");
+    base = moved(step->model, base);
   }
   return base;
 }
@@ -314,6 +326,7 @@ void store_into(const Tensor& target, Node value, bool tracked, std::string_view
       memory = memory_of(base);
     }
     Node view = written_view(impl.view, base, op);
+    if (value.dtype() != view.dtype()) value = lathe::bitcast(value, view.dtype());
     Node store = intern(Op::Store, dtypes::Void, {view, broadcast_to(value, view.shape(), op)});
     Node next = after(memory, std::span(&store, 1));
     s.value = over_memory(base, memory, next);

@@ -93,7 +93,7 @@ Tensor Tensor::gelu(std::string_view approximate) const {
   Scope scope;
   const DataType own = least_upper_float(dtype());
   const Tensor x = cast(sum_accumulator(own));
-  if (approximate == "none") return (x * functions::erfc(x * (-0.5 * std::numbers::sqrt2)) * 0.5).cast(own);
+  if (approximate == "none") return (x * (functions::erfc(x * (-0.5 * std::numbers::sqrt2)) * 0.5)).cast(own);
   if (approximate != "tanh")
     throw UserError("gelu", fmt::format("approximation \"{}\" is unknown", approximate))
         .help("\"tanh\" or \"none\"");
