@@ -125,6 +125,19 @@ TEST(WalkInOrder, StepsThatCountByTheirDistanceFromTheOutputAreNoRunningSum) {
     }
 }
 
+TEST(WalkInOrder, StepsOfAGroupBelowZeroCountLikeOthers) {
+  Scope scope;
+  Node i = range(index_const(11), 0, RangeKind::Global), t = range(index_const(11), 1, RangeKind::Reduce);
+  auto group = [](Node at) {
+    return cast(load(param(dtypes::Int32, 1, 11), at), dtypes::Index) + index_const(-3);
+  };
+  Node same = logical_and(equal(group(t), group(i)), less(group(t), index_const(10)));
+  Node counts = logical_and(logical_not(less(i, t)), same);
+  Node sum = reduce_ranges(Op::Add, cast(counts, dtypes::Int32), {&t, 1});
+  Node effect = end(store(param(dtypes::Int32, 0, 11), i, sum), {&i, 1}), kernel = sink({&effect, 1});
+  EXPECT_EQ(compare_with_reference(kernel, parse_opts("TILE(1, 1, 0)"), named_target("x86-64-v3"), 1), "");
+}
+
 TEST(Expand, CopiesOfALoadShareOneAddress) {
   Scope scope;
   Program p = lower_kernel(scale_add(64), parse_opts("UPCAST(0, 32)"), named_target("x86-64-v3"), "k");
