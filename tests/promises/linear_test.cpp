@@ -117,6 +117,27 @@ TEST(Promises, ManySumsBeforeOneRealizeAreRight) {
   for (std::size_t r = 0; r < sums.size(); ++r) EXPECT_EQ(got[r], sums[r] * 90 * 89 / 2) << r;
 }
 
+// Every pair is a cycle that a copy breaks; all are broken at once.
+TEST(Promises, ManyTensorsAreSwappedBeforeOneRealize) {
+  constexpr int kPairs = 1100;
+  std::vector<std::pair<Tensor, Tensor>> pairs;
+  std::vector<Tensor> all;
+  for (int i = 0; i < kPairs; ++i) {
+    pairs.emplace_back(Tensor({1.0 * i, 2.0}).realize(), Tensor({3.0 * i, 4.0}).realize());
+    auto& [a, b] = pairs.back();
+    Tensor to_a = b * 2, to_b = a + 1;
+    a.assign(to_a);
+    b.assign(to_b);
+    all.push_back(a);
+    all.push_back(b);
+  }
+  Tensor::realize_all(all);
+  for (int i = 0; i < kPairs; ++i) {
+    ASSERT_EQ(pairs[static_cast<std::size_t>(i)].first.tolist(), (std::vector<double>{6.0 * i, 8.0})) << i;
+    ASSERT_EQ(pairs[static_cast<std::size_t>(i)].second.tolist(), (std::vector<double>{i + 1.0, 3.0})) << i;
+  }
+}
+
 TEST(Promises, StacksOfManyAreRight) {
   for (std::int64_t n : {1, 31, 32, 33, 100, 1100}) {
     Tensor all = stacked(n)[0];
