@@ -97,6 +97,40 @@ TEST(Promises, CompilingGrowsLinearlyWithTheProgramWhateverItsOps) {
   }
 }
 
+// A body of many instructions is not copied many times.
+TEST(Promises, SmallGradientProgramsAreShortKernels) {
+  struct Case {
+    const char* name;
+    Shape x, w;
+    std::function<Tensor(const Tensor&, const Tensor&)> value;
+  };
+  const Case cases[] = {
+      {"transposed convolution",
+       {3, 1, 5, 4},
+       {1, 5, 1, 2},
+       [](const Tensor& x, const Tensor& w) {
+         return x.conv_transpose2d(w, {}, {.stride = {1, 2}}).cos().sin().square();
+       }},
+      {"convolution",
+       {2, 1, 9, 9},
+       {6, 1, 4, 4},
+       [](const Tensor& x, const Tensor& w) {
+         return x.conv2d(w, {}, {.stride = {2}, .padding = {2}}).sin().gelu().cos();
+       }},
+  };
+  for (const Case& c : cases) {
+    const auto build = [&] {
+      Tensor x = numbers(c.x, 0.1), w = numbers(c.w, 0.2);
+      return c.value(x, w).mean().gradient({x, w});
+    };
+    for (const char* device : {"CPU", "NULL:x86-64-v3", "NULL:x86-64-v4"})
+      for (const dev::KernelReport& k :
+           dev::bench_compile(c.name, build, {.device = device, .machine_code = false}).by_kernel)
+        EXPECT_LE(k.instructions, 20000u)
+            << k.name << " of " << c.name << " on " << device << ": " << k.options;
+  }
+}
+
 // What a kernel cannot hold is split between several.
 TEST(Promises, ManySumsBeforeOneRealizeAreRight) {
   for (std::int64_t n : {64, 66, 70, 200}) {
