@@ -74,6 +74,8 @@ class OptionState {
   // How often the most copied part of the body is there: the nests of a row are copied apart. Counted up to a
   // little more than options may make.
   std::int64_t copies() const;
+  // About how many instructions all copies of the body are.
+  double body_length() const;
 
   // Whether TC chose a unit of fragments, with its instruction.
   bool joins_fragments() const { return fragment_axes_ > 0; }
@@ -110,8 +112,12 @@ class OptionState {
   std::vector<Origin> origins_;
   std::vector<StageRequest> stages_;
   std::vector<PipelineRequest> pipelines_;
-  // Sets of origins that some node depends on: what is copied together.
-  std::shared_ptr<const std::vector<std::vector<int>>> together_;
+  // A set of origins that some nodes depend on, which are copied together.
+  struct Together {
+    std::vector<int> origins;
+    double instructions = 0;  // of those nodes
+  };
+  std::shared_ptr<const std::vector<Together>> together_;
   std::int64_t next_stand_in_ = 0;
   int next_serial_ = 0;
   std::size_t fragment_axes_ = 0;  // the last ones, within a fragment of a matrix unit
