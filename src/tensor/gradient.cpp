@@ -290,24 +290,48 @@ class Backward {
   std::vector<Tensor> keep_;  // what user code made stays alive while the pass runs
 };
 
-// The node a target has inside `root`'s graph. A tensor that was realised since stands there as the
-// expression whose value its buffer now holds.
-Node node_in_graph(const Tensor& target, std::span<const Node> order, const NodeMap<char>& in_graph) {
-  Node n = node_of(target);
-  if (in_graph.contains(n)) return n;
-  const TensorImpl& impl = *target.impl();
-  Node value = impl.storage->value, memory = memory_of(value);
-  if (!memory || (memory.is(Op::After) && !realized(memory))) return n;
-  Node buffer = base_memory(memory);
-  for (Node m : order) {
-    if (realized(m) != buffer) continue;
-    Node base = m.is(Op::After) ? over_memory(value, memory, m) : m;
-    if (base.shape_node() != value.shape_node()) continue;
-    Node old = apply_view(impl.view, base);
-    if (in_graph.contains(old)) return old;
+// What tensors are called inside the graph of `root`.
+class GraphNames {
+ public:
+  explicit GraphNames(Node root) {
+    for (Node n : toposort(root)) {
+      in_graph_[n] = 1;
+      if (Node buffer = realized(n)) held_[buffer].push_back(n);
+    }
   }
-  return n;
-}
+  bool contains(Node n) const { return in_graph_.contains(n); }
+
+  // The node a tensor has now, and, where it was realised since the graph was begun, the expression whose value
+  // its buffer holds: each has a part of the gradient. Only the former where the graph has none.
+  std::vector<Node> of(const Tensor& target) const {
+    std::vector<Node> names{node_of(target)};
+    const TensorImpl& impl = *target.impl();
+    Node value = impl.storage->value, memory = memory_of(value);
+    if (!memory || (memory.is(Op::After) && !realized(memory))) return names;
+    const std::vector<Node>* held = held_.find(base_memory(memory));
+    for (std::size_t i = 0; held != nullptr && i < held->size(); ++i) {
+      Node m = (*held)[i];
+      Node base = m.is(Op::After) ? over_memory(value, memory, m) : m;
+      if (base.shape_node() != value.shape_node()) continue;
+      Node old = apply_view(impl.view, base);
+      if (!contains(old) || reaches(old, names)) continue;
+      names.push_back(old);
+    }
+    if (names.size() > 1 && !contains(names[0])) names.erase(names.begin());
+    return names;
+  }
+
+ private:
+  // A copy of what is there already passes its gradient on to it.
+  static bool reaches(Node from, std::span<const Node> names) {
+    for (Node n : toposort(from))
+      if (std::find(names.begin(), names.end(), n) != names.end()) return true;
+    return false;
+  }
+
+  NodeMap<char> in_graph_;
+  NodeMap<std::vector<Node>> held_;  // by buffer, in the order of the graph
+};
 
 Node seed_for(const Tensor& t, const Tensor* seed) {
   Node root = node_of(t);
@@ -337,21 +361,40 @@ std::vector<Node> gradients(Node root, Node seed, std::span<const Node> targets,
   return out;
 }
 
+namespace {
+
+// Gradients of tensors with several names each; null where there is none.
+std::vector<Node> summed_gradients(Node root, Node seed, const std::vector<std::vector<Node>>& targets,
+                                   const std::string& device) {
+  std::vector<Node> flat;
+  for (const std::vector<Node>& names : targets) flat.insert(flat.end(), names.begin(), names.end());
+  const std::vector<Node> parts = gradients(root, seed, flat, device);
+  std::vector<Node> out;
+  std::size_t at = 0;
+  for (const std::vector<Node>& names : targets) {
+    Node sum;
+    for (std::size_t i = 0; i < names.size(); ++i, ++at)
+      if (parts[at]) sum = sum ? sum + parts[at] : parts[at];
+    out.push_back(sum);
+  }
+  return out;
+}
+
+}  // namespace
+
 std::vector<Tensor> Tensor::gradient(const std::vector<Tensor>& targets, const Tensor* seed) const {
   Scope scope;
   Node root = node_of(*this), start = seed_for(*this, seed);
-  std::vector<Node> order = toposort(root);
-  NodeMap<char> in_graph;
-  for (Node n : order) in_graph[n] = 1;
-  std::vector<Node> nodes;
+  const GraphNames graph(root);
+  std::vector<std::vector<Node>> nodes;
   for (const Tensor& t : targets) {
     if (device_of(node_of(t)).empty() && node_of(t).is(Op::Expand) && node_of(t).arg(0).is_const())
       throw UserError("gradient",
                       fmt::format("target {} is a constant, and equal constants are one", describe(t)))
           .help("call requires_grad_() on it before it is used");
-    nodes.push_back(node_in_graph(t, order, in_graph));
+    nodes.push_back(graph.of(t));
   }
-  std::vector<Node> grads = gradients(root, start, nodes, device());
+  std::vector<Node> grads = summed_gradients(root, start, nodes, device());
   std::vector<Tensor> out;
   for (std::size_t i = 0; i < targets.size(); ++i)
     out.push_back(grads[i] ? make_tensor(grads[i], targets[i].device(), is_tracked(*this))
@@ -362,30 +405,28 @@ std::vector<Tensor> Tensor::gradient(const std::vector<Tensor>& targets, const T
 void Tensor::backward(const Tensor* seed, std::span<const Tensor> also) const {
   Scope scope;
   Node root = node_of(*this), start = seed_for(*this, seed);
-  std::vector<Node> order = toposort(root);
-  NodeMap<char> in_graph;
-  for (Node n : order) in_graph[n] = 1;
+  const GraphNames graph(root);
   std::vector<Tensor> leaves;
-  std::vector<Node> nodes;
+  std::vector<std::vector<Node>> nodes;
   for (Tensor& leaf : live_leaves()) {
-    Node n = node_in_graph(leaf, order, in_graph);
-    if (!in_graph.contains(n)) continue;
+    std::vector<Node> names = graph.of(leaf);
+    if (!graph.contains(names[0])) continue;
     leaves.push_back(leaf);
-    nodes.push_back(n);
+    nodes.push_back(std::move(names));
   }
   const std::size_t asked = leaves.size();
   for (const Tensor& t : also) {
     if (!t.defined() || t.impl()->storage->lost || t.impl()->leaf || !t.is_floating_point()) continue;
-    Node n = node_in_graph(t, order, in_graph);
-    if (!in_graph.contains(n) || device_of(n).empty()) continue;
+    std::vector<Node> names = graph.of(t);
+    if (!graph.contains(names[0]) || device_of(names[0]).empty()) continue;
     leaves.push_back(t);
-    nodes.push_back(n);
+    nodes.push_back(std::move(names));
   }
   if (leaves.empty())
     throw UserError("backward",
                     fmt::format("{} does not depend on any tensor that requires a gradient", describe(*this)))
         .help("call requires_grad_() on the parameters");
-  std::vector<Node> grads = gradients(root, start, nodes, device());
+  std::vector<Node> grads = summed_gradients(root, start, nodes, device());
   NoGradScope no_grad;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     TensorImpl& impl = *leaves[i].impl();

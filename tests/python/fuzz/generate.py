@@ -15,6 +15,7 @@ KINDS = {
     "number": lambda d: d != "bool",
     "float": dtypes.is_float,
     "wide": lambda d: dtypes.is_float(d) and not d.startswith("fp8"),
+    "precise": lambda d: d in ("float32", "float64"),
     "integer": dtypes.is_integer,
     "whole": lambda d: not dtypes.is_float(d),
     "bool": lambda d: d == "bool",

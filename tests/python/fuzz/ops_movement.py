@@ -76,11 +76,11 @@ def random_slice(g, n):
 
 
 def random_key(g, x, whole_chance=0.4, numbers=True):
-    """An index of slices and numbers; symbolic axes are left whole or reversed."""
+    """An index of slices and numbers; symbolic axes are left whole."""
     key = []
     for n in x.shape:
         if n is None:
-            key.append(slice(None, None, -1 if g.rng.random() < 0.2 else None))
+            key.append(slice(None))
         elif n == 0 or g.rng.random() < whole_chance:
             key.append(slice(None))
         elif numbers and g.rng.random() < 0.15:
