@@ -16,6 +16,7 @@
 #include "codegen/lowering.h"
 #include "codegen/map_parallel.h"
 #include "codegen/separate_nests.h"
+#include "codegen/step_fault.h"
 #include "ir/verify.h"
 
 namespace lathe {
@@ -73,11 +74,12 @@ class Steps {
     done("apply_options");
     verify(node, "apply_options", KernelStage::Ranges, to_string(opts_));
     for (const Pass& pass : kPasses) {
-      node = pass.run(node, lowering_);
+      node = after_step(pass.name, pass.run(node, lowering_));
       done(pass.name);
       verify(node, pass.name, pass.gives);
     }
     Program program = linearize(node, lowering_.launch);
+    after_step("linearize", program);
     done("linearize");
     check_program(program, "linearize");
     done("verify");

@@ -11,6 +11,7 @@
 #include "engine/build_id.h"
 #include "engine/disk_cache.h"
 #include "engine/engine.h"
+#include "engine/roof.h"
 #include "ir/text.h"
 #include "rewrite/rewriter.h"
 #include "runtime/devices.h"
@@ -150,6 +151,11 @@ std::vector<KernelCost> kernel_costs() {
                     p.roof});
   }
   return rows;
+}
+
+DeviceRoof roof_of(const std::string& device) {
+  const engine::Roof& roof = engine::roof_of(open_device(device));
+  return {roof.flops, roof.bytes.empty() ? 0 : roof.bytes.back().rate};
 }
 
 double multiply_adds(int steps, float* sink) { return lathe::multiply_adds(steps, sink); }

@@ -12,9 +12,11 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "codegen/codegen.h"
+#include "codegen/step_fault.h"
 #include "engine/build_id.h"
 #include "engine/debug.h"
 #include "engine/disk_cache.h"
+#include "engine/kernel_check.h"
 #include "ir/text.h"
 #include "ir/value.h"
 #include "ir/walk.h"
@@ -44,16 +46,26 @@ struct CacheKeyHash {
   }
 };
 
+}  // namespace
+
 // A kernel on one device.
-struct Loaded {
+struct LoadedKernel {
   const OpenDevice* device = nullptr;
   std::unique_ptr<Kernel> kernel;
 };
 
-struct Entry {
+struct KernelEntry {
   MadeKernel made;  // keeps the key's node alive
-  std::deque<Loaded> loaded;
+  std::deque<LoadedKernel> loaded;
+  std::string disk_key;  // empty without a disk cache
+  KernelCheck check;
+  KernelEntry* instead = nullptr;  // what runs since this one was found wrong
 };
+
+namespace {
+
+using Entry = KernelEntry;
+using Loaded = LoadedKernel;
 
 struct Table {
   std::mutex mutex;
@@ -126,9 +138,23 @@ std::string saved_stamp(const Compiler& compiler, std::string_view packed) {
                      hash_bytes(packed.data(), packed.size()));
 }
 
-bool take_saved(std::string_view saved, const Compiler& compiler, MadeKernel& made) {
+// A packed kernel with what is known of it. One that stands for another is not taken where a difference is an
+// error: the other is to be made and found wrong again.
+bool take_packed(std::string_view packed, Entry& entry, const OpenDevice& device) {
+  std::string text;
+  if (!unpack_kernel(packed, entry.made, &text)) return false;
+  if (auto record = parse_check_record(text, device.device->driver())) {
+    if (!record->replaced.empty() && check_mode() == CheckMode::Strict) return false;
+    entry.check.record = *std::move(record);
+    if (!entry.check.record.replaced.empty()) entry.made.options_from = "fallback";
+  }
+  if (entry.check.record.settled && check_mode() != CheckMode::All) entry.check.due = false;
+  return true;
+}
+
+bool take_saved(std::string_view saved, const Compiler& compiler, Entry& entry, const OpenDevice& device) {
   const auto stamp = take_part(saved), packed = take_part(saved);
-  return stamp && packed && *stamp == saved_stamp(compiler, *packed) && unpack_kernel(*packed, made);
+  return stamp && packed && *stamp == saved_stamp(compiler, *packed) && take_packed(*packed, entry, device);
 }
 
 // One kernel on its way from request to binary.
@@ -137,7 +163,6 @@ struct Pending {
   const KernelRequest* request;
   std::shared_ptr<const Compiler> compiler;  // shared by all kernels of a device
   std::unique_ptr<Entry> entry;
-  std::string disk_key;
   Program program;
   bool from_disk = false;
 };
@@ -179,7 +204,7 @@ Node proved(const MadeKernel& made, const KernelRequest& request, const Target& 
   counts.by_interval += report.count(verify::Proof::Interval);
   counts.by_solver += report.count(verify::Proof::Solver);
   counts.guarded += report.count(verify::Proof::Unproved);
-  Node kernel = verify::guard_unproved(made.ast, report);
+  const Node kernel = after_step("guard_unproved", verify::guard_unproved(made.ast, report));
   if (thorough) prove(apply_options(kernel, made.options, target));
   return kernel;
 }
@@ -204,17 +229,17 @@ void prepare(Pending& work, DiskCache* disk) {
   // Tuned options come from outside, so the key names them; all others follow from what it holds anyway.
   if (searching(request)) choose(made, request, compiler.target());
   if (disk != nullptr) {
-    work.disk_key = disk_key(made, request, compiler);
+    work.entry->disk_key = disk_key(made, request, compiler);
     // A level that shows the program needs the program to be made.
     const bool look = flag_number(Flag::Debug) < 6;
-    if (const auto entry = look ? disk->get("kernel", work.disk_key) : std::nullopt;
-        entry && unpack_kernel(*entry, made)) {
+    if (const auto entry = look ? disk->get("kernel", work.entry->disk_key) : std::nullopt;
+        entry && take_packed(*entry, *work.entry, *request.device)) {
       work.from_disk = true;
       if (made.options_from.empty()) made.options_from = usual_source(request);
       return;
     }
   }
-  if (!request.saved.empty() && take_saved(request.saved, compiler, made)) {
+  if (!request.saved.empty() && take_saved(request.saved, compiler, *work.entry, *request.device)) {
     work.from_disk = true;
     if (made.options_from.empty()) made.options_from = usual_source(request);
     return;
@@ -243,7 +268,7 @@ void compile(std::span<Pending> all, DiskCache* disk) {
     for (std::size_t i = 0; i < mine.size(); ++i) {
       MadeKernel& made = mine[i]->entry->made;
       made.binary = std::move(binaries[i]);
-      if (disk != nullptr) disk->put("kernel", mine[i]->disk_key, pack_kernel(made));
+      if (disk != nullptr) disk->put("kernel", mine[i]->entry->disk_key, pack_kernel(made));
     }
     table().compiles += mine.size();
   }
@@ -270,6 +295,16 @@ void load_first(Pending& work, DiskCache* disk) {
   }
 }
 
+ReadyKernel ready_on(Entry& made, OpenDevice& device) {
+  Entry* entry = &made;
+  while (entry->instead != nullptr) entry = entry->instead;
+  // REF is what others are compared with, and what computes nothing has nothing to compare.
+  const bool comparable = device.device->computes() && device.compiler->target().kind != TargetKind::Ref;
+  if (!comparable) entry->check.due = false;
+  const Loaded& loaded = loaded_on(*entry, device);
+  return {&entry->made, loaded.kernel.get(), &entry->check, entry};
+}
+
 }  // namespace
 
 std::vector<ReadyKernel> ready_kernels(std::span<const KernelRequest> requests) {
@@ -284,7 +319,7 @@ std::vector<ReadyKernel> ready_kernels(std::span<const KernelRequest> requests) 
     if (all.kernels.contains(keys.back()) || !asked.emplace(keys.back(), true).second) continue;
     auto [compiler, added] = compilers.try_emplace(request.device);
     if (added) compiler->second = compiler_of(*request.device);
-    pending.push_back({keys.back(), &request, compiler->second, nullptr, {}, {}, false});
+    pending.push_back({keys.back(), &request, compiler->second, nullptr, {}, false});
   }
   if (!pending.empty()) {
     const Scope scope;
@@ -298,16 +333,44 @@ std::vector<ReadyKernel> ready_kernels(std::span<const KernelRequest> requests) 
     }
   }
   std::vector<ReadyKernel> result;
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    Entry& entry = *all.kernels.at(keys[i]);
-    const Loaded& loaded = loaded_on(entry, *requests[i].device);
-    result.push_back({&entry.made, loaded.kernel.get()});
-  }
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    result.push_back(ready_on(*all.kernels.at(keys[i]), *requests[i].device));
   return result;
 }
 
-std::string saved_kernel(const ReadyKernel& kernel, const OpenDevice& device) {
-  const std::string packed = pack_kernel(*kernel.made);
+void replace_kernel(const ReadyKernel& wrong, const ReadyKernel& instead, const OpenDevice& device) {
+  {
+    std::lock_guard guard(table().mutex);
+    wrong.entry->instead = instead.entry;
+    instead.entry->made.options_from = "fallback";
+  }
+  wrong.check->replaced = true;
+  wrong.check->due = true;  // its launches go on asking what runs instead
+  if (DiskCache* disk = DiskCache::current(); disk != nullptr && !wrong.entry->disk_key.empty())
+    disk->put("kernel", wrong.entry->disk_key,
+              pack_kernel(*instead.made, to_text(instead.check->record, device.device->driver())));
+}
+
+ReadyKernel current_kernel(const ReadyKernel& kernel, OpenDevice& device) {
+  std::lock_guard guard(table().mutex);
+  return ready_on(*kernel.entry, device);
+}
+
+void keep_record(const ReadyKernel& kernel, const OpenDevice& device) {
+  DiskCache* disk = DiskCache::current();
+  if (disk == nullptr || kernel.entry->disk_key.empty()) return;
+  disk->put("kernel", kernel.entry->disk_key,
+            pack_kernel(*kernel.made, to_text(kernel.check->record, device.device->driver())));
+}
+
+std::string saved_kernel(const ReadyKernel& held, OpenDevice& device) {
+  const ReadyKernel kernel = current_kernel(held, device);
+  std::string record;
+  {
+    std::lock_guard guard(kernel.check->mutex);
+    record = to_text(kernel.check->record, device.device->driver());
+  }
+  const std::string packed = pack_kernel(*kernel.made, record);
   std::string text;
   put_part(text, saved_stamp(*compiler_of(device), packed));
   put_part(text, packed);
@@ -353,16 +416,16 @@ Grid grid_of(const Program& launch, Bindings bindings) {
   return grid;
 }
 
-std::string pack_kernel(const MadeKernel& made) {
+std::string pack_kernel(const MadeKernel& made, std::string_view record) {
   std::string text;
   for (const std::string& part : {to_string(made.options), print_program(made.launch), made.binary.entry,
-                                  made.binary.bytes, made.binary.source})
+                                  made.binary.bytes, made.binary.source, std::string(record)})
     put_part(text, part);
   return text;
 }
 
-bool unpack_kernel(std::string_view text, MadeKernel& made) {
-  std::string_view parts[5];
+bool unpack_kernel(std::string_view text, MadeKernel& made, std::string* record) {
+  std::string_view parts[6];
   for (std::string_view& part : parts) {
     const auto taken = take_part(text);
     if (!taken) return false;
@@ -371,6 +434,7 @@ bool unpack_kernel(std::string_view text, MadeKernel& made) {
   made.options = parse_opts(parts[0]);
   made.launch = parse_program(parts[1]);
   made.binary = {std::string(parts[2]), std::string(parts[3]), std::string(parts[4])};
+  if (record != nullptr) *record = parts[5];
   return true;
 }
 

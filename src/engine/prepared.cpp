@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/text.h"
-#include "engine/counting.h"
-#include "engine/debug.h"
-#include "engine/roof.h"
+#include "engine/first_use.h"
+#include "engine/kernel_check.h"
+#include "engine/launch.h"
 #include "engine/run_faults.h"
 #include "engine/shadow.h"
 #include "ir/build.h"
@@ -140,48 +140,40 @@ void run_copy(const Step& step, const PreparedStep& ready, const RunMemory& memo
   faults.copied(ready);
 }
 
+std::vector<Place> places_of(const PreparedStep& ready, const RunMemory& memory) {
+  std::vector<Place> places;
+  for (const BufferSource& source : ready.buffers) places.push_back(memory.at(source));
+  return places;
+}
+
 void run_kernel(const Step& step, const PreparedStep& ready, const RunMemory& memory, Bindings bindings,
                 RunFaults& faults) {
-  const MadeKernel& made = *ready.kernel.made;
-  const Grid grid = ready.symbolic ? grid_of(made.launch, bindings) : ready.grid;
-  const auto empty = [](std::int64_t n) { return n <= 0; };
-  if (std::any_of(grid.groups.begin(), grid.groups.end(), empty) || empty(grid.threads)) return;
-
-  SmallVector<Arg, 8> args;
-  SmallVector<Place, 8> reads, writes;
-  for (const ProgramParam& param : buffer_params(made.launch)) {
-    const Place& place = memory.at(ready.buffers[static_cast<std::size_t>(param.slot)]);
-    args.push_back({Arg::Kind::Span, place.span, 0});
-    if (param.reads) reads.push_back(place);
-    if (param.writes) writes.push_back(place);
+  const ReadyKernel* kernel = &ready.kernel;
+  ReadyKernel current;
+  const bool due = kernel->check->due.load(std::memory_order_relaxed);
+  if (due && has_something_due(*kernel, bindings)) [[unlikely]] {
+    current = ready.kernel;
+    const std::vector<Place> places = places_of(ready, memory);
+    LaunchFaultRef fault;
+    if (launch_checked(step, current, *ready.device, places, bindings, fault))
+      return faults.launched(step, ready, fault);
+    kernel = &current;
   }
-  LaunchFaultRef fault;
-  if (!made.launch.checks.empty()) {
-    fault = std::make_shared<LaunchFault>(*ready.device, step.name, step.origin, made.launch.checks);
-    args.push_back({Arg::Kind::Span, fault->cell.span(), 0});
-  }
-  for (const NodeRef& variable : made.launch.variables)
-    args.push_back({Arg::Kind::Int, {}, evaluate_index(variable, bindings)});
-  const LaunchWork work{ready.device, 0, ready.kernel.kernel, grid, args, reads, writes, step.name, fault};
-
-  count_kernel(made.launch.flops, made.launch.bytes);
+  const MadeKernel& made = *kernel->made;
+  const bool same = &made == ready.kernel.made && !ready.symbolic;
+  const Grid grid = same ? ready.grid : grid_of(made.launch, bindings);
+  if (is_empty(grid)) return;
+  const Launch launch(step, *ready.device, *kernel, grid, bindings,
+                      [&](std::size_t slot) -> const Place& { return memory.at(ready.buffers[slot]); });
   if (flag_on(Flag::Verify)) {
-    std::vector<Place> places;
-    for (const BufferSource& source : ready.buffers) places.push_back(memory.at(source));
+    const std::vector<Place> places = places_of(ready, memory);
     Shadow shadow(step, made, places, bindings);
-    executor().wait(executor().launch(work));
+    run_launch(step, made, launch, Wait::Yes);
     shadow.compare();
-  } else if (timing_wanted()) {
-    const double ns = executor().launch_timed(work);
-    count_seconds(ns * 1e-9);
-    KernelRun shown{step.name, ready.device->text, to_string(made.options), step.origin,
-                    ns,        made.launch.flops,  made.launch.bytes,       0};
-    shown.roof = share_of_roof(*ready.device, shown.flops, shown.bytes, ns);
-    note_run(shown);
   } else {
-    executor().launch(work);
+    run_launch(step, made, launch, Wait::No);
   }
-  faults.launched(step, ready, fault);
+  faults.launched(step, ready, launch.fault());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "ir/build.h"
+#include "ir/shared_memory.h"
 #include "ir/verify.h"
 #include "ir/verify_assignment.h"
 #include "ir/verify_node.h"
@@ -158,7 +159,7 @@ class ProgramVerifier {
       if (!ref->is(Op::Load) && !ref->is(Op::Store)) continue;
       Node base = base_memory(ref->arg(0));
       if (base.is(Op::Define) && define_space(base) == Space::Shared && seen.try_emplace(base).second)
-        bytes += memory_size(base) * base.dtype().bytes() * base.dtype().lanes;
+        bytes += shared_bytes_of(base);
     }
     if (bytes > program_.shared_bytes)
       fault(Node(),

@@ -1,6 +1,7 @@
 #include "reference/machine.h"
 
 #include <algorithm>
+#include <bit>
 #include <deque>
 #include <numeric>
 #include <set>
@@ -321,18 +322,26 @@ class Machine {
       r[s.dst + l].i = word;
     }
   }
+  // Words of two floats each, summed in float64.
+  static double wide_products(std::uint32_t x, std::uint32_t y, double sum) {
+    auto part = [](std::uint32_t word) { return static_cast<double>(std::bit_cast<float>(word)); };
+    return sum + part(x & 0xffff0000) * part(y & 0xffff0000) + part(x << 16) * part(y << 16);
+  }
   static void tile(const Step& s, Cell* r, const DotKind& kind, const DotShape& shape) {
     const auto rows = static_cast<unsigned>(shape.m), columns = static_cast<unsigned>(shape.n),
                words = static_cast<unsigned>(shape.k);
     for (unsigned m = 0; m < rows; ++m)
       for (unsigned n = 0; n < columns; ++n) {
         const Element sum = element_of_cell(DType(kind.sum), r[s.c + m * columns + n]);
+        Element total = sum;
         std::vector<std::uint32_t> x(words), y(words);
         for (unsigned k = 0; k < words; ++k) {
           x[k] = static_cast<std::uint32_t>(r[s.a + m * words + k].i);
           y[k] = static_cast<std::uint32_t>(r[s.b + k * columns + n].i);
+          if (s.wide) total.f = wide_products(x[k], y[k], total.f);
         }
-        r[s.dst + m * columns + n] = cell_of(DType(kind.sum), dot_row_value(kind, x, y, sum));
+        if (!s.wide || kind.sum != Scalar::Float32) total = dot_row_value(kind, x, y, sum);
+        r[s.dst + m * columns + n] = cell_of(DType(kind.sum), total);
       }
   }
   static void dot(const Step& s, Cell* r) {
@@ -341,7 +350,9 @@ class Machine {
     for (unsigned l = 0; l < s.lanes; ++l) {
       const auto x = static_cast<std::uint32_t>(r[s.a + l].i), y = static_cast<std::uint32_t>(r[s.b + l].i);
       const Element sum = element_of_cell(DType(kind.sum), r[s.c + l]);
-      r[s.dst + l] = cell_of(DType(kind.sum), dot_value(kind, x, y, sum));
+      const bool wide = s.wide && kind.sum == Scalar::Float32;
+      r[s.dst + l] = cell_of(DType(kind.sum),
+                             wide ? Element{0, wide_products(x, y, sum.f)} : dot_value(kind, x, y, sum));
     }
   }
 
@@ -391,6 +402,7 @@ class Machine {
           t.at += static_cast<std::size_t>(s.jump);
           break;
         case Act::Forget: forget(s, t); break;
+        case Act::ReduceEnd: break;
         case Act::ThreadsEnd:
         case Act::Halt: t.finished = true; return;
       }

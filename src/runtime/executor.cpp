@@ -88,7 +88,7 @@ Executor::Submitted Executor::submit(const LaunchWork& work) {
       &context);
   std::vector<std::shared_ptr<LaunchFault>> ended;  // dies outside the lock: lines may be another language's
   std::lock_guard guard(mutex_);
-  ++counters_.kernels;
+  counters_.kernels += work.counted;
   if (work.fault == nullptr) return done;
   work.fault->until = done.point;
   faults_.push_back(work.fault);

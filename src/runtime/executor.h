@@ -36,6 +36,7 @@ struct LaunchWork {
   std::string_view name;  // for the log
   std::shared_ptr<LaunchFault> fault =
       nullptr;  // of a kernel that checks indices; its cell is among the args
+  bool counted = true;  // among the kernels that the program ran
 };
 
 struct ExecutorCounters {

@@ -51,7 +51,7 @@ struct ScalarRules {
 #define LATHE_RULE(body) LATHE_RULE_I(LATHE_EMPTY_PROBE body, body)
 
 const ScalarRules kScalarRules[] = {
-#define LATHE_OP(name, args, result, domain, traits, unit, value, text, dx, dy, dz) \
+#define LATHE_OP(name, args, result, domain, traits, unit, value, text, error, dx, dy, dz) \
   {{LATHE_RULE(dx), LATHE_RULE(dy), LATHE_RULE(dz)}},
 #include "ir/ops.def"
 #undef LATHE_OP

@@ -341,7 +341,8 @@ std::vector<ScheduledKernel> Tensor::schedule_all(std::span<const Tensor> tensor
       kernel.bytes = static_cast<double>(buffer_bytes(step.buffers[0]));
       continue;
     }
-    const engine::MadeKernel& made = *prepared->steps[i].kernel.made;
+    const engine::PreparedStep& ready = prepared->steps[i];
+    const engine::MadeKernel& made = *engine::current_kernel(ready.kernel, *ready.device).made;
     kernel.options = lathe::to_string(made.options);
     kernel.text = print_graph(step.ast);
     kernel.flops = made.launch.flops;

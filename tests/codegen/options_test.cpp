@@ -185,7 +185,7 @@ TEST(Options, RefusalsSayWhy) {
 TEST(Options, PanelsThatDoNotFitAreRefused) {
   Scope scope;
   EXPECT_EQ(refusal(row_sum(4, 100000), "LOCAL(0, 4) TILE(1, 50000) STAGE(1, 0, 0)", "sm_90a"),
-            "lathe: STAGE: panels of 800000 bytes exceed the 49152 bytes of target sm_90a");
+            "lathe: STAGE: panels of 800000 bytes exceed the 232448 bytes of target sm_90a");
 }
 
 TEST(Options, CopiesOfARowHavePanelsOfTheirOwn) {

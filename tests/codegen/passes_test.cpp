@@ -364,6 +364,53 @@ TEST(PeelSteps, OnlyTheLastStepOfAnUnevenSumIsGated) {
   EXPECT_EQ(loads("UNROLL(0, 200)", false), 0) << "two steps are no loop worth two bodies";
 }
 
+// Tiles of products whose sizes they do not divide, with panels that the threads of a group fill together.
+TEST(Heuristic, ProductsOfGroupsKeepTheResult) {
+  Scope scope;
+  const Target target = named_target("sm_90a");
+  const NamedKernel kernels[] = {
+      {"even", matmul(64, 64, 32)},
+      {"odd", matmul(52, 68, 37)},
+      {"one piece short", matmul(36, 60, 44)},
+      {"few steps", matmul(64, 48, 6)},
+      {"bf16", small_matmul(64, 72, 64, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)},
+      {"convolution", convolution(1, 16, 20, 17, 3)},
+      {"row sums", row_sum(20, 1000)},
+  };
+  for (const NamedKernel& k : kernels) {
+    const std::vector<Opt> opts = choose_options(k.kernel, target);
+    const bool product = k.name != "row sums";
+    EXPECT_EQ(std::count_if(opts.begin(), opts.end(), [](const Opt& o) { return o.op == OptOp::STAGE; }),
+              product ? 2 : 0)
+        << k.name << ": " << to_string(opts);
+    EXPECT_EQ(compare_with_reference(k.kernel, opts, target, 3), "") << k.name;
+  }
+}
+
+// A panel is copied by as many threads as there are, a wide load at a time, whichever ranges its value has.
+TEST(Stage, AllThreadsOfAGroupFillAPanelInWidePieces) {
+  Scope scope;
+  const Target target = named_target("sm_90a");
+  const Program program =
+      lower_kernel(matmul(64, 64, 64),
+                   parse_opts("LOCAL(0, 8) LOCAL(1, 8) TILE(4, 16) STAGE(4, 0) STAGE(4, 1)"), target, "k");
+  int wide_loads = 0, narrow_loads = 0, wide_stores = 0, gated = 0, barriers = 0;
+  for (const NodeRef& n : program.code) {
+    barriers += n->is(Op::Barrier);
+    const bool load = n->is(Op::Load) && base_memory(n->arg(0)).is(Op::Param);
+    const bool store = n->is(Op::Store) && base_memory(n->arg(0)).is(Op::Define) &&
+                       define_space(base_memory(n->arg(0))) == Space::Shared;
+    if (load) ++(n->dtype().lanes == 4 ? wide_loads : narrow_loads);
+    if (store) wide_stores += n->arg(2).dtype().lanes == 4, gated += n->arg_count() > 3;
+  }
+  EXPECT_EQ(wide_loads, 2)
+      << "one each: 8 rows or columns by 16 steps are 32 pieces, and there are 64 threads";
+  EXPECT_EQ(narrow_loads, 0);
+  EXPECT_EQ(barriers, 2) << "one before both panels are filled, one after";
+  EXPECT_GT(gated, 0);
+  EXPECT_EQ(wide_stores, 1);
+}
+
 // A rule that the code knows by another name would change none.
 TEST(Heuristic, EachRuleChangesTheOptionsOfSomeKernel) {
   Scope scope;

@@ -47,6 +47,12 @@ struct KernelCost {
 // What was timed, most expensive first.
 std::vector<KernelCost> kernel_costs();
 
+// What a device does at best, measured: float operations and bytes copied a second; 0 where it is not known.
+struct DeviceRoof {
+  double flops = 0, bytes = 0;
+};
+DeviceRoof roof_of(const std::string& device);
+
 // The widest float multiply-adds of one core, on registers alone: steps of every chain in, operations done
 // out.
 double multiply_adds(int steps, float* sink);
