@@ -96,7 +96,9 @@ class Generator:
             return 1
         if self.large and r < 0.5:
             return int(self.rng.choice([32, 48, 64, 65, 96, 100, 128, 256]))
-        if r < 0.8:
+        if r < 0.4:
+            return int(self.rng.choice([2, 3, 4, 8, 16]))
+        if r < 0.85:
             return int(self.rng.integers(2, 10))
         return int(self.rng.integers(8, 34))
 
