@@ -7,7 +7,10 @@ from fuzz.table import common, op, same
 
 def draw_permute(g):
     x = g.pick("any", rank=(2, 6))
-    return g.bound(x=x, order=tuple(int(i) for i in g.rng.permutation(x.ndim)))
+    order = tuple(int(i) for i in g.rng.permutation(x.ndim))
+    if order == tuple(range(x.ndim)) and g.rng.random() < 0.9:
+        order = order[::-1]
+    return g.bound(x=x, order=order)
 
 
 op("permute", "movement", draw_permute, same, "{x}.permute({order})", "{x}.transpose({order})", "=", exact=True, moves=True, symbolic=True, weight=2)
