@@ -10,8 +10,9 @@ from fuzz.evaluate import NumpyRun, difference, run_lathe, run_torch, torch_read
 
 RUNS = 3  # with noise
 SLACK = 8.0  # times what they show
-# What is said of symbolic sizes where an op takes none, and of results of a capture that depend on no argument.
-REFUSED = ("is symbolic where a plain number is needed", "was computed before the call")
+# What is said of symbolic sizes where an op takes none, of results of a capture that depend on no argument, and of a loss
+# that depends on no input.
+REFUSED = ("is symbolic where a plain number is needed", "was computed before the call", "does not depend on any tensor")
 
 
 @dataclass
