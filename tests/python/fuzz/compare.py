@@ -155,13 +155,16 @@ def by_differences(program, environment, weights, gradients, grads):
     if program.exact and any(s.row.ties for s in program.steps) or jumps(program):
         return None
     rng = np.random.default_rng(program.seed)
+    ties = any(s.row.ties for s in program.steps)
     worst = max([dtypes.unit(v.dtype) for v in [*program.inputs, *program.steps] if dtypes.is_float(v.dtype)], default=0)
     for i, (name, grad) in enumerate(zip(program.wrt, grads)):
         if grad is None or grad[1].size == 0:
             continue
         got = grad[1].astype(np.float64)
         along = [rng.uniform(-1, 1, got.shape)]
-        if gradients is None:  # nothing else tells: single elements too
+        if gradients is None and ties:  # equal elements show as a corner in all directions together only
+            along += [rng.uniform(-1, 1, got.shape) for _ in range(3)]
+        elif gradients is None:  # nothing else tells: single elements too
             for _ in range(min(6, got.size)):
                 single = np.zeros(got.size)
                 single[rng.integers(got.size)] = 1
