@@ -103,7 +103,8 @@ bool small_enough(const DotKind& kind, Node x) {
 }
 // A number without a sign from which a constant was taken has its offset already: what it was before.
 Node before_offset(Node x) {
-  const bool has = x.is(Op::Add) && x.arg(1).is_const() && x.arg(0).lo() >= 0 && x.arg(1).const_int() < 0;
+  const bool has = x.is(Op::Add) && x.dtype().is_int() && x.arg(1).is_const() && x.arg(0).lo() >= 0 &&
+                   x.arg(1).const_int() < 0;
   return has ? x.arg(0) : Node();
 }
 

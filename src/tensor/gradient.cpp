@@ -319,7 +319,8 @@ class Differentiated {
     if (!memory) return now;
     const bool here = contains(now);
     if (here && !target.impl()->leaf) return now;
-    if (Node computed = here ? Node() : as_computed(target, memory)) return computed;
+    if (!here)
+      if (const std::vector<Node> computed = computed_as(target, memory); !computed.empty()) return computed[0];
     const Uses* used = used_.find(base_memory(memory));
     if (used == nullptr || (here && !used->several)) return now;
     const std::vector<Node> read = versions_read(target, memory);
@@ -327,7 +328,26 @@ class Differentiated {
     return here || read.empty() ? now : read[0];
   }
 
+  // The same, and the expressions whose value the tensor's buffer holds, where it was realised between two uses:
+  // each has a part of the gradient. Empty where which is meant cannot be told.
+  std::vector<Node> nodes_of_target(const Tensor& target) const {
+    std::vector<Node> nodes{node_of_target(target)};
+    if (!nodes[0]) return {};
+    const Node memory = memory_of(target.impl()->storage->value);
+    if (memory && contains(nodes[0]))
+      for (Node old : computed_as(target, memory))
+        if (!reaches(old, nodes)) nodes.push_back(old);
+    return nodes;
+  }
+
  private:
+  // A copy of what is there already passes its gradient on to it.
+  static bool reaches(Node from, std::span<const Node> nodes) {
+    for (Node n : toposort(from))
+      if (std::find(nodes.begin(), nodes.end(), n) != nodes.end()) return true;
+    return false;
+  }
+
   // Versions of memory that something else than a later version uses.
   struct Uses {
     Node version;
@@ -341,9 +361,10 @@ class Differentiated {
     reads_overwritten_ |= is_overwritten(n);
   }
 
-  // A tensor that was realised since stands there as the expression whose value its buffer now holds.
-  Node as_computed(const Tensor& target, Node memory) const {
-    if (memory.is(Op::After) && !realized(memory)) return Node();
+  // A tensor that was realised since stands there as expressions whose value its buffer now holds.
+  std::vector<Node> computed_as(const Tensor& target, Node memory) const {
+    std::vector<Node> found;
+    if (memory.is(Op::After) && !realized(memory)) return found;
     const TensorImpl& impl = *target.impl();
     const Node value = impl.storage->value, buffer = base_memory(memory);
     for (Node m : order_) {
@@ -351,9 +372,9 @@ class Differentiated {
       const Node base = m.is(Op::After) ? over_memory(value, memory, m) : m;
       if (base.shape_node() != value.shape_node()) continue;
       const Node old = apply_view(impl.view, base);
-      if (contains(old)) return old;
+      if (contains(old)) found.push_back(old);
     }
-    return Node();
+    return found;
   }
 
   // The target over each version of its memory that is read, other than by the store that made a later one.
@@ -460,19 +481,36 @@ void check_target(const Tensor& t) {
   if (!memory_of(n) && has_twin(*t.impl()->storage)) refuse_twins(t);
 }
 
+// Gradients of tensors with several names each; null where there is none.
+std::vector<Node> summed_gradients(Node root, Node seed, const std::vector<std::vector<Node>>& targets,
+                                   const std::string& device) {
+  std::vector<Node> flat;
+  for (const std::vector<Node>& names : targets) flat.insert(flat.end(), names.begin(), names.end());
+  const std::vector<Node> parts = gradients(root, seed, flat, device);
+  std::vector<Node> out;
+  std::size_t at = 0;
+  for (const std::vector<Node>& names : targets) {
+    Node sum;
+    for (std::size_t i = 0; i < names.size(); ++i, ++at)
+      if (parts[at]) sum = sum ? sum + parts[at] : parts[at];
+    out.push_back(sum);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<Tensor> Tensor::gradient(const std::vector<Tensor>& targets, const Tensor* seed) const {
   Scope scope;
   Node root = node_of(*this), start = seed_for(*this, seed);
   const Differentiated graph(root);
-  std::vector<Node> nodes;
+  std::vector<std::vector<Node>> nodes;
   for (const Tensor& t : targets) {
     check_target(t);
-    nodes.push_back(graph.node_of_target(t));
-    if (!nodes.back()) refuse_versions(t);
+    nodes.push_back(graph.nodes_of_target(t));
+    if (nodes.back().empty()) refuse_versions(t);
   }
-  const bool takes_part = std::ranges::any_of(nodes, [&](Node n) { return graph.contains(n); });
+  const bool takes_part = std::ranges::any_of(nodes, [&](const std::vector<Node>& n) { return graph.contains(n[0]); });
   const Node data = memory_of(root);
   if (!takes_part && !targets.empty() && data && (data.is(Op::Buffer) || realized(data)))
     throw UserError("gradient",
@@ -480,7 +518,7 @@ std::vector<Tensor> Tensor::gradient(const std::vector<Tensor>& targets, const T
         .help(
             "a value that was computed keeps its expression where requires_grad_() was called on what it is "
             "computed from");
-  std::vector<Node> grads = gradients(root, start, nodes, device());
+  std::vector<Node> grads = summed_gradients(root, start, nodes, device());
   if (graph.reads_overwritten()) check_still_there(grads, *this);
   std::vector<Tensor> out;
   for (std::size_t i = 0; i < targets.size(); ++i)
@@ -499,29 +537,29 @@ void Tensor::backward(const Tensor* seed, std::span<const Tensor> also) const {
     return *holders->find(t.impl()->storage->value) > 1;
   };
   std::vector<Tensor> leaves;
-  std::vector<Node> nodes;
+  std::vector<std::vector<Node>> nodes;
   for (Tensor& leaf : live_leaves()) {
-    Node n = graph.node_of_target(leaf);
-    if (!n) refuse_versions(leaf);
-    if (!graph.contains(n)) continue;
-    if (!memory_of(n) && has_twins(leaf)) refuse_twins(leaf);
+    std::vector<Node> names = graph.nodes_of_target(leaf);
+    if (names.empty()) refuse_versions(leaf);
+    if (!graph.contains(names[0])) continue;
+    if (!memory_of(names[0]) && has_twins(leaf)) refuse_twins(leaf);
     leaves.push_back(leaf);
-    nodes.push_back(n);
+    nodes.push_back(std::move(names));
   }
   const std::size_t asked = leaves.size();
   for (const Tensor& t : also) {
     if (!t.defined() || t.impl()->storage->lost || t.impl()->leaf || !t.is_floating_point()) continue;
-    Node n = graph.node_of_target(t);
-    if (!n || !graph.contains(n) || device_of(n).empty()) continue;
-    if (!memory_of(n) && has_twins(t)) continue;  // whose it is cannot be told
+    std::vector<Node> names = graph.nodes_of_target(t);
+    if (names.empty() || !graph.contains(names[0]) || device_of(names[0]).empty()) continue;
+    if (!memory_of(names[0]) && has_twins(t)) continue;  // whose it is cannot be told
     leaves.push_back(t);
-    nodes.push_back(n);
+    nodes.push_back(std::move(names));
   }
   if (leaves.empty())
     throw UserError("backward",
                     fmt::format("{} does not depend on any tensor that requires a gradient", describe(*this)))
         .help("call requires_grad_() on the parameters");
-  std::vector<Node> grads = gradients(root, start, nodes, device());
+  std::vector<Node> grads = summed_gradients(root, start, nodes, device());
   std::vector<bool> gone(grads.size());
   if (graph.reads_overwritten()) {
     check_still_there(std::span(grads).first(asked), *this);

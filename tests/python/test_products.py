@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from oracle import assert_same, check
 
-from lathe import Context, Tensor, dtypes
+from lathe import Context, Tensor, Variable, dtypes
 
 
 def test_matmul_in_every_rank():
@@ -127,3 +127,11 @@ def test_linear_algebra_and_digests():
     assert bytes(Tensor(text).keccak().tolist()) == hashlib.sha3_256(text).digest()
     assert Tensor(text).hash().shape == (16,)
     assert Tensor([1.0, 2.0]).dot(Tensor([3.0, 4.0]), dtype=dtypes.double).dtype in (dtypes.double, dtypes.float)
+
+
+def test_a_factor_of_a_small_float_product_may_be_a_symbolic_size():
+    n = Variable("n", 2, 7).bind(4)
+    x, y = (Tensor(np.ones(shape, np.float32), dtype=dtypes.bfloat16) for shape in ((4, 3, 32), (32, 1)))
+    product = x @ y
+    loss = product.float().sum() + ((product * n).float() * 2.0).sum()
+    assert loss.gradient(y)[0].float().tolist() == [[108.0]] * 32

@@ -387,5 +387,27 @@ TEST(Gradient, AMillionNodesDoNotOverflowTheStack) {
   EXPECT_EQ(g.ndim(), 1);
 }
 
+// A loss may be begun before a leaf is computed and ended after: both uses count.
+TEST(Gradient, ALeafRealizedBetweenTwoUsesGetsTheGradientOfBoth) {
+  for (bool written : {false, true}) {
+    Tensor w = (Tensor({1.0, 2.0}) * 3).requires_grad_();
+    if (written) w.assign(Tensor({4.0, 5.0}));
+    Tensor first = (w * 3).sum();
+    w.realize();
+    Tensor loss = first + (w * 2).sum();
+    expect_values(loss.gradient({w})[0], {5, 5});
+    Tensor row = w.reshape({1, 2});
+    expect_values(loss.gradient({w, row})[0], {5, 5});
+    loss.backward();
+    expect_values(*w.grad(), {5, 5});
+  }
+  // A copy passes its gradient on once.
+  Tensor x = Tensor({1.0, 2.0}) * 2, copy = x.contiguous();
+  Tensor y = (copy * 3).sum() + (x * 2).sum();
+  copy.realize();
+  x.realize();
+  expect_values((y + x.sum()).gradient({x})[0], {6, 6});
+}
+
 }  // namespace
 }  // namespace lathe

@@ -10,8 +10,9 @@ from fuzz.evaluate import NumpyRun, difference, run_lathe, run_torch, torch_read
 
 RUNS = 3  # with noise
 SLACK = 8.0  # times what they show
-# What is said of symbolic sizes where an op takes none, and of results of a capture that depend on no argument.
-REFUSED = ("is symbolic where a plain number is needed", "was computed before the call")
+# What is said of symbolic sizes where an op takes none, of results of a capture that depend on no argument, and of a loss
+# that depends on no input.
+REFUSED = ("is symbolic where a plain number is needed", "was computed before the call", "does not depend on any tensor")
 
 
 @dataclass
@@ -105,6 +106,9 @@ def expected(program, environment, weights):
     runs = [run_torch(program, environment, weights, np.random.default_rng(k))[1] for k in range(0 if exact_gradients(program) else RUNS)]
     # Equal largest elements share a gradient: thirds, in programs of whole numbers.
     slack = [spread(g, [r[i] for r in runs]) + 1e-6 * (np.abs(g) + 1) * program.exact for i, g in enumerate(gradients)]
+    if runs:  # and each is rounded to its input's dtype
+        kinds = [program.dtype(n) for n in program.wrt]
+        slack = [b + 4 * (dtypes.unit(d) * np.abs(g) + dtypes.tiny(d)) for b, g, d in zip(slack, gradients, kinds)]
     return outputs, bounds, gradients, slack
 
 
@@ -133,20 +137,34 @@ def compare(program, values, bounds, gradients, slack, outputs, grads):
     return None
 
 
+def jumps(program):
+    """Whether the loss has steps: somewhere in it a float becomes whole, or a truth."""
+    needed = set(program.differentiable())
+    for step in reversed(program.steps):
+        if step.name in needed:
+            needed.update(step.operands.values())
+            if step.row.steps and any(dtypes.is_float(program.dtype(n)) for n in step.operands.values()):
+                return step.row.name != "cast" or not dtypes.is_float(step.dtype)
+    return False
+
+
 def by_differences(program, environment, weights, gradients, grads):
     """Gradients along a few directions against slopes of the numpy evaluator's loss."""
     if not grads or not all(s.row.smooth for s in program.steps):
         return None
-    if program.exact and any(s.row.steps or s.row.ties for s in program.steps):
+    if program.exact and any(s.row.ties for s in program.steps) or jumps(program):
         return None
     rng = np.random.default_rng(program.seed)
+    ties = any(s.row.ties for s in program.steps)
     worst = max([dtypes.unit(v.dtype) for v in [*program.inputs, *program.steps] if dtypes.is_float(v.dtype)], default=0)
     for i, (name, grad) in enumerate(zip(program.wrt, grads)):
         if grad is None or grad[1].size == 0:
             continue
         got = grad[1].astype(np.float64)
         along = [rng.uniform(-1, 1, got.shape)]
-        if gradients is None:  # nothing else tells: single elements too
+        if gradients is None and ties:  # equal elements show as a corner in all directions together only
+            along += [rng.uniform(-1, 1, got.shape) for _ in range(3)]
+        elif gradients is None:  # nothing else tells: single elements too
             for _ in range(min(6, got.size)):
                 single = np.zeros(got.size)
                 single[rng.integers(got.size)] = 1

@@ -192,14 +192,15 @@ def run_torch(program, environment, weights, noise=None):
 
 
 def difference(program, environment, weights, name, direction, h=1e-4):
-    """The slope of the loss along a direction of one input, and how far it differs to both sides."""
-    losses = []
-    for t in (-h, 0.0, h):
+    """The slope of the loss along a direction of one input, and how far it is from those to both sides and nearby."""
+
+    def loss(t):
         arrays = {**environment.arrays, name: environment.arrays[name] + t * direction}
-        moved = type(environment)(arrays, environment.sizes)
-        losses.append(loss_of(program, NumpyRun(program, moved).all(), weights))
-    left, right = (losses[1] - losses[0]) / h, (losses[2] - losses[1]) / h
-    return (left + right) / 2, abs(left - right)
+        return loss_of(program, NumpyRun(program, type(environment)(arrays, environment.sizes)).all(), weights)
+
+    middle, left, right = loss(0.0), loss(-h), loss(h)
+    slope, near = (right - left) / (2 * h), (loss(h / 4) - loss(-h / 4)) / (h / 2)
+    return slope, max(abs(right - 2 * middle + left) / h, abs(slope - near))
 
 
 # ---- Lathe

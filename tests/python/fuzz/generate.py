@@ -15,6 +15,7 @@ KINDS = {
     "number": lambda d: d != "bool",
     "float": dtypes.is_float,
     "wide": lambda d: dtypes.is_float(d) and not d.startswith("fp8"),
+    "precise": lambda d: d in ("float32", "float64"),
     "integer": dtypes.is_integer,
     "whole": lambda d: not dtypes.is_float(d),
     "bool": lambda d: d == "bool",
@@ -27,6 +28,7 @@ FAMILY_WEIGHTS = {
 
 # Families that are drawn more often for what the step before made.
 FOLLOWS = {"norm": 5, "reduce": 3, "scan": 3, "movement": 2}
+MOVES = ("permute", "permute", "slice", "take", "gather", "pad", "expand_axis", "reshape", "sum", "cat_self", "flip")
 HUGE = 72 << 20  # bytes
 VIEWS = ("movement", "keep", "constant", "symbolic")
 
@@ -95,7 +97,9 @@ class Generator:
             return 1
         if self.large and r < 0.5:
             return int(self.rng.choice([32, 48, 64, 65, 96, 100, 128, 256]))
-        if r < 0.8:
+        if r < 0.4:
+            return int(self.rng.choice([2, 3, 4, 8, 16]))
+        if r < 0.85:
             return int(self.rng.integers(2, 10))
         return int(self.rng.integers(8, 34))
 
@@ -215,6 +219,8 @@ class Generator:
         return self.leaf(tuple(shape), dtype, kind)
 
     def axis(self, x, fixed=False):
+        if x.ndim and self.rng.random() < 0.3 and x.shape[-1] is not None:
+            return x.ndim - 1
         axes = [a for a in range(x.ndim) if not fixed or x.shape[a] is not None]
         return int(self.rng.choice(axes)) if axes else None
 
@@ -291,6 +297,8 @@ class Generator:
         families = sorted({r.family for r in rows})
         if self.symbolic:
             self.step(ROWS["slice_by_variable"])
+        elif not self.large and rng.random() < 0.6:
+            self.draw_moved_rows(rows)
         weights = np.array([FAMILY_WEIGHTS[f] * (5 if self.large and f == "product" else 1) for f in families])
         tries = 0
         while len(program.steps) < length and tries < 200:
@@ -303,6 +311,16 @@ class Generator:
             self.step(members[int(rng.choice(len(members), p=shares / shares.sum()))])
         self.choose_outputs()
         return program.pruned()
+
+    def draw_moved_rows(self, rows):
+        """A small array that is moved, and then worked on row by row."""
+        sizes = self.rng.choice([1, 2, 3, 4, 8, 5, 7, 9, 16, 17], 2 if self.rng.random() < 0.7 else 3)
+        self.leaf(tuple(int(n) for n in sizes), "float32" if self.rng.random() < 0.7 else None)
+        family = "norm" if self.rng.random() < 0.6 else str(self.rng.choice(["reduce", "scan"]))
+        workers = [r.name for r in rows if r.family == family] or ["sum", "max", "cumsum"]
+        for name in (self.rng.choice(MOVES), self.rng.choice(workers)):
+            self.follow = True
+            self.step(ROWS[str(name)])
 
     def draw_huge(self):
         """A few walks over one array that is larger than the last cache of most machines."""

@@ -68,6 +68,8 @@ FUNCTIONS = {
 }
 # Polynomials and formulas with the precision of float32, whatever the dtype.
 SINGLE = {"asin", "acos", "atan", "asinh", "acosh", "atanh", "sinh", "erf", "softplus", "logsigmoid", "mish", "tanh"}
+# Values of the smaller floats fall on their edges.
+EDGES = {"relu6", "hardtanh", "hardswish", "hardsigmoid"}
 WHOLE = {  # functions that keep whole numbers whole
     "neg":         ("-{x}",                           "-{x}",                                    "=", "number"),
     "abs":         ("{x}.abs()",                      "np.abs({x})",                             "=", "number"),
@@ -93,7 +95,7 @@ BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 # fmt: on
 
 for name, (lathe, numpy, torch) in FUNCTIONS.items():
-    op(name, "function", one("wide"), lifted, lathe, numpy, torch, ulps=8, symbolic=True, single=name in SINGLE)
+    op(name, "function", one("precise" if name in EDGES else "wide"), lifted, lathe, numpy, torch, ulps=8, symbolic=True, single=name in SINGLE)
 for name, (lathe, numpy, torch, kind) in WHOLE.items():
     op(name, "elementwise", one(kind), same, lathe, numpy, torch, exact=True, symbolic=True, ties=name in ("abs", "relu"))
 for name, (lathe, numpy, torch) in STEPS.items():
@@ -118,7 +120,7 @@ op("add_number", "binary", with_number("number"), same, "{x} + {c}", "({x} + {c}
 op("mul_number", "binary", with_number("number"), same, "{c} * {x}", "({c} * {x})", "=", exact=True, symbolic=True)
 op("sub_from", "binary", with_number("number"), same, "{c} - {x}", "({c} - {x})", "=", exact=True, symbolic=True)
 op("less_number", "compare", with_number("number"), boolean, "{x} < {c}", None, "=", exact=True, steps=True, symbolic=True)
-op("clamp", "elementwise", one("float"), same, "{x}.clamp(-1.3, 2.4)", "np.clip({x}, -1.3, 2.4)", "=", symbolic=True)
+op("clamp", "elementwise", one("precise"), same, "{x}.clamp(-1.3, 2.4)", "np.clip({x}, -1.3, 2.4)", "=", symbolic=True)
 
 
 def draw_power(g):

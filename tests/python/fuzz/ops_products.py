@@ -131,7 +131,7 @@ def draw_conv(g):
         return None
     channels = x.shape[1]
     groups = int(g.rng.choice([d for d in range(1, channels + 1) if channels % d == 0])) if g.rng.random() < 0.4 else 1
-    kernel = pair(g, 1, 4)
+    kernel = whole_window(g, pair(g, 1, 4), x)
     if g.large:
         kernel = (3, 3) if g.rng.random() < 0.5 else kernel
         groups = channels if g.rng.random() < 0.3 else groups
@@ -146,6 +146,14 @@ def draw_conv(g):
     return g.bound(x=x, w=w, bias=bias, groups=groups, stride=stride, dilation=dilation, padding=padding)
 
 
+def whole_window(g, kernel, x):
+    """Now and then a window as long as its picture."""
+    for k in range(2):
+        if x.shape[2 + k] <= 6 and g.rng.random() < 0.25:
+            kernel = tuple(x.shape[2 + k] if i == k else n for i, n in enumerate(kernel))
+    return kernel
+
+
 CONV = "conv2d({x}, {w}, {bias}, {groups}, {stride}, {dilation}, {padding})"
 op("conv2d", "product", draw_conv, same, "{x}.conv2d({w}, {bias}, {groups}, {stride}, {dilation}, {padding})", CONV, CONV, exact=True, sums=True, weight=3)
 
@@ -156,7 +164,7 @@ def draw_conv_transpose(g):
         return None
     channels = x.shape[1]
     groups = int(g.rng.choice([d for d in range(1, channels + 1) if channels % d == 0])) if g.rng.random() < 0.4 else 1
-    w = g.leaf((channels, int(g.rng.integers(1, 4)), *pair(g, 1, 4)), x.dtype)
+    w = g.leaf((channels, int(g.rng.integers(1, 4)), *whole_window(g, pair(g, 1, 4), x)), x.dtype)
     stride, dilation = pair(g, 1, 4), pair(g, 1, 3)
     extra = tuple(int(g.rng.integers(0, max(s, d))) for s, d in zip(stride, dilation))
     return g.bound(x=x, w=w, groups=groups, stride=stride, dilation=dilation, padding=pair(g, 0, 3), extra=extra)

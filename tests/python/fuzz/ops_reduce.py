@@ -27,8 +27,8 @@ op("max", "reduce", draw_reduce("number"), same, "{x}.max({axis}, keepdim={keep}
 op("min", "reduce", draw_reduce("number"), same, "{x}.min({axis}, keepdim={keep})", "{x}.min({axis}, keepdims={keep})", "torch.amin({x}, {axis}, {keep})", exact=True, moves=True, ties=True, symbolic=True)
 op("mean", "reduce", draw_reduce("float"), same, "{x}.mean({axis}, keepdim={keep})", "{x}.mean({axis}, keepdims={keep})", "=", sums=True, symbolic=True)
 op("prod", "reduce", draw_axis("float", 400), same, "{x}.prod({axis})", "{x}.prod({axis})", "=", exact=True, ulps=16, sums=True)
-op("var", "reduce", draw_reduce("wide"), same, "{x}.var({axis}, keepdim={keep})", "positive({x}.var({axis}, keepdims={keep}, ddof=1))", "var({x}, {axis}, 1, {keep})", sums=True, symbolic=True, ulps=4)
-op("std", "reduce", draw_reduce("wide"), same, "{x}.std({axis}, keepdim={keep}, correction=0)", "np.sqrt(positive({x}.var({axis}, keepdims={keep})))", "torch.std({x}, dim={axis}, correction=0, keepdim={keep})", sums=True, symbolic=True, ulps=4)
+op("var", "reduce", draw_reduce("wide"), same, "{x}.var({axis}, keepdim={keep})", "positive({x}.var({axis}, keepdims={keep}, ddof=1))", "var({x}, {axis}, 1, {keep})", sums=True, symbolic=True, ulps=4, term_ulps=8)
+op("std", "reduce", draw_reduce("wide"), same, "{x}.std({axis}, keepdim={keep}, correction=0)", "np.sqrt(positive({x}.var({axis}, keepdims={keep})))", "torch.std({x}, dim={axis}, correction=0, keepdim={keep})", sums=True, symbolic=True, ulps=4, term_ulps=8)
 op("any", "reduce", draw_reduce("any"), boolean, "{x}.any({axis}, keepdim={keep})", "({x} != 0).any({axis}, keepdims={keep})", None, exact=True, steps=True, symbolic=True)
 op("all", "reduce", draw_reduce("any"), boolean, "{x}.all({axis}, keepdim={keep})", "({x} != 0).all({axis}, keepdims={keep})", None, exact=True, steps=True, symbolic=True)
 op("logsumexp", "reduce", draw_reduce("wide"), same, "{x}.logsumexp({axis}, keepdim={keep})", "logsumexp({x}, {axis}, {keep})", "torch.logsumexp({x}, {axis}, {keep})", sums=True, symbolic=True, ulps=8)
@@ -37,7 +37,7 @@ op("argmin", "reduce", draw_axis("number"), index_dtype, "{x}.argmin({axis})", "
 
 op("softmax", "norm", draw_axis("float"), lifted, "{x}.softmax({axis})", "softmax({x}, {axis})", "softmax({x}, {axis})", sums=True, symbolic=True, ulps=8, weight=3)
 op("log_softmax", "norm", draw_axis("float"), lifted, "{x}.log_softmax({axis})", "({x} - logsumexp({x}, {axis}, True))", "{x} - {x}.amax({axis}, True).detach() - ({x} - {x}.amax({axis}, True).detach()).exp().sum({axis}, True).log()", sums=True, symbolic=True, ulps=8)
-op("layernorm", "norm", draw_axis("wide"), lifted, "{x}.layernorm({axis})", "layernorm({x}, {axis})", "({x} - {x}.mean({axis}, True)) / ({x}.var({axis}, False, True) + 1e-5).sqrt()", sums=True, symbolic=True, ulps=8, weight=2)
+op("layernorm", "norm", draw_axis("wide"), lifted, "{x}.layernorm({axis})", "layernorm({x}, {axis})", "({x} - {x}.mean({axis}, True)) / ({x}.var({axis}, False, True) + 1e-5).sqrt()", sums=True, symbolic=True, ulps=8, term_ulps=16, weight=2)
 op("normalize", "norm", draw_axis("wide"), lifted, "({x}.abs() + 0.5).normalize(dim={axis})", "(np.abs({x}) + 0.5) / np.sqrt(((np.abs({x}) + 0.5) ** 2).sum({axis}, keepdims=True))", "F.normalize({x}.abs() + 0.5, dim={axis})", sums=True, symbolic=True, ulps=8)
 
 op("cumsum", "scan", draw_axis("number", 20000), summed, "{x}.cumsum({axis})", "np.cumsum({x}, {axis})", "=", exact=True, sums=True, symbolic=True, weight=3)
