@@ -25,6 +25,7 @@ struct Facts {
   bool bounded = false;  // carries errors
   bool chained = false;  // grows by a rounding with each step of a fold
   bool splat = false;    // one for all lanes, but asked for by lane somewhere
+  bool added = false;    // operand of an addition
 };
 
 struct Register {
@@ -150,6 +151,7 @@ class LaneMachine {
       const bool wide = is_wide(s);
       each_operand(s, [&](std::uint32_t r) {
         if (wide && !facts_[r].wide) facts_[r].splat = true;
+        if (s.act == Act::Scalar && (s.op == Op::Add || s.op == Op::Sub)) facts_[r].added = true;
       });
     }
   }
@@ -320,6 +322,7 @@ class LaneMachine {
     if (s.dst != kNoRegister && facts_[s.dst].chained && keeps_chain(s) && !loop_stack_.empty() &&
         begins_[loop_stack_.back()].folds)
       out.chained = &begins_[loop_stack_.back()].likely_part;
+    out.may_fuse = s.act == Act::Scalar && s.op == Op::Mul && facts_[s.dst].added;
     if (reduce) out.sum = sum_planes(s.act == Act::ReduceEnd ? s.a : s.dst, out.n);
     if (s.act == Act::Scalar && info(s.op).result == ResultKind::Boolean) note_extreme(s, out);
   }

@@ -46,7 +46,11 @@ struct SubRule : Unary {
     return rest_of_sum(at.x, -at.y, v) + (low.x - low.y);
   }
 };
-struct MulRule : Unary {
+struct MulRule {
+  // A product that is too small for any number is not exact.
+  static bool exact(double x, double y, double, double v, int precision) {
+    return (v != 0 || x == 0 || y == 0) && fits_precision(v, precision);
+  }
   static double value(double x, double y, double) { return x * y; }
   static double spread(double x, double y, double, double, double a, double b, double) {
     return std::fabs(x) * b + std::fabs(y) * a + a * b;
@@ -123,7 +127,9 @@ struct Log2Rule {
 };
 struct SinRule {
   static double value(double x, double, double) { return std::sin(x); }
-  static double spread(double, double, double, double, double a, double, double) { return std::min(a, 2.0); }
+  static double spread(double, double, double, double, double a, double, double) {
+    return is_open(a) ? kOpen : std::min(a, 2.0);  // of an angle that may be infinite nothing is known
+  }
   static bool exact(double x, double, double, double, int) { return x == 0; }
   static double low(const Lane& at, const Lane& low, double v) {
     return finer(sinl(at.x), v) + std::cos(at.x) * low.x;
@@ -160,23 +166,24 @@ struct RoundRule : Unary {  // a conversion between floats
   static double low(const Lane&, const Lane& low, double) { return low.x; }
 };
 
-// Whether all corners of the operands' errors give the same infinity or NaN; that value is then `v`.
+// Whether the value and all corners of the operands' errors give the same infinity or NaN, and no operand may
+// be on either side of 0; that value is then `v`.
 template <class Rule>
 bool special_result(const LaneStep& s, const Lane& at, double a, double b, double c, double& v) {
-  bool any = false;
-  double first = 0;
+  auto across_zero = [](double x, double e) { return e > 0 && std::fabs(x) <= e; };
+  if (across_zero(at.x, a) || across_zero(at.y, b) || across_zero(at.z, c)) return false;
+  auto rounded = [&](double r) {
+    return std::fabs(r) >= s.rounding->limit ? round_to(s.from->node.dtype().element(), r) : r;
+  };
+  const double centre = rounded(Rule::value(at.x, at.y, at.z));
+  if (std::isfinite(centre)) return false;
   for (int corner = 0; corner < 8; ++corner) {
     const double sa = corner & 1 ? a : -a, sb = corner & 2 ? b : -b, sc = corner & 4 ? c : -c;
-    if ((a == 0 && corner & 1) || (b == 0 && corner & 2) || (c == 0 && corner & 4)) continue;
-    double r = Rule::value(at.x + sa, at.y + sb, at.z + sc);
-    if (std::fabs(r) >= s.rounding->limit) r = round_to(s.from->node.dtype().element(), r);
-    if (std::isfinite(r)) return false;
-    if (any && !(r == first || (std::isnan(r) && std::isnan(first)))) return false;
-    first = r;
-    any = true;
+    const double r = rounded(Rule::value(at.x + sa, at.y + sb, at.z + sc));
+    if (!(r == centre || (std::isnan(r) && std::isnan(centre)))) return false;
   }
-  v = first;
-  return any;
+  v = centre;
+  return true;
 }
 
 // A result that is not finite, may overflow, or comes from something that is open.
@@ -186,7 +193,11 @@ void special(const LaneStep& s, int i, const Lane& at, double a[2], double b[2],
   double& v = s.d.v[i].f;
   const bool open_l = is_open(a[0]) || is_open(b[0]) || is_open(c[0]);
   const bool open_w = is_open(a[1]) || is_open(b[1]) || is_open(c[1]);
-  if (!open_w && special_result<Rule>(s, at, a[1], b[1], c[1], v)) {
+  // In one rounding with the addition that follows, a product does not overflow on the way.
+  const bool fused = s.may_fuse && std::isfinite(at.x) && std::isfinite(at.y);
+  if (fused) {
+    l = w = kOpen;
+  } else if (!open_w && special_result<Rule>(s, at, a[1], b[1], c[1], v)) {
     l = w = 0;
   } else if (!open_l && special_result<Rule>(s, at, a[0], b[0], c[0], v)) {
     l = 0;
@@ -201,6 +212,7 @@ void special(const LaneStep& s, int i, const Lane& at, double a[2], double b[2],
 // Puts as much of v + low into v as fits.
 void normalize(double& v, double& low) {
   if (!std::isfinite(low)) low = 0;
+  if (low == 0) return;  // keeps the sign of a zero
   const double whole = v + low;
   if (!std::isfinite(whole)) return;
   low -= whole - v;
@@ -396,14 +408,15 @@ void integer_to_float(const LaneStep& s) {
 
 void float_to_integer(const LaneStep& s) {
   const DType to = s.from->to;
+  const double least = static_cast<double>(to.min_int()), most = static_cast<double>(to.max_int());
   auto as_integer = [&](double v) { return convert(to, dtypes::Float64, {0, v}).i; };
   auto bound = [&](double v, std::int64_t taken, double e) {
     if (e == 0) return 0.0;
     if (is_open(e)) return kOpen;
     if (to.is_bool()) return std::fabs(v) <= e ? 1.0 : 0.0;
+    if (!(v - e > least && v + e < most)) return kOpen;  // it may wrap
     const double at = static_cast<double>(taken);
-    return std::max(std::fabs(static_cast<double>(as_integer(v + e)) - at),
-                    std::fabs(static_cast<double>(as_integer(v - e)) - at));
+    return std::max(static_cast<double>(as_integer(v + e)) - at, at - static_cast<double>(as_integer(v - e)));
   };
   for (int i = 0; i < s.n; ++i) {
     const double v = s.x.v[i].f;

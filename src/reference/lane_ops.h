@@ -53,6 +53,7 @@ struct LaneStep {
   double own = 0;                      // times |value|: the op's own error
   const double* chained = nullptr;     // which part of it counts as likely
   SumPlanes sum;
+  bool may_fuse = false;          // a product that is added to something
   const double* clear = nullptr;  // of a comparison with an extreme of just such values: SumPlanes::clear
   int clear_stride = 0;           // 0 where that is the same in all lanes
   std::int32_t loop = -1;         // of LoopBegin and LoopEnd
