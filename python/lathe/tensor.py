@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import operator
 
 from lathe import _core
 from lathe._core import Tensor
@@ -97,6 +98,32 @@ def _pair(method):
 Tensor.cummax, Tensor.cummin = _pair(Tensor.cummax), _pair(Tensor.cummin)
 
 
+# numpy's names of Python's operators.
+_OPERATORS = {
+    "true_divide": "truediv", "divide": "truediv", "floor_divide": "floordiv", "subtract": "sub", "multiply": "mul",
+    "remainder": "mod", "power": "pow", "bitwise_and": "and_", "bitwise_or": "or_", "bitwise_xor": "xor", "left_shift": "lshift",
+    "right_shift": "rshift", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq",
+    "not_equal": "ne", "add": "add", "matmul": "matmul",
+}  # fmt: skip
+
+
+def _array_ufunc(self, ufunc, method, *inputs, **kwargs):
+    """An operator between an array and a tensor is the tensors' and gives a tensor; numpy's other functions take the values."""
+    own = _OPERATORS.get(ufunc.__name__)
+    if own is not None and method == "__call__" and not kwargs:
+        beside = next(x for x in inputs if isinstance(x, Tensor))
+
+        def tensor(x):
+            if isinstance(x, Tensor) or not hasattr(x, "ndim"):
+                return x
+            return Tensor(x, device=beside.device) if x.ndim else x.item()
+
+        return getattr(operator, own)(*map(tensor, inputs))
+    if any(isinstance(x, Tensor) for x in kwargs.get("out", ())):
+        return NotImplemented
+    return getattr(ufunc, method)(*(x.numpy() if isinstance(x, Tensor) else x for x in inputs), **kwargs)
+
+
 class Schedule(list):
     """Kernels in order; `tensors` are what they compute."""
 
@@ -131,6 +158,7 @@ Tensor.train = _Train
 Tensor.test = _Test
 Tensor.from_url = staticmethod(_from_url)
 Tensor.__array_priority__ = 1000
+Tensor.__array_ufunc__ = _array_ufunc
 
 __getattr__ = absent(__name__)
 __all__ = ["Tensor", "dtypes"]

@@ -10,6 +10,7 @@
 #include "ir/build.h"
 #include "ir/text.h"
 #include "ir/walk.h"
+#include "schedule/memory_view.h"
 #include "tensor/impl.h"
 #include "tensor/realize.h"
 #include "tensor/settle.h"
@@ -52,7 +53,7 @@ Node at_rest_view(Node value) {
   std::vector<Node> chain;  // ops that matter to gradients only are left out
   for (; value.arg_count() > 0 && !value.is(Op::Buffer); value = value.arg(0)) {
     if (value.is(Op::Detach) || value.is(Op::GradFence)) continue;
-    if (!is_movement(value.op())) break;
+    if (!is_movement(value.op()) && !value.is(Op::Bitcast)) break;
     chain.push_back(value);
   }
   for (std::size_t i = chain.size(); i-- > 0;) {
@@ -71,7 +72,7 @@ Node whole_buffer(Node value) {
   Node inner = value;
   while (inner.is(Op::Reshape)) inner = inner.arg(0);
   const bool same_elements = inner == base && buffer_size(base) == numel_max(value);
-  return value == engine::view_of(base, value.shape()) || same_elements ? base : Node();
+  return value == view_of(base, value.shape()) || same_elements ? base : Node();
 }
 
 void collect_bound(Node size, Bound& bound) {
@@ -100,7 +101,8 @@ void add_outputs(Trace& made, const NodeMap<Source>& sources) {
     Node value = at_rest_view(node_of(t));
     Output out;
     out.device = t.device();
-    const Node base = viewed(value);
+    Node base = viewed(value);
+    while (base.is(Op::Bitcast)) base = viewed(base.arg(0));
     if (base.is(Op::Buffer)) {
       const Source* source = sources.find(base);
       if (source == nullptr) {
@@ -146,7 +148,7 @@ CallArguments call_arguments(const std::vector<Tensor>& inputs, const std::vecto
                               [&](const NodeRef& b) { return b.node() == buffer; });
     Argument kind;
     kind.view = without_bindings(
-        engine::view_of(buffer_with_id(0, buffer.dtype(), buffer_size(buffer), "ARGUMENT"), value.shape()));
+        view_of(buffer_with_id(0, buffer.dtype(), buffer_size(buffer), "ARGUMENT"), value.shape()));
     kind.device = t.device();
     kind.same_as = static_cast<std::uint32_t>(first - out.buffers.begin());
     out.tensors.push_back(t);

@@ -1,5 +1,6 @@
 // What the heuristic works with: the kernel and the options so far, and a function for each kind of kernel.
-// Its rules are in heuristic.cpp, those for sums of products in heuristic_products.cpp.
+// Its rules are in heuristic.cpp, those for sums of products in heuristic_products.cpp, those for groups of
+// threads in heuristic_groups.cpp.
 #pragma once
 
 #include <algorithm>
@@ -26,6 +27,7 @@ class Chooser {
       : kernel_(kernel), target_(target), facts_(kernel_facts(kernel)), state_(kernel, target) {}
 
   std::vector<Opt> run();
+  std::vector<Opt> run_invariant();
 
  private:
   // An option the kernel does not take is left out: the rules below need not know every refusal.
@@ -106,6 +108,9 @@ class Chooser {
 
   // targets with groups of threads
   void for_groups();
+  bool group_product();
+  bool group_reduce();
+  void group_outputs();
 
   Node kernel_;
   const Target& target_;

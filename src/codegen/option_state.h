@@ -59,6 +59,7 @@ class OptionState {
   void apply(const Opt& opt);
 
   Node kernel() const { return kernel_; }
+  const Target& target() const { return *target_; }
   const std::vector<Axis>& axes() const { return axes_; }
   const std::vector<Origin>& origins() const { return origins_; }
   const std::vector<StageRequest>& stages() const { return stages_; }

@@ -168,8 +168,9 @@ std::int64_t packed_neighbours(Node value) {
   return static_cast<std::int64_t>(value.arg_count());
 }
 
-std::vector<PanelAxis> panel_axes(Node value, const Nodes& below, PanelOrder order) {
-  Node source = source_load(value);
+namespace {
+
+std::vector<Move> moves_of(Node value, Node source, const Nodes& below) {
   Linear index;
   if (source) index = linear(source.arg(1));
   std::vector<Move> moves;
@@ -180,16 +181,24 @@ std::vector<PanelAxis> panel_axes(Node value, const Nodes& below, PanelOrder ord
     move.stride /= words;
     moves.push_back(move);
   }
-  std::vector<PanelAxis> axes;
-  if (order == PanelOrder::Consumer || !source) {
-    for (std::size_t i = 0; i < below.size(); ++i) axes.push_back(single(below[i], moves[i]));
-    return axes;
-  }
+  return moves;
+}
+
+struct Gates {
   std::vector<Linear> compared;
-  bool even_gate = true;
+  bool even = true;
+};
+Gates gates_of(Node value, const Nodes& below) {
+  Gates gates;
   for (Node n : toposort(value))
-    if (n.is(Op::Load) && n.arg_count() > 2) compared_sums(n.arg(2), below, compared, even_gate);
-  std::vector<int> family = families(below, moves, compared);
+    if (n.is(Op::Load) && n.arg_count() > 2) compared_sums(n.arg(2), below, gates.compared, gates.even);
+  return gates;
+}
+
+// An axis for each family, where it can be one, by how far apart neighbours lie in the source.
+std::vector<PanelAxis> family_axes(const Nodes& below, const std::vector<Move>& moves, const Gates& gates,
+                                   std::vector<int> family) {
+  std::vector<PanelAxis> axes;
   std::vector<std::int64_t> key;  // how far apart neighbours lie in the source
   for (std::size_t i = 0; i < below.size(); ++i) {
     if (family[i] < 0) continue;
@@ -205,7 +214,7 @@ std::vector<PanelAxis> panel_axes(Node value, const Nodes& below, PanelOrder ord
       family[j] = -1;
     }
     PanelAxis axis;
-    if (together.size() > 1 && even_gate && join(together, their, compared, axis)) {
+    if (together.size() > 1 && gates.even && join(together, their, gates.compared, axis)) {
       axes.push_back(axis);
       key.push_back(axis.stride);
       continue;
@@ -222,6 +231,71 @@ std::vector<PanelAxis> panel_axes(Node value, const Nodes& below, PanelOrder ord
   std::vector<PanelAxis> out;
   for (std::size_t i : sorted) out.push_back(axes[i]);
   return out;
+}
+
+bool is_reduce(Node range) {
+  return range_kind(range) == RangeKind::Reduce || range_kind(range) == RangeKind::Unroll ||
+         range_kind(range) == RangeKind::Group;
+}
+
+// Unites ranges of which one goes on where the other ends, outputs with outputs and reduces with reduces.
+void unite_adjacent(const Nodes& below, const std::vector<Move>& moves, std::vector<int>& family) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < below.size(); ++i)
+    if (moves[i].even && moves[i].stride > 0 && below[i].arg(0).is_const()) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return moves[a].stride < moves[b].stride; });
+  for (std::size_t a : order)
+    for (std::size_t b : order) {
+      if (is_reduce(below[a]) != is_reduce(below[b]) ||
+          moves[b].stride != moves[a].stride * extent_of(below[a]))
+        continue;
+      const int from = family[b], to = family[a];
+      for (int& f : family)
+        if (f == from) f = to;
+    }
+}
+
+}  // namespace
+
+std::vector<PanelAxis> panel_axes(Node value, const Nodes& below, PanelOrder order) {
+  Node source = source_load(value);
+  const std::vector<Move> moves = moves_of(value, source, below);
+  if (order == PanelOrder::Source && source) {
+    const Gates gates = gates_of(value, below);
+    return family_axes(below, moves, gates, families(below, moves, gates.compared));
+  }
+  std::vector<PanelAxis> axes;
+  for (std::size_t i = 0; i < below.size(); ++i) axes.push_back(single(below[i], moves[i]));
+  return axes;
+}
+
+std::vector<PanelAxis> shared_axes(Node value, const Nodes& below, PanelOrder order) {
+  Node source = source_load(value);
+  const std::vector<Move> moves = moves_of(value, source, below);
+  const bool lengths_known =
+      std::all_of(below.begin(), below.end(), [](Node r) { return r.arg(0).is_const(); });
+  std::vector<PanelAxis> axes;
+  if (source && lengths_known) {
+    const Gates gates = gates_of(value, below);
+    std::vector<int> family(below.size());
+    for (std::size_t i = 0; i < below.size(); ++i) family[i] = static_cast<int>(i);
+    if (order == PanelOrder::Source) family = families(below, moves, gates.compared);
+    unite_adjacent(below, moves, family);
+    axes = family_axes(below, moves, gates, std::move(family));
+    if (order == PanelOrder::Source) return axes;
+  } else {
+    for (std::size_t i = 0; i < below.size(); ++i) axes.push_back(single(below[i], moves[i]));
+  }
+  // What a thread holds in registers stands last in the list of ranges: there it reads whole pieces.
+  auto last = [](const PanelAxis& axis) {
+    std::int64_t id = 0;
+    for (Node r : axis.ranges) id = std::max(id, range_id(r));
+    return id;
+  };
+  std::stable_sort(axes.begin(), axes.end(),
+                   [&](const PanelAxis& a, const PanelAxis& b) { return last(a) < last(b); });
+  return axes;
 }
 
 void join_last_axes(Node value, std::vector<PanelAxis>& axes, std::int64_t lanes) {

@@ -132,8 +132,9 @@ std::optional<RunningStep> running_step(Node reduce, Node range) {
     } else if (!out.group && c.is(Op::Eq) && c.arg(0).dtype().is_index() && depends_on(c, range)) {
       const bool first = depends_on(c.arg(0), out.step);
       Node group = c.arg(first ? 0 : 1), other = c.arg(first ? 1 : 0);
-      // Operands may stand in another order with another range.
-      if (simplify(substitute_free(group, at_output)) != simplify(other)) return std::nullopt;
+      // The step's own group, and the output's. Operands may stand in another order with another range.
+      if (depends_on(group, range) || simplify(substitute_free(group, at_output)) != simplify(other))
+        return std::nullopt;
       out.group = group;
     } else {
       out.gate = both(out.gate, c);

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "ir/build.h"
+#include "ir/shared_memory.h"
 #include "render/c_printer.h"
 #include "render/prepare.h"
 
@@ -13,15 +14,21 @@ std::string CPrinter::zero(DType dtype) {
 }
 
 void CPrinter::declare_locals() {
+  std::int64_t shared_offset = 0;
   for (const LocalMemory& memory : layout_locals(program_, dialect_.stack_bytes).memories) {
     Node define = memory.define;
     std::string name = fmt::format("m{}", define_id(define)), type = unit_.memory_type(define.dtype());
     names_[define] = name;
     bool shared = define_space(define) == Space::Shared && !dialect_.shared.empty();
-    if (memory.scratch_offset >= 0)
+    if (shared) {
+      if (shared_offset == 0) line("{}", dialect_.shared);
+      line("{0}* {1} = ({0}*)(lathe_shared + {2});", type, name, shared_offset);
+      shared_offset += shared_bytes_of(define);
+    } else if (memory.scratch_offset >= 0) {
       line("{0}* {1} = ({0}*)(scratch + {2});", type, name, memory.scratch_offset);
-    else
-      line("{}{} {}[{}];", shared ? dialect_.shared : "", type, name, memory_size(define));
+    } else {
+      line("{} {}[{}];", type, name, memory_size(define));
+    }
   }
 }
 

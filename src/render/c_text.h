@@ -40,7 +40,8 @@ struct CDialect {
   // A buffer argument, over $T its element type and $name; const_buffer where the program never writes it.
   std::string_view buffer = "$T* $name";
   std::string_view const_buffer = "const $T* $name";
-  // Before the declaration of memory shared by a group, and the statement all threads of a group meet at.
+  // Declares the memory shared by a group, as bytes named lathe_shared whose number the launch gives, and the
+  // statement all threads of a group meet at.
   std::string_view shared = "";
   std::string_view barrier = "";
   // GNU vector extensions (gcc and clang), and the declaration of a vector type, over $T its element, $name,

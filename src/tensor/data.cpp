@@ -5,6 +5,7 @@
 
 #include "engine/engine.h"
 #include "runtime/storage.h"
+#include "schedule/memory_view.h"
 #include "tensor/elements.h"
 #include "tensor/impl.h"
 #include "tensor/realize.h"
@@ -194,16 +195,7 @@ HostView at_host(Node value) {
     chain.push_back(n);
   }
   if (!memory) return {Node(), n, value};
-  Node view = memory;
-  if (n != memory) {
-    if (size_product(n.shape()).is_const()) {
-      view = reshape_to(memory, n.shape());
-    } else {  // laid out for the greatest sizes
-      Nodes greatest, zero(n.rank(), index_const(0));
-      for (Node s : n.shape()) greatest.push_back(index_const(s.hi()));
-      view = shrink_to_bounds(reshape_to(memory, greatest), zero, n.shape());
-    }
-  }
+  Node view = n == memory ? memory : view_of(memory, n.shape());
   for (std::size_t i = chain.size(); i-- > 0;) {
     if (!is_movement(chain[i].op())) continue;
     Nodes args(chain[i].args().begin(), chain[i].args().end());
@@ -287,7 +279,8 @@ void Tensor::copy_out(void* to, std::size_t bytes) const {
   HostView at = at_host(node_of(t));
   const bool symbolic = numel().is_symbolic();
   const bool small = at.buffer && count <= kSmallView && buffer_size(at.buffer) <= kSmallBuffer;
-  if (!at.constant && !symbolic && !small && (!at.buffer || !in_order(at.view))) {
+  const bool readable = at.buffer && (symbolic || small || in_order(at.view));
+  if (!at.constant && !readable) {
     // In order, and where the host can read it: a device need not be able to compute.
     NoGradScope no_grad;
     Node n = node_of(t);

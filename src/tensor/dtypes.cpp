@@ -83,9 +83,13 @@ bool DataType::is_unsigned() const { return ir_dtype(*this).is_unsigned(); }
 bool DataType::is_bool() const { return ir_dtype(*this).is_bool(); }
 
 DataType Number::dtype() const {
-  return kind_ == Kind::Bool  ? dtypes::bool_
-         : kind_ == Kind::Int ? dtypes::default_int()
-                              : dtypes::default_float();
+  if (kind_ == Kind::Bool) return dtypes::bool_;
+  if (kind_ == Kind::Float) return dtypes::default_float();
+  if (int_ < 0 && float_ > 0) return dtypes::uint64;  // beyond int64
+  const DataType usual = dtypes::default_int();
+  const DType range = ir_dtype(usual);
+  return usual == dtypes::uint64 || (int_ >= range.min_int() && int_ <= range.max_int()) ? usual
+                                                                                         : dtypes::int64;
 }
 
 namespace dtypes {
@@ -121,12 +125,12 @@ DataType parse(std::string_view name) {
 }
 
 Number min(DataType d) {
-  if (d.is_float()) return -std::numeric_limits<double>::infinity();
+  if (d.is_float()) return unit_of(Op::Max, ir_dtype(d)).f;  // some have no infinity
   if (d.is_bool()) return false;
   return ir_dtype(d).min_int();
 }
 Number max(DataType d) {
-  if (d.is_float()) return std::numeric_limits<double>::infinity();
+  if (d.is_float()) return unit_of(Op::Min, ir_dtype(d)).f;
   if (d.is_bool()) return true;
   if (d == uint64) return std::numeric_limits<std::uint64_t>::max();
   return ir_dtype(d).max_int();

@@ -1,9 +1,11 @@
 // Elementwise operations of several tensors: promotion, broadcasting, devices, and the rows of binary.def.
 #include <cctype>
 #include <cmath>
+#include <numbers>
 
 #include <fmt/format.h>
 
+#include "tensor/functions.h"
 #include "tensor/impl.h"
 #include "tensor/own_gradient.h"
 
@@ -30,17 +32,49 @@ std::string common_device(std::string_view op, const Tensor& a, const Tensor& b)
       .help(fmt::format("move one: to(\"{}\")", a.device()));
 }
 
+namespace {
+
+// An integer beyond all numbers of an integer dtype's width is a mistake; -1 for an unsigned one and 0xff for
+// int8 are its bits.
+void check_fits(Number value, DataType dtype) {
+  if (value.kind() != Number::Kind::Int || !dtype.is_int() || dtype.itemsize() == 8) return;
+  const std::int64_t reach = std::int64_t{1} << dtype.bitsize();
+  if (value.to_int() >= -reach / 2 && value.to_int() < reach &&
+      !(value.to_int() < 0 && value.to_double() > 0))
+    return;
+  throw UserError("number", fmt::format("{} does not fit {}", value.to_double(), dtype.name()))
+      .help("cast the tensor to a wider dtype first");
+}
+
+}  // namespace
+
 Tensor constant(Number value, DataType dtype, const Tensor& like) {
   DType d = ir_dtype(dtype);
+  check_fits(value, dtype);
   Node c = value.kind() != Number::Kind::Float && !d.is_float()
                ? cast(int_const(dtypes::Int64, value.to_int()), d)
                : number(d, value.to_double());
   return make_tensor(c, like.device());
 }
 
+namespace {
+
+// The dtype that holds every value of a size.
+DataType size_dtype(const Size& size) {
+  const Node n = size_node(size);
+  const DType usual = ir_dtype(dtypes::default_int());
+  return n.lo() >= usual.min_int() && n.hi() <= usual.max_int() ? dtypes::default_int() : dtypes::int64;
+}
+
+}  // namespace
+
 DataType operand_dtype(const Operand& operand, DataType beside) {
   if (operand.tensor() != nullptr) return least_upper_dtype(beside, operand.tensor()->dtype());
-  if (operand.is_size()) return least_upper_dtype(beside, Number(1));
+  if (operand.is_size()) {
+    const DataType own = size_dtype(operand.size());
+    const bool wide = own.itemsize() > dtypes::default_int().itemsize() && !beside.is_float();
+    return wide ? least_upper_dtype(beside, own) : least_upper_dtype(beside, Number(1));
+  }
   return least_upper_dtype(beside, operand.number());
 }
 
@@ -121,6 +155,19 @@ Tensor select(const Tensor& condition, const Tensor& x, const Tensor& y) {
   return make_tensor(out, device, is_tracked(x) || is_tracked(y));
 }
 
+namespace {
+
+constexpr double kLn2 = std::numbers::ln2;
+
+// Both over the common shape: own gradients are of inputs as large as the result.
+std::vector<Tensor> broadcast_tensors(const Tensor& a, const Tensor& b) {
+  const Nodes common = broadcast_shapes(node_of(a).shape(), node_of(b).shape(), "broadcast");
+  auto whole = [&](const Tensor& t) { return make_like(t, broadcast_to(node_of(t), common, "broadcast")); };
+  return {whole(a), whole(b)};
+}
+
+}  // namespace
+
 // ---- the helpers binary.def names: x and y have one dtype
 
 namespace {
@@ -132,16 +179,56 @@ Tensor difference(const Tensor& x, const Tensor& y) {
   return x.dtype().is_float() ? primitive(Op::Sub, x, y) : primitive(Op::Add, x, y.neg());
 }
 
+struct Division {
+  Tensor quotient, rest;  // x = quotient*y + rest
+};
+
+// The upper half of a float64's mantissa: the product of two such is exact.
+Tensor upper_half(const Tensor& x) {
+  return (x.bitcast(dtypes::uint64) & ~((std::uint64_t{1} << 27) - 1)).bitcast(dtypes::float64);
+}
+
+// x/y toward zero, and what is left: exact as long as the quotient fits the bits that the dtype leaves of a
+// float64 (2^29 for float32), for float64 itself 2^53.
+Division divide_toward_zero(const Tensor& dividend, const Tensor& divisor) {
+  const Tensor x = dividend.detach().cast(dtypes::float64), y = divisor.detach().cast(dtypes::float64);
+  const Tensor near = (x / y).trunc(), product = near * y;
+  Tensor lost = x.zeros_like();
+  if (dividend.dtype() == dtypes::float64) {
+    const Tensor a = upper_half(near), b = upper_half(y), c = near - a, d = y - b;
+    lost = ((a * b - product) + a * d + c * b) + c * d;
+  }
+  const Tensor rest = y.isinf().where(x, (x - product) - lost);
+  // A quotient that was rounded up to a whole number is one too far from zero.
+  const Tensor over = ((rest < 0) & (x > 0)) | ((rest > 0) & (x < 0));
+  const Tensor size = y.abs(), back = (x < 0).where(rest - size, rest + size);
+  const Tensor zero = (x < 0).where(-0.0, x.zeros_like());
+  const Tensor exact = over.where(back, rest);
+  return {over.where((near < 0).where(near + 1, near - 1), near), (exact == 0).where(zero, exact)};
+}
+
+// The same rounded down, where the rest has the divisor's sign.
+Division divide_down(const Tensor& x, const Tensor& y) {
+  auto [quotient, rest] = divide_toward_zero(x, y);
+  const Tensor wide = y.detach().cast(rest.dtype()), negative = wide < 0;
+  const Tensor apart = (rest != 0) & ((rest < 0) != negative);
+  const Tensor zero = negative.where(-0.0, rest.zeros_like());
+  return {apart.where(quotient - 1, quotient), (rest == 0).where(zero, apart.where(rest + wide, rest))};
+}
+
 Tensor floor_quotient(const Tensor& x, const Tensor& y) {
-  return x.dtype().is_float() ? primitive(Op::Div, x, y).floor() : primitive(Op::FloorDiv, x, y);
+  return x.dtype().is_float() ? divide_down(x, y).quotient.cast(x.dtype()) : primitive(Op::FloorDiv, x, y);
 }
 // The result has the divisor's sign, as Python's %.
 Tensor floor_remainder(const Tensor& x, const Tensor& y) {
-  return x.dtype().is_float() ? x - floor_quotient(x, y) * y : primitive(Op::FloorMod, x, y);
+  if (!x.dtype().is_float()) return primitive(Op::FloorMod, x, y);
+  return with_own_gradient("lathe.mod", divide_down(x, y).rest.cast(x.dtype()), broadcast_tensors(x, y));
 }
 // The result has the dividend's sign, as C's.
 Tensor trunc_remainder(const Tensor& x, const Tensor& y) {
-  return x.dtype().is_float() ? x - (x / y).trunc() * y : primitive(Op::TruncMod, x, y);
+  if (!x.dtype().is_float()) return primitive(Op::TruncMod, x, y);
+  return with_own_gradient("lathe.mod", divide_toward_zero(x, y).rest.cast(x.dtype()),
+                           broadcast_tensors(x, y));
 }
 
 Tensor with_sign(const Tensor& x, const Tensor& y) {
@@ -151,10 +238,13 @@ Tensor with_sign(const Tensor& x, const Tensor& y) {
   return negative.where(size.neg(), size);
 }
 
+// max + log(1 + e^-|x - y|), of which the second is 0 where both are the same infinity.
 Tensor log_add_exp(const Tensor& x, const Tensor& y) {
-  Tensor top = x.maximum(y);
-  Tensor safe = top.isinf().where(0, top).detach();
-  return ((x - safe).exp() + (y - safe).exp()).log() + safe;
+  const DataType wide = sum_accumulator(x.dtype());
+  const auto both = broadcast_tensors(x.cast(wide), y.cast(wide));
+  const Tensor &a = both[0], &b = both[1], apart = (a - b).abs();
+  const Tensor far = (a == b).where(kLn2, functions::softplus(apart.neg()));
+  return with_own_gradient("lathe.logaddexp", a.maximum(b) + far, both).cast(x.dtype());
 }
 
 // not (y < x) is wrong for NaN.
@@ -201,7 +291,7 @@ Tensor Tensor::where(const Operand& yes, const Operand& no) const {
   Scope scope;
   DataType d = yes.tensor() != nullptr  ? operand_dtype(no, yes.tensor()->dtype())
                : no.tensor() != nullptr ? operand_dtype(yes, no.tensor()->dtype())
-               : yes.is_size()          ? operand_dtype(no, dtypes::default_int())
+               : yes.is_size()          ? operand_dtype(no, size_dtype(yes.size()))
                                         : operand_dtype(no, yes.number().dtype());
   return select(cast(dtypes::bool_), operand_tensor(yes, *this, d), operand_tensor(no, *this, d));
 }
@@ -228,49 +318,67 @@ Tensor whole_power(const Tensor& x, std::int64_t n) {
   return out ? *out : x.ones_like();
 }
 
-// |x|^y by logarithms, with the sign x^y has where y is whole, NaN where it has none, and 1 for y = 0.
+// |x|^y by logarithms in a dtype that has enough bits, and the rules of C's pow for signs, 0, 1, infinities
+// and NaN.
 Tensor general_power(const Tensor& base, const Tensor& exponent) {
-  const Nodes common = broadcast_shapes(node_of(base).shape(), node_of(exponent).shape(), "pow");
-  auto whole_shape = [&](const Tensor& t) { return make_like(t, broadcast_to(node_of(t), common, "pow")); };
-  const Tensor x = whole_shape(base), y = whole_shape(exponent);
-  Tensor size = (x.abs().log2() * y).exp2();
-  Tensor zero = x == 0;
-  size = (zero & (y == 0)).where(1, size);
-  Tensor negative = x < 0;
-  Tensor whole = y == y.floor();
-  Tensor odd = (y * 0.5).floor() * 2 != y;
-  Tensor signed_size = odd.where(size.neg(), size);
-  const Tensor power = negative.where(whole.where(signed_size, std::nan("")), size);
-  return with_own_gradient("lathe.pow", power, {x, y});
+  const auto both = broadcast_tensors(base, exponent);
+  const DataType own = base.dtype(), wide = own.itemsize() < 4 ? dtypes::float32 : dtypes::float64;
+  const Tensor x = both[0].detach().cast(wide), y = both[1].detach().cast(wide), a = x.abs();
+  Tensor size = (a.log2() * y).exp2();
+  size = ((a == 1) & (y == y)).where(1, size);  // 0 * inf
+  const Tensor negative = (x < 0) | ((x == 0) & (x.reciprocal() < 0));
+  const Tensor whole = y == y.floor(), odd = whole & ((y * 0.5).floor() * 2 != y);
+  const Tensor none = (x < 0) & (a < INFINITY) & whole.logical_not();
+  Tensor power = (negative & odd).where(size.neg(), size);
+  power = none.where(std::nan(""), power);
+  power = ((y == 0) | (x == 1)).where(1, power);
+  return with_own_gradient("lathe.pow", power.cast(own), both);
+}
+
+// x^y in integers, which wrap. Negative powers are 0 except those of 1 and -1.
+Tensor integer_power(const Tensor& base, const Tensor& exponent) {
+  const auto both = broadcast_tensors(base, exponent);
+  const Tensor &x = both[0], &y = both[1];
+  if (x.dtype().is_bool()) return x | y.logical_not();
+  Tensor out = x.ones_like(), square = x;
+  for (int bit = 0; bit < x.dtype().bitsize() - (x.dtype().is_unsigned() ? 0 : 1); ++bit) {
+    if (bit > 0) square = square * square;
+    out = ((y >> bit) & 1).ne(0).where(out * square, out);
+  }
+  if (x.dtype().is_unsigned()) return out;
+  return (y < 0).where((x == 1).where(1, (x == -1).where((y & 1).ne(0).where(x, x.neg()), 0)), out);
 }
 
 }  // namespace
 
 Tensor Tensor::pow(const Operand& exponent) const {
   Scope scope;
-  constexpr double kLargestUnrolled = 64;
-  if (exponent.tensor() == nullptr && !exponent.is_size()) {
-    Number n = exponent.number();
-    double e = n.to_double();
-    DataType d = operand_dtype(exponent, dtype());
-    Tensor x = cast(d);
-    if (e == std::floor(e) && std::abs(e) <= kLargestUnrolled) {
-      if (e >= 0) return whole_power(x, static_cast<std::int64_t>(e));
-      if (!d.is_float())
-        throw UserError("pow", fmt::format("{} to the power {} is no integer", d.name(), e))
-            .help("cast to a float dtype");
-      return with_own_gradient("lathe.inverse_pow",
-                               whole_power(x, static_cast<std::int64_t>(-e)).reciprocal(),
-                               {x, constant(n, d, x)});
-    }
-    if (e == 0.5) return x.sqrt();
-    if (e == -0.5) return x.rsqrt();
-    return general_power(x, constant(n, x.dtype(), x));
+  const DataType d = operand_dtype(exponent, dtype());
+  const Tensor x = cast(d);
+  if (exponent.tensor() != nullptr || exponent.is_size()) {
+    const Tensor y = operand_tensor(exponent, *this, d);
+    return d.is_float() ? general_power(x, y) : integer_power(x, y);
   }
-  DataType d = operand_dtype(exponent, dtype());
-  DataType f = least_upper_float(d);
-  Tensor out = general_power(cast(f), operand_tensor(exponent, *this, f));
-  return d.is_float() ? out : out.round().cast(d);
+  const Number n = exponent.number();
+  const double e = n.to_double();
+  if (!d.is_float()) {
+    if (e < 0)
+      throw UserError("pow", fmt::format("{} to the power {} is no integer", d.name(), e))
+          .help("cast to a float dtype");
+    return d.is_bool() ? integer_power(x, constant(n, d, x)) : whole_power(x, n.to_int());
+  }
+  // Each multiplication costs half a unit; beyond these logarithms are better.
+  const double most = d == dtypes::float64 ? 64 : 8;
+  if (e == std::floor(e) && std::abs(e) <= most) {
+    const DataType wide = sum_accumulator(d);
+    const Tensor power = whole_power(x.cast(wide), static_cast<std::int64_t>(std::abs(e)));
+    if (e >= 0) return power.cast(d);
+    return with_own_gradient("lathe.inverse_pow", power.reciprocal(), {x.cast(wide), constant(n, wide, x)})
+        .cast(d);
+  }
+  if (e == 0.5) return x.sqrt();
+  if (e == -0.5) return x.rsqrt();
+  return general_power(x, constant(n, d, x));
 }
 
 Tensor Tensor::rpow(Number base) const {
@@ -278,15 +386,16 @@ Tensor Tensor::rpow(Number base) const {
   return literal_beside(base, *this).pow(*this);
 }
 
-Tensor Tensor::isclose(const Tensor& other, double rtol, double atol, bool equal_nan) const {
+Tensor Tensor::isclose(const Operand& operand, double rtol, double atol, bool equal_nan) const {
   Scope scope;
+  const Tensor other = operand_tensor(operand, *this, operand_dtype(operand, dtype()));
   Tensor near = (*this - other).abs() <= other.abs() * rtol + atol;
   Tensor finite = isfinite() & other.isfinite();
   Tensor out = (finite & near) | (finite.logical_not() & (*this == other));
   return equal_nan ? out | (isnan() & other.isnan()) : out;
 }
 
-bool Tensor::allclose(const Tensor& other, double rtol, double atol, bool equal_nan) const {
+bool Tensor::allclose(const Operand& other, double rtol, double atol, bool equal_nan) const {
   return isclose(other, rtol, atol, equal_nan).all().item<bool>();
 }
 

@@ -191,7 +191,7 @@ struct Requests {
   static void settle(Storage& s, Node asked, Node result) {
     if (Node memory = memory_of(result); s.made && memory) set_made(base_memory(memory), s.made);
     if (s.tracked) {  // the expression stays, for backward; a copy becomes where it is read from
-      Node copy = memory_of(asked);
+      Node copy = asked == s.value.node() ? Node() : memory_of(asked);
       if (copy && at_rest(s.value)) set_realized(s.value, base_memory(copy));
       return;
     }
@@ -341,7 +341,8 @@ std::vector<ScheduledKernel> Tensor::schedule_all(std::span<const Tensor> tensor
       kernel.bytes = static_cast<double>(buffer_bytes(step.buffers[0]));
       continue;
     }
-    const engine::MadeKernel& made = *prepared->steps[i].kernel.made;
+    const engine::PreparedStep& ready = prepared->steps[i];
+    const engine::MadeKernel& made = *engine::current_kernel(ready.kernel, *ready.device).made;
     kernel.options = lathe::to_string(made.options);
     kernel.text = print_graph(step.ast);
     kernel.flops = made.launch.flops;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "tensor/functions.h"
 #include "tensor/gather.h"
 #include "tensor/impl.h"
 
@@ -145,13 +146,13 @@ Tensor Tensor::logsumexp(const Ints& axes, bool keepdim) const {
   top = top.isinf().where(0, top);
   Ints list(std::vector<std::int64_t>(over.begin(), over.end()));
   if (over.empty()) return x;
-  return drop_axes((x - top).exp().sum(list, true).log() + top, over, keepdim);
+  return drop_axes(functions::weight(x - top).sum(list, true).log() + top, over, keepdim);
 }
 
 Tensor Tensor::softmax(std::int64_t axis, std::optional<DataType> dtype) const {
   Scope scope;
   Tensor x = cast(dtype ? *dtype : least_upper_float(this->dtype()));
-  Tensor e = (x - x.max(axis, true).detach()).exp();
+  Tensor e = functions::weight(x - x.max(axis, true).detach());
   return e * e.sum(axis, true).reciprocal();  // one division a row, not one an element
 }
 
@@ -159,12 +160,14 @@ Tensor Tensor::log_softmax(std::int64_t axis, std::optional<DataType> dtype) con
   Scope scope;
   Tensor x = cast(dtype ? *dtype : least_upper_float(this->dtype()));
   Tensor shifted = x - x.max(axis, true).detach();
-  return shifted - shifted.exp().sum(axis, true).log();
+  return shifted - functions::weight(shifted).sum(axis, true).log();
 }
 
 Tensor Tensor::normalize(double p, std::int64_t axis, double eps) const {
   Scope scope;
-  Tensor size = p == 1          ? abs().sum(axis, true)
+  if (std::isnan(p)) throw UserError("normalize", "the order of the norm is NaN");
+  Tensor size = p == 0          ? (*this != 0).sum(axis, true).cast(least_upper_float(dtype()))
+                : p == 1        ? abs().sum(axis, true)
                 : p == 2        ? square().sum(axis, true).sqrt()
                 : std::isinf(p) ? abs().max(axis, true)
                                 : abs().pow(p).sum(axis, true).pow(1 / p);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/env.h"
+#include "schedule/memory_view.h"
 #include "tensor/file_store.h"
 #include "tensor/impl.h"
 #include "tensor/realize.h"
@@ -204,17 +205,13 @@ Tensor make_view(const Tensor& x, Node moved) {
 }
 
 Node stored_value(Node value, std::string_view device) {
-  Node buffer = new_buffer(value.dtype(), numel_max(value), device);
-  if (size_product(value.shape()).is_const()) {
-    Node store = intern(Op::Store, dtypes::Void, {buffer, reshape_to(value, buffer.shape())});
-    return reshape_to(after(buffer, std::span(&store, 1)), value.shape());
-  }
-  // Symbolic sizes are the front of memory laid out for the greatest ones.
-  Nodes greatest, zero(value.rank(), index_const(0));
-  for (Node s : value.shape()) greatest.push_back(index_const(s.hi()));
-  Node front = shrink_to_bounds(reshape_to(buffer, greatest), zero, value.shape());
-  Node store = intern(Op::Store, dtypes::Void, {front, value});
-  return shrink_to_bounds(reshape_to(after(buffer, std::span(&store, 1)), greatest), zero, value.shape());
+  Node buffer = new_buffer(value.dtype(), stored_size(value.shape()), device);
+  Node store;
+  if (size_product(value.shape()).is_const())
+    store = intern(Op::Store, dtypes::Void, {buffer, reshape_to(value, buffer.shape())});
+  else
+    store = intern(Op::Store, dtypes::Void, {view_of(buffer, value.shape()), value});
+  return view_of(after(buffer, std::span(&store, 1)), value.shape());
 }
 
 Node memory_of(Node value) {

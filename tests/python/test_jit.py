@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from lathe import Context, GlobalCounters, JitError, Tensor, TinyJit, Variable, jit, nn
+from lathe import Context, GlobalCounters, JitError, Tensor, TinyJit, Variable, dtypes, jit, nn
 
 
 def counted(function, calls=6):
@@ -135,6 +135,13 @@ def test_nested_captures_lists_and_duplicate_arguments():
     for i in range(5):
         x = Tensor([float(i)])
         assert twice(x, x).item() == 2 * i
+
+
+def test_an_output_may_be_other_bits_of_an_argument():
+    f = TinyJit(lambda x: ((x + 1).realize(), x.bitcast(dtypes.uint32)))
+    for i in range(5):
+        _, bits = f(Tensor([i, -1], dtype=dtypes.int32).realize())
+        assert bits.tolist() == [i, 2**32 - 1]
 
 
 def test_symbolic_sizes_replay_for_every_value():

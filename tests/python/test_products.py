@@ -49,6 +49,14 @@ def test_strided_conv_transpose_in_groups_and_any_number_of_axes():
     check([(1, 2, 3, 4, 2), (2, 3, 2, 3, 2)], lambda x, w: F.conv_transpose3d(x, w, stride=2), lambda x, w: x.conv_transpose2d(w, stride=2), atol=1e-4)
 
 
+def test_reduces_of_a_transposed_conv_with_uneven_steps():
+    options = dict(stride=(2, 3), dilation=(1, 2), padding=(1, 0), output_padding=(1, 1))
+    for shapes in [[(2, 3, 5, 4), (3, 4, 3, 3)], [(3, 2, 3, 11), (2, 3, 3, 1)], [(1, 2, 4, 5), (2, 3, 3, 2)]]:
+        check(shapes, lambda x, w: F.conv_transpose2d(x, w, **options).amax(0), lambda x, w: x.conv_transpose2d(w, **options).max(0), atol=1e-4)
+    # Steps that a stride leaves out: the gradient of a window as long as its picture.
+    check([(3, 3, 3, 11), (3, 3, 3, 1)], lambda x, w: F.conv2d(x, w, stride=3).sum(1), lambda x, w: x.conv2d(w, stride=3).sum(1), atol=1e-4)
+
+
 def test_pooling():
     for options in [dict(), dict(stride=1), dict(padding=1), dict(ceil_mode=True)]:
         check([(2, 3, 7, 6)], lambda x: F.max_pool2d(x, (2, 3), **options), lambda x: x.max_pool2d((2, 3), **options))

@@ -121,7 +121,7 @@ CDialect group_dialect() {
   d.packed_arguments = false;
   d.buffer = "global $T* $name";
   d.const_buffer = "global const $T* $name";
-  d.shared = "shared ";
+  d.shared = "shared char lathe_shared[];";
   d.barrier = "meet();";
   d.vectors = false;
   d.vector_type = "struct alignas($align) $name { $T v[$lanes]; };";

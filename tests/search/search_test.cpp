@@ -230,6 +230,31 @@ TEST(Search, CrashingAndHangingCandidatesBecomeReprosAndItGoesOn) {
   EXPECT_EQ(to_string(result.options).find("UPCAST(0, 2)"), std::string::npos);
 }
 
+TEST(Search, ADefaultThatDiffersFromTheReferenceIsNotUsed) {
+  const FlagScope cache(Flag::Cache, fresh_folder("wrong"));
+  const NodeRef kernel = product_kernel();
+  const std::string usual = to_string(choose_options(kernel, open_device("CPU").compiler->target()));
+  ASSERT_FALSE(usual.empty());
+  const Result result = search_cpu(kernel, small_limits({"wrong", usual}));
+  ASSERT_TRUE(result.searched) << result.why;
+  EXPECT_FALSE(result.distrusted.empty());
+  EXPECT_FALSE(result.unusable);
+  EXPECT_FALSE(result.keeps_default());
+  EXPECT_TRUE(result.default_options.empty());
+  EXPECT_NE(to_string(result.options), usual);
+  ASSERT_FALSE(result.repros.empty());
+  EXPECT_EQ(to_string(read_kernel_file(result.repros[0]).options), usual);
+}
+
+TEST(Search, AKernelThatIsWrongWithoutOptionsTooIsUnusable) {
+  const FlagScope cache(Flag::Cache, fresh_folder("unusable"));
+  const Result result = search_cpu(product_kernel(), small_limits({"wrong", ""}));
+  EXPECT_FALSE(result.searched);
+  EXPECT_TRUE(result.unusable);
+  EXPECT_NE(result.why.find("without options it differs from REF"), std::string::npos) << result.why;
+  EXPECT_EQ(result.repros.size(), 2u);
+}
+
 TEST(Search, AKernelWithAnEmptyOrHugeBufferIsNotSearched) {
   Limits limits = small_limits();
   limits.max_bytes = 1000;

@@ -42,7 +42,7 @@ const CDialect& cuda_c() {
     d.kernel = "extern \"C\" __global__ void __launch_bounds__($block)";
     d.helper = "static __device__ __forceinline__";
     d.packed_arguments = false;
-    d.shared = "__shared__ __align__(16) ";
+    d.shared = "extern __shared__ __align__(16) unsigned char lathe_shared[];";
     d.barrier = "__syncthreads();";
     d.vectors = false;
     d.vector_type = "struct __align__($align) $name { $T v[$lanes]; };";
