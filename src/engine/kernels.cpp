@@ -214,7 +214,8 @@ void lower(Pending& work) {
   const Target& target = work.compiler->target();
   if (made.options_from.empty()) choose(made, *work.request, target);
   const Node kernel = proved(made, *work.request, target);
-  work.program = lower_kernel(kernel, made.options, target, work.request->name, {.invariant = flag_on(Flag::Invariant)});
+  work.program =
+      lower_kernel(kernel, made.options, target, work.request->name, {.invariant = flag_on(Flag::Invariant)});
   made.launch = work.program;
   made.launch.code.clear();
 }

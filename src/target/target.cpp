@@ -140,8 +140,8 @@ bool Target::emulates(DType dtype) const {
 std::string Target::key() const {
   const auto& [name, kind, features, cpu, vectors, groups, threads, fma, vector_bytes, vector_registers,
                max_load_bytes, cores, l1, l2, l3, max_buffers, max_group, max_locals, max_groups,
-               shared_bytes, warp, thread_registers, core_threads, core_registers, core_shared_bytes, emulated,
-               converted, units] = *this;
+               shared_bytes, warp, thread_registers, core_threads, core_registers, core_shared_bytes,
+               emulated, converted, units] = *this;
   auto names = [](const std::vector<Scalar>& scalars) {
     std::vector<std::string_view> list;
     for (Scalar s : scalars) list.push_back(DType(s).name());

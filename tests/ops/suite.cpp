@@ -338,7 +338,9 @@ void add_wanted(const Variant& variant, const std::string& device, std::vector<W
   try {
     built = c.build(make, variant.shape);
   } catch (const UserError& error) {  // some ops need plain numbers, and say so
-    if (variant.layout != Layout::Symbolic || std::string(error.what()).find("is symbolic") == std::string::npos) throw;
+    if (variant.layout != Layout::Symbolic ||
+        std::string(error.what()).find("is symbolic") == std::string::npos)
+      throw;
     return;
   }
   const Tensor& value = *built;
