@@ -18,8 +18,8 @@ namespace {
 
 // Of inputs in memory that the host cannot reach, for one check.
 constexpr std::size_t kCopyBytes = std::size_t{64} << 20;
-// Of what is written over, for a second attempt.
-constexpr std::size_t kKeepBytes = std::size_t{512} << 20;
+// Of what is written over, for a second attempt: copying more would cost more than the check.
+constexpr std::size_t kKeepBytes = std::size_t{64} << 20;
 // Of each input, for the file about a difference.
 constexpr std::int64_t kShownElements = 4096;
 // Scalar operations of a run of REF that tells roundings from faults.
@@ -204,7 +204,7 @@ const std::byte* Trial::bytes_before(std::size_t slot) const {
     const ByteRange range = byte_range(places_[kept.slot]);
     if (!range.overlaps(mine)) continue;
     const bool whole = range.begin <= mine.begin && mine.end <= range.end;
-    return whole ? kept.bytes.data() + (mine.begin - range.begin) : nullptr;
+    return whole ? kept.bytes.get() + (mine.begin - range.begin) : nullptr;
   }
   return views_[slot].data;
 }
@@ -251,7 +251,7 @@ bool Trial::keep() {
       needed |= uses_[other].reads && byte_range(places_[slot]).overlaps(byte_range(places_[other]));
     if (!needed) continue;
     total += places_[slot].span.bytes;
-    kept_.push_back({slot, {}});
+    kept_.push_back({slot, nullptr});
   }
   if (total > kKeepBytes) {
     kept_.clear();
@@ -259,11 +259,11 @@ bool Trial::keep() {
   }
   for (Kept& kept : kept_) {
     const Place& place = places_[kept.slot];
-    kept.bytes.resize(place.span.bytes);
+    kept.bytes = std::make_unique_for_overwrite<std::byte[]>(place.span.bytes);
     if (const std::byte* data = host_bytes(place))
-      std::memcpy(kept.bytes.data(), data, kept.bytes.size());
+      std::memcpy(kept.bytes.get(), data, place.span.bytes);
     else
-      copy_out(place, kept.bytes.data());
+      copy_out(place, kept.bytes.get());
   }
   return true;
 }
@@ -285,10 +285,10 @@ void Trial::restore() {
   for (Kept& kept : kept_) {
     const Place& place = places_[kept.slot];
     if (std::byte* data = host_bytes(place)) {
-      std::memcpy(data, kept.bytes.data(), kept.bytes.size());
+      std::memcpy(data, kept.bytes.get(), place.span.bytes);
       continue;
     }
-    const Place host{nullptr, {{0, kept.bytes.size(), kept.bytes.data()}, 0, kept.bytes.size()}};
+    const Place host{nullptr, {{0, place.span.bytes, kept.bytes.get()}, 0, place.span.bytes}};
     executor().wait(executor().copy(place, host));
   }
 }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -63,7 +64,7 @@ class Trial {
  private:
   struct Kept {
     std::size_t slot;
-    std::vector<std::byte> bytes;
+    std::unique_ptr<std::byte[]> bytes;
   };
   std::string read_inputs();
   reference::Cell read(std::int64_t slot, std::int64_t element) const;
