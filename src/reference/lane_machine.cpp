@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "ir/build.h"
+#include "ir/ranges.h"
 #include "ir/text.h"
 #include "ir/walk.h"
 #include "reference/lane_ops.h"
@@ -306,7 +307,7 @@ class LaneMachine {
   }
 
   void float_facts(const Step& s, LaneStep& out) {
-    const bool sum = s.act == Act::ReduceEnd || (s.act == Act::Scalar && s.carries && s.op == Op::Add);
+    const bool reduce = s.act == Act::ReduceEnd || (s.act == Act::Scalar && s.carries);
     DType dtype;
     Op op = s.op;
     if (s.act == Act::Scalar) dtype = s.dtype;
@@ -319,7 +320,34 @@ class LaneMachine {
     if (s.dst != kNoRegister && facts_[s.dst].chained && keeps_chain(s) && !loop_stack_.empty() &&
         begins_[loop_stack_.back()].folds)
       out.chained = &begins_[loop_stack_.back()].likely_part;
-    if (sum) out.sum = sum_planes(s.act == Act::ReduceEnd ? s.a : s.dst, out.n);
+    if (reduce) out.sum = sum_planes(s.act == Act::ReduceEnd ? s.a : s.dst, out.n);
+    if (s.act == Act::Scalar && info(s.op).result == ResultKind::Boolean) note_extreme(s, out);
+  }
+
+  // A comparison of a value with the maximum (or minimum) over all values like it.
+  void note_extreme(const Step& s, LaneStep& out) {
+    for (const auto& [r, planes] : sums_)
+      for (const bool left : {true, false}) {
+        if (r != (left ? s.a : s.b) || !s.node || s.op == Op::Less) continue;
+        Node extreme = s.node.arg(left ? 0 : 1), value = s.node.arg(left ? 1 : 0);
+        if (!is_extreme_of(extreme, value)) continue;
+        out.clear = planes.clear;
+        out.clear_stride = facts_[r].wide ? 1 : 0;
+      }
+  }
+  static bool is_extreme_of(Node extreme, Node value) {
+    if (!extreme.is(Op::Reduce) || (reduce_op(extreme) != Op::Max && reduce_op(extreme) != Op::Min))
+      return false;
+    if (extreme.arg(0) == value) return true;
+    const std::span<const Node> closed = closed_ranges(extreme);
+    if (closed.size() != 1) return false;
+    for (Node r : ranges_of(value)) {
+      if (r.arg(0) != closed[0].arg(0)) continue;
+      NodeMap<Node> renamed;
+      renamed[closed[0]] = r;
+      if (substitute(extreme.arg(0), renamed) == value) return true;
+    }
+    return false;
   }
 
   SumPlanes sum_planes(std::uint32_t r, int lanes) {
@@ -332,6 +360,8 @@ class LaneMachine {
     p.partial = doubles_.take(n);
     p.terms = doubles_.take(n);
     p.uneven = doubles_.take(n);
+    p.second = doubles_.take(n);
+    p.clear = doubles_.take(n);
     sums_.emplace_back(r, p);
     return p;
   }
@@ -432,8 +462,8 @@ class LaneMachine {
   // Lanes that stand still keep their running values.
   void run_masked(const LaneStep& s) {
     const auto n = static_cast<std::size_t>(s.n);
-    double* planes[] = {s.d.l,         s.d.w,         s.d.low,     s.sum.magnitude,
-                        s.sum.squares, s.sum.partial, s.sum.terms, s.sum.uneven};
+    double* planes[] = {s.d.l,         s.d.w,       s.d.low,      s.sum.magnitude, s.sum.squares,
+                        s.sum.partial, s.sum.terms, s.sum.uneven, s.sum.second};
     kept_cells_.assign(s.d.v, s.d.v + n);
     kept_.resize(n * std::size(planes));
     for (std::size_t p = 0; p < std::size(planes); ++p)

@@ -275,20 +275,27 @@ double undecided(double gap, double error) { return error == 0 || gap > error ? 
 
 template <bool IsFloat>
 void comparison(const LaneStep& s) {
-  double l[2], w[2];
+  // A value compared with itself: only NaN differs.
+  const bool itself = s.x.v == s.y.v;
   for (int i = 0; i < s.n; ++i) {
     const Cell x = s.x.v[i], y = s.y.v[i];
     const double between = gap(x, y, IsFloat);
-    l[0] = undecided(between, s.x.l[i] + s.y.l[i]);
-    w[0] = undecided(between, s.x.w[i] + s.y.w[i]);
+    double l = undecided(between, s.x.l[i] + s.y.l[i]), w = undecided(between, s.x.w[i] + s.y.w[i]);
+    if (itself && !is_open(s.x.l[i])) l = 0;
+    if (itself && !is_open(s.x.w[i])) w = 0;
     if constexpr (IsFloat) {
       const Op op = s.from->op;
       s.d.v[i].i = op == Op::Less ? x.f < y.f : op == Op::Eq ? x.f == y.f : x.f != y.f;
     } else {
       s.from->fn(s.d.v + i, &x, &y, nullptr, 1);
     }
-    s.d.l[i] = l[0];
-    s.d.w[i] = w[0];
+    // The only candidate for a maximum is the maximum.
+    if (w != 0 && s.clear != nullptr && s.clear[i * s.clear_stride] != 0) {
+      s.d.v[i].i = s.from->op == Op::Eq;
+      l = w = 0;
+    }
+    s.d.l[i] = l;
+    s.d.w[i] = w;
   }
 }
 
@@ -496,7 +503,40 @@ void sum_end(const LaneStep& s) {
   }
 }
 
+// ---- maxima and minima: beside the value, whether one element was clearly the one
+
+template <bool IsMax>
+void extreme_step(const LaneStep& s) {
+  const double sign = IsMax ? 1 : -1;
+  for (int i = 0; i < s.n; ++i) {
+    const double best = sign * s.x.v[i].f, e = sign * s.y.v[i].f;
+    const double other = e > best ? best + s.x.w[i] : e + s.y.w[i];
+    s.sum.second[i] = s.sum.terms[i] == 0 ? -kOpen : std::max(s.sum.second[i], other);
+    s.sum.terms[i] += 1;
+  }
+  float_extreme<IsMax>(s);
+}
+
+template <bool IsMax>
+void extreme_end(const LaneStep& s) {
+  const double sign = IsMax ? 1 : -1;
+  for (int i = 0; i < s.n; ++i) {
+    s.sum.clear[i] = s.sum.second[i] < sign * s.x.v[i].f - s.x.w[i];
+    s.sum.terms[i] = 0;
+  }
+}
+
 void nothing(const LaneStep&) {}
+
+LaneFn reduce_end(Node reduce) {
+  if (!reduce.dtype().is_float()) return nothing;
+  switch (reduce_op(reduce)) {
+    case Op::Add: return sum_end;
+    case Op::Max: return extreme_end<true>;
+    case Op::Min: return extreme_end<false>;
+    default: return nothing;
+  }
+}
 
 template <bool Pairs>
 LaneFn float_function(Op op) {
@@ -528,6 +568,8 @@ LaneFn float_function(Op op) {
 LaneFn scalar_lane_function(const Step& s, bool bounded, bool pairs) {
   if (s.dtype.is_float()) {
     if (s.carries && s.op == Op::Add) return pairs ? sum_step<true> : sum_step<false>;
+    if (s.carries && s.op == Op::Max) return extreme_step<true>;
+    if (s.carries && s.op == Op::Min) return extreme_step<false>;
     return pairs ? float_function<true>(s.op) : float_function<false>(s.op);
   }
   if (!bounded) return exact_op;
@@ -551,7 +593,7 @@ LaneFn lane_function(const Step& s, bool bounded, bool pairs) {
     case Act::Convert: return conversion_function(s, bounded, pairs);
     case Act::Bits: return bits;
     case Act::Copy: return copy;
-    case Act::ReduceEnd: return s.node.dtype().is_float() && reduce_op(s.node) == Op::Add ? sum_end : nothing;
+    case Act::ReduceEnd: return reduce_end(s.node);
     default: return nullptr;
   }
 }

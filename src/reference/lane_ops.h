@@ -29,13 +29,15 @@ struct LaneResult {
   double* low = nullptr;              // null there too, and without pairs
 };
 
-// What a sum keeps beside its value, by lane.
+// What a sum keeps beside its value, by lane; of a maximum or minimum, `terms` and the last two.
 struct SumPlanes {
   double* magnitude = nullptr;  // sum of |element|
   double* squares = nullptr;    // sum of element^2
   double* partial = nullptr;    // sum of |running value|
   double* terms = nullptr;      // elements that are not 0
   double* uneven = nullptr;     // elements that are inexact or no multiples of kQuantum
+  double* second = nullptr;     // how far the other elements may reach
+  double* clear = nullptr;      // whether that is not as far as the one that was taken
 };
 
 struct LaneStep;
@@ -51,7 +53,9 @@ struct LaneStep {
   double own = 0;                      // times |value|: the op's own error
   const double* chained = nullptr;     // which part of it counts as likely
   SumPlanes sum;
-  std::int32_t loop = -1;  // of LoopBegin and LoopEnd
+  const double* clear = nullptr;  // of a comparison with an extreme of just such values: SumPlanes::clear
+  int clear_stride = 0;           // 0 where that is the same in all lanes
+  std::int32_t loop = -1;         // of LoopBegin and LoopEnd
 };
 
 // The function of a Scalar, Convert, Bits, Copy or ReduceEnd step; `bounded` says whether its result carries

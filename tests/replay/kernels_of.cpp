@@ -57,9 +57,9 @@ std::vector<Tensor> wanted_of(const Case& c) {
 
 }  // namespace
 
-std::string kernels_of(const std::vector<Tensor>& wanted, std::string_view target_name) {
-  Scope scope;
-  Target target = target_of(target_name);
+namespace {
+
+Schedule schedule_of(const std::vector<Tensor>& wanted, const Target& target) {
   std::vector<Node> nodes;
   for (const Tensor& t : wanted) nodes.push_back(node_of(t.contiguous()));
   // As the engine schedules: what is realized is cut off, buffers are numbered.
@@ -68,8 +68,24 @@ std::string kernels_of(const std::vector<Tensor>& wanted, std::string_view targe
   ScheduleOptions options;
   options.max_buffers = target.max_buffers;
   options.rows = target.threads;
-  const Schedule made = schedule(normal.targets, options);
+  return schedule(normal.targets, options);
+}
 
+}  // namespace
+
+std::vector<NodeRef> scheduled_kernels(const std::vector<Tensor>& wanted, std::string_view target_name) {
+  Scope scope;
+  NodeMap<bool> known;
+  std::vector<NodeRef> out;
+  for (const Step& step : schedule_of(wanted, target_of(target_name)).steps)
+    if (!step.is_copy() && known.try_emplace(step.ast).second) out.push_back(step.ast);
+  return out;
+}
+
+std::string kernels_of(const std::vector<Tensor>& wanted, std::string_view target_name) {
+  Scope scope;
+  const Target target = target_of(target_name);
+  const Schedule made = schedule_of(wanted, target);
   NodeMap<std::size_t> uses;
   std::vector<const Step*> first;
   for (const Step& step : made.steps)
