@@ -183,7 +183,10 @@ TEST(FirstUse, AKernelThatIsWrongWithItsOptionsIsReplacedAndTheResultIsRight) {
   struct stat info{};
   ASSERT_EQ(stat(path.c_str(), &info), 0) << path;
   EXPECT_EQ(info.st_mode & 0777, 0600u);
-  EXPECT_NE(read_file(path)->find("# result 0 0 is"), std::string::npos);
+  const std::string about = *read_file(path);
+  EXPECT_NE(about.find("# result 0 0 is"), std::string::npos);
+  EXPECT_NE(about.find("# read 1 0 ="), std::string::npos);
+  EXPECT_EQ(about.find("# read 1 500 ="), std::string::npos) << "more than the elements that were read";
 
   // The next process finds the replacement and neither compiles nor checks.
   drop_caches();
