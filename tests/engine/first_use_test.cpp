@@ -15,6 +15,7 @@
 #include "engine/prepared.h"
 #include "engine/sample_positions.h"
 #include "graphs.h"
+#include "ir/launch.h"
 #include "ir/ranges.h"
 #include "ir/text.h"
 
@@ -233,6 +234,38 @@ TEST(FirstUse, AnUpdateInPlaceIsRepeatedOnWhatItFound) {
   for (std::size_t i = 0; i < weights.size(); ++i) weights[i] += step[i];
   EXPECT_EQ(read(memory), weights);
   EXPECT_GT(planted, 0);
+}
+
+// Stores that a gate closes are done all the same.
+NodeMap<Node> no_gate(std::span<const Node> order) {
+  NodeMap<Node> map;
+  for (Node n : order)
+    if (n.is(Op::Store) && n.arg_count() > 3) map[n] = store(n.arg(0), n.arg(1), n.arg(2));
+  return map;
+}
+
+TEST(FirstUse, WhatAClosedGateLeavesAloneIsLookedAtAndPutBack) {
+  const Scope scope;
+  const FlagScope first(Flag::Check, "first");
+  drop_caches();
+  const Node r = range(index_const(300), 0, RangeKind::Global);
+  const Node gate = less(floor_mod(r, index_const(3)), index_const(2));
+  const Node out = param(dtypes::Float32, 0, 300), in = param(dtypes::Float32, 1, 300);
+  const Node kernel = sink(std::vector<Node>{end(store(out, r, load(in, r), gate), std::vector<Node>{r})});
+  std::vector<float> want = numbers(300, 1);
+  const std::vector<float> other = numbers(300, 4);
+  const NodeRef memory = floats(want), source = floats(other);
+  for (std::size_t i = 0; i < want.size(); ++i)
+    if (i % 3 < 2) want[i] = other[i];
+  int planted = 0;
+  const PlantedFault fault(fault_after("split_ranges", no_gate, planted));
+  const Node slots[] = {memory, source};
+  const Node effect = launch({"gated", "[UPCAST(0, 4)]", kernel}, slots);
+  const std::uint64_t before = check_counts().replaced;
+  test::realize(after(memory, std::span(&effect, 1)));
+  EXPECT_EQ(read(memory), want);
+  EXPECT_GT(planted, 0);
+  EXPECT_EQ(check_counts().replaced, before + 1);
 }
 
 TEST(FirstUse, APassedKernelIsNotCheckedAgain) {
