@@ -426,6 +426,7 @@ class LaneMachine {
     const Reader reader = reader_of(view.dtype);
     const int width = view.dtype.bytes();
     load_lanes(s, m.size, [&](int, std::int64_t index, Cell& v, double&, double&) {
+      if (view.reads != nullptr) view.reads->push_back(index);
       v = reader(view.data + index * width);
     });
   }
