@@ -273,6 +273,7 @@ Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target)
     pipelined.push_back({position_of(request.axis_serial), request.depth});
   result = prefetch_tiles(result, pipelined);
   result = join_fragments(split_offsets(result), target, state.joins_fragments());
+  if (const MatrixUnit* unit = state.shared_unit()) result = join_shares(result, *unit);
   if (target.vectors && !target.groups) result = peel_last_steps(result);
   // Reduces over groups become shared memory and barriers here, before expansion, so that the copies of a
   // register tile share one barrier.

@@ -53,7 +53,8 @@ Node plus(Node index, std::int64_t c) {
 
 class Expander {
  public:
-  Expander(Node kernel, std::vector<ExpandedRange> axes) : kernel_(kernel), axes_(std::move(axes)) {
+  Expander(Node kernel, std::vector<ExpandedRange> axes, bool vectors)
+      : kernel_(kernel), axes_(std::move(axes)), vectors_(vectors) {
     check_internal(axes_.size() <= 64, "expand", "more than 64 unrolled ranges");
     for (std::size_t i = 0; i < axes_.size(); ++i) axis_of_.try_emplace(axes_[i].range, static_cast<int>(i));
     ids_ = fresh_ids(kernel);
@@ -177,6 +178,7 @@ class Expander {
         if (std::int64_t every = words_apart({&n, 1}, kMostElementsApart)) return spread_load({&n, 1}, every);
         return load_copies(n);
       case Op::Pack:
+        if (!vectors_) break;  // neighbouring loads are joined later
         if (packed_neighbours(n) > 1 && !lanes_apart(n)) return packed_load(n);
         if (std::int64_t every = packed_neighbours(n) > 1 ? words_apart(n.args(), kMostWordsApart) : 0)
           return spread_load(n.args(), every);
@@ -571,6 +573,7 @@ class Expander {
 
   Node kernel_;
   std::vector<ExpandedRange> axes_;
+  bool vectors_;  // values may have lanes
   NodeMap<int> axis_of_;
   FreshIds ids_;
   NodeMap<Copies> done_;
@@ -583,7 +586,7 @@ class Expander {
 Node expand(Node kernel, Lowering& lowering) {
   std::vector<ExpandedRange> axes = choose_lanes(kernel, lowering.target);
   if (axes.empty()) return kernel;
-  return Expander(kernel, std::move(axes)).run();
+  return Expander(kernel, std::move(axes), lowering.target.vectors).run();
 }
 
 }  // namespace lathe

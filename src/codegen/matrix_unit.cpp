@@ -382,7 +382,27 @@ std::optional<Fragments> find_fragments(Node reduce, const MatrixUnit& unit) {
   return f.m && f.n && f.k ? std::optional(f) : std::nullopt;
 }
 
-// The sums of one fragment after its loop, written to memory and read from there element by element.
+// The sums of a loop that runs over vectors of them, written to memory of the kernel's own when they are
+// complete and read from there one by one.
+Node each_sum(Node sums, std::uint16_t lanes, Node which, FreshIds& ids) {
+  std::int64_t size = lanes;
+  Node at = index_const(0);
+  Nodes around;
+  for (Node r : ranges_of(sums)) {
+    if (range_kind(r) != RangeKind::Upcast) {
+      around.push_back(r);
+      continue;
+    }
+    at = at * r.arg(0) + r;
+    size *= r.arg(0).const_int();
+  }
+  at = at * index_const(lanes);
+  Node memory = define(sums.dtype().element(), ids.define++, size, Space::Register);
+  Node effect = store(around.empty() ? memory : after(memory, around), at, sums);
+  return load(after(memory, {&effect, 1}), at + which);
+}
+
+// The sums of one fragment after its loop.
 Node sums_of(Node reduce, const Fragments& f, const MatrixUnit& unit, FreshIds& ids) {
   const DotKind& kind = *find_dot_kind(unit.dot);
   NodeMap<Node> first;
@@ -399,24 +419,92 @@ Node sums_of(Node reduce, const Fragments& f, const MatrixUnit& unit, FreshIds& 
   for (Node r : closed_ranges(reduce))
     if (r != f.k) left.push_back(r);
   Node sums = reduce_ranges(Op::Add, dot(kind, x, y, nothing, {unit.m, unit.n, unit.k}), left);
-  std::int64_t size = lanes;
-  Node at = index_const(0);
-  Nodes around;
-  for (Node r : ranges_of(sums)) {
-    if (range_kind(r) != RangeKind::Upcast) {
-      around.push_back(r);
-      continue;
-    }
-    at = at * r.arg(0) + r;
-    size *= r.arg(0).const_int();
+  return each_sum(sums, lanes, f.m * index_const(unit.n) + f.n, ids);
+}
+
+// The ranges of a fragment that a warp shares: row = high*8 + group, column = pair*2 + low.
+struct Shares {
+  Node high, low, k;        // in registers of a thread, and the words of a step
+  Node group, pair;         // over threads
+  std::int64_t column = 0;  // how far neighbouring columns are apart in their panel
+};
+
+std::optional<Shares> find_shares(Node reduce, const MatrixUnit& unit, Node group, Node pair) {
+  Node x = reduce.arg(0).arg(0), y = reduce.arg(0).arg(1);
+  for (Node factor : {x, y})
+    if (!factor.is(Op::Load) || factor.arg_count() > 2 || !base_memory(factor.arg(0)).is(Op::Define) ||
+        define_space(base_memory(factor.arg(0))) != Space::Shared)
+      return std::nullopt;
+  Shares s;
+  std::int64_t stride = 0, row = 0;
+  if (!is_affine(x.arg(1), group, row) || !is_affine(y.arg(1), pair, s.column) || row == 0 ||
+      s.column % 2 != 0)
+    return std::nullopt;
+  s.column /= 2;
+  for (Node r : closed_ranges(reduce))
+    if (range_kind(r) == RangeKind::Unroll && r.arg(0).is_const_int(unit.k) &&
+        is_affine(x.arg(1), r, stride) && is_affine(y.arg(1), r, stride))
+      s.k = r;
+  for (Node r : ranges_of(reduce)) {
+    if (range_kind(r) != RangeKind::Upcast || !r.arg(0).is_const_int(2)) continue;
+    if (moves_by(x.arg(1), r, 8 * row) && moves_by(y.arg(1), r, 0)) s.high = r;
+    if (moves_by(y.arg(1), r, s.column) && moves_by(x.arg(1), r, 0)) s.low = r;
   }
-  at = at * index_const(lanes);
-  Node memory = define(DType(kind.sum), ids.define++, size, Space::Register);
-  Node effect = store(around.empty() ? memory : after(memory, around), at, sums);
-  return load(after(memory, {&effect, 1}), at + f.m * index_const(unit.n) + f.n);
+  if (moves_by(y.arg(1), group, 0)) s.group = group;
+  if (moves_by(x.arg(1), pair, 0)) s.pair = pair;
+  return s.k && s.high && s.low && s.group && s.pair ? std::optional(s) : std::nullopt;
+}
+
+// A thread's sums after its loop, written to registers of its own and read from there one by one.
+Node shared_sums(Node reduce, const Shares& s, const MatrixUnit& unit, FreshIds& ids) {
+  const DotKind& kind = *find_dot_kind(unit.dot);
+  Node x = reduce.arg(0).arg(0), y = reduce.arg(0).arg(1);
+  Nodes xs, ys;
+  for (std::int64_t half = 0; half < 2; ++half) {
+    Node word = s.pair + index_const(half * 4);
+    for (std::int64_t high = 0; high < 2; ++high) {
+      NodeMap<Node> at;
+      at.try_emplace(s.k, word);
+      at.try_emplace(s.high, index_const(high));
+      xs.push_back(load(x.arg(0), substitute_free(x.arg(1), at)));
+    }
+    NodeMap<Node> at;
+    at.try_emplace(s.k, word);
+    at.try_emplace(s.pair, index_const(0));
+    at.try_emplace(s.low, index_const(0));
+    ys.push_back(load(y.arg(0), substitute_free(y.arg(1), at) + s.group * index_const(s.column)));
+  }
+  const auto lanes = static_cast<std::uint16_t>(unit.m * unit.n / unit.threads);
+  Nodes left;
+  for (Node r : closed_ranges(reduce))
+    if (r != s.k) left.push_back(r);
+  Node nothing = splat(zero_of(DType(kind.sum)), lanes);
+  Node sums = reduce_ranges(
+      Op::Add, dot(kind, vec(xs), vec(ys), nothing, {unit.m, unit.n, unit.k, unit.threads}), left);
+  return each_sum(sums, lanes, s.high * index_const(2) + s.low, ids);
 }
 
 }  // namespace
+
+Node join_shares(Node kernel, const MatrixUnit& unit) {
+  Nodes threads;
+  for (Node r : all_ranges(kernel))
+    if (range_kind(r) == RangeKind::Local || range_kind(r) == RangeKind::Group) threads.push_back(r);
+  NodeMap<Node> map;
+  FreshIds ids = fresh_ids(kernel);
+  if (threads.size() >= 2 && threads[threads.size() - 2].arg(0).is_const_int(8) &&
+      threads.back().arg(0).is_const_int(4))
+    for (Node n : toposort(kernel)) {
+      if (!n.is(Op::Reduce) || reduce_op(n) != Op::Add || !n.arg(0).is(Op::Dot)) continue;
+      if (n.arg(0).text() != unit.dot) continue;
+      if (std::optional<Shares> s = find_shares(n, unit, threads[threads.size() - 2], threads.back()))
+        map.try_emplace(n, shared_sums(n, *s, unit, ids));
+    }
+  if (map.empty())
+    throw KernelOptError(
+        "TC", "a unit of fragments that a warp shares needs both factors as they were loaded, staged");
+  return substitute(kernel, map);
+}
 
 Node join_fragments(Node kernel, const Target& target, bool wanted) {
   if (!wanted) return kernel;
