@@ -75,8 +75,8 @@ WarpTile choose_warp_tile(std::int64_t rows, std::int64_t columns, double batch,
   WarpTile best, tile;
   double least = 0;
   tile.steps = kSteps;
-  for (tile.rows = 1; tile.rows <= 4; tile.rows *= 2)
-    for (tile.columns = 2; tile.columns <= 8; tile.columns *= 2)
+  for (tile.rows = 1; tile.rows <= 4; ++tile.rows)
+    for (tile.columns = 1; tile.columns <= 8; ++tile.columns)
       for (tile.row_warps = 1; tile.row_warps <= 4; tile.row_warps *= 2)
         for (tile.column_warps = 1; tile.column_warps <= 4; tile.column_warps *= 2) {
           const std::int64_t m = tile.rows * tile.row_warps * unit.m,

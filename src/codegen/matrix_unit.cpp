@@ -40,6 +40,17 @@ Node narrow(Node n) {
   return n;
 }
 
+// The same where it was widened before a border of zeros was put around it: a load that gives 0 there. Where
+// panels are shared by a group, whose loads are gated anyway.
+Node narrow_in_border(Node n, const Target& target) {
+  Node inside = narrow(n);
+  if (!target.groups || !inside.is(Op::Where) || !inside.arg(2).is_const()) return inside;
+  Node value = narrow(inside.arg(1)), zero = inside.arg(2);
+  const bool is_zero = zero.dtype().is_float() ? zero.float_attr() == 0 : zero.int_attr() == 0;
+  if (!value.is(Op::Load) || !is_zero) return inside;
+  return under_gate(value, inside.arg(0), [&](Node load) { return load == value; });
+}
+
 // The ranges of a scaled sum that do not move the scale.
 Nodes below_scale(const Product& p) {
   Nodes out;
@@ -58,10 +69,10 @@ bool sums_are_exact(const Product& p, Node product) {
   return most <= kExact;
 }
 
-std::optional<Product> product_of(Node reduce) {
+std::optional<Product> product_of(Node reduce, const Target& target) {
   Node element = reduce.arg(0);
   if (!element.is(Op::Mul)) return std::nullopt;
-  Product p{reduce, narrow(element.arg(0)), narrow(element.arg(1)), Node()};
+  Product p{reduce, narrow_in_border(element.arg(0), target), narrow_in_border(element.arg(1), target), Node()};
   if (p.x.dtype().bits() <= 16 && p.y.dtype().bits() <= 16) return p;
   for (std::size_t i = 0; i < 2; ++i) {
     Node product = element.arg(i);
@@ -75,7 +86,7 @@ std::optional<Product> product_of(Node reduce) {
 }
 
 // The largest sum of products of small numbers.
-std::optional<Product> find_product(Node kernel) {
+std::optional<Product> find_product(Node kernel, const Target& target) {
   std::optional<Product> best;
   double most = 0;
   for (Node n : toposort(kernel)) {
@@ -84,7 +95,7 @@ std::optional<Product> find_product(Node kernel) {
     double steps = 1;
     for (Node r : ranges_of(n.arg(0))) steps *= typical_extent(r);
     if (steps <= most) continue;
-    std::optional<Product> p = product_of(n);
+    std::optional<Product> p = product_of(n, target);
     if (!p) continue;
     most = steps;
     best = p;
@@ -285,7 +296,7 @@ UnitKernel use_matrix_unit(Node kernel, const Opt& opt, const Target& target) {
   if (opt.axis < 0 || static_cast<std::size_t>(opt.axis) >= ranges.size())
     refuse(fmt::format("there is no axis {}: the list has {}", opt.axis, ranges.size()));
   Node lane_range = ranges[static_cast<std::size_t>(opt.axis)];
-  std::optional<Product> product = find_product(kernel);
+  std::optional<Product> product = find_product(kernel, target);
   if (!product) refuse("the kernel sums no products of small numbers in float32 or int32");
   const bool scaled = static_cast<bool>(product->scale);
   if (scaled && (range_kind(lane_range) != RangeKind::Reduce || !depends_on(product->scale, lane_range)))
@@ -323,7 +334,7 @@ UnitKernel use_matrix_unit(Node kernel, const Opt& opt, const Target& target) {
 }
 
 std::optional<Opt> matrix_unit_option(Node kernel, Node lane_range, const Target& target, bool fragments) {
-  if (target.units.empty() || !find_product(kernel)) return std::nullopt;
+  if (target.units.empty() || !find_product(kernel, target)) return std::nullopt;
   const std::vector<Node> ranges = all_ranges(kernel);
   const auto at = std::find(ranges.begin(), ranges.end(), lane_range) - ranges.begin();
   for (std::size_t row = 0; row < target.units.size(); ++row) {
