@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "codegen/codegen.h"
+#include "codegen/group_tile.h"
 #include "codegen/kernel_facts.h"
 #include "codegen/lane_gain.h"
 #include "codegen/option_state.h"
@@ -121,6 +122,7 @@ class Chooser {
   // targets with groups of threads
   void for_groups();
   bool group_product();
+  bool group_unit(const GroupTile& plain);
   bool group_reduce();
   void group_outputs();
 

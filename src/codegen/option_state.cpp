@@ -135,7 +135,7 @@ std::size_t OptionState::after_launch() const {
   for (std::size_t i = 0; i < axes_.size(); ++i)
     for (RangeKind k : {RangeKind::Thread, RangeKind::Global, RangeKind::Local, RangeKind::Group})
       if (axes_[i].kind == k) to = i + 1;
-  return to;
+  return to - lane_axes_;
 }
 
 void OptionState::insert(std::size_t to, Axis axis) {
@@ -330,6 +330,7 @@ void OptionState::check_limits() const {
 // columns of y. Without the instruction they are ordinary loops.
 void OptionState::fragments(const UnitKernel& unit) {
   const bool joined = unit.use == UnitUse::Instruction;
+  if (joined && unit.unit->threads > 1) return shares(unit);
   const RangeKind output = joined ? RangeKind::Upcast : RangeKind::Loop,
                   reduce = joined ? RangeKind::Unroll : RangeKind::Reduce;
   auto split = [&](Node range, std::int64_t size, RangeKind kind) {
@@ -342,6 +343,34 @@ void OptionState::fragments(const UnitKernel& unit) {
   fragment_axes_ = 3;
   fragments_held_ = unit.unit->most_lanes;
   fragment_columns_ = axes_.back().origin;
+}
+
+// A fragment that a warp shares: 8 of its rows and 4 pairs of its columns are threads, next to each other in
+// the warp; the rest is in registers, and stands last: words of a step, halves of the rows, columns of a
+// pair.
+void OptionState::shares(const UnitKernel& unit) {
+  if (!target_->groups) refuse(fmt::format("target {} has no groups of threads", target_->name));
+  for (const auto& [range, size] :
+       {std::pair(unit.m, unit.unit->m), std::pair(unit.n, unit.unit->n), std::pair(unit.k, unit.unit->k)})
+    if (!range.arg(0).is_const() || range.arg(0).const_int() < size)
+      refuse(fmt::format("a range has {} steps where a fragment has {}", range.arg(0).hi(), size));
+  auto split = [&](Node range, std::int64_t size, RangeKind kind) {
+    const bool thread = kind == RangeKind::Local;
+    split_low(static_cast<std::size_t>(loop_position(range)), size, kind,
+              thread ? after_launch() : axes_.size());
+  };
+  split(unit.k, unit.unit->k, RangeKind::Unroll);
+  split(unit.m, 8, RangeKind::Local);
+  split(unit.m, 2, RangeKind::Upcast);
+  const int rows = axes_.back().origin;
+  split(unit.n, 2, RangeKind::Upcast);
+  split(unit.n, 4, RangeKind::Local);
+  lane_axes_ = 2;
+  fragment_axes_ = 3;
+  shared_unit_ = unit.unit;
+  fragments_held_ = unit.unit->most_lanes;
+  fragment_columns_ = axes_.back().origin;
+  check_internal(rows != fragment_columns_, "TC", "rows and columns of a fragment are one range");
 }
 
 // The sums of all copies and what feeds them are in registers of the unit at once.

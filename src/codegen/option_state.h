@@ -77,8 +77,9 @@ class OptionState {
   // About how many instructions all copies of the body are.
   double body_length() const;
 
-  // Whether TC chose a unit of fragments, with its instruction.
-  bool joins_fragments() const { return fragment_axes_ > 0; }
+  // Whether TC chose a unit of fragments, with its instruction; and that unit where a warp shares fragments.
+  bool joins_fragments() const { return fragment_axes_ > 0 && lane_axes_ == 0; }
+  const MatrixUnit* shared_unit() const { return lane_axes_ > 0 ? shared_unit_ : nullptr; }
 
  private:
   [[noreturn]] void refuse(const std::string& reason) const;
@@ -101,6 +102,7 @@ class OptionState {
   void drop_if_single(std::size_t at);
   Node stand_in(Node extent);
   void fragments(const UnitKernel& unit);
+  void shares(const UnitKernel& unit);
   void check_limits() const;
   void check_fragments() const;
 
@@ -121,6 +123,8 @@ class OptionState {
   std::int64_t next_stand_in_ = 0;
   int next_serial_ = 0;
   std::size_t fragment_axes_ = 0;  // the last ones, within a fragment of a matrix unit
+  std::size_t lane_axes_ = 0;      // the last ones over threads, within a fragment that a warp shares
+  const MatrixUnit* shared_unit_ = nullptr;
   std::int64_t fragments_held_ = 0;
   int fragment_columns_ = 0;  // origin of the columns
   bool no_locals_ = false, started_ = false;

@@ -85,7 +85,8 @@ Target cuda(const CudaRow& row) {
   t.core_threads = row.core_threads;
   t.core_registers = 64 * kKiB;
   t.emulated = kSmallFloats;
-  t.converted = {Scalar::Float16};
+  t.converted = {Scalar::Float16, Scalar::BFloat16};
+  t.units = units_of_features("+sm_80");  // every row is at least that
   return t;
 }
 
