@@ -333,7 +333,8 @@ Tensor Tensor::lerp(const Tensor& end, const Operand& weight) const {
     const double w = weight.number().to_double();
     return w < 0.5 ? *this + way.mul(weight) : end - way * (1 - w);
   }
-  const Tensor w = operand_tensor(weight, *this, operand_dtype(weight, least_upper_float(way.dtype())));
+  const Tensor w =
+      operand_tensor(weight, *this, operand_dtype(weight, converted(way, least_upper_float(way.dtype()))));
   return (w < 0.5).where(*this + way * w, end - way * (1.0 - w));
 }
 
