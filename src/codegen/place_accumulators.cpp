@@ -42,8 +42,8 @@ bool is_outside(Node reduce) {
 
 class Placer {
  public:
-  Placer(Node kernel, const std::vector<Node>& order, std::int64_t cache)
-      : kernel_(kernel), order_(order), ids_(fresh_ids(kernel)), cache_(cache) {}
+  Placer(Node kernel, const std::vector<Node>& order, std::int64_t cache, bool groups)
+      : kernel_(kernel), order_(order), ids_(fresh_ids(kernel)), cache_(cache), groups_(groups) {}
 
   Node place(Node effect, Node reduce) {
     Node store_node = effect.arg(0);
@@ -76,7 +76,7 @@ class Placer {
 
     Node target = base_memory(store_node.arg(0));
     bool in_output = target.is(Op::Param) && target.dtype() == reduce.dtype() && !is_read(target) &&
-                     repeated.empty() && runs_over_launch(closed);
+                     repeated.empty() && runs_over_launch(closed) && (!groups_ || kernel_.arg_count() == 1);
     std::int64_t size = 1;
     for (Node o : inner) size *= std::max<std::int64_t>(o.arg(0).hi(), 1);
     Node memory = in_output ? target : define(reduce.dtype(), ids_.define++, size, Space::Register);
@@ -131,8 +131,8 @@ class Placer {
     Node before = load(current, here, allowed);
     if (first_step) {
       Node first = at(first_step, body_map);
-      before = op == Op::Add ? load(current, here, both(allowed, logical_not(first)))
-                             : where(first, unit_const(reduce), before);
+      before = load(current, here, both(allowed, logical_not(first)));
+      if (op != Op::Add) before = where(first, unit_const(reduce), before);
     }
     Node sum = apply(op, before, part);
     if (in_output && store_node.arg(2) == reduce)
@@ -319,7 +319,8 @@ class Placer {
   const std::vector<Node>& order_;
   FreshIds ids_;
   std::int64_t cache_;
-  Nodes more_;  // effects beside those that were placed
+  bool groups_;  // what another store spreads over them, each group does here
+  Nodes more_;   // effects beside those that were placed
 };
 
 // Of several stores one writes a param that is read: then they stay in one nest, where all is read before
@@ -345,7 +346,8 @@ Node place_accumulators(Node kernel, const Target& target) {
   }
   if (outside.empty() || reads_what_another_writes(order)) return kernel;
   constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-  Placer placer(kernel, order, target.kind == TargetKind::Cpu && target.l2 > 0 ? target.l2 : kNever);
+  Placer placer(kernel, order, target.kind == TargetKind::Cpu && target.l2 > 0 ? target.l2 : kNever,
+                target.groups);
   Nodes effects(kernel.args().begin(), kernel.args().end());
   for (Node& effect : effects) {
     if (!effect.is(Op::End) || !effect.arg(0).is(Op::Store)) continue;

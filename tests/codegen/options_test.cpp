@@ -583,6 +583,34 @@ TEST(Options, WalksInOrderTakeEachStepOnce) {
     }
 }
 
+// In the first step of a reduce that stands outside there is nothing to read yet, whatever it combines.
+TEST(Options, AMaximumOutsideItsOutputsReadsNothingInItsFirstStep) {
+  Scope scope;
+  Node i = range(index_const(2), 0, RangeKind::Global), j = range(index_const(9), 1, RangeKind::Global);
+  Node k = range(index_const(2), 2, RangeKind::Reduce), both[] = {i, j};
+  Node x = param(dtypes::Float32, 1, 18);
+  Node largest = reduce_ranges(Op::Max, load(x, k * index_const(9) + j), {&k, 1});
+  Node at = i * index_const(9) + j;
+  Node effect = end(store(param(dtypes::Float32, 0, 18), at, load(x, at) - largest), both);
+  Node kernel = sink({&effect, 1});
+  for (const char* name : {"x86-64-v2", "x86-64-v4", "sm_90a"})
+    EXPECT_EQ(compare_with_reference(kernel, parse_opts("SWAP(0, 2)"), named_target(name), 1), "");
+}
+
+// Groups that another store is spread over would all add to the output of the one that is not.
+TEST(Options, OneStoreOfSeveralDoesNotAddUpInTheOutputOfAllGroups) {
+  Scope scope;
+  Node i = range(index_const(6), 0, RangeKind::Global), k = range(index_const(4), 1, RangeKind::Reduce),
+       l = range(index_const(4), 2, RangeKind::Reduce);
+  auto x = [&](Node at) { return load(param(dtypes::Float32, 2, 24), i * index_const(4) + at); };
+  Node largest = reduce_ranges(Op::Max, x(l), {&l, 1}), sum = reduce_ranges(Op::Add, x(k), {&k, 1});
+  Node effects[] = {end(store(param(dtypes::Float32, 0, 6), i, sum - largest), {&i, 1}),
+                    end(store(param(dtypes::Float32, 1, 6), i, largest), {&i, 1})};
+  for (const char* name : {"x86-64-v4", "sm_90a"})
+    for (const char* opts : {"SWAP(0, 1)", "SWAP(0, 2)", "TILE(1, 1, 0)"})
+      EXPECT_EQ(compare_with_reference(sink(effects), parse_opts(opts), named_target(name), 1), "") << name;
+}
+
 void check_random_list(std::uint32_t seed) {
   constexpr const char* kTargets[] = {"ref",
                                       "x86-64-v2",
