@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/small_vector.h"
 #include "ir/text.h"
 #include "ir/value.h"
 
 namespace lathe::reference {
-namespace {
-constexpr std::size_t kMaxRank = 32;
-}
 
 std::int64_t product(std::span<const std::int64_t> sizes) {
   std::int64_t n = 1;
@@ -20,8 +18,6 @@ std::int64_t product(std::span<const std::int64_t> sizes) {
 MovementMap::MovementMap(Node node, std::vector<std::int64_t> from, std::vector<std::int64_t> to,
                          std::span<const std::int64_t> operands)
     : op_(node.op()), same_(false), from_(std::move(from)), to_(std::move(to)) {
-  if (to_.size() > kMaxRank || from_.size() > kMaxRank)
-    throw InternalError("reference", "more axes than REF can hold: " + print_node(node));
   switch (op_) {
     case Op::Reshape:
       same_ = true;
@@ -45,7 +41,7 @@ MovementMap::MovementMap(Node node, std::vector<std::int64_t> from, std::vector<
 }
 
 std::int64_t MovementMap::one(std::int64_t place) const {
-  std::int64_t at[kMaxRank], in[kMaxRank];
+  SmallVector<std::int64_t, 32> at(to_.size()), in(from_.size());
   for (std::size_t i = to_.size(); i-- > 0;) {
     at[i] = place % to_[i];
     place /= to_[i];
@@ -58,12 +54,19 @@ std::int64_t MovementMap::one(std::int64_t place) const {
   } else {
     for (std::size_t i = 0; i < from_.size(); ++i) in[i] = at[i] + (shift_.empty() ? 0 : shift_[i]);
     if (op_ == Op::Flip)
-      for (std::int64_t a : axes_) in[a] = from_[static_cast<std::size_t>(a)] - 1 - at[a];
-    if (op_ == Op::Skew) in[axes_[0]] = at[axes_[0]] * axes_[2] + at[axes_[1]] * axes_[3];
-    if (op_ == Op::Unskew) {
-      std::int64_t distance = at[axes_[0]] - at[axes_[1]] * axes_[3];
-      if (value::floor_mod(distance, axes_[2]) != 0) return -1;
-      in[axes_[0]] = value::floor_div(distance, axes_[2]);
+      for (std::int64_t a : axes_) {
+        const auto axis = static_cast<std::size_t>(a);
+        in[axis] = from_[axis] - 1 - at[axis];
+      }
+    if (op_ == Op::Skew || op_ == Op::Unskew) {
+      const auto n = static_cast<std::size_t>(axes_[0]), k = static_cast<std::size_t>(axes_[1]);
+      const std::int64_t distance = at[n] - at[k] * axes_[3];
+      if (op_ == Op::Skew)
+        in[n] = at[n] * axes_[2] + at[k] * axes_[3];
+      else if (value::floor_mod(distance, axes_[2]) != 0)
+        return -1;
+      else
+        in[n] = value::floor_div(distance, axes_[2]);
     }
   }
   std::int64_t flat = 0;

@@ -172,6 +172,19 @@ TEST(Promises, ManyTensorsAreSwappedBeforeOneRealize) {
   }
 }
 
+TEST(Promises, TensorsMayHaveAnyNumberOfAxes) {
+  for (const char* device : {"CPU", "REF"}) {
+    set_default_device(device);
+    Shape many(40, Size(1));
+    many.push_back(2);
+    many.push_back(3);
+    Tensor x = numbers({6}, 1).reshape(many).flip({40}).transpose(40, 41) * 2;
+    EXPECT_EQ(x.ndim(), 42);
+    EXPECT_EQ(x.tolist(), (std::vector<double>{6, 0, 8, 2, 10, 4})) << device;
+    set_default_device("");
+  }
+}
+
 TEST(Promises, StacksOfManyAreRight) {
   for (std::int64_t n : {1, 31, 32, 33, 100, 1100}) {
     Tensor all = stacked(n)[0];
