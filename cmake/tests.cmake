@@ -17,7 +17,7 @@ endif()
 function(lathe_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "SHARDS;TIMEOUT" "FILES;LIBS;LABELS;ENVIRONMENT;DEFINITIONS")
   set(target test_${name})
-  add_executable(${target} ${arg_FILES})
+  add_executable(${target} ${arg_FILES} $<TARGET_OBJECTS:lathe_test_strict>)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include
     ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR})
   target_compile_definitions(${target} PRIVATE LATHE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
@@ -72,7 +72,8 @@ function(lathe_script_test name)
     set(arg_TIMEOUT 600)
   endif()
   add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77)
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
+    ENVIRONMENT "LATHE_CHECK=strict")
 endfunction()
 
 # A function, so that what one tests.cmake sets does not reach the next.
@@ -106,6 +107,10 @@ lathe_make_pch(lathe_test_pch <gtest/gtest.h> <sstream>)
 if(LATHE_PCH)
   target_link_libraries(lathe_test_pch PRIVATE GTest::gtest)
 endif()
+
+# A kernel that differs from REF fails every test that runs it.
+add_library(lathe_test_strict OBJECT ${PROJECT_SOURCE_DIR}/tests/strict_check.cpp)
+target_link_libraries(lathe_test_strict PRIVATE lathe_flags)
 
 file(GLOB support CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/support/*.cpp)
 if(support)

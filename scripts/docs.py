@@ -11,7 +11,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 def flags_page():
     """docs/reference/flags.md from src/base/flags.def."""
-    row = re.compile(r'^LATHE_FLAG\((\w+),\s*"(.*?)",\s*(\w+),\s*"(.*?)",\s*"(.*?)",\s*"(.*)"\)')
+    row = re.compile(r'^LATHE_FLAG\((\w+),\s*"(.*?)",\s*(\w+),\s*\w+,\s*"(.*?)",\s*"(.*?)",\s*"(.*)"\)')
     lines = [
         "# Environment flags",
         "",
@@ -99,15 +99,16 @@ def ops_page():
         "## Primitives",
         "",
         "What REF, constant folding and every printer compute. Domain: I integers, F floats, B bool. A reduction is possible where",
-        "there is a unit. Gradients are over the operands x, y, z, the result `out` and the incoming `g`.",
+        "there is a unit. Error: of a float result on a device, in ulp. Gradients are over the operands x, y, z, the result `out` and",
+        "the incoming `g`.",
         "",
-        "| Op | Operands | Domain | Result | Traits | Unit | Value | Gradients |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| Op | Operands | Domain | Result | Traits | Unit | Value | Error | Gradients |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for _, (name, args, result, domain, traits, unit, value, _text, *gradients) in table_rows("src/ir/ops.def", "LATHE_OP"):
+    for _, (name, args, result, domain, traits, unit, value, _text, error, *gradients) in table_rows("src/ir/ops.def", "LATHE_OP"):
         traits = "" if traits == "Plain" else ", ".join(t.strip() for t in traits.split("|"))
         unit = "" if unit == "kNone" else {"kLow": "lowest", "kHigh": "highest", "kOnes": "all ones"}.get(unit, unit)
-        lines.append(f"| {name} | {args} | {domain} | {result} | {traits} | {unit} | {code(value)} | {', '.join(filter(None, map(code, gradients)))} |")
+        lines.append(f"| {name} | {args} | {domain} | {result} | {traits} | {unit} | {code(value)} | {error if 'F' in domain and error != '0' else ''} | {', '.join(filter(None, map(code, gradients)))} |")
     lines += [
         "",
         "## Functions of one tensor",

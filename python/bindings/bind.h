@@ -19,6 +19,9 @@ struct IndexTypeError : TypeError {
 
 PyType_Slot* tensor_slots();  // the buffer protocol
 
+// Where no binding stands between C++ and the interpreter: the Python exception of an error.
+void set_python_error(const std::exception_ptr& error);
+
 void bind_errors(nb::module_& m);
 void bind_dtypes(nb::module_& m);
 void bind_sizes(nb::module_& m);

@@ -70,6 +70,14 @@ void translate(const std::exception_ptr& pointer, void*) {
 
 }  // namespace
 
+void set_python_error(const std::exception_ptr& error) {
+  try {
+    translate(error, nullptr);
+  } catch (const std::exception& e) {
+    PyErr_SetString(PyExc_RuntimeError, e.what());
+  }
+}
+
 void bind_errors(nb::module_& m) {
   kinds.user = make_kind(m, "UserError", {PyExc_ValueError, PyExc_RuntimeError, PyExc_AssertionError},
                          "The caller can fix it.");

@@ -74,7 +74,9 @@ void bind_kinds(nb::module_& m) {
       [](SGD* self, Parameters params, double lr, double momentum, double decay, bool nesterov, bool classic,
          nb::kwargs hints) {
         const Hints checked(hints);
-        made_here([&] { new (self) SGD(wanted(params), lr, {momentum, decay, nesterov, classic}); });
+        made_in_place(self, [&](SGD* at) {
+          return new (at) SGD(wanted(params), lr, {momentum, decay, nesterov, classic});
+        });
       },
       "params"_a, "lr"_a = 0.001, "momentum"_a = 0.0, "weight_decay"_a = 0.0, "nesterov"_a = false,
       "classic"_a = false, "hints"_a);
@@ -83,7 +85,9 @@ void bind_kinds(nb::module_& m) {
       [](LARS* self, Parameters params, double lr, double momentum, double decay, bool nesterov, bool classic,
          double tcoef, nb::kwargs hints) {
         const Hints checked(hints);
-        made_here([&] { new (self) LARS(wanted(params), lr, {momentum, decay, nesterov, tcoef, classic}); });
+        made_in_place(self, [&](LARS* at) {
+          return new (at) LARS(wanted(params), lr, {momentum, decay, nesterov, tcoef, classic});
+        });
       },
       "params"_a, "lr"_a = 0.001, "momentum"_a = 0.9, "weight_decay"_a = 1e-4, "nesterov"_a = false,
       "classic"_a = true, "tcoef"_a = 0.001, "hints"_a);
@@ -101,7 +105,8 @@ void bind_kinds(nb::module_& m) {
           [](AdamW* self, Parameters params, double lr, double b1, double b2, double eps, double decay,
              nb::kwargs hints) {
             const Hints checked(hints);
-            made_here([&] { new (self) AdamW(wanted(params), lr, {b1, b2, eps, decay}); });
+            made_in_place(
+                self, [&](AdamW* at) { return new (at) AdamW(wanted(params), lr, {b1, b2, eps, decay}); });
           },
           "params"_a, "lr"_a = 0.001, "b1"_a = 0.9, "b2"_a = 0.999, "eps"_a = 1e-8, "weight_decay"_a = 0.01,
           "hints"_a);
@@ -111,7 +116,8 @@ void bind_kinds(nb::module_& m) {
           [](Adam* self, Parameters params, double lr, double b1, double b2, double eps, double decay,
              nb::kwargs hints) {
             const Hints checked(hints);
-            made_here([&] { new (self) Adam(wanted(params), lr, {b1, b2, eps, decay}); });
+            made_in_place(self,
+                          [&](Adam* at) { return new (at) Adam(wanted(params), lr, {b1, b2, eps, decay}); });
           },
           "params"_a, "lr"_a = 0.001, "b1"_a = 0.9, "b2"_a = 0.999, "eps"_a = 1e-8, "weight_decay"_a = 0.0,
           "hints"_a);
@@ -121,7 +127,8 @@ void bind_kinds(nb::module_& m) {
           [](LAMB* self, Parameters params, double lr, double b1, double b2, double eps, double decay,
              nb::kwargs hints) {
             const Hints checked(hints);
-            made_here([&] { new (self) LAMB(wanted(params), lr, {b1, b2, eps, decay}); });
+            made_in_place(self,
+                          [&](LAMB* at) { return new (at) LAMB(wanted(params), lr, {b1, b2, eps, decay}); });
           },
           "params"_a, "lr"_a = 0.001, "b1"_a = 0.9, "b2"_a = 0.999, "eps"_a = 1e-6, "weight_decay"_a = 0.0,
           "hints"_a);
@@ -130,8 +137,9 @@ void bind_kinds(nb::module_& m) {
       [](Muon* self, Parameters params, double lr, double momentum, double decay, std::int64_t steps,
          std::vector<double> coefficients, bool nesterov, nb::kwargs hints) {
         const Hints checked(hints);
-        made_here([&] {
-          new (self) Muon(wanted(params), lr, {momentum, decay, nesterov, steps, std::move(coefficients)});
+        made_in_place(self, [&](Muon* at) {
+          return new (at)
+              Muon(wanted(params), lr, {momentum, decay, nesterov, steps, std::move(coefficients)});
         });
       },
       "params"_a, "lr"_a = 0.001, "momentum"_a = 0.95, "weight_decay"_a = 0.1, "ns_steps"_a = 5,
@@ -160,7 +168,9 @@ void bind_schedulers(nb::module_& m) {
              double pct, const std::string& anneal) {
             if (anneal != "cos" && anneal != "linear")
               throw UserError("OneCycle", "'" + anneal + "' is no way to anneal").help("cos or linear");
-            released([&] { new (self) OneCycle(o, max_lr, total, {pct, div, final_div, anneal == "cos"}); });
+            made_in_place(self, [&](OneCycle* at) {
+              return new (at) OneCycle(o, max_lr, total, {pct, div, final_div, anneal == "cos"});
+            });
           },
           "optimizer"_a, "max_lr"_a, "total_steps"_a, "div_factor"_a = 25.0, "final_div_factor"_a = 1e4,
           "pct_start"_a = 0.3, "anneal_strategy"_a = "cos", nb::keep_alive<1, 2>());
@@ -177,7 +187,9 @@ void bind_schedulers(nb::module_& m) {
              std::int64_t patience, double threshold) {
             if (mode != "min" && mode != "max")
               throw UserError("ReduceOnPlateau", "'" + mode + "' is no mode").help("min or max");
-            released([&] { new (self) ReduceOnPlateau(o, {mode == "min", factor, patience, threshold}); });
+            made_in_place(self, [&](ReduceOnPlateau* at) {
+              return new (at) ReduceOnPlateau(o, {mode == "min", factor, patience, threshold});
+            });
           },
           "optimizer"_a, "mode"_a = "min", "factor"_a = 0.1, "patience"_a = 10, "threshold"_a = 1e-4,
           nb::keep_alive<1, 2>())
@@ -243,7 +255,7 @@ void bind_optim(nb::module_& m) {
           [](Optimizer* self, Parameters params, double lr, nb::kwargs hints) {
             const Hints checked(hints);
             const std::vector<Tensor> all = wanted(params);
-            made_here([&] { new (self) OwnOptimizer(all, lr); });
+            made_in_place(self, [&](Optimizer* at) -> Optimizer* { return new (at) OwnOptimizer(all, lr); });
           },
           "params"_a, "lr"_a, "hints"_a)
       .def(

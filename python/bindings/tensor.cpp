@@ -21,9 +21,11 @@ void construct(nb::pointer_and_handle<PyTensor> self, nb::handle data, nb::handl
   Tensor t = make_tensor(data, options);
   // An object of its own even where the handle has one already: assigning to it stays visible in both.
   if (t.front() != nullptr) t = t.detach();
+  if (requires_grad) t.requires_grad_(*requires_grad);
+  // Last, because nothing may throw once there is a PyTensor: Python frees the memory of an object whose
+  // __init__ raised, and nobody would take the tensor out of its list.
   new (self.p) PyTensor(t);
   t.set_front(self.h.ptr());
-  if (requires_grad) t.requires_grad_(*requires_grad);
 }
 
 // The list of tensors that may get a gradient from backward().

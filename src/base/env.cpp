@@ -18,8 +18,8 @@ namespace lathe {
 namespace {
 
 constexpr FlagInfo kTable[] = {
-#define LATHE_FLAG(flag, name, kind, default_value, allowed, help) \
-  {Flag::flag, name, FlagKind::kind, default_value, allowed, help},
+#define LATHE_FLAG(flag, name, kind, affects, default_value, allowed, help) \
+  {Flag::flag, name, FlagKind::kind, FlagAffects::affects, default_value, allowed, help},
 #include "base/flags.def"
 #undef LATHE_FLAG
 };
@@ -184,6 +184,22 @@ const FlagValue& flag_value(Flag flag) {
 std::int64_t flag_number(Flag flag) { return flag_value(flag).number; }
 bool flag_on(Flag flag) { return flag_value(flag).number != 0; }
 const std::string& flag_text(Flag flag) { return flag_value(flag).text; }
+
+std::string code_flags() {
+  static const Values defaults = parse_environment({});
+  std::string text;
+  for (const FlagInfo& info : kTable) {
+    if (info.affects == FlagAffects::Run) continue;
+    const FlagValue& value = flag_value(info.flag);
+    if (value.text == defaults[static_cast<std::size_t>(info.flag)].text) continue;
+    text.append(info.name).append("=");
+    text.append(info.affects == FlagAffects::Code ? value.text
+                : value.number != 0               ? "on"
+                                                  : "off")
+        .append(" ");
+  }
+  return text;
+}
 
 FlagScope::FlagScope(Flag flag, std::string_view value)
     : flag_(flag), value_(parse_flag(kTable[static_cast<std::size_t>(flag)], value)), outer_(innermost) {

@@ -26,6 +26,7 @@
 #include "codegen/skip_steps.h"
 #include "codegen/skip_tiles.h"
 #include "codegen/stage.h"
+#include "codegen/step_fault.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
@@ -44,8 +45,10 @@ class KernelRewriter {
     for (std::size_t i = 0; i < origins.size(); ++i) origin_of_.try_emplace(origins[i].range, i);
     parts_.resize(origins.size());
     clamped_.resize(origins.size());
+    // Panels of a group hold zeros beyond the end: so their source moves evenly with its ranges.
+    const bool shared = state.target().groups && !state.stages().empty();
     for (std::size_t i = 0; i < origins.size(); ++i)
-      if (!origins[i].gates.empty()) clamped_[i] = may_clamp(i);
+      if (!origins[i].gates.empty()) clamped_[i] = !shared && may_clamp(i);
     for (Node n : toposort(state.kernel()))
       if (n.is(Op::Store)) written_.try_emplace(base_memory(n.arg(0)), 1);
   }
@@ -252,7 +255,7 @@ Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target)
   };
   if (!opts.empty() || has_single_ranges(state)) {
     KernelRewriter rewriter(state);
-    result = rewriter.run();
+    result = after_step("split_ranges", rewriter.run());
     // Threads of a group wait for each other inside these loops, so there all of them take every step.
     NodeMap<Node> skipped = target.groups ? NodeMap<Node>() : skipped_steps(result);
     if (!target.groups)
@@ -260,21 +263,26 @@ Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target)
     std::vector<Staging> stages;
     for (const StageRequest& request : state.stages())
       stages.push_back({rewriter.image(request.value), position_of(request.axis_serial), request.order});
-    result = stage_values(result, stages, target);
-    if (!skipped.empty()) result = substitute(result, skipped);
+    result = after_step("stage_values", stage_values(result, stages, target));
+    if (!skipped.empty()) result = after_step("skip_steps", substitute(result, skipped));
   }
-  result = private_panels(place_folds(result), target);
+  result = after_step("place_folds", place_folds(result));
+  result = after_step("private_panels", private_panels(result, target));
   // The nests of a row share their outer loops: there reduces run innermost, whatever the order says.
-  if (!has_rows(kernel)) result = place_accumulators(result, target);
+  if (!has_rows(kernel)) result = after_step("place_accumulators", place_accumulators(result, target));
   std::vector<Pipelined> pipelined;
   for (const PipelineRequest& request : state.pipelines())
     pipelined.push_back({position_of(request.axis_serial), request.depth});
-  result = prefetch_tiles(result, pipelined);
-  result = join_fragments(split_offsets(result), target, state.joins_fragments());
-  if (target.vectors && !target.groups) result = peel_last_steps(result);
+  result = after_step("prefetch_tiles", prefetch_tiles(result, pipelined));
+  result = after_step("split_offsets", split_offsets(result));
+  result = after_step("join_fragments", join_fragments(result, target, state.joins_fragments()));
+  if (const MatrixUnit* unit = state.shared_unit())
+    result = after_step("join_shares", join_shares(result, *unit));
+  if (target.vectors && !target.groups) result = after_step("peel_last_steps", peel_last_steps(result));
   // Reduces over groups become shared memory and barriers here, before expansion, so that the copies of a
   // register tile share one barrier.
-  return simplify(group_reduce(result));
+  result = after_step("group_reduce", group_reduce(result));
+  return after_step("simplify", simplify(result));
 }
 
 }  // namespace lathe

@@ -12,9 +12,11 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "codegen/codegen.h"
+#include "codegen/step_fault.h"
 #include "engine/build_id.h"
 #include "engine/debug.h"
 #include "engine/disk_cache.h"
+#include "engine/kernel_check.h"
 #include "ir/text.h"
 #include "ir/value.h"
 #include "ir/walk.h"
@@ -26,8 +28,9 @@
 namespace lathe::engine {
 namespace {
 
-// What the solver gets for one access: usually the intervals have answered already.
-constexpr unsigned kQuickMs = 5, kThoroughMs = 200;
+// Steps of the solver for one access: usually the intervals have answered already. The questions of the op
+// suite take up to 1,400.
+constexpr unsigned kQuickEffort = 20000, kThoroughEffort = 500000;
 
 // One kernel of one backend and target under one way of choosing options.
 struct CacheKey {
@@ -43,17 +46,26 @@ struct CacheKeyHash {
   }
 };
 
+}  // namespace
+
 // A kernel on one device.
-struct Loaded {
+struct LoadedKernel {
   const OpenDevice* device = nullptr;
   std::unique_ptr<Kernel> kernel;
-  std::unique_ptr<FaultCell> cell;
 };
 
-struct Entry {
+struct KernelEntry {
   MadeKernel made;  // keeps the key's node alive
-  std::deque<Loaded> loaded;
+  std::deque<LoadedKernel> loaded;
+  std::string disk_key;  // empty without a disk cache
+  KernelCheck check;
+  KernelEntry* instead = nullptr;  // what runs since this one was found wrong
 };
+
+namespace {
+
+using Entry = KernelEntry;
+using Loaded = LoadedKernel;
 
 struct Table {
   std::mutex mutex;
@@ -90,7 +102,7 @@ void choose(MadeKernel& made, const KernelRequest& request, const Target& target
     made.options = *std::move(tuned);
     made.options_from = "search";
   } else {
-    made.options = choose_options(request.ast, target);
+    made.options = choose_options(request.ast, target, flag_on(Flag::Invariant));
     made.options_from = "heuristic";
   }
 }
@@ -99,8 +111,8 @@ void choose(MadeKernel& made, const KernelRequest& request, const Target& target
 // named.
 std::string disk_key(const MadeKernel& made, const KernelRequest& request, const Compiler& compiler) {
   const std::string options = made.options_from == "search" ? to_string(made.options) : choice_text(request);
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", build_id(), compiler.version(), compiler.target().key(),
-                     options, request.name, print_graph(request.ast));
+  return fmt::format("{}\n{}\n{}\n{}\n{}", build_id(), compiler_key(compiler), options, request.name,
+                     print_graph(request.ast));
 }
 
 void put_part(std::string& text, std::string_view part) {
@@ -122,13 +134,44 @@ std::optional<std::string_view> take_part(std::string_view& text) {
 // What must be the same for a saved kernel to be run: machine code is trusted only where it was made by this
 // build for this machine, and is what was written.
 std::string saved_stamp(const Compiler& compiler, std::string_view packed) {
-  return fmt::format("{}\n{}\n{}\n{}\n{:016x}", build_id(), compiler.version(), compiler.target().key(),
-                     flags_key(), hash_bytes(packed.data(), packed.size()));
+  return fmt::format("{}\n{}\n{:016x}", build_id(), compiler_key(compiler),
+                     hash_bytes(packed.data(), packed.size()));
 }
 
-bool take_saved(std::string_view saved, const Compiler& compiler, MadeKernel& made) {
+// Under the kernel's key and its binary: what was checked is this code and no other.
+std::string record_key(const Entry& entry) {
+  const std::string& bytes = entry.made.binary.bytes;
+  return fmt::format("{:016x}{:016x} {:016x}", hash_string(entry.disk_key, 3), hash_string(entry.disk_key, 4),
+                     hash_string(bytes));
+}
+
+// A packed kernel with what is known of it. One that stands for another is not taken where a difference is an
+// error: the other is to be made and found wrong again.
+bool take_packed(std::string_view packed, Entry& entry, const OpenDevice& device) {
+  std::string text;
+  if (!unpack_kernel(packed, entry.made, &text)) return false;
+  if (auto record = parse_check_record(text, device.device->driver())) {
+    if (!record->replaced.empty() && check_mode() == CheckMode::Strict) return false;
+    entry.check.record = *std::move(record);
+    if (!entry.check.record.replaced.empty()) entry.made.options_from = "fallback";
+  }
+  if (entry.check.record.settled && check_mode() != CheckMode::All) entry.check.due = false;
+  return true;
+}
+
+// What a process before this one found out about a kernel that is due.
+void find_record(DiskCache& disk, Entry& entry, const OpenDevice& device) {
+  if (!entry.check.due || check_mode() == CheckMode::Off) return;
+  const auto text = disk.get("check", record_key(entry));
+  auto record = text ? parse_check_record(*text, device.device->driver()) : std::nullopt;
+  if (!record) return;
+  entry.check.record = *std::move(record);
+  if (entry.check.record.settled && check_mode() != CheckMode::All) entry.check.due = false;
+}
+
+bool take_saved(std::string_view saved, const Compiler& compiler, Entry& entry, const OpenDevice& device) {
   const auto stamp = take_part(saved), packed = take_part(saved);
-  return stamp && packed && *stamp == saved_stamp(compiler, *packed) && unpack_kernel(*packed, made);
+  return stamp && packed && *stamp == saved_stamp(compiler, *packed) && take_packed(*packed, entry, device);
 }
 
 // One kernel on its way from request to binary.
@@ -137,7 +180,6 @@ struct Pending {
   const KernelRequest* request;
   std::shared_ptr<const Compiler> compiler;  // shared by all kernels of a device
   std::unique_ptr<Entry> entry;
-  std::string disk_key;
   Program program;
   bool from_disk = false;
 };
@@ -159,7 +201,7 @@ Node proved(const MadeKernel& made, const KernelRequest& request, const Target& 
   const bool thorough = flag_on(Flag::Verify);
   auto prove = [&](Node kernel) {
     verify::BoundsOptions options;
-    options.timeout_ms = thorough ? kThoroughMs : kQuickMs;
+    options.effort = thorough ? kThoroughEffort : kQuickEffort;
     verify::BoundsReport report = verify::prove_bounds(kernel, options);
     for (verify::AccessProof& access : report.accesses) {
       if (access.proof != verify::Proof::Refuted) continue;
@@ -179,7 +221,7 @@ Node proved(const MadeKernel& made, const KernelRequest& request, const Target& 
   counts.by_interval += report.count(verify::Proof::Interval);
   counts.by_solver += report.count(verify::Proof::Solver);
   counts.guarded += report.count(verify::Proof::Unproved);
-  Node kernel = verify::guard_unproved(made.ast, report);
+  const Node kernel = after_step("guard_unproved", verify::guard_unproved(made.ast, report));
   if (thorough) prove(apply_options(kernel, made.options, target));
   return kernel;
 }
@@ -189,7 +231,8 @@ void lower(Pending& work) {
   const Target& target = work.compiler->target();
   if (made.options_from.empty()) choose(made, *work.request, target);
   const Node kernel = proved(made, *work.request, target);
-  work.program = lower_kernel(kernel, made.options, target, work.request->name);
+  work.program =
+      lower_kernel(kernel, made.options, target, work.request->name, {.invariant = flag_on(Flag::Invariant)});
   made.launch = work.program;
   made.launch.code.clear();
 }
@@ -204,17 +247,18 @@ void prepare(Pending& work, DiskCache* disk) {
   // Tuned options come from outside, so the key names them; all others follow from what it holds anyway.
   if (searching(request)) choose(made, request, compiler.target());
   if (disk != nullptr) {
-    work.disk_key = disk_key(made, request, compiler);
+    work.entry->disk_key = disk_key(made, request, compiler);
     // A level that shows the program needs the program to be made.
     const bool look = flag_number(Flag::Debug) < 6;
-    if (const auto entry = look ? disk->get("kernel", work.disk_key) : std::nullopt;
-        entry && unpack_kernel(*entry, made)) {
+    if (const auto entry = look ? disk->get("kernel", work.entry->disk_key) : std::nullopt;
+        entry && take_packed(*entry, *work.entry, *request.device)) {
+      find_record(*disk, *work.entry, *request.device);
       work.from_disk = true;
       if (made.options_from.empty()) made.options_from = usual_source(request);
       return;
     }
   }
-  if (!request.saved.empty() && take_saved(request.saved, compiler, made)) {
+  if (!request.saved.empty() && take_saved(request.saved, compiler, *work.entry, *request.device)) {
     work.from_disk = true;
     if (made.options_from.empty()) made.options_from = usual_source(request);
     return;
@@ -243,7 +287,7 @@ void compile(std::span<Pending> all, DiskCache* disk) {
     for (std::size_t i = 0; i < mine.size(); ++i) {
       MadeKernel& made = mine[i]->entry->made;
       made.binary = std::move(binaries[i]);
-      if (disk != nullptr) disk->put("kernel", mine[i]->disk_key, pack_kernel(made));
+      if (disk != nullptr) disk->put("kernel", mine[i]->entry->disk_key, pack_kernel(made));
     }
     table().compiles += mine.size();
   }
@@ -252,9 +296,7 @@ void compile(std::span<Pending> all, DiskCache* disk) {
 const Loaded& loaded_on(Entry& entry, OpenDevice& device) {
   for (const Loaded& known : entry.loaded)
     if (known.device == &device) return known;
-  Loaded made{&device, device.device->load(entry.made.binary), nullptr};
-  if (!entry.made.launch.checks.empty()) made.cell = std::make_unique<FaultCell>(device);
-  return entry.loaded.emplace_back(std::move(made));
+  return entry.loaded.emplace_back(Loaded{&device, device.device->load(entry.made.binary)});
 }
 
 // An object from disk that cannot be loaded is made anew; one just compiled that cannot is an error.
@@ -272,6 +314,16 @@ void load_first(Pending& work, DiskCache* disk) {
   }
 }
 
+ReadyKernel ready_on(Entry& made, OpenDevice& device) {
+  Entry* entry = &made;
+  while (entry->instead != nullptr) entry = entry->instead;
+  // REF is what others are compared with, and what computes nothing has nothing to compare.
+  const bool comparable = device.device->computes() && device.compiler->target().kind != TargetKind::Ref;
+  if (!comparable) entry->check.due = false;
+  const Loaded& loaded = loaded_on(*entry, device);
+  return {&entry->made, loaded.kernel.get(), &entry->check, entry};
+}
+
 }  // namespace
 
 std::vector<ReadyKernel> ready_kernels(std::span<const KernelRequest> requests) {
@@ -286,7 +338,7 @@ std::vector<ReadyKernel> ready_kernels(std::span<const KernelRequest> requests) 
     if (all.kernels.contains(keys.back()) || !asked.emplace(keys.back(), true).second) continue;
     auto [compiler, added] = compilers.try_emplace(request.device);
     if (added) compiler->second = compiler_of(*request.device);
-    pending.push_back({keys.back(), &request, compiler->second, nullptr, {}, {}, false});
+    pending.push_back({keys.back(), &request, compiler->second, nullptr, {}, false});
   }
   if (!pending.empty()) {
     const Scope scope;
@@ -300,16 +352,43 @@ std::vector<ReadyKernel> ready_kernels(std::span<const KernelRequest> requests) 
     }
   }
   std::vector<ReadyKernel> result;
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    Entry& entry = *all.kernels.at(keys[i]);
-    const Loaded& loaded = loaded_on(entry, *requests[i].device);
-    result.push_back({&entry.made, loaded.kernel.get(), loaded.cell.get()});
-  }
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    result.push_back(ready_on(*all.kernels.at(keys[i]), *requests[i].device));
   return result;
 }
 
-std::string saved_kernel(const ReadyKernel& kernel, const OpenDevice& device) {
-  const std::string packed = pack_kernel(*kernel.made);
+void replace_kernel(const ReadyKernel& wrong, const ReadyKernel& instead, const OpenDevice& device) {
+  {
+    std::lock_guard guard(table().mutex);
+    wrong.entry->instead = instead.entry;
+    instead.entry->made.options_from = "fallback";
+  }
+  wrong.check->replaced = true;
+  wrong.check->due = true;  // its launches go on asking what runs instead
+  if (DiskCache* disk = DiskCache::current(); disk != nullptr && !wrong.entry->disk_key.empty())
+    disk->put("kernel", wrong.entry->disk_key,
+              pack_kernel(*instead.made, to_text(instead.check->record, device.device->driver())));
+}
+
+ReadyKernel current_kernel(const ReadyKernel& kernel, OpenDevice& device) {
+  std::lock_guard guard(table().mutex);
+  return ready_on(*kernel.entry, device);
+}
+
+void keep_record(const ReadyKernel& kernel, const OpenDevice& device) {
+  DiskCache* disk = DiskCache::current();
+  if (disk == nullptr || kernel.entry->disk_key.empty()) return;
+  disk->put("check", record_key(*kernel.entry), to_text(kernel.check->record, device.device->driver()));
+}
+
+std::string saved_kernel(const ReadyKernel& held, OpenDevice& device) {
+  const ReadyKernel kernel = current_kernel(held, device);
+  std::string record;
+  {
+    std::lock_guard guard(kernel.check->mutex);
+    record = to_text(kernel.check->record, device.device->driver());
+  }
+  const std::string packed = pack_kernel(*kernel.made, record);
   std::string text;
   put_part(text, saved_stamp(*compiler_of(device), packed));
   put_part(text, packed);
@@ -355,16 +434,16 @@ Grid grid_of(const Program& launch, Bindings bindings) {
   return grid;
 }
 
-std::string pack_kernel(const MadeKernel& made) {
+std::string pack_kernel(const MadeKernel& made, std::string_view record) {
   std::string text;
   for (const std::string& part : {to_string(made.options), print_program(made.launch), made.binary.entry,
-                                  made.binary.bytes, made.binary.source})
+                                  made.binary.bytes, made.binary.source, std::string(record)})
     put_part(text, part);
   return text;
 }
 
-bool unpack_kernel(std::string_view text, MadeKernel& made) {
-  std::string_view parts[5];
+bool unpack_kernel(std::string_view text, MadeKernel& made, std::string* record) {
+  std::string_view parts[6];
   for (std::string_view& part : parts) {
     const auto taken = take_part(text);
     if (!taken) return false;
@@ -373,6 +452,7 @@ bool unpack_kernel(std::string_view text, MadeKernel& made) {
   made.options = parse_opts(parts[0]);
   made.launch = parse_program(parts[1]);
   made.binary = {std::string(parts[2]), std::string(parts[3]), std::string(parts[4])};
+  if (record != nullptr) *record = parts[5];
   return true;
 }
 
@@ -401,10 +481,10 @@ void drop_kernels() {
   table().kernels.clear();
 }
 
-std::string flags_key() {
-  return fmt::format("noopt={} invariant={} cpu={}{} without={};", flag_number(Flag::NoOpt),
-                     flag_number(Flag::Invariant), flag_text(Flag::Cpu),
-                     flag_number(Flag::Beam) > 0 ? " beam" : "", fmt::join(disabled_rules(), ","));
+std::string flags_key() { return code_flags() + changed_rules(); }
+
+std::string compiler_key(const Compiler& compiler) {
+  return fmt::format("{}\n{}\n{}", compiler.version(), compiler.target().key(), flags_key());
 }
 
 }  // namespace lathe::engine

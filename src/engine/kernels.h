@@ -18,7 +18,6 @@
 #include "ir/program.h"
 #include "lathe/options.h"
 #include "runtime/devices.h"
-#include "runtime/fault_cell.h"
 
 namespace lathe::engine {
 
@@ -28,16 +27,20 @@ using Bindings = std::span<const std::pair<NodeRef, std::int64_t>>;
 struct MadeKernel {
   NodeRef ast;  // as scheduled
   std::vector<Opt> options;
-  std::string options_from;  // "heuristic", "user", "search" or "none"
+  std::string options_from;  // "heuristic", "user", "search", "none" or "fallback"
   Program launch;            // without its code: params, variables, sizes, counts
   Binary binary;
 };
 
-// One that is loaded on a device. Both pointers stay valid.
+struct KernelCheck;
+struct KernelEntry;
+
+// One that is loaded on a device. The pointers stay valid.
 struct ReadyKernel {
   const MadeKernel* made = nullptr;
   Kernel* kernel = nullptr;
-  FaultCell* cell = nullptr;  // where the kernel checks indices
+  KernelCheck* check = nullptr;  // what is known of it against REF
+  KernelEntry* entry = nullptr;  // its place among all kernels
 };
 
 struct KernelRequest {
@@ -52,18 +55,25 @@ struct KernelRequest {
 // backend.
 std::vector<ReadyKernel> ready_kernels(std::span<const KernelRequest> requests);
 
+// A kernel that was found wrong is replaced: whoever holds it runs the other one from then on, and so does a
+// later process. current_kernel gives the one that runs now.
+void replace_kernel(const ReadyKernel& wrong, const ReadyKernel& instead, const OpenDevice& device);
+ReadyKernel current_kernel(const ReadyKernel& kernel, OpenDevice& device);
+// Writes what is known of a kernel against REF into the disk cache. Its check is locked.
+void keep_record(const ReadyKernel& kernel, const OpenDevice& device);
+
 // A kernel as bytes that go into a file, and into a KernelRequest of a later process.
-std::string saved_kernel(const ReadyKernel& kernel, const OpenDevice& device);
+std::string saved_kernel(const ReadyKernel& held, OpenDevice& device);
 
 // The launch sizes under these bindings. Throws UserError naming a variable without a value.
 Grid grid_of(const Program& launch, Bindings bindings);
 // An index expression over constants and variables.
 std::int64_t evaluate_index(Node expression, Bindings bindings);
 
-// A kernel as bytes and back: options, launch sizes and machine code, but not the graph. False where the
-// bytes are not such.
-std::string pack_kernel(const MadeKernel& made);
-bool unpack_kernel(std::string_view bytes, MadeKernel& made);
+// A kernel as bytes and back: options, launch sizes, machine code and what is known of it against REF (text
+// of a CheckRecord), but not the graph. False where the bytes are not such.
+std::string pack_kernel(const MadeKernel& made, std::string_view record = {});
+bool unpack_kernel(std::string_view bytes, MadeKernel& made, std::string* record = nullptr);
 
 // Where tuned options come from; asked for every new kernel before the heuristic while LATHE_BEAM is on. Set
 // by the search.
@@ -82,7 +92,10 @@ void reset_compile_count();  // and the proofs
 // Forgets all kernels of this process (tests and memory reports); none may be running or be used again.
 void drop_kernels();
 
-// Every flag that changes what is generated, as part of keys.
+// Every flag that changes what is generated, and the rules that are disabled or planted: part of every key.
 std::string flags_key();
+// All that a binary depends on beside its kernel, its options and this build: the compiler and its version,
+// every fact of its target, flags and rules.
+std::string compiler_key(const Compiler& compiler);
 
 }  // namespace lathe::engine

@@ -6,10 +6,12 @@
 
 #include "base/env.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/text.h"
-#include "engine/counting.h"
-#include "engine/debug.h"
-#include "engine/roof.h"
+#include "engine/first_use.h"
+#include "engine/kernel_check.h"
+#include "engine/launch.h"
+#include "engine/run_faults.h"
 #include "engine/shadow.h"
 #include "ir/build.h"
 #include "ir/walk.h"
@@ -122,60 +124,56 @@ class RunMemory {
   std::vector<Place> slots_, fresh_, arenas_, planned_;
 };
 
-void run_copy(const Step& step, const PreparedStep& ready, const RunMemory& memory) {
+// Its memory computes nothing.
+bool is_file(const OpenDevice& device) { return device.compiler == nullptr; }
+
+void run_copy(const Step& step, const PreparedStep& ready, const RunMemory& memory, RunFaults& faults) {
   const Place to = memory.at(ready.buffers[0]);
   Place from = memory.at(ready.buffers[1]);
+  if (const Faults& held = faults.at(ready.buffers[1]); held != nullptr && is_file(*to.device)) {
+    executor().wait_written(*from.device, from.span);  // a file is read by others, who would not be told
+    check_faults(held);
+  }
   from.span.offset += static_cast<std::size_t>(step.from_offset);
   from.span.bytes = to.span.bytes;
   executor().copy(to, from);
+  faults.copied(ready);
 }
 
-void run_kernel(const Step& step, const PreparedStep& ready, const RunMemory& memory, Bindings bindings) {
-  const MadeKernel& made = *ready.kernel.made;
-  const Grid grid = ready.symbolic ? grid_of(made.launch, bindings) : ready.grid;
-  const auto empty = [](std::int64_t n) { return n <= 0; };
-  if (std::any_of(grid.groups.begin(), grid.groups.end(), empty) || empty(grid.threads)) return;
+std::vector<Place> places_of(const PreparedStep& ready, const RunMemory& memory) {
+  std::vector<Place> places;
+  for (const BufferSource& source : ready.buffers) places.push_back(memory.at(source));
+  return places;
+}
 
-  SmallVector<Arg, 8> args;
-  SmallVector<Place, 8> reads, writes;
-  for (const ProgramParam& param : buffer_params(made.launch)) {
-    const Place& place = memory.at(ready.buffers[static_cast<std::size_t>(param.slot)]);
-    args.push_back({Arg::Kind::Span, place.span, 0});
-    if (param.reads) reads.push_back(place);
-    if (param.writes) writes.push_back(place);
+void run_kernel(const Step& step, const PreparedStep& ready, const RunMemory& memory, Bindings bindings,
+                RunFaults& faults) {
+  const ReadyKernel* kernel = &ready.kernel;
+  ReadyKernel current;
+  const bool due = kernel->check->due.load(std::memory_order_relaxed);
+  if (due && has_something_due(*kernel, bindings)) [[unlikely]] {
+    current = ready.kernel;
+    const std::vector<Place> places = places_of(ready, memory);
+    LaunchFaultRef fault;
+    if (launch_checked(step, current, *ready.device, places, bindings, fault))
+      return faults.launched(step, ready, fault);
+    kernel = &current;
   }
-  if (ready.kernel.cell != nullptr) args.push_back({Arg::Kind::Span, ready.kernel.cell->span(), 0});
-  for (const NodeRef& variable : made.launch.variables)
-    args.push_back({Arg::Kind::Int, {}, evaluate_index(variable, bindings)});
-  const LaunchWork work{ready.device,
-                        0,
-                        ready.kernel.kernel,
-                        grid,
-                        args,
-                        reads,
-                        writes,
-                        step.name,
-                        step.origin,
-                        ready.kernel.cell,
-                        made.launch.checks};
-
-  count_kernel(made.launch.flops, made.launch.bytes);
+  const MadeKernel& made = *kernel->made;
+  const bool same = &made == ready.kernel.made && !ready.symbolic;
+  const Grid grid = same ? ready.grid : grid_of(made.launch, bindings);
+  if (is_empty(grid)) return;
+  const Launch launch(step, *ready.device, *kernel, grid, bindings,
+                      [&](std::size_t slot) -> const Place& { return memory.at(ready.buffers[slot]); });
   if (flag_on(Flag::Verify)) {
-    std::vector<Place> places;
-    for (const BufferSource& source : ready.buffers) places.push_back(memory.at(source));
+    const std::vector<Place> places = places_of(ready, memory);
     Shadow shadow(step, made, places, bindings);
-    executor().wait(executor().launch(work));
+    run_launch(step, made, launch, Wait::Yes);
     shadow.compare();
-  } else if (timing_wanted()) {
-    const double ns = executor().launch_timed(work);
-    count_seconds(ns * 1e-9);
-    KernelRun shown{step.name, ready.device->text, to_string(made.options), step.origin,
-                    ns,        made.launch.flops,  made.launch.bytes,       0};
-    shown.roof = share_of_roof(*ready.device, shown.flops, shown.bytes, ns);
-    note_run(shown);
   } else {
-    executor().launch(work);
+    run_launch(step, made, launch, Wait::No);
   }
+  faults.launched(step, ready, launch.fault());
 }
 
 }  // namespace
@@ -241,13 +239,16 @@ std::vector<NodeRef> run(const Prepared& prepared, std::span<const Node> slots, 
   const Scope scope;
   check_internal(slots.size() == prepared.slots.size(), "engine", "a run needs one buffer for each slot");
   const RunMemory memory(prepared, slots);
+  RunFaults faults(prepared, slots);
   for (std::size_t i = 0; i < prepared.steps.size(); ++i) {
     const Step& step = prepared.schedule.steps[i];
+    stop_before("run", step.name);
     if (step.is_copy())
-      run_copy(step, prepared.steps[i], memory);
+      run_copy(step, prepared.steps[i], memory, faults);
     else
-      run_kernel(step, prepared.steps[i], memory, bindings);
+      run_kernel(step, prepared.steps[i], memory, bindings, faults);
   }
+  faults.finish(slots, memory.made);
   NodeMap<Node> actual;
   for (std::size_t i = 0; i < slots.size(); ++i) actual[prepared.slots[i]] = slots[i];
   for (std::size_t i = 0; i < prepared.fresh.size(); ++i) actual[prepared.fresh[i]] = memory.made[i];

@@ -1,6 +1,6 @@
-// LATHE_VERIFY=1: every kernel also runs on REF with the same inputs, and the results are compared within
-// bounds that follow from the dtypes. The first difference is an error that names the kernel, the element and
-// both values.
+// LATHE_VERIFY=1: REF evaluates every kernel on the same inputs, and each element of the results is judged by
+// its own bound (verify/expected.h). The first that is wrong is an error that names the kernel, the element
+// and both values.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/kernels.h"
-#include "reference/array.h"
+#include "reference/reference.h"
 #include "runtime/executor.h"
 #include "schedule/schedule.h"
 
@@ -19,15 +19,18 @@ class Shadow {
  public:
   // Takes copies of all buffers (by param slot) before the kernel runs.
   Shadow(const Step& step, const MadeKernel& made, std::span<const Place> buffers, Bindings bindings);
-  // Runs REF and compares with what the device wrote. Throws InternalError.
+  // Judges what the device wrote. Throws InternalError.
   void compare();
 
  private:
+  // Races and bad accesses of the kernel as scheduled.
+  void look_for_faults(const reference::Bindings& bindings) const;
+
   const Step& step_;
   const MadeKernel& made_;
   std::vector<Place> buffers_;
   Bindings bindings_;
-  std::vector<reference::Array> before_;  // REF writes its results here
+  std::vector<reference::Array> before_;
 };
 
 }  // namespace lathe::engine

@@ -16,16 +16,17 @@ namespace lathe::reference {
 inline constexpr std::uint32_t kNoRegister = 0xffffffffu;
 
 enum class Act : std::uint8_t {
-  Scalar,   // dst = fn(a, b, c), lane by lane
-  Convert,  // dst = a as another dtype
-  Bits,     // dst = the bits of a as another dtype
-  Copy,     // dst = a, `lanes` cells
-  Splat,    // every lane of dst = a
-  HReduce,  // dst = all `lanes` of a combined by fn
-  Pack,     // a word of dst = the neighbouring parts from a on; `jump` parts of dtype `from`, `lanes` words
-  Dot,      // dst = products of the packed words a and b added to c
-  Load,     // dst = memory[a] where gate b
-  Store,    // memory[a] = c where gate b
+  Scalar,    // dst = fn(a, b, c), lane by lane
+  Convert,   // dst = a as another dtype
+  Bits,      // dst = the bits of a as another dtype
+  Copy,      // dst = a, `lanes` cells
+  Splat,     // every lane of dst = a
+  HReduce,   // dst = all `lanes` of a combined by fn
+  Pack,      // a word of dst = the neighbouring parts from a on; `jump` parts of dtype `from`, `lanes` words
+  Dot,       // dst = products of the packed words a and b added to c
+  GroupDot,  // the same, of which each thread of a warp has its share: all threads of the group meet for it
+  Load,      // dst = memory[a] where gate b
+  Store,     // memory[a] = c where gate b
   PrivateLoad,  // the same on memory that lives in registers
   PrivateStore,
   LoopBegin,  // dst counts 0..a-1; jump is the distance to the LoopEnd
@@ -34,7 +35,8 @@ enum class Act : std::uint8_t {
   Barrier,
   ThreadsBegin,  // runs the steps up to ThreadsEnd once for each thread of a group; jump is the distance
   ThreadsEnd,
-  Forget,  // the memory holds nothing any more
+  Forget,     // the memory holds nothing any more
+  ReduceEnd,  // a holds all of a reduce: where errors are carried, those of its roundings are added
   Halt,
 };
 
@@ -42,8 +44,12 @@ struct Step {
   Act act = Act::Halt;
   bool shuffled = false;  // LoopBegin: iterations have no order
   std::int16_t sample_dim =
-      -1;              // LoopBegin: which of the nest's output axes, outermost 0; -1: always run whole
-  bool first = false;  // Load: of the contents before the kernel ran
+      -1;                // LoopBegin: which of the nest's output axes, outermost 0; -1: always run whole
+  bool first = false;    // Load: of the contents before the kernel ran
+  bool carries = false;  // Scalar and Copy: dst is a running value of the loop, a reduce's or a fold's
+  bool wide = false;     // Dot: floats are summed in float64
+  Op op = Op::Where;     // Scalar and HReduce
+  DType dtype;           // of their operands, of the second for Where
   std::uint16_t lanes = 1, index_lanes = 1, gate_lanes = 1;
   std::uint32_t dst = kNoRegister, a = kNoRegister, b = kNoRegister, c = kNoRegister;
   std::uint32_t memory = 0;  // of Load and Store; of LoopBegin: the first of kLoopState registers
@@ -83,6 +89,7 @@ struct Code {
   std::vector<std::pair<std::uint32_t, std::string>> variables;
   std::vector<MemorySlot> memories;
   std::vector<ThreadDims> threads;
+  std::vector<std::uint32_t> positions;  // of code_of_store: registers of the output ranges, outermost first
 
   std::uint32_t take(std::uint32_t count) {
     std::uint32_t first = registers;

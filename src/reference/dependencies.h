@@ -17,6 +17,7 @@ class Dependencies {
   Dependencies(Node root, std::span<const Node> thread_ranges);
 
   static constexpr std::uint32_t kThreadToken = 0;
+  bool holds(Node node) const { return numbers_.contains(node); }
   std::uint32_t range_token(Node range) const { return *ranges_.find(range); }
   std::uint32_t carry_token(std::int64_t fold) const;
 

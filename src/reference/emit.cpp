@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ir/build.h"
+#include "ir/dot.h"
 #include "ir/text.h"
 
 namespace lathe::reference {
@@ -15,6 +16,8 @@ Step scalar_step(Op op, DType operand, std::uint32_t dst, std::uint32_t a, std::
   Step s;
   s.act = Act::Scalar;
   s.fn = scalar_function(op, operand.element());
+  s.op = op;
+  s.dtype = operand.element();
   s.lanes = lanes;
   s.dst = dst;
   s.a = a;
@@ -68,7 +71,7 @@ std::uint32_t Emitter::memory(Node base, bool in_group) {
   } else if (base.is(Op::Define)) {
     m.name = fmt::format("define {} ({})", define_id(base), name(define_space(base)));
     m.kind = in_group ? MemorySlot::Kind::Group : MemorySlot::Kind::Private;
-    if (!in_group) m.base = code_.take(static_cast<std::uint32_t>(2 * m.size));
+    if (!in_group && registers_hold_memory_) m.base = code_.take(static_cast<std::uint32_t>(2 * m.size));
   } else {
     throw InternalError("reference", "no memory: " + print_node(base));
   }
@@ -99,7 +102,8 @@ void Emitter::value(std::vector<Step>& out, Node node, std::span<const std::uint
       const std::uint32_t outside = constant(dtype, {-1, -1});
       out.push_back(scalar_step(Op::Less, dtype, below, args[0], args[1], kNoRegister, dtype.lanes));
       out.push_back(scalar_step(Op::Where, dtype, inside, below, args[0], outside, dtype.lanes));
-      out.push_back(scalar_step(Op::Max, dtype, dst, inside, outside, kNoRegister, dtype.lanes));
+      out.push_back(scalar_step(Op::Max, dtype, dst, inside, outside, args[2], dtype.lanes));
+      out.back().node = node;
       return;
     }
     case Op::Splat:
@@ -128,7 +132,7 @@ void Emitter::value(std::vector<Step>& out, Node node, std::span<const std::uint
       break;
     }
     case Op::Dot:
-      s.act = Act::Dot;
+      s.act = dot_shape(node).threads > 1 ? Act::GroupDot : Act::Dot;
       s.a = args[0];
       s.b = args[1];
       s.c = args[2];
@@ -137,7 +141,9 @@ void Emitter::value(std::vector<Step>& out, Node node, std::span<const std::uint
       s.act = Act::HReduce;
       s.a = args[0];
       s.lanes = x.dtype().lanes;
-      s.fn = scalar_function(static_cast<Op>(node.int_attr()), x.dtype().element());
+      s.op = static_cast<Op>(node.int_attr());
+      s.dtype = x.dtype().element();
+      s.fn = scalar_function(s.op, s.dtype);
       break;
     default: {
       if (!is_scalar_op(node.op())) throw InternalError("reference", "cannot evaluate " + print_node(node));

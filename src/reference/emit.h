@@ -11,7 +11,9 @@ namespace lathe::reference {
 
 class Emitter {
  public:
-  explicit Emitter(Code& code) : code_(code) {}
+  // `registers_hold_memory`: private memory takes registers, so that every thread has its own.
+  explicit Emitter(Code& code, bool registers_hold_memory = true)
+      : code_(code), registers_hold_memory_(registers_hold_memory) {}
 
   // The register of a constant, an iota or a variable, or kNoRegister where the node is none of them.
   std::uint32_t leaf(Node node);
@@ -36,6 +38,7 @@ class Emitter {
 
  private:
   Code& code_;
+  bool registers_hold_memory_;
   NodeMap<std::uint32_t> leaves_, memories_;
 };
 

@@ -68,8 +68,11 @@ struct Frame {
 
 class KernelCode {
  public:
-  explicit KernelCode(Node kernel)
-      : kernel_(kernel), threads_(thread_ranges_of(kernel)), deps_(kernel, threads_), emit_(code_) {
+  KernelCode(Node kernel, bool registers_hold_memory)
+      : kernel_(kernel),
+        threads_(thread_ranges_of(kernel)),
+        deps_(kernel, threads_),
+        emit_(code_, registers_hold_memory) {
     find_memory();
     chain_.push_back(std::make_unique<Frame>());
   }
@@ -83,12 +86,30 @@ class KernelCode {
         nests.push_back({effect});
     }
     for (const std::vector<Node>& nest : nests) root_nest(nest);
+    return finished();
+  }
+
+  Code take_at(std::span<const Node> ranges) {
+    std::vector<std::uint32_t> tokens;
+    for (Node r : ranges)
+      if (deps_.holds(r)) tokens.push_back(deps_.range_token(r));
+    open(std::move(tokens), Step());
+    for (Node r : ranges) {
+      code_.positions.push_back(code_.take(1));
+      here().values[r] = code_.positions.back();
+    }
+    value(kernel_);
+    close_to(1);
+    return finished();
+  }
+
+ private:
+  Code finished() {
     code_.steps = std::move(chain_[0]->steps);
     code_.steps.push_back(Step());
     return std::move(code_);
   }
 
- private:
   // ---- memory
 
   void find_memory() {
@@ -400,7 +421,14 @@ class KernelCode {
     for (Node r : by_id(closed_ranges(node))) open_loop(r, false, -1, 1);
     std::uint32_t element = value(node.arg(0));
     here().steps.push_back(scalar_step(op, dtype, total, total, element, kNoRegister, dtype.lanes));
+    here().steps.back().carries = true;
+    here().steps.back().node = node;
     close_to(depth);
+    Step end;
+    end.act = Act::ReduceEnd;
+    end.a = total;
+    end.node = node;
+    here().steps.push_back(end);
     return total;
   }
 
@@ -430,8 +458,10 @@ class KernelCode {
       next[c] = code_.take(lanes);
       here().steps.push_back(copy_step(next[c], step, lanes));
     }
-    for (std::size_t c : parts)
+    for (std::size_t c : parts) {
       here().steps.push_back(copy_step(running[c], next[c], fold.arg(c).dtype().lanes));
+      here().steps.back().carries = true;
+    }
     close_to(depth);
     return running[wanted];
   }
@@ -450,7 +480,12 @@ class KernelCode {
 
 Code code_of_kernel(Node kernel) {
   if (!kernel.is(Op::Sink)) throw InternalError("reference", "a kernel is a Sink, not " + print_node(kernel));
-  return KernelCode(kernel).take();
+  return KernelCode(kernel, true).take();
+}
+
+Code code_of_store(Node store, std::span<const Node> ranges) {
+  if (!store.is(Op::Store)) throw InternalError("reference", "a store is wanted, not " + print_node(store));
+  return KernelCode(store, false).take_at(ranges);
 }
 
 }  // namespace lathe::reference

@@ -4,10 +4,16 @@
 // on no local range is done by the first thread.
 #pragma once
 
+#include <span>
+
 #include "reference/code.h"
 
 namespace lathe::reference {
 
 Code code_of_kernel(Node kernel);
+
+// The same for one store of a kernel as scheduled, at one position: its output ranges, in order, are
+// registers that are given. Private memory takes no registers.
+Code code_of_store(Node store, std::span<const Node> ranges);
 
 }  // namespace lathe::reference

@@ -1,6 +1,7 @@
 #include "reference/machine.h"
 
 #include <algorithm>
+#include <bit>
 #include <deque>
 #include <numeric>
 #include <set>
@@ -321,18 +322,26 @@ class Machine {
       r[s.dst + l].i = word;
     }
   }
+  // Words of two floats each, summed in float64.
+  static double wide_products(std::uint32_t x, std::uint32_t y, double sum) {
+    auto part = [](std::uint32_t word) { return static_cast<double>(std::bit_cast<float>(word)); };
+    return sum + part(x & 0xffff0000) * part(y & 0xffff0000) + part(x << 16) * part(y << 16);
+  }
   static void tile(const Step& s, Cell* r, const DotKind& kind, const DotShape& shape) {
     const auto rows = static_cast<unsigned>(shape.m), columns = static_cast<unsigned>(shape.n),
                words = static_cast<unsigned>(shape.k);
     for (unsigned m = 0; m < rows; ++m)
       for (unsigned n = 0; n < columns; ++n) {
         const Element sum = element_of_cell(DType(kind.sum), r[s.c + m * columns + n]);
+        Element total = sum;
         std::vector<std::uint32_t> x(words), y(words);
         for (unsigned k = 0; k < words; ++k) {
           x[k] = static_cast<std::uint32_t>(r[s.a + m * words + k].i);
           y[k] = static_cast<std::uint32_t>(r[s.b + k * columns + n].i);
+          if (s.wide) total.f = wide_products(x[k], y[k], total.f);
         }
-        r[s.dst + m * columns + n] = cell_of(DType(kind.sum), dot_row_value(kind, x, y, sum));
+        if (!s.wide || kind.sum != Scalar::Float32) total = dot_row_value(kind, x, y, sum);
+        r[s.dst + m * columns + n] = cell_of(DType(kind.sum), total);
       }
   }
   static void dot(const Step& s, Cell* r) {
@@ -341,7 +350,9 @@ class Machine {
     for (unsigned l = 0; l < s.lanes; ++l) {
       const auto x = static_cast<std::uint32_t>(r[s.a + l].i), y = static_cast<std::uint32_t>(r[s.b + l].i);
       const Element sum = element_of_cell(DType(kind.sum), r[s.c + l]);
-      r[s.dst + l] = cell_of(DType(kind.sum), dot_value(kind, x, y, sum));
+      const bool wide = s.wide && kind.sum == Scalar::Float32;
+      r[s.dst + l] = cell_of(DType(kind.sum),
+                             wide ? Element{0, wide_products(x, y, sum.f)} : dot_value(kind, x, y, sum));
     }
   }
 
@@ -385,12 +396,14 @@ class Machine {
         case Act::If:
           if (r[s.a].i == 0) t.at += static_cast<std::size_t>(s.jump);
           break;
+        case Act::GroupDot:
         case Act::Barrier: ++t.at; return;
         case Act::ThreadsBegin:
           run_group(s, t);
           t.at += static_cast<std::size_t>(s.jump);
           break;
         case Act::Forget: forget(s, t); break;
+        case Act::ReduceEnd: break;
         case Act::ThreadsEnd:
         case Act::Halt: t.finished = true; return;
       }
@@ -432,9 +445,40 @@ class Machine {
         std::swap(order[k - 1], order[static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(k)))]);
       for (std::size_t k : order) go(group_[k]);
       if (!all_met(s, order)) return;
+      const Step& met = code_.steps[group_[order[0]].at - 1];
+      if (!group_[order[0]].finished && met.act == Act::GroupDot) {
+        if (!group_dot(met, order.size())) return;
+        continue;  // no thread has waited for another's memory
+      }
       std::erase_if(order, [&](std::size_t k) { return group_[k].finished; });
       for (std::size_t k : order) ++group_[k].agent.epoch;
     }
+  }
+
+  // The shares of every 32 threads (ir/dot.h) are put together, multiplied and shared out again.
+  bool group_dot(const Step& s, std::size_t threads) {
+    const DotKind& kind = dot_kind(s.node);
+    const DotShape shape = dot_shape(s.node);
+    const auto warp = static_cast<std::size_t>(shape.threads);
+    if (threads % warp != 0 || threads != group_.size()) {
+      fault(s, "product of a part of a warp", fmt::format("{} threads meet for it", threads));
+      return false;
+    }
+    std::vector<std::uint32_t> x(8), y(8);
+    for (std::size_t first = 0; first < threads; first += warp)
+      for (std::size_t lane = 0; lane < warp; ++lane)
+        for (unsigned i = 0; i < 4; ++i) {
+          Cell* own = group_[first + lane].registers.data();
+          const std::size_t row = lane / 4, high = i / 2, column = lane % 4 * 2 + i % 2;
+          for (unsigned k = 0; k < 8; ++k) {
+            x[k] = static_cast<std::uint32_t>(
+                group_[first + row * 4 + k % 4].registers[s.a + (k / 4) * 2 + high].i);
+            y[k] = static_cast<std::uint32_t>(group_[first + column * 4 + k % 4].registers[s.b + k / 4].i);
+          }
+          const Element sum = element_of_cell(DType(kind.sum), own[s.c + i]);
+          own[s.dst + i] = cell_of(DType(kind.sum), dot_row_value(kind, x, y, sum));
+        }
+    return true;
   }
 
   // Whether all threads of the group stopped at the same place.

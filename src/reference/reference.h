@@ -22,7 +22,8 @@ using Bindings = std::vector<std::pair<std::string, std::int64_t>>;
 
 struct EvalOptions {
   std::uint64_t seed = 1;
-  double max_ops = 2e8;  // scalar operations; beyond it only a sample of the output positions is computed
+  double max_ops = 2e8;      // scalar operations; beyond it only a sample of the output positions is computed
+  bool wide_floats = false;  // of kernels: floats are computed in float64 and rounded when they are stored
 };
 
 struct EvalReport {

@@ -98,6 +98,12 @@ class Device {
   virtual double elapsed_ns(Event from, Event to) = 0;
 
   // What not every device has.
+  virtual bool computes() const {
+    return true;
+  }  // false: launches do nothing, so there is nothing to compare
+  virtual std::string driver() const {
+    return "";
+  }  // name and version of what runs kernels, beside the binary
   virtual void set_timing(bool on) { static_cast<void>(on); }
   virtual int queues() const { return 1; }
   // Whether `copy` can take spans of the other device's memory. Memory with `host` set is always reached.

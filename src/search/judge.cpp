@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string_view>
 
 #include "base/atomic_file.h"
-#include "reference/reference.h"
 #include "verify/compare.h"
 
 namespace lathe::search {
@@ -29,11 +28,9 @@ Judge::Judge(Node kernel, std::string folder, std::vector<JobBuffer> buffers,
       buffers_(std::move(buffers)),
       bindings_(std::move(bindings)) {
   for (std::size_t slot = 0; slot < buffers_.size(); ++slot) {
-    const reference::Array contents = made_up_contents(buffers_[slot], slot);
-    scale_ = std::max(scale_, verify::magnitude_of(contents));
-    write_file_atomic(input_file(folder_, slot), bytes_of(contents), Sync::No);
+    before_.push_back(made_up_contents(buffers_[slot], slot));
+    write_file_atomic(input_file(folder_, slot), bytes_of(before_.back()), Sync::No);
   }
-  scale_ = std::max(scale_, scale_ * scale_);
 }
 
 std::string Judge::read_results(std::vector<reference::Array>& results) const {
@@ -49,38 +46,28 @@ std::string Judge::read_results(std::vector<reference::Array>& results) const {
   return "";
 }
 
-Verdict Judge::accept_default() {
-  if (std::string missing = read_results(expected_); !missing.empty()) return {missing};
-  std::vector<reference::Array> arrays;
-  for (std::size_t slot = 0; slot < buffers_.size(); ++slot)
-    arrays.push_back(made_up_contents(buffers_[slot], slot));
-  std::vector<reference::View> views;
-  for (reference::Array& array : arrays) views.push_back(array.view());
-  const reference::EvalReport report =
-      reference::kernel_eval(kernel_, views, bindings_, {.seed = 1, .max_ops = kReferenceOps});
-  if (report.incomplete) return {};  // too long even for a sample: the default is what would run anyway
-  if (!report.faults.empty()) return {"as scheduled: " + report.faults[0]};
-  for (std::size_t slot = 0; slot < buffers_.size(); ++slot) {
-    if (!buffers_[slot].writes) continue;
-    verify::Tolerance tolerance = verify::tolerance_of(kernel_, buffers_[slot].dtype);
-    tolerance.scale = std::max(scale_, verify::magnitude_of(arrays[slot]));
-    const verify::Comparison found = verify::compare(arrays[slot], expected_[slot], tolerance,
-                                                     report.sampled ? &report.written[slot] : nullptr);
-    if (!found.equal()) return {fmt::format("buffer {}: {}", slot, found.text()), true};
-  }
-  return {};
+std::optional<Judge::Refusal> Judge::refuse_default(const WithOptions& with_options) {
+  if (std::string missing = read_results(of_default_); !missing.empty()) return Refusal{true, missing};
+  expected_.emplace(kernel_, before_, bindings_, kReferenceOps);
+  const reference::BoundedReport& report = expected_->report();
+  if (report.incomplete) return Refusal{false, report.reason};
+  if (!report.faults.empty()) return Refusal{true, "as scheduled: " + report.faults[0]};
+  const verify::Judgement judged = expected_->judge(before_, of_default_, with_options);
+  if (judged.failed > 0) return Refusal{true, fmt::format("buffer {}: {}", judged.slot, judged.text())};
+  if (judged.passed == 0) return Refusal{false, "the bounds of its results are too wide"};
+  return std::nullopt;
 }
 
-std::string Judge::judge() {
+std::string Judge::judge(const WithOptions& with_options) {
   std::vector<reference::Array> results;
   if (std::string missing = read_results(results); !missing.empty()) return missing;
+  const verify::Judgement judged = expected_->judge(before_, results, with_options);
+  if (judged.failed > 0) return fmt::format("buffer {}: {}", judged.slot, judged.text());
   for (std::size_t slot = 0; slot < buffers_.size(); ++slot) {
-    if (!buffers_[slot].writes || results[slot] == expected_[slot]) continue;
-    verify::Tolerance tolerance = verify::tolerance_of(kernel_, buffers_[slot].dtype);
-    tolerance.roundings *= 2;  // both are as far from the truth as one may be
-    tolerance.scale = std::max(scale_, verify::magnitude_of(expected_[slot]));
-    const verify::Comparison found = verify::compare(expected_[slot], results[slot], tolerance);
-    if (!found.equal()) return fmt::format("buffer {}: {}", slot, found.text());
+    if (!buffers_[slot].writes || results[slot] == of_default_[slot]) continue;
+    const double relative = expected_->relative_bound(static_cast<std::int64_t>(slot), buffers_[slot].dtype);
+    const verify::Comparison found = verify::compare(of_default_[slot], results[slot], relative);
+    if (!found.equal()) return fmt::format("buffer {}, against the default: {}", slot, found.text());
   }
   return "";
 }

@@ -1,7 +1,8 @@
-// Whether a candidate computed what it should. The default kernel's results are compared with REF (a sample
-// of them where the kernel is long), all others with the default's, in full.
+// Whether a candidate computed what it should. Every kernel's results are judged by REF's bounds (a sample of
+// them where the kernel is long), all but the default's also against the default's, in full.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,14 +10,9 @@
 #include "ir/node.h"
 #include "reference/array.h"
 #include "search/job.h"
+#include "verify/expected.h"
 
 namespace lathe::search {
-
-// What REF says of a kernel: nothing, that it cannot say, or that the kernel is wrong.
-struct Verdict {
-  std::string text;
-  bool wrong = false;
-};
 
 class Judge {
  public:
@@ -24,10 +20,17 @@ class Judge {
   Judge(Node kernel, std::string folder, std::vector<JobBuffer> buffers,
         std::vector<std::pair<std::string, std::int64_t>> bindings);
 
-  // Reads the results of the default kernel, which just ran, and compares them with REF.
-  Verdict accept_default();
-  // The same for a candidate, against the default: what is wrong, or "".
-  std::string judge();
+  // Why results are not accepted: they are wrong, or REF can say nothing about them. Nothing where they are.
+  struct Refusal {
+    bool wrong = false;
+    std::string text;
+  };
+  // Reads the results of the default kernel, which just ran, and judges them. `with_options` makes the kernel
+  // that ran, for what only its order of roundings explains.
+  using WithOptions = verify::Expected::WithOptions;
+  std::optional<Refusal> refuse_default(const WithOptions& with_options);
+  // The same for a candidate, also against the default: what is wrong, or "".
+  std::string judge(const WithOptions& with_options);
 
  private:
   std::string read_results(std::vector<reference::Array>& results) const;
@@ -36,8 +39,9 @@ class Judge {
   std::string folder_;
   std::vector<JobBuffer> buffers_;
   std::vector<std::pair<std::string, std::int64_t>> bindings_;
-  double scale_ = 1;                        // of the terms a result may be the small difference of
-  std::vector<reference::Array> expected_;  // of the default, by slot; empty where nothing is written
+  std::vector<reference::Array> before_;      // by slot
+  std::vector<reference::Array> of_default_;  // by slot; empty where nothing is written
+  std::optional<verify::Expected> expected_;
 };
 
 }  // namespace lathe::search

@@ -127,16 +127,18 @@ class Search {
     if (watch_) watch_(seconds(), result_);
   }
 
+  Node with_options(const List& list) const { return apply_options(request_.kernel, list, target_); }
+
   // The default is the first candidate: run, compared with REF and timed before anything else.
   std::string time_default() {
     const std::vector<Report> made = workers_->compile({{default_, to_string(result_.default_options)}});
     if (!made[0].ok()) return "the default does not compile: " + made[0].text;
     const Report ran = workers_->ask(fmt::format("run {}", default_), limits_.candidate_seconds);
     if (!ran.ok()) return "the default does not run: " + ran.text;
-    if (const Verdict off = judge_->accept_default(); off.wrong)
-      return without_options(off.text);
-    else if (!off.text.empty())
-      return "REF cannot tell whether the default is right: " + off.text;
+    if (const std::optional<Judge::Refusal> refusal =
+            judge_->refuse_default([&] { return with_options(result_.default_options); }))
+      return refusal->wrong ? without_options(refusal->text)
+                            : "REF cannot judge the default: " + refusal->text;
     const Report timed = workers_->ask(fmt::format("time {} {} {}", default_, kTimeSeconds, 1e300));
     if (!timed.ok() || timed.numbers.empty()) return "the default cannot be timed: " + timed.text;
     result_.default_ns = result_.best_ns = timed.numbers[0];
@@ -247,7 +249,8 @@ class Search {
   void try_one(const List& list, int number) {
     Report report = workers_->ask(fmt::format("run {}", number));
     if (!report.ok()) return failed(report.fate, list, "while it ran: " + report.text);
-    if (std::string off = judge_->judge(); !off.empty()) return failed(Fate::Wrong, list, off);
+    if (std::string off = judge_->judge([&] { return with_options(list); }); !off.empty())
+      return failed(Fate::Wrong, list, off);
     // Most candidates of a long kernel are far from the best, and one run says so.
     if (!report.numbers.empty() && report.numbers[0] > best_ns() * kHopeless) return show();
     report =

@@ -17,6 +17,7 @@
 #include "engine/kernels.h"
 #include "ir/build.h"
 #include "runtime/executor.h"
+#include "runtime/fault_cell.h"
 #include "search/job.h"
 
 namespace lathe::search {

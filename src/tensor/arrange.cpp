@@ -42,6 +42,19 @@ Tensor Tensor::cat(const std::vector<Tensor>& tensors, std::int64_t axis) {
     total = total + t.shape()[at(axis)];
   }
   if (tensors.size() == 1) return first;
+  // Every element of the result looks at every part, so many parts are joined in groups of few, which are
+  // equal kernels where the parts are.
+  constexpr std::size_t kPartsAtOnce = 32;
+  if (tensors.size() > kPartsAtOnce) {
+    std::vector<Tensor> groups;
+    for (std::size_t begin = 0; begin < tensors.size(); begin += kPartsAtOnce) {
+      const std::size_t end = std::min(begin + kPartsAtOnce, tensors.size());
+      const std::vector<Tensor> group(tensors.begin() + static_cast<std::ptrdiff_t>(begin),
+                                      tensors.begin() + static_cast<std::ptrdiff_t>(end));
+      groups.push_back(cat(group, axis).cast(dtype).contiguous());
+    }
+    return cat(groups, axis);
+  }
   // Each part is padded to the whole and chosen where it stands. (Adding the padded parts would lose the sign
   // of -0.)
   std::optional<Tensor> out;

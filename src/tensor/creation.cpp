@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "schedule/memory_view.h"
 #include "tensor/impl.h"
 
 namespace lathe {
@@ -46,7 +47,9 @@ Tensor Tensor::full(const Shape& shape, Number value, const TensorOptions& optio
   return finish(make_tensor(expand_to(c, sizes), device), options);
 }
 
-Tensor::Tensor(Number value, const TensorOptions& options) : Tensor(full({}, value, options)) {}
+Tensor::Tensor(Number value, const TensorOptions& options) : Tensor(full({}, value, options)) {
+  impl_->weak = !options.dtype;
+}
 Tensor Tensor::zeros(const Shape& shape, const TensorOptions& options) {
   TensorOptions o = options;
   if (!o.dtype) o.dtype = dtypes::default_float();
@@ -61,16 +64,10 @@ Tensor Tensor::ones(const Shape& shape, const TensorOptions& options) {
 Tensor Tensor::empty(const Shape& shape, const TensorOptions& options) {
   Scope scope;
   Nodes sizes = checked_sizes(shape, "empty");
-  std::int64_t count = 1;
-  for (Node s : sizes) count *= std::max<std::int64_t>(s.hi(), 0);
   DataType dtype = options.dtype ? *options.dtype : dtypes::default_float();
   std::string device = device_for(options);
-  Node memory = new_buffer(ir_dtype(dtype), count, device);
-  if (size_product(sizes).is_const()) return finish(make_tensor(reshape_to(memory, sizes), device), options);
-  // A symbolic shape is the front of memory laid out for the greatest sizes.
-  Nodes greatest, zero(sizes.size(), index_const(0));
-  for (Node s : sizes) greatest.push_back(index_const(s.hi()));
-  return finish(make_tensor(shrink_to_bounds(reshape_to(memory, greatest), zero, sizes), device), options);
+  Node memory = new_buffer(ir_dtype(dtype), stored_size(sizes), device);
+  return finish(make_tensor(view_of(memory, sizes), device), options);
 }
 
 Tensor iota_along(const Size& n, std::int64_t axis, std::int64_t rank, DataType dtype,

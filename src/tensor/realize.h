@@ -16,6 +16,9 @@ Storage* first_live_storage();
 // The Buffer, or the After over one, that a value is a view of; null where it is computed.
 Node memory_of(Node value);
 
+// The buffer a value that was computed is read from; null where it must be computed.
+Node buffer_held(Node value);
+
 // A handle's chain, from the base on.
 std::vector<const ViewStep*> steps_of(const std::shared_ptr<const ViewStep>& view);
 // The handle's chain over another base.
@@ -31,10 +34,6 @@ void rename_memory(std::span<const NodeRef> buffers, bool plain_only);
 
 // The movement ops of `value`, which end at `memory`, over other memory.
 Node over_memory(Node value, Node memory, Node other);
-
-// Memory that was written has another name from then on, so that an expression over it is not taken for an
-// equal one over what it held before.
-Node version_name(Node buffer);
 
 // For a tensor that is written again and again and read by others, never realized itself: its last store is
 // always still to be done, and below it hang all that were done before, one deeper with every store. They are

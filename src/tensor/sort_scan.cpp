@@ -142,11 +142,11 @@ Tensor log_scan_last(const Tensor& x) {
 
 Tensor Tensor::logcumsumexp(std::int64_t axis) const {
   Scope scope;
-  Tensor x = cast(least_upper_float(dtype()));
-  if (ndim() == 0) return x;
+  const DataType result = least_upper_float(dtype());
+  if (ndim() == 0) return cast(result);
   axis = resolve_axis(axis, ndim(), "logcumsumexp");
-  if (x.size(axis) == 0) return x;
-  return log_scan_last(x.movedim(axis, -1)).movedim(-1, axis);
+  if (size(axis) == 0) return cast(result);
+  return log_scan_last(cast(sum_accumulator(result)).movedim(axis, -1)).movedim(-1, axis).cast(result);
 }
 
 // ---- sorting

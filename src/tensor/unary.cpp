@@ -55,15 +55,15 @@ Tensor infinite(const Tensor& x) {
 
 }  // namespace
 
-#define LATHE_UNARY(name, meaning)                                             \
-  Tensor Tensor::name() const {                                                \
-    Scope scope;                                                               \
-    const Tensor& x = *this;                                                   \
-    const DataType own = least_upper_float(x.dtype());                         \
-    [[maybe_unused]] Tensor f = x.cast(own);                                   \
-    [[maybe_unused]] Tensor w = x.cast(sum_accumulator(own));                  \
-    [[maybe_unused]] auto back = [&](const Tensor& t) { return t.cast(own); }; \
-    return meaning;                                                            \
+#define LATHE_UNARY(name, meaning)                                                   \
+  Tensor Tensor::name() const {                                                      \
+    Scope scope;                                                                     \
+    const Tensor& x = *this;                                                         \
+    const DataType own = least_upper_float(x.dtype());                               \
+    [[maybe_unused]] Tensor f = converted(x, own);                                   \
+    [[maybe_unused]] Tensor w = converted(x, sum_accumulator(own));                  \
+    [[maybe_unused]] auto back = [&](const Tensor& t) { return converted(t, own); }; \
+    return meaning;                                                                  \
   }
 #include "lathe/unary.def"
 #undef LATHE_UNARY

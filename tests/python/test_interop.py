@@ -231,6 +231,17 @@ def test_kernel_options_are_used_or_refused():
         set_options(x * 3, [Opt(OptOps.UPCAST, 9, 4)]).realize()
 
 
+def test_arange_with_a_symbolic_step_and_slices_between_two_variables():
+    start, stop, step = Variable("start", 0, 40), Variable("stop", 41, 90), Variable("step", 1, 5)
+    for a, b, s in ((5, 44, 4), (0, 41, 1), (40, 90, 5)):
+        assert Tensor.arange(0, b, step.bind(s)).tolist() == list(range(0, b, s))
+        assert Tensor.arange(start.bind(a), stop.bind(b), step.bind(s)).tolist() == list(range(a, b, s))
+    x = np.arange(1000.0, dtype=np.float32).reshape(100, 10)
+    part = Tensor(x)[start.bind(3) : stop.bind(60)]
+    np.testing.assert_array_equal(part.sum(1).numpy(), x[3:60].sum(1))
+    np.testing.assert_array_equal((part * 2 + 1).numpy(), x[3:60] * 2 + 1)
+
+
 def test_variables_in_shapes_slices_and_arithmetic():
     n = Variable("n", 1, 10).bind(3)
     x = Tensor.arange(10)[:n]

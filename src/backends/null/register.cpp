@@ -37,6 +37,7 @@ class NullDevice : public Device {
   }
   void wait(Event) override {}
   double elapsed_ns(Event, Event) override { return 0; }
+  bool computes() const override { return false; }
   bool reaches(const Device& other) const override {
     return dynamic_cast<const NullDevice*>(&other) != nullptr;
   }

@@ -1,0 +1,124 @@
+#include "engine/fallback.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "codegen/codegen.h"
+#include "engine/kernel_check.h"
+#include "engine/left_out.h"
+#include "engine/repro.h"
+#include "rewrite/rewriter.h"
+
+namespace lathe::engine {
+namespace {
+
+// Scans and scatters take a step for each pair of elements without it.
+constexpr std::string_view kLowersOrder = "walk-in-order";
+
+class DisabledRules {
+ public:
+  explicit DisabledRules(std::vector<std::string> names) : before_(disabled_rules()) {
+    names.insert(names.end(), before_.begin(), before_.end());
+    set_disabled_rules(std::move(names));
+  }
+  ~DisabledRules() { set_disabled_rules(before_); }
+  DisabledRules(const DisabledRules&) = delete;
+  DisabledRules& operator=(const DisabledRules&) = delete;
+
+ private:
+  std::vector<std::string> before_;
+};
+
+std::vector<Opt> options_without(const MadeKernel& wrong, const Target& target,
+                                 std::vector<std::string> rules) {
+  const DisabledRules scope(std::move(rules));
+  return choose_options(wrong.ast, target);
+}
+
+std::string options_text(const MadeKernel& made) {
+  const std::string text = to_string(made.options);
+  return text.empty() ? "no options" : fmt::format("options {} ({})", text, made.options_from);
+}
+
+InternalError difference(const Trial& trial, const ReadyKernel& wrong, const Outcome& outcome,
+                         const std::string& repro) {
+  InternalError error("check", fmt::format("kernel {} with {} differs from REF: {}", trial.step().name,
+                                           options_text(*wrong.made), outcome.text));
+  error.note("it came from " + trial.step().origin);
+  if (!repro.empty()) error.note("kernel, options and elements are in " + repro);
+  return error;
+}
+
+}  // namespace
+
+std::vector<Attempt> attempts(const MadeKernel& wrong, const Target& target) {
+  std::vector<Attempt> out;
+  auto add = [&](std::vector<Opt> options, std::string what) {
+    const auto known = [&](const Attempt& a) { return a.options == options; };
+    if (options == wrong.options || std::any_of(out.begin(), out.end(), known)) return;
+    if (options.empty()) what = "without options";
+    out.push_back({std::move(options), std::move(what)});
+  };
+  if (wrong.options_from != "heuristic")
+    add(options_without(wrong, target, {}), "with the heuristic's options");
+  std::vector<std::string> all;
+  for (const HeuristicRule& rule : heuristic_rules()) {
+    if (rule.name == kLowersOrder) continue;
+    all.emplace_back(rule.name);
+    add(options_without(wrong, target, {rule.name}), fmt::format("without rule {}", rule.name));
+  }
+  add(options_without(wrong, target, all), fmt::format("with rule {} alone", kLowersOrder));
+  add({}, "");
+  return out;
+}
+
+ReadyKernel fall_back(Trial& trial, const ReadyKernel& wrong, OpenDevice& device, const Outcome& outcome,
+                      const FallbackContext& context) {
+  const std::string repro = write_repro(trial, *wrong.made, device, outcome);
+  if (check_mode() == CheckMode::Strict)
+    throw difference(trial, wrong, outcome, repro)
+        .help("LATHE_CHECK=first runs a kernel with fewer options instead and warns");
+  if (!context.repeatable)
+    throw difference(trial, wrong, outcome, repro)
+        .note("it writes over so much of what it reads that nothing was kept to run another kernel on")
+        .help("LATHE_NOOPT=1 runs kernels without options");
+  leave_out_rules();
+  const Scope scope;
+  for (const Attempt& attempt : attempts(*wrong.made, device.compiler->target())) {
+    ReadyKernel other;
+    try {
+      const KernelRequest request{trial.step().ast, trial.step().name, &device, attempt.options};
+      other = ready_kernels({&request, 1})[0];
+    } catch (const UserError&) {
+      continue;  // an option that the kernel does not take after all
+    }
+    if (other.entry == wrong.entry) continue;
+    trial.restore();
+    trial.launch(other);
+    if (trial.compare(other).failed > 0) continue;
+    {
+      std::lock_guard guard(other.check->mutex);
+      CheckRecord& record = other.check->record;
+      record.sizes |= context.sizes;
+      record.settled = other.made->launch.variables.empty();
+      record.replaced = options_text(*wrong.made);
+      other.check->sizes = record.sizes;
+      if (record.settled) other.check->due = false;
+      replace_kernel(wrong, other, device);
+    }
+    log_warning_once(
+        "check",
+        fmt::format("kernel {} with {} computed something else than REF ({}); it now runs {}, and the "
+                    "results are right{}",
+                    trial.step().name, options_text(*wrong.made), outcome.text, attempt.what,
+                    repro.empty() ? "" : "; what is needed to repeat it is in " + repro));
+    return other;
+  }
+  throw difference(trial, wrong, outcome, repro).note("so it does with other options, and with none");
+}
+
+}  // namespace lathe::engine

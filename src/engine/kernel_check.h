@@ -1,0 +1,58 @@
+// What is known about whether a kernel computes what was scheduled: a few facts that are kept with its
+// binary, so that a kernel is checked once in its life and not once per process.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace lathe::engine {
+
+// How LATHE_CHECK asks for kernels to be compared with REF.
+enum class CheckMode : std::uint8_t {
+  Off,
+  First,   // until each kernel has passed
+  All,     // at every launch
+  Strict,  // as First, and a kernel that differs is an error: for tests, where a fallback would hide it
+};
+CheckMode check_mode();
+
+struct CheckRecord {
+  std::uint64_t sizes = 0;  // kinds of sizes that passed, one bit each; a kernel without variables has one
+  std::uint32_t next = 0;   // sampled positions that passed so far
+  std::uint32_t weak = 0;   // uses in which all samples were alike
+  bool settled = false;     // nothing is left to check (of a kernel without variables)
+  std::string unchecked;    // why it was not compared, where it could not be
+  std::string replaced;     // the options of the kernel it stands for, which computed something else
+};
+
+// As text that is packed with the binary. What another version of the checker wrote, or one that saw another
+// driver, is as good as nothing; the rest of what a kernel depends on is in its key.
+std::string to_text(const CheckRecord& record, std::string_view driver);
+std::optional<CheckRecord> parse_check_record(std::string_view text, std::string_view driver);
+
+struct KernelCheck {
+  // All that a launch of a kernel that passed looks at; a kernel with variables stays due, for other sizes.
+  std::atomic<bool> due{true};
+  std::atomic<bool> replaced{false};  // another kernel runs in its stead
+  // Of a kernel with variables: the kinds of sizes that passed, as in its record, and what they are
+  // remainders of (0: not worked out yet).
+  std::atomic<std::uint64_t> sizes{0};
+  std::atomic<std::int64_t> modulus{0};
+  std::atomic<double> need{0};  // what the next check must have been earned, in the units of first_use.cpp
+
+  std::mutex mutex;  // of what follows
+  CheckRecord record;
+  std::uint64_t checks = 0;  // in this process
+};
+
+// Kernels by how they fared, since the process began.
+struct CheckCounts {
+  std::uint64_t passed = 0, weak = 0, unchecked = 0, replaced = 0;
+};
+CheckCounts check_counts();
+
+}  // namespace lathe::engine

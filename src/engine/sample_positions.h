@@ -1,0 +1,28 @@
+// Which outputs of a kernel are looked at when it is checked: those where its options change what the code
+// does. A split of a range by 16 begins something new at every multiple of 16, so both sides of the first and
+// of the last such edge are among them, with the corners and some random positions. Small outputs are looked
+// at whole.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/kernels.h"
+#include "ir/node.h"
+#include "ir/walk.h"
+#include "lathe/options.h"
+#include "reference/bounded.h"
+#include "target/target.h"
+
+namespace lathe::engine {
+
+// For every range of the kernel, the sizes at whose multiples the options begin something new, ascending.
+using SplitUnits = NodeMap<std::vector<std::int64_t>>;
+SplitUnits split_units(Node kernel, std::span<const Opt> options, const Target& target, Bindings bindings);
+
+// Positions of all stores, those that tell most first, stores in turn. The seed chooses the random ones.
+std::vector<reference::Position> sample_positions(std::span<const reference::StoreAxes> stores,
+                                                  const SplitUnits& units, std::uint64_t seed);
+
+}  // namespace lathe::engine

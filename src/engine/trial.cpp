@@ -1,0 +1,314 @@
+#include "engine/trial.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "codegen/codegen.h"
+#include "engine/launch.h"
+#include "ir/build.h"
+#include "ir/launch.h"
+#include "ir/walk.h"
+
+namespace lathe::engine {
+namespace {
+
+// Of inputs in memory that the host cannot reach, for one check.
+constexpr std::size_t kCopyBytes = std::size_t{64} << 20;
+// Of what is written over, for a second attempt: copying more would cost more than the check.
+constexpr std::size_t kKeepBytes = std::size_t{64} << 20;
+// Samples, and operations of REF, for the file about a difference.
+constexpr std::size_t kShownSamples = 4;
+constexpr double kShownOps = 1e7;
+// Scalar operations of a run of REF that tells roundings from faults.
+constexpr double kWholeRunOps = 5e6;
+
+void copy_out(const Place& place, std::byte* to) {
+  if (place.span.bytes == 0) return;
+  const Place host{nullptr, {{0, place.span.bytes, to}, 0, place.span.bytes}};
+  executor().wait(executor().copy(host, place));
+}
+
+std::byte* host_bytes(const Place& place) {
+  return place.span.memory.host == nullptr
+             ? nullptr
+             : static_cast<std::byte*>(place.span.memory.host) + place.span.offset;
+}
+
+}  // namespace
+
+Trial::Trial(const Step& step, const ReadyKernel& kernel, OpenDevice& device, std::span<const Place> places,
+             Bindings bindings)
+    : step_(step),
+      device_(device),
+      places_(places.begin(), places.end()),
+      bindings_(bindings),
+      uses_(slot_uses(step.ast, places.size())),
+      guarded_(!kernel.made->launch.checks.empty()) {
+  for (const auto& [variable, value] : bindings_) values_.emplace_back(variable->text(), value);
+  const std::vector<Node> nodes = toposort(step.ast);
+  reads_memory_ = std::ranges::any_of(nodes, [](Node n) { return n.is(Op::Load); });
+}
+
+std::string Trial::read_inputs() {
+  std::size_t copied = 0;
+  copies_.resize(places_.size());
+  views_.clear();
+  for (std::size_t slot = 0; slot < places_.size(); ++slot) {
+    const Place& place = places_[slot];
+    const Node buffer = step_.buffers[slot];
+    std::byte* data = host_bytes(place);
+    executor().wait_written(*place.device, place.span);
+    if (data == nullptr && uses_[slot].reads && place.span.bytes > 0) {
+      copied += place.span.bytes;
+      if (copied > kCopyBytes)
+        return fmt::format("it reads {} of device memory", human_bytes(place.span.bytes));
+      copies_[slot].resize(place.span.bytes);
+      copy_out(place, copies_[slot].data());
+      data = copies_[slot].data();
+    }
+    views_.push_back({buffer.dtype(), data, buffer_size(buffer), true});
+  }
+  return "";
+}
+
+std::string Trial::expect(std::span<const reference::Position> positions, double max_ops) {
+  if (std::string reason = read_inputs(); !reason.empty()) return reason;
+  positions_.assign(positions.begin(), positions.end());
+  reference::BoundedOptions options;
+  options.max_ops = max_ops;
+  reference::BoundedReport report = reference::bounded_eval(step_.ast, views_, values_, positions_, options);
+  ops_ = report.ops;
+  // The user is told where results are read: of an index that was given, and of accesses that are guarded
+  // because nothing proves that they stay inside.
+  if (report.index_fault || (guarded_ && !report.faults.empty())) return "an index is outside";
+  if (!report.faults.empty())
+    throw InternalError("check",
+                        fmt::format("kernel {} is wrong as scheduled: {}", step_.name, report.faults[0]))
+        .note("it came from " + step_.origin);
+  if (report.incomplete) return report.reason.empty() ? "it is too long for REF" : report.reason;
+  samples_ = std::move(report.samples);
+  before_.clear();
+  for (const reference::Sample& sample : samples_)
+    before_.push_back(!sample.written && has_element(sample) ? read(sample.slot, sample.element)
+                                                             : reference::Cell{});
+  return "";
+}
+
+bool Trial::has_element(const reference::Sample& sample) const {
+  return sample.element >= 0 &&
+         sample.element < buffer_size(step_.buffers[static_cast<std::size_t>(sample.slot)]);
+}
+
+reference::Cell Trial::read(std::int64_t slot, std::int64_t element) const {
+  const auto s = static_cast<std::size_t>(slot);
+  const DType dtype = step_.buffers[s].node().dtype();
+  const auto width = static_cast<std::size_t>(dtype.bytes());
+  Place place = places_[s];
+  const auto at = static_cast<std::size_t>(element) * width;
+  if (const std::byte* data = host_bytes(place)) return reference::reader_of(dtype)(data + at);
+  std::byte bytes[16];
+  place.span.offset += at;
+  place.span.bytes = width;
+  copy_out(place, bytes);
+  return reference::reader_of(dtype)(bytes);
+}
+
+reference::Cell Trial::result(const reference::Sample& sample) const {
+  return read(sample.slot, sample.element);
+}
+
+void Trial::launch(const ReadyKernel& kernel, Counted counted) {
+  const Grid grid = grid_of(kernel.made->launch, bindings_);
+  if (is_empty(grid)) return;
+  Launch launch(step_, device_, kernel, grid, bindings_,
+                [&](std::size_t slot) -> const Place& { return places_[slot]; });
+  fault_ = launch.fault();
+  if (counted == Counted::Yes) return run_launch(step_, *kernel.made, launch, Wait::Yes);
+  launch.leave_uncounted();
+  executor().wait(executor().launch(launch.work()));
+}
+
+Outcome Trial::compare(const ReadyKernel& ran) const {
+  std::vector<DType> stored;
+  std::vector<reference::Cell> device;
+  std::vector<reference::Sample> samples = samples_;
+  for (reference::Sample& sample : samples) {
+    sample.open |= !has_element(sample);  // a gate that is closed may stand before an index that is none
+    stored.push_back(step_.buffers[static_cast<std::size_t>(sample.slot)].node().dtype());
+    device.push_back(has_element(sample) ? result(sample) : reference::Cell{});
+  }
+  const verify::Judgement judgement = verify::judge(samples, stored, device, before_);
+  Outcome out;
+  out.passed = judgement.passed;
+  out.failed = judgement.failed;
+  out.unsure = judgement.unsure;
+  out.text = judgement.slot < 0 ? judgement.text()
+                                : fmt::format("in buffer {} {}", judgement.slot, judgement.text());
+  for (std::size_t i = 0; i < samples_.size(); ++i)
+    if (judgement.verdicts[i] == verify::Verdict::Failed) out.differing.push_back(i);
+  out.alike = reads_memory_ && some_store_is_constant();
+  if (out.failed == 0 && out.unsure > 0) resolve_unsure(ran, judgement, device, out);
+  return out;
+}
+
+// What lies between the likely bound and the worst may be an unlucky order of roundings, or a wrong kernel:
+// the kernel with its options on REF, in float64 and in its own dtypes, tells which. Those are whole runs, so
+// only where they are short; else the samples stay unsure.
+void Trial::resolve_unsure(const ReadyKernel& ran, const verify::Judgement& judgement,
+                           std::span<const reference::Cell> device, Outcome& out) const {
+  const WholeRun wide = with_options(ran, true), plain = with_options(ran, false);
+  for (std::size_t i = 0; i < samples_.size(); ++i) {
+    const reference::Sample& sample = samples_[i];
+    if (judgement.verdicts[i] != verify::Verdict::Unsure || !wide.has(sample) || !plain.has(sample)) continue;
+    --out.unsure;
+    const auto slot = static_cast<std::size_t>(sample.slot);
+    const bool rounding =
+        verify::is_rounding(sample, wide.after[slot].dtype(), device[i],
+                            wide.after[slot].cell(sample.element), plain.after[slot].cell(sample.element));
+    ++(rounding ? out.passed : out.failed);
+    if (!rounding) out.differing.push_back(i);
+  }
+}
+
+bool Trial::WholeRun::has(const reference::Sample& sample) const {
+  const auto slot = static_cast<std::size_t>(sample.slot);
+  return report.ok() && !after.empty() &&
+         (!report.sampled || report.written[slot][static_cast<std::size_t>(sample.element)]);
+}
+
+// The kernel with its options on REF; without contents where its inputs are gone.
+Trial::WholeRun Trial::with_options(const ReadyKernel& ran, bool wide_floats) const {
+  WholeRun run;
+  std::vector<reference::View> views;
+  for (std::size_t slot = 0; slot < views_.size(); ++slot) {
+    const std::byte* bytes = bytes_before(slot);
+    if (uses_[slot].reads && bytes == nullptr) return {};
+    reference::Array& array =
+        run.after.emplace_back(views_[slot].dtype, uses_[slot].writes ? views_[slot].size : 0);
+    if (uses_[slot].writes && bytes != nullptr) std::memcpy(array.data(), bytes, array.byte_count());
+    reference::View before = views_[slot];
+    before.data = const_cast<std::byte*>(bytes);  // only read
+    views.push_back(uses_[slot].writes ? array.view() : before);
+  }
+  const Scope scope;
+  const Node kernel = apply_options(step_.ast, ran.made->options, device_.compiler->target());
+  run.report = reference::kernel_eval(kernel, views, values_,
+                                      {.seed = 1, .max_ops = kWholeRunOps, .wide_floats = wide_floats});
+  return run;
+}
+
+// What a slot held before the launch; null where that is gone. The kernel may have written over it through
+// another slot.
+const std::byte* Trial::bytes_before(std::size_t slot) const {
+  if (!copies_[slot].empty()) return copies_[slot].data();
+  const ByteRange mine = byte_range(places_[slot]);
+  for (const Kept& kept : kept_) {
+    const ByteRange range = byte_range(places_[kept.slot]);
+    if (!range.overlaps(mine)) continue;
+    const bool whole = range.begin <= mine.begin && mine.end <= range.end;
+    return whole ? kept.bytes.get() + (mine.begin - range.begin) : nullptr;
+  }
+  return views_[slot].data;
+}
+
+// Whether all samples of some store are one value; a single one says little where it is zero.
+bool Trial::some_store_is_constant() const {
+  struct Seen {
+    std::int64_t count = 0;
+    double first = 0;
+    bool differs = false;
+  };
+  std::vector<Seen> stores;
+  for (std::size_t i = 0; i < samples_.size(); ++i) {
+    const reference::Sample& sample = samples_[i];
+    if (!sample.written || sample.open) continue;
+    const std::size_t store = positions_[i].store;
+    if (store >= stores.size()) stores.resize(store + 1);
+    const bool is_float = step_.buffers[static_cast<std::size_t>(sample.slot)].node().dtype().is_float();
+    const double value = is_float ? sample.value.f : static_cast<double>(sample.value.i);
+    Seen& seen = stores[store];
+    if (seen.count++ == 0) seen.first = value;
+    seen.differs |= value != seen.first;
+  }
+  return std::ranges::any_of(stores, [](const Seen& seen) {
+    return !seen.differs && (seen.count > 1 || (seen.count == 1 && seen.first == 0));
+  });
+}
+
+bool Trial::keep() {
+  // What a store leaves alone is needed again, as is what is read.
+  std::vector<double> written(places_.size(), 0);
+  for (const reference::StoreAxes& store : reference::store_axes(step_.ast, values_)) {
+    if (store.store.arg_count() > 3) continue;
+    double outputs = 1;
+    for (const std::int64_t extent : store.extents) outputs *= static_cast<double>(extent);
+    written[static_cast<std::size_t>(store.slot)] += outputs;
+  }
+  std::size_t total = 0;
+  kept_.clear();
+  for (std::size_t slot = 0; slot < places_.size(); ++slot) {
+    if (!uses_[slot].writes) continue;
+    bool needed = written[slot] < static_cast<double>(buffer_size(step_.buffers[slot]));
+    for (std::size_t other = 0; other < places_.size(); ++other)
+      needed |= uses_[other].reads && byte_range(places_[slot]).overlaps(byte_range(places_[other]));
+    if (!needed) continue;
+    total += places_[slot].span.bytes;
+    kept_.push_back({slot, nullptr});
+  }
+  if (total > kKeepBytes) {
+    kept_.clear();
+    return false;
+  }
+  for (Kept& kept : kept_) {
+    const Place& place = places_[kept.slot];
+    kept.bytes = std::make_unique_for_overwrite<std::byte[]>(place.span.bytes);
+    if (const std::byte* data = host_bytes(place))
+      std::memcpy(kept.bytes.get(), data, place.span.bytes);
+    else
+      copy_out(place, kept.bytes.get());
+  }
+  return true;
+}
+
+std::vector<ElementRead> Trial::elements_read(const Outcome& outcome) const {
+  std::vector<reference::Position> positions;
+  for (std::size_t i = 0; i < std::min(outcome.differing.size(), kShownSamples); ++i)
+    positions.push_back(positions_[outcome.differing[i]]);
+  std::vector<reference::View> views = views_;
+  std::vector<std::vector<std::int64_t>> reads(views.size());
+  for (std::size_t slot = 0; slot < views.size(); ++slot) {
+    const std::byte* bytes = bytes_before(slot);
+    if (uses_[slot].reads && bytes == nullptr) return {};
+    views[slot].data = const_cast<std::byte*>(bytes);  // only read
+    views[slot].reads = &reads[slot];
+  }
+  reference::bounded_eval(step_.ast, views, values_, positions, {.max_ops = kShownOps, .threads = 1});
+  std::vector<ElementRead> out;
+  for (std::size_t slot = 0; slot < views.size(); ++slot) {
+    std::sort(reads[slot].begin(), reads[slot].end());
+    const auto end = std::unique(reads[slot].begin(), reads[slot].end());
+    const reference::Reader read = reference::reader_of(views[slot].dtype);
+    for (auto at = reads[slot].begin(); at != end; ++at)
+      out.push_back(
+          {static_cast<std::int64_t>(slot), *at, read(views[slot].data + *at * views[slot].dtype.bytes())});
+  }
+  return out;
+}
+
+void Trial::restore() {
+  for (Kept& kept : kept_) {
+    const Place& place = places_[kept.slot];
+    if (std::byte* data = host_bytes(place)) {
+      std::memcpy(data, kept.bytes.get(), place.span.bytes);
+      continue;
+    }
+    const Place host{nullptr, {{0, place.span.bytes, kept.bytes.get()}, 0, place.span.bytes}};
+    executor().wait(executor().copy(place, host));
+  }
+}
+
+}  // namespace lathe::engine

@@ -1,0 +1,105 @@
+// One launch of a kernel under check. REF says what sampled outputs must be before anything runs, because a
+// kernel may write over what it reads; afterwards those outputs are compared. Bytes that another attempt
+// needs again are kept, so that the launch can be repeated with another kernel.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/kernels.h"
+#include "ir/launch.h"
+#include "reference/array.h"
+#include "reference/bounded.h"
+#include "runtime/executor.h"
+#include "runtime/faults.h"
+#include "schedule/schedule.h"
+#include "verify/judge.h"
+
+namespace lathe::engine {
+
+struct Outcome {
+  std::int64_t passed = 0, failed = 0;  // samples
+  std::int64_t unsure = 0;              // beyond the likely bound of rounding, within the worst
+  bool alike = false;                   // everything that some store wrote is one value, so little was seen
+  std::vector<std::size_t> differing;   // samples that failed
+  std::string text;  // of the sample that is furthest off: "element 3 of buffer 0 is 2, not 1.5: ..."
+};
+
+// An input of the kernel as it was before the launch.
+struct ElementRead {
+  std::int64_t slot = 0, element = 0;
+  reference::Cell value{};
+};
+
+class Trial {
+ public:
+  // Of this kernel, or of others made from the same step; `places` are the bytes of the param slots.
+  Trial(const Step& step, const ReadyKernel& kernel, OpenDevice& device, std::span<const Place> places,
+        Bindings bindings);
+
+  // Asks REF for these positions. Returns why it cannot say, or nothing.
+  std::string expect(std::span<const reference::Position> positions, double max_ops);
+
+  // Runs the kernel and waits for it. What the program asked for is counted and shown, further attempts are
+  // not.
+  enum class Counted : std::uint8_t { No, Yes };
+  void launch(const ReadyKernel& kernel, Counted counted = Counted::No);
+  // What the last launch may report of indices; null where it checks none.
+  const LaunchFaultRef& fault() const { return fault_; }
+  // Compares what this kernel left with what REF expects.
+  Outcome compare(const ReadyKernel& ran) const;
+
+  // Keeps what a second attempt would find overwritten; false where that is too much to keep.
+  bool keep();
+  void restore();
+
+  const std::vector<reference::Sample>& samples() const { return samples_; }
+  // What REF reads for some of the samples that differ.
+  std::vector<ElementRead> elements_read(const Outcome& outcome) const;
+  const Step& step() const { return step_; }
+  const reference::Bindings& values() const { return values_; }
+  bool has_element(const reference::Sample& sample) const;
+  reference::Cell result(const reference::Sample& sample) const;  // what the device holds there now
+  double ops() const { return ops_; }
+
+ private:
+  struct Kept {
+    std::size_t slot;
+    std::unique_ptr<std::byte[]> bytes;
+  };
+  std::string read_inputs();
+  reference::Cell read(std::int64_t slot, std::int64_t element) const;
+  bool some_store_is_constant() const;
+  const std::byte* bytes_before(std::size_t slot) const;
+  struct WholeRun {
+    std::vector<reference::Array> after;  // of slots that are written
+    reference::EvalReport report;
+    bool has(const reference::Sample& sample) const;
+  };
+  WholeRun with_options(const ReadyKernel& ran, bool wide_floats) const;
+  void resolve_unsure(const ReadyKernel& ran, const verify::Judgement& judgement,
+                      std::span<const reference::Cell> device, Outcome& out) const;
+
+  const Step& step_;
+  OpenDevice& device_;
+  std::vector<Place> places_;
+  Bindings bindings_;
+  reference::Bindings values_;                  // the same by name
+  std::vector<reference::View> views_;          // by slot, as the host sees them
+  std::vector<std::vector<std::byte>> copies_;  // of what the host does not reach
+  std::vector<reference::Position> positions_;
+  std::vector<reference::Sample> samples_;
+  std::vector<reference::Cell> before_;  // of samples that are not written
+  std::vector<Kept> kept_;
+  LaunchFaultRef fault_;
+  std::vector<SlotUse> uses_;
+  bool reads_memory_ = true;  // some value stored comes from memory
+  bool guarded_ = false;      // some access is only known to stay inside when the kernel runs
+  double ops_ = 0;
+};
+
+}  // namespace lathe::engine
