@@ -34,14 +34,24 @@ std::string common_device(std::string_view op, const Tensor& a, const Tensor& b)
 
 namespace {
 
-// An integer beyond all numbers of an integer dtype's width is a mistake; -1 for an unsigned one and 0xff for
-// int8 are its bits.
-void check_fits(Number value, DataType dtype) {
-  if (value.kind() != Number::Kind::Int || !dtype.is_int() || dtype.itemsize() == 8) return;
+// Whether a number is one of an integer dtype's width: -1 for an unsigned one and 0xff for int8 are its bits.
+bool fits(Number value, DataType dtype) {
+  if (value.kind() != Number::Kind::Int || !dtype.is_int() || dtype.itemsize() == 8) return true;
   const std::int64_t reach = std::int64_t{1} << dtype.bitsize();
-  if (value.to_int() >= -reach / 2 && value.to_int() < reach &&
-      !(value.to_int() < 0 && value.to_double() > 0))
-    return;
+  return value.to_int() >= -reach / 2 && value.to_int() < reach && value.dtype() != dtypes::uint64;
+}
+
+// Whether it is one of the dtype's numbers, not just its bits.
+bool is_number_of(Number value, DataType dtype) {
+  if (!fits(value, dtype)) return false;
+  if (value.kind() != Number::Kind::Int || !dtype.is_int()) return true;
+  if (value.dtype() == dtypes::uint64) return dtype == dtypes::uint64;
+  return value.to_int() >= ir_dtype(dtype).min_int() &&
+         (dtype.itemsize() == 8 || value.to_int() <= ir_dtype(dtype).max_int());
+}
+
+void check_fits(Number value, DataType dtype) {
+  if (fits(value, dtype)) return;
   throw UserError("number", fmt::format("{} does not fit {}", value.to_double(), dtype.name()))
       .help("cast the tensor to a wider dtype first");
 }
@@ -194,7 +204,7 @@ std::vector<Tensor> broadcast_tensors(const Tensor& a, const Tensor& b) {
 
 namespace {
 
-enum class Rule : std::uint8_t { Common, Float, Whole };
+enum class Rule : std::uint8_t { Common, Float, Whole, Compare };
 
 Tensor difference(const Tensor& x, const Tensor& y) {
   if (x.dtype().is_bool()) refuse_dtype("sub", x, "a number");
@@ -278,6 +288,8 @@ Tensor at_most(const Tensor& x, const Tensor& y) {
 
 DataType dtype_for(Rule rule, const Tensor& x, const Operand& y, std::string_view op) {
   DataType d = operand_dtype(y, x);
+  if (rule == Rule::Compare && y.tensor() == nullptr && !y.is_size() && !is_number_of(y.number(), d))
+    return d == dtypes::uint64 || y.number().dtype() == dtypes::uint64 ? dtypes::float64 : dtypes::int64;
   if (rule == Rule::Float) return least_upper_float(d);
   if (rule == Rule::Whole && d.is_float())
     throw TypeError(op, fmt::format("{} has no bits to work on", d.name())).help("cast to an integer dtype");

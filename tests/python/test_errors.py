@@ -114,3 +114,12 @@ def test_a_misspelt_variable_is_a_warning_and_lathe_works():
     )  # fmt: skip
     assert run.returncode == 0 and run.stdout == "[2, 3]\n", run.stderr
     assert run.stderr.count("LATHE_DEBIG is not a flag of Lathe; did you mean LATHE_DEBUG?") == 1, run.stderr
+
+
+def test_the_search_finds_its_worker_from_the_package(tmp_path):
+    run = subprocess.run(
+        [sys.executable, "-c", "from lathe import Tensor; print(Tensor.rand(40, 30).realize().sum(1).numpy().shape)"],
+        env={**os.environ, "LATHE_BEAM": "1", "LATHE_BEAM_SECONDS": "1", "LATHE_CACHE": str(tmp_path / "cache")},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert run.returncode == 0 and "there is no lathe-worker" not in run.stderr, run.stderr

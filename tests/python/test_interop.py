@@ -344,5 +344,8 @@ def test_classes_that_are_no_integers_are_refused():
         for loss in (logits.sparse_categorical_crossentropy, logits.cross_entropy, logits.log_softmax().nll_loss):
             with pytest.raises(TypeError, match="targets are classes, which are integers"):
                 loss(target)
+    # -1 and -100, which mean that a target does not count, are no class of an unsigned dtype.
+    for loss, target in ((Tensor.rand(2, 256).sparse_categorical_crossentropy, 255), (Tensor.rand(2, 256).cross_entropy, 156)):
+        assert loss(Tensor([target, target], dtype=dtypes.uint8)).item() == loss(Tensor([target, target])).item() > 0
     for dtype in (dtypes.uint8, dtypes.int64):
         assert logits.sparse_categorical_crossentropy(Tensor([0, 1, 2, 1], dtype=dtype)).item() > 0

@@ -299,6 +299,11 @@ def test_a_number_that_a_dtype_cannot_hold_is_refused():
         Tensor([1]) + 2**35
     with pytest.raises(ValueError, match="1000 does not fit uint8"):
         Tensor([1], dtype=dtypes.uint8).maximum(1000)
+    small = Tensor([1, 232], dtype=dtypes.uint8)  # comparing is asking, and has an answer
+    assert (small == 1000).tolist() == [False, False] and (small != 1000).all().item() and (small < 1000).all().item()
+    assert (Tensor([255, 156], dtype=dtypes.uint8) == -1).tolist() == [False, False] and (small > -1).all().item()
+    assert (Tensor([-1, 3], dtype=dtypes.int8) == 255).tolist() == [False, False]
+    assert not (small > 2**40).any().item() and (small >= -(2**40)).all().item() and not (small == 2**63).any().item()
     assert (Tensor([1], dtype=dtypes.uint8) & 0xFF).item() == 1 and (Tensor([1], dtype=dtypes.int32) | 0x80000000).item() < 0
 
 
