@@ -115,8 +115,10 @@ Entry read_entry(Reader& reader, const Source& file) {
   e.type = formats::gguf_type(code);
   if (e.type == nullptr) {
     const std::string_view name = formats::unread_gguf_type(code);
-    throw refuse(name.empty() ? fmt::format("has type {}, which is none", code)
-                              : fmt::format("is {}, which is not read yet", name));
+    if (!name.empty())
+      throw NotSupported("gguf_load", fmt::format("{}: tensor \"{}\" is {}, which is not read yet",
+                                                  file.name(), shown(e.name), name));
+    throw refuse(fmt::format("has type {}, which is none", code));
   }
   if (!formats::checked_bytes(sizes, static_cast<int>(e.type->bytes), e.bytes, e.count))
     throw refuse(fmt::format("is {} of shape {}, whose bytes cannot be counted in 63 bits", e.type->name,
@@ -240,7 +242,9 @@ Gguf read_parts(const Gguf& first, const Bytes& given, std::int64_t count, const
     const auto place =
         path->parent_path() / (name.substr(0, name.size() - ending.size()) + part_ending(i, count));
     if (!std::filesystem::exists(place))
-      throw refuse(place.filename().string() + " is missing").help("all parts lie in one folder");
+      throw MissingFile("gguf_load", fmt::format("{}: it is part {} of {}, and {} is missing", source.name(),
+                                                 number + 1, count, place.filename().string()))
+          .help("all parts lie in one folder");
     const Source file(Bytes(place), "gguf_load");
     Gguf part = i == number ? first : read_file(file);
     if (key_number(part, "split.no", 0) != i || key_number(part, "split.count", 1) != count)

@@ -138,9 +138,13 @@ TensorClass bind_tensor(nb::module_& m) {
   c.def("__reduce__", pickled);
   m.def(
       "rebuild_tensor",
-      [](nb::bytes data, const Shape& shape, DataType dtype, const std::string& device,
+      [](nb::handle data, const Shape& shape, DataType dtype, const std::string& device,
          std::optional<bool> wish) {
-        Tensor t = Tensor::from_bytes(data.c_str(), data.size(), shape, dtype, device);
+        Py_buffer view;
+        if (PyObject_GetBuffer(data.ptr(), &view, PyBUF_SIMPLE) != 0) nb::raise_python_error();
+        const auto held =
+            nb::capsule(&view, [](void* v) noexcept { PyBuffer_Release(static_cast<Py_buffer*>(v)); });
+        Tensor t = Tensor::from_bytes(view.buf, static_cast<std::size_t>(view.len), shape, dtype, device);
         if (wish) t.requires_grad_(*wish);
         return t;
       },

@@ -3,6 +3,7 @@
 import collections
 import functools
 import operator
+import pickle
 
 from lathe import _core
 from lathe._core import Tensor
@@ -54,6 +55,12 @@ class _Test(no_grad):
 
 def _rebuild(data, shape, dtype, device, requires_grad):
     return _core.rebuild_tensor(data, shape, dtype, device, requires_grad)
+
+
+def _reduce_ex(self, protocol):
+    """With protocol 5 the data may travel beside the pickle (`buffer_callback`), without a copy of it inside."""
+    function, (data, *rest) = self.__reduce__()
+    return function, (pickle.PickleBuffer(data) if protocol >= 5 else data, *rest)
 
 
 def _repr(self):
@@ -149,11 +156,37 @@ def _schedule_with_vars(self, *others):
     return _schedule(self, *others), {}
 
 
+_native_custom_kernel = Tensor.custom_kernel
+_kernels_with_gradients = {}  # an op by its functions: what is registered stays
+
+
+def _custom_kernel(self, *others, fxn, name="custom", options=None, grad_fxn=None):
+    if grad_fxn is None:
+        return _native_custom_kernel(self, *others, fxn=fxn, name=name, options=options)
+    inputs = [t.contiguous() for t in others]
+    shape, dtype, device = self.shape, self.dtype, self.device
+    key = (fxn, grad_fxn, name, options, tuple(shape), dtype, device)
+    if key not in _kernels_with_gradients:
+
+        def forward(*given):
+            out = Tensor.empty(*shape, dtype=dtype, device=device)
+            return _native_custom_kernel(out, *given, fxn=fxn, name=name, options=options)[0]
+
+        own = f"{name} {len(_kernels_with_gradients)}"
+        _core.register_op(own, forward, lambda given, out, grad: list(grad_fxn(grad, *given)))
+        _kernels_with_gradients[key] = own
+    self.replace(_core.custom(_kernels_with_gradients[key], inputs))
+    return [self, *others]
+
+
+_custom_kernel.__doc__ = _native_custom_kernel.__doc__
+Tensor.custom_kernel = _custom_kernel
 _schedule.__doc__ = _native_schedule.__doc__
 Tensor.schedule = _schedule
 Tensor.schedule_linear = _schedule
 Tensor.schedule_with_vars = Tensor.linear_with_vars = _schedule_with_vars
 Tensor.__repr__ = _repr
+Tensor.__reduce_ex__ = _reduce_ex
 Tensor.train = _Train
 Tensor.test = _Test
 Tensor.from_url = staticmethod(_from_url)

@@ -49,7 +49,8 @@ struct FlagValue {
 // Checks one value against its row; throws UserError naming the flag and what it takes.
 FlagValue parse_flag(const FlagInfo& info, std::string_view text);
 
-// Reads all flags from "NAME=value" strings; throws UserError for an unknown LATHE_* name or a bad value.
+// Reads all flags from "NAME=value" strings; throws UserError for a bad value. An unknown LATHE_* name is a
+// warning, once, that names the nearest.
 std::array<FlagValue, kFlagCount> parse_environment(std::span<const char* const> variables);
 
 // The flag's value now: the innermost FlagScope of this thread, else the environment, else the default.

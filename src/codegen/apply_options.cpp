@@ -276,6 +276,8 @@ Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target)
   result = after_step("prefetch_tiles", prefetch_tiles(result, pipelined));
   result = after_step("split_offsets", split_offsets(result));
   result = after_step("join_fragments", join_fragments(result, target, state.joins_fragments()));
+  if (const MatrixUnit* unit = state.shared_unit())
+    result = after_step("join_shares", join_shares(result, *unit));
   if (target.vectors && !target.groups) result = after_step("peel_last_steps", peel_last_steps(result));
   // Reduces over groups become shared memory and barriers here, before expansion, so that the copies of a
   // register tile share one barrier.

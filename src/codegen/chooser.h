@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "codegen/codegen.h"
+#include "codegen/group_tile.h"
 #include "codegen/kernel_facts.h"
 #include "codegen/lane_gain.h"
 #include "codegen/option_state.h"
@@ -30,15 +31,27 @@ class Chooser {
   std::vector<Opt> run_invariant();
 
  private:
-  // An option the kernel does not take is left out: the rules below need not know every refusal.
+  // An option the kernel does not take is left out: the rules below need not know every refusal. One that
+  // copies a body until compiling it takes long makes half as many copies, as long as they are whole vectors:
+  // what has so many instructions gains nothing from more of them.
   void add(OptOp op, int axis, std::vector<std::int64_t> arg) {
+    constexpr double kLongBody = 12000;
     Opt opt{op, axis, std::move(arg)};
-    OptionState before = state_;
+    const OptionState before = state_;
     try {
-      state_.apply(opt);
+      for (;;) {
+        state_.apply(opt);
+        const double length = state_.body_length();
+        if (length <= kLongBody || length <= before.body_length()) break;
+        state_ = before;
+        const std::int64_t least = std::max(target_.vector_bytes / facts_.element_bytes, 1);
+        const bool copies = op == OptOp::UPCAST || op == OptOp::UNROLL;
+        if (!copies || opt.arg[0] % 2 != 0 || opt.arg[0] < 2 * least) return;
+        opt.arg[0] /= 2;
+      }
       opts_.push_back(std::move(opt));
     } catch (const KernelOptError&) {
-      state_ = std::move(before);
+      state_ = before;
     }
   }
   bool uses(std::string_view rule) const { return !rule_disabled(rule); }
@@ -109,6 +122,7 @@ class Chooser {
   // targets with groups of threads
   void for_groups();
   bool group_product();
+  bool group_unit(const GroupTile& plain);
   bool group_reduce();
   void group_outputs();
 

@@ -54,7 +54,8 @@ Node plus(Node index, std::int64_t c) {
 
 class Expander {
  public:
-  Expander(Node kernel, std::vector<ExpandedRange> axes) : kernel_(kernel), axes_(std::move(axes)) {
+  Expander(Node kernel, std::vector<ExpandedRange> axes, bool vectors)
+      : kernel_(kernel), axes_(std::move(axes)), vectors_(vectors) {
     check_internal(axes_.size() <= kAxesAtOnce, "expand", "more unrolled ranges than a mask has bits");
     for (std::size_t i = 0; i < axes_.size(); ++i) axis_of_.try_emplace(axes_[i].range, static_cast<int>(i));
     ids_ = fresh_ids(kernel);
@@ -178,6 +179,7 @@ class Expander {
         if (std::int64_t every = words_apart({&n, 1}, kMostElementsApart)) return spread_load({&n, 1}, every);
         return load_copies(n);
       case Op::Pack:
+        if (!vectors_) break;  // neighbouring loads are joined later
         if (packed_neighbours(n) > 1 && !lanes_apart(n)) return packed_load(n);
         if (std::int64_t every = packed_neighbours(n) > 1 ? words_apart(n.args(), kMostWordsApart) : 0)
           return spread_load(n.args(), every);
@@ -577,6 +579,7 @@ class Expander {
 
   Node kernel_;
   std::vector<ExpandedRange> axes_;
+  bool vectors_;  // values may have lanes
   NodeMap<int> axis_of_;
   FreshIds ids_;
   NodeMap<Copies> done_;
@@ -592,7 +595,7 @@ Node expand(Node kernel, Lowering& lowering) {
   for (std::size_t first = 0; first < axes.size(); first += kAxesAtOnce) {
     auto begin = axes.begin() + static_cast<std::ptrdiff_t>(first);
     auto end = axes.begin() + static_cast<std::ptrdiff_t>(std::min(first + kAxesAtOnce, axes.size()));
-    kernel = Expander(kernel, {begin, end}).run();
+    kernel = Expander(kernel, {begin, end}, lowering.target.vectors).run();
   }
   return kernel;
 }

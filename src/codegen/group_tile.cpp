@@ -65,6 +65,49 @@ std::optional<Sides> sides_of(const KernelFacts& facts) {
 
 }  // namespace
 
+WarpTile choose_warp_tile(std::int64_t rows, std::int64_t columns, double batch, const MatrixUnit& unit,
+                          const Target& target) {
+  // In the time of a fragment's product: reading a word of a panel by a warp, and copying a row of a fragment
+  // into one.
+  constexpr double kWord = 0.6, kRow = 0.6;
+  constexpr double kAlone = 1.5;  // of a group that no other one computes beside while it copies
+  constexpr std::int64_t kSteps = 4;
+  WarpTile best, tile;
+  double least = 0;
+  tile.steps = kSteps;
+  for (tile.rows = 1; tile.rows <= 4; ++tile.rows)
+    for (tile.columns = 1; tile.columns <= 8; ++tile.columns)
+      for (tile.row_warps = 1; tile.row_warps <= 4; tile.row_warps *= 2)
+        for (tile.column_warps = 1; tile.column_warps <= 4; tile.column_warps *= 2) {
+          const std::int64_t m = tile.rows * tile.row_warps * unit.m,
+                             n = tile.columns * tile.column_warps * unit.n,
+                             warps = tile.row_warps * tile.column_warps, threads = warps * unit.threads,
+                             registers = tile.rows * tile.columns * unit.m * unit.n / unit.threads +
+                                         tile.rows * 4 + tile.columns * 2 + kOtherRegisters,
+                             panels = (m + n) * (kSteps * unit.k + 8) * 4;
+          const std::int64_t most =
+              std::min({target.core_threads / threads, target.core_registers / (threads * registers),
+                        target.core_shared_bytes / panels});
+          if (registers > target.thread_registers || threads > target.max_group || most < 1 ||
+              tile.rows * tile.columns + tile.rows + tile.columns > unit.most_lanes)
+            continue;
+          auto parts = [](std::int64_t extent, std::int64_t size) {
+            return std::ceil(static_cast<double>(extent) / static_cast<double>(size));
+          };
+          const double groups = batch * parts(rows, m) * parts(columns, n),
+                       turns = std::ceil(groups / target.cores);
+          const double busy =
+              static_cast<double>(threads) * std::max(1.0, std::min(turns, static_cast<double>(most)));
+          const auto products = static_cast<double>(tile.rows * tile.columns),
+                     words = static_cast<double>(tile.rows * 4 + tile.columns * 2);
+          const double time = turns * std::max(1.0, kBusyThreads / busy) * (most < 2 ? kAlone : 1) *
+                              (static_cast<double>(warps) * (products + kWord * words) +
+                               kRow * static_cast<double>(m + n) / 4);
+          if (least == 0 || time < least) least = time, best = tile;
+        }
+  return best;
+}
+
 std::optional<GroupTile> choose_group_tile(const KernelFacts& facts, const Target& target) {
   if (!facts.factors[0] || facts.reduces != 1 || target.warp < 2) return std::nullopt;
   const std::optional<Sides> sides = sides_of(facts);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "codegen/kernel_facts.h"
+#include "target/matrix_units.h"
 #include "target/target.h"
 
 namespace lathe {
@@ -29,6 +30,14 @@ struct GroupTile {
   std::int64_t steps = 1;            // of the reduce that panels hold
   std::vector<std::size_t> outside;  // other ranges of the reduce
 };
+
+// The tile of a group on a unit whose fragments a warp shares: fragments that a warp holds, and warps.
+struct WarpTile {
+  std::int64_t rows = 1, columns = 1, row_warps = 1, column_warps = 1;
+  std::int64_t steps = 1;  // of fragments along the reduce that panels hold
+};
+WarpTile choose_warp_tile(std::int64_t rows, std::int64_t columns, double batch, const MatrixUnit& unit,
+                          const Target& target);
 
 // The tile that is done first by a plain count of what each core does, or nothing where the kernel is no sum
 // of products with rows and columns to share.

@@ -238,22 +238,34 @@ bool is_reduce(Node range) {
          range_kind(range) == RangeKind::Group;
 }
 
-// Unites ranges of which one goes on where the other ends, outputs with outputs and reduces with reduces.
-void unite_adjacent(const Nodes& below, const std::vector<Move>& moves, std::vector<int>& family) {
+// Ranges of which one goes on where the other ends, outputs with outputs and reduces with reduces, are digits
+// of one coordinate: `from` are the ranges that have no axis yet.
+std::vector<PanelAxis> digit_axes(const Nodes& below, const std::vector<Move>& moves,
+                                  std::vector<char> from) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < below.size(); ++i)
-    if (moves[i].even && moves[i].stride > 0 && below[i].arg(0).is_const()) order.push_back(i);
+    if (from[i]) order.push_back(i);
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return moves[a].stride < moves[b].stride; });
-  for (std::size_t a : order)
-    for (std::size_t b : order) {
-      if (is_reduce(below[a]) != is_reduce(below[b]) ||
-          moves[b].stride != moves[a].stride * extent_of(below[a]))
+  std::vector<PanelAxis> axes;
+  for (std::size_t first : order) {
+    if (!from[first]) continue;
+    from[first] = 0;
+    PanelAxis axis = single(below[first], moves[first]);
+    for (std::size_t i : order) {
+      if (!from[i] || axis.stride <= 0 || !moves[i].even || !below[first].arg(0).is_const() ||
+          !below[i].arg(0).is_const() || is_reduce(below[i]) != is_reduce(below[first]) ||
+          moves[i].stride != axis.stride * axis.extent)
         continue;
-      const int from = family[b], to = family[a];
-      for (int& f : family)
-        if (f == from) f = to;
+      axis.ranges.push_back(below[i]);
+      axis.weights.push_back(axis.extent);
+      axis.extent *= extent_of(below[i]);
+      axis.digits = true;
+      from[i] = 0;
     }
+    axes.push_back(axis);
+  }
+  return axes;
 }
 
 }  // namespace
@@ -273,19 +285,26 @@ std::vector<PanelAxis> panel_axes(Node value, const Nodes& below, PanelOrder ord
 std::vector<PanelAxis> shared_axes(Node value, const Nodes& below, PanelOrder order) {
   Node source = source_load(value);
   const std::vector<Move> moves = moves_of(value, source, below);
+  std::vector<PanelAxis> axes;
+  std::vector<char> left(below.size(), 1);
   const bool lengths_known =
       std::all_of(below.begin(), below.end(), [](Node r) { return r.arg(0).is_const(); });
-  std::vector<PanelAxis> axes;
-  if (source && lengths_known) {
-    const Gates gates = gates_of(value, below);
-    std::vector<int> family(below.size());
-    for (std::size_t i = 0; i < below.size(); ++i) family[i] = static_cast<int>(i);
-    if (order == PanelOrder::Source) family = families(below, moves, gates.compared);
-    unite_adjacent(below, moves, family);
-    axes = family_axes(below, moves, gates, std::move(family));
-    if (order == PanelOrder::Source) return axes;
-  } else {
-    for (std::size_t i = 0; i < below.size(); ++i) axes.push_back(single(below[i], moves[i]));
+  if (order == PanelOrder::Source && source && lengths_known) {
+    for (const PanelAxis& axis : panel_axes(value, below, order)) {
+      std::int64_t places = 1;  // more than the axis has where several of them are one element
+      for (Node r : axis.ranges) places *= extent_of(r);
+      if (axis.ranges.size() < 2 || places <= axis.extent) continue;
+      axes.push_back(axis);
+      for (std::size_t i = 0; i < below.size(); ++i)
+        left[i] &= std::find(axis.ranges.begin(), axis.ranges.end(), below[i]) == axis.ranges.end();
+    }
+  }
+  for (const PanelAxis& axis : digit_axes(below, moves, left)) axes.push_back(axis);
+  if (order == PanelOrder::Source) {
+    std::stable_sort(axes.begin(), axes.end(), [](const PanelAxis& a, const PanelAxis& b) {
+      return std::abs(a.stride) > std::abs(b.stride);
+    });
+    return axes;
   }
   // What a thread holds in registers stands last in the list of ranges: there it reads whole pieces.
   auto last = [](const PanelAxis& axis) {

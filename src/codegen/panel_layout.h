@@ -25,6 +25,7 @@ struct PanelAxis {
   std::int64_t low = 0, extent = 1;
   std::int64_t stride = 0;  // of the source with a step of the coordinate; 0 where it is not even
   std::size_t unit = 0;     // the range of weight 1: it alone reaches every coordinate
+  bool digits = false;      // the ranges are the digits of the coordinate, by growing weight
 };
 
 // The axes of a panel for `value` over the ranges `below`, outermost first.

@@ -28,12 +28,28 @@ bool is_multiple(const Linear& sum, std::int64_t n, const SmallVector<Node, 4>& 
 
 // How many neighbours along the axis one load takes: the panel has whole pieces of them, and they lie
 // aligned.
-std::int64_t piece_width(Node source, const PanelAxis& axis, const Target& target) {
+std::int64_t piece_width(Node source, const PanelAxis& axis, std::int64_t words, const Target& target) {
   Linear index = linear(source.arg(1));
-  for (std::int64_t n = target.max_load_bytes / std::max(source.dtype().bytes(), 1); n > 1; n /= 2)
-    if (axis.extent % n == 0 && (index.constant + axis.low) % n == 0 && is_multiple(index, n, axis.ranges))
-      return n;
+  for (std::int64_t n = target.max_load_bytes / std::max(source.dtype().bytes(), 1); n > words; n /= 2)
+    if (axis.extent * words % n == 0 && (index.constant + axis.low * words) % n == 0 &&
+        is_multiple(index, n, axis.ranges))
+      return n / words;
   return 1;
+}
+
+// Elements more between rows of a panel, of so many each. Words that a warp's threads read for a product
+// (ir/dot.h) are 4 steps for each of 8 rows or columns: the next row of the panel begins as many banks
+// further on as neighbours are read. Others are a piece apart where they are not written as they are read.
+std::int64_t between_rows(Node value, const PanelAxis& axis, std::int64_t row, bool turned,
+                          const Target& target) {
+  constexpr std::int64_t kBanks = 32, kSteps = 4, kOutputs = 8;
+  if (value.is(Op::Pack)) {
+    const bool steps = std::any_of(axis.ranges.begin(), axis.ranges.end(), [](Node r) {
+      return range_kind(r) == RangeKind::Reduce || range_kind(r) == RangeKind::Unroll;
+    });
+    return ((steps ? kSteps : kOutputs) + kBanks - row % kBanks) % kBanks;
+  }
+  return turned ? std::max<std::int64_t>(target.max_load_bytes / std::max(value.dtype().bytes(), 1), 1) : 0;
 }
 
 // Comparisons that have one answer for all neighbours of a piece are made for its first: a piece that is one
@@ -74,11 +90,12 @@ PanelCopy shared_copy(Node value, const Nodes& below, const Nodes& group, PanelO
   PanelCopy made;
   const std::vector<PanelAxis> axes = shared_axes(value, below, order);
   const std::size_t none = axes.size();
-  Node source = packed_neighbours(value) == 1 ? source_load(value) : Node();
+  const std::int64_t words = packed_neighbours(value);  // neighbours of the source that make one element
+  Node source = source_load(value);
   std::size_t along = none;
   for (std::size_t i = 0; i < none; ++i)
     if (source && axes[i].stride == 1) along = i;
-  const std::int64_t width = along < none ? piece_width(source, axes[along], target) : 1;
+  const std::int64_t width = along < none ? piece_width(source, axes[along], words, target) : 1;
 
   // The pieces of this thread.
   std::int64_t threads = 1, pieces = 1;
@@ -119,18 +136,25 @@ PanelCopy shared_copy(Node value, const Nodes& below, const Nodes& group, PanelO
   }
   NodeMap<Node> map;
   Node inside = made.gate;
-  for (std::size_t i = 0; i < none; ++i)
-    for (std::size_t r = 0; r < axes[i].ranges.size(); ++r) {
+  for (std::size_t i = 0; i < none; ++i) {
+    Node rest = coordinates[i];
+    for (std::size_t r = 0; axes[i].digits && r < axes[i].ranges.size(); ++r) {
+      Node steps = axes[i].ranges[r].arg(0);
+      const bool top = r + 1 == axes[i].ranges.size();
+      map.try_emplace(axes[i].ranges[r], top ? rest : floor_mod(rest, steps));
+      if (!top) rest = floor_div(rest, steps);
+    }
+    for (std::size_t r = 0; !axes[i].digits && r < axes[i].ranges.size(); ++r) {
       Node at = r == axes[i].unit ? coordinates[i] + index_const(axes[i].low) : index_const(0);
       map.try_emplace(axes[i].ranges[r], at);
       if (r == axes[i].unit && !axes[i].ranges[r].arg(0).is_const())
         inside = both(inside, less(at, axes[i].ranges[r].arg(0)));
     }
+  }
   made.value = substitute_free(value, map);
   if (lane) made.value = with_one_gate(made.value, lane, width);
   if (inside) made.value = under_gate(made.value, inside, [](Node) { return true; });
 
-  // A piece more between rows that are not written as they are read: they would share a few banks.
   made.index = made.read = index_const(0);
   for (std::size_t i = none; i-- > 0;) {
     Node here = index_const(-axes[i].low);
@@ -139,8 +163,8 @@ PanelCopy shared_copy(Node value, const Nodes& below, const Nodes& group, PanelO
     made.index = coordinates[i] * index_const(made.size) + made.index;
     made.read = here * index_const(made.size) + made.read;
     made.size *= axes[i].extent;
-    if (i + 1 == none && none > 1 && (along != i || order == PanelOrder::Source))
-      made.size += std::max<std::int64_t>(target.max_load_bytes / std::max(value.dtype().bytes(), 1), 1);
+    if (i + 1 == none && none > 1)
+      made.size += between_rows(value, axes[i], made.size, along != i || order == PanelOrder::Source, target);
   }
   return made;
 }

@@ -21,10 +21,20 @@
 namespace lathe::engine {
 namespace {
 
-// What one use of a kernel may cost, in scalar operations of REF, and two outputs of a long reduce.
-constexpr double kUseOps = 1e5, kLongOps = 4e6;
-// Uses after which the samples that were not compared so far stay so.
-constexpr std::uint64_t kUses = 4;
+// What a check costs is counted in operations of REF on one position, and going from one operation to the
+// next costs as much as so many positions: a unit is about 2 ns.
+constexpr double kPositionsPerStep = 10;
+// The first check of a kernel may cost this much. What costs more, and what is left for later uses, waits
+// until the launches of kernels that are due have earned it, at about a twentieth of what they take; so the
+// budget depends on the program alone, not on the clock.
+constexpr double kFirstUnits = 5e5, kFirstLongUnits = 2e6;
+constexpr double kUnitsPerLaunch = 5e3, kUnitsPerFlop = 2.5e-4, kUnitsPerByte = 2.5e-3;
+// Two outputs that cost more than this are never looked at.
+constexpr double kMostUnits = 1e9;
+// Checks after which the samples that were not compared so far stay so.
+constexpr std::uint64_t kChecks = 4;
+// What REF may do beyond what was foreseen.
+constexpr double kLeastOps = 1e5;
 // Uses whose samples are all alike before the kernel is run on made-up inputs.
 constexpr std::uint32_t kWeakUses = 3;
 
@@ -34,6 +44,12 @@ struct Counts {
 Counts& counts() {
   static Counts all;
   return all;
+}
+
+std::atomic<double> earned{0};
+
+double earn(const Program& launch) {
+  return earned += kUnitsPerLaunch + kUnitsPerFlop * launch.flops + kUnitsPerByte * launch.bytes;
 }
 
 void show(const Step& step, std::string_view text, std::int64_t level) {
@@ -81,17 +97,23 @@ class Use {
         symbolic_(!kernel.made->launch.variables.empty()) {}
 
   bool run(LaunchFaultRef& fault) {
-    const CheckMode mode = check_mode();
     KernelCheck& check = *kernel_.check;
-    if (mode != CheckMode::All && is_done()) return false;
-    ++check.uses;
+    if (check_mode() != CheckMode::All && is_done()) return false;
     Trial trial(step_, kernel_, device_, places_, bindings_);
     choose_positions(trial);
-    if (positions_.empty()) return leave("");
-    if (beyond_budget_ > 0)
-      return leave(fmt::format("two of its outputs take REF {:.2g} operations", beyond_budget_));
-    if (std::string reason = trial.expect(positions_, 4 * ops_ + kUseOps); !reason.empty())
-      return leave(std::move(reason));
+    if (positions_.empty()) return false;
+    if (units_needed_ > kMostUnits) return leave("two of its outputs take REF too long", true);
+    const bool first = (check.checks == 0 || symbolic_) && units_needed_ <= kFirstLongUnits;
+    if (!first) {
+      check.need = units_needed_;
+      if (earned < units_needed_ && check_mode() != CheckMode::All)
+        return leave("two of its outputs take REF longer than a first check may take", false);
+      earned -= units_needed_;
+    }
+    ++check.checks;
+    if (!symbolic_) check.need = units_needed_;  // about what the rest costs, if there is one
+    if (std::string reason = trial.expect(positions_, 4 * ops_ + kLeastOps); !reason.empty())
+      return leave(std::move(reason), check.checks >= kChecks);
     const bool repeatable = trial.keep();
     trial.launch(kernel_, Trial::Counted::Yes);
     const Outcome outcome = trial.compare(kernel_);
@@ -99,7 +121,8 @@ class Use {
       replace(trial, outcome, repeatable);
     } else if (outcome.passed == 0) {
       leave(outcome.unsure > 0 ? "the roundings of its sums may explain any difference"
-                               : "no bound says anything about its values");
+                               : "no bound says anything about its values",
+            check.checks >= kChecks);
     } else {
       show(step_, fmt::format("{} elements agree with REF", outcome.passed), 3);
       outcome.alike ? was_weak(trial, repeatable) : passed();
@@ -130,44 +153,45 @@ class Use {
   }
   const Target& target() const { return device_.compiler->target(); }
 
-  // As many of the positions that are left as one use may cost, and at least two.
+  // As many of the positions that are left as one check may cost, and at least two.
   void choose_positions(const Trial& trial) {
     const std::vector<reference::StoreAxes> stores = reference::store_axes(step_.ast, trial.values());
     const std::vector<double> costs = reference::position_costs(step_.ast, trial.values());
     std::uint64_t seed = hash_string(step_.name + to_string(kernel_.made->options));
     if (symbolic_) seed = hash_combine(seed, bits());
-    if (check_mode() == CheckMode::All) seed = hash_combine(seed, kernel_.check->uses);
+    if (check_mode() == CheckMode::All) seed = hash_combine(seed, kernel_.check->checks);
     std::vector<reference::Position> all = sample_positions(stores, units(), seed);
     const std::size_t begin = symbolic_ || check_mode() == CheckMode::All ? 0 : record_.next;
     std::size_t end = begin;
+    std::vector<bool> begun(stores.size());
     for (; end < all.size(); ++end) {
-      const double cost = costs[all[end].store];
-      if (end >= begin + 2 && ops_ + cost > kUseOps) break;
-      ops_ += cost;
+      const std::size_t store = all[end].store;
+      const double units = costs[store] * (begun[store] ? 1 : 1 + kPositionsPerStep);
+      if (end >= begin + 2 && units_needed_ + units > kFirstUnits) break;
+      begun[store] = true;
+      units_needed_ += units;
+      ops_ += costs[store];
     }
-    if (ops_ > kLongOps) beyond_budget_ = ops_;
     whole_ = end == all.size();
     if (begin < end)
       positions_.assign(all.begin() + static_cast<std::ptrdiff_t>(begin),
                         all.begin() + static_cast<std::ptrdiff_t>(end));
   }
 
-  // Nothing was compared. Without a reason there was nothing to compare.
-  bool leave(std::string reason) {
-    if (reason.empty()) return false;
-    const bool first = record_.unchecked.empty();
-    if (first) ++counts().unchecked;
+  // Nothing was compared. `for_good`: in this process it is not tried again.
+  bool leave(std::string reason, bool for_good) {
+    if (record_.unchecked.empty()) ++counts().unchecked;
     record_.unchecked = std::move(reason);
     show(step_,
          fmt::format("unchecked: {} ({} kernels so far)", record_.unchecked, counts().unchecked.load()), 2);
-    if (kernel_.check->uses >= kUses) kernel_.check->due = false;  // of this process
+    if (for_good && check_mode() != CheckMode::All) kernel_.check->due = false;
     return false;
   }
 
   void passed() {
     record_.weak = 0;
     if (!symbolic_) record_.next += static_cast<std::uint32_t>(positions_.size());
-    settle(whole_ || kernel_.check->uses >= kUses);
+    settle(whole_ || kernel_.check->checks >= kChecks);
   }
 
   void settle(bool done) {
@@ -192,17 +216,17 @@ class Use {
   void was_weak(Trial& real, bool repeatable) {
     if (record_.weak++ == 0) ++counts().weak;
     show(step_, "weak: all samples of a store are one value", 2);
-    if (record_.weak < kWeakUses) return keep_record(kernel_, device_);
-    const MadeUp inputs(step_, device_, places_);
-    Trial trial(step_, kernel_, device_, inputs.places(), bindings_);
-    if (inputs.fits() && trial.expect(positions_, 4 * ops_ + kUseOps).empty()) {
-      trial.keep();
-      trial.launch(kernel_);
-      if (const Outcome outcome = trial.compare(kernel_); outcome.failed > 0) {
-        replace(trial, outcome, repeatable);
-        real.restore();
-        real.launch(kernel_);
-        return;
+    if (record_.weak < kWeakUses) return;
+    if (const MadeUp inputs(step_, device_, places_); inputs.fits()) {
+      Trial trial(step_, kernel_, device_, inputs.places(), bindings_);
+      if (trial.expect(positions_, 4 * ops_ + kLeastOps).empty()) {
+        trial.keep();
+        trial.launch(kernel_);
+        if (const Outcome outcome = trial.compare(kernel_); outcome.failed > 0) {
+          replace(trial, outcome, repeatable);
+          real.restore();
+          return real.launch(kernel_);
+        }
       }
     }
     settle(true);
@@ -217,7 +241,7 @@ class Use {
   const bool symbolic_;
   std::optional<SplitUnits> units_;
   std::vector<reference::Position> positions_;
-  double ops_ = 0, beyond_budget_ = 0;
+  double ops_ = 0, units_needed_ = 0;
   bool whole_ = false;
 };
 
@@ -229,6 +253,8 @@ bool has_something_due(const ReadyKernel& kernel, Bindings bindings) {
   // LATHE_VERIFY compares everything.
   const CheckMode mode = check_mode();
   if (mode == CheckMode::Off || flag_on(Flag::Verify)) return false;
+  if (const double have = earn(kernel.made->launch); check.need > have && mode != CheckMode::All)
+    return false;
   const std::int64_t modulus = check.modulus;
   if (modulus == 0 || mode == CheckMode::All) return true;
   return (size_bits(kernel.made->launch, bindings, modulus) & ~check.sizes) != 0;

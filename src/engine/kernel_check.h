@@ -42,10 +42,11 @@ struct KernelCheck {
   // remainders of (0: not worked out yet).
   std::atomic<std::uint64_t> sizes{0};
   std::atomic<std::int64_t> modulus{0};
+  std::atomic<double> need{0};  // what the next check must have been earned, in the units of first_use.cpp
 
   std::mutex mutex;  // of what follows
   CheckRecord record;
-  std::uint64_t uses = 0;
+  std::uint64_t checks = 0;  // in this process
 };
 
 // Kernels by how they fared, since the process began.

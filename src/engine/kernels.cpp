@@ -138,6 +138,13 @@ std::string saved_stamp(const Compiler& compiler, std::string_view packed) {
                      hash_bytes(packed.data(), packed.size()));
 }
 
+// Under the kernel's key and its binary: what was checked is this code and no other.
+std::string record_key(const Entry& entry) {
+  const std::string& bytes = entry.made.binary.bytes;
+  return fmt::format("{:016x}{:016x} {:016x}", hash_string(entry.disk_key, 3), hash_string(entry.disk_key, 4),
+                     hash_string(bytes));
+}
+
 // A packed kernel with what is known of it. One that stands for another is not taken where a difference is an
 // error: the other is to be made and found wrong again.
 bool take_packed(std::string_view packed, Entry& entry, const OpenDevice& device) {
@@ -150,6 +157,16 @@ bool take_packed(std::string_view packed, Entry& entry, const OpenDevice& device
   }
   if (entry.check.record.settled && check_mode() != CheckMode::All) entry.check.due = false;
   return true;
+}
+
+// What a process before this one found out about a kernel that is due.
+void find_record(DiskCache& disk, Entry& entry, const OpenDevice& device) {
+  if (!entry.check.due || check_mode() == CheckMode::Off) return;
+  const auto text = disk.get("check", record_key(entry));
+  auto record = text ? parse_check_record(*text, device.device->driver()) : std::nullopt;
+  if (!record) return;
+  entry.check.record = *std::move(record);
+  if (entry.check.record.settled && check_mode() != CheckMode::All) entry.check.due = false;
 }
 
 bool take_saved(std::string_view saved, const Compiler& compiler, Entry& entry, const OpenDevice& device) {
@@ -214,7 +231,8 @@ void lower(Pending& work) {
   const Target& target = work.compiler->target();
   if (made.options_from.empty()) choose(made, *work.request, target);
   const Node kernel = proved(made, *work.request, target);
-  work.program = lower_kernel(kernel, made.options, target, work.request->name, {.invariant = flag_on(Flag::Invariant)});
+  work.program =
+      lower_kernel(kernel, made.options, target, work.request->name, {.invariant = flag_on(Flag::Invariant)});
   made.launch = work.program;
   made.launch.code.clear();
 }
@@ -234,6 +252,7 @@ void prepare(Pending& work, DiskCache* disk) {
     const bool look = flag_number(Flag::Debug) < 6;
     if (const auto entry = look ? disk->get("kernel", work.entry->disk_key) : std::nullopt;
         entry && take_packed(*entry, *work.entry, *request.device)) {
+      find_record(*disk, *work.entry, *request.device);
       work.from_disk = true;
       if (made.options_from.empty()) made.options_from = usual_source(request);
       return;
@@ -359,8 +378,7 @@ ReadyKernel current_kernel(const ReadyKernel& kernel, OpenDevice& device) {
 void keep_record(const ReadyKernel& kernel, const OpenDevice& device) {
   DiskCache* disk = DiskCache::current();
   if (disk == nullptr || kernel.entry->disk_key.empty()) return;
-  disk->put("kernel", kernel.entry->disk_key,
-            pack_kernel(*kernel.made, to_text(kernel.check->record, device.device->driver())));
+  disk->put("check", record_key(*kernel.entry), to_text(kernel.check->record, device.device->driver()));
 }
 
 std::string saved_kernel(const ReadyKernel& held, OpenDevice& device) {

@@ -59,7 +59,7 @@ std::vector<ReadyKernel> ready_kernels(std::span<const KernelRequest> requests);
 // later process. current_kernel gives the one that runs now.
 void replace_kernel(const ReadyKernel& wrong, const ReadyKernel& instead, const OpenDevice& device);
 ReadyKernel current_kernel(const ReadyKernel& kernel, OpenDevice& device);
-// Writes what is known of a kernel against REF into the disk cache, with its binary. Its check is locked.
+// Writes what is known of a kernel against REF into the disk cache. Its check is locked.
 void keep_record(const ReadyKernel& kernel, const OpenDevice& device);
 
 // A kernel as bytes that go into a file, and into a KernelRequest of a later process.

@@ -1,6 +1,7 @@
 #include "engine/made_up.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/hash.h"
 #include "ir/build.h"
@@ -10,8 +11,9 @@
 namespace lathe::engine {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{64} << 20;
-constexpr std::int64_t kIntegers = 8;  // different ones
+constexpr std::size_t kMostBytes = std::size_t{32} << 20;
+constexpr std::int64_t kIntegers = 8;      // different ones
+constexpr std::int64_t kDifferent = 4099;  // numbers, then they repeat: a prime, so that rows differ
 
 // Slots whose contents decide which elements are read and written, how often, or under which condition.
 std::vector<bool> deciding_slots(Node kernel, std::size_t slots) {
@@ -65,13 +67,17 @@ void MadeUp::fill(Node buffer, const Place& place, bool as_real, const Place& re
   }
   const DType dtype = buffer.dtype();
   reference::Array array(dtype, buffer_size(buffer));
-  for (std::int64_t i = 0; i < array.size(); ++i) {
+  const std::int64_t different = std::min(array.size(), kDifferent);
+  for (std::int64_t i = 0; i < different; ++i) {
     const std::uint64_t bits = hash_all(slot, i) >> 20;
     const double real_number = static_cast<double>(bits) * 0x1p-43 - 1;
     const auto integer = static_cast<std::int64_t>(bits % (dtype.is_bool() ? 2 : kIntegers));
     array.set(
         i, convert(dtype, dtype.is_float() ? dtypes::Float64 : dtypes::Int64, Element{integer, real_number}));
   }
+  const auto block = static_cast<std::size_t>(different) * static_cast<std::size_t>(dtype.bytes());
+  for (std::size_t at = block; at < array.byte_count(); at += block)
+    std::memcpy(array.data() + at, array.data(), std::min(block, array.byte_count() - at));
   const Place host{nullptr, {{0, array.byte_count(), array.data()}, 0, array.byte_count()}};
   executor().wait(executor().copy(place, host));
 }

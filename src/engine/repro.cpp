@@ -57,7 +57,7 @@ std::string write_repro(const Trial& trial, const MadeKernel& wrong, const OpenD
                                  device.compiler->target().name, outcome.text, build_id());
   for (const auto& [name, value] : trial.values()) text += fmt::format("# variable {} = {}\n", name, value);
   add_samples(text, trial);
-  for (const ElementRead& read : trial.elements_read()) {
+  for (const ElementRead& read : trial.elements_read(outcome)) {
     if (text.size() > kMostBytes) {
       text += "# further elements are left out\n";
       break;

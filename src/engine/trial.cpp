@@ -18,10 +18,11 @@ namespace {
 
 // Of inputs in memory that the host cannot reach, for one check.
 constexpr std::size_t kCopyBytes = std::size_t{64} << 20;
-// Of what is written over, for a second attempt.
-constexpr std::size_t kKeepBytes = std::size_t{512} << 20;
-// Of each input, for the file about a difference.
-constexpr std::int64_t kShownElements = 4096;
+// Of what is written over, for a second attempt: copying more would cost more than the check.
+constexpr std::size_t kKeepBytes = std::size_t{64} << 20;
+// Samples, and operations of REF, for the file about a difference.
+constexpr std::size_t kShownSamples = 4;
+constexpr double kShownOps = 1e7;
 // Scalar operations of a run of REF that tells roundings from faults.
 constexpr double kWholeRunOps = 5e6;
 
@@ -145,7 +146,10 @@ Outcome Trial::compare(const ReadyKernel& ran) const {
   out.passed = judgement.passed;
   out.failed = judgement.failed;
   out.unsure = judgement.unsure;
-  out.text = judgement.text();
+  out.text = judgement.slot < 0 ? judgement.text()
+                                : fmt::format("in buffer {} {}", judgement.slot, judgement.text());
+  for (std::size_t i = 0; i < samples_.size(); ++i)
+    if (judgement.verdicts[i] == verify::Verdict::Failed) out.differing.push_back(i);
   out.alike = reads_memory_ && some_store_is_constant();
   if (out.failed == 0 && out.unsure > 0) resolve_unsure(ran, judgement, device, out);
   return out;
@@ -166,6 +170,7 @@ void Trial::resolve_unsure(const ReadyKernel& ran, const verify::Judgement& judg
         verify::is_rounding(sample, wide.after[slot].dtype(), device[i],
                             wide.after[slot].cell(sample.element), plain.after[slot].cell(sample.element));
     ++(rounding ? out.passed : out.failed);
+    if (!rounding) out.differing.push_back(i);
   }
 }
 
@@ -205,7 +210,7 @@ const std::byte* Trial::bytes_before(std::size_t slot) const {
     const ByteRange range = byte_range(places_[kept.slot]);
     if (!range.overlaps(mine)) continue;
     const bool whole = range.begin <= mine.begin && mine.end <= range.end;
-    return whole ? kept.bytes.data() + (mine.begin - range.begin) : nullptr;
+    return whole ? kept.bytes.get() + (mine.begin - range.begin) : nullptr;
   }
   return views_[slot].data;
 }
@@ -252,7 +257,7 @@ bool Trial::keep() {
       needed |= uses_[other].reads && byte_range(places_[slot]).overlaps(byte_range(places_[other]));
     if (!needed) continue;
     total += places_[slot].span.bytes;
-    kept_.push_back({slot, {}});
+    kept_.push_back({slot, nullptr});
   }
   if (total > kKeepBytes) {
     kept_.clear();
@@ -260,24 +265,36 @@ bool Trial::keep() {
   }
   for (Kept& kept : kept_) {
     const Place& place = places_[kept.slot];
-    kept.bytes.resize(place.span.bytes);
+    kept.bytes = std::make_unique_for_overwrite<std::byte[]>(place.span.bytes);
     if (const std::byte* data = host_bytes(place))
-      std::memcpy(kept.bytes.data(), data, kept.bytes.size());
+      std::memcpy(kept.bytes.get(), data, place.span.bytes);
     else
-      copy_out(place, kept.bytes.data());
+      copy_out(place, kept.bytes.get());
   }
   return true;
 }
 
-std::vector<ElementRead> Trial::elements_read() const {
+std::vector<ElementRead> Trial::elements_read(const Outcome& outcome) const {
+  std::vector<reference::Position> positions;
+  for (std::size_t i = 0; i < std::min(outcome.differing.size(), kShownSamples); ++i)
+    positions.push_back(positions_[outcome.differing[i]]);
+  std::vector<reference::View> views = views_;
+  std::vector<std::vector<std::int64_t>> reads(views.size());
+  for (std::size_t slot = 0; slot < views.size(); ++slot) {
+    const std::byte* bytes = bytes_before(slot);
+    if (uses_[slot].reads && bytes == nullptr) return {};
+    views[slot].data = const_cast<std::byte*>(bytes);  // only read
+    views[slot].reads = &reads[slot];
+  }
+  reference::bounded_eval(step_.ast, views, values_, positions, {.max_ops = kShownOps, .threads = 1});
   std::vector<ElementRead> out;
-  for (std::size_t slot = 0; slot < views_.size(); ++slot) {
-    const reference::View& view = views_[slot];
-    const std::byte* data = bytes_before(slot);
-    if (!uses_[slot].reads || data == nullptr) continue;
-    const reference::Reader read = reference::reader_of(view.dtype);
-    for (std::int64_t i = 0; i < std::min(view.size, kShownElements); ++i)
-      out.push_back({static_cast<std::int64_t>(slot), i, read(data + i * view.dtype.bytes())});
+  for (std::size_t slot = 0; slot < views.size(); ++slot) {
+    std::sort(reads[slot].begin(), reads[slot].end());
+    const auto end = std::unique(reads[slot].begin(), reads[slot].end());
+    const reference::Reader read = reference::reader_of(views[slot].dtype);
+    for (auto at = reads[slot].begin(); at != end; ++at)
+      out.push_back(
+          {static_cast<std::int64_t>(slot), *at, read(views[slot].data + *at * views[slot].dtype.bytes())});
   }
   return out;
 }
@@ -286,10 +303,10 @@ void Trial::restore() {
   for (Kept& kept : kept_) {
     const Place& place = places_[kept.slot];
     if (std::byte* data = host_bytes(place)) {
-      std::memcpy(data, kept.bytes.data(), kept.bytes.size());
+      std::memcpy(data, kept.bytes.get(), place.span.bytes);
       continue;
     }
-    const Place host{nullptr, {{0, kept.bytes.size(), kept.bytes.data()}, 0, kept.bytes.size()}};
+    const Place host{nullptr, {{0, place.span.bytes, kept.bytes.get()}, 0, place.span.bytes}};
     executor().wait(executor().copy(place, host));
   }
 }

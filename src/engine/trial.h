@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +25,7 @@ struct Outcome {
   std::int64_t passed = 0, failed = 0;  // samples
   std::int64_t unsure = 0;              // beyond the likely bound of rounding, within the worst
   bool alike = false;                   // everything that some store wrote is one value, so little was seen
+  std::vector<std::size_t> differing;   // samples that failed
   std::string text;  // of the sample that is furthest off: "element 3 of buffer 0 is 2, not 1.5: ..."
 };
 
@@ -56,7 +58,8 @@ class Trial {
   void restore();
 
   const std::vector<reference::Sample>& samples() const { return samples_; }
-  std::vector<ElementRead> elements_read() const;
+  // What REF reads for some of the samples that differ.
+  std::vector<ElementRead> elements_read(const Outcome& outcome) const;
   const Step& step() const { return step_; }
   const reference::Bindings& values() const { return values_; }
   bool has_element(const reference::Sample& sample) const;
@@ -66,7 +69,7 @@ class Trial {
  private:
   struct Kept {
     std::size_t slot;
-    std::vector<std::byte> bytes;
+    std::unique_ptr<std::byte[]> bytes;
   };
   std::string read_inputs();
   reference::Cell read(std::int64_t slot, std::int64_t element) const;

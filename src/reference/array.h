@@ -42,6 +42,8 @@ struct View {
   std::byte* data = nullptr;
   std::int64_t size = 0;    // elements
   bool initialised = true;  // false: reading an element that nothing wrote is a fault
+  std::vector<std::int64_t>* reads =
+      nullptr;  // where set, bounded_eval on one thread notes what it reads here
 };
 
 class Array {

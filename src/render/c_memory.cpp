@@ -70,8 +70,10 @@ std::string CPrinter::vector_load(Node node) {
   std::string type = unit_.type(dtype), memory_type = unit_.memory_type(element),
               read = element.is_bool() ? " != 0" : "";
   if (!dialect_.vectors) {
-    if (!gather && !gate && aligned(memory, index, dtype.lanes))
-      return fmt::format("*(const {}*){}", type, pointer(memory, index));
+    if (!gather && !by_lane && aligned(memory, index, dtype.lanes)) {
+      const std::string all = fmt::format("*(const {}*){}", type, pointer(memory, index));
+      return gate ? fmt::format("({} ? {} : {}{})", value(gate), all, type, zero(dtype)) : all;
+    }
     std::vector<std::string> lanes;
     for (int i = 0; i < dtype.lanes; ++i) {
       std::string at = gather ? lane_value(index, i) : fmt::format("{} + {}", value(index), i);

@@ -53,6 +53,8 @@ struct CDialect {
   // Conversions between half and float are one instruction: helpers lathe_half_to_float and
   // lathe_float_to_half.
   bool native_half = false;
+  // The conversion of a float to bfloat16 is one instruction: helper lathe_float_to_bfloat16.
+  bool native_bfloat16 = false;
   // Arrays larger than this many bytes live in the scratch argument and not on the stack; 0: all on the
   // stack.
   std::int64_t stack_bytes = 32 * 1024;

@@ -35,7 +35,7 @@ struct LaunchWork {
   std::span<const Place> reads, writes;
   std::string_view name;  // for the log
   std::shared_ptr<LaunchFault> fault =
-      nullptr;  // of a kernel that checks indices; its cell is among the args
+      nullptr;          // of a kernel that checks indices; its cell is among the args
   bool counted = true;  // among the kernels that the program ran
 };
 

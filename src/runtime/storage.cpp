@@ -122,6 +122,11 @@ Place place_of(Node buffer) {
 
 bool has_memory(Node buffer) { return find(buffer).has_value(); }
 
+bool has_memory(std::int64_t buffer_id) {
+  std::lock_guard guard(table().mutex);
+  return table().by_id.contains(buffer_id);
+}
+
 void import_memory(Node buffer, void* data, std::size_t bytes, Owner owner) {
   auto storage = std::make_unique<Storage>();
   OpenDevice& device = open_device(buffer_device(buffer));

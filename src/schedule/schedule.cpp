@@ -135,8 +135,8 @@ Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options)
     if (Node base = to_store(t, overwritten)) forced[base] = 1;
   Plan plan;
   StepOrder order;
-  for (int round = 0;; ++round) {
-    if (round > 1000) throw InternalError("schedule", "kernels do not fit the device's limits");
+  // Every round stores at least one value more, so this ends.
+  for (;;) {
     plan = Planner(graph.targets, forced, options).run();
     std::size_t before = forced.size();
     for (Node n : plan.must_store) forced[n] = 1;
@@ -144,8 +144,8 @@ Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options)
     if (forced.size() != before) continue;
     order = order_steps(plan);
     if (!order.cycle) break;
-    if (!order.break_at) throw InternalError("schedule", "stores wait for each other");
-    forced[order.break_at] = 1;
+    for (Node version : order.break_at) forced[version] = 1;
+    if (forced.size() == before) throw InternalError("schedule", "stores wait for each other");
   }
 
   Schedule out;

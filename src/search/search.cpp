@@ -137,7 +137,8 @@ class Search {
     if (!ran.ok()) return "the default does not run: " + ran.text;
     if (const std::optional<Judge::Refusal> refusal =
             judge_->refuse_default([&] { return with_options(result_.default_options); }))
-      return refusal->wrong ? without_options(refusal->text) : "REF cannot judge the default: " + refusal->text;
+      return refusal->wrong ? without_options(refusal->text)
+                            : "REF cannot judge the default: " + refusal->text;
     const Report timed = workers_->ask(fmt::format("time {} {} {}", default_, kTimeSeconds, 1e300));
     if (!timed.ok() || timed.numbers.empty()) return "the default cannot be timed: " + timed.text;
     result_.default_ns = result_.best_ns = timed.numbers[0];

@@ -85,7 +85,8 @@ Target cuda(const CudaRow& row) {
   t.core_threads = row.core_threads;
   t.core_registers = 64 * kKiB;
   t.emulated = kSmallFloats;
-  t.converted = {Scalar::Float16};
+  t.converted = {Scalar::Float16, Scalar::BFloat16};
+  t.units = units_of_features("+sm_80");  // every row is at least that
   return t;
 }
 
@@ -140,8 +141,8 @@ bool Target::emulates(DType dtype) const {
 std::string Target::key() const {
   const auto& [name, kind, features, cpu, vectors, groups, threads, fma, vector_bytes, vector_registers,
                max_load_bytes, cores, l1, l2, l3, max_buffers, max_group, max_locals, max_groups,
-               shared_bytes, warp, thread_registers, core_threads, core_registers, core_shared_bytes, emulated,
-               converted, units] = *this;
+               shared_bytes, warp, thread_registers, core_threads, core_registers, core_shared_bytes,
+               emulated, converted, units] = *this;
   auto names = [](const std::vector<Scalar>& scalars) {
     std::vector<std::string_view> list;
     for (Scalar s : scalars) list.push_back(DType(s).name());

@@ -47,7 +47,9 @@ Tensor Tensor::full(const Shape& shape, Number value, const TensorOptions& optio
   return finish(make_tensor(expand_to(c, sizes), device), options);
 }
 
-Tensor::Tensor(Number value, const TensorOptions& options) : Tensor(full({}, value, options)) {}
+Tensor::Tensor(Number value, const TensorOptions& options) : Tensor(full({}, value, options)) {
+  impl_->weak = !options.dtype;
+}
 Tensor Tensor::zeros(const Shape& shape, const TensorOptions& options) {
   TensorOptions o = options;
   if (!o.dtype) o.dtype = dtypes::default_float();
@@ -78,9 +80,9 @@ Tensor iota_along(const Size& n, std::int64_t axis, std::int64_t rank, DataType 
 
 Tensor Tensor::arange_to(const Size& stop, const TensorOptions& options) {
   Scope scope;
-  DataType dtype = options.dtype                                                ? *options.dtype
-                   : stop.max() - 1 > ir_dtype(dtypes::default_int()).max_int() ? dtypes::int64
-                                                                                : dtypes::default_int();
+  DataType dtype = options.dtype                                            ? *options.dtype
+                   : stop.max() > ir_dtype(dtypes::default_int()).max_int() ? dtypes::int64
+                                                                            : dtypes::default_int();
   if (!stop.is_symbolic() && stop.value() <= 0)
     return Tensor::full({0}, 0, {.dtype = dtype, .device = options.device});
   // Counted in the dtype itself where it is an integer; floats are made from integers that hold every number.
@@ -122,10 +124,12 @@ Tensor Tensor::arange(Number start, Number stop, Number step, const TensorOption
     return floats || n == 0 ||
            (std::min(first, last) >= ir_dtype(d).min_int() && std::max(first, last) <= ir_dtype(d).max_int());
   };
-  const DataType dtype = options.dtype                      ? *options.dtype
-                         : floats                           ? dtypes::default_float()
-                         : holds_all(dtypes::default_int()) ? dtypes::default_int()
-                                                            : dtypes::int64;
+  const DataType usual = dtypes::default_int();
+  const DataType dtype = options.dtype ? *options.dtype
+                         : floats      ? dtypes::default_float()
+                         : start.dtype() == usual && stop.dtype() == usual && holds_all(usual)
+                             ? usual
+                             : dtypes::int64;
   if (dtype.is_int() && dtype != dtypes::uint64 && !holds_all(dtype))
     throw UserError("arange", fmt::format("the numbers from {} on, {} of them, do not fit {}", start.to_int(),
                                           n, dtype.name()))
@@ -144,7 +148,10 @@ Tensor Tensor::linspace(Number start, Number stop, std::int64_t steps, const Ten
   DataType wide = sum_accumulator(least_upper_float(dtype));
   Tensor i = arange(Size(steps), {.dtype = wide, .device = options.device});
   double gap = steps > 1 ? (stop.to_double() - start.to_double()) / static_cast<double>(steps - 1) : 0;
-  return finish((i * gap + start.to_double()).cast(dtype), options);
+  // Each half from its own end, so that the last number is `stop`.
+  const Tensor rising = i * gap + start.to_double(),
+               falling = (i - static_cast<double>(steps - 1)) * gap + stop.to_double();
+  return finish((i < static_cast<double>(steps) / 2).where(rising, falling).cast(dtype), options);
 }
 
 Tensor Tensor::eye(std::int64_t n, std::optional<std::int64_t> m, const TensorOptions& options) {

@@ -66,9 +66,10 @@ std::atomic<DataType> the_default_int{dtypes::int32};
 
 // A literal's place below every dtype of its kind.
 int weak_rank(Number n) { return static_cast<int>(n.kind()); }
-int kind_rank(DataType d) { return d.is_bool() ? 0 : d.is_int() ? 1 : 2; }
 
 }  // namespace
+
+int dtype_kind(DataType d) { return d.is_bool() ? 0 : d.is_int() ? 1 : 2; }
 
 bool DataType::operator<(DataType other) const {
   return ir_dtype(*this).priority() < ir_dtype(other).priority();
@@ -167,7 +168,7 @@ DataType least_upper_dtype(DataType a, DataType b) {
 }
 
 DataType least_upper_dtype(DataType tensor, Number literal) {
-  return weak_rank(literal) > kind_rank(tensor) ? literal.dtype() : tensor;
+  return weak_rank(literal) > dtype_kind(tensor) ? literal.dtype() : tensor;
 }
 
 DataType least_upper_float(DataType d) { return d.is_float() ? d : dtypes::default_float(); }

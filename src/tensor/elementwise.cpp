@@ -54,7 +54,9 @@ Tensor constant(Number value, DataType dtype, const Tensor& like) {
   Node c = value.kind() != Number::Kind::Float && !d.is_float()
                ? cast(int_const(dtypes::Int64, value.to_int()), d)
                : number(d, value.to_double());
-  return make_tensor(c, like.device());
+  Tensor out = make_tensor(c, like.device());
+  out.impl()->weak = true;
+  return out;
 }
 
 namespace {
@@ -68,18 +70,32 @@ DataType size_dtype(const Size& size) {
 
 }  // namespace
 
-DataType operand_dtype(const Operand& operand, DataType beside) {
-  if (operand.tensor() != nullptr) return least_upper_dtype(beside, operand.tensor()->dtype());
+DataType common_dtype(const Tensor& a, const Tensor& b) {
+  const DataType x = a.dtype(), y = b.dtype();
+  if (a.impl()->weak == b.impl()->weak) return least_upper_dtype(x, y);
+  const DataType weak = a.impl()->weak ? x : y, own = a.impl()->weak ? y : x;
+  return dtype_kind(weak) > dtype_kind(own) ? weak : own;
+}
+
+DataType operand_dtype(const Operand& operand, const Tensor& beside) {
+  if (operand.tensor() != nullptr) return common_dtype(beside, *operand.tensor());
   if (operand.is_size()) {
     const DataType own = size_dtype(operand.size());
-    const bool wide = own.itemsize() > dtypes::default_int().itemsize() && !beside.is_float();
-    return wide ? least_upper_dtype(beside, own) : least_upper_dtype(beside, Number(1));
+    const bool wide = own.itemsize() > dtypes::default_int().itemsize() && !beside.dtype().is_float();
+    return wide ? least_upper_dtype(beside.dtype(), own) : least_upper_dtype(beside.dtype(), Number(1));
   }
-  return least_upper_dtype(beside, operand.number());
+  return least_upper_dtype(beside.dtype(), operand.number());
+}
+
+Tensor converted(const Tensor& x, DataType to) {
+  if (to == x.dtype()) return x;
+  Tensor out = x.cast(to);
+  out.impl()->weak = x.impl()->weak;
+  return out;
 }
 
 Tensor operand_tensor(const Operand& operand, const Tensor& beside, DataType dtype) {
-  if (operand.tensor() != nullptr) return operand.tensor()->cast(dtype);
+  if (operand.tensor() != nullptr) return converted(*operand.tensor(), dtype);
   if (!operand.is_size()) return constant(operand.number(), dtype, beside);
   return make_tensor(cast(size_node(operand.size()), ir_dtype(dtype)), beside.device());
 }
@@ -105,6 +121,12 @@ Pair broadcast_pair(const Tensor& a, const Tensor& b, std::string_view op) {
 
 [[noreturn]] void refuse_dtype(std::string_view op, const Tensor& x, std::string_view needed) {
   throw TypeError(op, fmt::format("{} tensor where {} is needed", x.dtype().name(), needed));
+}
+
+// What is made of weak tensors alone is weak.
+Tensor both_weak(Tensor out, const Tensor& x, const Tensor& y) {
+  out.impl()->weak = x.impl()->weak && y.impl()->weak && out.ndim() == 0;
+  return out;
 }
 
 // The op as errors name it: "add".
@@ -140,7 +162,7 @@ Tensor primitive(Op op, const Tensor& x, const Tensor& y) {
   if (pair.x.shape_node() != pair.y.shape_node()) pair = broadcast_pair(x, y, method_name(op));
   auto [a, b] = pair;
   check_internal(a.dtype() == b.dtype(), "primitive", "operands of two dtypes");
-  return make_tensor(apply(op, a, b), device, is_tracked(x) || is_tracked(y));
+  return both_weak(make_tensor(apply(op, a, b), device, is_tracked(x) || is_tracked(y)), x, y);
 }
 
 Tensor select(const Tensor& condition, const Tensor& x, const Tensor& y) {
@@ -152,7 +174,7 @@ Tensor select(const Tensor& condition, const Tensor& x, const Tensor& y) {
   common = broadcast_shapes(c.shape(), common, "where");
   auto fit = [&](Node n) { return n.rank() == 0 ? n : broadcast_to(n, common, "where"); };
   Node out = where(fit(c), fit(a), fit(b));
-  return make_tensor(out, device, is_tracked(x) || is_tracked(y));
+  return both_weak(make_tensor(out, device, is_tracked(x) || is_tracked(y)), x, y);
 }
 
 namespace {
@@ -255,7 +277,7 @@ Tensor at_most(const Tensor& x, const Tensor& y) {
 }
 
 DataType dtype_for(Rule rule, const Tensor& x, const Operand& y, std::string_view op) {
-  DataType d = operand_dtype(y, x.dtype());
+  DataType d = operand_dtype(y, x);
   if (rule == Rule::Float) return least_upper_float(d);
   if (rule == Rule::Whole && d.is_float())
     throw TypeError(op, fmt::format("{} has no bits to work on", d.name())).help("cast to an integer dtype");
@@ -269,7 +291,7 @@ DataType dtype_for(Rule rule, const Tensor& x, const Operand& y, std::string_vie
     Scope scope;                                                                     \
     DataType d = dtype_for(Rule::rule, *this, other, #name);                         \
     if (other.tensor() != nullptr) check_same_device(#name, *this, *other.tensor()); \
-    Tensor x = cast(d), y = operand_tensor(other, *this, d);                         \
+    Tensor x = converted(*this, d), y = operand_tensor(other, *this, d);             \
     return meaning;                                                                  \
   }
 #include "lathe/binary.def"
@@ -282,27 +304,38 @@ Tensor Tensor::div(const Operand& other, std::string_view rounding) const {
     throw UserError("div", fmt::format("rounding \"{}\" is unknown", rounding))
         .help("\"\", \"trunc\" or \"floor\"");
   Scope scope;
-  DataType d = operand_dtype(other, dtype());
-  Tensor x = cast(d), y = operand_tensor(other, *this, d);
+  DataType d = operand_dtype(other, *this);
+  Tensor x = converted(*this, d), y = operand_tensor(other, *this, d);
   return d.is_float() ? primitive(Op::Div, x, y).trunc() : primitive(Op::TruncDiv, x, y);
 }
 
 Tensor Tensor::where(const Operand& yes, const Operand& no) const {
   Scope scope;
-  DataType d = yes.tensor() != nullptr  ? operand_dtype(no, yes.tensor()->dtype())
-               : no.tensor() != nullptr ? operand_dtype(yes, no.tensor()->dtype())
-               : yes.is_size()          ? operand_dtype(no, size_dtype(yes.size()))
-                                        : operand_dtype(no, yes.number().dtype());
+  auto literal_dtype = [](const Operand& o) {
+    return o.is_size() ? size_dtype(o.size()) : o.number().dtype();
+  };
+  DataType d = yes.tensor() != nullptr  ? operand_dtype(no, *yes.tensor())
+               : no.tensor() != nullptr ? operand_dtype(yes, *no.tensor())
+                                        : least_upper_dtype(literal_dtype(yes), literal_dtype(no));
   return select(cast(dtypes::bool_), operand_tensor(yes, *this, d), operand_tensor(no, *this, d));
 }
 
 Tensor Tensor::masked_fill(const Tensor& mask, const Operand& value) const {
   Scope scope;
-  return mask.where(operand_tensor(value, *this, operand_dtype(value, dtype())), *this);
+  return mask.where(operand_tensor(value, *this, operand_dtype(value, *this)), *this);
 }
 
+// From the nearer end, so that a weight of 1 gives `end` itself.
 Tensor Tensor::lerp(const Tensor& end, const Operand& weight) const {
-  return *this + (end - *this).mul(weight);
+  Scope scope;
+  const Tensor way = end - *this;
+  if (weight.tensor() == nullptr && !weight.is_size()) {
+    const double w = weight.number().to_double();
+    return w < 0.5 ? *this + way.mul(weight) : end - way * (1 - w);
+  }
+  const Tensor w =
+      operand_tensor(weight, *this, operand_dtype(weight, converted(way, least_upper_float(way.dtype()))));
+  return (w < 0.5).where(*this + way * w, end - way * (1.0 - w));
 }
 
 namespace {
@@ -353,8 +386,8 @@ Tensor integer_power(const Tensor& base, const Tensor& exponent) {
 
 Tensor Tensor::pow(const Operand& exponent) const {
   Scope scope;
-  const DataType d = operand_dtype(exponent, dtype());
-  const Tensor x = cast(d);
+  const DataType d = operand_dtype(exponent, *this);
+  const Tensor x = converted(*this, d);
   if (exponent.tensor() != nullptr || exponent.is_size()) {
     const Tensor y = operand_tensor(exponent, *this, d);
     return d.is_float() ? general_power(x, y) : integer_power(x, y);
@@ -388,7 +421,7 @@ Tensor Tensor::rpow(Number base) const {
 
 Tensor Tensor::isclose(const Operand& operand, double rtol, double atol, bool equal_nan) const {
   Scope scope;
-  const Tensor other = operand_tensor(operand, *this, operand_dtype(operand, dtype()));
+  const Tensor other = operand_tensor(operand, *this, operand_dtype(operand, *this));
   Tensor near = (*this - other).abs() <= other.abs() * rtol + atol;
   Tensor finite = isfinite() & other.isfinite();
   Tensor out = (finite & near) | (finite.logical_not() & (*this == other));

@@ -14,10 +14,9 @@ constexpr double kLn2 = std::numbers::ln2, kLog2E = std::numbers::log2e, kPi = s
 
 // What depends on the format. The polynomials are of scripts/fit_polynomials.py, lowest power first.
 struct Format {
-  double least_exp, most_exp;  // beyond these e^x is 0 or infinity
-  double round_exp;            // added and taken away again, it rounds to few bits behind the point
-  double ln2[2];               // log(2) with a head whose product with such a number is exact
-  double largest;
+  double least_exp;   // below it e^x is 0
+  double round_exp;   // added and taken away again, it rounds to few bits behind the point
+  double ln2[2];      // log(2) with a head whose product with such a number is exact
   double tiny;        // below it x^2 is nothing beside 1
   double big;         // above it 1 is nothing beside x^2
   double whole_mish;  // above it mish(x) is x
@@ -41,20 +40,11 @@ constexpr double kSinhDouble[] = {0x1.5555555555556p-3,  0x1.111111111101ep-7,  
                                   0x1.71de3a3b06befp-19, 0x1.ae646ff5097cep-26, 0x1.6116f4a1267efp-33,
                                   0x1.b5c897041e375p-41};
 
-constexpr Format kFloat = {-104,           89,         0x1.8p19,  {0x1.62ep-1, 0x1.0bfbe8p-15},
-                           0x1.fffffep127, 0x1p-13,    0x1p14,    20,
-                           kAtanFloat,     kCothFloat, kSinhFloat};
-constexpr Format kDouble = {-746,
-                            710,
-                            0x1.8p42,
-                            {0x1.62e43p-1, -0x1.05c610ca86c39p-29},
-                            0x1.fffffffffffffp1023,
-                            0x1p-27,
-                            0x1p28,
-                            40,
-                            kAtanDouble,
-                            kCothDouble,
-                            kSinhDouble};
+constexpr Format kFloat = {
+    -104, 0x1.8p19, {0x1.62ep-1, 0x1.0bfbe8p-15}, 0x1p-13, 0x1p14, 20, kAtanFloat, kCothFloat, kSinhFloat};
+constexpr Format kDouble = {-746,        0x1.8p42,    {0x1.62e43p-1, -0x1.05c610ca86c39p-29},
+                            0x1p-27,     0x1p28,      40,
+                            kAtanDouble, kCothDouble, kSinhDouble};
 
 const Format& format_of(const Tensor& x) { return x.dtype() == dtypes::float64 ? kDouble : kFloat; }
 
@@ -94,12 +84,11 @@ Tensor mish_is_whole(const Tensor& x) { return x.detach() > format_of(x).whole_m
 Tensor exponential(const Tensor& input, double power) {
   const Tensor x = input.detach();
   const Format& f = format_of(x);
-  const Tensor inside = x.maximum(f.least_exp).minimum(f.most_exp + 1);
-  const Tensor p = inside * kLog2E + power;
-  const Tensor s = (p + f.round_exp) - f.round_exp, whole = s - power;
-  const Tensor rest = ((inside - whole * f.ln2[0]) - whole * f.ln2[1]) - (p - s) * kLn2;
-  const Tensor near = p.exp2();
-  const Tensor out = near + near.minimum(f.largest) * rest;
+  const Tensor product = x * kLog2E, p = power == 0 ? product : product + power;
+  const Tensor s = (p + f.round_exp) - f.round_exp, whole = power == 0 ? s : s - power;
+  const Tensor rest = ((x - whole * f.ln2[0]) - whole * f.ln2[1]) - (p - s) * kLn2;
+  const Tensor near = p.exp2(), finite = (x > f.least_exp) & (near < INFINITY);
+  const Tensor out = finite.where(near + near * rest, near);
   return with_own_gradient("lathe.exp", out, {input});
 }
 

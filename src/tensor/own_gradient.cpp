@@ -96,6 +96,11 @@ Inputs logaddexp_gradient(const Inputs& in, const Tensor&, const Tensor& g) {
   return {g * apart.sigmoid(), g * apart.neg().sigmoid()};
 }
 
+Inputs deviation_gradient(const Inputs&, const Tensor& out, const Tensor& g) {
+  const Tensor none = out == 0;
+  return {none.where(0, g / none.where(1, out + out))};
+}
+
 struct Row {
   std::string_view name;
   GradientRule rule;
@@ -125,6 +130,7 @@ constexpr Row kRules[] = {
     {"lathe.gelu_tanh", gelu_tanh_gradient},
     {"lathe.softsign", softsign_gradient},
     {"lathe.mod", mod_gradient},
+    {"lathe.deviation", deviation_gradient},
     {"lathe.logaddexp", logaddexp_gradient},
 };
 

@@ -6,6 +6,7 @@
 #include "tensor/functions.h"
 #include "tensor/gather.h"
 #include "tensor/impl.h"
+#include "tensor/own_gradient.h"
 
 namespace lathe {
 
@@ -48,6 +49,11 @@ Tensor extreme(Op op, const Tensor& x, const Ints& axes, bool keepdim, std::stri
       throw UserError(name, fmt::format("axis {} of {} has no elements, so there is no {}", a,
                                         to_string(x.shape()), name));
   return drop_axes(reduce_keep(op, x, over), over, keepdim);
+}
+
+// Its root, whose slope at 0, where no element differs from the mean, counts as 0.
+Tensor deviation(const Tensor& variance) {
+  return with_own_gradient("lathe.deviation", variance.sqrt(), {variance});
 }
 
 Size count_of(const Tensor& x, std::span<const std::int64_t> axes) {
@@ -124,11 +130,11 @@ Tensor Tensor::var(const Ints& axes, bool keepdim, std::int64_t correction) cons
   return var_mean(axes, keepdim, correction).first;
 }
 Tensor Tensor::std(const Ints& axes, bool keepdim, std::int64_t correction) const {
-  return var(axes, keepdim, correction).sqrt();
+  return deviation(var(axes, keepdim, correction));
 }
 std::pair<Tensor, Tensor> Tensor::std_mean(const Ints& axes, bool keepdim, std::int64_t correction) const {
   auto [variance, mean] = var_mean(axes, keepdim, correction);
-  return {variance.sqrt(), mean};
+  return {deviation(variance), mean};
 }
 
 Tensor Tensor::argmax(std::optional<std::int64_t> axis, bool keepdim) const {

@@ -55,15 +55,15 @@ Tensor infinite(const Tensor& x) {
 
 }  // namespace
 
-#define LATHE_UNARY(name, meaning)                                             \
-  Tensor Tensor::name() const {                                                \
-    Scope scope;                                                               \
-    const Tensor& x = *this;                                                   \
-    const DataType own = least_upper_float(x.dtype());                         \
-    [[maybe_unused]] Tensor f = x.cast(own);                                   \
-    [[maybe_unused]] Tensor w = x.cast(sum_accumulator(own));                  \
-    [[maybe_unused]] auto back = [&](const Tensor& t) { return t.cast(own); }; \
-    return meaning;                                                            \
+#define LATHE_UNARY(name, meaning)                                                   \
+  Tensor Tensor::name() const {                                                      \
+    Scope scope;                                                                     \
+    const Tensor& x = *this;                                                         \
+    const DataType own = least_upper_float(x.dtype());                               \
+    [[maybe_unused]] Tensor f = converted(x, own);                                   \
+    [[maybe_unused]] Tensor w = converted(x, sum_accumulator(own));                  \
+    [[maybe_unused]] auto back = [&](const Tensor& t) { return converted(t, own); }; \
+    return meaning;                                                                  \
   }
 #include "lathe/unary.def"
 #undef LATHE_UNARY
@@ -93,7 +93,7 @@ Tensor Tensor::gelu(std::string_view approximate) const {
   Scope scope;
   const DataType own = least_upper_float(dtype());
   const Tensor x = cast(sum_accumulator(own));
-  if (approximate == "none") return (x * functions::erfc(x * (-0.5 * std::numbers::sqrt2)) * 0.5).cast(own);
+  if (approximate == "none") return (x * (functions::erfc(x * (-0.5 * std::numbers::sqrt2)) * 0.5)).cast(own);
   if (approximate != "tanh")
     throw UserError("gelu", fmt::format("approximation \"{}\" is unknown", approximate))
         .help("\"tanh\" or \"none\"");

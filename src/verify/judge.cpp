@@ -100,9 +100,10 @@ Judgement judge(std::span<const Sample> samples, std::span<const DType> stored, 
     furthest = beyond;
     out.worst = static_cast<std::ptrdiff_t>(i);
     out.error = off;
+    out.slot = s.slot;
     out.worst_text =
-        fmt::format("element {} of buffer {} is {}, not {}: off by {}, likely {}, at worst {}", s.element,
-                    s.slot, number(stored[i], device[i]), number(stored[i], s.value), off, s.likely, s.worst);
+        fmt::format("element {} is {}, not {}: off by {}, likely {}, at worst {}", s.element,
+                    number(stored[i], device[i]), number(stored[i], s.value), off, s.likely, s.worst);
   }
   return out;
 }

@@ -125,6 +125,19 @@ TEST(WalkInOrder, StepsThatCountByTheirDistanceFromTheOutputAreNoRunningSum) {
     }
 }
 
+TEST(WalkInOrder, StepsOfAGroupBelowZeroCountLikeOthers) {
+  Scope scope;
+  Node i = range(index_const(11), 0, RangeKind::Global), t = range(index_const(11), 1, RangeKind::Reduce);
+  auto group = [](Node at) {
+    return cast(load(param(dtypes::Int32, 1, 11), at), dtypes::Index) + index_const(-3);
+  };
+  Node same = logical_and(equal(group(t), group(i)), less(group(t), index_const(10)));
+  Node counts = logical_and(logical_not(less(i, t)), same);
+  Node sum = reduce_ranges(Op::Add, cast(counts, dtypes::Int32), {&t, 1});
+  Node effect = end(store(param(dtypes::Int32, 0, 11), i, sum), {&i, 1}), kernel = sink({&effect, 1});
+  EXPECT_EQ(compare_with_reference(kernel, parse_opts("TILE(1, 1, 0)"), named_target("x86-64-v3"), 1), "");
+}
+
 TEST(Expand, CopiesOfALoadShareOneAddress) {
   Scope scope;
   Program p = lower_kernel(scale_add(64), parse_opts("UPCAST(0, 32)"), named_target("x86-64-v3"), "k");
@@ -364,6 +377,24 @@ TEST(PeelSteps, OnlyTheLastStepOfAnUnevenSumIsGated) {
   EXPECT_EQ(loads("UNROLL(0, 200)", false), 0) << "two steps are no loop worth two bodies";
 }
 
+// out[o, x] = sum of w[o, c, k] * in[c, x + k - 1] with a border of zeros, widened before the border was put on.
+Node bordered_product(std::int64_t outputs, std::int64_t size, std::int64_t channels) {
+  Node o = range(index_const(outputs), 0, RangeKind::Global), x = range(index_const(size), 1, RangeKind::Global);
+  Node c = range(index_const(channels), 2, RangeKind::Reduce), k = range(index_const(3), 3, RangeKind::Reduce);
+  Node at = x + k + index_const(-1);
+  Node inside = logical_and(less(at, index_const(size)), logical_not(less(at, index_const(0))));
+  Node in = load(param(dtypes::BFloat16, 1, channels * size), c * index_const(size) + at, inside);
+  Node weight = load(param(dtypes::BFloat16, 2, outputs * channels * 3),
+                     o * index_const(channels * 3) + c * index_const(3) + k);
+  Node element = where(inside, cast(in, dtypes::Float32), float_const(dtypes::Float32, 0)) *
+                 cast(weight, dtypes::Float32);
+  Node closed[] = {c, k}, outer[] = {o, x};
+  Node effect = end(store(param(dtypes::Float32, 0, outputs * size), o * index_const(size) + x,
+                          reduce_ranges(Op::Add, element, closed)),
+                    outer);
+  return sink({&effect, 1});
+}
+
 // Tiles of products whose sizes they do not divide, with panels that the threads of a group fill together.
 TEST(Heuristic, ProductsOfGroupsKeepTheResult) {
   Scope scope;
@@ -375,6 +406,7 @@ TEST(Heuristic, ProductsOfGroupsKeepTheResult) {
       {"few steps", matmul(64, 48, 6)},
       {"bf16", small_matmul(64, 72, 64, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)},
       {"convolution", convolution(1, 16, 20, 17, 3)},
+      {"bf16 in a border", bordered_product(20, 28, 48)},
       {"row sums", row_sum(20, 1000)},
   };
   for (const NamedKernel& k : kernels) {
@@ -383,6 +415,7 @@ TEST(Heuristic, ProductsOfGroupsKeepTheResult) {
     EXPECT_EQ(std::count_if(opts.begin(), opts.end(), [](const Opt& o) { return o.op == OptOp::STAGE; }),
               product ? 2 : 0)
         << k.name << ": " << to_string(opts);
+    EXPECT_EQ(opts[0].op == OptOp::TC, k.name.starts_with("bf16")) << k.name << ": " << to_string(opts);
     EXPECT_EQ(compare_with_reference(k.kernel, opts, target, 3), "") << k.name;
   }
 }

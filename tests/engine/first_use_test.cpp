@@ -15,6 +15,7 @@
 #include "engine/prepared.h"
 #include "engine/sample_positions.h"
 #include "graphs.h"
+#include "ir/launch.h"
 #include "ir/ranges.h"
 #include "ir/text.h"
 
@@ -183,7 +184,10 @@ TEST(FirstUse, AKernelThatIsWrongWithItsOptionsIsReplacedAndTheResultIsRight) {
   struct stat info{};
   ASSERT_EQ(stat(path.c_str(), &info), 0) << path;
   EXPECT_EQ(info.st_mode & 0777, 0600u);
-  EXPECT_NE(read_file(path)->find("# result 0 0 is"), std::string::npos);
+  const std::string about = *read_file(path);
+  EXPECT_NE(about.find("# result 0 0 is"), std::string::npos);
+  EXPECT_NE(about.find("# read 1 0 ="), std::string::npos);
+  EXPECT_EQ(about.find("# read 1 500 ="), std::string::npos) << "more than the elements that were read";
 
   // The next process finds the replacement and neither compiles nor checks.
   drop_caches();
@@ -230,6 +234,38 @@ TEST(FirstUse, AnUpdateInPlaceIsRepeatedOnWhatItFound) {
   for (std::size_t i = 0; i < weights.size(); ++i) weights[i] += step[i];
   EXPECT_EQ(read(memory), weights);
   EXPECT_GT(planted, 0);
+}
+
+// Stores that a gate closes are done all the same.
+NodeMap<Node> no_gate(std::span<const Node> order) {
+  NodeMap<Node> map;
+  for (Node n : order)
+    if (n.is(Op::Store) && n.arg_count() > 3) map[n] = store(n.arg(0), n.arg(1), n.arg(2));
+  return map;
+}
+
+TEST(FirstUse, WhatAClosedGateLeavesAloneIsLookedAtAndPutBack) {
+  const Scope scope;
+  const FlagScope first(Flag::Check, "first");
+  drop_caches();
+  const Node r = range(index_const(300), 0, RangeKind::Global);
+  const Node gate = less(floor_mod(r, index_const(3)), index_const(2));
+  const Node out = param(dtypes::Float32, 0, 300), in = param(dtypes::Float32, 1, 300);
+  const Node kernel = sink(std::vector<Node>{end(store(out, r, load(in, r), gate), std::vector<Node>{r})});
+  std::vector<float> want = numbers(300, 1);
+  const std::vector<float> other = numbers(300, 4);
+  const NodeRef memory = floats(want), source = floats(other);
+  for (std::size_t i = 0; i < want.size(); ++i)
+    if (i % 3 < 2) want[i] = other[i];
+  int planted = 0;
+  const PlantedFault fault(fault_after("split_ranges", no_gate, planted));
+  const Node slots[] = {memory, source};
+  const Node effect = launch({"gated", "[UPCAST(0, 4)]", kernel}, slots);
+  const std::uint64_t before = check_counts().replaced;
+  test::realize(after(memory, std::span(&effect, 1)));
+  EXPECT_EQ(read(memory), want);
+  EXPECT_GT(planted, 0);
+  EXPECT_EQ(check_counts().replaced, before + 1);
 }
 
 TEST(FirstUse, APassedKernelIsNotCheckedAgain) {

@@ -79,8 +79,9 @@ TEST(Keys, EachFactOfATargetIsInItsKey) {
   auto each = [&](auto&& use) {
     Target t = usual;
     auto& [name, kind, features, cpu, vectors, groups, threads, fma, vector_bytes, vector_registers,
-           max_load_bytes, cores, l1, l2, l3, max_buffers, max_group, max_locals, max_groups, shared_bytes, warp,
-           thread_registers, core_threads, core_registers, core_shared_bytes, emulated, converted, units] = t;
+           max_load_bytes, cores, l1, l2, l3, max_buffers, max_group, max_locals, max_groups, shared_bytes,
+           warp, thread_registers, core_threads, core_registers, core_shared_bytes, emulated, converted,
+           units] = t;
     facts = 0;
     use(t, name), use(t, kind), use(t, features), use(t, cpu), use(t, vectors), use(t, groups);
     use(t, threads), use(t, fma), use(t, vector_bytes), use(t, vector_registers), use(t, max_load_bytes);

@@ -97,6 +97,40 @@ TEST(Promises, CompilingGrowsLinearlyWithTheProgramWhateverItsOps) {
   }
 }
 
+// A body of many instructions is not copied many times.
+TEST(Promises, SmallGradientProgramsAreShortKernels) {
+  struct Case {
+    const char* name;
+    Shape x, w;
+    std::function<Tensor(const Tensor&, const Tensor&)> value;
+  };
+  const Case cases[] = {
+      {"transposed convolution",
+       {3, 1, 5, 4},
+       {1, 5, 1, 2},
+       [](const Tensor& x, const Tensor& w) {
+         return x.conv_transpose2d(w, {}, {.stride = {1, 2}}).cos().sin().square();
+       }},
+      {"convolution",
+       {2, 1, 9, 9},
+       {6, 1, 4, 4},
+       [](const Tensor& x, const Tensor& w) {
+         return x.conv2d(w, {}, {.stride = {2}, .padding = {2}}).sin().gelu().cos();
+       }},
+  };
+  for (const Case& c : cases) {
+    const auto build = [&] {
+      Tensor x = numbers(c.x, 0.1), w = numbers(c.w, 0.2);
+      return c.value(x, w).mean().gradient({x, w});
+    };
+    for (const char* device : {"CPU", "NULL:x86-64-v3", "NULL:x86-64-v4"})
+      for (const dev::KernelReport& k :
+           dev::bench_compile(c.name, build, {.device = device, .machine_code = false}).by_kernel)
+        EXPECT_LE(k.instructions, 20000u)
+            << k.name << " of " << c.name << " on " << device << ": " << k.options;
+  }
+}
+
 // What a kernel cannot hold is split between several.
 TEST(Promises, ManySumsBeforeOneRealizeAreRight) {
   for (std::int64_t n : {64, 66, 70, 200}) {
@@ -115,6 +149,27 @@ TEST(Promises, ManySumsBeforeOneRealizeAreRight) {
   for (int i = 0; i < 90; ++i) total = total + (w * i).sum({1});
   const std::vector<double> sums = w.sum({1}).tolist(), got = total.tolist();
   for (std::size_t r = 0; r < sums.size(); ++r) EXPECT_EQ(got[r], sums[r] * 90 * 89 / 2) << r;
+}
+
+// Every pair is a cycle that a copy breaks; all are broken at once.
+TEST(Promises, ManyTensorsAreSwappedBeforeOneRealize) {
+  constexpr int kPairs = 1100;
+  std::vector<std::pair<Tensor, Tensor>> pairs;
+  std::vector<Tensor> all;
+  for (int i = 0; i < kPairs; ++i) {
+    pairs.emplace_back(Tensor({1.0 * i, 2.0}).realize(), Tensor({3.0 * i, 4.0}).realize());
+    auto& [a, b] = pairs.back();
+    Tensor to_a = b * 2, to_b = a + 1;
+    a.assign(to_a);
+    b.assign(to_b);
+    all.push_back(a);
+    all.push_back(b);
+  }
+  Tensor::realize_all(all);
+  for (int i = 0; i < kPairs; ++i) {
+    ASSERT_EQ(pairs[static_cast<std::size_t>(i)].first.tolist(), (std::vector<double>{6.0 * i, 8.0})) << i;
+    ASSERT_EQ(pairs[static_cast<std::size_t>(i)].second.tolist(), (std::vector<double>{i + 1.0, 3.0})) << i;
+  }
 }
 
 TEST(Promises, StacksOfManyAreRight) {

@@ -141,6 +141,7 @@ def test_the_lower_tail_of_gelu_is_no_difference_of_ones(approximate):
     np.testing.assert_allclose(Tensor(x).gelu(approximate).numpy(), exact, rtol=1e-12)
     np.testing.assert_allclose(Tensor(x.astype(np.float32)).gelu(approximate).numpy(), exact, rtol=2e-2)
     far = Tensor(np.array([1e25, 3e38, -3e38], np.float32), requires_grad=True)
+    assert far.gelu(approximate).tolist() == [*far.tolist()[:2], 0]
     far.gelu(approximate).sum().backward()
     assert far.grad.tolist() == [1, 1, 0]
 
@@ -266,12 +267,28 @@ def test_circular_padding_repeats_what_is_left_of_the_axis():
         np.testing.assert_array_equal(Tensor(x).pad(padding, mode="circular").numpy(), theirs)
 
 
+def test_ends_are_met_exactly():
+    assert Tensor([1e8, 1.0]).lerp(Tensor([1.0, 1e8]), 1.0).tolist() == [1.0, 1e8]
+    assert Tensor([1e8, 1.0]).lerp(Tensor([1.0, 1e8]), Tensor([1.0, 0.0])).tolist() == [1.0, 1.0]
+    for start, stop, steps in [(5, -3, 1001), (0, 1, 7), (0.1, 0.3, 3), (2, 7, 1), (-1, 1, 2)]:
+        line = Tensor.linspace(start, stop, steps).numpy()
+        np.testing.assert_allclose(line, np.linspace(start, stop, steps), rtol=3e-7, atol=3e-7)
+        assert line[0] == np.float32(start) and (steps == 1 or line[-1] == np.float32(stop))
+
+
+def test_the_deviation_of_equal_numbers_has_a_gradient_of_zero():
+    x = Tensor([3.0, 3.0, 3.0], requires_grad=True)
+    (x.std() + x.std_mean()[0]).backward()
+    assert x.grad.tolist() == [0, 0, 0]
+
+
 def test_integers_beyond_32_bits_are_kept():
     assert Tensor([2**35, 1]).tolist() == [2**35, 1] and Tensor([2**35]).dtype == dtypes.int64
     assert Tensor(-(2**35)).item() == -(2**35) and Tensor.full((2,), 2**40).tolist() == [2**40] * 2
     assert Tensor([2**63]).tolist() == [2**63] and Tensor([2**31 - 1]).dtype == dtypes.int32
     assert Tensor.arange(2**31, 2**31 + 3).tolist() == [2**31, 2**31 + 1, 2**31 + 2]
-    assert Tensor.arange(2**31 + 1).dtype == dtypes.int64 and Tensor.arange(2**31).dtype == dtypes.int32
+    assert Tensor.arange(2**31).dtype == dtypes.int64 and Tensor.arange(2**31 - 1).dtype == dtypes.int32
+    assert Tensor.arange(-(2**31) - 1, 0, 2**30).tolist() == [-(2**31) - 1, -(2**30) - 1, -1]
     n = Variable("n", 0, 2**40).bind(2**35)
     assert Tensor(n).item() == 2**35 and (Tensor([1]) * n).tolist() == [2**35]
     assert (Tensor([1.0]) * n).tolist() == [2.0**35]

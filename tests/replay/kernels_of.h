@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/node.h"
 #include "lathe/tensor.h"
 
 namespace lathe::test {
@@ -18,11 +19,16 @@ inline constexpr const char* kReplayTargets[] = {"x86-64-v3", "x86-64-v4", "sm_9
 // source.
 std::string kernels_of(const std::vector<Tensor>& wanted, std::string_view target);
 
+// The same kernels as scheduled.
+std::vector<NodeRef> scheduled_kernels(const std::vector<Tensor>& wanted, std::string_view target);
+
 // The graphs that are compared: the nets of models/ at full size and the op suite in float32.
 struct ReplayGraph {
   std::string name;
   std::function<std::vector<Tensor>()> build;
 };
 std::vector<ReplayGraph> replay_graphs();
+// The op suite alone, in any float dtype.
+std::vector<ReplayGraph> op_graphs(DataType dtype);
 
 }  // namespace lathe::test

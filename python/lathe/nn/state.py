@@ -9,7 +9,7 @@ import warnings
 from lathe import _core
 from lathe._core import Tensor
 from lathe.dtype import dtypes
-from lathe.errors import MissingNames
+from lathe.errors import MissingNames, broken_archive
 
 
 def _parts(obj):
@@ -295,7 +295,12 @@ def tar_extract(fn):
     >>> nn.state.tar_extract(data.getvalue())["word"].tobytes()
     b'hi'
     """
-    return _core.tar_extract(fn)
+    try:
+        return _core.tar_extract(fn)
+    except _core.UserError as error:
+        import tarfile
+
+        raise broken_archive(error, tarfile.ReadError) from None
 
 
 def zip_extract(fn):
@@ -307,7 +312,12 @@ def zip_extract(fn):
     >>> nn.state.zip_extract(data.getvalue())["word"].tobytes()
     b'hi'
     """
-    return _core.zip_extract(fn)
+    try:
+        return _core.zip_extract(fn)
+    except _core.UserError as error:
+        import zipfile
+
+        raise broken_archive(error, zipfile.BadZipFile) from None
 
 
 __all__ = [
