@@ -105,7 +105,7 @@ def expected(program, environment, weights):
         return outputs, bounds, None, None
     runs = [run_torch(program, environment, weights, np.random.default_rng(k))[1] for k in range(0 if exact_gradients(program) else RUNS)]
     # Equal largest elements share a gradient: thirds, in programs of whole numbers.
-    slack = [spread(g, [r[i] for r in runs]) + 1e-6 * (np.abs(g) + 1) * program.exact for i, g in enumerate(gradients)]
+    slack = [spread(g, [r[i] for r in runs]) + 1e-6 * (np.abs(g) + 1 + np.abs(g).max(initial=0)) * program.exact for i, g in enumerate(gradients)]
     if runs:  # and each is rounded to its input's dtype
         kinds = [program.dtype(n) for n in program.wrt]
         slack = [b + 4 * (dtypes.unit(d) * np.abs(g) + dtypes.tiny(d)) for b, g, d in zip(slack, gradients, kinds)]
