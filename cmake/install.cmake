@@ -1,6 +1,10 @@
 # cmake --install gives headers, liblathe.a, the modules, the programs lathe and lathe-worker and a package for find_package(lathe).
 include(CMakePackageConfigHelpers)
 
+# A program of one's own, linked from wherever, finds lathe-worker where it was installed.
+set_property(SOURCE src/search/workers.cpp APPEND PROPERTY COMPILE_DEFINITIONS
+  LATHE_INSTALLED_PROGRAMS="${CMAKE_INSTALL_FULL_BINDIR}")
+
 if(TARGET lathe)
   install(TARGETS lathe EXPORT latheTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(DIRECTORY include/lathe DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.def")

@@ -86,7 +86,7 @@ void read_pax(std::string_view text, PaxFields& fields, const Source& file, std:
         throw file.refuse_at(place, "a record before a member has a size that is no number");
       fields.size = size;
     } else if (key.starts_with("GNU.sparse")) {
-      throw file.refuse_at(place, "a member has holes, which is not supported");
+      throw NotSupported(file.op(), file.name() + ": a member has holes, which is not supported");
     }
     text.remove_prefix(length);
   }
@@ -135,7 +135,8 @@ StateDict tar_extract(const Bytes& from) {
     if (kind == 'L') long_name = read_text(file, data, size).c_str();  // up to its zero byte
     if (kind == 'x') read_pax(read_text(file, data, size), next, file, data);
     if (kind == 'g') read_pax(read_text(file, data, size), every, file, data);
-    if (kind == 'S') throw file.refuse_at(at, "a member has holes, which is not supported");
+    if (kind == 'S')
+      throw NotSupported(file.op(), file.name() + ": a member has holes, which is not supported");
     if (kind == '0' || kind == '\0' || kind == '7') {
       std::string name(text_field(header, 0, 100));
       if (text_field(header, 257, 5) == "ustar" && header[345] != std::byte{0} && header[262] == std::byte{0})

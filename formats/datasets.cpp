@@ -14,7 +14,7 @@ std::filesystem::path find_file(const std::filesystem::path& folder, const std::
   for (const char* ending : {"", ".gz"})
     if (std::filesystem::path file = folder / (name + ending); std::filesystem::is_regular_file(file))
       return file;
-  throw UserError("load_idx_folder", fmt::format("{} has no {} and no {}.gz", folder.string(), name, name))
+  throw MissingFile("load_idx_folder", fmt::format("{} has no {} and no {}.gz", folder.string(), name, name))
       .help("the folder needs train- and t10k- files of images-idx3-ubyte and labels-idx1-ubyte");
 }
 
@@ -86,7 +86,7 @@ std::pair<Tensor, Tensor> Pictures::range(std::int64_t begin, std::int64_t end) 
 
 PictureSet load_idx_folder(const std::filesystem::path& folder) {
   if (!std::filesystem::is_directory(folder))
-    throw UserError("load_idx_folder", fmt::format("there is no folder {}", folder.string()));
+    throw MissingFile("load_idx_folder", fmt::format("there is no folder {}", folder.string()));
   PictureSet set{load_part(folder, "train"), load_part(folder, "t10k"), 0, {}};
   if (set.train.height != set.test.height || set.train.width != set.test.width)
     throw UserError("load_idx_folder",
@@ -102,7 +102,7 @@ PictureSet mnist(const std::filesystem::path& folder) { return load_idx_folder(f
 
 PictureSet fashion_mnist(const std::filesystem::path& folder) {
   if (!std::filesystem::is_directory(folder))
-    throw UserError("fashion_mnist", fmt::format("there is no folder {}", folder.string()))
+    throw MissingFile("fashion_mnist", fmt::format("there is no folder {}", folder.string()))
         .help("install the package dataset-fashion-mnist, or name the folder its files are in");
   PictureSet set = load_idx_folder(folder);
   if (set.classes == 10)

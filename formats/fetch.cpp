@@ -80,7 +80,7 @@ void check(const fs::path& file, const std::string& url, const FetchOptions& opt
 }
 
 fs::path existing(const fs::path& file, const std::string& url, const FetchOptions& options) {
-  if (!fs::is_regular_file(file)) throw UserError(kOp, fmt::format("there is no file {}", file.string()));
+  if (!fs::is_regular_file(file)) throw MissingFile(kOp, fmt::format("there is no file {}", file.string()));
   check(file, url, options);
   return file;
 }
@@ -133,7 +133,7 @@ fs::path fetch(const std::string& url, const FetchOptions& options) {
     if (formats::leaves_folder(inside)) throw UserError(kOp, fmt::format("{} leaves the mirror", url));
     const fs::path kept = fs::path(mirror) / inside;
     if (!fs::is_regular_file(kept))
-      throw UserError(kOp, fmt::format("{} is not in the mirror: there is no file {}", url, kept.string()))
+      throw MissingFile(kOp, fmt::format("{} is not in the mirror: there is no file {}", url, kept.string()))
           .help("put it there, or unset LATHE_MIRROR to use the network");
     fs::copy_file(kept, temporary.path);
   } else if (options.download) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <filesystem>
 #include <set>
 #include <span>
 
@@ -114,8 +115,10 @@ Entry read_entry(Reader& reader, const Source& file) {
   e.type = formats::gguf_type(code);
   if (e.type == nullptr) {
     const std::string_view name = formats::unread_gguf_type(code);
-    throw refuse(name.empty() ? fmt::format("has type {}, which is none", code)
-                              : fmt::format("is {}, which is not read yet", name));
+    if (!name.empty())
+      throw NotSupported("gguf_load", fmt::format("{}: tensor \"{}\" is {}, which is not read yet",
+                                                  file.name(), shown(e.name), name));
+    throw refuse(fmt::format("has type {}, which is none", code));
   }
   if (!formats::checked_bytes(sizes, static_cast<int>(e.type->bytes), e.bytes, e.count))
     throw refuse(fmt::format("is {} of shape {}, whose bytes cannot be counted in 63 bits", e.type->name,
@@ -162,10 +165,8 @@ Tensor read_tensor(const Source& file, const Entry& e, std::uint64_t begin) {
   return e.type->unpacked(raw.to(default_device())).reshape(e.shape);
 }
 
-}  // namespace
-
-Gguf gguf_load(const Bytes& from) {
-  const Source file(from, "gguf_load");
+// One file, which may be a part of several.
+Gguf read_file(const Source& file) {
   Reader reader(file);
   const std::vector<std::byte> magic = file.read(0, kMagic.size(), "the magic");
   if (std::string_view(reinterpret_cast<const char*>(magic.data()), magic.size()) != kMagic)
@@ -208,6 +209,70 @@ Gguf gguf_load(const Bytes& from) {
   check_places(entries, data, alignment, file);
   for (const Entry& e : entries) out.tensors.emplace_back(e.name, read_tensor(file, e, data + e.offset));
   return out;
+}
+
+// The number under a key, or what it is where the key is missing.
+std::int64_t key_number(const Gguf& part, std::string_view key, std::int64_t missing) {
+  for (const auto& [name, value] : part.metadata.entries())
+    if (name.string() == key && value.is(Object::Kind::Int)) return value.integer();
+  return missing;
+}
+
+// The ending of part i of a large model's name.
+std::string part_ending(std::int64_t i, std::int64_t count) {
+  return fmt::format("-{:05}-of-{:05}.gguf", i + 1, count);
+}
+
+// The files of a model that is split: `first` is one of them, `given` where it was read.
+Gguf read_parts(const Gguf& first, const Bytes& given, std::int64_t count, const Source& source) {
+  const std::int64_t number = key_number(first, "split.no", 0);
+  const auto* path = std::get_if<std::filesystem::path>(&given);
+  const std::string name = path != nullptr ? path->filename().string() : "",
+                    ending = part_ending(number, count);
+  auto refuse = [&](const std::string& why) {
+    return source.refuse(fmt::format("it is part {} of {}, and {}", number + 1, count, why));
+  };
+  if (path == nullptr)
+    throw refuse("the others are found beside a file only").help("give the path of one part");
+  if (!name.ends_with(ending))
+    throw refuse("its name tells not where the others are").help("the name of this part ends in " + ending);
+  Gguf out;
+  std::set<std::string> seen;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto place =
+        path->parent_path() / (name.substr(0, name.size() - ending.size()) + part_ending(i, count));
+    if (!std::filesystem::exists(place))
+      throw MissingFile("gguf_load", fmt::format("{}: it is part {} of {}, and {} is missing", source.name(),
+                                                 number + 1, count, place.filename().string()))
+          .help("all parts lie in one folder");
+    const Source file(Bytes(place), "gguf_load");
+    Gguf part = i == number ? first : read_file(file);
+    if (key_number(part, "split.no", 0) != i || key_number(part, "split.count", 1) != count)
+      throw file.refuse(fmt::format("it is part {} of {}, where part {} of {} should be",
+                                    key_number(part, "split.no", 0) + 1, key_number(part, "split.count", 1),
+                                    i + 1, count));
+    if (i == 0) out.metadata = part.metadata;  // the others have no more than their numbers
+    for (auto& [tensor_name, tensor] : part.tensors) {
+      if (!seen.insert(tensor_name).second)
+        throw file.refuse(fmt::format("tensor \"{}\" is in an earlier part too", shown(tensor_name)));
+      out.tensors.emplace_back(tensor_name, tensor);
+    }
+  }
+  const auto found = static_cast<std::int64_t>(out.tensors.size());
+  if (const std::int64_t all = key_number(out, "split.tensors.count", found); all != found)
+    throw refuse(fmt::format("all parts have {} tensors together, not {}", found, all));
+  return out;
+}
+
+}  // namespace
+
+Gguf gguf_load(const Bytes& from) {
+  const Source file(from, "gguf_load");
+  Gguf part = read_file(file);
+  const std::int64_t count = key_number(part, "split.count", 1);
+  constexpr std::int64_t kMostParts = 99999;  // five digits
+  if (count < 1 || count > kMostParts) throw file.refuse(fmt::format("it is split into {} parts", count));
+  return count == 1 ? part : read_parts(part, from, count, file);
 }
 
 }  // namespace lathe::state

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 
+#include "formats/source.h"
 #include "lathe/error.h"
 
 #if LATHE_HAVE_ZLIB
@@ -26,7 +27,7 @@ struct CloseFile {
 
 std::vector<std::byte> read_raw(const std::filesystem::path& file, const char* op) {
   std::unique_ptr<std::FILE, CloseFile> in(std::fopen(file.c_str(), "rb"));
-  if (!in) throw UserError(op, fmt::format("{} cannot be opened: {}", file.string(), std::strerror(errno)));
+  if (!in) refuse_to_open(file, op, errno);
   std::vector<std::byte> bytes;
   for (std::size_t got = 1; got != 0;) {
     const std::size_t before = bytes.size();

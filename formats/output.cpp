@@ -20,7 +20,11 @@ std::atomic<unsigned> made{0};
 Output::Output(std::filesystem::path file, std::string op) : op_(std::move(op)), file_(std::move(file)) {
   temporary_ = fmt::format("{}.{}-{}.tmp", file_.string(), getpid(), ++made);
   descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) throw failed("made");
+  if (descriptor_ >= 0) return;
+  const bool missing = errno == ENOENT;  // the folder is
+  const UserError error = failed("made");
+  if (missing) throw MissingFile(op_, error.message());
+  throw error;
 }
 
 Output::~Output() {

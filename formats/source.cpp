@@ -18,13 +18,11 @@ std::string reason() { return std::strerror(errno); }
 std::shared_ptr<int> open_file(const std::filesystem::path& file, const std::string& op) {
   std::error_code error;
   const auto status = std::filesystem::status(file, error);
-  if (error || !std::filesystem::exists(status))
-    throw UserError(op, fmt::format("{} cannot be opened: {}", file.string(),
-                                    error ? error.message() : "No such file or directory"));
+  if (error || !std::filesystem::exists(status)) refuse_to_open(file, op, error ? error.value() : ENOENT);
   if (!std::filesystem::is_regular_file(status))
     throw UserError(op, fmt::format("{} is no regular file", file.string()));
   const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) throw UserError(op, fmt::format("{} cannot be opened: {}", file.string(), reason()));
+  if (descriptor < 0) refuse_to_open(file, op, errno);
   return {new int(descriptor), [](int* held) {
             close(*held);
             delete held;
@@ -32,6 +30,12 @@ std::shared_ptr<int> open_file(const std::filesystem::path& file, const std::str
 }
 
 }  // namespace
+
+void refuse_to_open(const std::filesystem::path& file, std::string_view op, int reason) {
+  const std::string text = fmt::format("{} cannot be opened: {}", file.string(), std::strerror(reason));
+  if (reason == ENOENT) throw MissingFile(op, text);
+  throw UserError(op, text);
+}
 
 Source::Source(const state::Bytes& from, std::string op) : op_(std::move(op)) {
   if (const auto* tensor = std::get_if<Tensor>(&from)) {

@@ -54,6 +54,9 @@ class Source {
   Tensor whole_;                                        // uint8; made at once, so that the file is pinned
 };
 
+// Throws: the file cannot be opened, for the reason that errno has. A MissingFile where it is not there.
+[[noreturn]] void refuse_to_open(const std::filesystem::path& file, std::string_view op, int reason);
+
 // The number of bytes of `count` elements, or nothing where it does not fit 63 bits.
 bool checked_bytes(const std::vector<std::int64_t>& shape, int itemsize, std::uint64_t& bytes,
                    std::uint64_t& count);

@@ -27,6 +27,7 @@ DataType wide(DataType dtype) { return least_upper_dtype(dtype, dtypes::float32)
 
 Optimizer::Optimizer(std::vector<Tensor> parameters, double lr) : rate_(lr) {
   check_not_negative("the learning rate", lr);
+  if (parameters.empty()) throw UserError("optimizer", "there is no parameter");
   for (Tensor& p : parameters) (p.requires_grad() ? parameters_ : others_).push_back(p);
   if (parameters_.empty())
     throw UserError("optimizer", "no parameter requires a gradient").help("pass nn::get_parameters(net)");
@@ -60,6 +61,10 @@ void Optimizer::finish() {
 }
 
 std::vector<Tensor> Optimizer::schedule_step() {
+  if (!Tensor::training())
+    throw UserError("optimizer", "a step outside of training mode")
+        .note("there dropout does nothing and batch norm uses and keeps its old statistics")
+        .help("compute the loss and step inside of Tensor.train() (in C++: TrainingScope training;)");
   NoGradScope no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (!parameters_[i].grad())

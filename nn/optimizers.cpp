@@ -28,10 +28,24 @@ Tensor step_of(Tensor& velocity, const Tensor& grad, const Tensor& rate, const O
   return rate * with_momentum(velocity, grad, o.momentum, o.nesterov);
 }
 
+void check_not_negative(std::string_view optimizer, std::string_view what, double value) {
+  if (!(value >= 0)) throw UserError(optimizer, fmt::format("{} is {}, which is negative", what, value));
+}
+// The share of the old in a running mean.
+void check_share(std::string_view optimizer, std::string_view what, double value) {
+  if (!(value >= 0 && value < 1))
+    throw UserError(optimizer, fmt::format("{} is {}, which is outside [0, 1)", what, value));
+}
+void check_momentum(std::string_view optimizer, double momentum, double weight_decay) {
+  check_not_negative(optimizer, "momentum", momentum);
+  check_not_negative(optimizer, "weight_decay", weight_decay);
+}
+
 }  // namespace
 
 SGD::SGD(std::vector<Tensor> parameters, double lr, const SGDOptions& options)
     : Optimizer(std::move(parameters), lr), options_(options) {
+  check_momentum("SGD", options.momentum, options.weight_decay);
   if (options.nesterov && options.momentum == 0) throw UserError("SGD", "nesterov needs a momentum");
   if (options.momentum != 0) add_state("momentum");
   finish();
@@ -45,6 +59,8 @@ Tensor SGD::updated(std::size_t i, const Tensor& value, const Tensor& grad) {
 
 LARS::LARS(std::vector<Tensor> parameters, double lr, const LARSOptions& options)
     : Optimizer(std::move(parameters), lr), options_(options) {
+  check_momentum("LARS", options.momentum, options.weight_decay);
+  check_not_negative("LARS", "trust", options.trust);
   add_state("momentum");
   finish();
 }
@@ -60,6 +76,10 @@ Tensor LARS::updated(std::size_t i, const Tensor& value, const Tensor& grad) {
 
 AdamW::AdamW(std::vector<Tensor> parameters, double lr, const AdamOptions& options)
     : Optimizer(std::move(parameters), lr), options_(options) {
+  check_share("Adam", "beta1", options.beta1);
+  check_share("Adam", "beta2", options.beta2);
+  check_not_negative("Adam", "eps", options.eps);
+  check_not_negative("Adam", "weight_decay", options.weight_decay);
   // The sums of weights start at 0 and approach 1. Kept instead of beta^t because 1 - beta^t loses digits.
   add_scalar("weight_sum1", 0);
   add_scalar("weight_sum2", 0);
@@ -87,7 +107,9 @@ Tensor AdamW::updated(std::size_t i, const Tensor& value, const Tensor& grad) {
 
 Adam::Adam(std::vector<Tensor> parameters, double lr, const AdamOptions& options)
     : AdamW(std::move(parameters), lr, {options.beta1, options.beta2, options.eps, 0}),
-      decay_(options.weight_decay) {}
+      decay_(options.weight_decay) {
+  check_not_negative("Adam", "weight_decay", decay_);
+}
 
 Tensor Adam::updated(std::size_t i, const Tensor& value, const Tensor& grad) {
   return AdamW::updated(i, value, decay_ == 0 ? grad : grad + value * decay_);
@@ -103,6 +125,7 @@ Tensor LAMB::updated(std::size_t i, const Tensor& value, const Tensor& grad) {
 
 Muon::Muon(std::vector<Tensor> parameters, double lr, const MuonOptions& options)
     : Optimizer(std::move(parameters), lr), options_(options) {
+  check_momentum("Muon", options.momentum, options.weight_decay);
   for (const Tensor& p : this->parameters())
     if (p.ndim() < 2)
       throw UserError("Muon",

@@ -11,7 +11,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 def flags_page():
     """docs/reference/flags.md from src/base/flags.def."""
-    row = re.compile(r'^LATHE_FLAG\((\w+),\s*"(.*?)",\s*(\w+),\s*"(.*?)",\s*"(.*?)",\s*"(.*)"\)')
+    row = re.compile(r'^LATHE_FLAG\((\w+),\s*"(.*?)",\s*(\w+),\s*\w+,\s*"(.*?)",\s*"(.*?)",\s*"(.*)"\)')
     lines = [
         "# Environment flags",
         "",

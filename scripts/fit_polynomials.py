@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fits the polynomials of src/codegen/decompose_math.cpp and prints their tables.
+"""Fits the polynomials of src/codegen/decompose_math.cpp and src/tensor/functions.cpp and prints their tables.
 
 For each row: the function g(v) that the polynomial stands for, the interval of v, the weight that turns an error of g
 into a relative error of the final result, and the number of coefficients. The best polynomial in the weighted maximum
@@ -11,7 +11,7 @@ Needs mpmath. Usage: python3 scripts/fit_polynomials.py [row ...]
 import struct
 import sys
 
-from mpmath import atanh, cos, expm1, log, lu_solve, matrix, mp, mpf, pi, sin, sqrt
+from mpmath import atan, atanh, cos, coth, erf, erfc, exp, expm1, log, lu_solve, matrix, mp, mpf, pi, sin, sinh, sqrt
 
 mp.dps = 60
 LN2, HALF = log(2), mpf(1) / 2
@@ -45,6 +45,36 @@ def cos_tail(z):  # cos(r) = 1 - z/2 + z*z*g(z) with z = r*r
     return (cos(sqrt(z)) - 1 + z / 2) / (z * z)
 
 
+def atan_tail(z):  # atan(r) = r + r*z*g(z) with z = r*r
+    if z == 0:
+        return -mpf(1) / 3
+    r = sqrt(z)
+    return (atan(r) / r - 1) / z
+
+
+def coth_tail(z):  # r*coth(r) = 1 + z*g(z) with z = r*r
+    if z == 0:
+        return mpf(1) / 3
+    r = sqrt(z)
+    return (r * coth(r) - 1) / z
+
+
+def sinh_tail(z):  # sinh(r) = r + r*z*g(z) with z = r*r
+    if z == 0:
+        return mpf(1) / 6
+    r = sqrt(z)
+    return (sinh(r) / r - 1) / z
+
+
+def erf_rest(z):  # erf(r) = r*g(z) with z = r*r
+    return 2 / sqrt(pi) if z == 0 else erf(sqrt(z)) / sqrt(z)
+
+
+def erfc_rest(t):  # erfc(a) = exp(-a*a)*g(t) with t = (a - 3)/(a + 3)
+    a = 3 * (1 + t) / (1 - t)
+    return exp(a * a) * erfc(a)
+
+
 def exp2_weight(v):
     """The term is v*v*g(v) beside 2^v."""
     return v * v / mpf(2) ** v
@@ -62,6 +92,7 @@ def log_weight(z):
 
 S2 = (sqrt(mpf(2)) - 1) ** 2 / (sqrt(mpf(2)) + 1) ** 2  # s*s at m = sqrt(2)
 R2 = (pi / 4) ** 2
+T2 = (sqrt(mpf(2)) - 1) ** 2  # tan(pi/8) squared
 ROWS = {
     # name          g          from          to           weight                                  coefficients
     "exp2": (exp2_tail, -HALF, HALF, exp2_weight, {32: 5, 64: 10}),
@@ -69,6 +100,10 @@ ROWS = {
     "log2": (log_tail, mpf(0), S2 * mpf("1.001"), log_weight, {32: 3, 64: 7}),
     "sin": (sin_tail, mpf(0), R2 * mpf("1.001"), lambda z: z * sqrt(z) / sin(sqrt(z)) if z else mpf(0), {32: 4, 64: 7}),
     "cos": (cos_tail, mpf(0), R2 * mpf("1.001"), lambda z: z * z / cos(sqrt(z)), {32: 3, 64: 6}),
+    "atan": (atan_tail, mpf(0), T2 * mpf("1.001"), lambda z: z * sqrt(z) / atan(sqrt(z)) if z else mpf(0), {32: 5, 64: 11}),
+    "coth": (coth_tail, mpf(0), mpf("0.4"), lambda z: z, {32: 4, 64: 8}),
+    "sinh": (sinh_tail, mpf(0), mpf("1.001"), lambda z: z * sqrt(z) / sinh(sqrt(z)) if z else mpf(0), {32: 4, 64: 7}),
+    "erf": (erf_rest, mpf(0), mpf("0.5625"), lambda z: 1 / erf_rest(z), {64: 11}),
 }
 
 
@@ -139,6 +174,21 @@ def fit(name, bits):
         print(f"    {float(c).hex()},")
 
 
+def interpolate(name, g, lo, hi, count):
+    """The polynomial through g at Chebyshev's points: nearly the best one, where there are many coefficients."""
+    places = [(lo + hi) / 2 + (hi - lo) / 2 * cos(pi * (i + HALF) / count) for i in range(count)]
+    a, b = matrix(count, count), matrix(count, 1)
+    for i, v in enumerate(places):
+        for j in range(count):
+            a[i, j] = v**j
+        b[i] = g(v)
+    found = [to_format(c, 64) for c in lu_solve(a, b)]
+    worst = max(abs(value(found, v) / g(v) - 1) for v in (lo + (hi - lo) * i / 400 for i in range(401)))
+    print(f"{name} float64: largest relative error 2^{float(log(worst) / LN2):.1f}")
+    for c in found:
+        print(f"    {float(c).hex()},")
+
+
 def split(name, v, bits, head):
     """v as two numbers of the format, the first with `head` significant bits so that short products are exact."""
     e = int(mp.floor(log(abs(v)) / LN2)) + 1
@@ -156,10 +206,12 @@ def two_over_pi(words):
 
 
 def main():
-    names = sys.argv[1:] or list(ROWS)
+    names = [name for name in sys.argv[1:] if name != "erfc"] or ([] if sys.argv[1:] else list(ROWS))
     for name in names:
         for bits in ROWS[name][4]:
             fit(name, bits)
+    if not sys.argv[1:] or "erfc" in sys.argv[1:]:  # from 0.75 to 27, beyond which the float64 is 0
+        interpolate("erfc", erfc_rest, -mpf(3) / 5, mpf(4) / 5, 22)
     mp.dps = 400
     two_over_pi(40)
     mp.dps = 60

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""PyTorch as a contender of `lathe bench cpu`: answers a line of JSON with a line of JSON, as tools/lathe/bench_cpu_child.cpp
+"""PyTorch as a contender of `lathe bench cpu` and `lathe bench cuda`: answers a line of JSON with a line of JSON, as tools/lathe/bench_cpu_child.cpp
 says. Any PyTorch will do; what an older one lacks is skipped."""
 
 import json
@@ -15,6 +15,9 @@ from torch import nn
 
 VALUES_COMPARED = 64
 STEPS_COMPARED = 3
+QUEUED_SECONDS, MOST_QUEUED, FEWEST_TURNS = 0.004, 256, 5
+ON_GPU = os.environ.get("LATHE_DEVICE", "").startswith("CUDA")
+COMPILED = os.environ.get("LATHE_TORCH_COMPILE") == "1"
 NUMPY = {"f32": numpy.float32, "f16": numpy.float16, "bf16": numpy.int16, "s8": numpy.int8, "u8": numpy.uint8}
 
 
@@ -25,7 +28,7 @@ def copies_of(row, folder, number, shape):
     tensor = torch.from_numpy(flat).reshape(-1, *shape)
     if dtype == "bf16":
         tensor = tensor.view(torch.bfloat16)
-    return [part.clone() for part in tensor]
+    return [part.cuda() if ON_GPU else part.clone() for part in tensor]
 
 
 class Skip(Exception):
@@ -57,8 +60,11 @@ def attention(row):
         return torch.bmm(torch.softmax(scores.masked_fill(above, -math.inf), -1), v)
 
     def fused(q, k, v):
-        return F.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]
+        causal = row["variant"] != "full"
+        return F.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=causal)[0]
 
+    if row["variant"] == "full":
+        return fused
     if row["variant"] == "fused" and not hasattr(F, "scaled_dot_product_attention"):
         raise Skip("no fused attention")
     return fused if row["variant"] == "fused" else parts
@@ -222,6 +228,8 @@ def prepare(row, folder):
     if row["kind"] in ("gpt2", "bert"):
         return forward(row, read_state(folder))
     call = KINDS[row["kind"]](row)
+    if COMPILED:
+        call = torch.compile(call)
     inputs = [copies_of(row, folder, i, shape) for i, shape in enumerate(row["shapes"])]
     turn = [0]
 
@@ -233,10 +241,34 @@ def prepare(row, folder):
     def result(places):
         turn[0] = 0
         out = run().flatten()
-        return out[torch.tensor(places)].double().tolist()
+        return out[torch.tensor(places, device=out.device)].double().tolist()
 
     run()
     return run, result
+
+
+def wait():
+    if ON_GPU:
+        torch.cuda.synchronize()
+
+
+def queued_runs(run, seconds):
+    """The middle of several turns, each of runs that are waited for once."""
+    run()
+    wait()
+    start = time.perf_counter()
+    run()
+    wait()
+    queued = min(max(int(QUEUED_SECONDS / max(time.perf_counter() - start, 1e-7)), 1), MOST_QUEUED)
+    turns, begin = [], time.perf_counter()
+    while time.perf_counter() - begin < seconds or (
+            len(turns) < FEWEST_TURNS and time.perf_counter() - begin < 4 * seconds):
+        start = time.perf_counter()
+        for _ in range(queued):
+            run()
+        wait()
+        turns.append((time.perf_counter() - start) / queued)
+    return {"median": sorted(turns)[len(turns) // 2], "runs": len(turns) * queued}
 
 
 def serve():
@@ -248,6 +280,8 @@ def serve():
                 run = result = None
                 run, result = prepare(question["row"], question["folder"])
                 reply = {"version": torch.__version__}
+            elif question["do"] == "queue":
+                reply = queued_runs(run, question["seconds"])
             elif question["do"] == "run":
                 best, runs, begin = math.inf, 0, time.perf_counter()
                 while runs == 0 or time.perf_counter() - begin < question["seconds"]:

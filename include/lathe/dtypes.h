@@ -89,7 +89,8 @@ class Number {
     return kind_ == Kind::Float ? static_cast<std::int64_t>(float_) : int_;
   }
 
-  // The dtype it has where it meets no tensor: bool, default_int or default_float.
+  // The dtype it has where it meets no tensor: bool, default_int (int64 or uint64 where that is too narrow)
+  // or default_float.
   DataType dtype() const;
 
  private:

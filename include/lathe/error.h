@@ -80,6 +80,16 @@ struct IndexError : ErrorKind<IndexError, UserError> {
   using ErrorKind::ErrorKind;
 };
 
+// A file or folder that is not there. In Python also a FileNotFoundError.
+struct MissingFile : ErrorKind<MissingFile, UserError> {
+  using ErrorKind::ErrorKind;
+};
+
+// Something that makes sense and is not supported. In Python also a NotImplementedError.
+struct NotSupported : ErrorKind<NotSupported, UserError> {
+  using ErrorKind::ErrorKind;
+};
+
 // A vendor compiler refused generated text; a note names the saved source.
 struct CompileError : ErrorKind<CompileError> {
   using ErrorKind::ErrorKind;

@@ -15,8 +15,8 @@ class Optimizer : public Module {
   // Tensors that need no gradient (running statistics) may be among the parameters: step() realizes them too.
   Optimizer(std::vector<Tensor> parameters, double lr);
 
-  // The changes as graph: the tensors that hold them once they are realized. Throws UserError where a
-  // parameter has no gradient.
+  // The changes as graph: the tensors that hold them once they are realized. Throws UserError outside of
+  // training mode and where a parameter has no gradient.
   std::vector<Tensor> schedule_step();
   // schedule_step(), realized.
   void step();

@@ -28,7 +28,8 @@ Metadata safe_load_metadata(const Bytes& file);  // the file's own notes, withou
 void safe_save(const StateDict& tensors, const std::filesystem::path& file, const Metadata& metadata = {});
 
 // ---- GGUF (llama.cpp): its keys as a dict, and its tensors. Plain dtypes are read lazily; Q4_0, Q4_1, Q5_0,
-// Q5_1, Q8_0, Q4_K, Q5_K and Q6_K are unpacked to float32 on the default device when they are used.
+// Q5_1, Q8_0, Q4_K, Q5_K and Q6_K are unpacked to float32 on the default device when they are used. Of a
+// model split into several files any one is named; the others lie beside it.
 struct Gguf {
   Object metadata;
   StateDict tensors;

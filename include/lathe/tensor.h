@@ -298,8 +298,8 @@ class Tensor {
   Tensor diag() const;
   Tensor diagonal(std::int64_t offset = 0, std::int64_t axis1 = 0, std::int64_t axis2 = 1) const;
   Tensor unfold(std::int64_t axis, std::int64_t size, std::int64_t step) const;
-  Tensor triu(std::int64_t diagonal = 0) const;
-  Tensor tril(std::int64_t diagonal = 0) const;
+  Tensor triu(const Size& diagonal = 0) const;
+  Tensor tril(const Size& diagonal = 0) const;
 
   // ---- indexing: x[i], x.getitem({i, Slice{0, 3}, kEllipsis, index_tensor}), and writing the same way
   Tensor operator[](const Index& index) const { return getitem({index}); }
@@ -366,8 +366,8 @@ class Tensor {
   Tensor lerp(const Tensor& end, const Operand& weight) const;
   Tensor where(const Operand& yes, const Operand& no) const;  // this is the condition
   Tensor masked_fill(const Tensor& mask, const Operand& value) const;
-  Tensor isclose(const Tensor& other, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false) const;
-  bool allclose(const Tensor& other, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false) const;
+  Tensor isclose(const Operand& other, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false) const;
+  bool allclose(const Operand& other, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false) const;
   Tensor clamp(std::optional<Number> low = std::nullopt, std::optional<Number> high = std::nullopt) const;
   Tensor clamp(const Tensor* low, const Tensor* high) const;
   Tensor clip(std::optional<Number> low = std::nullopt, std::optional<Number> high = std::nullopt) const {

@@ -25,6 +25,7 @@ struct Flat {
   std::vector<double> floats;
   std::vector<Size> shape;
   bool any_float = false, all_bool = true, wide = false;
+  DataType int_dtype = dtypes::default_int();  // that holds all integers
   std::size_t count = 0;
 
   void add(const Number& n) {
@@ -33,6 +34,8 @@ struct Flat {
       any_float = true;
     }
     all_bool &= n.kind() == Number::Kind::Bool;
+    if (n.kind() == Number::Kind::Int && n.dtype() != dtypes::default_int() && int_dtype != dtypes::uint64)
+      int_dtype = n.dtype();
     wide |= n.kind() == Number::Kind::Int && n.to_int() < 0 && n.to_double() > 0;  // beyond int64
     if (any_float)
       floats.push_back(n.to_double());
@@ -168,7 +171,7 @@ Tensor from_list(nb::handle list, const TensorOptions& options) {
   if (!o.dtype)
     o.dtype = flat.any_float || flat.count == 0 ? dtypes::default_float()
               : flat.all_bool                   ? dtypes::bool_
-                                                : dtypes::default_int();
+                                                : flat.int_dtype;
   if (flat.any_float) return Tensor(flat.floats, flat.shape, o);
   if (flat.wide) {
     std::vector<std::uint64_t> wide(flat.ints.begin(), flat.ints.end());
@@ -224,7 +227,8 @@ Tensor make_tensor(nb::handle data, const TensorOptions& options) {
   if (auto size = to_size(data)) {
     Tensor zero(Number(0),
                 {.dtype = options.dtype ? *options.dtype : dtypes::default_int(), .device = options.device});
-    return zero.add(*size);
+    Tensor out = zero.add(*size);
+    return options.dtype ? out.cast(*options.dtype) : out;
   }
   if (is_list(data)) return from_list(data, options);
   if (PyBytes_Check(data.ptr()) || PyByteArray_Check(data.ptr())) {

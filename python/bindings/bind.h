@@ -12,7 +12,15 @@ struct UnknownName : UserError {
   using UserError::UserError;
 };
 
+// An index of a type that is none: a TypeError and an IndexError.
+struct IndexTypeError : TypeError {
+  using TypeError::TypeError;
+};
+
 PyType_Slot* tensor_slots();  // the buffer protocol
+
+// Where no binding stands between C++ and the interpreter: the Python exception of an error.
+void set_python_error(const std::exception_ptr& error);
 
 void bind_errors(nb::module_& m);
 void bind_dtypes(nb::module_& m);

@@ -61,6 +61,12 @@ void bind_context(nb::module_& m) {
   });
   m.def("reset_counters", &reset_counters);
   m.def("cache_folder", [] { return dev::cache_folder(); });
+  m.def("heuristic_rules", [] {
+    std::vector<std::string> names;
+    for (const auto& [name, reason] : dev::heuristic_rules()) names.push_back(name);
+    return names;
+  });
+  m.def("rules_used", &dev::rules_used, "kernel"_a, "device"_a);
   m.def("training", &Tensor::training);
   m.def("default_device", &default_device);
   m.def(

@@ -209,8 +209,8 @@ std::string device_argument(nb::handle device) {
   if (PyTuple_Check(device.ptr()) || PyList_Check(device.ptr())) {
     auto names = nb::cast<std::vector<std::string>>(device);
     if (names.size() == 1) return device_name(names[0]);
-    throw UserError("device",
-                    "a tensor over " + std::to_string(names.size()) + " devices is not supported yet");
+    throw NotSupported("device",
+                       "a tensor over " + std::to_string(names.size()) + " devices is not supported yet");
   }
   throw TypeError("device", "a device is named by a string");
 }

@@ -7,6 +7,7 @@
 #include "arrays.h"
 #include "bind.h"
 #include "dlpack.h"
+#include "lathe/dev/faults.h"
 #include "released.h"
 
 namespace lathe::python {
@@ -132,6 +133,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
       PyErr_SetString(PyExc_BufferError, "a tensor's memory can be read through a buffer, not written");
       return -1;
     }
+    const dev::FaultsStayScope stay;  // numpy drops what is raised here and asks in other ways
     auto held = std::make_unique<View>(t);
     view->buf = held->memory.data;
     view->itemsize = t.element_size();
@@ -148,8 +150,8 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) noexcept {
   } catch (nb::python_error& e) {
     e.restore();
     return -1;
-  } catch (const std::exception& e) {
-    PyErr_SetString(PyExc_BufferError, e.what());
+  } catch (...) {
+    set_python_error(std::current_exception());
     return -1;
   }
 }

@@ -35,10 +35,12 @@ void bind_dtypes(nb::module_& m) {
       .def_prop_ro("is_float", [](const PyDType& d) { return d.dtype.is_float(); })
       .def_prop_ro("priority", [](const PyDType& d) { return static_cast<int>(d.dtype.scalar); })
       .def("__repr__", [](const PyDType& d) { return "dtypes." + std::string(d.dtype.name()); })
-      .def("__eq__",
-           [](const PyDType& a, nb::handle b) {
-             return nb::isinstance<PyDType>(b) && nb::inst_ptr<PyDType>(b)->dtype == a.dtype;
-           })
+      .def(
+          "__eq__",
+          [](const PyDType& a, nb::handle b) {
+            return nb::isinstance<PyDType>(b) && nb::inst_ptr<PyDType>(b)->dtype == a.dtype;
+          },
+          "other"_a.none())
       .def("__hash__", [](const PyDType& d) { return static_cast<int>(d.dtype.scalar); })
       .def("__lt__", [](const PyDType& a, const PyDType& b) { return a.dtype < b.dtype; })
       .def("__gt__", [](const PyDType& a, const PyDType& b) { return b.dtype < a.dtype; })

@@ -46,6 +46,16 @@ constexpr UnaryRow kUnary[] = {
 
 std::string path(const char* name) { return std::string("Tensor.") + name; }
 
+// In place with an array of another library, which stands for a tensor; the other operators come here by
+// __array_ufunc__.
+nb::object in_place_array(nb::handle self, nb::handle array, Tensor (Tensor::*method)(const Operand&) const) {
+  Tensor& x = nb::cast<Tensor&>(self);
+  const auto other = from_array(array, {.device = x.device()}, false);
+  if (!other) return nb::borrow(Py_NotImplemented);
+  x.assign((x.*method)(*other));
+  return nb::borrow(self);
+}
+
 template <Tensor (Tensor::*Method)(const Operand&) const>
 void operators(TensorClass& c, const char* plain, const char* reflected, const char* in_place) {
   c.def(plain, [](const Tensor& x, const Operand& y) { return (x.*Method)(y); }, nb::is_operator());
@@ -61,6 +71,10 @@ void operators(TensorClass& c, const char* plain, const char* reflected, const c
           x.assign((x.*Method)(y));
           return nb::borrow(self);
         },
+        nb::is_operator());
+  if (in_place != nullptr)
+    c.def(
+        in_place, [](nb::handle self, nb::handle y) -> nb::object { return in_place_array(self, y, Method); },
         nb::is_operator());
 }
 
@@ -163,13 +177,13 @@ void bind_elementwise(TensorClass& c) {
       "weight"_a, doc("Tensor.lerp"));
   c.def(
       "isclose",
-      [](const Tensor& t, const Tensor& o, double rtol, double atol, bool nan) {
+      [](const Tensor& t, const Operand& o, double rtol, double atol, bool nan) {
         return t.isclose(o, rtol, atol, nan);
       },
       "other"_a, "rtol"_a = 1e-5, "atol"_a = 1e-8, "equal_nan"_a = false, doc("Tensor.isclose"));
   c.def(
       "allclose",
-      [](const Tensor& t, const Tensor& o, double rtol, double atol, bool nan) {
+      [](const Tensor& t, const Operand& o, double rtol, double atol, bool nan) {
         return released([&] { return t.allclose(o, rtol, atol, nan); });
       },
       "other"_a, "rtol"_a = 1e-5, "atol"_a = 1e-8, "equal_nan"_a = false, doc("Tensor.allclose"));

@@ -6,7 +6,8 @@ namespace lathe::python {
 namespace {
 
 struct Kinds {
-  PyObject *user, *index, *type, *name, *option, *jit, *compile, *device, *memory, *internal;
+  PyObject *user, *index, *type, *index_type, *name, *option, *jit, *missing, *unsupported, *compile, *device,
+      *memory, *internal;
 };
 Kinds kinds;
 
@@ -25,6 +26,14 @@ PyObject* make_kind(nb::module_& m, const char* name, std::initializer_list<PyOb
   return kind;
 }
 
+// With the number that handlers of OSError look at.
+void set_missing(const char* text) {
+  nb::object error = nb::steal(PyObject_CallFunction(kinds.missing, "s", text));
+  nb::object number = nb::steal(PyLong_FromLong(ENOENT));
+  if (!error.is_valid() || PyObject_SetAttrString(error.ptr(), "errno", number.ptr()) != 0) return;
+  PyErr_SetObject(kinds.missing, error.ptr());
+}
+
 void translate(const std::exception_ptr& pointer, void*) {
   try {
     std::rethrow_exception(pointer);
@@ -34,6 +43,12 @@ void translate(const std::exception_ptr& pointer, void*) {
     PyErr_SetString(kinds.jit, e.what());
   } catch (const UnknownName& e) {
     PyErr_SetString(kinds.name, e.what());
+  } catch (const IndexTypeError& e) {
+    PyErr_SetString(kinds.index_type, e.what());
+  } catch (const MissingFile& e) {
+    set_missing(e.what());
+  } catch (const NotSupported& e) {
+    PyErr_SetString(kinds.unsupported, e.what());
   } catch (const IndexError& e) {
     PyErr_SetString(kinds.index, e.what());
   } catch (const TypeError& e) {
@@ -55,12 +70,25 @@ void translate(const std::exception_ptr& pointer, void*) {
 
 }  // namespace
 
+void set_python_error(const std::exception_ptr& error) {
+  try {
+    translate(error, nullptr);
+  } catch (const std::exception& e) {
+    PyErr_SetString(PyExc_RuntimeError, e.what());
+  }
+}
+
 void bind_errors(nb::module_& m) {
   kinds.user = make_kind(m, "UserError", {PyExc_ValueError, PyExc_RuntimeError, PyExc_AssertionError},
                          "The caller can fix it.");
   kinds.index =
       make_kind(m, "IndexError", {kinds.user, PyExc_IndexError}, "An axis or index is out of range.");
   kinds.type = make_kind(m, "TypeError", {kinds.user, PyExc_TypeError}, "A dtype does not fit.");
+  kinds.index_type = make_kind(m, "IndexTypeError", {kinds.type, kinds.index}, "What cannot be an index.");
+  kinds.missing =
+      make_kind(m, "MissingFile", {kinds.user, PyExc_FileNotFoundError}, "A file or folder is not there.");
+  kinds.unsupported = make_kind(m, "NotSupported", {kinds.user, PyExc_NotImplementedError},
+                                "It makes sense and is not supported.");
   kinds.name = make_kind(m, "UnknownName", {kinds.user, PyExc_AttributeError}, "A name means nothing.");
   kinds.option = make_kind(m, "KernelOptError", {kinds.user}, "A kernel option does not fit its kernel.");
   kinds.jit = make_kind(m, "JitError", {kinds.user}, "A captured function cannot do this.");

@@ -43,13 +43,24 @@ Index index_of(nb::handle h, const Tensor& t) {
   }
   if (auto size = to_size(h)) return *size;
   if (nb::hasattr(h, "shape")) return to_tensor(h, t);
-  throw TypeError("getitem", "an index is " + nb::cast<std::string>(nb::repr(h)))
-      .help("an index is an integer, a slice, None, ..., or a tensor, list or array of integers or bools");
+  IndexTypeError error("getitem", "an index is " + nb::cast<std::string>(nb::repr(h)));
+  error.help("an index is an integer, a slice, None, ..., or a tensor, list or array of integers or bools");
+  throw error;
+}
+
+// A list with a slice, None or ... in it stands for a tuple, not for an array of numbers.
+bool is_list_of_indices(PyObject* key) {
+  if (!PyList_Check(key)) return false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(key); ++i) {
+    PyObject* item = PyList_GET_ITEM(key, i);
+    if (PySlice_Check(item) || item == Py_None || item == Py_Ellipsis) return true;
+  }
+  return false;
 }
 
 std::vector<Index> indices_of(nb::handle key, const Tensor& t) {
   std::vector<Index> out;
-  if (PyTuple_Check(key.ptr())) {
+  if (PyTuple_Check(key.ptr()) || is_list_of_indices(key.ptr())) {
     for (nb::handle h : nb::borrow(key)) out.push_back(index_of(h, t));
     return out;
   }

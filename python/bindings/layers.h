@@ -81,10 +81,11 @@ void bind_fields(Class& c, std::vector<Field<L>> list, std::function<L()> blank)
     return nb::make_tuple(state, self.attr("__dict__"));
   });
   c.def("__setstate__", [fields, blank](nb::pointer_and_handle<L> self, nb::tuple state) {
-    new (self.p) L(blank());
+    L made = blank();
     nb::dict values = nb::cast<nb::dict>(state[0]);
-    for (const Field<L>& field : *fields) field.set(*self.p, values[field.name.c_str()]);
+    for (const Field<L>& field : *fields) field.set(made, values[field.name.c_str()]);
     self.h.attr("__dict__").attr("update")(state[1]);
+    new (self.p) L(std::move(made));  // last: an object whose making raised is freed without its destructor
   });
 }
 

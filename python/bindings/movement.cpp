@@ -246,10 +246,10 @@ void bind_movement(TensorClass& c) {
       },
       "dim"_a, "size"_a, "step"_a, doc("Tensor.unfold"));
   c.def(
-      "triu", [](const Tensor& t, std::int64_t diagonal) { return t.triu(diagonal); }, "diagonal"_a = 0,
+      "triu", [](const Tensor& t, const Size& diagonal) { return t.triu(diagonal); }, "diagonal"_a = 0,
       doc("Tensor.triu"));
   c.def(
-      "tril", [](const Tensor& t, std::int64_t diagonal) { return t.tril(diagonal); }, "diagonal"_a = 0,
+      "tril", [](const Tensor& t, const Size& diagonal) { return t.tril(diagonal); }, "diagonal"_a = 0,
       doc("Tensor.tril"));
 }
 

@@ -25,9 +25,20 @@ std::vector<Tensor> wanted(const std::vector<Tensor>& given) {
   return out;
 }
 
-Tensor rate_tensor(Optimizer& o) {
+// A number of the state with one axis, as tinygrad's are: a view, so that what is assigned to it is seen.
+Tensor state_number(Optimizer& o, const char* name) {
   nn::StateDict state = nn::get_state_dict(o);
-  return *nn::find(state, "lr");
+  return nn::find(state, name)->reshape({1});
+}
+Tensor rate_tensor(Optimizer& o) { return state_number(o, "lr"); }
+// 1 less the sum of the weights: beta^t.
+Tensor left_weight(Optimizer& o, const char* name) { return 1.0 - state_number(o, name); }
+
+std::vector<Tensor> state_list(Optimizer& o, const std::string& name) {
+  std::vector<Tensor> out;
+  for (const auto& [full, tensor] : nn::get_state_dict(o))
+    if (full.starts_with(name + ".")) out.push_back(tensor);
+  return out;
 }
 
 using Parameters = const std::vector<Tensor>&;
@@ -49,9 +60,12 @@ struct Hints {
   }
 };
 
+// One with momentum.
 template <class O>
 nb::class_<O, Optimizer> optimizer(nb::module_& m, const char* name) {
-  return nb::class_<O, Optimizer>(m, name, doc(std::string("nn.optim.") + name));
+  nb::class_<O, Optimizer> made(m, name, doc(std::string("nn.optim.") + name));
+  made.def_prop_ro("b", [](O& o) { return state_list(o, "momentum"); }, doc("nn.optim.SGD.b"));
+  return made;
 }
 
 void bind_kinds(nb::module_& m) {
@@ -60,7 +74,9 @@ void bind_kinds(nb::module_& m) {
       [](SGD* self, Parameters params, double lr, double momentum, double decay, bool nesterov, bool classic,
          nb::kwargs hints) {
         const Hints checked(hints);
-        made_here([&] { new (self) SGD(wanted(params), lr, {momentum, decay, nesterov, classic}); });
+        made_in_place(self, [&](SGD* at) {
+          return new (at) SGD(wanted(params), lr, {momentum, decay, nesterov, classic});
+        });
       },
       "params"_a, "lr"_a = 0.001, "momentum"_a = 0.0, "weight_decay"_a = 0.0, "nesterov"_a = false,
       "classic"_a = false, "hints"_a);
@@ -69,17 +85,28 @@ void bind_kinds(nb::module_& m) {
       [](LARS* self, Parameters params, double lr, double momentum, double decay, bool nesterov, bool classic,
          double tcoef, nb::kwargs hints) {
         const Hints checked(hints);
-        made_here([&] { new (self) LARS(wanted(params), lr, {momentum, decay, nesterov, tcoef, classic}); });
+        made_in_place(self, [&](LARS* at) {
+          return new (at) LARS(wanted(params), lr, {momentum, decay, nesterov, tcoef, classic});
+        });
       },
       "params"_a, "lr"_a = 0.001, "momentum"_a = 0.9, "weight_decay"_a = 1e-4, "nesterov"_a = false,
       "classic"_a = true, "tcoef"_a = 0.001, "hints"_a);
   nb::class_<AdamW, Optimizer>(m, "AdamW", doc("nn.optim.AdamW"))
+      .def_prop_ro(
+          "m", [](AdamW& o) { return state_list(o, "m"); }, doc("nn.optim.AdamW.m"))
+      .def_prop_ro(
+          "v", [](AdamW& o) { return state_list(o, "v"); }, doc("nn.optim.AdamW.v"))
+      .def_prop_ro(
+          "b1_t", [](AdamW& o) { return left_weight(o, "weight_sum1"); }, doc("nn.optim.AdamW.b1_t"))
+      .def_prop_ro(
+          "b2_t", [](AdamW& o) { return left_weight(o, "weight_sum2"); }, doc("nn.optim.AdamW.b2_t"))
       .def(
           "__init__",
           [](AdamW* self, Parameters params, double lr, double b1, double b2, double eps, double decay,
              nb::kwargs hints) {
             const Hints checked(hints);
-            made_here([&] { new (self) AdamW(wanted(params), lr, {b1, b2, eps, decay}); });
+            made_in_place(
+                self, [&](AdamW* at) { return new (at) AdamW(wanted(params), lr, {b1, b2, eps, decay}); });
           },
           "params"_a, "lr"_a = 0.001, "b1"_a = 0.9, "b2"_a = 0.999, "eps"_a = 1e-8, "weight_decay"_a = 0.01,
           "hints"_a);
@@ -89,7 +116,8 @@ void bind_kinds(nb::module_& m) {
           [](Adam* self, Parameters params, double lr, double b1, double b2, double eps, double decay,
              nb::kwargs hints) {
             const Hints checked(hints);
-            made_here([&] { new (self) Adam(wanted(params), lr, {b1, b2, eps, decay}); });
+            made_in_place(self,
+                          [&](Adam* at) { return new (at) Adam(wanted(params), lr, {b1, b2, eps, decay}); });
           },
           "params"_a, "lr"_a = 0.001, "b1"_a = 0.9, "b2"_a = 0.999, "eps"_a = 1e-8, "weight_decay"_a = 0.0,
           "hints"_a);
@@ -99,7 +127,8 @@ void bind_kinds(nb::module_& m) {
           [](LAMB* self, Parameters params, double lr, double b1, double b2, double eps, double decay,
              nb::kwargs hints) {
             const Hints checked(hints);
-            made_here([&] { new (self) LAMB(wanted(params), lr, {b1, b2, eps, decay}); });
+            made_in_place(self,
+                          [&](LAMB* at) { return new (at) LAMB(wanted(params), lr, {b1, b2, eps, decay}); });
           },
           "params"_a, "lr"_a = 0.001, "b1"_a = 0.9, "b2"_a = 0.999, "eps"_a = 1e-6, "weight_decay"_a = 0.0,
           "hints"_a);
@@ -108,8 +137,9 @@ void bind_kinds(nb::module_& m) {
       [](Muon* self, Parameters params, double lr, double momentum, double decay, std::int64_t steps,
          std::vector<double> coefficients, bool nesterov, nb::kwargs hints) {
         const Hints checked(hints);
-        made_here([&] {
-          new (self) Muon(wanted(params), lr, {momentum, decay, nesterov, steps, std::move(coefficients)});
+        made_in_place(self, [&](Muon* at) {
+          return new (at)
+              Muon(wanted(params), lr, {momentum, decay, nesterov, steps, std::move(coefficients)});
         });
       },
       "params"_a, "lr"_a = 0.001, "momentum"_a = 0.95, "weight_decay"_a = 0.1, "ns_steps"_a = 5,
@@ -138,7 +168,9 @@ void bind_schedulers(nb::module_& m) {
              double pct, const std::string& anneal) {
             if (anneal != "cos" && anneal != "linear")
               throw UserError("OneCycle", "'" + anneal + "' is no way to anneal").help("cos or linear");
-            released([&] { new (self) OneCycle(o, max_lr, total, {pct, div, final_div, anneal == "cos"}); });
+            made_in_place(self, [&](OneCycle* at) {
+              return new (at) OneCycle(o, max_lr, total, {pct, div, final_div, anneal == "cos"});
+            });
           },
           "optimizer"_a, "max_lr"_a, "total_steps"_a, "div_factor"_a = 25.0, "final_div_factor"_a = 1e4,
           "pct_start"_a = 0.3, "anneal_strategy"_a = "cos", nb::keep_alive<1, 2>());
@@ -155,7 +187,9 @@ void bind_schedulers(nb::module_& m) {
              std::int64_t patience, double threshold) {
             if (mode != "min" && mode != "max")
               throw UserError("ReduceOnPlateau", "'" + mode + "' is no mode").help("min or max");
-            released([&] { new (self) ReduceOnPlateau(o, {mode == "min", factor, patience, threshold}); });
+            made_in_place(self, [&](ReduceOnPlateau* at) {
+              return new (at) ReduceOnPlateau(o, {mode == "min", factor, patience, threshold});
+            });
           },
           "optimizer"_a, "mode"_a = "min", "factor"_a = 0.1, "patience"_a = 10, "threshold"_a = 1e-4,
           nb::keep_alive<1, 2>())
@@ -221,7 +255,7 @@ void bind_optim(nb::module_& m) {
           [](Optimizer* self, Parameters params, double lr, nb::kwargs hints) {
             const Hints checked(hints);
             const std::vector<Tensor> all = wanted(params);
-            made_here([&] { new (self) OwnOptimizer(all, lr); });
+            made_in_place(self, [&](Optimizer* at) -> Optimizer* { return new (at) OwnOptimizer(all, lr); });
           },
           "params"_a, "lr"_a, "hints"_a)
       .def(
@@ -229,6 +263,8 @@ void bind_optim(nb::module_& m) {
       .def("schedule_step", &Optimizer::schedule_step, doc("nn.optim.Optimizer.schedule_step"))
       .def("zero_grad", &Optimizer::zero_grad, doc("nn.optim.Optimizer.zero_grad"))
       .def_prop_ro("params", &Optimizer::parameters, doc("nn.optim.Optimizer.params"))
+      .def_prop_ro(
+          "device", [](Optimizer& o) { return o.parameters()[0].device(); }, doc("nn.optim.Optimizer.device"))
       .def_prop_rw(
           "lr", rate_tensor,
           [](Optimizer& o, nb::handle lr) {

@@ -46,4 +46,17 @@ auto made_here(F&& f) {
   return released(f);
 }
 
+// Makes an object in memory that Python holds: `make` constructs a T there and returns it. Python frees that
+// memory without a destructor where __init__ raises, so what a signal interrupts after it was made is unmade.
+template <class T, class F>
+void made_in_place(T* memory, F&& make) {
+  T* made = nullptr;
+  try {
+    made_here([&] { made = make(memory); });
+  } catch (...) {
+    if (made != nullptr) made->~T();
+    throw;
+  }
+}
+
 }  // namespace lathe::python

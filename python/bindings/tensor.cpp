@@ -21,9 +21,11 @@ void construct(nb::pointer_and_handle<PyTensor> self, nb::handle data, nb::handl
   Tensor t = make_tensor(data, options);
   // An object of its own even where the handle has one already: assigning to it stays visible in both.
   if (t.front() != nullptr) t = t.detach();
+  if (requires_grad) t.requires_grad_(*requires_grad);
+  // Last, because nothing may throw once there is a PyTensor: Python frees the memory of an object whose
+  // __init__ raised, and nobody would take the tensor out of its list.
   new (self.p) PyTensor(t);
   t.set_front(self.h.ptr());
-  if (requires_grad) t.requires_grad_(*requires_grad);
 }
 
 // The list of tensors that may get a gradient from backward().
@@ -136,9 +138,13 @@ TensorClass bind_tensor(nb::module_& m) {
   c.def("__reduce__", pickled);
   m.def(
       "rebuild_tensor",
-      [](nb::bytes data, const Shape& shape, DataType dtype, const std::string& device,
+      [](nb::handle data, const Shape& shape, DataType dtype, const std::string& device,
          std::optional<bool> wish) {
-        Tensor t = Tensor::from_bytes(data.c_str(), data.size(), shape, dtype, device);
+        Py_buffer view;
+        if (PyObject_GetBuffer(data.ptr(), &view, PyBUF_SIMPLE) != 0) nb::raise_python_error();
+        const auto held =
+            nb::capsule(&view, [](void* v) noexcept { PyBuffer_Release(static_cast<Py_buffer*>(v)); });
+        Tensor t = Tensor::from_bytes(view.buf, static_cast<std::size_t>(view.len), shape, dtype, device);
         if (wish) t.requires_grad_(*wish);
         return t;
       },

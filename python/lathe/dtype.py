@@ -46,6 +46,8 @@ class _Dtypes:
             setattr(self, alias, getattr(self, name))
         for group in ("all", "floats", "ints", "sints", "uints", "fp8s"):
             setattr(self, group, _core.dtype_groups[group])
+        self.fp8_ocp = tuple(d for d in self.fp8s if not d.name.endswith("fnuz"))
+        self.fp8_fnuz = tuple(d for d in self.fp8s if d.name.endswith("fnuz"))
 
     @property
     def default_float(self):

@@ -6,13 +6,28 @@ import weakref
 from lathe import _core
 from lathe._core import Tensor, Variable
 from lathe.errors import JitError
+from lathe.guards import Guards, key_of
 from lathe.helpers import JIT
 
-_LEAVES = (Tensor, _core.Size)
 
+class _Value:
+    """An argument that is no tensor: equal to one of the same type and value, or, if it is no plain value, to itself alone."""
 
-def _is_plain(value):
-    return isinstance(value, (int, float, bool, str, bytes, type(None)))
+    def __init__(self, value):
+        self.value, self.key = value, key_of(value)
+
+    def __eq__(self, other):
+        if not isinstance(other, _Value):
+            return False
+        return self.value is other.value if self.key is None else self.key == other.key
+
+    __hash__ = None
+
+    def __repr__(self):
+        return repr(self.value)
+
+    def __getstate__(self):
+        return {"value": None if self.key is None else self.value, "key": self.key}
 
 
 class _Flat:
@@ -34,7 +49,7 @@ class _Flat:
         if isinstance(value, dict):
             return (dict, tuple((k, self._take(v)) for k, v in value.items()))
         self.others.append(value)
-        return ("value", value if _is_plain(value) else id(value))
+        return ("value", _Value(value))
 
 
 def _rebuild(shape, tensors, sizes, others):
@@ -57,8 +72,9 @@ def _describe(shape):
 
 class TinyJit:
     """A function whose kernels are captured by the first two calls, which are compared, and replayed by later ones. (The
-    first call may read data: then it is a warm-up, and the next two capture.) Tensors and bound variables in its arguments (also inside lists, tuples and dicts) may change from call to call; everything else
-    must stay what it was, and the shapes and dtypes too: otherwise a JitError says what differs.
+    first call may read data: then it is a warm-up, and the next two capture.) Tensors and bound variables in its arguments
+    (also inside lists, tuples and dicts) may change from call to call; everything else must stay what it was, shapes, dtypes
+    and what the function reads from Python too (docs/python/quickstart.md has the list): otherwise a JitError says what differs.
 
     >>> @TinyJit
     ... def double(x): return (x * 2).realize()
@@ -69,6 +85,7 @@ class TinyJit:
     def __init__(self, fxn=None, prune=False, **ignored):
         self._fxn = fxn
         self._owners = weakref.WeakKeyDictionary()
+        self._owner = None  # of a method: its function and, weakly, the object
         if fxn is not None:
             functools.update_wrapper(self, fxn)
         self._begin()
@@ -77,6 +94,7 @@ class TinyJit:
         self._jit = None
         self._args = None  # how the arguments are nested, and what else they are
         self._result = None
+        self._guards = None  # of a captured function: what else it reads
         self.cnt = 0
 
     @property
@@ -137,7 +155,17 @@ class TinyJit:
         if self._jit is None:
             self._jit = _core.Jit(self._trace)
         self._args.others = given.others
+        if self._guards is not None and (changed := self._guards.changed()):
+            raise JitError(
+                f"lathe: jit: what {getattr(self, '__name__', 'the function')} reads has changed since it was captured\n"
+                f"  note: {changed}\n"
+                "  help: pass what changes as a Tensor or a bound Variable, keep it in a realized tensor and assign to that, "
+                "or reset() the function"
+            )
         out = self._jit(given.tensors, given.sizes)
+        if self._guards is None and self._fxn is not None and self._jit.captured:
+            function, owner = self._owner or (self._fxn, None)
+            self._guards = Guards(function, owner, given.others)
         return _rebuild(self._result.shape, iter(out), iter(()), iter(self._result.others))
 
     @staticmethod
@@ -162,6 +190,7 @@ class TinyJit:
                 bound = self._owners[instance] = type(self)(
                     functools.wraps(function)(lambda *args, **kwargs: function(weak(), *args, **kwargs))
                 )
+                bound._owner = (function, weak)
             return bound
         except TypeError:  # no weak references, or no hash
             return functools.partial(self.__call__, instance)

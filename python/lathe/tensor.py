@@ -2,6 +2,8 @@
 
 import collections
 import functools
+import operator
+import pickle
 
 from lathe import _core
 from lathe._core import Tensor
@@ -55,6 +57,12 @@ def _rebuild(data, shape, dtype, device, requires_grad):
     return _core.rebuild_tensor(data, shape, dtype, device, requires_grad)
 
 
+def _reduce_ex(self, protocol):
+    """With protocol 5 the data may travel beside the pickle (`buffer_callback`), without a copy of it inside."""
+    function, (data, *rest) = self.__reduce__()
+    return function, (pickle.PickleBuffer(data) if protocol >= 5 else data, *rest)
+
+
 def _repr(self):
     grad = self.grad
     return (
@@ -97,6 +105,32 @@ def _pair(method):
 Tensor.cummax, Tensor.cummin = _pair(Tensor.cummax), _pair(Tensor.cummin)
 
 
+# numpy's names of Python's operators.
+_OPERATORS = {
+    "true_divide": "truediv", "divide": "truediv", "floor_divide": "floordiv", "subtract": "sub", "multiply": "mul",
+    "remainder": "mod", "power": "pow", "bitwise_and": "and_", "bitwise_or": "or_", "bitwise_xor": "xor", "left_shift": "lshift",
+    "right_shift": "rshift", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq",
+    "not_equal": "ne", "add": "add", "matmul": "matmul",
+}  # fmt: skip
+
+
+def _array_ufunc(self, ufunc, method, *inputs, **kwargs):
+    """An operator between an array and a tensor is the tensors' and gives a tensor; numpy's other functions take the values."""
+    own = _OPERATORS.get(ufunc.__name__)
+    if own is not None and method == "__call__" and not kwargs:
+        beside = next(x for x in inputs if isinstance(x, Tensor))
+
+        def tensor(x):
+            if isinstance(x, Tensor) or not hasattr(x, "ndim"):
+                return x
+            return Tensor(x, device=beside.device) if x.ndim else x.item()
+
+        return getattr(operator, own)(*map(tensor, inputs))
+    if any(isinstance(x, Tensor) for x in kwargs.get("out", ())):
+        return NotImplemented
+    return getattr(ufunc, method)(*(x.numpy() if isinstance(x, Tensor) else x for x in inputs), **kwargs)
+
+
 class Schedule(list):
     """Kernels in order; `tensors` are what they compute."""
 
@@ -122,15 +156,42 @@ def _schedule_with_vars(self, *others):
     return _schedule(self, *others), {}
 
 
+_native_custom_kernel = Tensor.custom_kernel
+_kernels_with_gradients = {}  # an op by its functions: what is registered stays
+
+
+def _custom_kernel(self, *others, fxn, name="custom", options=None, grad_fxn=None):
+    if grad_fxn is None:
+        return _native_custom_kernel(self, *others, fxn=fxn, name=name, options=options)
+    inputs = [t.contiguous() for t in others]
+    shape, dtype, device = self.shape, self.dtype, self.device
+    key = (fxn, grad_fxn, name, options, tuple(shape), dtype, device)
+    if key not in _kernels_with_gradients:
+
+        def forward(*given):
+            out = Tensor.empty(*shape, dtype=dtype, device=device)
+            return _native_custom_kernel(out, *given, fxn=fxn, name=name, options=options)[0]
+
+        own = f"{name} {len(_kernels_with_gradients)}"
+        _core.register_op(own, forward, lambda given, out, grad: list(grad_fxn(grad, *given)))
+        _kernels_with_gradients[key] = own
+    self.replace(_core.custom(_kernels_with_gradients[key], inputs))
+    return [self, *others]
+
+
+_custom_kernel.__doc__ = _native_custom_kernel.__doc__
+Tensor.custom_kernel = _custom_kernel
 _schedule.__doc__ = _native_schedule.__doc__
 Tensor.schedule = _schedule
 Tensor.schedule_linear = _schedule
 Tensor.schedule_with_vars = Tensor.linear_with_vars = _schedule_with_vars
 Tensor.__repr__ = _repr
+Tensor.__reduce_ex__ = _reduce_ex
 Tensor.train = _Train
 Tensor.test = _Test
 Tensor.from_url = staticmethod(_from_url)
 Tensor.__array_priority__ = 1000
+Tensor.__array_ufunc__ = _array_ufunc
 
 __getattr__ = absent(__name__)
 __all__ = ["Tensor", "dtypes"]

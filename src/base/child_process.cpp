@@ -150,11 +150,15 @@ std::string program_folder() {
   return failed ? "" : self.parent_path().string();
 }
 
-std::string find_program(const std::string& name) {
-  std::vector<std::string> folders{program_folder()};
+std::string find_program(const std::string& name, const std::vector<std::string>& more) {
+  std::vector<std::string> homes{program_folder()}, folders;
   Dl_info info{};
   if (dladdr(reinterpret_cast<const void*>(&find_program), &info) != 0 && info.dli_fname != nullptr)
-    folders.push_back(fs::path(info.dli_fname).parent_path().string());
+    homes.push_back(fs::path(info.dli_fname).parent_path().string());
+  for (const std::string& home : homes)
+    for (const char* from : {"", "/../bin", "/../../bin"})  // build/python/lathe and lib/lathe are two below
+      if (!home.empty()) folders.push_back(home + from);
+  folders.insert(folders.end(), more.begin(), more.end());
   const char* path = std::getenv("PATH");
   for (std::string rest = path == nullptr ? "" : path; !rest.empty();) {
     const std::size_t end = std::min(rest.find(':'), rest.size());

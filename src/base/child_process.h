@@ -42,9 +42,10 @@ class ChildProcess {
   std::string pending_;
 };
 
-// The folder the running program is in, and the full path of another program: beside it, beside the library
-// this code is in, or as the shell would find it; empty where there is none.
+// The folder the running program is in, and the full path of another program: beside it or beside the library
+// this code is in (a wheel), in the folder `bin` next to or above either (an installation, a build), in one of
+// `more`, or as the shell would find it; empty where there is none.
 std::string program_folder();
-std::string find_program(const std::string& name);
+std::string find_program(const std::string& name, const std::vector<std::string>& more = {});
 
 }  // namespace lathe

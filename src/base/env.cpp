@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text.h"
 
 namespace lathe {
@@ -17,8 +18,8 @@ namespace lathe {
 namespace {
 
 constexpr FlagInfo kTable[] = {
-#define LATHE_FLAG(flag, name, kind, default_value, allowed, help) \
-  {Flag::flag, name, FlagKind::kind, default_value, allowed, help},
+#define LATHE_FLAG(flag, name, kind, affects, default_value, allowed, help) \
+  {Flag::flag, name, FlagKind::kind, FlagAffects::affects, default_value, allowed, help},
 #include "base/flags.def"
 #undef LATHE_FLAG
 };
@@ -90,9 +91,22 @@ std::string takes(const FlagInfo& info) {
   return words;
 }
 
-[[noreturn]] void refuse_name(std::string_view name) {
+std::vector<std::string_view> flag_names() {
   std::vector<std::string_view> names;
   for (const FlagInfo& info : kTable) names.push_back(info.name);
+  return names;
+}
+
+// A variable of a later version, or of a program that uses Lathe, must not keep a program from running.
+void warn_of_name(std::string_view name) {
+  std::string text = std::string(name) + " is not a flag of Lathe";
+  if (const auto near = nearest_word(name, flag_names()))
+    text += "; did you mean " + std::string(*near) + "?";
+  log_warning_once("environment", text);
+}
+
+[[noreturn]] void refuse_name(std::string_view name) {
+  const std::vector<std::string_view> names = flag_names();
   UserError error("environment", std::string(name) + " is not a flag of Lathe");
   if (const auto near = nearest_word(name, names)) error.help("did you mean " + std::string(*near) + "?");
   std::string all;
@@ -150,7 +164,10 @@ std::array<FlagValue, kFlagCount> parse_environment(std::span<const char* const>
     if (equals == variable.npos) continue;
     const std::string_view name = variable.substr(0, equals), value = variable.substr(equals + 1);
     const FlagInfo* info = find_flag(name);
-    if (!info) refuse_name(name);
+    if (!info) {
+      warn_of_name(name);
+      continue;
+    }
     if (value.empty()) continue;  // FLAG= is how a shell takes a flag back
     values[static_cast<std::size_t>(info->flag)] = parse_flag(*info, value);
   }
@@ -167,6 +184,22 @@ const FlagValue& flag_value(Flag flag) {
 std::int64_t flag_number(Flag flag) { return flag_value(flag).number; }
 bool flag_on(Flag flag) { return flag_value(flag).number != 0; }
 const std::string& flag_text(Flag flag) { return flag_value(flag).text; }
+
+std::string code_flags() {
+  static const Values defaults = parse_environment({});
+  std::string text;
+  for (const FlagInfo& info : kTable) {
+    if (info.affects == FlagAffects::Run) continue;
+    const FlagValue& value = flag_value(info.flag);
+    if (value.text == defaults[static_cast<std::size_t>(info.flag)].text) continue;
+    text.append(info.name).append("=");
+    text.append(info.affects == FlagAffects::Code ? value.text
+                : value.number != 0               ? "on"
+                                                  : "off")
+        .append(" ");
+  }
+  return text;
+}
 
 FlagScope::FlagScope(Flag flag, std::string_view value)
     : flag_(flag), value_(parse_flag(kTable[static_cast<std::size_t>(flag)], value)), outer_(innermost) {

@@ -14,24 +14,26 @@
 namespace lathe {
 
 enum class Flag : std::uint8_t {
-#define LATHE_FLAG(flag, name, kind, default_value, allowed, help) flag,
+#define LATHE_FLAG(flag, name, kind, affects, default_value, allowed, help) flag,
 #include "base/flags.def"
 #undef LATHE_FLAG
 };
 
 inline constexpr std::size_t kFlagCount = 0
-#define LATHE_FLAG(flag, name, kind, default_value, allowed, help) +1
+#define LATHE_FLAG(flag, name, kind, affects, default_value, allowed, help) +1
 #include "base/flags.def"
 #undef LATHE_FLAG
     ;
 
 enum class FlagKind : std::uint8_t { Bool, Int, Choice, Bytes, Text };
+enum class FlagAffects : std::uint8_t { Code, Switch, Run };
 
 // A row of flags.def.
 struct FlagInfo {
   Flag flag;
   std::string_view name;
   FlagKind kind;
+  FlagAffects affects;
   std::string_view default_value, allowed, help;
 };
 
@@ -47,7 +49,8 @@ struct FlagValue {
 // Checks one value against its row; throws UserError naming the flag and what it takes.
 FlagValue parse_flag(const FlagInfo& info, std::string_view text);
 
-// Reads all flags from "NAME=value" strings; throws UserError for an unknown LATHE_* name or a bad value.
+// Reads all flags from "NAME=value" strings; throws UserError for a bad value. An unknown LATHE_* name is a
+// warning, once, that names the nearest.
 std::array<FlagValue, kFlagCount> parse_environment(std::span<const char* const> variables);
 
 // The flag's value now: the innermost FlagScope of this thread, else the environment, else the default.
@@ -55,6 +58,9 @@ const FlagValue& flag_value(Flag flag);
 std::int64_t flag_number(Flag flag);
 bool flag_on(Flag flag);
 const std::string& flag_text(Flag flag);
+
+// The flags that change what is generated, where they differ from their defaults: part of every cache key.
+std::string code_flags();
 
 // Overrides a flag on this thread until destroyed. Scopes nest.
 class FlagScope {

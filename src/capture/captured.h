@@ -29,6 +29,7 @@ struct Argument {
   NodeRef view;  // over a stand-in
   std::string device;
   std::uint32_t same_as = 0;  // the first argument with the same buffer: itself, where it is alone
+  bool weak = false;          // a number, whose dtype gives way to others
 };
 
 struct Computation {

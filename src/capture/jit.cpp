@@ -18,6 +18,27 @@ namespace {
 // Traces that may differ from the one before, because state was still being made, until that is refused.
 constexpr int kMostTraces = 4;
 
+// What holds for all operations of the program and shows in no graph until one is built.
+struct Ambient {
+  bool training = Tensor::training();
+  DataType float_dtype = dtypes::default_float(), int_dtype = dtypes::default_int();
+  std::string device = default_device();
+
+  void check(const Ambient& now) const {
+    auto differs = [](std::string_view what, std::string_view here, std::string_view there) {
+      throw JitError("jit", fmt::format("{} is {}, captured with {}", what, here, there))
+          .help("reset() forgets the capture; one captured function for each is another way");
+    };
+    if (training != now.training)
+      differs("training mode", now.training ? "on" : "off", training ? "on" : "off");
+    if (float_dtype != now.float_dtype)
+      differs("the default float dtype", now.float_dtype.name(), float_dtype.name());
+    if (int_dtype != now.int_dtype)
+      differs("the default integer dtype", now.int_dtype.name(), int_dtype.name());
+    if (device != now.device) differs("the default device", now.device, device);
+  }
+};
+
 std::string kind_text(const capture::Argument& a) {
   return fmt::format("{} {} on {}", shape_text(a.view->shape()), a.view->dtype().name(), a.device);
 }
@@ -29,9 +50,21 @@ struct Jit::Impl {
   std::optional<capture::Trace> last;
   std::optional<capture::Captured> program;
   std::vector<NodeRef> written;
-  ConstantReads constants;  // read by the function, not by reference
+  std::vector<bool> written_arguments;
+  OutsideReads outside;            // read by the function, not by reference
+  std::optional<Ambient> ambient;  // none for a loaded program
   int traces = 0;
   std::mutex mutex;  // calls from several threads follow one another
+
+  bool writes_argument(std::size_t i) const { return i < written_arguments.size() && written_arguments[i]; }
+
+  void set_program(capture::Captured made) {
+    program = std::move(made);
+    written = program->written_states();
+    written_arguments.assign(program->arguments.size(), false);
+    for (const capture::Source& source : program->written())
+      if (source.kind == capture::Source::Kind::Argument) written_arguments[source.index] = true;
+  }
 
   void check_arguments(const capture::CallArguments& given) const {
     const capture::Captured& p = *program;
@@ -40,6 +73,11 @@ struct Jit::Impl {
                                         p.arguments.size()));
     for (std::size_t i = 0; i < p.arguments.size(); ++i) {
       const capture::Argument &now = given.kinds[i], &then = p.arguments[i];
+      if (now.weak != then.weak)
+        throw JitError("jit", fmt::format("argument {} is {}, captured with {}", i,
+                                          now.weak ? "a number" : "a tensor with a dtype of its own",
+                                          then.weak ? "a number" : "a tensor with a dtype of its own"))
+            .help("cast() gives a number a dtype of its own");
       if (!(now.view == then.view) || now.device != then.device)
         throw JitError("jit",
                        fmt::format("argument {} is {}, captured with {}", i, kind_text(now), kind_text(then)))
@@ -62,8 +100,15 @@ struct Jit::Impl {
   }
 
   // A tensor that is a constant is part of the program, as a number is: the call would not see a new value.
-  void check_constants() const {
-    const ConstantReads::Read* changed = changed_constant(constants);
+  // Nor would it see that a tensor was given other memory.
+  void check_outside() const {
+    if (ambient) ambient->check(Ambient());
+    if (const std::shared_ptr<TensorImpl> replaced = replaced_handle(outside))
+      throw JitError("jit",
+                     fmt::format("a tensor that the function reads, {}, was replaced since it was captured",
+                                 describe(Tensor(replaced))))
+          .help("assign() to it, which keeps its memory, or reset() the function");
+    const OutsideReads::Constant* changed = changed_constant(outside);
     if (changed == nullptr) return;
     throw JitError("jit",
                    fmt::format("a constant tensor that the function reads, {} {}, was changed or replaced "
@@ -74,7 +119,7 @@ struct Jit::Impl {
 
   std::vector<Tensor> run_captured(const capture::CallArguments& given) {
     check_arguments(given);
-    check_constants();
+    check_outside();
     settle_memory(written);
     const Scope scope;
     std::vector<Node> buffers(given.buffers.begin(), given.buffers.end());
@@ -98,9 +143,9 @@ struct Jit::Impl {
     if (last) {
       const std::optional<std::string> why = difference(*last, now);
       if (!why) {
-        program = capture::joined(std::move(now.program));
-        written = program->written_states();
-        constants = std::move(now.constants);
+        set_program(capture::joined(std::move(now.program)));
+        outside = std::move(now.outside);
+        ambient.emplace();
         last.reset();
         return outputs;
       }
@@ -127,7 +172,9 @@ std::vector<Tensor> Jit::operator()(const std::vector<Tensor>& inputs, const std
   if (capture::tracing() && impl_->function)
     return impl_->function(inputs, bound);  // part of the outer capture
   std::lock_guard guard(impl_->mutex);
-  const capture::CallArguments given = capture::call_arguments(inputs, bound);
+  // What is traced tells arguments from state by their memory; what is replayed only writes to it.
+  const capture::CallArguments given = capture::call_arguments(
+      inputs, bound, [&](std::size_t i) { return !impl_->program || impl_->writes_argument(i); });
   return impl_->program ? impl_->run_captured(given) : impl_->run_traced(given, bound);
 }
 
@@ -145,7 +192,8 @@ void Jit::reset() {
   impl_->last.reset();
   impl_->program.reset();
   impl_->written.clear();
-  impl_->constants = {};
+  impl_->outside = {};
+  impl_->ambient.reset();
   impl_->traces = 0;
 }
 
@@ -158,10 +206,9 @@ void Jit::save(const std::filesystem::path& file) const {
 
 Jit Jit::load(const std::filesystem::path& file) {
   const std::optional<std::string> bytes = read_file(file.string());
-  if (!bytes) throw UserError("jit", "there is no file " + file.string());
+  if (!bytes) throw MissingFile("jit", "there is no file " + file.string());
   auto impl = std::make_unique<Impl>();
-  impl->program = capture::from_bytes(*bytes);
-  impl->written = impl->program->written_states();
+  impl->set_program(capture::from_bytes(*bytes));
   return Jit(std::move(impl));
 }
 

@@ -15,7 +15,7 @@
 namespace lathe::capture {
 namespace {
 
-constexpr std::string_view kHead = "lathe captured program 3\n";
+constexpr std::string_view kHead = "lathe captured program 4\n";
 
 class Writer {
  public:
@@ -206,6 +206,7 @@ std::string to_bytes(const Captured& program) {
     w.part(print_graph(a.view));
     w.part(a.device);
     w.number(a.same_as);
+    w.number(a.weak ? 1 : 0);
   }
   w.number(static_cast<std::int64_t>(program.variables.size()));
   for (const NodeRef& v : program.variables) w.part(print_graph(v));
@@ -241,6 +242,7 @@ Captured from_bytes(std::string_view bytes) {
     a.view = parse_graph(r.part());
     a.device = r.part();
     a.same_as = static_cast<std::uint32_t>(r.number());
+    a.weak = r.number() != 0;
   }
   p.variables.resize(r.count());
   for (NodeRef& v : p.variables) v = parse_graph(r.part());

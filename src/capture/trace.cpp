@@ -10,6 +10,7 @@
 #include "ir/build.h"
 #include "ir/text.h"
 #include "ir/walk.h"
+#include "schedule/memory_view.h"
 #include "tensor/impl.h"
 #include "tensor/realize.h"
 #include "tensor/settle.h"
@@ -22,10 +23,10 @@ thread_local int depth = 0;
 // Observes what the engine runs, and lets the function read no data, until it goes out of scope.
 class Observation {
  public:
-  Observation(std::vector<engine::Call>& calls, ConstantReads& constants, std::vector<NodeRef>& host_data,
+  Observation(std::vector<engine::Call>& calls, OutsideReads& outside, std::vector<NodeRef>& host_data,
               bool may_read)
       : reads_before_(engine::forbid_host_reads(!may_read)),
-        constants_before_(watch_constants(&constants)),
+        outside_before_(watch_reads(&outside)),
         data_before_(engine::watch_host_data(&host_data)) {
     ++depth;
     engine::set_observer([&calls](const engine::Call& call) { calls.push_back(call); });
@@ -33,7 +34,7 @@ class Observation {
   ~Observation() {
     engine::set_observer({});
     engine::forbid_host_reads(reads_before_);
-    watch_constants(constants_before_);
+    watch_reads(outside_before_);
     engine::watch_host_data(data_before_);
     --depth;
   }
@@ -42,7 +43,7 @@ class Observation {
 
  private:
   bool reads_before_;
-  ConstantReads* constants_before_;
+  OutsideReads* outside_before_;
   std::vector<NodeRef>* data_before_;
 };
 
@@ -52,7 +53,7 @@ Node at_rest_view(Node value) {
   std::vector<Node> chain;  // ops that matter to gradients only are left out
   for (; value.arg_count() > 0 && !value.is(Op::Buffer); value = value.arg(0)) {
     if (value.is(Op::Detach) || value.is(Op::GradFence)) continue;
-    if (!is_movement(value.op())) break;
+    if (!is_movement(value.op()) && !value.is(Op::Bitcast)) break;
     chain.push_back(value);
   }
   for (std::size_t i = chain.size(); i-- > 0;) {
@@ -71,7 +72,7 @@ Node whole_buffer(Node value) {
   Node inner = value;
   while (inner.is(Op::Reshape)) inner = inner.arg(0);
   const bool same_elements = inner == base && buffer_size(base) == numel_max(value);
-  return value == engine::view_of(base, value.shape()) || same_elements ? base : Node();
+  return value == view_of(base, value.shape()) || same_elements ? base : Node();
 }
 
 void collect_bound(Node size, Bound& bound) {
@@ -100,7 +101,8 @@ void add_outputs(Trace& made, const NodeMap<Source>& sources) {
     Node value = at_rest_view(node_of(t));
     Output out;
     out.device = t.device();
-    const Node base = viewed(value);
+    Node base = viewed(value);
+    while (base.is(Op::Bitcast)) base = viewed(base.arg(0));
     if (base.is(Op::Buffer)) {
       const Source* source = sources.find(base);
       if (source == nullptr) {
@@ -124,7 +126,31 @@ void add_outputs(Trace& made, const NodeMap<Source>& sources) {
 
 bool tracing() { return depth > 0; }
 
-CallArguments call_arguments(const std::vector<Tensor>& inputs, const std::vector<Size>& bound) {
+namespace {
+
+bool held_elsewhere(const Storage& storage, Node buffer) {
+  std::lock_guard guard(storage_mutex());
+  for (const Storage* s = first_live_storage(); s != nullptr; s = s->after)
+    if (s != &storage && buffer_held(s->value) == buffer) return true;
+  return false;
+}
+
+// The handle with a copy of its value: in its own storage, unless that keeps an expression for gradients.
+Tensor with_own_memory(Tensor t) {
+  Storage& storage = *t.impl()->storage;
+  if (storage.tracked) return make_like(t, stored_value(node_of(t), t.device())).realize();
+  {
+    std::lock_guard guard(storage_mutex());
+    storage.value = stored_value(storage.value, storage.device);
+    ++storage.version;
+  }
+  return t.realize();
+}
+
+}  // namespace
+
+CallArguments call_arguments(const std::vector<Tensor>& inputs, const std::vector<Size>& bound,
+                             const std::function<bool(std::size_t argument)>& alone) {
   const Scope scope;
   CallArguments out;
   for (const Size& size : bound)
@@ -140,14 +166,27 @@ CallArguments call_arguments(const std::vector<Tensor>& inputs, const std::vecto
       buffer = whole_buffer(node_of(t));
       check_internal(static_cast<bool>(buffer), "jit", "a contiguous tensor has no buffer");
     }
-    Node value = node_of(t);
-    for (Node size : value.shape()) collect_bound(size, out.bound);
     auto first = std::find_if(out.buffers.begin(), out.buffers.end(),
                               [&](const NodeRef& b) { return b.node() == buffer; });
+    const auto at = static_cast<std::size_t>(first - out.buffers.begin());
+    const bool shared = first == out.buffers.end()
+                            ? alone(out.buffers.size()) && held_elsewhere(*t.impl()->storage, buffer)
+                            : out.tensors[at].impl()->storage != t.impl()->storage;
+    if (shared) {
+      const Tensor own = with_own_memory(t);
+      if (own.impl() != t.impl()) out.copied.back() = true;
+      t = own;
+      buffer = whole_buffer(node_of(t));
+      check_internal(static_cast<bool>(buffer), "jit", "a copied tensor has no buffer");
+      first = out.buffers.end();
+    }
+    Node value = node_of(t);
+    for (Node size : value.shape()) collect_bound(size, out.bound);
     Argument kind;
     kind.view = without_bindings(
-        engine::view_of(buffer_with_id(0, buffer.dtype(), buffer_size(buffer), "ARGUMENT"), value.shape()));
+        view_of(buffer_with_id(0, buffer.dtype(), buffer_size(buffer), "ARGUMENT"), value.shape()));
     kind.device = t.device();
+    kind.weak = input.impl()->weak;
     kind.same_as = static_cast<std::uint32_t>(first - out.buffers.begin());
     out.tensors.push_back(t);
     out.buffers.emplace_back(buffer);
@@ -168,7 +207,7 @@ Trace trace(const CallArguments& arguments, const std::function<std::vector<Tens
   std::vector<NodeRef> host_data;
   Trace made;
   {
-    const Observation observation(calls, made.constants, host_data, may_read);
+    const Observation observation(calls, made.outside, host_data, may_read);
     const std::uint64_t reads = engine::host_reads();
     made.outputs = function();
     if (engine::host_reads() != reads) made.problem = "it reads a tensor's data";
@@ -180,6 +219,7 @@ Trace trace(const CallArguments& arguments, const std::function<std::vector<Tens
     }
     realize_values(stores, made.outputs);
   }
+  finish_reads(made.outside, arguments.tensors);
 
   NodeMap<Source> sources;
   for (std::uint32_t i = 0; i < arguments.buffers.size(); ++i)

@@ -22,7 +22,12 @@ struct CallArguments {
   std::vector<Argument> kinds;
   Bound bound;
 };
-CallArguments call_arguments(const std::vector<Tensor>& inputs, const std::vector<Size>& bound);
+// Tensors are aliases where they have one storage. Two that are equal by chance may share memory: an argument
+// gets memory of its own where another argument has the same, and, if it is to be `alone`, where any tensor
+// has.
+CallArguments call_arguments(
+    const std::vector<Tensor>& inputs, const std::vector<Size>& bound,
+    const std::function<bool(std::size_t argument)>& alone = [](std::size_t) { return true; });
 
 // Whether a trace is being made on this thread: captures inside it run as part of it.
 bool tracing();
@@ -31,7 +36,7 @@ struct Trace {
   Captured program;
   std::vector<std::vector<NodeRef>> targets;  // of each computation, over stand-ins
   std::vector<Tensor> outputs;
-  ConstantReads constants;
+  OutsideReads outside;
   std::vector<bool> literal;  // for each state: made by the function from host data, and not written to
   std::string problem;        // why this one cannot be replayed, where it cannot
 };

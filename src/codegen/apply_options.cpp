@@ -45,8 +45,10 @@ class KernelRewriter {
     for (std::size_t i = 0; i < origins.size(); ++i) origin_of_.try_emplace(origins[i].range, i);
     parts_.resize(origins.size());
     clamped_.resize(origins.size());
+    // Panels of a group hold zeros beyond the end: so their source moves evenly with its ranges.
+    const bool shared = state.target().groups && !state.stages().empty();
     for (std::size_t i = 0; i < origins.size(); ++i)
-      if (!origins[i].gates.empty()) clamped_[i] = may_clamp(i);
+      if (!origins[i].gates.empty()) clamped_[i] = !shared && may_clamp(i);
     for (Node n : toposort(state.kernel()))
       if (n.is(Op::Store)) written_.try_emplace(base_memory(n.arg(0)), 1);
   }
@@ -274,6 +276,8 @@ Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target)
   result = after_step("prefetch_tiles", prefetch_tiles(result, pipelined));
   result = after_step("split_offsets", split_offsets(result));
   result = after_step("join_fragments", join_fragments(result, target, state.joins_fragments()));
+  if (const MatrixUnit* unit = state.shared_unit())
+    result = after_step("join_shares", join_shares(result, *unit));
   if (target.vectors && !target.groups) result = after_step("peel_last_steps", peel_last_steps(result));
   // Reduces over groups become shared memory and barriers here, before expansion, so that the copies of a
   // register tile share one barrier.

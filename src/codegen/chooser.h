@@ -1,5 +1,6 @@
 // What the heuristic works with: the kernel and the options so far, and a function for each kind of kernel.
-// Its rules are in heuristic.cpp, those for sums of products in heuristic_products.cpp.
+// Its rules are in heuristic.cpp, those for sums of products in heuristic_products.cpp, those for groups of
+// threads in heuristic_groups.cpp.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 
 #include "base/error.h"
 #include "codegen/codegen.h"
+#include "codegen/group_tile.h"
 #include "codegen/kernel_facts.h"
 #include "codegen/lane_gain.h"
 #include "codegen/option_state.h"
@@ -26,17 +28,30 @@ class Chooser {
       : kernel_(kernel), target_(target), facts_(kernel_facts(kernel)), state_(kernel, target) {}
 
   std::vector<Opt> run();
+  std::vector<Opt> run_invariant();
 
  private:
-  // An option the kernel does not take is left out: the rules below need not know every refusal.
+  // An option the kernel does not take is left out: the rules below need not know every refusal. One that
+  // copies a body until compiling it takes long makes half as many copies, as long as they are whole vectors:
+  // what has so many instructions gains nothing from more of them.
   void add(OptOp op, int axis, std::vector<std::int64_t> arg) {
+    constexpr double kLongBody = 12000;
     Opt opt{op, axis, std::move(arg)};
-    OptionState before = state_;
+    const OptionState before = state_;
     try {
-      state_.apply(opt);
+      for (;;) {
+        state_.apply(opt);
+        const double length = state_.body_length();
+        if (length <= kLongBody || length <= before.body_length()) break;
+        state_ = before;
+        const std::int64_t least = std::max(target_.vector_bytes / facts_.element_bytes, 1);
+        const bool copies = op == OptOp::UPCAST || op == OptOp::UNROLL;
+        if (!copies || opt.arg[0] % 2 != 0 || opt.arg[0] < 2 * least) return;
+        opt.arg[0] /= 2;
+      }
       opts_.push_back(std::move(opt));
     } catch (const KernelOptError&) {
-      state_ = std::move(before);
+      state_ = before;
     }
   }
   bool uses(std::string_view rule) const { return !rule_disabled(rule); }
@@ -106,6 +121,10 @@ class Chooser {
 
   // targets with groups of threads
   void for_groups();
+  bool group_product();
+  bool group_unit(const GroupTile& plain);
+  bool group_reduce();
+  void group_outputs();
 
   Node kernel_;
   const Target& target_;

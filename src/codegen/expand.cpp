@@ -20,7 +20,8 @@ namespace {
 
 using Nodes = SmallVector<Node, 16>;
 using Mask = std::uint64_t;
-using Coordinate = std::array<std::int64_t, 64>;
+constexpr std::size_t kAxesAtOnce = 64;  // as many as a mask has bits
+using Coordinate = std::array<std::int64_t, kAxesAtOnce>;
 
 struct Stride {
   int axis;
@@ -53,8 +54,9 @@ Node plus(Node index, std::int64_t c) {
 
 class Expander {
  public:
-  Expander(Node kernel, std::vector<ExpandedRange> axes) : kernel_(kernel), axes_(std::move(axes)) {
-    check_internal(axes_.size() <= 64, "expand", "more than 64 unrolled ranges");
+  Expander(Node kernel, std::vector<ExpandedRange> axes, bool vectors)
+      : kernel_(kernel), axes_(std::move(axes)), vectors_(vectors) {
+    check_internal(axes_.size() <= kAxesAtOnce, "expand", "more unrolled ranges than a mask has bits");
     for (std::size_t i = 0; i < axes_.size(); ++i) axis_of_.try_emplace(axes_[i].range, static_cast<int>(i));
     ids_ = fresh_ids(kernel);
   }
@@ -177,6 +179,7 @@ class Expander {
         if (std::int64_t every = words_apart({&n, 1}, kMostElementsApart)) return spread_load({&n, 1}, every);
         return load_copies(n);
       case Op::Pack:
+        if (!vectors_) break;  // neighbouring loads are joined later
         if (packed_neighbours(n) > 1 && !lanes_apart(n)) return packed_load(n);
         if (std::int64_t every = packed_neighbours(n) > 1 ? words_apart(n.args(), kMostWordsApart) : 0)
           return spread_load(n.args(), every);
@@ -349,8 +352,12 @@ class Expander {
     Mask mask = dependence(n.arg(0)) | dependence(index) | dependence(value) | (gate ? dependence(gate) : 0);
     std::uint16_t lanes = std::max(lanes_of(index), lanes_of(value));
     bool contiguous = value.dtype().lanes > 1 || (of(index).lanes == 1 && lane_step(index) == 1);
-    if (int beside = contiguous ? -1 : woven_axis(n, gate); beside >= 0)
-      return fill(mask, lanes, [&](const Coordinate& at) { return woven_store(n, gate, lanes, beside, at); });
+    if (int beside = contiguous ? -1 : woven_axis(n, gate); beside >= 0) {
+      Copies out =
+          fill(mask, lanes, [&](const Coordinate& at) { return woven_store(n, gate, lanes, beside, at); });
+      out.closed = bit(beside);  // what one copy stores is in the vectors of all
+      return out;
+    }
     return fill(mask, lanes, [&](const Coordinate& at) {
       Node where = lanes > 1 && !contiguous ? vector_at(index, at, lanes) : scalar_at(index, at);
       Node what = lanes > 1 ? vector_at(value, at, lanes) : scalar_at(value, at);
@@ -450,8 +457,9 @@ class Expander {
           Node e = lanes > 1 ? vector_at(element, inner, lanes) : scalar_at(element, inner);
           if (op != Op::Add || !adds_nothing(e)) elements.push_back(e);
         });
-        Node part = elements.empty() ? splat(zero_of(element.dtype().element()), lanes)
-                                     : accumulate(op, elements, left);
+        Node part = elements.empty()
+                        ? splat(zero_of(element.dtype().element()), std::max(lanes, element.dtype().lanes))
+                        : accumulate(op, elements, left);
         total = total ? apply(op, total, part) : part;
       });
       return across > 1 ? hreduce(op, total) : total;
@@ -571,6 +579,7 @@ class Expander {
 
   Node kernel_;
   std::vector<ExpandedRange> axes_;
+  bool vectors_;  // values may have lanes
   NodeMap<int> axis_of_;
   FreshIds ids_;
   NodeMap<Copies> done_;
@@ -582,8 +591,13 @@ class Expander {
 
 Node expand(Node kernel, Lowering& lowering) {
   std::vector<ExpandedRange> axes = choose_lanes(kernel, lowering.target);
-  if (axes.empty()) return kernel;
-  return Expander(kernel, std::move(axes)).run();
+  // The ranges that are left are expanded in copies and vectors of the ones before, as in any other value.
+  for (std::size_t first = 0; first < axes.size(); first += kAxesAtOnce) {
+    auto begin = axes.begin() + static_cast<std::ptrdiff_t>(first);
+    auto end = axes.begin() + static_cast<std::ptrdiff_t>(std::min(first + kAxesAtOnce, axes.size()));
+    kernel = Expander(kernel, {begin, end}, lowering.target.vectors).run();
+  }
+  return kernel;
 }
 
 }  // namespace lathe

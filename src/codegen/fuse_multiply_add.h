@@ -4,13 +4,16 @@
 //
 //   before   Add(Mul(a, b), c)        after   Fma(a, b, c)
 //
-// A product with another user stays: it would be computed twice.
+// A product with another user stays: it would be computed twice. Where both operands are products, the one
+// that is fused follows from what they multiply, not from how the ranges were split: so a result does not
+// depend on the number of threads.
 #pragma once
 
 #include "ir/node.h"
 
 namespace lathe {
 
-Node fuse_multiply_add(Node kernel);
+// With `sums_only` just products that are added to an accumulator.
+Node fuse_multiply_add(Node kernel, bool sums_only = false);
 
 }  // namespace lathe

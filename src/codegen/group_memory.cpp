@@ -30,7 +30,8 @@ struct Access {
 // Accesses of one memory under one gate whose indices differ by constants.
 struct Neighbours {
   Node memory, gate, base;
-  Nodes closed;  // of a store: the ranges its End closes
+  Node owner;    // of a store: what waits for it
+  Nodes closed;  // and the ranges its End closes
   std::vector<Access> accesses;
 };
 
@@ -41,10 +42,20 @@ class Grouper {
   Node run(Node kernel) {
     std::vector<Node> order = toposort(kernel);
     for (Node n : order)
-      if (n.is(Op::Load) && n.dtype().lanes == 1) note(n, {});
-    for (Node e : kernel.args())
-      if (e.is(Op::End) && e.arg(0).is(Op::Store) && e.arg(0).arg(2).dtype().lanes == 1)
-        note(e, closed_ranges(e));
+      if (n.is(Op::Load) && n.dtype().lanes == 1) note(n, Node(), {});
+    // Stores are effects of the kernel, or of a barrier where threads fill a panel. Those that something else
+    // waits for too stay as they are.
+    NodeMap<int> users;
+    for (Node n : order)
+      for (Node a : n.args()) ++users[a];
+    for (Node owner : order) {
+      if (!owner.is(Op::Sink) && !owner.is(Op::Barrier)) continue;
+      for (Node e : owner.args()) {
+        Node effect = e.is(Op::End) ? e.arg(0) : e;
+        if (effect.is(Op::Store) && effect.arg(2).dtype().lanes == 1 && users[e] == 1)
+          note(e, owner, e.is(Op::End) ? closed_ranges(e) : std::span<const Node>());
+      }
+    }
     for (Neighbours& group : groups_) join(group);
     if (loads_.empty() && stores_.empty()) return kernel;
     for (Node n : order) done_.try_emplace(n, rewrite(n));
@@ -52,7 +63,7 @@ class Grouper {
   }
 
  private:
-  void note(Node n, std::span<const Node> closed) {
+  void note(Node n, Node owner, std::span<const Node> closed) {
     Node access = n.is(Op::End) ? n.arg(0) : n;
     std::size_t gate_at = access.is(Op::Load) ? 2 : 3;
     Node index = access.arg(1), gate = access.arg_count() > gate_at ? access.arg(gate_at) : Node();
@@ -65,14 +76,14 @@ class Grouper {
     else if (index.is_const())
       offset = index.int_attr(), index = index_const(0);
     for (Neighbours& g : groups_) {
-      bool same = g.memory == access.arg(0) && g.base == index && g.gate == gate &&
+      bool same = g.memory == access.arg(0) && g.base == index && g.gate == gate && g.owner == owner &&
                   std::equal(g.closed.begin(), g.closed.end(), closed.begin(), closed.end()) &&
-                  g.accesses[0].node.op() == n.op();
+                  g.accesses[0].node.is(Op::Load) == n.is(Op::Load);
       if (!same) continue;
       g.accesses.push_back({n, offset});
       return;
     }
-    groups_.push_back({access.arg(0), gate, index, Nodes(closed), {{n, offset}}});
+    groups_.push_back({access.arg(0), gate, index, owner, Nodes(closed), {{n, offset}}});
   }
 
   // Runs of consecutive offsets, cut into pieces of the widest power of two that fits and is aligned.
@@ -120,7 +131,7 @@ class Grouper {
     }
     Nodes args;
     for (Node a : n.args()) args.push_back(at(a));
-    if (n.is(Op::Sink)) {
+    if (n.is(Op::Sink) || n.is(Op::Barrier)) {
       Nodes kept;
       for (std::size_t i = 0; i < args.size(); ++i) {
         const std::vector<Node>* members = stores_.find(n.arg(i));
@@ -129,16 +140,18 @@ class Grouper {
         else if (!members->empty())
           kept.push_back(wide_store(*members));
       }
-      return sink(kept);
+      return n.is(Op::Sink) ? sink(kept) : barrier(kept);
     }
     return rebuild(n, args);
   }
   Node wide_store(const std::vector<Node>& members) {
-    Node first = at(members[0]).arg(0);
+    auto effect = [&](Node m) { return at(m).is(Op::End) ? at(m).arg(0) : at(m); };
+    Node first = effect(members[0]);
     Nodes values;
-    for (Node m : members) values.push_back(at(m).arg(0).arg(2));
+    for (Node m : members) values.push_back(effect(m).arg(2));
     Node gate = first.arg_count() > 3 ? first.arg(3) : Node();
-    return end(store(first.arg(0), first.arg(1), vec(values), gate), closed_ranges(at(members[0])));
+    Node wide = store(first.arg(0), first.arg(1), vec(values), gate);
+    return at(members[0]).is(Op::End) ? end(wide, closed_ranges(at(members[0]))) : wide;
   }
 
   struct Lanes {
@@ -149,7 +162,7 @@ class Grouper {
   int widest_;
   std::vector<Neighbours> groups_;
   NodeMap<Lanes> loads_;
-  NodeMap<std::vector<Node>> stores_;  // End of the first -> all; of the others -> none
+  NodeMap<std::vector<Node>> stores_;  // effect of the first -> all; of the others -> none
   NodeMap<Node> done_;
 };
 

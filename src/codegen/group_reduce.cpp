@@ -14,6 +14,9 @@ namespace {
 
 using Nodes = SmallVector<Node, 16>;
 
+// Parts of a reduce that are added up in steps of half of them rather than by every thread.
+constexpr std::int64_t kWorthHalving = 8;
+
 bool is_kind(Node range, std::initializer_list<RangeKind> kinds) {
   return std::find(kinds.begin(), kinds.end(), range_kind(range)) != kinds.end();
 }
@@ -127,13 +130,11 @@ class GroupReducer {
     Node write = each_copy(store(shared, place, reduce_ranges(op, element, rest)), copies);
     Node written = barrier({&write, 1});
 
-    NodeMap<Node> all;
-    Nodes over;
-    for (Node p : parts) {
-      over.push_back(range(p.arg(0), ids_.range++, RangeKind::Reduce));
-      all.try_emplace(p, over.back());
-    }
-    Node total = reduce_ranges(op, load(after(shared, {&written, 1}), substitute_free(place, all)), over);
+    std::int64_t count = 1;
+    Node part = row_major(parts, count);
+    const bool halves = count >= kWorthHalving && (count & (count - 1)) == 0;
+    Node total = halves ? by_halves(op, shared, place, part, count, written, parts, copies)
+                        : one_by_one(op, shared, place, written, parts);
     if (!repeated) return total;
 
     std::int64_t held = 1;
@@ -142,6 +143,31 @@ class GroupReducer {
     Node keep = each_copy(store(own, slot, total), copies);
     Node read = barrier({&keep, 1});
     return load(after(own, {&read, 1}), slot);
+  }
+
+  // Every thread adds up all parts.
+  Node one_by_one(Op op, Node shared, Node place, Node written, std::span<const Node> parts) {
+    NodeMap<Node> all;
+    Nodes over;
+    for (Node p : parts) {
+      over.push_back(range(p.arg(0), ids_.range++, RangeKind::Reduce));
+      all.try_emplace(p, over.back());
+    }
+    return reduce_ranges(op, load(after(shared, {&written, 1}), substitute_free(place, all)), over);
+  }
+
+  // In each step the first half of the parts takes in the other, until the first part is the total.
+  Node by_halves(Op op, Node shared, Node place, Node part, std::int64_t count, Node written,
+                 std::span<const Node> parts, std::span<const Node> copies) {
+    for (std::int64_t half = count / 2; half > 0; half /= 2) {
+      Node memory = after(shared, {&written, 1}), gate = less(part, index_const(half));
+      Node sum = apply(op, load(memory, place, gate), load(memory, place + index_const(half), gate));
+      Node step = each_copy(store(memory, place, sum, gate), copies);
+      written = barrier({&step, 1});
+    }
+    NodeMap<Node> first;
+    for (Node p : parts) first.try_emplace(p, index_const(0));
+    return load(after(shared, {&written, 1}), substitute_free(place, first));
   }
 
   // The effect for every copy, under ranges of its own, so that one barrier serves all of them.

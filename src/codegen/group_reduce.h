@@ -1,5 +1,6 @@
 // A reduce spread over the threads of a group: each thread reduces its part, writes it to shared memory, and
-// after a barrier every thread reduces all parts. All threads take part and go on with the result, so it may
+// after a barrier every thread reduces all parts; where these are many, first half of them takes in the other
+// half, step by step, until one is the total. All threads take part and go on with the result, so it may
 // stand inside another reduce; there a second barrier keeps the next step from overwriting parts that are
 // still being read.
 //

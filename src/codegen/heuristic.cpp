@@ -43,8 +43,9 @@ constexpr HeuristicRule kRules[] = {
     {"unroll-small-reduces", "a short reduce, such as a window's, has no loop"},
     {"uneven-in-registers",  "a short output range that an index divides is taken at once, with constants for its steps"},
     {"threads",              "the first output range with enough steps is divided among the cores"},
-    {"group-reduce",         "few outputs of a long reduce: a group of threads shares each"},
-    {"wide-access",          "four neighbouring elements a thread make one wide access"},
+    {"group-product",        "a group of threads computes a tile of outputs in registers, from panels it fills together"},
+    {"group-reduce",         "the threads of a group share a reduce where its steps are neighbours in memory, or outputs are few"},
+    {"wide-access",          "neighbouring elements of a thread make one wide access"},
 };
 // clang-format on
 
@@ -376,59 +377,11 @@ std::int64_t Chooser::even_parts(std::int64_t extent, std::int64_t wanted) const
   return best;
 }
 
-// ---- targets with groups of threads
-
-void Chooser::for_groups() {
-  double outputs = 1, steps = 1;
-  for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
-    (is_output(r) ? outputs : steps) *= static_cast<double>(facts_.ranges[r].extent);
-  // Few outputs, long reduce: the threads of a group share one, reading side by side.
-  if (uses("group-reduce") && outputs < 4096 && steps >= 256) {
-    for (std::size_t r = facts_.ranges.size(); r-- > 0;) {
-      const RangeFacts& range = facts_.ranges[r];
-      if (range.kind != RangeKind::Reduce || range.carries_tuple || !splittable(r) || range.extent < 32)
-        continue;
-      add(OptOp::GROUP, reduce_number(r), {std::min<std::int64_t>(range.extent, 256)});
-      return;
-    }
-  }
-  std::size_t lane = facts_.ranges.size();
-  double best = 0;
-  for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
-    if (is_output(r) && splittable(r))
-      if (double g = gain(r); lane == facts_.ranges.size() || g >= best) best = g, lane = r;
-  if (lane == facts_.ranges.size()) {
-    unroll_small_reduces();
-    return;
-  }
-  // Four elements a thread make one wide access, where there are threads enough without them.
-  if (uses("wide-access") && best > 0 && facts_.ranges[lane].extent % 4 == 0 && outputs >= 1 << 16)
-    add(OptOp::UPCAST, position(lane), {4});
-  unroll_small_reduces();
-  // Neighbouring threads take neighbouring elements: whole warps, up to 256 threads.
-  std::int64_t threads_here = std::min<std::int64_t>(left(lane), 256);
-  for (std::int64_t n : {256, 128, 64, 32})
-    if (left(lane) % n == 0) {
-      threads_here = n;
-      break;
-    }
-  if (position(lane) >= 0 && left(lane) > 1) add(OptOp::LOCAL, position(lane), {threads_here});
-  std::int64_t room = 128 / threads_here;
-  for (std::size_t r = facts_.ranges.size(); r-- > 0 && room > 1;) {
-    if (r == lane || !is_output(r) || !splittable(r) || position(r) < 0) continue;
-    for (std::int64_t n = room; n > 1; n /= 2)
-      if (left(r) % n == 0) {
-        add(OptOp::LOCAL, position(r), {n});
-        room /= n;
-        break;
-      }
-  }
-}
-
 std::span<const HeuristicRule> heuristic_rules() { return kRules; }
 
-std::vector<Opt> choose_options(Node kernel, const Target& target) {
+std::vector<Opt> choose_options(Node kernel, const Target& target, bool invariant) {
   Scope scope;
+  if (invariant) return Chooser(kernel, target).run_invariant();
   std::vector<Opt> options = Chooser(kernel, target).run();
   auto stages = [](const Opt& o) { return o.op == OptOp::STAGE; };
   auto needs_care = [&](const Opt& o) { return stages(o) || o.op == OptOp::TC; };

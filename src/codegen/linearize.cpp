@@ -7,6 +7,7 @@
 #include "base/small_vector.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
+#include "ir/shared_memory.h"
 #include "ir/walk.h"
 
 namespace lathe {
@@ -214,8 +215,7 @@ class Linearizer {
     for (Node n : order_) {
       if (n.is(Op::Param) && slots.try_emplace(n, program_.params.size()).second)
         program_.params.push_back({param_slot(n), n.dtype(), memory_size(n), false, false});
-      if (n.is(Op::Define) && define_space(n) == Space::Shared)
-        program_.shared_bytes += memory_size(n) * n.dtype().bytes() * n.dtype().lanes;
+      if (n.is(Op::Define) && define_space(n) == Space::Shared) program_.shared_bytes += shared_bytes_of(n);
     }
     auto note = [&](Node memory, bool write) {
       Node base = base_memory(memory);

@@ -21,6 +21,7 @@ struct Lowering {
   const Target& target;
   Launch launch;
   std::vector<ProgramCheck> checks{};
+  bool invariant = false;
 };
 
 }  // namespace lathe

@@ -40,6 +40,17 @@ Node narrow(Node n) {
   return n;
 }
 
+// The same where it was widened before a border of zeros was put around it: a load that gives 0 there. Where
+// panels are shared by a group, whose loads are gated anyway.
+Node narrow_in_border(Node n, const Target& target) {
+  Node inside = narrow(n);
+  if (!target.groups || !inside.is(Op::Where) || !inside.arg(2).is_const()) return inside;
+  Node value = narrow(inside.arg(1)), zero = inside.arg(2);
+  const bool is_zero = zero.dtype().is_float() ? zero.float_attr() == 0 : zero.int_attr() == 0;
+  if (!value.is(Op::Load) || !is_zero) return inside;
+  return under_gate(value, inside.arg(0), [&](Node load) { return load == value; });
+}
+
 // The ranges of a scaled sum that do not move the scale.
 Nodes below_scale(const Product& p) {
   Nodes out;
@@ -58,10 +69,10 @@ bool sums_are_exact(const Product& p, Node product) {
   return most <= kExact;
 }
 
-std::optional<Product> product_of(Node reduce) {
+std::optional<Product> product_of(Node reduce, const Target& target) {
   Node element = reduce.arg(0);
   if (!element.is(Op::Mul)) return std::nullopt;
-  Product p{reduce, narrow(element.arg(0)), narrow(element.arg(1)), Node()};
+  Product p{reduce, narrow_in_border(element.arg(0), target), narrow_in_border(element.arg(1), target), Node()};
   if (p.x.dtype().bits() <= 16 && p.y.dtype().bits() <= 16) return p;
   for (std::size_t i = 0; i < 2; ++i) {
     Node product = element.arg(i);
@@ -75,7 +86,7 @@ std::optional<Product> product_of(Node reduce) {
 }
 
 // The largest sum of products of small numbers.
-std::optional<Product> find_product(Node kernel) {
+std::optional<Product> find_product(Node kernel, const Target& target) {
   std::optional<Product> best;
   double most = 0;
   for (Node n : toposort(kernel)) {
@@ -84,7 +95,7 @@ std::optional<Product> find_product(Node kernel) {
     double steps = 1;
     for (Node r : ranges_of(n.arg(0))) steps *= typical_extent(r);
     if (steps <= most) continue;
-    std::optional<Product> p = product_of(n);
+    std::optional<Product> p = product_of(n, target);
     if (!p) continue;
     most = steps;
     best = p;
@@ -103,7 +114,8 @@ bool small_enough(const DotKind& kind, Node x) {
 }
 // A number without a sign from which a constant was taken has its offset already: what it was before.
 Node before_offset(Node x) {
-  const bool has = x.is(Op::Add) && x.arg(1).is_const() && x.arg(0).lo() >= 0 && x.arg(1).const_int() < 0;
+  const bool has = x.is(Op::Add) && x.dtype().is_int() && x.arg(1).is_const() && x.arg(0).lo() >= 0 &&
+                   x.arg(1).const_int() < 0;
   return has ? x.arg(0) : Node();
 }
 
@@ -285,7 +297,7 @@ UnitKernel use_matrix_unit(Node kernel, const Opt& opt, const Target& target) {
   if (opt.axis < 0 || static_cast<std::size_t>(opt.axis) >= ranges.size())
     refuse(fmt::format("there is no axis {}: the list has {}", opt.axis, ranges.size()));
   Node lane_range = ranges[static_cast<std::size_t>(opt.axis)];
-  std::optional<Product> product = find_product(kernel);
+  std::optional<Product> product = find_product(kernel, target);
   if (!product) refuse("the kernel sums no products of small numbers in float32 or int32");
   const bool scaled = static_cast<bool>(product->scale);
   if (scaled && (range_kind(lane_range) != RangeKind::Reduce || !depends_on(product->scale, lane_range)))
@@ -323,7 +335,7 @@ UnitKernel use_matrix_unit(Node kernel, const Opt& opt, const Target& target) {
 }
 
 std::optional<Opt> matrix_unit_option(Node kernel, Node lane_range, const Target& target, bool fragments) {
-  if (target.units.empty() || !find_product(kernel)) return std::nullopt;
+  if (target.units.empty() || !find_product(kernel, target)) return std::nullopt;
   const std::vector<Node> ranges = all_ranges(kernel);
   const auto at = std::find(ranges.begin(), ranges.end(), lane_range) - ranges.begin();
   for (std::size_t row = 0; row < target.units.size(); ++row) {
@@ -382,7 +394,27 @@ std::optional<Fragments> find_fragments(Node reduce, const MatrixUnit& unit) {
   return f.m && f.n && f.k ? std::optional(f) : std::nullopt;
 }
 
-// The sums of one fragment after its loop, written to memory and read from there element by element.
+// The sums of a loop that runs over vectors of them, written to memory of the kernel's own when they are
+// complete and read from there one by one.
+Node each_sum(Node sums, std::uint16_t lanes, Node which, FreshIds& ids) {
+  std::int64_t size = lanes;
+  Node at = index_const(0);
+  Nodes around;
+  for (Node r : ranges_of(sums)) {
+    if (range_kind(r) != RangeKind::Upcast) {
+      around.push_back(r);
+      continue;
+    }
+    at = at * r.arg(0) + r;
+    size *= r.arg(0).const_int();
+  }
+  at = at * index_const(lanes);
+  Node memory = define(sums.dtype().element(), ids.define++, size, Space::Register);
+  Node effect = store(around.empty() ? memory : after(memory, around), at, sums);
+  return load(after(memory, {&effect, 1}), at + which);
+}
+
+// The sums of one fragment after its loop.
 Node sums_of(Node reduce, const Fragments& f, const MatrixUnit& unit, FreshIds& ids) {
   const DotKind& kind = *find_dot_kind(unit.dot);
   NodeMap<Node> first;
@@ -399,24 +431,92 @@ Node sums_of(Node reduce, const Fragments& f, const MatrixUnit& unit, FreshIds& 
   for (Node r : closed_ranges(reduce))
     if (r != f.k) left.push_back(r);
   Node sums = reduce_ranges(Op::Add, dot(kind, x, y, nothing, {unit.m, unit.n, unit.k}), left);
-  std::int64_t size = lanes;
-  Node at = index_const(0);
-  Nodes around;
-  for (Node r : ranges_of(sums)) {
-    if (range_kind(r) != RangeKind::Upcast) {
-      around.push_back(r);
-      continue;
-    }
-    at = at * r.arg(0) + r;
-    size *= r.arg(0).const_int();
+  return each_sum(sums, lanes, f.m * index_const(unit.n) + f.n, ids);
+}
+
+// The ranges of a fragment that a warp shares: row = high*8 + group, column = pair*2 + low.
+struct Shares {
+  Node high, low, k;        // in registers of a thread, and the words of a step
+  Node group, pair;         // over threads
+  std::int64_t column = 0;  // how far neighbouring columns are apart in their panel
+};
+
+std::optional<Shares> find_shares(Node reduce, const MatrixUnit& unit, Node group, Node pair) {
+  Node x = reduce.arg(0).arg(0), y = reduce.arg(0).arg(1);
+  for (Node factor : {x, y})
+    if (!factor.is(Op::Load) || factor.arg_count() > 2 || !base_memory(factor.arg(0)).is(Op::Define) ||
+        define_space(base_memory(factor.arg(0))) != Space::Shared)
+      return std::nullopt;
+  Shares s;
+  std::int64_t stride = 0, row = 0;
+  if (!is_affine(x.arg(1), group, row) || !is_affine(y.arg(1), pair, s.column) || row == 0 ||
+      s.column % 2 != 0)
+    return std::nullopt;
+  s.column /= 2;
+  for (Node r : closed_ranges(reduce))
+    if (range_kind(r) == RangeKind::Unroll && r.arg(0).is_const_int(unit.k) &&
+        is_affine(x.arg(1), r, stride) && is_affine(y.arg(1), r, stride))
+      s.k = r;
+  for (Node r : ranges_of(reduce)) {
+    if (range_kind(r) != RangeKind::Upcast || !r.arg(0).is_const_int(2)) continue;
+    if (moves_by(x.arg(1), r, 8 * row) && moves_by(y.arg(1), r, 0)) s.high = r;
+    if (moves_by(y.arg(1), r, s.column) && moves_by(x.arg(1), r, 0)) s.low = r;
   }
-  at = at * index_const(lanes);
-  Node memory = define(DType(kind.sum), ids.define++, size, Space::Register);
-  Node effect = store(around.empty() ? memory : after(memory, around), at, sums);
-  return load(after(memory, {&effect, 1}), at + f.m * index_const(unit.n) + f.n);
+  if (moves_by(y.arg(1), group, 0)) s.group = group;
+  if (moves_by(x.arg(1), pair, 0)) s.pair = pair;
+  return s.k && s.high && s.low && s.group && s.pair ? std::optional(s) : std::nullopt;
+}
+
+// A thread's sums after its loop, written to registers of its own and read from there one by one.
+Node shared_sums(Node reduce, const Shares& s, const MatrixUnit& unit, FreshIds& ids) {
+  const DotKind& kind = *find_dot_kind(unit.dot);
+  Node x = reduce.arg(0).arg(0), y = reduce.arg(0).arg(1);
+  Nodes xs, ys;
+  for (std::int64_t half = 0; half < 2; ++half) {
+    Node word = s.pair + index_const(half * 4);
+    for (std::int64_t high = 0; high < 2; ++high) {
+      NodeMap<Node> at;
+      at.try_emplace(s.k, word);
+      at.try_emplace(s.high, index_const(high));
+      xs.push_back(load(x.arg(0), substitute_free(x.arg(1), at)));
+    }
+    NodeMap<Node> at;
+    at.try_emplace(s.k, word);
+    at.try_emplace(s.pair, index_const(0));
+    at.try_emplace(s.low, index_const(0));
+    ys.push_back(load(y.arg(0), substitute_free(y.arg(1), at) + s.group * index_const(s.column)));
+  }
+  const auto lanes = static_cast<std::uint16_t>(unit.m * unit.n / unit.threads);
+  Nodes left;
+  for (Node r : closed_ranges(reduce))
+    if (r != s.k) left.push_back(r);
+  Node nothing = splat(zero_of(DType(kind.sum)), lanes);
+  Node sums = reduce_ranges(
+      Op::Add, dot(kind, vec(xs), vec(ys), nothing, {unit.m, unit.n, unit.k, unit.threads}), left);
+  return each_sum(sums, lanes, s.high * index_const(2) + s.low, ids);
 }
 
 }  // namespace
+
+Node join_shares(Node kernel, const MatrixUnit& unit) {
+  Nodes threads;
+  for (Node r : all_ranges(kernel))
+    if (range_kind(r) == RangeKind::Local || range_kind(r) == RangeKind::Group) threads.push_back(r);
+  NodeMap<Node> map;
+  FreshIds ids = fresh_ids(kernel);
+  if (threads.size() >= 2 && threads[threads.size() - 2].arg(0).is_const_int(8) &&
+      threads.back().arg(0).is_const_int(4))
+    for (Node n : toposort(kernel)) {
+      if (!n.is(Op::Reduce) || reduce_op(n) != Op::Add || !n.arg(0).is(Op::Dot)) continue;
+      if (n.arg(0).text() != unit.dot) continue;
+      if (std::optional<Shares> s = find_shares(n, unit, threads[threads.size() - 2], threads.back()))
+        map.try_emplace(n, shared_sums(n, *s, unit, ids));
+    }
+  if (map.empty())
+    throw KernelOptError(
+        "TC", "a unit of fragments that a warp shares needs both factors as they were loaded, staged");
+  return substitute(kernel, map);
+}
 
 Node join_fragments(Node kernel, const Target& target, bool wanted) {
   if (!wanted) return kernel;

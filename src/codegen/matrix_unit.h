@@ -46,4 +46,9 @@ Node split_offsets(Node kernel);
 // Throws KernelOptError where `wanted` and a factor is not staged that way.
 Node join_fragments(Node kernel, const Target& target, bool wanted);
 
+// The same for a unit whose fragments are shared by the threads of a warp: the last two ranges over threads
+// are its 8 rows and its 4 pairs of columns, and each thread reads its words from panels that the group
+// shares.
+Node join_shares(Node kernel, const MatrixUnit& unit);
+
 }  // namespace lathe

@@ -19,6 +19,19 @@ namespace {
 constexpr std::int64_t kStandInIds = std::int64_t{1} << 32;  // beyond the ids of real ranges
 constexpr std::int64_t kMostCopies = 4096;                   // of a kernel's body in one step
 
+// About how many instructions a node becomes. An index is mostly shared by the copies of what uses it.
+double instructions_of(Node n) {
+  constexpr double kPolynomial = 40, kAngle = 600;  // which is brought into range first, far ones by a table
+  if (n.dtype().is_index()) return 0;
+  switch (n.op()) {
+    case Op::Sin:
+    case Op::Cos: return kAngle;
+    case Op::Exp2:
+    case Op::Log2: return kPolynomial;
+    default: return n.arg_count() > 0 ? 1 : 0;
+  }
+}
+
 Node ceil_div(Node x, std::int64_t n) { return floor_div(x + index_const(n - 1), index_const(n)); }
 
 }  // namespace
@@ -33,8 +46,8 @@ OptionState::OptionState(Node kernel, const Target& target) : kernel_(kernel), t
     origins_.push_back({r, axis.stand_in, {}, false, false});
     insert(axes_.size(), axis);
   }
-  std::vector<std::vector<int>> together;
-  std::vector<Node> sets;  // equal sets are equal nodes
+  std::vector<Together> together;
+  NodeMap<std::size_t> sets;  // equal sets are equal nodes
   for (Node n : toposort(kernel)) {
     has_panels_ |= n.is(Op::Define);
     if (n.is(Op::Fold))
@@ -42,14 +55,17 @@ OptionState::OptionState(Node kernel, const Target& target) : kernel_(kernel), t
         for (Origin& origin : origins_) origin.carries_tuple |= origin.range == r;
     std::span<const Node> ranges = ranges_of(n);
     Node set(n->ranges.load(std::memory_order_acquire));
-    if (ranges.empty() || std::find(sets.begin(), sets.end(), set) != sets.end()) continue;
-    sets.push_back(set);
-    together.emplace_back();
-    for (std::size_t i = 0; i < origins_.size(); ++i)
-      if (std::find(ranges.begin(), ranges.end(), origins_[i].range) != ranges.end())
-        together.back().push_back(static_cast<int>(i));
+    if (ranges.empty()) continue;
+    auto [at, fresh] = sets.try_emplace(set, together.size());
+    if (fresh) {
+      together.emplace_back();
+      for (std::size_t i = 0; i < origins_.size(); ++i)
+        if (std::find(ranges.begin(), ranges.end(), origins_[i].range) != ranges.end())
+          together.back().origins.push_back(static_cast<int>(i));
+    }
+    together[*at].instructions += instructions_of(n);
   }
-  together_ = std::make_shared<const std::vector<std::vector<int>>>(std::move(together));
+  together_ = std::make_shared<const std::vector<Together>>(std::move(together));
 }
 
 Node OptionState::stand_in(Node extent) {
@@ -119,7 +135,7 @@ std::size_t OptionState::after_launch() const {
   for (std::size_t i = 0; i < axes_.size(); ++i)
     for (RangeKind k : {RangeKind::Thread, RangeKind::Global, RangeKind::Local, RangeKind::Group})
       if (axes_[i].kind == k) to = i + 1;
-  return to;
+  return to - lane_axes_;
 }
 
 void OptionState::insert(std::size_t to, Axis axis) {
@@ -235,17 +251,35 @@ void OptionState::stage(int axis) {
 
 std::int64_t OptionState::copies() const {
   std::int64_t most = 1;
-  for (const std::vector<int>& set : *together_) {
+  for (const Together& set : *together_) {
     std::int64_t copies = 1;
     for (std::size_t i = 0; i + fragment_axes_ < axes_.size() && copies <= kMostCopies; ++i) {
       const Axis& axis = axes_[i];
       if (axis.kind != RangeKind::Upcast && axis.kind != RangeKind::Unroll) continue;
-      if (std::find(set.begin(), set.end(), axis.origin) == set.end()) continue;
+      if (std::find(set.origins.begin(), set.origins.end(), axis.origin) == set.origins.end()) continue;
       copies *= std::min(std::max<std::int64_t>(axis.extent.hi(), 1), kMostCopies + 1);
     }
     most = std::max(most, copies);
   }
   return most;
+}
+
+double OptionState::body_length() const {
+  const double lanes = target_->vectors ? std::max(target_->vector_bytes / 4, 1) : 1;
+  double length = 0;
+  for (const Together& set : *together_) {
+    double copies = 1, longest = 1;
+    for (std::size_t i = 0; i + fragment_axes_ < axes_.size(); ++i) {
+      const Axis& axis = axes_[i];
+      if (axis.kind != RangeKind::Upcast && axis.kind != RangeKind::Unroll) continue;
+      if (std::find(set.origins.begin(), set.origins.end(), axis.origin) == set.origins.end()) continue;
+      const auto extent = static_cast<double>(std::max<std::int64_t>(axis.extent.hi(), 1));
+      copies *= extent;
+      longest = std::max(longest, extent);
+    }
+    length += set.instructions * copies / std::min(lanes, longest);
+  }
+  return length;
 }
 
 void OptionState::check_limits() const {
@@ -296,6 +330,7 @@ void OptionState::check_limits() const {
 // columns of y. Without the instruction they are ordinary loops.
 void OptionState::fragments(const UnitKernel& unit) {
   const bool joined = unit.use == UnitUse::Instruction;
+  if (joined && unit.unit->threads > 1) return shares(unit);
   const RangeKind output = joined ? RangeKind::Upcast : RangeKind::Loop,
                   reduce = joined ? RangeKind::Unroll : RangeKind::Reduce;
   auto split = [&](Node range, std::int64_t size, RangeKind kind) {
@@ -308,6 +343,34 @@ void OptionState::fragments(const UnitKernel& unit) {
   fragment_axes_ = 3;
   fragments_held_ = unit.unit->most_lanes;
   fragment_columns_ = axes_.back().origin;
+}
+
+// A fragment that a warp shares: 8 of its rows and 4 pairs of its columns are threads, next to each other in
+// the warp; the rest is in registers, and stands last: words of a step, halves of the rows, columns of a
+// pair.
+void OptionState::shares(const UnitKernel& unit) {
+  if (!target_->groups) refuse(fmt::format("target {} has no groups of threads", target_->name));
+  for (const auto& [range, size] :
+       {std::pair(unit.m, unit.unit->m), std::pair(unit.n, unit.unit->n), std::pair(unit.k, unit.unit->k)})
+    if (!range.arg(0).is_const() || range.arg(0).const_int() < size)
+      refuse(fmt::format("a range has {} steps where a fragment has {}", range.arg(0).hi(), size));
+  auto split = [&](Node range, std::int64_t size, RangeKind kind) {
+    const bool thread = kind == RangeKind::Local;
+    split_low(static_cast<std::size_t>(loop_position(range)), size, kind,
+              thread ? after_launch() : axes_.size());
+  };
+  split(unit.k, unit.unit->k, RangeKind::Unroll);
+  split(unit.m, 8, RangeKind::Local);
+  split(unit.m, 2, RangeKind::Upcast);
+  const int rows = axes_.back().origin;
+  split(unit.n, 2, RangeKind::Upcast);
+  split(unit.n, 4, RangeKind::Local);
+  lane_axes_ = 2;
+  fragment_axes_ = 3;
+  shared_unit_ = unit.unit;
+  fragments_held_ = unit.unit->most_lanes;
+  fragment_columns_ = axes_.back().origin;
+  check_internal(rows != fragment_columns_, "TC", "rows and columns of a fragment are one range");
 }
 
 // The sums of all copies and what feeds them are in registers of the unit at once.

@@ -59,6 +59,7 @@ class OptionState {
   void apply(const Opt& opt);
 
   Node kernel() const { return kernel_; }
+  const Target& target() const { return *target_; }
   const std::vector<Axis>& axes() const { return axes_; }
   const std::vector<Origin>& origins() const { return origins_; }
   const std::vector<StageRequest>& stages() const { return stages_; }
@@ -73,9 +74,12 @@ class OptionState {
   // How often the most copied part of the body is there: the nests of a row are copied apart. Counted up to a
   // little more than options may make.
   std::int64_t copies() const;
+  // About how many instructions all copies of the body are.
+  double body_length() const;
 
-  // Whether TC chose a unit of fragments, with its instruction.
-  bool joins_fragments() const { return fragment_axes_ > 0; }
+  // Whether TC chose a unit of fragments, with its instruction; and that unit where a warp shares fragments.
+  bool joins_fragments() const { return fragment_axes_ > 0 && lane_axes_ == 0; }
+  const MatrixUnit* shared_unit() const { return lane_axes_ > 0 ? shared_unit_ : nullptr; }
 
  private:
   [[noreturn]] void refuse(const std::string& reason) const;
@@ -98,6 +102,7 @@ class OptionState {
   void drop_if_single(std::size_t at);
   Node stand_in(Node extent);
   void fragments(const UnitKernel& unit);
+  void shares(const UnitKernel& unit);
   void check_limits() const;
   void check_fragments() const;
 
@@ -109,11 +114,17 @@ class OptionState {
   std::vector<Origin> origins_;
   std::vector<StageRequest> stages_;
   std::vector<PipelineRequest> pipelines_;
-  // Sets of origins that some node depends on: what is copied together.
-  std::shared_ptr<const std::vector<std::vector<int>>> together_;
+  // A set of origins that some nodes depend on, which are copied together.
+  struct Together {
+    std::vector<int> origins;
+    double instructions = 0;  // of those nodes
+  };
+  std::shared_ptr<const std::vector<Together>> together_;
   std::int64_t next_stand_in_ = 0;
   int next_serial_ = 0;
   std::size_t fragment_axes_ = 0;  // the last ones, within a fragment of a matrix unit
+  std::size_t lane_axes_ = 0;      // the last ones over threads, within a fragment that a warp shares
+  const MatrixUnit* shared_unit_ = nullptr;
   std::int64_t fragments_held_ = 0;
   int fragment_columns_ = 0;  // origin of the columns
   bool no_locals_ = false, started_ = false;

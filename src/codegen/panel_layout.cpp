@@ -168,8 +168,9 @@ std::int64_t packed_neighbours(Node value) {
   return static_cast<std::int64_t>(value.arg_count());
 }
 
-std::vector<PanelAxis> panel_axes(Node value, const Nodes& below, PanelOrder order) {
-  Node source = source_load(value);
+namespace {
+
+std::vector<Move> moves_of(Node value, Node source, const Nodes& below) {
   Linear index;
   if (source) index = linear(source.arg(1));
   std::vector<Move> moves;
@@ -180,16 +181,24 @@ std::vector<PanelAxis> panel_axes(Node value, const Nodes& below, PanelOrder ord
     move.stride /= words;
     moves.push_back(move);
   }
-  std::vector<PanelAxis> axes;
-  if (order == PanelOrder::Consumer || !source) {
-    for (std::size_t i = 0; i < below.size(); ++i) axes.push_back(single(below[i], moves[i]));
-    return axes;
-  }
+  return moves;
+}
+
+struct Gates {
   std::vector<Linear> compared;
-  bool even_gate = true;
+  bool even = true;
+};
+Gates gates_of(Node value, const Nodes& below) {
+  Gates gates;
   for (Node n : toposort(value))
-    if (n.is(Op::Load) && n.arg_count() > 2) compared_sums(n.arg(2), below, compared, even_gate);
-  std::vector<int> family = families(below, moves, compared);
+    if (n.is(Op::Load) && n.arg_count() > 2) compared_sums(n.arg(2), below, gates.compared, gates.even);
+  return gates;
+}
+
+// An axis for each family, where it can be one, by how far apart neighbours lie in the source.
+std::vector<PanelAxis> family_axes(const Nodes& below, const std::vector<Move>& moves, const Gates& gates,
+                                   std::vector<int> family) {
+  std::vector<PanelAxis> axes;
   std::vector<std::int64_t> key;  // how far apart neighbours lie in the source
   for (std::size_t i = 0; i < below.size(); ++i) {
     if (family[i] < 0) continue;
@@ -205,7 +214,7 @@ std::vector<PanelAxis> panel_axes(Node value, const Nodes& below, PanelOrder ord
       family[j] = -1;
     }
     PanelAxis axis;
-    if (together.size() > 1 && even_gate && join(together, their, compared, axis)) {
+    if (together.size() > 1 && gates.even && join(together, their, gates.compared, axis)) {
       axes.push_back(axis);
       key.push_back(axis.stride);
       continue;
@@ -222,6 +231,90 @@ std::vector<PanelAxis> panel_axes(Node value, const Nodes& below, PanelOrder ord
   std::vector<PanelAxis> out;
   for (std::size_t i : sorted) out.push_back(axes[i]);
   return out;
+}
+
+bool is_reduce(Node range) {
+  return range_kind(range) == RangeKind::Reduce || range_kind(range) == RangeKind::Unroll ||
+         range_kind(range) == RangeKind::Group;
+}
+
+// Ranges of which one goes on where the other ends, outputs with outputs and reduces with reduces, are digits
+// of one coordinate: `from` are the ranges that have no axis yet.
+std::vector<PanelAxis> digit_axes(const Nodes& below, const std::vector<Move>& moves,
+                                  std::vector<char> from) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < below.size(); ++i)
+    if (from[i]) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return moves[a].stride < moves[b].stride; });
+  std::vector<PanelAxis> axes;
+  for (std::size_t first : order) {
+    if (!from[first]) continue;
+    from[first] = 0;
+    PanelAxis axis = single(below[first], moves[first]);
+    for (std::size_t i : order) {
+      if (!from[i] || axis.stride <= 0 || !moves[i].even || !below[first].arg(0).is_const() ||
+          !below[i].arg(0).is_const() || is_reduce(below[i]) != is_reduce(below[first]) ||
+          moves[i].stride != axis.stride * axis.extent)
+        continue;
+      axis.ranges.push_back(below[i]);
+      axis.weights.push_back(axis.extent);
+      axis.extent *= extent_of(below[i]);
+      axis.digits = true;
+      from[i] = 0;
+    }
+    axes.push_back(axis);
+  }
+  return axes;
+}
+
+}  // namespace
+
+std::vector<PanelAxis> panel_axes(Node value, const Nodes& below, PanelOrder order) {
+  Node source = source_load(value);
+  const std::vector<Move> moves = moves_of(value, source, below);
+  if (order == PanelOrder::Source && source) {
+    const Gates gates = gates_of(value, below);
+    return family_axes(below, moves, gates, families(below, moves, gates.compared));
+  }
+  std::vector<PanelAxis> axes;
+  for (std::size_t i = 0; i < below.size(); ++i) axes.push_back(single(below[i], moves[i]));
+  return axes;
+}
+
+std::vector<PanelAxis> shared_axes(Node value, const Nodes& below, PanelOrder order) {
+  Node source = source_load(value);
+  const std::vector<Move> moves = moves_of(value, source, below);
+  std::vector<PanelAxis> axes;
+  std::vector<char> left(below.size(), 1);
+  const bool lengths_known =
+      std::all_of(below.begin(), below.end(), [](Node r) { return r.arg(0).is_const(); });
+  if (order == PanelOrder::Source && source && lengths_known) {
+    for (const PanelAxis& axis : panel_axes(value, below, order)) {
+      std::int64_t places = 1;  // more than the axis has where several of them are one element
+      for (Node r : axis.ranges) places *= extent_of(r);
+      if (axis.ranges.size() < 2 || places <= axis.extent) continue;
+      axes.push_back(axis);
+      for (std::size_t i = 0; i < below.size(); ++i)
+        left[i] &= std::find(axis.ranges.begin(), axis.ranges.end(), below[i]) == axis.ranges.end();
+    }
+  }
+  for (const PanelAxis& axis : digit_axes(below, moves, left)) axes.push_back(axis);
+  if (order == PanelOrder::Source) {
+    std::stable_sort(axes.begin(), axes.end(), [](const PanelAxis& a, const PanelAxis& b) {
+      return std::abs(a.stride) > std::abs(b.stride);
+    });
+    return axes;
+  }
+  // What a thread holds in registers stands last in the list of ranges: there it reads whole pieces.
+  auto last = [](const PanelAxis& axis) {
+    std::int64_t id = 0;
+    for (Node r : axis.ranges) id = std::max(id, range_id(r));
+    return id;
+  };
+  std::stable_sort(axes.begin(), axes.end(),
+                   [&](const PanelAxis& a, const PanelAxis& b) { return last(a) < last(b); });
+  return axes;
 }
 
 void join_last_axes(Node value, std::vector<PanelAxis>& axes, std::int64_t lanes) {

@@ -25,12 +25,18 @@ struct PanelAxis {
   std::int64_t low = 0, extent = 1;
   std::int64_t stride = 0;  // of the source with a step of the coordinate; 0 where it is not even
   std::size_t unit = 0;     // the range of weight 1: it alone reaches every coordinate
+  bool digits = false;      // the ranges are the digits of the coordinate, by growing weight
 };
 
 // The axes of a panel for `value` over the ranges `below`, outermost first.
 std::vector<PanelAxis> panel_axes(Node value, const SmallVector<Node, 16>& below, PanelOrder order);
 
-// The same with the last axes joined until they have a multiple of `lanes` elements, as far as the source
+// The axes of a panel that a group of threads shares: ranges that go on where another ends are one axis,
+// however they are spread over threads and registers. In the consumer's order what a thread holds in
+// registers is last.
+std::vector<PanelAxis> shared_axes(Node value, const SmallVector<Node, 16>& below, PanelOrder order);
+
+// The axes with the last ones joined until they have a multiple of `lanes` elements, as far as the source
 // lies so too: rows of a few elements without a border are copied like long ones.
 void join_last_axes(Node value, std::vector<PanelAxis>& axes, std::int64_t lanes);
 

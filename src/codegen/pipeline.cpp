@@ -1,5 +1,8 @@
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "codegen/codegen.h"
 #include "codegen/count.h"
 #include "codegen/decompose.h"
@@ -26,12 +29,6 @@ struct Pass {
   KernelStage gives;  // what the verifier expects of its result
 };
 
-#ifdef NDEBUG
-constexpr bool kVerify = false;
-#else
-constexpr bool kVerify = true;  // a broken graph is blamed on the pass that broke it
-#endif
-
 // What happens to a kernel after its options, in order.
 // clang-format off
 constexpr Pass kPasses[] = {
@@ -42,7 +39,7 @@ constexpr Pass kPasses[] = {
     {"lower_reduce", "reduces become loops over accumulators",
      [](Node k, Lowering&) { return lower_reduce(k); }, KernelStage::Ranges},
     {"fuse_multiply_add", "x*y + z where the target does it in one step",
-     [](Node k, Lowering& l) { return l.target.fma ? fuse_multiply_add(k) : k; }, KernelStage::Ranges},
+     [](Node k, Lowering& l) { return l.target.fma ? fuse_multiply_add(k, l.invariant) : k; }, KernelStage::Ranges},
     // After contraction: the error terms of the polynomials are exact only as written.
     {"decompose", "what the target lacks, by what it has",
      [](Node k, Lowering& l) { return decompose(k, l.target); }, KernelStage::Ranges},
@@ -65,28 +62,63 @@ void done(const char* pass) {
   if (pass_hook != nullptr) pass_hook(pass);
 }
 
+class Steps {
+ public:
+  Steps(std::span<const Opt> opts, const Target& target, const LowerOptions& how)
+      : opts_(opts), lowering_{target, {}, {}, how.invariant}, checks_(how.checks) {}
+
+  Program run(Node kernel) {
+    check_kernel(kernel, "schedule");
+    done("verify");
+    Node node = apply_options(kernel, opts_, lowering_.target);
+    done("apply_options");
+    verify(node, "apply_options", KernelStage::Ranges, to_string(opts_));
+    for (const Pass& pass : kPasses) {
+      node = after_step(pass.name, pass.run(node, lowering_));
+      done(pass.name);
+      verify(node, pass.name, pass.gives);
+    }
+    Program program = linearize(node, lowering_.launch);
+    after_step("linearize", program);
+    done("linearize");
+    check_program(program, "linearize");
+    done("verify");
+    program.checks = std::move(lowering_.checks);
+    return program;
+  }
+
+ private:
+  void verify(Node kernel, const char* pass, KernelStage gives, const std::string& rule = "") const {
+    if (checks_ == Checks::EveryStep)
+      check_kernel(kernel, pass, rule, gives);
+    else
+      check_closed(kernel, pass, rule);
+    done("verify");
+  }
+
+  std::span<const Opt> opts_;
+  Lowering lowering_;
+  Checks checks_;
+};
+
 }  // namespace
 
 PassHook set_pass_hook(PassHook hook) { return std::exchange(pass_hook, hook); }
 
-Program lower_kernel(Node kernel, std::span<const Opt> opts, const Target& target, const std::string& name) {
+Program lower_kernel(Node kernel, std::span<const Opt> opts, const Target& target, const std::string& name,
+                     const LowerOptions& how) {
   Scope scope;
-  Lowering lowering{target, {}, {}};
-  if constexpr (kVerify) check_kernel(kernel, "schedule");
-  Node node = apply_options(kernel, opts, target);
-  done("apply_options");
-  if constexpr (kVerify) check_kernel(node, "apply_options", to_string(opts));
-  for (const Pass& pass : kPasses) {
-    node = after_step(pass.name, pass.run(node, lowering));
-    done(pass.name);
-    if constexpr (kVerify) check_kernel(node, pass.name, "", pass.gives);
+  Program program;
+  try {
+    program = Steps(opts, target, how).run(kernel);
+  } catch (InternalError& error) {
+    // Found late: once more, to find the step that is to blame.
+    if (how.checks != Checks::EveryStep)
+      lower_kernel(kernel, opts, target, name, {Checks::EveryStep, how.invariant});
+    error.note(fmt::format("kernel {} with options {}", name, to_string(opts)));
+    throw;
   }
-  Program program = linearize(node, lowering.launch);
-  after_step("linearize", program);
-  done("linearize");
-  if constexpr (kVerify) check_program(program, "linearize");
   program.name = name;
-  program.checks = std::move(lowering.checks);
   Work work = count_work(kernel);
   program.flops = work.flops;
   program.bytes = work.bytes;

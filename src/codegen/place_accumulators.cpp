@@ -53,14 +53,12 @@ class Placer {
     std::sort(outputs.begin(), outputs.end(), by_id);
     std::sort(reduced.begin(), reduced.end(), by_id);
     std::int64_t first = range_id(reduced[0]), last = first;
-    Nodes outer,
-        inner;  // output ranges above the first reduce range; those below it, which the array runs over
+    // Output ranges above the first reduce range; those below it, which the array runs over; those below it
+    // that the reduce is the same for.
+    Nodes outer, inner, repeated;
     for (Node o : outputs) {
       bool below = !is_parallel(o) && (range_id(o) > first || in_registers(o));
-      if (below && depends_on(reduce, o))
-        inner.push_back(o);
-      else if (!below)
-        outer.push_back(o);
+      (!below ? outer : depends_on(reduce, o) ? inner : repeated).push_back(o);
       if (below && !in_registers(o)) last = std::max(last, range_id(o));
     }
     Nodes above, rest;  // reduce ranges outside the array's loops; those inside
@@ -74,11 +72,11 @@ class Placer {
     if (above.size() == 1 && rest.empty())
       for (Node o : inner)
         if (std::optional<RunningStep> run = in_registers(o) ? std::nullopt : running_step(reduce, o))
-          return place_running(store_node, reduce, *run, o, inner, outer);
+          return place_running(store_node, reduce, *run, o, inner, outer, repeated);
 
     Node target = base_memory(store_node.arg(0));
     bool in_output = target.is(Op::Param) && target.dtype() == reduce.dtype() && !is_read(target) &&
-                     inner.size() + outer.size() == outputs.size() && runs_over_launch(closed);
+                     repeated.empty() && runs_over_launch(closed);
     std::int64_t size = 1;
     for (Node o : inner) size *= std::max<std::int64_t>(o.arg(0).hi(), 1);
     Node memory = in_output ? target : define(reduce.dtype(), ids_.define++, size, Space::Register);
@@ -188,9 +186,10 @@ class Placer {
   //
   //   outer: { run = unit;  i: { run = run op x(i);  out[i] = f(run) } }
   //
-  // and one for each group where there are several.
+  // and one for each group where there are several. What the running value is the same for is stored in loops
+  // inside the step.
   Node place_running(Node store_node, Node reduce, const RunningStep& run, Node range, const Nodes& inner,
-                     const Nodes& outer) {
+                     const Nodes& outer, const Nodes& repeated) {
     Nodes beside, init_ranges, body_ranges;
     for (Node o : inner)
       if (o != range) beside.push_back(o);
@@ -226,9 +225,11 @@ class Placer {
     if (inside) now = where(inside, now, unit_const(reduce));
     NodeMap<Node> result;
     result.try_emplace(reduce, now);
-    Node written = at(substitute(store_node, result), body_map);
     more_.push_back(end(end(store(current, here, now, inside), body_ranges), outer));
-    return end(end(written, body_ranges), outer);
+    Nodes store_ranges(body_ranges);
+    for (const auto& [old, own] : clone(repeated, store_ranges)) body_map.try_emplace(old, own);
+    Node written = at(substitute(store_node, result), body_map);
+    return end(end(written, store_ranges), outer);
   }
 
   static Node unit_const(Node reduce) {

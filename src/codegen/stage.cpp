@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/small_vector.h"
 #include "codegen/panel_layout.h"
+#include "codegen/shared_panel.h"
 #include "codegen/substitute.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
@@ -35,24 +36,32 @@ class Stager {
     }
   }
 
-  Node panel_read(Node value, int position, PanelOrder wanted) {
+  // Threads of a group meet when a panel is full: once for all that are filled at one loop.
+  bool fills_together() const { return !group_.empty(); }
+
+  struct Panel {
+    Node value;         // what it holds
+    Node memory, copy;  // and the loops that fill it
+    Node index;         // where a reader finds its element
+  };
+  Node read(const Panel& panel, Node filled) const {
+    return load(after(panel.memory, {&filled, 1}), panel.index);
+  }
+
+  Panel panel(Node value, int position, PanelOrder wanted) {
     Nodes above, below;
-    bool shared = false;
     for (Node r : ranges_of(value)) {
       const bool thread = range_kind(r) == RangeKind::Thread;
       bool launch = thread || range_kind(r) == RangeKind::Global;
       bool outside = (range_id(r) <= position && !in_group(r)) || thread;
       (outside || (launch && target_.groups) ? above : below).push_back(r);
-      shared |= in_group(r);
     }
     for (Node r : below)
       for (Node other : below)
         if (depends_on(r.arg(0), other))
           throw KernelOptError("STAGE", "a panel over a loop whose length another loop of the panel decides");
-    // What threads of a group fill together is divided by their ranges, so these stay as they are.
-    std::vector<PanelAxis> axes = panel_axes(value, below, shared ? PanelOrder::Consumer : wanted);
-    if (wanted == PanelOrder::Source && !shared) join_last_axes(value, axes, lanes_of(value));
-    Copy made = copy_loops(value, axes, shared ? PanelOrder::Consumer : wanted);
+    PanelCopy made = group_.empty() ? private_copy(value, below, wanted)
+                                    : shared_copy(value, below, group_, wanted, target_, ids_);
     bytes_ += made.size * value.dtype().bytes();
     if (bytes_ > target_.shared_bytes)
       throw KernelOptError("STAGE", fmt::format("panels of {} bytes exceed the {} bytes of target {}", bytes_,
@@ -69,28 +78,15 @@ class Stager {
       if (is_repeated(r)) loops.push_back(r);
     if (!group_.empty() && !loops.empty()) order.push_back(barrier(loops));
     Node memory = order.empty() ? panel : after(panel, order);
-    Node gate;
-    for (Node r : group_)
-      if (std::find(below.begin(), below.end(), r) == below.end()) {
-        Node first = equal(r, index_const(0));
-        gate = gate ? logical_and(gate, first) : first;
-      }
-    Node copied = substitute_free(value, made.map);
-    if (made.bound) copied = gated(copied, made.bound);
-    Node copy = end(store(memory, made.index, copied, gate), made.loops);
-    if (!group_.empty()) copy = barrier({&copy, 1});
-    return load(after(panel, {&copy, 1}), made.read);
+    return {value, panel, end(store(memory, made.index, made.value, made.gate), made.loops), made.read};
   }
 
  private:
-  // The loops that fill a panel, and both sides' index into it.
-  struct Copy {
-    Nodes loops;
-    NodeMap<Node> map;  // the value's ranges in the copy
-    Node index, read;
-    Node bound;  // false where a vector runs past the end of an axis
-    std::int64_t size = 1;
-  };
+  PanelCopy private_copy(Node value, const Nodes& below, PanelOrder wanted) {
+    std::vector<PanelAxis> axes = panel_axes(value, below, wanted);
+    if (wanted == PanelOrder::Source) join_last_axes(value, axes, lanes_of(value));
+    return copy_loops(value, axes, wanted);
+  }
 
   std::int64_t lanes_of(Node value) const {
     if (!target_.vectors || target_.groups) return 1;
@@ -117,11 +113,13 @@ class Stager {
   // The axis of the source along which neighbours lie side by side is copied by vectors where the panel's
   // last axis is the same; else a few elements at a time, with the panel's last axis inside: so both sides
   // stay in a few lines of the cache.
-  Copy copy_loops(Node value, const std::vector<PanelAxis>& axes, PanelOrder order) {
-    Copy made;
+  PanelCopy copy_loops(Node value, const std::vector<PanelAxis>& axes, PanelOrder order) {
+    PanelCopy made;
+    NodeMap<Node> map;  // the value's ranges in the copy
+    Node bound;         // false where a vector runs past the end of an axis
     std::size_t along = axes.size();
     for (std::size_t i = 0; i < axes.size(); ++i)
-      if (axes[i].stride == 1 && !is_shared(axes[i])) along = i;
+      if (axes[i].stride == 1) along = i;
     const std::int64_t lanes = lanes_of(value);
     std::vector<std::int64_t> pitch, at_once(axes.size(), 1);
     for (const PanelAxis& axis : axes) pitch.push_back(axis.extent);
@@ -144,28 +142,25 @@ class Stager {
       }
     }
     // Else a few of the panel's neighbours at a time.
-    if (lanes > 1 && !axes.empty() && !is_shared(axes[last]) && axes[last].ranges.size() == 1 &&
-        in_registers(axes[last].ranges[0]) && (along == axes.size() || at_once[along] == 1))
+    if (lanes > 1 && !axes.empty() && axes[last].ranges.size() == 1 && in_registers(axes[last].ranges[0]) &&
+        (along == axes.size() || at_once[along] == 1))
       for (std::int64_t n = 4; n > 1 && at_once[last] == 1; n /= 2)
         if (axes[last].extent % n == 0) at_once[last] = n;
     std::vector<Coordinate> coordinates(axes.size());
     Nodes inside;
     for (std::size_t i : loop_order(axes, pitch, value.dtype().bytes())) {
-      if (is_shared(axes[i])) {
-        coordinates[i] = {Node(), Node(), axes[i].ranges[0]};
-        continue;
-      }
       Node extent = axes[i].ranges.size() == 1 ? axes[i].ranges[0].arg(0) : index_const(axes[i].extent);
       Coordinate c = coordinate(extent, at_once[i]);
       if (c.outer) made.loops.push_back(c.outer);
       if (c.inner) inside.push_back(c.inner);
-      if (pitch[i] > axes[i].extent) made.bound = less(c.value, index_const(axes[i].extent));
+      if (pitch[i] > axes[i].extent) bound = less(c.value, index_const(axes[i].extent));
       coordinates[i] = c;
       for (std::size_t r = 0; r < axes[i].ranges.size(); ++r)
-        made.map.try_emplace(axes[i].ranges[r],
-                             r == axes[i].unit ? plus(c.value, axes[i].low) : index_const(0));
+        map.try_emplace(axes[i].ranges[r], r == axes[i].unit ? plus(c.value, axes[i].low) : index_const(0));
     }
     made.loops.append(inside.begin(), inside.end());
+    made.value = substitute_free(value, map);
+    if (bound) made.value = gated(made.value, bound);
     made.index = made.read = index_const(0);
     for (std::size_t i = axes.size(); i-- > 0;) {
       Node here = index_const(-axes[i].low);
@@ -209,7 +204,6 @@ class Stager {
   static bool in_registers(Node r) {
     return range_kind(r) == RangeKind::Upcast || range_kind(r) == RangeKind::Unroll;
   }
-  static bool is_shared(const PanelAxis& axis) { return axis.ranges.size() == 1 && in_group(axis.ranges[0]); }
 
   // A loop of one group; a global range is one only where it stands inside a reduce, which a reduce spread
   // over the group does not allow (place_accumulators.h).
@@ -230,10 +224,20 @@ class Stager {
 Node stage_values(Node kernel, std::span<const Staging> stages, const Target& target) {
   if (stages.empty()) return kernel;
   Stager stager(kernel, target);
-  for (const Staging& s : stages) {
-    if (!s.value || s.value.is_const()) continue;  // folded away: nothing left to copy
+  for (std::size_t begin = 0, last = 0; begin < stages.size(); begin = last) {
+    std::vector<Stager::Panel> panels;
+    Nodes copies;
+    for (last = begin; last < stages.size(); ++last) {
+      const Staging& s = stages[last];
+      if (last > begin && (!stager.fills_together() || s.position != stages[begin].position)) break;
+      if (!s.value || s.value.is_const()) continue;  // folded away: nothing left to copy
+      panels.push_back(stager.panel(s.value, s.position, s.order));
+      copies.push_back(panels.back().copy);
+    }
+    if (panels.empty()) continue;
+    Node filled = stager.fills_together() ? barrier(copies) : copies[0];
     NodeMap<Node> staged;
-    staged.try_emplace(s.value, stager.panel_read(s.value, s.position, s.order));
+    for (const Stager::Panel& panel : panels) staged.try_emplace(panel.value, stager.read(panel, filled));
     kernel = substitute(kernel, staged);
   }
   return kernel;

@@ -132,8 +132,9 @@ std::optional<RunningStep> running_step(Node reduce, Node range) {
     } else if (!out.group && c.is(Op::Eq) && c.arg(0).dtype().is_index() && depends_on(c, range)) {
       const bool first = depends_on(c.arg(0), out.step);
       Node group = c.arg(first ? 0 : 1), other = c.arg(first ? 1 : 0);
-      // Operands may stand in another order with another range.
-      if (simplify(substitute_free(group, at_output)) != simplify(other)) return std::nullopt;
+      // The step's own group, and the output's. Operands may stand in another order with another range.
+      if (depends_on(group, range) || simplify(substitute_free(group, at_output)) != simplify(other))
+        return std::nullopt;
       out.group = group;
     } else {
       out.gate = both(out.gate, c);
@@ -143,12 +144,19 @@ std::optional<RunningStep> running_step(Node reduce, Node range) {
     return std::nullopt;
   out.value = element.value;
   if (!out.group) return out;
-  // How many groups there are: as many as the bounds or the conditions leave.
-  if (out.group.lo() >= 0 && out.group.hi() < kMostGroups) out.groups = index_const(out.group.hi() + 1);
-  for (Node c : element.conditions)
-    if (c.is(Op::Less) && c.arg(0) == out.group && c.arg(1).is_const() && c.arg(1).const_int() <= kMostGroups)
-      out.groups = c.arg(1);
-  return out.groups ? std::optional(out) : std::nullopt;
+  // How many groups there are: as many as the bounds or the conditions leave. Below 0 there is none.
+  bool from_zero = out.group.lo() >= 0;
+  if (from_zero && out.group.hi() < kMostGroups) out.groups = index_const(out.group.hi() + 1);
+  for (Node c : element.conditions) {
+    const bool negated = c.is(Op::Not);
+    Node limit = negated ? c.arg(0) : c;
+    if (!limit.is(Op::Less) || limit.arg(0) != out.group || !limit.arg(1).is_const()) continue;
+    if (negated)
+      from_zero |= limit.arg(1).const_int() >= 0;
+    else if (limit.arg(1).const_int() <= kMostGroups)
+      out.groups = limit.arg(1);
+  }
+  return out.groups && from_zero ? std::optional(out) : std::nullopt;
 }
 
 }  // namespace lathe

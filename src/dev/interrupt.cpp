@@ -5,7 +5,7 @@
 
 #include <atomic>
 
-#include "rewrite/rewriter.h"
+#include "base/interrupt.h"
 
 namespace lathe::dev {
 namespace {

@@ -11,6 +11,10 @@
 #include "engine/build_id.h"
 #include "engine/disk_cache.h"
 #include "engine/engine.h"
+#include "engine/roof.h"
+#include "ir/text.h"
+#include "rewrite/rewriter.h"
+#include "runtime/devices.h"
 #include "runtime/registry.h"
 
 namespace lathe::dev {
@@ -75,6 +79,41 @@ std::vector<std::pair<std::string, std::string>> heuristic_rules() {
   return out;
 }
 
+namespace {
+
+// Leaves one more rule out.
+class WithoutRule {
+ public:
+  explicit WithoutRule(std::string_view name) : before_(disabled_rules()) {
+    std::vector<std::string> names = before_;
+    names.emplace_back(name);
+    set_disabled_rules(std::move(names));
+  }
+  ~WithoutRule() { set_disabled_rules(std::move(before_)); }
+  WithoutRule(const WithoutRule&) = delete;
+  WithoutRule& operator=(const WithoutRule&) = delete;
+
+ private:
+  std::vector<std::string> before_;
+};
+
+}  // namespace
+
+std::vector<std::string> rules_used(const std::string& kernel, const std::string& device) {
+  const Scope scope;
+  const OpenDevice& opened = open_device(device);
+  if (opened.compiler == nullptr) return {};
+  const Node graph = parse_graph(kernel);
+  const Target& target = opened.compiler->target();
+  const std::string options = to_string(choose_options(graph, target));
+  std::vector<std::string> used;
+  for (const HeuristicRule& rule : lathe::heuristic_rules()) {
+    const WithoutRule without(rule.name);
+    if (to_string(choose_options(graph, target)) != options) used.emplace_back(rule.name);
+  }
+  return used;
+}
+
 std::string cache_folder() {
   const engine::DiskCache* cache = engine::DiskCache::current();
   return cache == nullptr ? "" : cache->folder();
@@ -112,6 +151,11 @@ std::vector<KernelCost> kernel_costs() {
                     p.roof});
   }
   return rows;
+}
+
+DeviceRoof roof_of(const std::string& device) {
+  const engine::Roof& roof = engine::roof_of(open_device(device));
+  return {roof.flops, roof.bytes.empty() ? 0 : roof.bytes.back().rate};
 }
 
 double multiply_adds(int steps, float* sink) { return lathe::multiply_adds(steps, sink); }

@@ -74,7 +74,7 @@ TunedKernel tune_one(Node kernel, const std::string& name, OpenDevice& device, c
   }
   const search::Result result = search::search_kernel(request, search_limits, watch);
   if (result.searched)
-    search::keep_tuned(key, {result.options, !result.improved(), result.default_ns, result.best_ns,
+    search::keep_tuned(key, {result.options, result.keeps_default(), result.default_ns, result.best_ns,
                              result.seconds + (known ? known->seconds : 0)});
   return row_of(result, name);
 }

@@ -22,8 +22,10 @@
 #include "ir/walk.h"
 #include "runtime/devices.h"
 #include "runtime/executor.h"
+#include "runtime/faults.h"
 #include "runtime/fork_guard.h"
 #include "runtime/storage.h"
+#include "schedule/memory_view.h"
 
 namespace lathe {
 
@@ -111,6 +113,7 @@ std::shared_ptr<const Prepared> prepared_for(std::span<const Node> targets, cons
   const Normalised normal = normalise(targets, key);
   ScheduleOptions wanted;
   wanted.default_device = device;
+  wanted.invariant = flag_on(Flag::Invariant);
   apply_limits(key, targets, wanted);
   Schedule made = scheduled(normal, key, wanted, extra);
   auto prepared = prepare(std::move(made), normal.stand_ins);
@@ -185,6 +188,7 @@ void buffer_write(Node buffer, const void* data, std::size_t bytes, std::size_t 
   Place place = place_of(buffer);
   check_internal(offset + bytes <= place.span.bytes, "engine", "a write goes beyond its buffer");
   if (bytes == 0) return;
+  if (bytes == place.span.bytes) set_faults(buffer, nullptr);
   place.span.offset = offset;
   place.span.bytes = bytes;
   // Straight into memory that kernels work on; a file's wants its device to know.
@@ -210,6 +214,7 @@ void* host_address(Node buffer) {
   Place place = place_of(buffer);
   if (place.span.memory.host == nullptr) return nullptr;
   executor().wait_written(*place.device, place.span);
+  check_faults(buffer);
   return static_cast<std::byte*>(place.span.memory.host) + place.span.offset;
 }
 
@@ -221,13 +226,13 @@ void buffer_to_host(Node buffer, void* data, std::size_t bytes) {
   place.span.bytes = bytes;
   if (place.span.memory.host != nullptr) {
     executor().wait_written(*place.device, place.span);
-    executor().throw_faults();
+    check_faults(buffer);
     std::memcpy(data, place.span.memory.host, bytes);
     return;
   }
   const Place host{nullptr, {{0, bytes, data}, 0, bytes}};
   executor().wait(executor().copy(host, place));
-  executor().throw_faults();
+  check_faults(buffer);
 }
 
 NodeRef buffer_import(DType dtype, std::int64_t size, void* data, void (*release)(void*), void* context) {

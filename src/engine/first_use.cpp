@@ -96,7 +96,7 @@ class Use {
         record_(kernel.check->record),
         symbolic_(!kernel.made->launch.variables.empty()) {}
 
-  bool run() {
+  bool run(LaunchFaultRef& fault) {
     KernelCheck& check = *kernel_.check;
     if (check_mode() != CheckMode::All && is_done()) return false;
     Trial trial(step_, kernel_, device_, places_, bindings_);
@@ -119,19 +119,15 @@ class Use {
     const Outcome outcome = trial.compare(kernel_);
     if (outcome.failed > 0) {
       replace(trial, outcome, repeatable);
-      return true;
-    }
-    if (outcome.passed == 0) {
+    } else if (outcome.passed == 0) {
       leave(outcome.unsure > 0 ? "the roundings of its sums may explain any difference"
                                : "no bound says anything about its values",
             check.checks >= kChecks);
-      return true;
+    } else {
+      show(step_, fmt::format("{} elements agree with REF", outcome.passed), 3);
+      outcome.alike ? was_weak(trial, repeatable) : passed();
     }
-    show(step_, fmt::format("{} elements agree with REF", outcome.passed), 3);
-    if (outcome.alike)
-      was_weak(trial, repeatable);
-    else
-      passed();
+    fault = trial.fault();
     return true;
   }
 
@@ -265,14 +261,14 @@ bool has_something_due(const ReadyKernel& kernel, Bindings bindings) {
 }
 
 bool launch_checked(const Step& step, ReadyKernel& kernel, OpenDevice& device, std::span<const Place> places,
-                    Bindings bindings) {
+                    Bindings bindings, LaunchFaultRef& fault) {
   if (kernel.check->replaced) {
     kernel = current_kernel(kernel, device);
     if (!kernel.check->due || !has_something_due(kernel, bindings)) return false;
   }
   std::unique_lock lock(kernel.check->mutex);
   if (!kernel.check->due) return false;
-  return Use(step, kernel, device, places, bindings).run();
+  return Use(step, kernel, device, places, bindings).run(fault);
 }
 
 CheckCounts check_counts() { return {counts().passed, counts().weak, counts().unchecked, counts().replaced}; }

@@ -7,6 +7,7 @@
 
 #include "engine/kernels.h"
 #include "runtime/executor.h"
+#include "runtime/faults.h"
 #include "schedule/schedule.h"
 
 namespace lathe::engine {
@@ -16,8 +17,9 @@ bool has_something_due(const ReadyKernel& kernel, Bindings bindings);
 
 // Looks after a launch of a kernel that is due for a check; `places` are the bytes of its param slots.
 // `kernel` becomes the one that runs in its stead, where it was replaced. True where it has run and was
-// compared; false where nothing was to be compared, and it is still to be launched.
+// compared, with what its launch may report; false where nothing was to be compared, and it is still to be
+// launched.
 bool launch_checked(const Step& step, ReadyKernel& kernel, OpenDevice& device, std::span<const Place> places,
-                    Bindings bindings);
+                    Bindings bindings, LaunchFaultRef& fault);
 
 }  // namespace lathe::engine

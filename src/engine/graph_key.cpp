@@ -11,6 +11,8 @@
 #include "base/small_vector.h"
 #include "ir/build.h"
 #include "ir/walk.h"
+#include "schedule/compared.h"
+#include "schedule/memory_view.h"
 
 namespace lathe::engine {
 namespace {
@@ -113,51 +115,52 @@ Normalised normalise(std::span<const Node> targets, const GraphKey& key) {
   return result;
 }
 
-// A size without the values of its variables: memory is laid out for the largest.
-Node unbound(Node size) {
-  if (size.is_const()) return size;
-  NodeMap<Node> map;
-  for (const Node& node : toposort(size))
-    if (node.is(Op::Bind)) map[node] = node.arg(0);
-  return map.empty() ? size : substitute(size, map);
-}
+namespace {
 
-Node view_of(Node buffer, std::span<const Node> shape) {
-  SmallVector<Node, 8> whole, zeros;
-  bool symbolic = false;
-  for (const Node& size : shape) {
-    symbolic |= !size.is_const();
-    whole.push_back(index_const(unbound(size).hi()));
-    zeros.push_back(index_const(0));
+class Stripper {
+ public:
+  explicit Stripper(std::span<const Node> targets)
+      : outdated_(outdated_by_rounding(toposort(targets, is_pending))) {}
+
+  void strip(std::span<const Node> targets) {
+    SmallVector<Node, 16> args;
+    for (const Node& node : toposort(targets, is_pending)) {
+      if (now_.contains(node)) continue;
+      if (const Node buffer = realized(node)) {
+        if (outdated_.contains(node))
+          strip(node.args());
+        else
+          now_[node] = view_of(buffer, node.shape());
+      }
+      if (now_.contains(node)) continue;
+      args.clear();
+      bool same = true;
+      for (const Node& arg : node.args()) {
+        args.push_back(*now_.find(arg));
+        same &= args.back() == arg;
+      }
+      const Node made = same ? node : rebuild(node, args);
+      now_[node] = made;
+      if (node.is(Op::After)) result_.versions.emplace_back(node, made);
+    }
   }
-  const bool flat = whole.size() == 1 && whole[0].const_int() == buffer_size(buffer);
-  const Node view = flat ? buffer : reshape(buffer, whole);
-  return symbolic ? shrink(view, zeros, shape) : view;
-}
+  Stripped result(std::span<const Node> targets) {
+    for (const Node& target : targets) result_.targets.push_back(*now_.find(target));
+    return std::move(result_);
+  }
+
+ private:
+  NodeMap<char> outdated_;
+  NodeMap<Node> now_;
+  Stripped result_;
+};
+
+}  // namespace
 
 Stripped strip_realized(std::span<const Node> targets) {
-  Stripped result;
-  NodeMap<Node> now;
-  SmallVector<Node, 16> args;
-  const std::vector<Node> order = toposort(targets, is_pending);
-  now.reserve(order.size());
-  for (const Node& node : order) {
-    if (const Node buffer = realized(node)) {
-      now[node] = view_of(buffer, node.shape());
-      continue;
-    }
-    args.clear();
-    bool same = true;
-    for (const Node& arg : node.args()) {
-      args.push_back(*now.find(arg));
-      same &= args.back() == arg;
-    }
-    const Node made = same ? node : rebuild(node, args);
-    now[node] = made;
-    if (node.is(Op::After)) result.versions.emplace_back(node, made);
-  }
-  for (const Node& target : targets) result.targets.push_back(*now.find(target));
-  return result;
+  Stripper stripper(targets);
+  stripper.strip(targets);
+  return stripper.result(targets);
 }
 
 }  // namespace lathe::engine

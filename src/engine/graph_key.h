@@ -40,11 +40,4 @@ struct Stripped {
 };
 Stripped strip_realized(std::span<const Node> targets);
 
-// A size expression with its bound variables free again.
-Node unbound(Node size);
-
-// A buffer that holds a value of this shape, read as such: strides are fixed by the largest sizes, so a
-// symbolic shape is a cut of the whole.
-Node view_of(Node buffer, std::span<const Node> shape);
-
 }  // namespace lathe::engine

@@ -28,8 +28,9 @@
 namespace lathe::engine {
 namespace {
 
-// What the solver gets for one access: usually the intervals have answered already.
-constexpr unsigned kQuickMs = 5, kThoroughMs = 200;
+// Steps of the solver for one access: usually the intervals have answered already. The questions of the op
+// suite take up to 1,400.
+constexpr unsigned kQuickEffort = 20000, kThoroughEffort = 500000;
 
 // One kernel of one backend and target under one way of choosing options.
 struct CacheKey {
@@ -51,7 +52,6 @@ struct CacheKeyHash {
 struct LoadedKernel {
   const OpenDevice* device = nullptr;
   std::unique_ptr<Kernel> kernel;
-  std::unique_ptr<FaultCell> cell;
 };
 
 struct KernelEntry {
@@ -102,7 +102,7 @@ void choose(MadeKernel& made, const KernelRequest& request, const Target& target
     made.options = *std::move(tuned);
     made.options_from = "search";
   } else {
-    made.options = choose_options(request.ast, target);
+    made.options = choose_options(request.ast, target, flag_on(Flag::Invariant));
     made.options_from = "heuristic";
   }
 }
@@ -111,8 +111,8 @@ void choose(MadeKernel& made, const KernelRequest& request, const Target& target
 // named.
 std::string disk_key(const MadeKernel& made, const KernelRequest& request, const Compiler& compiler) {
   const std::string options = made.options_from == "search" ? to_string(made.options) : choice_text(request);
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", build_id(), compiler.version(), compiler.target().key(),
-                     options, request.name, print_graph(request.ast));
+  return fmt::format("{}\n{}\n{}\n{}\n{}", build_id(), compiler_key(compiler), options, request.name,
+                     print_graph(request.ast));
 }
 
 void put_part(std::string& text, std::string_view part) {
@@ -134,8 +134,8 @@ std::optional<std::string_view> take_part(std::string_view& text) {
 // What must be the same for a saved kernel to be run: machine code is trusted only where it was made by this
 // build for this machine, and is what was written.
 std::string saved_stamp(const Compiler& compiler, std::string_view packed) {
-  return fmt::format("{}\n{}\n{}\n{}\n{:016x}", build_id(), compiler.version(), compiler.target().key(),
-                     flags_key(), hash_bytes(packed.data(), packed.size()));
+  return fmt::format("{}\n{}\n{:016x}", build_id(), compiler_key(compiler),
+                     hash_bytes(packed.data(), packed.size()));
 }
 
 // Under the kernel's key and its binary: what was checked is this code and no other.
@@ -201,7 +201,7 @@ Node proved(const MadeKernel& made, const KernelRequest& request, const Target& 
   const bool thorough = flag_on(Flag::Verify);
   auto prove = [&](Node kernel) {
     verify::BoundsOptions options;
-    options.timeout_ms = thorough ? kThoroughMs : kQuickMs;
+    options.effort = thorough ? kThoroughEffort : kQuickEffort;
     verify::BoundsReport report = verify::prove_bounds(kernel, options);
     for (verify::AccessProof& access : report.accesses) {
       if (access.proof != verify::Proof::Refuted) continue;
@@ -231,7 +231,8 @@ void lower(Pending& work) {
   const Target& target = work.compiler->target();
   if (made.options_from.empty()) choose(made, *work.request, target);
   const Node kernel = proved(made, *work.request, target);
-  work.program = lower_kernel(kernel, made.options, target, work.request->name);
+  work.program =
+      lower_kernel(kernel, made.options, target, work.request->name, {.invariant = flag_on(Flag::Invariant)});
   made.launch = work.program;
   made.launch.code.clear();
 }
@@ -295,9 +296,7 @@ void compile(std::span<Pending> all, DiskCache* disk) {
 const Loaded& loaded_on(Entry& entry, OpenDevice& device) {
   for (const Loaded& known : entry.loaded)
     if (known.device == &device) return known;
-  Loaded made{&device, device.device->load(entry.made.binary), nullptr};
-  if (!entry.made.launch.checks.empty()) made.cell = std::make_unique<FaultCell>(device);
-  return entry.loaded.emplace_back(std::move(made));
+  return entry.loaded.emplace_back(Loaded{&device, device.device->load(entry.made.binary)});
 }
 
 // An object from disk that cannot be loaded is made anew; one just compiled that cannot is an error.
@@ -322,7 +321,7 @@ ReadyKernel ready_on(Entry& made, OpenDevice& device) {
   const bool comparable = device.device->computes() && device.compiler->target().kind != TargetKind::Ref;
   if (!comparable) entry->check.due = false;
   const Loaded& loaded = loaded_on(*entry, device);
-  return {&entry->made, loaded.kernel.get(), loaded.cell.get(), &entry->check, entry};
+  return {&entry->made, loaded.kernel.get(), &entry->check, entry};
 }
 
 }  // namespace
@@ -482,10 +481,10 @@ void drop_kernels() {
   table().kernels.clear();
 }
 
-std::string flags_key() {
-  return fmt::format("noopt={} invariant={} cpu={}{} without={};", flag_number(Flag::NoOpt),
-                     flag_number(Flag::Invariant), flag_text(Flag::Cpu),
-                     flag_number(Flag::Beam) > 0 ? " beam" : "", fmt::join(disabled_rules(), ","));
+std::string flags_key() { return code_flags() + changed_rules(); }
+
+std::string compiler_key(const Compiler& compiler) {
+  return fmt::format("{}\n{}\n{}", compiler.version(), compiler.target().key(), flags_key());
 }
 
 }  // namespace lathe::engine

@@ -18,7 +18,6 @@
 #include "ir/program.h"
 #include "lathe/options.h"
 #include "runtime/devices.h"
-#include "runtime/fault_cell.h"
 
 namespace lathe::engine {
 
@@ -40,7 +39,6 @@ struct KernelEntry;
 struct ReadyKernel {
   const MadeKernel* made = nullptr;
   Kernel* kernel = nullptr;
-  FaultCell* cell = nullptr;     // where the kernel checks indices
   KernelCheck* check = nullptr;  // what is known of it against REF
   KernelEntry* entry = nullptr;  // its place among all kernels
 };
@@ -94,7 +92,10 @@ void reset_compile_count();  // and the proofs
 // Forgets all kernels of this process (tests and memory reports); none may be running or be used again.
 void drop_kernels();
 
-// Every flag that changes what is generated, as part of keys.
+// Every flag that changes what is generated, and the rules that are disabled or planted: part of every key.
 std::string flags_key();
+// All that a binary depends on beside its kernel, its options and this build: the compiler and its version,
+// every fact of its target, flags and rules.
+std::string compiler_key(const Compiler& compiler);
 
 }  // namespace lathe::engine

@@ -4,6 +4,7 @@
 #include "base/small_vector.h"
 #include "engine/kernels.h"
 #include "runtime/executor.h"
+#include "runtime/faults.h"
 #include "schedule/schedule.h"
 
 namespace lathe::engine {
@@ -21,16 +22,20 @@ class Launch {
       if (param.reads) reads_.push_back(place);
       if (param.writes) writes_.push_back(place);
     }
-    if (kernel.cell != nullptr) args_.push_back({Arg::Kind::Span, kernel.cell->span(), 0});
+    LaunchFaultRef fault;
+    if (!launch.checks.empty()) {
+      fault = std::make_shared<LaunchFault>(device, step.name, step.origin, launch.checks);
+      args_.push_back({Arg::Kind::Span, fault->cell.span(), 0});
+    }
     for (const NodeRef& variable : launch.variables)
       args_.push_back({Arg::Kind::Int, {}, evaluate_index(variable, bindings)});
-    work_ = {&device, 0,         kernel.kernel, grid,        args_,         reads_,
-             writes_, step.name, step.origin,   kernel.cell, launch.checks, true};
+    work_ = {&device, 0, kernel.kernel, grid, args_, reads_, writes_, step.name, std::move(fault)};
   }
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
 
   const LaunchWork& work() const { return work_; }
+  const LaunchFaultRef& fault() const { return work_.fault; }  // null where the kernel checks no index
   void leave_uncounted() { work_.counted = false; }  // it is not among the launches the program asked for
 
  private:

@@ -6,10 +6,12 @@
 
 #include "base/env.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/text.h"
 #include "engine/first_use.h"
 #include "engine/kernel_check.h"
 #include "engine/launch.h"
+#include "engine/run_faults.h"
 #include "engine/shadow.h"
 #include "ir/build.h"
 #include "ir/walk.h"
@@ -122,12 +124,20 @@ class RunMemory {
   std::vector<Place> slots_, fresh_, arenas_, planned_;
 };
 
-void run_copy(const Step& step, const PreparedStep& ready, const RunMemory& memory) {
+// Its memory computes nothing.
+bool is_file(const OpenDevice& device) { return device.compiler == nullptr; }
+
+void run_copy(const Step& step, const PreparedStep& ready, const RunMemory& memory, RunFaults& faults) {
   const Place to = memory.at(ready.buffers[0]);
   Place from = memory.at(ready.buffers[1]);
+  if (const Faults& held = faults.at(ready.buffers[1]); held != nullptr && is_file(*to.device)) {
+    executor().wait_written(*from.device, from.span);  // a file is read by others, who would not be told
+    check_faults(held);
+  }
   from.span.offset += static_cast<std::size_t>(step.from_offset);
   from.span.bytes = to.span.bytes;
   executor().copy(to, from);
+  faults.copied(ready);
 }
 
 std::vector<Place> places_of(const PreparedStep& ready, const RunMemory& memory) {
@@ -136,14 +146,17 @@ std::vector<Place> places_of(const PreparedStep& ready, const RunMemory& memory)
   return places;
 }
 
-void run_kernel(const Step& step, const PreparedStep& ready, const RunMemory& memory, Bindings bindings) {
+void run_kernel(const Step& step, const PreparedStep& ready, const RunMemory& memory, Bindings bindings,
+                RunFaults& faults) {
   const ReadyKernel* kernel = &ready.kernel;
   ReadyKernel current;
   const bool due = kernel->check->due.load(std::memory_order_relaxed);
   if (due && has_something_due(*kernel, bindings)) [[unlikely]] {
     current = ready.kernel;
     const std::vector<Place> places = places_of(ready, memory);
-    if (launch_checked(step, current, *ready.device, places, bindings)) return;
+    LaunchFaultRef fault;
+    if (launch_checked(step, current, *ready.device, places, bindings, fault))
+      return faults.launched(step, ready, fault);
     kernel = &current;
   }
   const MadeKernel& made = *kernel->made;
@@ -160,6 +173,7 @@ void run_kernel(const Step& step, const PreparedStep& ready, const RunMemory& me
   } else {
     run_launch(step, made, launch, Wait::No);
   }
+  faults.launched(step, ready, launch.fault());
 }
 
 }  // namespace
@@ -225,13 +239,16 @@ std::vector<NodeRef> run(const Prepared& prepared, std::span<const Node> slots, 
   const Scope scope;
   check_internal(slots.size() == prepared.slots.size(), "engine", "a run needs one buffer for each slot");
   const RunMemory memory(prepared, slots);
+  RunFaults faults(prepared, slots);
   for (std::size_t i = 0; i < prepared.steps.size(); ++i) {
     const Step& step = prepared.schedule.steps[i];
+    stop_before("run", step.name);
     if (step.is_copy())
-      run_copy(step, prepared.steps[i], memory);
+      run_copy(step, prepared.steps[i], memory, faults);
     else
-      run_kernel(step, prepared.steps[i], memory, bindings);
+      run_kernel(step, prepared.steps[i], memory, bindings, faults);
   }
+  faults.finish(slots, memory.made);
   NodeMap<Node> actual;
   for (std::size_t i = 0; i < slots.size(); ++i) actual[prepared.slots[i]] = slots[i];
   for (std::size_t i = 0; i < prepared.fresh.size(); ++i) actual[prepared.fresh[i]] = memory.made[i];

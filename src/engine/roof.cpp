@@ -8,6 +8,7 @@
 
 #include "base/multiply_adds.h"
 #include "base/thread_pool.h"
+#include "engine/device_roof.h"
 
 namespace lathe::engine {
 namespace {
@@ -108,7 +109,12 @@ double Roof::bytes_rate(double touched) const {
 
 const Roof& roof_of(const OpenDevice& device) {
   static const Roof unknown;
-  if (device.compiler == nullptr || device.compiler->target().kind != TargetKind::Cpu) return unknown;
+  if (device.compiler == nullptr) return unknown;
+  if (device.compiler->target().kind == TargetKind::Cuda) {
+    static const Roof roof = measure_groups(open_device(device.text));
+    return roof;
+  }
+  if (device.compiler->target().kind != TargetKind::Cpu) return unknown;
   static const Roof roof = measure_cpu();
   return roof;
 }

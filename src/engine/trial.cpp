@@ -126,6 +126,7 @@ void Trial::launch(const ReadyKernel& kernel, Counted counted) {
   if (is_empty(grid)) return;
   Launch launch(step_, device_, kernel, grid, bindings_,
                 [&](std::size_t slot) -> const Place& { return places_[slot]; });
+  fault_ = launch.fault();
   if (counted == Counted::Yes) return run_launch(step_, *kernel.made, launch, Wait::Yes);
   launch.leave_uncounted();
   executor().wait(executor().launch(launch.work()));

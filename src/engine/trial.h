@@ -15,6 +15,7 @@
 #include "reference/array.h"
 #include "reference/bounded.h"
 #include "runtime/executor.h"
+#include "runtime/faults.h"
 #include "schedule/schedule.h"
 #include "verify/judge.h"
 
@@ -47,6 +48,8 @@ class Trial {
   // not.
   enum class Counted : std::uint8_t { No, Yes };
   void launch(const ReadyKernel& kernel, Counted counted = Counted::No);
+  // What the last launch may report of indices; null where it checks none.
+  const LaunchFaultRef& fault() const { return fault_; }
   // Compares what this kernel left with what REF expects.
   Outcome compare(const ReadyKernel& ran) const;
 
@@ -92,6 +95,7 @@ class Trial {
   std::vector<reference::Sample> samples_;
   std::vector<reference::Cell> before_;  // of samples that are not written
   std::vector<Kept> kept_;
+  LaunchFaultRef fault_;
   std::vector<SlotUse> uses_;
   bool reads_memory_ = true;  // some value stored comes from memory
   bool guarded_ = false;      // some access is only known to stay inside when the kernel runs

@@ -72,6 +72,7 @@ Node pack(std::span<const Node> parts) {
 Node dot(const DotKind& kind, Node x, Node y, Node sum, DotShape shape) {
   AttrData name{std::string(kind.name), {}};
   if (shape.is_tile()) name.ints = {shape.m, shape.n, shape.k};
+  if (shape.threads > 1) name.ints.push_back(shape.threads);
   Node args[] = {x, y, sum};
   return intern(Op::Dot, DType(kind.sum).vec(sum.dtype().lanes), args, Attr::of(name));
 }
@@ -79,7 +80,8 @@ Node dot(const DotKind& kind, Node x, Node y, Node sum, DotShape shape) {
 DotShape dot_shape(Node dot) {
   std::span<const std::int64_t> sizes = dot.ints();
   if (sizes.empty()) return {};
-  return {static_cast<int>(sizes[0]), static_cast<int>(sizes[1]), static_cast<int>(sizes[2])};
+  return {static_cast<int>(sizes[0]), static_cast<int>(sizes[1]), static_cast<int>(sizes[2]),
+          sizes.size() > 3 ? static_cast<int>(sizes[3]) : 1};
 }
 
 Node dot_by_parts(const DotKind& kind, Node x, Node y, Node sum, bool fused) {

@@ -6,6 +6,12 @@
 //
 // With a shape [m, n, k] the operands are fragments of matrices of words, row by row in the lanes of a
 // vector: sum[m][n] + the products of the rows of x[m][k] with the columns of y[k][n].
+//
+// With a shape [16, 8, 8] of 32 threads, each thread has its share of the words, and all 32 take the step
+// together. Thread 4*g + t, g < 8 and t < 4, has
+//   x    x[g][t], x[g + 8][t], x[g][t + 4], x[g + 8][t + 4]
+//   y    y[t][g], y[t + 4][g]
+//   sum  sum[g][2*t], sum[g][2*t + 1], sum[g + 8][2*t], sum[g + 8][2*t + 1]
 #pragma once
 
 #include <cstdint>
@@ -25,6 +31,7 @@ struct DotKind {
 };
 struct DotShape {
   int m = 1, n = 1, k = 1;
+  int threads = 1;  // that have a share each
   bool is_tile() const { return m > 1; }
 };
 

@@ -41,5 +41,8 @@ void check_kernel(Node kernel, std::string_view pass, std::string_view rule, Ker
 void check_program(const Program& program, std::string_view pass, std::string_view rule) {
   throw_first(verify_program(program), "program", pass, rule);
 }
+void check_closed(Node kernel, std::string_view pass, std::string_view rule) {
+  throw_first(open_ranges(kernel), "kernel", pass, rule);
+}
 
 }  // namespace lathe

@@ -1,7 +1,7 @@
 // Whether a graph is what docs/ir.md says a graph of its form is: dtypes, operands, shapes, gates, scopes,
-// address spaces. Run at every stage border in tests and debug builds, so that a broken graph is blamed on
-// the pass and the rule that broke it and not on whoever stumbles over it later. Linear in the number of
-// nodes.
+// address spaces. Run at the borders of lowering in every build, so that nothing malformed is printed, and
+// after every pass in tests and debug builds, so that a broken graph is blamed on the pass and the rule that
+// broke it and not on whoever stumbles over it later. Linear in the number of nodes.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,7 @@ enum class KernelStage : std::uint8_t { Ranges, Lowered };
 std::vector<VerifyFault> verify_tensor(std::span<const Node> roots);
 std::vector<VerifyFault> verify_kernel(Node kernel, KernelStage stage = KernelStage::Ranges);
 std::vector<VerifyFault> verify_program(const Program& program);
+std::vector<VerifyFault> open_ranges(Node kernel);  // that are closed nowhere on the way to the Sink
 
 // The same, throwing InternalError for the first fault: it names the pass, the rule (may be empty) and the
 // guilty node.
@@ -35,5 +36,8 @@ void check_tensor(std::span<const Node> roots, std::string_view pass, std::strin
 void check_kernel(Node kernel, std::string_view pass, std::string_view rule = "",
                   KernelStage stage = KernelStage::Ranges);
 void check_program(const Program& program, std::string_view pass, std::string_view rule = "");
+
+// Only that every range of a kernel is closed, which takes no walk.
+void check_closed(Node kernel, std::string_view pass, std::string_view rule = "");
 
 }  // namespace lathe

@@ -55,9 +55,7 @@ class KernelVerifier {
   }
 
   void check_closed() {
-    for (Node effect : kernel_.args())
-      for (Node r : ranges_of(effect))
-        fault(r, fmt::format("range {} is not closed on the way to the Sink", range_id(r)));
+    for (VerifyFault& open : open_ranges(kernel_)) faults_.push_back(std::move(open));
     // An effect that is ended over a range must not be ended over it again.
     NodeMap<std::vector<Node>> ended;
     for (Node n : order_) {
@@ -136,6 +134,14 @@ class KernelVerifier {
 };
 
 }  // namespace
+
+std::vector<VerifyFault> open_ranges(Node kernel) {
+  std::vector<VerifyFault> faults;
+  for (Node effect : kernel.args())
+    for (Node r : ranges_of(effect))
+      faults.push_back({r, fmt::format("range {} is not closed on the way to the Sink", range_id(r))});
+  return faults;
+}
 
 std::vector<VerifyFault> verify_kernel(Node kernel, KernelStage stage) {
   return KernelVerifier(kernel, stage).run();

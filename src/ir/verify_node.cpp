@@ -296,7 +296,7 @@ std::string dot_fault(Node n) {
   if (kind == nullptr) return fmt::format("Dot of kind '{}', which does not exist", n.text());
   const DotShape shape = dot_shape(n);
   auto lanes = [&](int fragment) {
-    return static_cast<std::uint16_t>(shape.is_tile() ? fragment : n.dtype().lanes);
+    return static_cast<std::uint16_t>(shape.is_tile() ? fragment / shape.threads : n.dtype().lanes);
   };
   const DType sum = DType(kind->sum).vec(lanes(shape.m * shape.n)),
               x = dtypes::UInt32.vec(lanes(shape.m * shape.k)),

@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "ir/build.h"
+#include "ir/shared_memory.h"
 #include "ir/verify.h"
+#include "ir/verify_assignment.h"
 #include "ir/verify_node.h"
 #include "ir/walk.h"
 
@@ -12,13 +15,16 @@ namespace {
 
 class ProgramVerifier {
  public:
-  explicit ProgramVerifier(const Program& program) : program_(program) {}
+  explicit ProgramVerifier(const Program& program) : program_(program) {
+    for (const ProgramParam& p : program.params) params_.try_emplace(p.slot, &p);
+  }
 
   std::vector<VerifyFault> run() {
     scopes_.push_back({});
     for (const NodeRef& ref : program_.code) instruction(ref);
     for (std::size_t i = scopes_.size(); i-- > 1;) fault(scopes_[i].opener, "this scope is never closed");
     check_shared_bytes();
+    if (faults_.empty()) faults_ = verify_assignment(program_);  // which relies on well-formed nodes
     return std::move(faults_);
   }
 
@@ -109,11 +115,10 @@ class ProgramVerifier {
   void check_argument(Node user, Node a) {
     if (a.is(Op::Const) && a.dtype().is_index()) fault(user, "a constant of dtype Index in a program");
     if (a.is(Op::Param)) {
-      auto it = std::find_if(program_.params.begin(), program_.params.end(),
-                             [&](const ProgramParam& p) { return p.slot == param_slot(a); });
-      if (it == program_.params.end())
+      const ProgramParam* param = argument(a);
+      if (param == nullptr)
         fault(user, fmt::format("param {} is no argument of the program", param_slot(a)));
-      else if (it->dtype != a.dtype() || it->size != memory_size(a))
+      else if (param->dtype != a.dtype() || param->size != memory_size(a))
         fault(user, fmt::format("param {} is not what the program's argument is", param_slot(a)));
     }
     if (a.is(Op::Var) && std::none_of(program_.variables.begin(), program_.variables.end(),
@@ -124,10 +129,14 @@ class ProgramVerifier {
   void note_memory(Node n) {
     if (!n.is(Op::Load) && !n.is(Op::Store)) return;
     Node base = base_memory(n.arg(0));
-    for (const ProgramParam& p : program_.params)
-      if (base.is(Op::Param) && p.slot == param_slot(base) && !(n.is(Op::Load) ? p.reads : p.writes))
-        fault(n, fmt::format("param {} is {}, which its argument does not say", p.slot,
-                             n.is(Op::Load) ? "read" : "written"));
+    const ProgramParam* param = base.is(Op::Param) ? argument(base) : nullptr;
+    if (param != nullptr && !(n.is(Op::Load) ? param->reads : param->writes))
+      fault(n, fmt::format("param {} is {}, which its argument does not say", param->slot,
+                           n.is(Op::Load) ? "read" : "written"));
+  }
+  const ProgramParam* argument(Node param) const {
+    auto found = params_.find(param_slot(param));
+    return found == params_.end() ? nullptr : found->second;
   }
 
   void check_barrier(Node n) {
@@ -150,7 +159,7 @@ class ProgramVerifier {
       if (!ref->is(Op::Load) && !ref->is(Op::Store)) continue;
       Node base = base_memory(ref->arg(0));
       if (base.is(Op::Define) && define_space(base) == Space::Shared && seen.try_emplace(base).second)
-        bytes += memory_size(base) * base.dtype().bytes() * base.dtype().lanes;
+        bytes += shared_bytes_of(base);
     }
     if (bytes > program_.shared_bytes)
       fault(Node(),
@@ -158,6 +167,7 @@ class ProgramVerifier {
   }
 
   const Program& program_;
+  std::unordered_map<std::int64_t, const ProgramParam*> params_;  // by slot
   std::vector<Scope> scopes_;
   std::size_t last_scope_ = 0;
   NodeMap<Listed> listed_;

@@ -45,7 +45,7 @@ constexpr AttrRow kAttrRows[] = {
     {Op::Lane,    AttrRow::Integer,    0, 0,     "a lane number"},
     {Op::HReduce, AttrRow::OpName,     0, 0,     "an op"},
     {Op::Prefetch, AttrRow::Integer,   0, 0,     "the number of a cache"},
-    {Op::Dot,     AttrRow::Text,       0, 3,     "\"kind\" or \"kind\" [m, n, k]"},
+    {Op::Dot,     AttrRow::Text,       0, 4,     "\"kind\", \"kind\" [m, n, k] or \"kind\" [m, n, k, threads]"},
 };
 // clang-format on
 
@@ -83,7 +83,7 @@ std::string attr_fault(Op op, DType dtype, const Attr& attr) {
   if (d.text.empty() == text) return refuse();
   if ((op == Op::Reduce || op == Op::Scan) && !is_op(d.ints[0])) return refuse();
   if (op == Op::Dot && !d.ints.empty() &&
-      (d.ints.size() != 3 || std::any_of(d.ints.begin(), d.ints.end(), is_no_fragment_side)))
+      (d.ints.size() < 3 || std::any_of(d.ints.begin(), d.ints.end(), is_no_fragment_side)))
     return refuse();
   if (op == Op::Range && (d.ints[1] < 0 || d.ints[1] >= kRangeKindCount)) return refuse();
   if (op == Op::Define && (d.ints[2] < 0 || d.ints[2] >= kSpaceCount)) return refuse();

@@ -47,6 +47,15 @@ void find_stores(Node effect, std::vector<Node>& ranges, std::vector<StoreAxes>&
 // As many lanes as run together: enough that the steps cost more than going from one to the next, few enough
 // that their registers stay in the nearest caches.
 constexpr std::size_t kLanes = 128;
+// Elements of the kernel's own memory, which every lane has for itself.
+constexpr std::int64_t kPanelElements = 1 << 20;
+
+std::size_t lanes_of(const Code& code) {
+  std::int64_t elements = 1;
+  for (const MemorySlot& m : code.memories)
+    if (m.kind == MemorySlot::Kind::Private) elements += m.size;
+  return std::clamp<std::size_t>(static_cast<std::size_t>(kPanelElements / elements), 1, kLanes);
+}
 
 void add(BoundedReport& to, const BoundedReport& part) {
   to.faults.insert(to.faults.end(), part.faults.begin(), part.faults.end());
@@ -68,11 +77,11 @@ void evaluate(const StoreAxes& axes, std::span<const View> params, const Binding
     report.reason = fmt::format("it takes about {:.2g} operations, {:.2g} are allowed", cost, left);
   report.incomplete = !report.reason.empty();
   if (report.incomplete) return;
-  const std::size_t parts = (positions.size() + kLanes - 1) / kLanes;
+  const std::size_t lanes = lanes_of(code), parts = (positions.size() + lanes - 1) / lanes;
   std::vector<BoundedReport> reports(parts);
   auto run = [&](std::int64_t part) {
-    const std::size_t first = static_cast<std::size_t>(part) * kLanes;
-    const std::size_t n = std::min(kLanes, positions.size() - first);
+    const std::size_t first = static_cast<std::size_t>(part) * lanes;
+    const std::size_t n = std::min(lanes, positions.size() - first);
     BoundedReport& own = reports[static_cast<std::size_t>(part)];
     const std::vector<Sample> samples =
         run_lanes(code, params, bindings, positions.subspan(first, n), left, own);

@@ -16,16 +16,17 @@ namespace lathe::reference {
 inline constexpr std::uint32_t kNoRegister = 0xffffffffu;
 
 enum class Act : std::uint8_t {
-  Scalar,   // dst = fn(a, b, c), lane by lane
-  Convert,  // dst = a as another dtype
-  Bits,     // dst = the bits of a as another dtype
-  Copy,     // dst = a, `lanes` cells
-  Splat,    // every lane of dst = a
-  HReduce,  // dst = all `lanes` of a combined by fn
-  Pack,     // a word of dst = the neighbouring parts from a on; `jump` parts of dtype `from`, `lanes` words
-  Dot,      // dst = products of the packed words a and b added to c
-  Load,     // dst = memory[a] where gate b
-  Store,    // memory[a] = c where gate b
+  Scalar,    // dst = fn(a, b, c), lane by lane
+  Convert,   // dst = a as another dtype
+  Bits,      // dst = the bits of a as another dtype
+  Copy,      // dst = a, `lanes` cells
+  Splat,     // every lane of dst = a
+  HReduce,   // dst = all `lanes` of a combined by fn
+  Pack,      // a word of dst = the neighbouring parts from a on; `jump` parts of dtype `from`, `lanes` words
+  Dot,       // dst = products of the packed words a and b added to c
+  GroupDot,  // the same, of which each thread of a warp has its share: all threads of the group meet for it
+  Load,      // dst = memory[a] where gate b
+  Store,     // memory[a] = c where gate b
   PrivateLoad,  // the same on memory that lives in registers
   PrivateStore,
   LoopBegin,  // dst counts 0..a-1; jump is the distance to the LoopEnd

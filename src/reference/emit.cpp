@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ir/build.h"
+#include "ir/dot.h"
 #include "ir/text.h"
 
 namespace lathe::reference {
@@ -131,7 +132,7 @@ void Emitter::value(std::vector<Step>& out, Node node, std::span<const std::uint
       break;
     }
     case Op::Dot:
-      s.act = Act::Dot;
+      s.act = dot_shape(node).threads > 1 ? Act::GroupDot : Act::Dot;
       s.a = args[0];
       s.b = args[1];
       s.c = args[2];

@@ -12,20 +12,13 @@
 #include "ir/ranges.h"
 #include "ir/text.h"
 #include "ir/walk.h"
+#include "reference/lane_facts.h"
 #include "reference/lane_ops.h"
 
 namespace lathe::reference {
 namespace {
 
 constexpr std::size_t kMaxFaults = 16;
-
-// What is known about a register before anything runs.
-struct Facts {
-  bool wide = false;     // differs by lane
-  bool bounded = false;  // carries errors
-  bool chained = false;  // grows by a rounding with each step of a fold
-  bool splat = false;    // one for all lanes, but asked for by lane somewhere
-};
 
 struct Register {
   LaneResult one, all;  // of one lane, of every lane; a wide register has only the second
@@ -37,49 +30,10 @@ struct Panel {
   std::vector<double> l, w, low;
 };
 
-bool is_control(Act act) { return act == Act::LoopBegin || act == Act::LoopEnd || act == Act::Halt; }
-
-template <class Visit>
-void each_operand(const Step& s, Visit visit) {
-  if (s.act == Act::LoopEnd || s.act == Act::Halt || s.act == Act::Forget) return;
-  if (s.a != kNoRegister) visit(s.a);
-  if (s.b != kNoRegister && s.b != s.a) visit(s.b);
-  if (s.c != kNoRegister && s.c != s.a) visit(s.c);
-}
-
-bool carries_errors(const Step& s) {
-  switch (s.act) {
-    case Act::Scalar: return s.dtype.is_float();  // of a comparison too: it may be undecided
-    case Act::Convert:
-    case Act::Bits: return s.to.is_float();
-    case Act::Load:
-    case Act::PrivateLoad: return s.node.dtype().is_float();
-    default: return false;
-  }
-}
-
-// Whether an error stays as it is but for a factor on its way through the op: roundings along such a chain
-// have nothing to do with each other.
-bool keeps_chain(const Step& s) {
-  if (s.act == Act::Copy || s.act == Act::Convert) return true;
-  return s.act == Act::Scalar && (s.op == Op::Add || s.op == Op::Sub || s.op == Op::Mul || s.op == Op::Fma ||
-                                  s.op == Op::Div || s.op == Op::Neg);
-}
-
-// A running value that rounds with every step of its loop; sums have bounds of their own.
-bool is_chain_link(const Step& s) {
-  return s.carries && (s.act == Act::Copy || (s.act == Act::Scalar && s.dtype.is_float() && s.op == Op::Mul));
-}
-
 Step copy_of_all_lanes() {
   Step s;
   s.act = Act::Copy;
   return s;
-}
-
-bool computes_in_float64(const Step& s) {
-  return (s.act == Act::Scalar && s.dtype == dtypes::Float64) ||
-         (s.act == Act::Convert && (s.from == dtypes::Float64 || s.to == dtypes::Float64));
 }
 
 struct TooLong {};
@@ -113,12 +67,10 @@ class LaneMachine {
         lanes_(static_cast<int>(positions.size())),
         max_ops_(max_ops),
         report_(report),
-        facts_(code.registers),
+        facts_(lane_facts(code, positions)),
         registers_(code.registers),
         zeros_(positions.size()),
         samples_(positions.size()) {
-    pairs_ = std::any_of(code.steps.begin(), code.steps.end(), computes_in_float64);
-    find_facts();
     allocate();
     set_leaves(bindings);
     for (const Step& s : code_.steps) prepare(s);
@@ -131,73 +83,6 @@ class LaneMachine {
   }
 
  private:
-  // ---- facts
-
-  void find_facts() {
-    for (std::size_t d = 0; d < code_.positions.size(); ++d) {
-      const std::int64_t first = positions_[0]->at[d];
-      facts_[code_.positions[d]].wide = std::any_of(positions_.begin(), positions_.end(),
-                                                    [&](const Position* p) { return p->at[d] != first; });
-    }
-    panel_facts_.resize(code_.memories.size());
-    for (bool again = true; again;) {
-      again = false;
-      std::vector<bool> wide_loop = {false};
-      for (const Step& s : code_.steps) again = find_facts(s, wide_loop) || again;
-    }
-    for (const Step& s : code_.steps) {
-      if (is_control(s.act)) continue;
-      const bool wide = is_wide(s);
-      each_operand(s, [&](std::uint32_t r) {
-        if (wide && !facts_[r].wide) facts_[r].splat = true;
-      });
-    }
-  }
-
-  // Whether something new was learned about what the step writes.
-  bool find_facts(const Step& s, std::vector<bool>& wide_loop) {
-    if (s.act == Act::LoopEnd) {
-      wide_loop.pop_back();
-      return false;
-    }
-    Facts in;
-    each_operand(s, [&](std::uint32_t r) {
-      in.wide = in.wide || facts_[r].wide;
-      in.bounded = in.bounded || facts_[r].bounded;
-      in.chained = in.chained || facts_[r].chained;
-    });
-    if (s.act == Act::LoopBegin) {
-      wide_loop.push_back(wide_loop.back() || in.wide);
-      return false;  // a counter is the same in all lanes
-    }
-    if (s.act == Act::PrivateStore || s.act == Act::PrivateLoad) {
-      Facts& panel = panel_facts_[s.memory];
-      const Facts before = panel;
-      if (s.act == Act::PrivateStore) {
-        panel.wide = panel.wide || in.wide || wide_loop.back();
-        panel.bounded = panel.bounded || in.bounded;
-        return before.wide != panel.wide || before.bounded != panel.bounded;
-      }
-      in.wide = in.wide || panel.wide;
-      in.bounded = in.bounded || panel.bounded;
-    }
-    if (s.dst == kNoRegister) return false;
-    Facts& out = facts_[s.dst];
-    const Facts before = out;
-    out.wide = out.wide || in.wide || (s.carries && wide_loop.back());
-    out.bounded = out.bounded || carries_errors(s) || in.bounded;
-    out.chained = out.chained || (keeps_chain(s) && in.chained) || is_chain_link(s);
-    return before.wide != out.wide || before.bounded != out.bounded || before.chained != out.chained;
-  }
-
-  bool is_wide(const Step& s) const {
-    if (s.act == Act::PrivateStore) return true;
-    if (s.act == Act::Store) return true;
-    if (s.act == Act::ReduceEnd) return facts_[s.a].wide;
-    if (s.dst != kNoRegister) return facts_[s.dst].wide;
-    return false;
-  }
-
   // ---- registers
 
   LaneResult take(int n, bool bounded) {
@@ -207,14 +92,14 @@ class LaneMachine {
     if (bounded) {
       r.l = doubles_.take(size);
       r.w = doubles_.take(size);
-      if (pairs_) r.low = doubles_.take(size);
+      if (facts_.pairs) r.low = doubles_.take(size);
     }
     return r;
   }
 
   void allocate() {
-    for (std::size_t r = 0; r < facts_.size(); ++r) {
-      const Facts& f = facts_[r];
+    for (std::size_t r = 0; r < facts_.registers.size(); ++r) {
+      const RegisterFacts& f = facts_.registers[r];
       if (f.wide || f.splat) registers_[r].all = take(lanes_, f.bounded);
       if (!f.wide) registers_[r].one = take(1, f.bounded);
     }
@@ -223,10 +108,10 @@ class LaneMachine {
       if (code_.memories[m].kind != MemorySlot::Kind::Private) continue;
       const std::size_t size = static_cast<std::size_t>(code_.memories[m].size) * zeros_.size();
       panels_[m].v.resize(size);
-      if (!panel_facts_[m].bounded) continue;
+      if (!facts_.memories[m].bounded) continue;
       panels_[m].l.resize(size);
       panels_[m].w.resize(size);
-      if (pairs_) panels_[m].low.resize(size);
+      if (facts_.pairs) panels_[m].low.resize(size);
     }
   }
 
@@ -247,7 +132,7 @@ class LaneMachine {
     for (std::size_t d = 0; d < code_.positions.size(); ++d) {
       const std::uint32_t r = code_.positions[d];
       set(r, Cell{positions_[0]->at[d]});
-      if (facts_[r].wide)
+      if (facts_.registers[r].wide)
         for (std::size_t k = 0; k < positions_.size(); ++k) registers_[r].all.v[k].i = positions_[k]->at[d];
     }
   }
@@ -264,14 +149,14 @@ class LaneMachine {
   void prepare(const Step& s) {
     LaneStep out;
     out.from = &s;
-    const bool wide = is_wide(s);
+    const bool wide = facts_.is_wide(s);
     out.n = wide ? lanes_ : 1;
     out.chained = &whole_;
     if (s.act == Act::LoopBegin) {
       Begin& loop = begins_.emplace_back();
       loop.begin = steps_.size();
-      loop.wide = facts_[s.a].wide;
-      loop.folds = has_chain_links(s);
+      loop.wide = facts_.registers[s.a].wide;
+      loop.folds = passes_on_roundings(s);
       loop.around = loop_stack_.empty() ? -1 : static_cast<int>(loop_stack_.back());
       loop_stack_.push_back(begins_.size() - 1);
       out.loop = static_cast<std::int32_t>(begins_.size() - 1);
@@ -281,29 +166,19 @@ class LaneMachine {
       begins_[loop_stack_.back()].end = steps_.size();
       loop_stack_.pop_back();
     } else if (s.act != Act::Halt && s.act != Act::Forget) {
-      const bool bounded = s.dst != kNoRegister && facts_[s.dst].bounded;
+      const bool bounded = s.dst != kNoRegister && facts_.registers[s.dst].bounded;
       if (s.a != kNoRegister) out.x = operand(s.a, wide);
       if (s.b != kNoRegister) out.y = operand(s.b, wide);
       if (s.c != kNoRegister) out.z = operand(s.c, wide);
       const std::uint32_t dst = s.act == Act::ReduceEnd ? s.a : s.dst;
       if (dst != kNoRegister) out.d = wide ? registers_[dst].all : registers_[dst].one;
-      out.run = lane_function(s, bounded, pairs_);
+      out.run = lane_function(s, bounded, facts_.pairs);
       float_facts(s, out);
     }
     steps_.push_back(out);
     const std::uint32_t dst = s.act == Act::ReduceEnd ? s.a : s.dst;
-    if (!is_control(s.act) && dst != kNoRegister && facts_[dst].splat) steps_.push_back(splat_of(dst));
-  }
-
-  // Whether running values are passed on in the very loop that the step begins.
-  static bool has_chain_links(const Step& begin) {
-    int depth = 0;
-    for (const Step* s = &begin + 1; s != &begin + begin.jump; ++s) {
-      if (s->act == Act::LoopBegin) ++depth;
-      if (s->act == Act::LoopEnd) --depth;
-      if (depth == 0 && is_chain_link(*s)) return true;
-    }
-    return false;
+    if (!is_control(s.act) && dst != kNoRegister && facts_.registers[dst].splat)
+      steps_.push_back(splat_of(dst));
   }
 
   void float_facts(const Step& s, LaneStep& out) {
@@ -317,9 +192,10 @@ class LaneMachine {
     out.rounding = &rounding_of(dtype);
     out.own = own_error(op, dtype);
     if (s.act == Act::Convert && s.from.is_float() && (s.from == s.to || widens(s.from, s.to))) out.own = 0;
-    if (s.dst != kNoRegister && facts_[s.dst].chained && keeps_chain(s) && !loop_stack_.empty() &&
+    if (s.dst != kNoRegister && facts_.registers[s.dst].chained && keeps_chain(s) && !loop_stack_.empty() &&
         begins_[loop_stack_.back()].folds)
       out.chained = &begins_[loop_stack_.back()].likely_part;
+    out.may_fuse = s.act == Act::Scalar && s.op == Op::Mul && facts_.registers[s.dst].added;
     if (reduce) out.sum = sum_planes(s.act == Act::ReduceEnd ? s.a : s.dst, out.n);
     if (s.act == Act::Scalar && info(s.op).result == ResultKind::Boolean) note_extreme(s, out);
   }
@@ -332,7 +208,7 @@ class LaneMachine {
         Node extreme = s.node.arg(left ? 0 : 1), value = s.node.arg(left ? 1 : 0);
         if (!is_extreme_of(extreme, value)) continue;
         out.clear = planes.clear;
-        out.clear_stride = facts_[r].wide ? 1 : 0;
+        out.clear_stride = facts_.registers[r].wide ? 1 : 0;
       }
   }
   static bool is_extreme_of(Node extreme, Node value) {
@@ -565,7 +441,7 @@ class LaneMachine {
                  if (panel.l.empty()) return;
                  l = std::max(l, panel.l[at]);
                  w = std::max(w, panel.w[at]);
-                 if (pairs_) s.d.low[i] = panel.low[at];
+                 if (facts_.pairs) s.d.low[i] = panel.low[at];
                });
   }
 
@@ -585,7 +461,7 @@ class LaneMachine {
       if (panel.l.empty()) continue;
       panel.l[at] = s.z.l[i];
       panel.w[at] = s.z.w[i];
-      if (pairs_) panel.low[at] = s.z.low[i];
+      if (facts_.pairs) panel.low[at] = s.z.low[i];
     }
   }
 
@@ -599,7 +475,7 @@ class LaneMachine {
       out.written = s.from->b == kNoRegister || s.y.v[i].i != 0;
       out.value = s.z.v[i];
       // Of a pair the value has the upper part.
-      const double rest = pairs_ ? std::fabs(s.z.low[i]) : 0;
+      const double rest = facts_.pairs ? std::fabs(s.z.low[i]) : 0;
       out.likely = s.z.l[i] + rest;
       out.worst = s.z.w[i] + rest;
       const bool gate_open = s.from->b != kNoRegister && s.y.l[i] != 0;
@@ -615,10 +491,9 @@ class LaneMachine {
   std::span<const View> params_;
   std::span<const Position* const> positions_;
   int lanes_;
-  bool pairs_ = false;  // some floats are float64: all are pairs
   double max_ops_;
   BoundedReport& report_;
-  std::vector<Facts> facts_, panel_facts_;
+  LaneFacts facts_;
   std::vector<Register> registers_;
   std::vector<double> zeros_;
   std::vector<Sample> samples_;

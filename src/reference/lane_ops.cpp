@@ -3,180 +3,31 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
 #include "ir/build.h"
 #include "ir/value.h"
+#include "reference/float_rules.h"
 
 namespace lathe::reference {
 namespace {
 
-constexpr double kLn2 = 0.69314718055994530942;
-
-bool is_open(double e) { return !(e < kOpen); }
-
-struct Lane {
-  double x, y, z;
-};
-
-// What the sum v of two doubles has lost.
-double rest_of_sum(double x, double y, double v) {
-  const double part = v - x;
-  return (x - (v - part)) + (y - part);
-}
-// What a result in the widest float has beyond a double.
-double finer(long double exact, double v) { return static_cast<double>(exact - static_cast<long double>(v)); }
-
-// ---- floats: value, spread (what errors a, b, c of the operands make of the result), where a device is
-// exact although the op rounds, and what the value has lost to rounding where it is a pair
-
-struct Unary {
-  static bool exact(double, double, double, double v, int precision) { return fits_precision(v, precision); }
-};
-struct AddRule : Unary {
-  static double value(double x, double y, double) { return x + y; }
-  static double spread(double, double, double, double, double a, double b, double) { return a + b; }
-  static double low(const Lane& at, const Lane& low, double v) {
-    return rest_of_sum(at.x, at.y, v) + (low.x + low.y);
-  }
-};
-struct SubRule : Unary {
-  static double value(double x, double y, double) { return x - y; }
-  static double spread(double, double, double, double, double a, double b, double) { return a + b; }
-  static double low(const Lane& at, const Lane& low, double v) {
-    return rest_of_sum(at.x, -at.y, v) + (low.x - low.y);
-  }
-};
-struct MulRule : Unary {
-  static double value(double x, double y, double) { return x * y; }
-  static double spread(double x, double y, double, double, double a, double b, double) {
-    return std::fabs(x) * b + std::fabs(y) * a + a * b;
-  }
-  static double low(const Lane& at, const Lane& low, double v) {
-    return std::fma(at.x, at.y, -v) + (at.x * low.y + at.y * low.x);
-  }
-};
-struct FmaRule : Unary {
-  static double value(double x, double y, double z) { return x * y + z; }
-  static double spread(double x, double y, double, double, double a, double b, double c) {
-    return std::fabs(x) * b + std::fabs(y) * a + a * b + c;
-  }
-  static double low(const Lane& at, const Lane& low, double v) {
-    const double product = at.x * at.y;
-    return std::fma(at.x, at.y, -product) + rest_of_sum(product, at.z, v) +
-           (at.x * low.y + at.y * low.x + low.z);
-  }
-};
-struct DivRule : Unary {
-  static double value(double x, double y, double) { return x / y; }
-  static double spread(double, double y, double, double v, double a, double b, double) {
-    if (a + b == 0) return 0;
-    const double least = std::fabs(y) - b;
-    return least > 0 ? (a + std::fabs(v) * b) / least : kOpen;
-  }
-  static double low(const Lane& at, const Lane& low, double v) {
-    return (std::fma(-v, at.y, at.x) + low.x - v * low.y) / at.y;
-  }
-};
-struct RecipRule : Unary {
-  static double value(double x, double, double) { return 1 / x; }
-  static double spread(double x, double, double, double, double a, double, double) {
-    if (a == 0) return 0;
-    const double least = std::fabs(x) - a;
-    return least > 0 ? a / (std::fabs(x) * least) : kOpen;
-  }
-  static double low(const Lane& at, const Lane& low, double v) {
-    return (std::fma(-v, at.x, 1.0) - v * low.x) / at.x;
-  }
-};
-struct SqrtRule : Unary {
-  static double value(double x, double, double) { return std::sqrt(x); }
-  static double spread(double x, double, double, double v, double a, double, double) {
-    if (a == 0) return 0;
-    return x - a >= 0 ? a / (v + std::sqrt(x - a)) : kOpen;
-  }
-  static double low(const Lane& at, const Lane& low, double v) {
-    return v == 0 ? 0 : (std::fma(-v, v, at.x) + low.x) / (2 * v);
-  }
-};
-struct Exp2Rule {
-  static double value(double x, double, double) { return std::exp2(x); }
-  static double spread(double, double, double, double v, double a, double, double) {
-    return a == 0 ? 0 : v * std::expm1(a * kLn2);  // the upper end is the further one
-  }
-  static bool exact(double x, double, double, double, int) { return x == std::rint(x); }
-  static double low(const Lane& at, const Lane& low, double v) {
-    return finer(exp2l(at.x), v) + v * kLn2 * low.x;
-  }
-};
-struct Log2Rule {
-  static double value(double x, double, double) { return std::log2(x); }
-  static double spread(double x, double, double, double, double a, double, double) {
-    if (a == 0) return 0;
-    return a < x ? -std::log1p(-a / x) / kLn2 : kOpen;
-  }
-  static bool exact(double x, double, double, double v, int) {
-    return v == std::rint(v) && std::exp2(v) == x;
-  }
-  static double low(const Lane& at, const Lane& low, double v) {
-    return finer(log2l(at.x), v) + low.x / (at.x * kLn2);
-  }
-};
-struct SinRule {
-  static double value(double x, double, double) { return std::sin(x); }
-  static double spread(double, double, double, double, double a, double, double) { return std::min(a, 2.0); }
-  static bool exact(double x, double, double, double, int) { return x == 0; }
-  static double low(const Lane& at, const Lane& low, double v) {
-    return finer(sinl(at.x), v) + std::cos(at.x) * low.x;
-  }
-};
-struct CosRule : SinRule {
-  static double value(double x, double, double) { return std::cos(x); }
-  static double low(const Lane& at, const Lane& low, double v) {
-    return finer(cosl(at.x), v) - std::sin(at.x) * low.x;
-  }
-};
-struct FloorRule : Unary {
-  static double value(double x, double, double) { return std::floor(x); }
-  static double spread(double x, double, double, double v, double a, double, double) {
-    return a == 0 ? 0 : std::max(std::floor(x + a) - v, v - std::floor(x - a));
-  }
-  static double low(const Lane&, const Lane&, double) { return 0; }
-};
-struct TruncRule : Unary {
-  static double value(double x, double, double) { return std::trunc(x); }
-  static double spread(double x, double, double, double v, double a, double, double) {
-    return a == 0 ? 0 : std::max(std::trunc(x + a) - v, v - std::trunc(x - a));
-  }
-  static double low(const Lane&, const Lane&, double) { return 0; }
-};
-struct NegRule : Unary {
-  static double value(double x, double, double) { return -x; }
-  static double spread(double, double, double, double, double a, double, double) { return a; }
-  static double low(const Lane&, const Lane& low, double) { return -low.x; }
-};
-struct RoundRule : Unary {  // a conversion between floats
-  static double value(double x, double, double) { return x; }
-  static double spread(double, double, double, double, double a, double, double) { return a; }
-  static double low(const Lane&, const Lane& low, double) { return low.x; }
-};
-
-// Whether all corners of the operands' errors give the same infinity or NaN; that value is then `v`.
+// Whether the value and all corners of the operands' errors give the same infinity or NaN, and no operand may
+// be on either side of 0; that value is then `v`.
 template <class Rule>
 bool special_result(const LaneStep& s, const Lane& at, double a, double b, double c, double& v) {
-  bool any = false;
-  double first = 0;
+  auto across_zero = [](double x, double e) { return e > 0 && std::fabs(x) <= e; };
+  if (across_zero(at.x, a) || across_zero(at.y, b) || across_zero(at.z, c)) return false;
+  auto rounded = [&](double r) {
+    return std::fabs(r) >= s.rounding->limit ? round_to(s.from->node.dtype().element(), r) : r;
+  };
+  const double centre = rounded(Rule::value(at.x, at.y, at.z));
+  if (std::isfinite(centre)) return false;
   for (int corner = 0; corner < 8; ++corner) {
     const double sa = corner & 1 ? a : -a, sb = corner & 2 ? b : -b, sc = corner & 4 ? c : -c;
-    if ((a == 0 && corner & 1) || (b == 0 && corner & 2) || (c == 0 && corner & 4)) continue;
-    double r = Rule::value(at.x + sa, at.y + sb, at.z + sc);
-    if (std::fabs(r) >= s.rounding->limit) r = round_to(s.from->node.dtype().element(), r);
-    if (std::isfinite(r)) return false;
-    if (any && !(r == first || (std::isnan(r) && std::isnan(first)))) return false;
-    first = r;
-    any = true;
+    const double r = rounded(Rule::value(at.x + sa, at.y + sb, at.z + sc));
+    if (!(r == centre || (std::isnan(r) && std::isnan(centre)))) return false;
   }
-  v = first;
-  return any;
+  v = centre;
+  return true;
 }
 
 // A result that is not finite, may overflow, or comes from something that is open.
@@ -186,7 +37,11 @@ void special(const LaneStep& s, int i, const Lane& at, double a[2], double b[2],
   double& v = s.d.v[i].f;
   const bool open_l = is_open(a[0]) || is_open(b[0]) || is_open(c[0]);
   const bool open_w = is_open(a[1]) || is_open(b[1]) || is_open(c[1]);
-  if (!open_w && special_result<Rule>(s, at, a[1], b[1], c[1], v)) {
+  // In one rounding with the addition that follows, a product does not overflow on the way.
+  const bool fused = s.may_fuse && std::isfinite(at.x) && std::isfinite(at.y);
+  if (fused) {
+    l = w = kOpen;
+  } else if (!open_w && special_result<Rule>(s, at, a[1], b[1], c[1], v)) {
     l = w = 0;
   } else if (!open_l && special_result<Rule>(s, at, a[0], b[0], c[0], v)) {
     l = 0;
@@ -201,6 +56,7 @@ void special(const LaneStep& s, int i, const Lane& at, double a[2], double b[2],
 // Puts as much of v + low into v as fits.
 void normalize(double& v, double& low) {
   if (!std::isfinite(low)) low = 0;
+  if (low == 0) return;  // keeps the sign of a zero
   const double whole = v + low;
   if (!std::isfinite(whole)) return;
   low -= whole - v;
@@ -396,14 +252,15 @@ void integer_to_float(const LaneStep& s) {
 
 void float_to_integer(const LaneStep& s) {
   const DType to = s.from->to;
+  const double least = static_cast<double>(to.min_int()), most = static_cast<double>(to.max_int());
   auto as_integer = [&](double v) { return convert(to, dtypes::Float64, {0, v}).i; };
   auto bound = [&](double v, std::int64_t taken, double e) {
     if (e == 0) return 0.0;
     if (is_open(e)) return kOpen;
     if (to.is_bool()) return std::fabs(v) <= e ? 1.0 : 0.0;
+    if (!(v - e > least && v + e < most)) return kOpen;  // it may wrap
     const double at = static_cast<double>(taken);
-    return std::max(std::fabs(static_cast<double>(as_integer(v + e)) - at),
-                    std::fabs(static_cast<double>(as_integer(v - e)) - at));
+    return std::max(static_cast<double>(as_integer(v + e)) - at, at - static_cast<double>(as_integer(v - e)));
   };
   for (int i = 0; i < s.n; ++i) {
     const double v = s.x.v[i].f;

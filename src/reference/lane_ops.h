@@ -1,17 +1,15 @@
 // The ops over lanes of bounded values: one step computes a value and two bounds for every lane. What a bound
-// becomes is written once per op (`spread`): it is asked for the likely errors of the operands and again for
-// the worst ones. What a device's own rounding adds follows from the dtype and the `error` column of ops.def.
+// becomes is written once per op (float_rules.h): it is asked for the likely errors of the operands and again
+// for the worst ones. What a device's own rounding adds follows from the dtype and the `error` column of
+// ops.def.
 #pragma once
 
 #include <cstdint>
 
 #include "reference/code.h"
-#include "reference/rounding.h"
+#include "reference/float_rules.h"
 
 namespace lathe::reference {
-
-// A bound of infinity: nothing can be said.
-inline constexpr double kOpen = __builtin_huge_val();
 
 // Roundings that have nothing to do with each other: a sum of n of them stays within this many times sqrt(n).
 inline constexpr double kLikely = 4;
@@ -53,6 +51,7 @@ struct LaneStep {
   double own = 0;                      // times |value|: the op's own error
   const double* chained = nullptr;     // which part of it counts as likely
   SumPlanes sum;
+  bool may_fuse = false;          // a product that is added to something
   const double* clear = nullptr;  // of a comparison with an extreme of just such values: SumPlanes::clear
   int clear_stride = 0;           // 0 where that is the same in all lanes
   std::int32_t loop = -1;         // of LoopBegin and LoopEnd

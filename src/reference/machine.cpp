@@ -396,6 +396,7 @@ class Machine {
         case Act::If:
           if (r[s.a].i == 0) t.at += static_cast<std::size_t>(s.jump);
           break;
+        case Act::GroupDot:
         case Act::Barrier: ++t.at; return;
         case Act::ThreadsBegin:
           run_group(s, t);
@@ -444,9 +445,40 @@ class Machine {
         std::swap(order[k - 1], order[static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(k)))]);
       for (std::size_t k : order) go(group_[k]);
       if (!all_met(s, order)) return;
+      const Step& met = code_.steps[group_[order[0]].at - 1];
+      if (!group_[order[0]].finished && met.act == Act::GroupDot) {
+        if (!group_dot(met, order.size())) return;
+        continue;  // no thread has waited for another's memory
+      }
       std::erase_if(order, [&](std::size_t k) { return group_[k].finished; });
       for (std::size_t k : order) ++group_[k].agent.epoch;
     }
+  }
+
+  // The shares of every 32 threads (ir/dot.h) are put together, multiplied and shared out again.
+  bool group_dot(const Step& s, std::size_t threads) {
+    const DotKind& kind = dot_kind(s.node);
+    const DotShape shape = dot_shape(s.node);
+    const auto warp = static_cast<std::size_t>(shape.threads);
+    if (threads % warp != 0 || threads != group_.size()) {
+      fault(s, "product of a part of a warp", fmt::format("{} threads meet for it", threads));
+      return false;
+    }
+    std::vector<std::uint32_t> x(8), y(8);
+    for (std::size_t first = 0; first < threads; first += warp)
+      for (std::size_t lane = 0; lane < warp; ++lane)
+        for (unsigned i = 0; i < 4; ++i) {
+          Cell* own = group_[first + lane].registers.data();
+          const std::size_t row = lane / 4, high = i / 2, column = lane % 4 * 2 + i % 2;
+          for (unsigned k = 0; k < 8; ++k) {
+            x[k] = static_cast<std::uint32_t>(
+                group_[first + row * 4 + k % 4].registers[s.a + (k / 4) * 2 + high].i);
+            y[k] = static_cast<std::uint32_t>(group_[first + column * 4 + k % 4].registers[s.b + k / 4].i);
+          }
+          const Element sum = element_of_cell(DType(kind.sum), own[s.c + i]);
+          own[s.dst + i] = cell_of(DType(kind.sum), dot_row_value(kind, x, y, sum));
+        }
+    return true;
   }
 
   // Whether all threads of the group stopped at the same place.

@@ -1,7 +1,9 @@
 #include "reference/rounding.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 
@@ -16,8 +18,8 @@ Rounding find_rounding(DType dtype) {
   out.unit = std::ldexp(1.0, -out.precision);
   double least = 1;
   while (round_to(dtype, least / 2) != 0) least /= 2;
-  out.tiny = least / 2;
-  double top = 1;  // the largest power of two
+  out.tiny = std::max(least / 2, std::numeric_limits<double>::denorm_min());  // of float64 half is none
+  double top = 1;                                                             // the largest power of two
   while (std::isfinite(round_to(dtype, top * 2)) && std::isfinite(top * 2)) top *= 2;
   // Above the largest finite value there is half a step that still rounds down to it.
   double most = top;

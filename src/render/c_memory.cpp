@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "ir/build.h"
+#include "ir/shared_memory.h"
 #include "render/c_printer.h"
 #include "render/prepare.h"
 
@@ -13,15 +14,21 @@ std::string CPrinter::zero(DType dtype) {
 }
 
 void CPrinter::declare_locals() {
+  std::int64_t shared_offset = 0;
   for (const LocalMemory& memory : layout_locals(program_, dialect_.stack_bytes).memories) {
     Node define = memory.define;
     std::string name = fmt::format("m{}", define_id(define)), type = unit_.memory_type(define.dtype());
     names_[define] = name;
     bool shared = define_space(define) == Space::Shared && !dialect_.shared.empty();
-    if (memory.scratch_offset >= 0)
+    if (shared) {
+      if (shared_offset == 0) line("{}", dialect_.shared);
+      line("{0}* {1} = ({0}*)(lathe_shared + {2});", type, name, shared_offset);
+      shared_offset += shared_bytes_of(define);
+    } else if (memory.scratch_offset >= 0) {
       line("{0}* {1} = ({0}*)(scratch + {2});", type, name, memory.scratch_offset);
-    else
-      line("{}{} {}[{}];", shared ? dialect_.shared : "", type, name, memory_size(define));
+    } else {
+      line("{} {}[{}];", type, name, memory_size(define));
+    }
   }
 }
 
@@ -63,8 +70,10 @@ std::string CPrinter::vector_load(Node node) {
   std::string type = unit_.type(dtype), memory_type = unit_.memory_type(element),
               read = element.is_bool() ? " != 0" : "";
   if (!dialect_.vectors) {
-    if (!gather && !gate && aligned(memory, index, dtype.lanes))
-      return fmt::format("*(const {}*){}", type, pointer(memory, index));
+    if (!gather && !by_lane && aligned(memory, index, dtype.lanes)) {
+      const std::string all = fmt::format("*(const {}*){}", type, pointer(memory, index));
+      return gate ? fmt::format("({} ? {} : {}{})", value(gate), all, type, zero(dtype)) : all;
+    }
     std::vector<std::string> lanes;
     for (int i = 0; i < dtype.lanes; ++i) {
       std::string at = gather ? lane_value(index, i) : fmt::format("{} + {}", value(index), i);

@@ -89,6 +89,7 @@ class CPrinter {
   std::string cast_value(Node node);
   std::string vector_op(Node node);
   void dot_product(Node node);
+  void group_product(Node node);
   std::string hreduce(Node node);
 
   // ---- c_memory.cpp

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ir/build.h"
+#include "ir/dot.h"
 #include "render/c_printer.h"
 #include "render/prepare.h"
 #include "target/matrix_units.h"
@@ -166,6 +167,7 @@ void CPrinter::instruction(Node node) {
 
 // The instruction itself: it means the same whatever the compiler calls its intrinsics.
 void CPrinter::dot_product(Node node) {
+  if (dot_shape(node).threads > 1) return group_product(node);
   const MatrixUnit* unit = unit_for_dot(dialect_.units, node.text());
   if (unit == nullptr)
     throw InternalError("c_text", fmt::format("{} has no unit for {}", dialect_.name, node.text()));
@@ -184,6 +186,40 @@ void CPrinter::dot_product(Node node) {
   names_[node] = name;
 }
 
+// A product of which every thread of a warp has its share: one word each in the registers of the instruction.
+void CPrinter::group_product(Node node) {
+  const MatrixUnit* unit = unit_for_dot(dialect_.units, node.text(), true);
+  if (unit == nullptr)
+    throw InternalError("c_text", fmt::format("{} has no unit for {}", dialect_.name, node.text()));
+  const std::string name = fmt::format("lathe_{}", unit->name), sum = unit_.type(node.dtype()),
+                    x = unit_.type(node.arg(0).dtype()), y = unit_.type(node.arg(1).dtype());
+  unit_.function(name, [&] {
+    int next = 0;
+    auto places = [&](int lanes) {
+      std::string text = "{";
+      for (int i = 0; i < lanes; ++i) text += fmt::format("{}%{}", i > 0 ? ", " : "", next++);
+      return text + "}";
+    };
+    auto values = [&](const char* constraint, const char* vector, int lanes) {
+      std::string text;
+      for (int i = 0; i < lanes; ++i)
+        text += fmt::format("{}\"{}\"({})", i > 0 ? ", " : "", constraint, unit_.lane(vector, i));
+      return text;
+    };
+    const int sums = node.dtype().lanes, xs = node.arg(0).dtype().lanes, ys = node.arg(1).dtype().lanes;
+    const bool real = node.dtype().is_float();
+    const std::string to = places(sums), a = places(xs), b = places(ys), c = places(sums);
+    return fmt::format(
+        "{} {} {}({} x, {} y, {} c) {{\n  {} r;\n  asm volatile(\"{} {}, {}, {}, {};\" : {} : {}, {}, {});\n"
+        "  return r;\n}}",
+        dialect_.helper, sum, name, x, y, sum, sum, unit->text, to, a, b, c,
+        values(real ? "=f" : "=r", "r", sums), values("r", "x", xs), values("r", "y", ys),
+        values(real ? "f" : "r", "c", sums));
+  });
+  define_value(
+      node, fmt::format("{}({}, {}, {})", name, value(node.arg(0)), value(node.arg(1)), value(node.arg(2))));
+}
+
 std::string CPrinter::print() {
   std::string head = signature();
   entry();
@@ -196,7 +232,7 @@ std::string c_text(std::span<const Program> programs, const CDialect& dialect) {
   CUnit unit(dialect);
   std::string kernels;
   for (const Program& program : programs) {
-    Program lowered = lower_small_floats(program, dialect.native_half);
+    Program lowered = lower_small_floats(program, {dialect.native_half, dialect.native_bfloat16});
     if (!kernels.empty()) kernels += "\n";
     kernels += CPrinter(unit, lowered).print();
   }

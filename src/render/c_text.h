@@ -40,7 +40,8 @@ struct CDialect {
   // A buffer argument, over $T its element type and $name; const_buffer where the program never writes it.
   std::string_view buffer = "$T* $name";
   std::string_view const_buffer = "const $T* $name";
-  // Before the declaration of memory shared by a group, and the statement all threads of a group meet at.
+  // Declares the memory shared by a group, as bytes named lathe_shared whose number the launch gives, and the
+  // statement all threads of a group meet at.
   std::string_view shared = "";
   std::string_view barrier = "";
   // GNU vector extensions (gcc and clang), and the declaration of a vector type, over $T its element, $name,
@@ -52,6 +53,8 @@ struct CDialect {
   // Conversions between half and float are one instruction: helpers lathe_half_to_float and
   // lathe_float_to_half.
   bool native_half = false;
+  // The conversion of a float to bfloat16 is one instruction: helper lathe_float_to_bfloat16.
+  bool native_bfloat16 = false;
   // Arrays larger than this many bytes live in the scratch argument and not on the stack; 0: all on the
   // stack.
   std::int64_t stack_bytes = 32 * 1024;

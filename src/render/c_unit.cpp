@@ -24,6 +24,7 @@ constexpr TypeRow kTypes[] = {
     {Scalar::Int64, "long long", "unsigned long long"},
     {Scalar::UInt64, "unsigned long long", "unsigned long long"},
     {Scalar::Float16, "unsigned short", "unsigned short"},  // its bits
+    {Scalar::BFloat16, "unsigned short", "unsigned short"},
     {Scalar::Float32, "float", "unsigned int"},
     {Scalar::Float64, "double", "unsigned long long"},
 };

@@ -247,7 +247,7 @@ std::string llvm_text(const Program& program, const Target& target) {
   Scope scope;
   bool native_half =
       std::find(target.converted.begin(), target.converted.end(), Scalar::Float16) != target.converted.end();
-  Program lowered = lower_small_floats(program, native_half);
+  Program lowered = lower_small_floats(program, {native_half, false});
   return LlvmPrinter(lowered, target).print();
 }
 

@@ -10,9 +10,13 @@
 
 namespace lathe::render {
 
-// The program with half, bfloat16 and 8-bit floats held as unsigned integers and computed in float. With
-// `native_half` the conversion between half and float stays a Cast (over Bitcast), for machines that have it.
-Program lower_small_floats(const Program& program, bool native_half);
+// The program with half, bfloat16 and 8-bit floats held as unsigned integers and computed in float. Where the
+// machine converts a float to one of these (and half to float) by an instruction, that stays a Cast (over
+// Bitcast).
+struct NativeFloats {
+  bool half = false, bfloat16 = false;
+};
+Program lower_small_floats(const Program& program, NativeFloats native);
 
 // Memory inside a kernel (Define). Arrays that would strain a stack live at an offset of a scratch area that
 // the launcher provides; all else is a local variable.

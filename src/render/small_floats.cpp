@@ -51,9 +51,9 @@ Node both(Node x, std::uint32_t mask) { return apply(Op::And, x, word(mask, x.dt
 Node either(Node x, Node y) { return apply(Op::Or, x, y); }
 Node equals(Node x, std::uint32_t v) { return equal(x, word(v, x.dtype().lanes)); }
 
-Node bits_to_float(Node bits, DType from, bool native_half) {
+Node bits_to_float(Node bits, DType from, NativeFloats native) {
   std::uint16_t n = bits.dtype().lanes;
-  if (from.scalar == Scalar::Float16 && native_half)
+  if (from.scalar == Scalar::Float16 && native.half)
     return cast(bitcast(bits, dtypes::Float16), dtypes::Float32);
   Node wide = cast(bits, dtypes::UInt32);
   if (from.scalar == Scalar::BFloat16) return bitcast(shl(wide, 16), dtypes::Float32);
@@ -76,10 +76,11 @@ Node bits_to_float(Node bits, DType from, bool native_half) {
   return bitcast(signed_code, dtypes::Float32);
 }
 
-Node float_to_bits(Node x, DType to, bool native_half) {
+Node float_to_bits(Node x, DType to, NativeFloats native) {
   std::uint16_t n = x.dtype().lanes;
   DType narrow = bits_dtype(to.element());
-  if (to.scalar == Scalar::Float16 && native_half) return bitcast(cast(x, dtypes::Float16), narrow);
+  if (to.scalar == Scalar::Float16 && native.half) return bitcast(cast(x, dtypes::Float16), narrow);
+  if (to.scalar == Scalar::BFloat16 && native.bfloat16) return bitcast(cast(x, dtypes::BFloat16), narrow);
   Node code = bitcast(x, dtypes::UInt32);
   Node nan = apply(Op::Ne, x, x);
   if (to.scalar == Scalar::BFloat16) {
@@ -113,7 +114,7 @@ Node float_to_bits(Node x, DType to, bool native_half) {
 
 class Lowering {
  public:
-  Lowering(const Program& program, bool native_half) : out_(program), native_half_(native_half) {
+  Lowering(const Program& program, NativeFloats native) : out_(program), native_(native) {
     out_.code.clear();
     listed_.emplace_back();
     for (ProgramParam& p : out_.params) p.dtype = bits_dtype(p.dtype);
@@ -156,7 +157,7 @@ class Lowering {
   Node mapped(Node node) { return *map_.find(node); }
   Node as_float(Node arg) {
     Node x = mapped(arg);
-    return is_small(arg.dtype()) ? bits_to_float(x, arg.dtype(), native_half_) : cast(x, dtypes::Float32);
+    return is_small(arg.dtype()) ? bits_to_float(x, arg.dtype(), native_) : cast(x, dtypes::Float32);
   }
 
   Node lower(Node node) {
@@ -178,7 +179,7 @@ class Lowering {
 
   Node lower_cast(Node node) {
     Node arg = node.arg(0);
-    if (is_small(node.dtype())) return float_to_bits(as_float(arg), node.dtype(), native_half_);
+    if (is_small(node.dtype())) return float_to_bits(as_float(arg), node.dtype(), native_);
     return is_small(arg.dtype()) ? cast(as_float(arg), node.dtype().element())
                                  : cast(mapped(arg), node.dtype().element());
   }
@@ -188,7 +189,7 @@ class Lowering {
     for (Node arg : node.args()) x.push_back(as_float(arg));
     Node value = intern(node.op(), node.dtype().is_bool() ? node.dtype() : x[0].dtype(),
                         std::span<const Node>(x.data(), x.size()));
-    return node.dtype().is_bool() ? value : float_to_bits(value, node.dtype(), native_half_);
+    return node.dtype().is_bool() ? value : float_to_bits(value, node.dtype(), native_);
   }
 
   // Every step rounds, so the lanes are combined as scalars, in the order docs/ir.md gives.
@@ -199,8 +200,8 @@ class Lowering {
     std::vector<Node> lanes;
     for (int i = 0; i < bits.dtype().lanes; ++i) lanes.push_back(lane(bits, i));
     const auto step = [&](Node a, Node b) {
-      Node x[] = {bits_to_float(a, dtype, native_half_), bits_to_float(b, dtype, native_half_)};
-      return float_to_bits(intern(op, dtypes::Float32, x), dtype, native_half_);
+      Node x[] = {bits_to_float(a, dtype, native_), bits_to_float(b, dtype, native_)};
+      return float_to_bits(intern(op, dtypes::Float32, x), dtype, native_);
     };
     bool halves = (lanes.size() & (lanes.size() - 1)) == 0;
     while (lanes.size() > 1) {
@@ -248,7 +249,7 @@ class Lowering {
 
   using SmallArgs = std::vector<Node>;
   Program out_;
-  bool native_half_;
+  NativeFloats native_;
   NodeMap<Node> map_;
   std::vector<NodeMap<bool>> listed_;  // one an open scope
 };
@@ -265,10 +266,10 @@ bool uses_small_floats(const Program& program) {
 
 }  // namespace
 
-Program lower_small_floats(const Program& program, bool native_half) {
+Program lower_small_floats(const Program& program, NativeFloats native) {
   if (!uses_small_floats(program)) return program;
   Scope scope;
-  return Lowering(program, native_half).take();
+  return Lowering(program, native).take();
 }
 
 }  // namespace lathe::render

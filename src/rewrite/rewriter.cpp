@@ -1,11 +1,11 @@
 #include "rewrite/rewriter.h"
 
 #include <algorithm>
-#include <atomic>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/small_vector.h"
 #include "ir/build.h"
 
@@ -14,10 +14,6 @@ namespace {
 
 thread_local RewriteTrace* trace = nullptr;
 thread_local const RuleSet* planted = nullptr;
-thread_local bool interruptible = false;
-std::atomic<Interrupt> interrupted{Interrupt::None};
-static_assert(std::atomic<Interrupt>::is_always_lock_free, "set by a signal handler");
-
 thread_local std::vector<std::string> disabled;
 
 // Rules that undo each other would build forever. A position that changes this often is looping.
@@ -46,11 +42,13 @@ const std::vector<std::string>& disabled_rules() { return disabled; }
 bool rule_disabled(std::string_view name) {
   return !disabled.empty() && std::find(disabled.begin(), disabled.end(), name) != disabled.end();
 }
-void request_interrupt(Interrupt whom) { interrupted.store(whom); }
-void mark_interruptible(bool on) { interruptible = on; }
-void forget_interrupt() {
-  Interrupt wanted = Interrupt::Marked;
-  interrupted.compare_exchange_strong(wanted, Interrupt::None);
+std::string changed_rules() {
+  std::string text;
+  for (const std::string& name : disabled) text.append("without ").append(name).append(" ");
+  if (planted == nullptr) return text;
+  for (const RuleTable& table : planted->tables())
+    for (const Rule& rule : table.rules) text += fmt::format("planted {}.{} ", planted->name(), rule.name);
+  return text;
 }
 
 Node apply_scalar(Op op, std::span<const Node> args) {
@@ -147,9 +145,7 @@ Node Rewriter::simplify(Node node) {
   if (node.arg_count() == 0) return node;
   if (const Node* known = done_.find(node)) return *known;
   ++stats_.visited;
-  if (const Interrupt whom = interrupted.load(std::memory_order_relaxed);
-      whom != Interrupt::None && (whom == Interrupt::Any || interruptible) &&
-      interrupted.exchange(Interrupt::None) != Interrupt::None)
+  if (take_interrupt())
     throw UserError("interrupted", fmt::format("in {} after {} nodes, last rule {}", rules_.name(),
                                                stats_.visited, last_rule_.empty() ? "none" : last_rule_));
   if (++depth_ > kMaxDepth)

@@ -36,13 +36,8 @@ bool rule_disabled(std::string_view name);
 class RuleSet;
 const RuleSet* set_planted_rules(const RuleSet* rules);
 
-// Makes a running rewrite stop with an error that names pass, rule and node count; used for Ctrl-C. One of
-// any thread, or of a thread that is marked; forget_interrupt takes a request for these back. Safe in a
-// signal handler.
-enum class Interrupt : std::uint8_t { None, Any, Marked };
-void request_interrupt(Interrupt whom = Interrupt::Any);
-void mark_interruptible(bool on);  // this thread
-void forget_interrupt();
+// Disabled and planted rules of this thread by name: part of every cache key. Empty where there are none.
+std::string changed_rules();
 
 // `apply` of ir/build.h over a list.
 Node apply_scalar(Op op, std::span<const Node> args);

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "runtime/devices.h"
-#include "runtime/fault_cell.h"
+#include "runtime/faults.h"
 #include "runtime/fork_guard.h"
 
 namespace lathe {
@@ -86,82 +86,40 @@ Executor::Submitted Executor::submit(const LaunchWork& work) {
         return w.device->device->launch(w.queue, *w.kernel, w.grid, w.args, after);
       },
       &context);
-  std::vector<PlaceRef> made;
-  if (work.cell != nullptr) made = work_places();
+  std::vector<std::shared_ptr<LaunchFault>> ended;  // dies outside the lock: lines may be another language's
   std::lock_guard guard(mutex_);
   counters_.kernels += work.counted;
-  if (work.cell != nullptr) watch(work, done.point, made);
+  if (work.fault == nullptr) return done;
+  work.fault->until = done.point;
+  faults_.push_back(work.fault);
+  if (faults_.size() > most_faults_) {
+    ended = take_ended_faults(true);
+    most_faults_ = std::max<std::size_t>(64, 2 * faults_.size());
+  }
   return done;
 }
 
-void Executor::watch(const LaunchWork& work, WorkPoint point, std::vector<PlaceRef>& made) {
-  auto found = std::find_if(watched_.begin(), watched_.end(),
-                            [&](const Watched& known) { return known.cell == work.cell; });
-  if (found == watched_.end())
-    found = watched_.insert(found,
-                            {work.cell, {}, work.checks, std::string(work.name), "", work.device->text, {}});
-  found->until = point;
-  made.swap(found->made);  // the old ones die outside the lock
-  found->origin = work.origin;
-}
-
-namespace {
-
-// The lines of the tensors that were computed: one, or a few.
-std::string made_text(std::span<const PlaceRef> made) {
-  constexpr std::size_t kMost = 3;
-  std::vector<std::string> lines;
-  for (const PlaceRef& place : made) {
-    std::string text = place == nullptr ? "" : place->text();
-    if (!text.empty() && std::find(lines.begin(), lines.end(), text) == lines.end())
-      lines.push_back(std::move(text));
+// Those of launches that have ended: all, or those that have nothing to tell.
+std::vector<std::shared_ptr<LaunchFault>> Executor::take_ended_faults(bool no_news_only) {
+  std::vector<std::shared_ptr<LaunchFault>> taken, left;
+  for (std::shared_ptr<LaunchFault>& fault : faults_) {
+    const bool news = fault->reported() && !fault->told;
+    const bool take = ordering_.ended(fault->until) && !(no_news_only && news);
+    if (take && !fault->reported()) fault->clean = true;
+    (take ? taken : left).push_back(std::move(fault));
   }
-  const std::size_t more = lines.size() - std::min(lines.size(), kMost);
-  lines.resize(lines.size() - more);
-  std::string out = fmt::format("{}", fmt::join(lines, ", "));
-  return more == 0 ? out : fmt::format("{} and {} more", out, more);
+  faults_ = std::move(left);
+  return taken;
 }
-
-// What a cell holds, in words.
-[[noreturn]] void throw_fault(std::int64_t held, std::span<const ProgramCheck> checks,
-                              const std::string& kernel, const std::string& origin, const std::string& device,
-                              std::span<const PlaceRef> made) {
-  const ProgramCheck& check = checks[static_cast<std::size_t>(held >> kFaultIndexBits) - 1];
-  constexpr int kUpper = 64 - kFaultIndexBits;
-  std::int64_t index = static_cast<std::int64_t>(static_cast<std::uint64_t>(held) << kUpper) >> kUpper;
-  std::string where = fmt::format("found by kernel {} on {}, which came from {}", kernel, device, origin);
-  if (const std::string lines = made_text(made); !lines.empty())
-    where += fmt::format(", for a tensor made at {}", lines);
-  if (check.op == kUnprovedAccess)
-    throw IndexError("realize", fmt::format("there is no element {} of a buffer of {}", index, check.size))
-        .note(where);
-  if (index < 0 && check.size >= 0) index -= check.size;  // as it was before it counted from the end
-  const std::string axis = check.size < 0 ? "its axis" : fmt::format("an axis of size {}", check.size);
-  throw IndexError(check.op, fmt::format("index {} is outside {}", index, axis)).note(where);
-}
-
-}  // namespace
 
 void Executor::throw_faults() {
-  std::unique_lock guard(mutex_);
-  for (std::size_t i = 0; i < watched_.size();) {
-    const bool ended = ordering_.ended(watched_[i].until);
-    const std::int64_t held = watched_[i].cell->take();
-    if (held == 0 && !ended) {
-      ++i;
-      continue;
-    }
-    const Watched found = watched_[i];
-    if (ended) watched_.erase(watched_.begin() + static_cast<std::ptrdiff_t>(i));
-    if (held == 0) continue;
-    guard.unlock();  // a line may be put into words by another language's code
-    throw_fault(held, found.checks, found.name, found.origin, found.device, found.made);
+  std::vector<std::shared_ptr<LaunchFault>> ended;
+  {
+    std::lock_guard guard(mutex_);
+    ended = take_ended_faults(false);
   }
-}
-
-void Executor::forget(const FaultCell& cell) {
-  std::lock_guard guard(mutex_);
-  std::erase_if(watched_, [&](const Watched& known) { return known.cell == &cell; });
+  for (const std::shared_ptr<LaunchFault>& fault : ended)
+    if (fault->reported() && !fault->told) fault->raise();
 }
 
 WorkPoint Executor::launch(const LaunchWork& work) { return submit(work).point; }

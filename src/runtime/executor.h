@@ -17,7 +17,7 @@
 namespace lathe {
 
 struct OpenDevice;
-class FaultCell;
+struct LaunchFault;
 
 // Bytes of a device; of the caller's own memory where `device` is null.
 struct Place {
@@ -33,12 +33,9 @@ struct LaunchWork {
   Grid grid;
   std::span<const Arg> args;
   std::span<const Place> reads, writes;
-  std::string_view name;         // for the log and for faults
-  std::string_view origin = {};  // the tensor ops it came from, for faults
-  // Of a kernel that checks indices: its cell (also among the args) and what its reports mean. Both stay
-  // alive as long as the kernel.
-  FaultCell* cell = nullptr;
-  std::span<const ProgramCheck> checks = {};
+  std::string_view name;  // for the log
+  std::shared_ptr<LaunchFault> fault =
+      nullptr;          // of a kernel that checks indices; its cell is among the args
   bool counted = true;  // among the kernels that the program ran
 };
 
@@ -63,11 +60,9 @@ class Executor {
   void wait_unused(OpenDevice& device, const Span& span);
   void synchronize();
 
-  // Throws IndexError where a kernel has reported an index that is outside. Asked after a wait, it speaks for
-  // all work that has ended, and perhaps for some that has not.
+  // Throws IndexError where a launch that has ended reported an index that is outside, and nobody was told
+  // yet.
   void throw_faults();
-  // The cell is about to die.
-  void forget(const FaultCell& cell);
 
   // While on, everything submitted and waited for is written down.
   void set_log(bool on);
@@ -84,14 +79,6 @@ class Executor {
     std::deque<Event> events;  // of works that the host has not seen end
     Event last_ended;
   };
-  // A kernel that may have reported a fault since it was last asked.
-  struct Watched {
-    FaultCell* cell;
-    WorkPoint until;  // its last launch
-    std::span<const ProgramCheck> checks;
-    std::string name, origin, device;
-    std::vector<PlaceRef> made;  // lines of the tensors that its last launch was for
-  };
   // Host memory of a copy that goes through it, kept until the second half has ended.
   struct Bounce {
     WorkPoint until;
@@ -104,7 +91,7 @@ class Executor {
     Event event;
   };
 
-  void watch(const LaunchWork& work, WorkPoint point, std::vector<PlaceRef>& made);
+  std::vector<std::shared_ptr<LaunchFault>> take_ended_faults(bool no_news_only);
   Submitted submit(const LaunchWork& work);
   Submitted submit(OpenDevice& device, Queue queue, std::span<const Place> reads,
                    std::span<const Place> writes, std::string_view name, Submit call, void* context);
@@ -118,7 +105,8 @@ class Executor {
   Ordering ordering_;
   std::deque<Line> lines_;
   std::vector<Bounce> bounces_;
-  std::vector<Watched> watched_;
+  std::vector<std::shared_ptr<LaunchFault>> faults_;  // of launches not known to have ended; alive until then
+  std::size_t most_faults_ = 64;                      // with more of them it is asked which have ended
   bool logging_ = false;
   std::vector<WorkRecord> log_;
   ExecutorCounters counters_;

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "runtime/devices.h"
-#include "runtime/executor.h"
 
 namespace lathe {
 namespace {
@@ -54,12 +53,11 @@ FaultCell::FaultCell(OpenDevice& device) : device_(device) {
 }
 
 FaultCell::~FaultCell() {
-  executor().forget(*this);
-  take();
+  std::atomic_ref(*word_.host).store(0);
   std::lock_guard guard(table().mutex);
   table().free[&device_].push_back(word_);
 }
 
-std::int64_t FaultCell::take() { return std::atomic_ref(*word_.host).exchange(0); }
+std::int64_t FaultCell::value() const { return std::atomic_ref(*word_.host).load(); }
 
 }  // namespace lathe

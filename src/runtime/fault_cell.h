@@ -1,7 +1,7 @@
-// Where kernels report an index that is outside: one int64 of host memory that the device can write, 0 until
-// a check fails (ir/program.h says what it holds). A kernel that is loaded on a device has one cell there,
-// for all its launches; so nothing is copied to hear of a fault, and no launch waits for another because of
-// it.
+// Where a launch reports an index that is outside: one int64 of host memory that the device can write, 0
+// until a check fails (ir/program.h says what it holds). Every launch of a kernel with checks has a cell of
+// its own, so what it reports belongs to that launch alone; nothing is copied to hear of it, and no launch
+// waits for another because of it.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,7 @@ class FaultCell {
   };
 
   const Span& span() const { return word_.span; }  // the kernel's argument
-  // What was reported since the last call, 0 for nothing.
-  std::int64_t take();
+  std::int64_t value() const;                      // what was reported, 0 for nothing
 
  private:
   OpenDevice& device_;

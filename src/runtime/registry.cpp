@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/text.h"
 
 namespace lathe {
@@ -115,7 +116,10 @@ DeviceName parse_device_name(std::string_view text) {
 std::vector<Binary> Compiler::compile_all(std::span<const Program> programs) const {
   std::vector<Binary> result;
   result.reserve(programs.size());
-  for (const Program& program : programs) result.push_back(compile(program));
+  for (const Program& program : programs) {
+    stop_before("compiled", program.name);
+    result.push_back(compile(program));
+  }
   return result;
 }
 

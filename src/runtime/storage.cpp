@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,6 +16,7 @@
 #include "base/text.h"
 #include "ir/build.h"
 #include "runtime/devices.h"
+#include "runtime/faults.h"
 #include "runtime/fork_guard.h"
 
 namespace lathe {
@@ -27,6 +29,7 @@ struct Storage {
   std::size_t bytes = 0;
   bool imported = false;
   PlaceRef made;
+  Faults faults;
 
   Storage() = default;
   Storage(const Storage&) = delete;
@@ -57,6 +60,7 @@ using StorageRef = std::unique_ptr<Storage>;
 struct Table {
   std::mutex mutex;
   std::unordered_map<std::int64_t, StorageRef> by_id;
+  std::atomic<std::size_t> with_faults = 0;
 };
 
 Table& table() {
@@ -71,6 +75,7 @@ void buffer_died(std::int64_t id) {
   std::lock_guard guard(table().mutex);
   if (auto found = table().by_id.find(id); found != table().by_id.end()) {
     last = std::move(found->second);
+    if (last->faults != nullptr) --table().with_faults;
     table().by_id.erase(found);
   }
 }
@@ -117,6 +122,11 @@ Place place_of(Node buffer) {
 
 bool has_memory(Node buffer) { return find(buffer).has_value(); }
 
+bool has_memory(std::int64_t buffer_id) {
+  std::lock_guard guard(table().mutex);
+  return table().by_id.contains(buffer_id);
+}
+
 void import_memory(Node buffer, void* data, std::size_t bytes, Owner owner) {
   auto storage = std::make_unique<Storage>();
   OpenDevice& device = open_device(buffer_device(buffer));
@@ -133,6 +143,25 @@ void set_made(Node buffer, PlaceRef place) {
   const auto found = table().by_id.find(buffer_id(buffer));
   if (found != table().by_id.end()) found->second->made.swap(place);  // the old one dies outside the lock
 }
+
+Faults faults_of(Node buffer) {
+  if (!any_faults()) return nullptr;
+  std::lock_guard guard(table().mutex);
+  const auto found = table().by_id.find(buffer_id(buffer));
+  return found == table().by_id.end() ? nullptr : found->second->faults;
+}
+
+void set_faults(Node buffer, const Faults& faults) {
+  if (faults == nullptr && !any_faults()) return;
+  Faults old;  // dies outside the lock
+  std::lock_guard guard(table().mutex);
+  const auto found = table().by_id.find(buffer_id(buffer));
+  if (found == table().by_id.end()) return;
+  old = std::exchange(found->second->faults, faults);
+  if ((old != nullptr) != (faults != nullptr)) table().with_faults += faults != nullptr ? 1 : -1;
+}
+
+bool any_faults() { return table().with_faults != 0; }
 
 std::vector<LiveBuffer> live_buffers() {
   std::vector<LiveBuffer> result;

@@ -15,6 +15,7 @@ namespace lathe {
 // The bytes of a buffer, taken from its device's pool if it has none yet. Throws OutOfMemory.
 Place place_of(Node buffer);
 bool has_memory(Node buffer);
+bool has_memory(std::int64_t buffer_id);
 
 // Gives a buffer memory that is not the pool's; `owner` runs when the buffer has died and no work uses the
 // memory.

@@ -5,14 +5,17 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/interrupt.h"
 
 namespace lathe {
 
 std::vector<Binary> UnitCompiler::compile_all(std::span<const Program> programs) const {
   std::vector<Binary> out;
-  for (std::size_t begin = 0; begin < programs.size(); begin += most_)
+  for (std::size_t begin = 0; begin < programs.size(); begin += most_) {
+    stop_before("compiled", programs[begin].name);
     for (Binary& binary : compile_batch(programs.subspan(begin, std::min(most_, programs.size() - begin))))
       out.push_back(std::move(binary));
+  }
   return out;
 }
 

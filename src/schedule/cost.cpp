@@ -25,6 +25,8 @@ constexpr double kRowBytes = 1 << 20;
 // Writing an element to memory of the kernel's own and reading it back, in the nearest cache, once more loop
 // included; and the most that such memory may hold.
 constexpr double kStage = 8, kPanelBytes = 1 << 17;
+// A kernel this long is cut; a reduce counts as much as its loop and the options it gets are.
+constexpr double kLongKernel = 384, kReduceWeight = 16;
 // A kernel with fewer outputs than this, over more inputs than that, is too serial: see reduce_parts.
 constexpr std::int64_t kFewOutputs = 64, kManyInputs = 1 << 16;
 
@@ -61,8 +63,9 @@ bool in_memory(Node n) {
 }
 
 // Writing the value once and reading it back.
-double storing(Node node, double elements) {
-  return elements * (elements * node.dtype().bytes() > kLargeBytes ? kStoreInMemory : kStoreInCache);
+double storing(Node node, double elements, bool invariant) {
+  const bool large = !invariant && elements * node.dtype().bytes() > kLargeBytes;
+  return elements * (large ? kStoreInMemory : kStoreInCache);
 }
 // Computing an element once more, beside what its kernel does anyway. What is made of positions alone (a
 // causal mask) may cost less than reading it back would.
@@ -72,7 +75,7 @@ double computing_again(const ElementCost& cost) {
 
 }  // namespace
 
-NodeMap<ElementCost> element_costs(std::span<const Node> order, const NodeMap<int>& uses) {
+NodeMap<ElementCost> element_costs(std::span<const Node> order, const NodeMap<int>& uses, bool invariant) {
   NodeMap<ElementCost> costs;
   costs.reserve(order.size());
   // What a node costs its users.
@@ -83,9 +86,9 @@ NodeMap<ElementCost> element_costs(std::span<const Node> order, const NodeMap<in
     const auto elements = static_cast<double>(numel_max(n));
     // A sum of many small values is dear by its loads, and better stored at every step: reading all of them
     // again costs each later kernel its start.
-    const bool large = elements * n.dtype().bytes() > kLargeBytes;
+    const bool large = !invariant && elements * n.dtype().bytes() > kLargeBytes;
     const double again = large ? computing_again(c) : c.operations;
-    return again * elements > storing(n, elements) ? ElementCost{.operations = 0, .loads = 1} : c;
+    return again * elements > storing(n, elements, invariant) ? ElementCost{.operations = 0, .loads = 1} : c;
   };
   for (Node n : order) {
     ElementCost c;
@@ -106,6 +109,16 @@ NodeMap<ElementCost> element_costs(std::span<const Node> order, const NodeMap<in
   return costs;
 }
 
+double kernel_weight(Node node) {
+  if (node.is(Op::Reduce) || node.is(Op::RaggedReduce)) return kReduceWeight;
+  const bool reduces_angle = node.is(Op::Sin) || node.is(Op::Cos);  // which takes as many instructions again
+  return weight(node) * (reduces_angle ? 2 : 1);
+}
+
+bool is_long_kernel(double weight) { return weight > kLongKernel; }
+
+bool worth_cutting(const ElementCost& cost) { return cost.operations + kLoad * cost.loads > kStoreInMemory; }
+
 bool is_product_sum(Node node) {
   constexpr std::int64_t kLongReduce = 16;
   if (!node.is(Op::Reduce) || static_cast<Op>(node.ints()[0]) != Op::Add) return false;
@@ -122,13 +135,14 @@ bool is_product_sum(Node node) {
 }
 
 bool worth_storing(Node node, const ElementCost& cost, const Usage& usage) {
-  const double store = storing(node, usage.elements);
+  const double store = storing(node, usage.elements, usage.invariant);
   double extra = usage.evaluations - usage.elements;
   if (node.is(Op::Reduce) || node.is(Op::RaggedReduce)) {
     // Inside a foreign reduce loop the outer kernel would run with the outer result's parallelism only.
     if (usage.in_foreign_loop) return true;
     if (usage.beside_product) return true;
-    bool serial = usage.kernel_outputs < kFewOutputs && usage.evaluations * usage.reduce_extent > kManyInputs;
+    bool serial = !usage.invariant && usage.kernel_outputs < kFewOutputs &&
+                  usage.evaluations * usage.reduce_extent > kManyInputs;
     if (usage.joins && serial) return true;
     return extra * usage.reduce_extent * (usage.joins ? 1 : kReduceStep) > store;
   }
@@ -137,7 +151,7 @@ bool worth_storing(Node node, const ElementCost& cost, const Usage& usage) {
 
 bool worth_a_row(const RowUsage& usage) {
   double work = usage.evaluations * usage.reduce_extent;
-  if (usage.parallel_steps < kFewOutputs && work > kManyInputs) return false;
+  if (!usage.invariant && usage.parallel_steps < kFewOutputs && work > kManyInputs) return false;
   // Of a row across memory every element brings its neighbours along: it is better walked once a kernel.
   if (usage.row_bytes > kRowBytes || !usage.side_by_side) return false;
   double extra = usage.evaluations - usage.elements;
@@ -178,7 +192,7 @@ bool worth_joining(const Joining& j) {
   constexpr int kNear = 16;
   constexpr double kSmallResult = 0.125;
   const int reduces = j.reduces_before + j.reduces_added;
-  if (j.buffers > kMostBuffers || reduces > kMostReduces) return false;
+  if (j.buffers > kMostBuffers || reduces > kMostReduces || is_long_kernel(j.weight)) return false;
   if (j.apart > kNear && j.written > kSmallResult * j.saved && j.written > kStart) return false;
   const bool small = j.moved <= kStart;
   if (!j.shares && !j.follows) return small && reduces == 0;

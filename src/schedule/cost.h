@@ -18,7 +18,7 @@ struct ElementCost {
 // Costs of every node of an order (operands first). What has several users and is dear is stored where two
 // kernels want it, so for its users it counts as a load: else a dear value would make everything computed
 // from it dear as well, and all of that would be stored beside it.
-NodeMap<ElementCost> element_costs(std::span<const Node> order, const NodeMap<int>& uses);
+NodeMap<ElementCost> element_costs(std::span<const Node> order, const NodeMap<int>& uses, bool invariant);
 
 // How a value is used: by one kernel at one position a `use`.
 struct Usage {
@@ -30,10 +30,20 @@ struct Usage {
   bool joins = false;            // a Reduce that would join the reduce that uses it
   bool beside_product = false;   // a sum of products beside another one, or itself elsewhere, in one kernel
   double kernel_outputs = 0;     // smallest number of outputs of a kernel that uses it
+  bool invariant = false;        // decide by what one row costs, however many rows there are
 };
 
 // Whether to store the value (else every use computes it).
 bool worth_storing(Node node, const ElementCost& cost, const Usage& usage);
+
+// What a node adds to the length of a kernel that computes it.
+double kernel_weight(Node node);
+
+// Whether a kernel is long enough that what it still needs, where that is itself work, is stored by others:
+// compilers take more than linear time over a long kernel, chains cut into equal pieces are compiled once,
+// and beside so much arithmetic a store costs little.
+bool is_long_kernel(double weight);
+bool worth_cutting(const ElementCost& cost);
 
 // A reduce that a kernel could compute once for each of its rows: for all steps of the loops inside.
 struct RowUsage {
@@ -43,6 +53,7 @@ struct RowUsage {
   double row_bytes = 0;       // of them
   double parallel_steps = 1;  // of the ranges that stay parallel
   bool side_by_side = true;   // a row's elements are neighbours
+  bool invariant = false;     // as in Usage
 };
 
 // Whether to compute the reduce in that kernel, in a loop of its own above the loops that use it.
@@ -74,6 +85,7 @@ struct Joining {
   double saved = 0;            // those it need not read once it is part of the kernel
   double written = 0;          // bytes of its result
   int buffers = 0;             // of both together
+  double weight = 0;           // of both together
   int reduces_before = 0;      // of the kernel
   int reduces_added = 0;       // of the step
   int apart = 0;               // how many kernels earlier the step would run

@@ -78,6 +78,7 @@ struct Kernel {
   NodeMap<char> read_in_reduces;  // buffers
   NodeMap<char> buffers;
   Nodes reduces;
+  double weight = 0;
   bool alone = false, open = false;  // open: others may join
 };
 
@@ -148,6 +149,7 @@ class Joiner {
   void add(Kernel& kernel, int step, const Single& single, Node store) {
     kernel.members.push_back(step);
     kernel.stores.push_back(store);
+    kernel.weight += plan_.steps[static_cast<std::size_t>(step)].weight;
     kernel.alone |= single.alone;
     kernel.written[store.arg(0)] = store;
     kernel.buffers[store.arg(0)] = 1;
@@ -245,6 +247,7 @@ class Joiner {
     if (kernel.read_in_reduces.contains(planned.buffer)) return false;
     facts.buffers = static_cast<int>(kernel.buffers.size());
     for (const auto& [buffer, one] : fresh) facts.buffers += !kernel.buffers.contains(buffer);
+    facts.weight = kernel.weight + planned.weight;
     facts.reduces_before = static_cast<int>(kernel.reduces.size());
     facts.reduces_added = static_cast<int>(single.reduces.size());
     facts.same_loops = same_loops;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <queue>
+#include <utility>
+#include <vector>
 
 #include "ir/build.h"
 #include "ir/shape.h"
@@ -20,6 +22,49 @@ bool runs_early(const PlannedStep& step) {
   std::int64_t most = 0;
   for (Node r : step.reads) most = std::max(most, bytes_of(r));
   return bytes_of(step.root) * kMuchLess <= most;
+}
+
+// For each group of steps that wait for each other, directly or not, a memory version to keep a copy of so
+// that they need not: the first that some step of the group writes. `waiting` counts what each step still
+// waits for.
+std::vector<Node> copies_to_keep(const Plan& plan, const std::vector<std::vector<int>>& next,
+                                 const std::vector<int>& waiting) {
+  const std::size_t n = plan.steps.size();
+  std::vector<std::vector<int>> before(n);
+  std::vector<int> followers(n, 0), idle;
+  std::vector<char> in_cycle(n, 0);
+  for (std::size_t i = 0; i < n; ++i) {
+    if (waiting[i] == 0) continue;
+    in_cycle[i] = 1;
+    for (int s : next[i]) before[static_cast<std::size_t>(s)].push_back(static_cast<int>(i)), ++followers[i];
+    if (followers[i] == 0) idle.push_back(static_cast<int>(i));
+  }
+  // Whatever nobody in a cycle waits for only stands behind one.
+  while (!idle.empty()) {
+    const auto step = static_cast<std::size_t>(idle.back());
+    idle.pop_back();
+    in_cycle[step] = 0;
+    for (int b : before[step])
+      if (--followers[static_cast<std::size_t>(b)] == 0) idle.push_back(b);
+  }
+  std::vector<Node> out;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (in_cycle[i] == 0) continue;
+    std::vector<std::size_t> group{i};
+    in_cycle[i] = 0;
+    for (std::size_t at = 0; at < group.size(); ++at)
+      for (const std::vector<int>* list : {&next[group[at]], &std::as_const(before)[group[at]]})
+        for (int s : *list)
+          if (std::exchange(in_cycle[static_cast<std::size_t>(s)], 0) != 0)
+            group.push_back(static_cast<std::size_t>(s));
+    std::sort(group.begin(), group.end());
+    Node found;
+    for (std::size_t member : group)
+      for (Node v : plan.steps[member].written)
+        if (!found && !plan.stored.contains(v)) found = v;
+    if (found) out.push_back(found);
+  }
+  return out;
 }
 
 }  // namespace
@@ -84,9 +129,7 @@ StepOrder order_steps(const Plan& plan) {
   }
   out.order.clear();
   out.cycle = true;
-  for (std::size_t i = 0; i < n && !out.break_at; ++i)
-    for (Node v : plan.steps[i].written)
-      if (waiting[i] > 0 && !plan.stored.contains(v)) out.break_at = v;
+  out.break_at = copies_to_keep(plan, next, waiting);
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include "ir/ranges.h"
 #include "ir/shape.h"
 #include "rules/simplify.h"
+#include "schedule/compared.h"
 #include "schedule/planner_parts.h"
 
 namespace lathe {
@@ -50,12 +51,12 @@ Node view_memory(Node view) {
   return view;
 }
 
-Planner::Planner(std::span<const Node> targets, const NodeMap<char>& forced, std::string default_device,
-                 bool rows)
+Planner::Planner(std::span<const Node> targets, const NodeMap<char>& forced, const ScheduleOptions& options)
     : targets_(targets),
       forced_(forced),
-      default_device_(std::move(default_device)),
-      rows_(rows),
+      default_device_(options.default_device),
+      rows_(options.rows),
+      invariant_(options.invariant),
       rewriter_(simplify_rules()) {}
 
 bool Planner::is_root(Node node) const {
@@ -77,11 +78,16 @@ std::uint32_t Planner::request(Node node, int step, const Position& at, Node loo
   return static_cast<std::uint32_t>(list.size() - 1);
 }
 
+// Indices are simplified with the ranges in them, so the extent of a range is what simplifying leaves as it
+// is: else it would be one range where it is closed and another where it is used.
+Node Planner::new_range(Node extent, RangeKind kind) {
+  return range(rewriter_.rewrite(extent), next_range_++, kind);
+}
+
 // One range an axis; axes of size 1 need none.
 Position Planner::root_position(std::span<const Node> shape) {
   SmallVector<Node, 8> index;
-  for (Node d : shape)
-    index.push_back(d.is_const_int(1) ? index_const(0) : range(d, next_range_++, RangeKind::Global));
+  for (Node d : shape) index.push_back(d.is_const_int(1) ? index_const(0) : new_range(d, RangeKind::Global));
   return {dims(index), Node()};
 }
 
@@ -104,6 +110,7 @@ void Planner::start(int step, const Position& at) {
 
 // Asks the operands of `node` for what request `index` needs of them.
 void Planner::expand(Node node, std::uint32_t index) {
+  plan_.steps[static_cast<std::size_t>(requests_[node][index].step)].weight += kernel_weight(node);
   if (is_tensor_reduce(node) && plan_fold(node, index)) return;
   // `requests_` may grow while operands are asked, so the request is copied and its children written back.
   Request r = requests_[node][index];
@@ -120,7 +127,7 @@ void Planner::expand(Node node, std::uint32_t index) {
       auto a = static_cast<std::size_t>(reduce_axis_list(node)[i]);
       Node d = x.shape()[a];
       if (d.is_const_int(1)) continue;
-      at[a] = r.row ? shared[i] : range(d, next_range_++, RangeKind::Reduce);
+      at[a] = r.row ? shared[i] : new_range(d, RangeKind::Reduce);
       r.ranges.push_back(at[a]);
     }
     SmallVector<Node, 8> loops;
@@ -209,7 +216,7 @@ void Planner::expand_ragged(Node node, Request& r) {
   Node all = order.shape()[0];
   Node begin = clamped(cast(stand_in(node.arg(3), row), dtypes::Index), zero, all);
   Node end = clamped(cast(stand_in(node.arg(4), row), dtypes::Index), zero, all);
-  Node steps = range(rewriter_.rewrite(clamped(end - begin, zero, all)), next_range_++, RangeKind::Reduce);
+  Node steps = new_range(clamped(end - begin, zero, all), RangeKind::Reduce);
   r.ranges.push_back(steps);
   Position place{Node(), r.at.valid};
   Node at = rewriter_.rewrite(min(begin + steps, all + index_const(-1)));
@@ -234,8 +241,8 @@ void Planner::expand_ragged(Node node, Request& r) {
 void Planner::expand_in_order(Node node, Request& r) {
   Node x = node.arg(0);
   const std::size_t axis = walked_axis(node);
-  Node steps = x.shape()[axis].is_const_int(1) ? index_const(0)
-                                               : range(x.shape()[axis], next_range_++, RangeKind::Reduce);
+  Node steps =
+      x.shape()[axis].is_const_int(1) ? index_const(0) : new_range(x.shape()[axis], RangeKind::Reduce);
   SmallVector<Node, 8> at(r.at.index.args().begin(), r.at.index.args().end()), loops;
   at[axis] = steps;
   if (r.loops) loops.append(r.loops.args().begin(), r.loops.args().end());
@@ -252,9 +259,26 @@ void Planner::expand_in_order(Node node, Request& r) {
     r.children.push_back(request(node.arg(1), r.step, r.at, r.loops, false, r.in_reduce));
 }
 
+namespace {
+
+// What can be stored and read back instead of being computed where it is used.
+bool is_value(Node node) {
+  return is_elementwise(node.op()) || is_reduction(node) || node.is(Op::Bitcast) || node.is(Op::Take);
+}
+
+}  // namespace
+
+// Whether a kernel that needs the value is long already, so that the value begins another.
+bool Planner::is_cut(Node node, const std::vector<Request>& requests) const {
+  return is_value(node) && worth_cutting(*costs_.find(node)) &&
+         std::any_of(requests.begin(), requests.end(), [&](const Request& r) {
+           return is_long_kernel(plan_.steps[static_cast<std::size_t>(r.step)].weight);
+         });
+}
+
 bool Planner::decide_store(Node node, const std::vector<Request>& requests) {
-  if (!is_elementwise(node.op()) && !is_reduction(node) && !node.is(Op::Bitcast) && !node.is(Op::Take))
-    return false;
+  if (!is_value(node)) return false;
+  if (compared_.contains(node) && requests.size() > 1) return true;
   if (node.rank() == 0 && !is_reduction(node)) return false;
   Usage usage;
   usage.elements = static_cast<double>(numel_max(node));
@@ -291,6 +315,7 @@ bool Planner::decide_store(Node node, const std::vector<Request>& requests) {
       });
       usage.beside_product |= (again || (w.product && w.product != node)) && !w.folds;
     }
+  usage.invariant = invariant_;
   if (worth_storing(node, cost, usage)) return true;
   if (!product) return false;
   // Its tiles want the outputs parallel. A row that is made of the product leaves it to a kernel of its own;
@@ -378,8 +403,8 @@ void Planner::visit(Node node) {
   if (is_memory(node) && !root) return;
   if (node.arg_count() == 0 && !root) return;
   if (!root && plan_panel(node)) return expand(node, static_cast<std::uint32_t>(requests_[node].size() - 1));
-  const bool stores = root || decide_store(node, *asked);
-  if (!root && (stores || is_tensor_reduce(node)) && plan_row(node)) {
+  const bool cut = !root && is_cut(node, *asked), stores = root || cut || decide_store(node, *asked);
+  if (!root && !cut && (stores || is_tensor_reduce(node)) && plan_row(node)) {
     for (std::uint32_t i = 0; i < requests_[node].size(); ++i)
       if (requests_[node][i].row) expand(node, i);
     return;
@@ -623,7 +648,8 @@ Plan Planner::run() {
       if (i == 0 || n.arg(i) != n.arg(i - 1)) ++uses_[n.arg(i)];
   }
   for (const auto& [n, one] : forced_) ++uses_[n];
-  costs_ = element_costs(order_, uses_);
+  costs_ = element_costs(order_, uses_, invariant_);
+  compared_ = compared_values(order_, uses_);
   for (std::size_t i = order_.size(); i-- > 0;) visit(order_[i]);
   for (Node n : order_) finish(n);
   check_hazards();

@@ -16,6 +16,7 @@
 #include "schedule/index_map.h"
 #include "schedule/nest.h"
 #include "schedule/running_maximum.h"
+#include "schedule/schedule.h"
 
 namespace lathe {
 
@@ -30,6 +31,7 @@ struct PlannedStep {
   std::int64_t source_offset = 0;  // bytes
   std::vector<Node> ops;           // what was computed in it, for names
   std::vector<Node> kept;          // further values that it computes and stores for other steps
+  double weight = 0;               // of what it computes (kernel_weight)
 };
 
 struct Plan {
@@ -42,7 +44,7 @@ struct Plan {
 
 class Planner {
  public:
-  Planner(std::span<const Node> targets, const NodeMap<char>& forced, std::string default_device, bool rows);
+  Planner(std::span<const Node> targets, const NodeMap<char>& forced, const ScheduleOptions& options);
   Plan run();
 
  private:
@@ -85,6 +87,7 @@ class Planner {
 
   bool is_root(Node node) const;
   bool decide_store(Node node, const std::vector<Request>& requests);
+  bool is_cut(Node node, const std::vector<Request>& requests) const;
   bool plan_row(Node node);
   bool plan_panel(Node node);
   bool plan_fold(Node node, std::uint32_t index);
@@ -99,6 +102,7 @@ class Planner {
   std::uint32_t request(Node node, int step, const Position& at, Node loops, bool in_sum, bool in_reduce);
   void expand(Node node, std::uint32_t index);
   int new_step(Node root, Node buffer);
+  Node new_range(Node extent, RangeKind kind);
   Position root_position(std::span<const Node> shape);
   void plan_copy(Node copy);
   void plan_launch(Node launch);
@@ -120,7 +124,7 @@ class Planner {
   std::span<const Node> targets_;
   const NodeMap<char>& forced_;
   std::string default_device_;
-  bool rows_;
+  bool rows_, invariant_;
   std::vector<Node> order_;
   NodeMap<ElementCost> costs_;
   NodeMap<std::vector<Request>> requests_;
@@ -130,6 +134,7 @@ class Planner {
   NodeMap<int> reduce_depth_;  // reduces below one another
   NodeMap<int> kept_in_;       // reduce -> the step that computes it as a row and stores it for others
   NodeMap<int> uses_;          // users of each node
+  NodeMap<char> compared_;     // values that must have the same bits wherever they are used
   std::vector<Fold> folds_;
   NodeMap<Node> stand_ins_;  // value whose elements are positions -> the memory its loads pretend to read
   Plan plan_;

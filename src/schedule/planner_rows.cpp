@@ -81,7 +81,7 @@ std::span<const Node> Planner::row_ranges(Node node, int step, Node outside) {
     if (k.outside == outside && k.extents == extents && k.depth == depth) return k.ranges;
   Work::RowRanges made{outside, extents, depth, {}};
   for (Node d : sizes)
-    made.ranges.push_back(d.is_const_int(1) ? index_const(0) : range(d, next_range_++, RangeKind::Reduce));
+    made.ranges.push_back(d.is_const_int(1) ? index_const(0) : new_range(d, RangeKind::Reduce));
   known.push_back(std::move(made));
   return known.back().ranges;
 }
@@ -128,7 +128,10 @@ bool Planner::plan_row(Node node) {
     if (!alone && (r.at.valid || !covers(at, numel_max(node)))) return false;
   }
   usage.parallel_steps = nest.parallel_steps();
-  if (!inside || (!alone && uses > 1) || !worth_a_row(usage)) return false;
+  usage.invariant = invariant_;
+  // Loops of its own for each use would be sums of their own.
+  const bool once = !alone || compared_.contains(node);
+  if (!inside || (once && uses > 1) || !worth_a_row(usage)) return false;
   w.nest = nest;
   w.rows.push_back(node);
   for (Request& r : asked) {
@@ -161,7 +164,7 @@ bool Planner::plan_panel(Node node) {
     for (const Request& r : asked) {
       Node i = r.at.index.arg(a);
       same &= i == at[a];
-      whole &= i.is(Op::Range) && i.arg(0) == node.shape()[a];
+      whole &= i.is(Op::Range) && i.arg(0) == rewriter_.rewrite(node.shape()[a]);
     }
     if (same) continue;
     if (!whole) return false;
@@ -182,7 +185,7 @@ bool Planner::plan_panel(Node node) {
   for (Request& r : asked) r.staged = true;
   for (std::size_t a = 0; a < node.rank(); ++a)
     if (contains(made, at[a])) {
-      at[a] = range(node.shape()[a], next_range_++, RangeKind::Loop);
+      at[a] = new_range(node.shape()[a], RangeKind::Loop);
       loops.push_back(at[a]);
     }
   request(node, first.step, {dims(at), Node()}, dims(loops), false, first.in_reduce);
@@ -217,7 +220,7 @@ bool Planner::plan_fold(Node node, std::uint32_t index) {
     for (Node m : sum->movements) at = map_position(m, at, rewriter_);
     return at;
   };
-  Node j = range(extent, next_range_++, RangeKind::Reduce);
+  Node j = new_range(extent, RangeKind::Reduce);
   const Position probe = scores_at(product_at(j, Node()));
   if (probe.valid) return false;
   SmallVector<Node, 8> outside;
@@ -240,6 +243,7 @@ bool Planner::plan_fold(Node node, std::uint32_t index) {
   usage.elements = static_cast<double>(numel_max(sum->scores)) / static_cast<double>(extent.hi());
   usage.reduce_extent = static_cast<double>(extent.hi());
   usage.parallel_steps = nest.parallel_steps();
+  usage.invariant = invariant_;
   if (!worth_a_row(usage)) return false;
   w.nest = nest;
   w.folds = true;
@@ -248,12 +252,10 @@ bool Planner::plan_fold(Node node, std::uint32_t index) {
   const std::int64_t size = fold_tile(extent);
   Node length = index_const(size);
   const bool whole = extent.is_const() && extent.int_attr() % size == 0;
-  fold.parts.tile = range(rewriter_.rewrite(floor_div(extent + index_const(size - 1), length)), next_range_++,
-                          RangeKind::Reduce);
-  for (Node* loop : {&fold.parts.fill, &fold.parts.weigh})
-    *loop = range(length, next_range_++, RangeKind::Loop);
+  fold.parts.tile = new_range(floor_div(extent + index_const(size - 1), length), RangeKind::Reduce);
+  for (Node* loop : {&fold.parts.fill, &fold.parts.weigh}) *loop = new_range(length, RangeKind::Loop);
   for (Node* over : {&fold.parts.largest, &fold.parts.total, &fold.parts.term})
-    *over = range(length, next_range_++, RangeKind::Reduce);
+    *over = new_range(length, RangeKind::Reduce);
   Node outer = nested(dims(outside), r.step);
   if (outer) fold.parts.outside.append(outer.args().begin(), outer.args().end());
   fold.parts.scale = sum->scale;

@@ -113,20 +113,20 @@ Node join_bitcasts(Node node) {
   return reshape(bitcast(inner.arg(0), node.dtype()), node.shape());
 }
 
-Node prepare_reduce(Node node) {
+Node prepare_reduce(Node node, bool split) {
   if (Node apart = put_back_by_residue(node); apart != node) return apart;
   Node spread = spread_sum(node);
-  if (spread == node) return split_reduce(node);
+  if (spread == node) return split ? split_reduce(node) : node;
   Node inner = spread.arg(0);  // below the reshape
-  return reshape(split_reduce(inner), spread.shape());
+  return reshape(split ? split_reduce(inner) : inner, spread.shape());
 }
 
-Node prepare_node(Node node) {
+Node prepare_node(Node node, bool split_reduces) {
   switch (node.op()) {
     case Op::Detach:
     case Op::GradFence:
     case Op::Custom: return node.arg(0);
-    case Op::Reduce: return prepare_reduce(node);
+    case Op::Reduce: return prepare_reduce(node, split_reduces);
     case Op::Bitcast: return join_bitcasts(node);
     case Op::Contiguous:
       // Stored already: a whole buffer, or another forced store. Options ask for a kernel all the same.
@@ -144,7 +144,7 @@ Node prepare_node(Node node) {
 
 }  // namespace
 
-Prepared prepare(std::span<const Node> targets) {
+Prepared prepare(std::span<const Node> targets, bool split_reduces) {
   Prepared out;
   NodeMap<Node> done;
   NodeMap<std::int64_t> bound;
@@ -165,7 +165,7 @@ Prepared prepare(std::span<const Node> targets) {
     args.clear();
     for (Node a : n.args()) args.push_back(*done.find(a));
     Node now = rebuild(n, std::span<const Node>(args.data(), args.size()));
-    done.try_emplace(n, prepare_node(folder.fold(now)));
+    done.try_emplace(n, prepare_node(folder.fold(now), split_reduces));
   }
   for (Node t : targets) out.targets.push_back(*done.find(t));
   return out;

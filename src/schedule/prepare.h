@@ -16,6 +16,7 @@ struct Prepared {
   std::vector<std::pair<Node, std::int64_t>> bindings;
 };
 
-Prepared prepare(std::span<const Node> targets);
+// Without `split_reduces` long reduces with few outputs stay whole: what is few depends on the batch.
+Prepared prepare(std::span<const Node> targets, bool split_reduces = true);
 
 }  // namespace lathe

@@ -13,6 +13,7 @@
 #include "schedule/check_outputs.h"
 #include "schedule/join_steps.h"
 #include "schedule/kernel_rules.h"
+#include "schedule/memory_view.h"
 #include "schedule/normalize.h"
 #include "schedule/order.h"
 #include "schedule/planner.h"
@@ -93,22 +94,6 @@ void split_by_buffers(const Plan& plan, std::span<const Node> targets, int limit
   }
 }
 
-// A stored value as the rest of the graph sees it: its buffer in the value's shape. Strides are fixed by the
-// largest sizes, so a symbolic shape is a cut of the whole.
-Node view_of(Node buffer, std::span<const Node> shape) {
-  SmallVector<Node, 8> whole, zeros;
-  bool symbolic = false;
-  for (Node d : shape) {
-    symbolic |= !d.is_const();
-    whole.push_back(index_const(d.hi()));
-    zeros.push_back(index_const(0));
-  }
-  Node view = shape.size() == 1 && !symbolic && shape[0].int_attr() == buffer_size(buffer)
-                  ? buffer
-                  : reshape(buffer, whole);
-  return symbolic ? shrink(view, zeros, shape) : view;
-}
-
 std::string describe(const Plan& plan, const JoinedStep& step) {
   std::vector<std::string_view> names;
   for (int member : step.members)
@@ -144,23 +129,23 @@ NodeMap<char> read_afterwards(std::span<const Node> targets) {
 
 Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options) {
   Scope scope;
-  Prepared graph = prepare(targets);
+  Prepared graph = prepare(targets, !options.invariant);
   NodeMap<char> forced, overwritten = replaced_versions(graph.targets);
   for (Node t : graph.targets)
     if (Node base = to_store(t, overwritten)) forced[base] = 1;
   Plan plan;
   StepOrder order;
-  for (int round = 0;; ++round) {
-    if (round > 1000) throw InternalError("schedule", "kernels do not fit the device's limits");
-    plan = Planner(graph.targets, forced, options.default_device, options.rows).run();
+  // Every round stores at least one value more, so this ends.
+  for (;;) {
+    plan = Planner(graph.targets, forced, options).run();
     std::size_t before = forced.size();
     for (Node n : plan.must_store) forced[n] = 1;
     split_by_buffers(plan, graph.targets, options.max_buffers, forced);
     if (forced.size() != before) continue;
     order = order_steps(plan);
     if (!order.cycle) break;
-    if (!order.break_at) throw InternalError("schedule", "stores wait for each other");
-    forced[order.break_at] = 1;
+    for (Node version : order.break_at) forced[version] = 1;
+    if (forced.size() == before) throw InternalError("schedule", "stores wait for each other");
   }
 
   Schedule out;

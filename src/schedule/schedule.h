@@ -34,6 +34,8 @@ struct ScheduleOptions {
   std::string default_device = "CPU";  // for values made of constants alone
   int max_buffers = 0;                 // per kernel, of the device; 0 = no limit
   bool rows = true;  // a row may be worked through by one thread: reduces over it, then what uses them
+  bool invariant =
+      false;  // what a row's bits depend on is decided without looking at how many rows there are
 };
 
 // Targets are values, or After(buffer, Store...) nodes whose stores must happen. Newly needed buffers are

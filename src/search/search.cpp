@@ -35,7 +35,6 @@ constexpr int kBatchPerProcess = 6;
 // A candidate this many times slower than the default counts as hanging, after the time its buffers take to
 // fill.
 constexpr double kSlowest = 100, kLeastRunSeconds = 2, kFillBytes = 2e8;
-constexpr int kDefault = 0;  // the candidate that is the default
 
 struct Scored {
   List options;
@@ -130,27 +129,38 @@ class Search {
 
   Node with_options(const List& list) const { return apply_options(request_.kernel, list, target_); }
 
-  // The default is candidate 0: run, compared with REF and timed before anything else.
+  // The default is the first candidate: run, compared with REF and timed before anything else.
   std::string time_default() {
-    const std::vector<Report> made = workers_->compile({{kDefault, to_string(result_.default_options)}});
+    const std::vector<Report> made = workers_->compile({{default_, to_string(result_.default_options)}});
     if (!made[0].ok()) return "the default does not compile: " + made[0].text;
-    const Report ran = workers_->ask("run 0", limits_.candidate_seconds);
+    const Report ran = workers_->ask(fmt::format("run {}", default_), limits_.candidate_seconds);
     if (!ran.ok()) return "the default does not run: " + ran.text;
     if (const std::optional<Judge::Refusal> refusal =
-            judge_->refuse_default([&] { return with_options(result_.default_options); })) {
-      if (!refusal->wrong) return "REF cannot judge the default: " + refusal->text;
-      write_repro(Fate::Wrong, result_.default_options, refusal->text);
-      return "the default differs from REF: " + refusal->text;
-    }
-    const Report timed = workers_->ask(fmt::format("time 0 {} {}", kTimeSeconds, 1e300));
+            judge_->refuse_default([&] { return with_options(result_.default_options); }))
+      return refusal->wrong ? without_options(refusal->text)
+                            : "REF cannot judge the default: " + refusal->text;
+    const Report timed = workers_->ask(fmt::format("time {} {} {}", default_, kTimeSeconds, 1e300));
     if (!timed.ok() || timed.numbers.empty()) return "the default cannot be timed: " + timed.text;
     result_.default_ns = result_.best_ns = timed.numbers[0];
     result_.searched = true;
     workers_->expect_runs_within(kLeastRunSeconds + bytes_ / kFillBytes + kSlowest * timed.numbers[0] * 1e-9);
-    beam_ = {{result_.default_options, timed.numbers[0], kDefault}};
+    beam_ = {{result_.default_options, timed.numbers[0], default_}};
     seen_.insert(to_string(result_.default_options));
     add_point();
     return "";
+  }
+
+  // The default is wrong: nothing may be compared with it, and nobody may use it.
+  std::string without_options(const std::string& off) {
+    ++result_.wrong;
+    write_repro(Fate::Wrong, result_.default_options, off);
+    result_.unusable = result_.default_options.empty();
+    if (result_.unusable) return "without options it differs from REF: " + off;
+    result_.distrusted = off;
+    result_.default_options.clear();
+    result_.options.clear();
+    default_ = ++last_number_;
+    return time_default();
   }
 
   void add_point() {
@@ -264,7 +274,7 @@ class Search {
   }
   void remove_kernel(int number) const {
     std::error_code ignored;
-    if (number != kDefault) std::filesystem::remove(kernel_file(folder_.path(), number), ignored);
+    if (number != default_) std::filesystem::remove(kernel_file(folder_.path(), number), ignored);
   }
 
   void failed(Fate fate, const List& list, const std::string& why) {
@@ -297,9 +307,9 @@ class Search {
 
   void decide() {
     for (const Scored& best : beam_) {
-      if (best.number == kDefault) break;
+      if (best.number == default_) break;
       const Report report =
-          workers_->ask(fmt::format("duel 0 {} {}", best.number, kDuelSeconds), kDuelSeconds);
+          workers_->ask(fmt::format("duel {} {} {}", default_, best.number, kDuelSeconds), kDuelSeconds);
       if (!report.ok() || report.numbers.size() < 2) continue;
       result_.default_ns = report.numbers[0];
       if (report.numbers[1] > report.numbers[0] * (1 - limits_.least_gain)) continue;
@@ -325,7 +335,8 @@ class Search {
   Result result_;
   std::vector<Scored> beam_;  // best first
   std::set<std::string> seen_;
-  int last_number_ = kDefault;
+  int default_ = 0;  // the candidate that is the default
+  int last_number_ = 0;
 };
 
 }  // namespace

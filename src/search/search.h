@@ -1,7 +1,8 @@
 // Searches the options of one kernel, for as long as it is given. Candidates are compiled and run by workers,
 // compared with the default kernel, which was compared with REF, and timed; the best one wins if, in turn
 // with the default, it is enough faster, else the default stays. A candidate that crashes, hangs or is wrong
-// becomes a repro file and the search goes on.
+// becomes a repro file and the search goes on. So does a default that differs from REF: the kernel without
+// options takes its place, and where that is wrong too, nothing may be used.
 #pragma once
 
 #include <functional>
@@ -27,11 +28,14 @@ struct Result {
   double seconds = 0;
   bool searched = false;  // false: it could not be, and `why` says so
   std::string why;
+  std::string distrusted;  // how the heuristic's options differ from REF; default_options are none then
+  bool unusable = false;   // the kernel without options differs too, as `why` says
   std::vector<CurvePoint> curve;
   int tried = 0;  // candidates compiled
   int refused = 0, crashed = 0, hung = 0, wrong = 0;
   std::vector<std::string> repros;  // files of candidates that failed
   bool improved() const { return best_ns < default_ns; }
+  bool keeps_default() const { return distrusted.empty() && !improved(); }
 };
 
 struct Request {

@@ -67,8 +67,8 @@ std::string store_folder() {
 }
 
 std::string store_key(Node kernel, const OpenDevice& device) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}", code_version(), device.compiler->version(),
-                     device.compiler->target().key(), engine::flags_key(), print_graph(kernel));
+  return fmt::format("{}\n{}\n{}", code_version(), engine::compiler_key(*device.compiler),
+                     print_graph(kernel));
 }
 
 std::optional<Tuned> find_tuned(const std::string& key) {

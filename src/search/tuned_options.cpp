@@ -16,6 +16,11 @@
 namespace lathe::search {
 namespace {
 
+// Nothing computes what the kernel says. No reason to go on, unlike all other failures of a search.
+struct NoRightKernel : InternalError {
+  explicit NoRightKernel(const InternalError& error) : InternalError(error) {}
+};
+
 std::optional<Tuned> searched(const engine::KernelRequest& request, const std::string& key) {
   Limits limits;
   limits.beam = static_cast<int>(flag_number(Flag::Beam));
@@ -27,12 +32,20 @@ std::optional<Tuned> searched(const engine::KernelRequest& request, const std::s
         bar.update(static_cast<std::int64_t>(std::min(seconds, limits.seconds) * 1e3),
                    fmt::format("{} tried, best {}", now.tried, human_seconds(now.best_ns * 1e-9)));
       });
-  if (!result.searched) {
+  const std::string repro = result.repros.empty() ? "it could not be saved" : result.repros[0];
+  if (result.unusable)
+    throw NoRightKernel(InternalError("search", fmt::format("kernel {}: {}", request.name, result.why))
+                            .note("repro: " + repro));
+  if (!result.distrusted.empty())
     log_warning_once("search",
-                     fmt::format("kernel {} keeps its default options: {}", request.name, result.why));
-    return std::nullopt;
+                     fmt::format("the default options of kernel {} are not used, they differ from REF: {} "
+                                 "(repro: {})",
+                                 request.name, result.distrusted, repro));
+  if (!result.searched) {
+    log_warning_once("search", fmt::format("kernel {} is not searched: {}", request.name, result.why));
+    if (result.distrusted.empty()) return std::nullopt;
   }
-  Tuned tuned{result.options, !result.improved(), result.default_ns, result.best_ns, result.seconds};
+  Tuned tuned{result.options, result.keeps_default(), result.default_ns, result.best_ns, result.seconds};
   keep_tuned(key, tuned);
   return tuned;
 }
@@ -48,6 +61,8 @@ std::optional<std::vector<Opt>> options_for(const engine::KernelRequest& request
     if (!tuned || tuned->is_default) return std::nullopt;
     if (!allowed(request.ast, tuned->options, request.device->compiler->target(), {})) return std::nullopt;
     return tuned->options;
+  } catch (const NoRightKernel&) {
+    throw;
   } catch (const Error& error) {
     log_warning_once("search", fmt::format("no search: {}", error.message()));
     return std::nullopt;

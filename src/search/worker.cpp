@@ -17,6 +17,7 @@
 #include "engine/kernels.h"
 #include "ir/build.h"
 #include "runtime/executor.h"
+#include "runtime/fault_cell.h"
 #include "search/job.h"
 
 namespace lathe::search {
@@ -151,6 +152,7 @@ class Worker {
       std::string contents(buffers_[slot].bytes(), '\0');
       const Place host{nullptr, {{0, contents.size(), contents.data()}, 0, contents.size()}};
       if (!contents.empty()) executor().wait(executor().copy(host, places_[slot]));
+      if (hooks_.after_run) hooks_.after_run(to_string(loaded.made.options), contents);
       write_file_atomic(output_file(folder_, slot), contents, Sync::No);
     }
     return fmt::format("ok {}", ns);

@@ -16,6 +16,8 @@ namespace lathe::search {
 struct WorkerHooks {
   // Called before a candidate runs, with its options: where tests plant a crash or a hang.
   std::function<void(const std::string& options)> before_run;
+  // Called with each result of a run, before it is written: where tests plant a wrong one.
+  std::function<void(const std::string& options, std::string& bytes)> after_run;
 };
 
 // Answers until standard input ends. Returns the exit status.

@@ -23,7 +23,7 @@ const ChildProcess::Variables kVariables{{"LATHE_BEAM", "0"}, {"LATHE_CACHE", "o
 
 std::vector<std::string> command_of(const Limits& limits) {
   if (!limits.worker.empty()) return limits.worker;
-  const std::string found = find_program("lathe-worker");
+  const std::string found = find_program("lathe-worker", {LATHE_INSTALLED_PROGRAMS});
   if (found.empty())
     throw UserError("search", "there is no lathe-worker, which runs the candidates of a search")
         .help("it is built and installed beside lathe; its folder may also be on the PATH");

@@ -33,6 +33,11 @@ constexpr MatrixUnit kUnits[] = {
     {"vpmaddwd_z",   "avx512bw",    "i16",  1,  1,  1,  16,    Add,   kPairsOfWords,                      "v", kAddWords},
     {"vpmaddubsw",   "avx2",        "u7i8", 1,  1,  1,  8,     Pairs, kPairsOfBytes,                      "x", kAddBytes},
     {"vpmaddwd",     "avx2",        "i16",  1,  1,  1,  8,     Add,   kPairsOfWords,                      "x", kAddWords},
+    {"mma_bf16",     "sm_80",       "bf16", 16, 8,  8,  64,    Done,  "", "", "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 32},
+    {"mma_s8",       "sm_80",       "i8i8", 16, 8,  8,  64,    Done,  "", "", "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", 32},
+    {"mma_s8u8",     "sm_80",       "i8u8", 16, 8,  8,  64,    Done,  "", "", "mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32", 32},
+    {"mma_u8s8",     "sm_80",       "u8i8", 16, 8,  8,  64,    Done,  "", "", "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32", 32},
+    {"mma_u8",       "sm_80",       "u8u8", 16, 8,  8,  64,    Done,  "", "", "mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32", 32},
 };
 // clang-format on
 

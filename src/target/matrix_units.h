@@ -27,7 +27,9 @@ struct MatrixUnit {
   std::string_view llvm;  // the intrinsic; {} is the width in bits, and | stands between the names for 4, 8
                           // and 16 lanes where they differ otherwise
   std::string_view registers;  // which the C compiler may use: "v" all, "x" the first 16
-  std::string_view text;       // in inline assembly, with the names sum, x, y, t (scratch) and ones
+  std::string_view text;  // in inline assembly, with the names sum, x, y, t (scratch) and ones; of a unit
+                          // of several threads, the instruction's name
+  int threads = 1;        // that hold a fragment together: each has its share in words (ir/dot.h)
 };
 
 // All rows, best first.

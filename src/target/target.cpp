@@ -53,15 +53,18 @@ Target x86(const X86Row& row) {
   return t;
 }
 
+// Shared memory and threads by NVIDIA's table of compute capabilities; a block gets all of a multiprocessor's
+// shared memory but 1 KiB, which the system keeps.
 struct CudaRow {
   const char* name;
-  std::int64_t shared_bytes, l2;
+  std::int64_t core_shared_bytes, core_threads, l2;
   int cores;
 };
 constexpr CudaRow kCuda[] = {
-    // name     shared      l2         cores (multiprocessors)
-    {"sm_80", 48 * kKiB, 40 * kMiB, 108},
-    {"sm_90a", 48 * kKiB, 50 * kMiB, 132},
+    // name   shared     threads  l2        multiprocessors
+    {"sm_80", 164 * kKiB, 2048, 40 * kMiB, 108},
+    {"sm_89", 100 * kKiB, 1536, 72 * kMiB, 128},
+    {"sm_90a", 228 * kKiB, 2048, 50 * kMiB, 132},
 };
 
 Target cuda(const CudaRow& row) {
@@ -75,9 +78,15 @@ Target cuda(const CudaRow& row) {
   t.max_group = 1024;
   t.max_locals[0] = t.max_locals[1] = 1024, t.max_locals[2] = 64;
   t.max_groups[0] = 2147483647, t.max_groups[1] = t.max_groups[2] = 65535;
-  t.shared_bytes = row.shared_bytes;
+  t.core_shared_bytes = row.core_shared_bytes;
+  t.shared_bytes = row.core_shared_bytes - kKiB;
+  t.warp = 32;
+  t.thread_registers = 255;
+  t.core_threads = row.core_threads;
+  t.core_registers = 64 * kKiB;
   t.emulated = kSmallFloats;
-  t.converted = {Scalar::Float16};
+  t.converted = {Scalar::Float16, Scalar::BFloat16};
+  t.units = units_of_features("+sm_80");  // every row is at least that
   return t;
 }
 
@@ -94,6 +103,7 @@ Target ref() {
   t.max_group = 1024;
   for (int i = 0; i < 3; ++i) t.max_locals[i] = 1024, t.max_groups[i] = 2147483647;
   t.shared_bytes = 64 * kMiB;
+  t.warp = 4;
   for (const MatrixUnit& unit : matrix_units()) t.units.emplace_back(unit.name);
   return t;
 }
@@ -127,20 +137,26 @@ bool Target::emulates(DType dtype) const {
   return std::find(emulated.begin(), emulated.end(), dtype.scalar) != emulated.end();
 }
 
+// Every member is bound by name, so that one added to Target does not compile until it is in the key.
 std::string Target::key() const {
-  std::vector<std::string_view> small;
-  for (Scalar s : emulated) small.push_back(DType(s).name());
-  std::vector<std::string_view> direct;
-  for (Scalar s : converted) direct.push_back(DType(s).name());
+  const auto& [name, kind, features, cpu, vectors, groups, threads, fma, vector_bytes, vector_registers,
+               max_load_bytes, cores, l1, l2, l3, max_buffers, max_group, max_locals, max_groups,
+               shared_bytes, warp, thread_registers, core_threads, core_registers, core_shared_bytes,
+               emulated, converted, units] = *this;
+  auto names = [](const std::vector<Scalar>& scalars) {
+    std::vector<std::string_view> list;
+    for (Scalar s : scalars) list.push_back(DType(s).name());
+    return fmt::format("{}", fmt::join(list, ","));
+  };
   return fmt::format(
       "{} kind={} cpu={} features={} vectors={} groups={} threads={} fma={} vector_bytes={} "
-      "vector_registers={} "
-      "max_load_bytes={} cores={} l1={} l2={} l3={} max_buffers={} max_group={} max_locals={} max_groups={} "
-      "shared_bytes={} emulated={} converted={} units={}",
+      "vector_registers={} max_load_bytes={} cores={} l1={} l2={} l3={} max_buffers={} max_group={} "
+      "max_locals={} max_groups={} shared_bytes={} warp={} thread_registers={} core={},{},{} emulated={} "
+      "converted={} units={}",
       name, static_cast<int>(kind), cpu, features, vectors, groups, threads, fma, vector_bytes,
       vector_registers, max_load_bytes, cores, l1, l2, l3, max_buffers, max_group, fmt::join(max_locals, "x"),
-      fmt::join(max_groups, "x"), shared_bytes, fmt::join(small, ","), fmt::join(direct, ","),
-      fmt::join(units, ","));
+      fmt::join(max_groups, "x"), shared_bytes, warp, thread_registers, core_threads, core_registers,
+      core_shared_bytes, names(emulated), names(converted), fmt::join(units, ","));
 }
 
 Target named_target(std::string_view name) {

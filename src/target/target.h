@@ -34,7 +34,11 @@ struct Target {
   std::int64_t max_group = 1;           // threads a group
   std::int64_t max_locals[3] = {1, 1, 1};
   std::int64_t max_groups[3] = {1, 1, 1};
-  std::int64_t shared_bytes = 0;
+  std::int64_t shared_bytes = 0;  // of a group; on a CPU, scratch of one part
+  // Of targets with groups: threads that take each step together, 32-bit registers of a thread at most, and
+  // what the groups that are at work on one core (multiprocessor) have together.
+  int warp = 1, thread_registers = 0;
+  std::int64_t core_threads = 0, core_registers = 0, core_shared_bytes = 0;
   std::vector<Scalar> emulated;  // dtypes without native arithmetic (stored, computed in float)
   std::vector<Scalar>
       converted;  // small floats with instructions to and from float32 (else integer operations)

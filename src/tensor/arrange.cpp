@@ -42,6 +42,19 @@ Tensor Tensor::cat(const std::vector<Tensor>& tensors, std::int64_t axis) {
     total = total + t.shape()[at(axis)];
   }
   if (tensors.size() == 1) return first;
+  // Every element of the result looks at every part, so many parts are joined in groups of few, which are
+  // equal kernels where the parts are.
+  constexpr std::size_t kPartsAtOnce = 32;
+  if (tensors.size() > kPartsAtOnce) {
+    std::vector<Tensor> groups;
+    for (std::size_t begin = 0; begin < tensors.size(); begin += kPartsAtOnce) {
+      const std::size_t end = std::min(begin + kPartsAtOnce, tensors.size());
+      const std::vector<Tensor> group(tensors.begin() + static_cast<std::ptrdiff_t>(begin),
+                                      tensors.begin() + static_cast<std::ptrdiff_t>(end));
+      groups.push_back(cat(group, axis).cast(dtype).contiguous());
+    }
+    return cat(groups, axis);
+  }
   // Each part is padded to the whole and chosen where it stands. (Adding the padded parts would lose the sign
   // of -0.)
   std::optional<Tensor> out;
@@ -240,10 +253,10 @@ Tensor Tensor::unfold(std::int64_t axis, std::int64_t size, std::int64_t step) c
 
 namespace {
 
-Tensor triangle(const Tensor& x, std::int64_t diagonal, bool upper) {
+Tensor triangle(const Tensor& x, const Size& diagonal, bool upper) {
   if (x.ndim() < 2)
     throw UserError(upper ? "triu" : "tril", fmt::format("{} has fewer than two axes", to_string(x.shape())));
-  Tensor row = iota_along(x.size(-2), 0, 2, dtypes::int32, x.device()) + diagonal;
+  Tensor row = iota_along(x.size(-2), 0, 2, dtypes::int32, x.device()).add(diagonal);
   Tensor column = iota_along(x.size(-1), 1, 2, dtypes::int32, x.device());
   Tensor keep = upper ? row <= column : row >= column;
   return keep.where(x, zero_beside(x));
@@ -251,11 +264,11 @@ Tensor triangle(const Tensor& x, std::int64_t diagonal, bool upper) {
 
 }  // namespace
 
-Tensor Tensor::triu(std::int64_t diagonal) const {
+Tensor Tensor::triu(const Size& diagonal) const {
   Scope scope;
   return triangle(*this, diagonal, true);
 }
-Tensor Tensor::tril(std::int64_t diagonal) const {
+Tensor Tensor::tril(const Size& diagonal) const {
   Scope scope;
   return triangle(*this, diagonal, false);
 }
@@ -298,11 +311,16 @@ Tensor Tensor::pad(const Ints& padding, std::string_view mode, Number value) con
   Tensor out = *this;
   for (std::int64_t a = 0; a < ndim(); ++a) {
     std::int64_t low = pairs[at(a)].first, high = pairs[at(a)].second;
+    std::int64_t begin = std::max<std::int64_t>(0, -low),
+                 end = out.size(a) - std::max<std::int64_t>(0, -high);
+    if (end < begin)
+      throw UserError("pad", fmt::format("axis {} of {} is cut to nothing", a, to_string(out.shape())));
+    const Tensor kept = cut(out, a, begin, end);
+    const Tensor& source = mode == "circular" ? kept : out;  // what repeats is what is left of the axis
     std::vector<Tensor> parts;
-    if (low > 0) parts.push_back(border(out, a, low, true, mode));
-    parts.push_back(
-        cut(out, a, std::max<std::int64_t>(0, -low), out.size(a) - std::max<std::int64_t>(0, -high)));
-    if (high > 0) parts.push_back(border(out, a, high, false, mode));
+    if (low > 0) parts.push_back(border(source, a, low, true, mode));
+    parts.push_back(kept);
+    if (high > 0) parts.push_back(border(source, a, high, false, mode));
     out = cat(parts, a);
   }
   return out;

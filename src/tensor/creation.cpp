@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "schedule/memory_view.h"
 #include "tensor/impl.h"
 
 namespace lathe {
@@ -46,7 +47,9 @@ Tensor Tensor::full(const Shape& shape, Number value, const TensorOptions& optio
   return finish(make_tensor(expand_to(c, sizes), device), options);
 }
 
-Tensor::Tensor(Number value, const TensorOptions& options) : Tensor(full({}, value, options)) {}
+Tensor::Tensor(Number value, const TensorOptions& options) : Tensor(full({}, value, options)) {
+  impl_->weak = !options.dtype;
+}
 Tensor Tensor::zeros(const Shape& shape, const TensorOptions& options) {
   TensorOptions o = options;
   if (!o.dtype) o.dtype = dtypes::default_float();
@@ -61,16 +64,10 @@ Tensor Tensor::ones(const Shape& shape, const TensorOptions& options) {
 Tensor Tensor::empty(const Shape& shape, const TensorOptions& options) {
   Scope scope;
   Nodes sizes = checked_sizes(shape, "empty");
-  std::int64_t count = 1;
-  for (Node s : sizes) count *= std::max<std::int64_t>(s.hi(), 0);
   DataType dtype = options.dtype ? *options.dtype : dtypes::default_float();
   std::string device = device_for(options);
-  Node memory = new_buffer(ir_dtype(dtype), count, device);
-  if (size_product(sizes).is_const()) return finish(make_tensor(reshape_to(memory, sizes), device), options);
-  // A symbolic shape is the front of memory laid out for the greatest sizes.
-  Nodes greatest, zero(sizes.size(), index_const(0));
-  for (Node s : sizes) greatest.push_back(index_const(s.hi()));
-  return finish(make_tensor(shrink_to_bounds(reshape_to(memory, greatest), zero, sizes), device), options);
+  Node memory = new_buffer(ir_dtype(dtype), stored_size(sizes), device);
+  return finish(make_tensor(view_of(memory, sizes), device), options);
 }
 
 Tensor iota_along(const Size& n, std::int64_t axis, std::int64_t rank, DataType dtype,
@@ -83,7 +80,9 @@ Tensor iota_along(const Size& n, std::int64_t axis, std::int64_t rank, DataType 
 
 Tensor Tensor::arange_to(const Size& stop, const TensorOptions& options) {
   Scope scope;
-  DataType dtype = options.dtype ? *options.dtype : dtypes::default_int();
+  DataType dtype = options.dtype                                            ? *options.dtype
+                   : stop.max() > ir_dtype(dtypes::default_int()).max_int() ? dtypes::int64
+                                                                            : dtypes::default_int();
   if (!stop.is_symbolic() && stop.value() <= 0)
     return Tensor::full({0}, 0, {.dtype = dtype, .device = options.device});
   // Counted in the dtype itself where it is an integer; floats are made from integers that hold every number.
@@ -116,19 +115,25 @@ Tensor Tensor::arange(Number start, Number stop, Number step, const TensorOption
   if (step.to_double() == 0) throw UserError("arange", "the step is 0");
   bool floats = start.kind() == Number::Kind::Float || stop.kind() == Number::Kind::Float ||
                 step.kind() == Number::Kind::Float;
-  DataType dtype = options.dtype ? *options.dtype : floats ? dtypes::default_float() : dtypes::default_int();
   const std::int64_t n = floats
                              ? static_cast<std::int64_t>(std::max(
                                    std::ceil((stop.to_double() - start.to_double()) / step.to_double()), 0.0))
                              : whole_steps(start.to_int(), stop.to_int(), step.to_int());
-  if (dtype.is_int() && dtype != dtypes::uint64 && !floats && n > 0) {
+  auto holds_all = [&](DataType d) {
     const Wide first = start.to_int(), last = first + Wide{n - 1} * step.to_int();
-    if (std::min(first, last) < ir_dtype(dtype).min_int() ||
-        std::max(first, last) > ir_dtype(dtype).max_int())
-      throw UserError("arange", fmt::format("the numbers from {} on, {} of them, do not fit {}",
-                                            start.to_int(), n, dtype.name()))
-          .help("choose a wider dtype");
-  }
+    return floats || n == 0 ||
+           (std::min(first, last) >= ir_dtype(d).min_int() && std::max(first, last) <= ir_dtype(d).max_int());
+  };
+  const DataType usual = dtypes::default_int();
+  const DataType dtype = options.dtype ? *options.dtype
+                         : floats      ? dtypes::default_float()
+                         : start.dtype() == usual && stop.dtype() == usual && holds_all(usual)
+                             ? usual
+                             : dtypes::int64;
+  if (dtype.is_int() && dtype != dtypes::uint64 && !holds_all(dtype))
+    throw UserError("arange", fmt::format("the numbers from {} on, {} of them, do not fit {}", start.to_int(),
+                                          n, dtype.name()))
+        .help("choose a wider dtype");
   Tensor i = arange(Size(n), {.dtype = dtype, .device = options.device});
   if (step.to_double() != 1) i = i * constant(step, dtype, i);
   if (start.to_double() != 0) i = i + constant(start, dtype, i);
@@ -143,7 +148,10 @@ Tensor Tensor::linspace(Number start, Number stop, std::int64_t steps, const Ten
   DataType wide = sum_accumulator(least_upper_float(dtype));
   Tensor i = arange(Size(steps), {.dtype = wide, .device = options.device});
   double gap = steps > 1 ? (stop.to_double() - start.to_double()) / static_cast<double>(steps - 1) : 0;
-  return finish((i * gap + start.to_double()).cast(dtype), options);
+  // Each half from its own end, so that the last number is `stop`.
+  const Tensor rising = i * gap + start.to_double(),
+               falling = (i - static_cast<double>(steps - 1)) * gap + stop.to_double();
+  return finish((i < static_cast<double>(steps) / 2).where(rising, falling).cast(dtype), options);
 }
 
 Tensor Tensor::eye(std::int64_t n, std::optional<std::int64_t> m, const TensorOptions& options) {

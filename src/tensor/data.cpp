@@ -5,6 +5,7 @@
 
 #include "engine/engine.h"
 #include "runtime/storage.h"
+#include "schedule/memory_view.h"
 #include "tensor/elements.h"
 #include "tensor/impl.h"
 #include "tensor/realize.h"
@@ -158,8 +159,11 @@ Tensor::Tensor(const std::filesystem::path& file, const TensorOptions& options) 
   Scope scope;
   std::error_code error;
   auto bytes = std::filesystem::file_size(file, error);
-  if (error)
-    throw UserError("tensor", fmt::format("{} cannot be opened: {}", file.string(), error.message()));
+  if (error) {
+    const std::string text = fmt::format("{} cannot be opened: {}", file.string(), error.message());
+    if (error == std::errc::no_such_file_or_directory) throw MissingFile("tensor", text);
+    throw UserError("tensor", text);
+  }
   DataType dtype = options.dtype ? *options.dtype : dtypes::uint8;
   if (bytes % static_cast<std::uintmax_t>(dtype.itemsize()) != 0)
     throw UserError("tensor", fmt::format("{} has {} bytes, which is no whole number of {}", file.string(),
@@ -194,16 +198,7 @@ HostView at_host(Node value) {
     chain.push_back(n);
   }
   if (!memory) return {Node(), n, value};
-  Node view = memory;
-  if (n != memory) {
-    if (size_product(n.shape()).is_const()) {
-      view = reshape_to(memory, n.shape());
-    } else {  // laid out for the greatest sizes
-      Nodes greatest, zero(n.rank(), index_const(0));
-      for (Node s : n.shape()) greatest.push_back(index_const(s.hi()));
-      view = shrink_to_bounds(reshape_to(memory, greatest), zero, n.shape());
-    }
-  }
+  Node view = n == memory ? memory : view_of(memory, n.shape());
   for (std::size_t i = chain.size(); i-- > 0;) {
     if (!is_movement(chain[i].op())) continue;
     Nodes args(chain[i].args().begin(), chain[i].args().end());
@@ -287,7 +282,8 @@ void Tensor::copy_out(void* to, std::size_t bytes) const {
   HostView at = at_host(node_of(t));
   const bool symbolic = numel().is_symbolic();
   const bool small = at.buffer && count <= kSmallView && buffer_size(at.buffer) <= kSmallBuffer;
-  if (!at.constant && !symbolic && !small && (!at.buffer || !in_order(at.view))) {
+  const bool readable = at.buffer && (symbolic || small || in_order(at.view));
+  if (!at.constant && !readable) {
     // In order, and where the host can read it: a device need not be able to compute.
     NoGradScope no_grad;
     Node n = node_of(t);
@@ -328,9 +324,23 @@ std::vector<std::byte> Tensor::bytes() const {
 
 // ---- dtypes and devices
 
+namespace {
+
+// Another handle to the same, whose dtype was asked for and so counts.
+Tensor with_own_dtype(const Tensor& weak) {
+  auto impl = std::make_shared<TensorImpl>();
+  impl->storage = weak.impl()->storage;
+  impl->view = weak.impl()->view;
+  impl->tracked = is_tracked(weak);
+  impl->detached = weak.impl()->detached;
+  return Tensor(std::move(impl));
+}
+
+}  // namespace
+
 Tensor Tensor::cast(DataType to) const {
   Scope scope;
-  if (to == dtype()) return *this;
+  if (to == dtype()) return impl_->weak ? with_own_dtype(*this) : *this;
   Node x = node_of(*this);
   bool differentiable = dtype().is_float() && to.is_float();
   return make_tensor(lathe::cast(x, ir_dtype(to)), device(), differentiable && is_tracked(*this));
@@ -361,12 +371,31 @@ Tensor Tensor::detach() const {
   return make_view(*this, lathe::detach(node_of(*this)));
 }
 
+namespace {
+
+// Whether a value is made of constants alone. Looks at a few nodes only, so that it costs the same in every
+// graph: what is larger counts as computed.
+bool is_constant_expression(Node value) {
+  constexpr std::size_t kMostNodes = 64;
+  std::vector<Node> pending{value};
+  for (std::size_t i = 0; i < pending.size(); ++i) {
+    const Node n = pending[i];
+    if (i == kMostNodes || n.is(Op::Buffer) || n.is(Op::After)) return false;
+    pending.insert(pending.end(), n.args().begin(), n.args().end());
+  }
+  return true;
+}
+
+}  // namespace
+
 Tensor Tensor::contiguous(const std::optional<std::vector<Opt>>& options) const {
   Scope scope;
   Node n = node_of(*this);
   if (options) return make_like(*this, lathe::contiguous(n, "[" + lathe::to_string(*options) + "]"));
   if (n.is(Op::Contiguous) || (impl_->view == nullptr && at_host(n).buffer && in_order(at_host(n).view)))
     return *this;
+  // Equal constants are one node; what has memory is told from others by it.
+  if (n.dtype().is_float() && is_constant_expression(n) && size_product(n.shape()).is_const()) return clone();
   return make_like(*this, lathe::contiguous(n));
 }
 
@@ -400,7 +429,7 @@ Tensor& Tensor::to_(std::string_view name) {
 
 Tensor Tensor::shard(const std::vector<std::string>& devices, std::optional<std::int64_t>) const {
   if (devices.size() == 1) return to(devices[0]);
-  throw UserError("shard", fmt::format("a tensor over {} devices is not supported yet", devices.size()))
+  throw NotSupported("shard", fmt::format("a tensor over {} devices is not supported yet", devices.size()))
       .help("to() moves a whole tensor to another device");
 }
 Tensor& Tensor::shard_(const std::vector<std::string>& devices, std::optional<std::int64_t> axis) {

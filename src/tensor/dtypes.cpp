@@ -66,9 +66,10 @@ std::atomic<DataType> the_default_int{dtypes::int32};
 
 // A literal's place below every dtype of its kind.
 int weak_rank(Number n) { return static_cast<int>(n.kind()); }
-int kind_rank(DataType d) { return d.is_bool() ? 0 : d.is_int() ? 1 : 2; }
 
 }  // namespace
+
+int dtype_kind(DataType d) { return d.is_bool() ? 0 : d.is_int() ? 1 : 2; }
 
 bool DataType::operator<(DataType other) const {
   return ir_dtype(*this).priority() < ir_dtype(other).priority();
@@ -83,9 +84,13 @@ bool DataType::is_unsigned() const { return ir_dtype(*this).is_unsigned(); }
 bool DataType::is_bool() const { return ir_dtype(*this).is_bool(); }
 
 DataType Number::dtype() const {
-  return kind_ == Kind::Bool  ? dtypes::bool_
-         : kind_ == Kind::Int ? dtypes::default_int()
-                              : dtypes::default_float();
+  if (kind_ == Kind::Bool) return dtypes::bool_;
+  if (kind_ == Kind::Float) return dtypes::default_float();
+  if (int_ < 0 && float_ > 0) return dtypes::uint64;  // beyond int64
+  const DataType usual = dtypes::default_int();
+  const DType range = ir_dtype(usual);
+  return usual == dtypes::uint64 || (int_ >= range.min_int() && int_ <= range.max_int()) ? usual
+                                                                                         : dtypes::int64;
 }
 
 namespace dtypes {
@@ -121,12 +126,12 @@ DataType parse(std::string_view name) {
 }
 
 Number min(DataType d) {
-  if (d.is_float()) return -std::numeric_limits<double>::infinity();
+  if (d.is_float()) return unit_of(Op::Max, ir_dtype(d)).f;  // some have no infinity
   if (d.is_bool()) return false;
   return ir_dtype(d).min_int();
 }
 Number max(DataType d) {
-  if (d.is_float()) return std::numeric_limits<double>::infinity();
+  if (d.is_float()) return unit_of(Op::Min, ir_dtype(d)).f;
   if (d.is_bool()) return true;
   if (d == uint64) return std::numeric_limits<std::uint64_t>::max();
   return ir_dtype(d).max_int();
@@ -163,7 +168,7 @@ DataType least_upper_dtype(DataType a, DataType b) {
 }
 
 DataType least_upper_dtype(DataType tensor, Number literal) {
-  return weak_rank(literal) > kind_rank(tensor) ? literal.dtype() : tensor;
+  return weak_rank(literal) > dtype_kind(tensor) ? literal.dtype() : tensor;
 }
 
 DataType least_upper_float(DataType d) { return d.is_float() ? d : dtypes::default_float(); }

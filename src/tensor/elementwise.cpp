@@ -1,9 +1,11 @@
 // Elementwise operations of several tensors: promotion, broadcasting, devices, and the rows of binary.def.
 #include <cctype>
 #include <cmath>
+#include <numbers>
 
 #include <fmt/format.h>
 
+#include "tensor/functions.h"
 #include "tensor/impl.h"
 #include "tensor/own_gradient.h"
 
@@ -30,22 +32,70 @@ std::string common_device(std::string_view op, const Tensor& a, const Tensor& b)
       .help(fmt::format("move one: to(\"{}\")", a.device()));
 }
 
+namespace {
+
+// An integer beyond all numbers of an integer dtype's width is a mistake; -1 for an unsigned one and 0xff for
+// int8 are its bits.
+void check_fits(Number value, DataType dtype) {
+  if (value.kind() != Number::Kind::Int || !dtype.is_int() || dtype.itemsize() == 8) return;
+  const std::int64_t reach = std::int64_t{1} << dtype.bitsize();
+  if (value.to_int() >= -reach / 2 && value.to_int() < reach &&
+      !(value.to_int() < 0 && value.to_double() > 0))
+    return;
+  throw UserError("number", fmt::format("{} does not fit {}", value.to_double(), dtype.name()))
+      .help("cast the tensor to a wider dtype first");
+}
+
+}  // namespace
+
 Tensor constant(Number value, DataType dtype, const Tensor& like) {
   DType d = ir_dtype(dtype);
+  check_fits(value, dtype);
   Node c = value.kind() != Number::Kind::Float && !d.is_float()
                ? cast(int_const(dtypes::Int64, value.to_int()), d)
                : number(d, value.to_double());
-  return make_tensor(c, like.device());
+  Tensor out = make_tensor(c, like.device());
+  out.impl()->weak = true;
+  return out;
 }
 
-DataType operand_dtype(const Operand& operand, DataType beside) {
-  if (operand.tensor() != nullptr) return least_upper_dtype(beside, operand.tensor()->dtype());
-  if (operand.is_size()) return least_upper_dtype(beside, Number(1));
-  return least_upper_dtype(beside, operand.number());
+namespace {
+
+// The dtype that holds every value of a size.
+DataType size_dtype(const Size& size) {
+  const Node n = size_node(size);
+  const DType usual = ir_dtype(dtypes::default_int());
+  return n.lo() >= usual.min_int() && n.hi() <= usual.max_int() ? dtypes::default_int() : dtypes::int64;
+}
+
+}  // namespace
+
+DataType common_dtype(const Tensor& a, const Tensor& b) {
+  const DataType x = a.dtype(), y = b.dtype();
+  if (a.impl()->weak == b.impl()->weak) return least_upper_dtype(x, y);
+  const DataType weak = a.impl()->weak ? x : y, own = a.impl()->weak ? y : x;
+  return dtype_kind(weak) > dtype_kind(own) ? weak : own;
+}
+
+DataType operand_dtype(const Operand& operand, const Tensor& beside) {
+  if (operand.tensor() != nullptr) return common_dtype(beside, *operand.tensor());
+  if (operand.is_size()) {
+    const DataType own = size_dtype(operand.size());
+    const bool wide = own.itemsize() > dtypes::default_int().itemsize() && !beside.dtype().is_float();
+    return wide ? least_upper_dtype(beside.dtype(), own) : least_upper_dtype(beside.dtype(), Number(1));
+  }
+  return least_upper_dtype(beside.dtype(), operand.number());
+}
+
+Tensor converted(const Tensor& x, DataType to) {
+  if (to == x.dtype()) return x;
+  Tensor out = x.cast(to);
+  out.impl()->weak = x.impl()->weak;
+  return out;
 }
 
 Tensor operand_tensor(const Operand& operand, const Tensor& beside, DataType dtype) {
-  if (operand.tensor() != nullptr) return operand.tensor()->cast(dtype);
+  if (operand.tensor() != nullptr) return converted(*operand.tensor(), dtype);
   if (!operand.is_size()) return constant(operand.number(), dtype, beside);
   return make_tensor(cast(size_node(operand.size()), ir_dtype(dtype)), beside.device());
 }
@@ -71,6 +121,12 @@ Pair broadcast_pair(const Tensor& a, const Tensor& b, std::string_view op) {
 
 [[noreturn]] void refuse_dtype(std::string_view op, const Tensor& x, std::string_view needed) {
   throw TypeError(op, fmt::format("{} tensor where {} is needed", x.dtype().name(), needed));
+}
+
+// What is made of weak tensors alone is weak.
+Tensor both_weak(Tensor out, const Tensor& x, const Tensor& y) {
+  out.impl()->weak = x.impl()->weak && y.impl()->weak && out.ndim() == 0;
+  return out;
 }
 
 // The op as errors name it: "add".
@@ -106,7 +162,7 @@ Tensor primitive(Op op, const Tensor& x, const Tensor& y) {
   if (pair.x.shape_node() != pair.y.shape_node()) pair = broadcast_pair(x, y, method_name(op));
   auto [a, b] = pair;
   check_internal(a.dtype() == b.dtype(), "primitive", "operands of two dtypes");
-  return make_tensor(apply(op, a, b), device, is_tracked(x) || is_tracked(y));
+  return both_weak(make_tensor(apply(op, a, b), device, is_tracked(x) || is_tracked(y)), x, y);
 }
 
 Tensor select(const Tensor& condition, const Tensor& x, const Tensor& y) {
@@ -118,8 +174,21 @@ Tensor select(const Tensor& condition, const Tensor& x, const Tensor& y) {
   common = broadcast_shapes(c.shape(), common, "where");
   auto fit = [&](Node n) { return n.rank() == 0 ? n : broadcast_to(n, common, "where"); };
   Node out = where(fit(c), fit(a), fit(b));
-  return make_tensor(out, device, is_tracked(x) || is_tracked(y));
+  return both_weak(make_tensor(out, device, is_tracked(x) || is_tracked(y)), x, y);
 }
+
+namespace {
+
+constexpr double kLn2 = std::numbers::ln2;
+
+// Both over the common shape: own gradients are of inputs as large as the result.
+std::vector<Tensor> broadcast_tensors(const Tensor& a, const Tensor& b) {
+  const Nodes common = broadcast_shapes(node_of(a).shape(), node_of(b).shape(), "broadcast");
+  auto whole = [&](const Tensor& t) { return make_like(t, broadcast_to(node_of(t), common, "broadcast")); };
+  return {whole(a), whole(b)};
+}
+
+}  // namespace
 
 // ---- the helpers binary.def names: x and y have one dtype
 
@@ -132,16 +201,56 @@ Tensor difference(const Tensor& x, const Tensor& y) {
   return x.dtype().is_float() ? primitive(Op::Sub, x, y) : primitive(Op::Add, x, y.neg());
 }
 
+struct Division {
+  Tensor quotient, rest;  // x = quotient*y + rest
+};
+
+// The upper half of a float64's mantissa: the product of two such is exact.
+Tensor upper_half(const Tensor& x) {
+  return (x.bitcast(dtypes::uint64) & ~((std::uint64_t{1} << 27) - 1)).bitcast(dtypes::float64);
+}
+
+// x/y toward zero, and what is left: exact as long as the quotient fits the bits that the dtype leaves of a
+// float64 (2^29 for float32), for float64 itself 2^53.
+Division divide_toward_zero(const Tensor& dividend, const Tensor& divisor) {
+  const Tensor x = dividend.detach().cast(dtypes::float64), y = divisor.detach().cast(dtypes::float64);
+  const Tensor near = (x / y).trunc(), product = near * y;
+  Tensor lost = x.zeros_like();
+  if (dividend.dtype() == dtypes::float64) {
+    const Tensor a = upper_half(near), b = upper_half(y), c = near - a, d = y - b;
+    lost = ((a * b - product) + a * d + c * b) + c * d;
+  }
+  const Tensor rest = y.isinf().where(x, (x - product) - lost);
+  // A quotient that was rounded up to a whole number is one too far from zero.
+  const Tensor over = ((rest < 0) & (x > 0)) | ((rest > 0) & (x < 0));
+  const Tensor size = y.abs(), back = (x < 0).where(rest - size, rest + size);
+  const Tensor zero = (x < 0).where(-0.0, x.zeros_like());
+  const Tensor exact = over.where(back, rest);
+  return {over.where((near < 0).where(near + 1, near - 1), near), (exact == 0).where(zero, exact)};
+}
+
+// The same rounded down, where the rest has the divisor's sign.
+Division divide_down(const Tensor& x, const Tensor& y) {
+  auto [quotient, rest] = divide_toward_zero(x, y);
+  const Tensor wide = y.detach().cast(rest.dtype()), negative = wide < 0;
+  const Tensor apart = (rest != 0) & ((rest < 0) != negative);
+  const Tensor zero = negative.where(-0.0, rest.zeros_like());
+  return {apart.where(quotient - 1, quotient), (rest == 0).where(zero, apart.where(rest + wide, rest))};
+}
+
 Tensor floor_quotient(const Tensor& x, const Tensor& y) {
-  return x.dtype().is_float() ? primitive(Op::Div, x, y).floor() : primitive(Op::FloorDiv, x, y);
+  return x.dtype().is_float() ? divide_down(x, y).quotient.cast(x.dtype()) : primitive(Op::FloorDiv, x, y);
 }
 // The result has the divisor's sign, as Python's %.
 Tensor floor_remainder(const Tensor& x, const Tensor& y) {
-  return x.dtype().is_float() ? x - floor_quotient(x, y) * y : primitive(Op::FloorMod, x, y);
+  if (!x.dtype().is_float()) return primitive(Op::FloorMod, x, y);
+  return with_own_gradient("lathe.mod", divide_down(x, y).rest.cast(x.dtype()), broadcast_tensors(x, y));
 }
 // The result has the dividend's sign, as C's.
 Tensor trunc_remainder(const Tensor& x, const Tensor& y) {
-  return x.dtype().is_float() ? x - (x / y).trunc() * y : primitive(Op::TruncMod, x, y);
+  if (!x.dtype().is_float()) return primitive(Op::TruncMod, x, y);
+  return with_own_gradient("lathe.mod", divide_toward_zero(x, y).rest.cast(x.dtype()),
+                           broadcast_tensors(x, y));
 }
 
 Tensor with_sign(const Tensor& x, const Tensor& y) {
@@ -151,10 +260,13 @@ Tensor with_sign(const Tensor& x, const Tensor& y) {
   return negative.where(size.neg(), size);
 }
 
+// max + log(1 + e^-|x - y|), of which the second is 0 where both are the same infinity.
 Tensor log_add_exp(const Tensor& x, const Tensor& y) {
-  Tensor top = x.maximum(y);
-  Tensor safe = top.isinf().where(0, top).detach();
-  return ((x - safe).exp() + (y - safe).exp()).log() + safe;
+  const DataType wide = sum_accumulator(x.dtype());
+  const auto both = broadcast_tensors(x.cast(wide), y.cast(wide));
+  const Tensor &a = both[0], &b = both[1], apart = (a - b).abs();
+  const Tensor far = (a == b).where(kLn2, functions::softplus(apart.neg()));
+  return with_own_gradient("lathe.logaddexp", a.maximum(b) + far, both).cast(x.dtype());
 }
 
 // not (y < x) is wrong for NaN.
@@ -165,7 +277,7 @@ Tensor at_most(const Tensor& x, const Tensor& y) {
 }
 
 DataType dtype_for(Rule rule, const Tensor& x, const Operand& y, std::string_view op) {
-  DataType d = operand_dtype(y, x.dtype());
+  DataType d = operand_dtype(y, x);
   if (rule == Rule::Float) return least_upper_float(d);
   if (rule == Rule::Whole && d.is_float())
     throw TypeError(op, fmt::format("{} has no bits to work on", d.name())).help("cast to an integer dtype");
@@ -179,7 +291,7 @@ DataType dtype_for(Rule rule, const Tensor& x, const Operand& y, std::string_vie
     Scope scope;                                                                     \
     DataType d = dtype_for(Rule::rule, *this, other, #name);                         \
     if (other.tensor() != nullptr) check_same_device(#name, *this, *other.tensor()); \
-    Tensor x = cast(d), y = operand_tensor(other, *this, d);                         \
+    Tensor x = converted(*this, d), y = operand_tensor(other, *this, d);             \
     return meaning;                                                                  \
   }
 #include "lathe/binary.def"
@@ -192,27 +304,38 @@ Tensor Tensor::div(const Operand& other, std::string_view rounding) const {
     throw UserError("div", fmt::format("rounding \"{}\" is unknown", rounding))
         .help("\"\", \"trunc\" or \"floor\"");
   Scope scope;
-  DataType d = operand_dtype(other, dtype());
-  Tensor x = cast(d), y = operand_tensor(other, *this, d);
+  DataType d = operand_dtype(other, *this);
+  Tensor x = converted(*this, d), y = operand_tensor(other, *this, d);
   return d.is_float() ? primitive(Op::Div, x, y).trunc() : primitive(Op::TruncDiv, x, y);
 }
 
 Tensor Tensor::where(const Operand& yes, const Operand& no) const {
   Scope scope;
-  DataType d = yes.tensor() != nullptr  ? operand_dtype(no, yes.tensor()->dtype())
-               : no.tensor() != nullptr ? operand_dtype(yes, no.tensor()->dtype())
-               : yes.is_size()          ? operand_dtype(no, dtypes::default_int())
-                                        : operand_dtype(no, yes.number().dtype());
+  auto literal_dtype = [](const Operand& o) {
+    return o.is_size() ? size_dtype(o.size()) : o.number().dtype();
+  };
+  DataType d = yes.tensor() != nullptr  ? operand_dtype(no, *yes.tensor())
+               : no.tensor() != nullptr ? operand_dtype(yes, *no.tensor())
+                                        : least_upper_dtype(literal_dtype(yes), literal_dtype(no));
   return select(cast(dtypes::bool_), operand_tensor(yes, *this, d), operand_tensor(no, *this, d));
 }
 
 Tensor Tensor::masked_fill(const Tensor& mask, const Operand& value) const {
   Scope scope;
-  return mask.where(operand_tensor(value, *this, operand_dtype(value, dtype())), *this);
+  return mask.where(operand_tensor(value, *this, operand_dtype(value, *this)), *this);
 }
 
+// From the nearer end, so that a weight of 1 gives `end` itself.
 Tensor Tensor::lerp(const Tensor& end, const Operand& weight) const {
-  return *this + (end - *this).mul(weight);
+  Scope scope;
+  const Tensor way = end - *this;
+  if (weight.tensor() == nullptr && !weight.is_size()) {
+    const double w = weight.number().to_double();
+    return w < 0.5 ? *this + way.mul(weight) : end - way * (1 - w);
+  }
+  const Tensor w =
+      operand_tensor(weight, *this, operand_dtype(weight, converted(way, least_upper_float(way.dtype()))));
+  return (w < 0.5).where(*this + way * w, end - way * (1.0 - w));
 }
 
 namespace {
@@ -228,49 +351,67 @@ Tensor whole_power(const Tensor& x, std::int64_t n) {
   return out ? *out : x.ones_like();
 }
 
-// |x|^y by logarithms, with the sign x^y has where y is whole, NaN where it has none, and 1 for y = 0.
+// |x|^y by logarithms in a dtype that has enough bits, and the rules of C's pow for signs, 0, 1, infinities
+// and NaN.
 Tensor general_power(const Tensor& base, const Tensor& exponent) {
-  const Nodes common = broadcast_shapes(node_of(base).shape(), node_of(exponent).shape(), "pow");
-  auto whole_shape = [&](const Tensor& t) { return make_like(t, broadcast_to(node_of(t), common, "pow")); };
-  const Tensor x = whole_shape(base), y = whole_shape(exponent);
-  Tensor size = (x.abs().log2() * y).exp2();
-  Tensor zero = x == 0;
-  size = (zero & (y == 0)).where(1, size);
-  Tensor negative = x < 0;
-  Tensor whole = y == y.floor();
-  Tensor odd = (y * 0.5).floor() * 2 != y;
-  Tensor signed_size = odd.where(size.neg(), size);
-  const Tensor power = negative.where(whole.where(signed_size, std::nan("")), size);
-  return with_own_gradient("lathe.pow", power, {x, y});
+  const auto both = broadcast_tensors(base, exponent);
+  const DataType own = base.dtype(), wide = own.itemsize() < 4 ? dtypes::float32 : dtypes::float64;
+  const Tensor x = both[0].detach().cast(wide), y = both[1].detach().cast(wide), a = x.abs();
+  Tensor size = (a.log2() * y).exp2();
+  size = ((a == 1) & (y == y)).where(1, size);  // 0 * inf
+  const Tensor negative = (x < 0) | ((x == 0) & (x.reciprocal() < 0));
+  const Tensor whole = y == y.floor(), odd = whole & ((y * 0.5).floor() * 2 != y);
+  const Tensor none = (x < 0) & (a < INFINITY) & whole.logical_not();
+  Tensor power = (negative & odd).where(size.neg(), size);
+  power = none.where(std::nan(""), power);
+  power = ((y == 0) | (x == 1)).where(1, power);
+  return with_own_gradient("lathe.pow", power.cast(own), both);
+}
+
+// x^y in integers, which wrap. Negative powers are 0 except those of 1 and -1.
+Tensor integer_power(const Tensor& base, const Tensor& exponent) {
+  const auto both = broadcast_tensors(base, exponent);
+  const Tensor &x = both[0], &y = both[1];
+  if (x.dtype().is_bool()) return x | y.logical_not();
+  Tensor out = x.ones_like(), square = x;
+  for (int bit = 0; bit < x.dtype().bitsize() - (x.dtype().is_unsigned() ? 0 : 1); ++bit) {
+    if (bit > 0) square = square * square;
+    out = ((y >> bit) & 1).ne(0).where(out * square, out);
+  }
+  if (x.dtype().is_unsigned()) return out;
+  return (y < 0).where((x == 1).where(1, (x == -1).where((y & 1).ne(0).where(x, x.neg()), 0)), out);
 }
 
 }  // namespace
 
 Tensor Tensor::pow(const Operand& exponent) const {
   Scope scope;
-  constexpr double kLargestUnrolled = 64;
-  if (exponent.tensor() == nullptr && !exponent.is_size()) {
-    Number n = exponent.number();
-    double e = n.to_double();
-    DataType d = operand_dtype(exponent, dtype());
-    Tensor x = cast(d);
-    if (e == std::floor(e) && std::abs(e) <= kLargestUnrolled) {
-      if (e >= 0) return whole_power(x, static_cast<std::int64_t>(e));
-      if (!d.is_float())
-        throw UserError("pow", fmt::format("{} to the power {} is no integer", d.name(), e))
-            .help("cast to a float dtype");
-      return with_own_gradient("lathe.inverse_pow",
-                               whole_power(x, static_cast<std::int64_t>(-e)).reciprocal(),
-                               {x, constant(n, d, x)});
-    }
-    if (e == 0.5) return x.sqrt();
-    if (e == -0.5) return x.rsqrt();
-    return general_power(x, constant(n, x.dtype(), x));
+  const DataType d = operand_dtype(exponent, *this);
+  const Tensor x = converted(*this, d);
+  if (exponent.tensor() != nullptr || exponent.is_size()) {
+    const Tensor y = operand_tensor(exponent, *this, d);
+    return d.is_float() ? general_power(x, y) : integer_power(x, y);
   }
-  DataType d = operand_dtype(exponent, dtype());
-  DataType f = least_upper_float(d);
-  Tensor out = general_power(cast(f), operand_tensor(exponent, *this, f));
-  return d.is_float() ? out : out.round().cast(d);
+  const Number n = exponent.number();
+  const double e = n.to_double();
+  if (!d.is_float()) {
+    if (e < 0)
+      throw UserError("pow", fmt::format("{} to the power {} is no integer", d.name(), e))
+          .help("cast to a float dtype");
+    return d.is_bool() ? integer_power(x, constant(n, d, x)) : whole_power(x, n.to_int());
+  }
+  // Each multiplication costs half a unit; beyond these logarithms are better.
+  const double most = d == dtypes::float64 ? 64 : 8;
+  if (e == std::floor(e) && std::abs(e) <= most) {
+    const DataType wide = sum_accumulator(d);
+    const Tensor power = whole_power(x.cast(wide), static_cast<std::int64_t>(std::abs(e)));
+    if (e >= 0) return power.cast(d);
+    return with_own_gradient("lathe.inverse_pow", power.reciprocal(), {x.cast(wide), constant(n, wide, x)})
+        .cast(d);
+  }
+  if (e == 0.5) return x.sqrt();
+  if (e == -0.5) return x.rsqrt();
+  return general_power(x, constant(n, d, x));
 }
 
 Tensor Tensor::rpow(Number base) const {
@@ -278,15 +419,16 @@ Tensor Tensor::rpow(Number base) const {
   return literal_beside(base, *this).pow(*this);
 }
 
-Tensor Tensor::isclose(const Tensor& other, double rtol, double atol, bool equal_nan) const {
+Tensor Tensor::isclose(const Operand& operand, double rtol, double atol, bool equal_nan) const {
   Scope scope;
+  const Tensor other = operand_tensor(operand, *this, operand_dtype(operand, *this));
   Tensor near = (*this - other).abs() <= other.abs() * rtol + atol;
   Tensor finite = isfinite() & other.isfinite();
   Tensor out = (finite & near) | (finite.logical_not() & (*this == other));
   return equal_nan ? out | (isnan() & other.isnan()) : out;
 }
 
-bool Tensor::allclose(const Tensor& other, double rtol, double atol, bool equal_nan) const {
+bool Tensor::allclose(const Operand& other, double rtol, double atol, bool equal_nan) const {
   return isclose(other, rtol, atol, equal_nan).all().item<bool>();
 }
 

@@ -36,13 +36,6 @@ Tensor recast(const Tensor& begins, std::int64_t from, std::int64_t to, std::str
   return first;
 }
 
-// A movement op over another operand, of another dtype.
-Node moved(Node model, Node x) {
-  Nodes args(model.args().begin(), model.args().end());
-  args[0] = x;
-  return intern(model.op(), x.dtype(), args, model.attr());
-}
-
 // The byte of the file at which each element of the view begins.
 std::vector<std::int64_t> begins_of(const TensorImpl& impl, Node base, Node memory, std::string_view op) {
   std::int64_t width = memory.dtype().bytes();

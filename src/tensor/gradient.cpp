@@ -13,6 +13,7 @@
 #include "tensor/recompute.h"
 #include "tensor/reduce_gradient.h"
 #include "tensor/rows.h"
+#include "tensor/versions.h"
 #include "tensor/walks.h"
 
 namespace lathe {
@@ -216,7 +217,8 @@ class Backward {
   void spread_store(Node n, Node g) {
     Node memory = n.arg(0);
     for (std::size_t i = n.arg_count(); i-- > 1;) {
-      if (!n.arg(i).is(Op::Store)) continue;  // the mark of a version
+      if (!n.arg(i).is(Op::Store))
+        return;  // a version's name (tensor/versions.h): data, not the version before
       Node store = n.arg(i), view = store.arg(0), value = store.arg(1);
       std::vector<Node> chain;
       for (Node v = view; v != memory; v = v.arg(0)) chain.push_back(v);
@@ -290,23 +292,151 @@ class Backward {
   std::vector<Tensor> keep_;  // what user code made stays alive while the pass runs
 };
 
-// The node a target has inside `root`'s graph. A tensor that was realised since stands there as the
-// expression whose value its buffer now holds.
-Node node_in_graph(const Tensor& target, std::span<const Node> order, const NodeMap<char>& in_graph) {
-  Node n = node_of(target);
-  if (in_graph.contains(n)) return n;
-  const TensorImpl& impl = *target.impl();
-  Node value = impl.storage->value, memory = memory_of(value);
-  if (!memory || (memory.is(Op::After) && !realized(memory))) return n;
-  Node buffer = base_memory(memory);
-  for (Node m : order) {
-    if (realized(m) != buffer) continue;
-    Node base = m.is(Op::After) ? over_memory(value, memory, m) : m;
-    if (base.shape_node() != value.shape_node()) continue;
-    Node old = apply_view(impl.view, base);
-    if (in_graph.contains(old)) return old;
+bool is_memory(Node n) { return n.is(Op::Buffer) || n.is(Op::After); }
+
+// A graph that is differentiated, and where tensors stand in it.
+class Differentiated {
+ public:
+  explicit Differentiated(Node root) : root_(root), order_(toposort(root)) {
+    use(root);
+    for (Node n : order_) {
+      in_graph_[n] = 1;
+      for (std::size_t i = n.is(Op::After) ? 1 : 0; i < n.arg_count(); ++i)
+        if (is_memory(n.arg(i))) use(n.arg(i));
+    }
   }
-  return n;
+
+  // Whether some memory it reads was overwritten since.
+  bool reads_overwritten() const { return reads_overwritten_; }
+
+  bool contains(Node n) const { return in_graph_.contains(n); }
+
+  // The node a target has in the graph; its own where it takes no part. A tensor that was written to since
+  // stands there as the version that was read. Where several versions are, and the tensor requires a gradient
+  // or is now yet another, which is meant cannot be told: null.
+  Node node_of_target(const Tensor& target) const {
+    const Node now = node_of(target), memory = memory_of(target.impl()->storage->value);
+    if (!memory) return now;
+    const bool here = contains(now);
+    if (here && !target.impl()->leaf) return now;
+    if (!here)
+      if (const std::vector<Node> computed = computed_as(target, memory); !computed.empty()) return computed[0];
+    const Uses* used = used_.find(base_memory(memory));
+    if (used == nullptr || (here && !used->several)) return now;
+    const std::vector<Node> read = versions_read(target, memory);
+    if (read.size() > 1) return Node();
+    return here || read.empty() ? now : read[0];
+  }
+
+  // The same, and the expressions whose value the tensor's buffer holds, where it was realised between two uses:
+  // each has a part of the gradient. Empty where which is meant cannot be told.
+  std::vector<Node> nodes_of_target(const Tensor& target) const {
+    std::vector<Node> nodes{node_of_target(target)};
+    if (!nodes[0]) return {};
+    const Node memory = memory_of(target.impl()->storage->value);
+    if (memory && contains(nodes[0]))
+      for (Node old : computed_as(target, memory))
+        if (!reaches(old, nodes)) nodes.push_back(old);
+    return nodes;
+  }
+
+ private:
+  // A copy of what is there already passes its gradient on to it.
+  static bool reaches(Node from, std::span<const Node> nodes) {
+    for (Node n : toposort(from))
+      if (std::find(nodes.begin(), nodes.end(), n) != nodes.end()) return true;
+    return false;
+  }
+
+  // Versions of memory that something else than a later version uses.
+  struct Uses {
+    Node version;
+    bool several = false;
+  };
+  void use(Node n) {
+    if (!is_memory(n)) return;
+    const auto [uses, fresh] = used_.try_emplace(base_memory(n), Uses{n});
+    if (!fresh && uses->version == n) return;
+    uses->several |= !fresh;
+    reads_overwritten_ |= is_overwritten(n);
+  }
+
+  // A tensor that was realised since stands there as expressions whose value its buffer now holds.
+  std::vector<Node> computed_as(const Tensor& target, Node memory) const {
+    std::vector<Node> found;
+    if (memory.is(Op::After) && !realized(memory)) return found;
+    const TensorImpl& impl = *target.impl();
+    const Node value = impl.storage->value, buffer = base_memory(memory);
+    for (Node m : order_) {
+      if (realized(m) != buffer || (m.is(Op::After) && is_overwritten(m))) continue;
+      const Node base = m.is(Op::After) ? over_memory(value, memory, m) : m;
+      if (base.shape_node() != value.shape_node()) continue;
+      const Node old = apply_view(impl.view, base);
+      if (contains(old)) found.push_back(old);
+    }
+    return found;
+  }
+
+  // The target over each version of its memory that is read, other than by the store that made a later one.
+  std::vector<Node> versions_read(const Tensor& target, Node memory) const {
+    const TensorImpl& impl = *target.impl();
+    const Node value = impl.storage->value, buffer = base_memory(memory);
+    std::vector<Node> found, stack{root_};
+    NodeMap<char> seen;
+    while (!stack.empty()) {
+      const Node n = stack.back();
+      stack.pop_back();
+      if (!seen.try_emplace(n, 1).second) continue;
+      if (is_memory(n) && base_memory(n) == buffer) {
+        const Node old = apply_view(impl.view, over_memory(value, memory, n));
+        if (contains(old)) found.push_back(old);
+        continue;
+      }
+      for (Node a : n.args()) stack.push_back(a);
+    }
+    return found;
+  }
+
+  Node root_;
+  std::vector<Node> order_;
+  NodeMap<char> in_graph_;
+  NodeMap<Uses> used_;  // by buffer
+  bool reads_overwritten_ = false;
+};
+
+[[noreturn]] void refuse_twins(const Tensor& target) {
+  throw UserError("gradient",
+                  fmt::format("another tensor was made by the same expression as {}, and equal expressions "
+                              "are one: the graph does not tell which of them it read",
+                              describe(target)))
+      .help("clone() one of them, or call requires_grad_() on it, before it is used");
+}
+
+[[noreturn]] void refuse_versions(const Tensor& target) {
+  throw UserError("gradient",
+                  fmt::format("{} was written to between its uses: the graph reads several versions of it",
+                              describe(target)))
+      .help("take the gradient before writing to the tensor, or clone() it");
+}
+
+// A version of memory that these read and that was overwritten since, or null: values a gradient needs are
+// read when it is computed, and the memory must still hold them.
+Node overwritten_read(std::span<const Node> grads) {
+  std::vector<Node> given;
+  for (Node g : grads)
+    if (g) given.push_back(g);
+  for (Node n : toposort(given, [](Node v) { return !realized(v); }))
+    if (is_memory(n) && is_overwritten(n)) return n;
+  return Node();
+}
+
+void check_still_there(std::span<const Node> grads, const Tensor& root) {
+  if (const Node gone = overwritten_read(grads))
+    throw UserError(
+        "gradient",
+        fmt::format("the gradient of {} reads a {} of {} elements that was written to since it was used",
+                    describe(root), gone.dtype().name(), numel_max(gone)))
+        .help("take the gradient before writing to the tensor, or clone() it before the write");
 }
 
 Node seed_for(const Tensor& t, const Tensor* seed) {
@@ -337,21 +467,59 @@ std::vector<Node> gradients(Node root, Node seed, std::span<const Node> targets,
   return out;
 }
 
+namespace {
+
+void check_target(const Tensor& t) {
+  const Node n = node_of(t);
+  if (!t.is_floating_point())
+    throw TypeError("gradient", fmt::format("target {} has no gradient: only floats have", describe(t)))
+        .help("cast it to a float dtype before it is used");
+  if (device_of(n).empty() && n.is(Op::Expand) && n.arg(0).is_const())
+    throw UserError("gradient",
+                    fmt::format("target {} is a constant, and equal constants are one", describe(t)))
+        .help("call requires_grad_() on it before it is used");
+  if (!memory_of(n) && has_twin(*t.impl()->storage)) refuse_twins(t);
+}
+
+// Gradients of tensors with several names each; null where there is none.
+std::vector<Node> summed_gradients(Node root, Node seed, const std::vector<std::vector<Node>>& targets,
+                                   const std::string& device) {
+  std::vector<Node> flat;
+  for (const std::vector<Node>& names : targets) flat.insert(flat.end(), names.begin(), names.end());
+  const std::vector<Node> parts = gradients(root, seed, flat, device);
+  std::vector<Node> out;
+  std::size_t at = 0;
+  for (const std::vector<Node>& names : targets) {
+    Node sum;
+    for (std::size_t i = 0; i < names.size(); ++i, ++at)
+      if (parts[at]) sum = sum ? sum + parts[at] : parts[at];
+    out.push_back(sum);
+  }
+  return out;
+}
+
+}  // namespace
+
 std::vector<Tensor> Tensor::gradient(const std::vector<Tensor>& targets, const Tensor* seed) const {
   Scope scope;
   Node root = node_of(*this), start = seed_for(*this, seed);
-  std::vector<Node> order = toposort(root);
-  NodeMap<char> in_graph;
-  for (Node n : order) in_graph[n] = 1;
-  std::vector<Node> nodes;
+  const Differentiated graph(root);
+  std::vector<std::vector<Node>> nodes;
   for (const Tensor& t : targets) {
-    if (device_of(node_of(t)).empty() && node_of(t).is(Op::Expand) && node_of(t).arg(0).is_const())
-      throw UserError("gradient",
-                      fmt::format("target {} is a constant, and equal constants are one", describe(t)))
-          .help("call requires_grad_() on it before it is used");
-    nodes.push_back(node_in_graph(t, order, in_graph));
+    check_target(t);
+    nodes.push_back(graph.nodes_of_target(t));
+    if (nodes.back().empty()) refuse_versions(t);
   }
-  std::vector<Node> grads = gradients(root, start, nodes, device());
+  const bool takes_part = std::ranges::any_of(nodes, [&](const std::vector<Node>& n) { return graph.contains(n[0]); });
+  const Node data = memory_of(root);
+  if (!takes_part && !targets.empty() && data && (data.is(Op::Buffer) || realized(data)))
+    throw UserError("gradient",
+                    fmt::format("{} is data, with no expression to differentiate", describe(*this)))
+        .help(
+            "a value that was computed keeps its expression where requires_grad_() was called on what it is "
+            "computed from");
+  std::vector<Node> grads = summed_gradients(root, start, nodes, device());
+  if (graph.reads_overwritten()) check_still_there(grads, *this);
   std::vector<Tensor> out;
   for (std::size_t i = 0; i < targets.size(); ++i)
     out.push_back(grads[i] ? make_tensor(grads[i], targets[i].device(), is_tracked(*this))
@@ -362,35 +530,48 @@ std::vector<Tensor> Tensor::gradient(const std::vector<Tensor>& targets, const T
 void Tensor::backward(const Tensor* seed, std::span<const Tensor> also) const {
   Scope scope;
   Node root = node_of(*this), start = seed_for(*this, seed);
-  std::vector<Node> order = toposort(root);
-  NodeMap<char> in_graph;
-  for (Node n : order) in_graph[n] = 1;
+  const Differentiated graph(root);
+  std::optional<NodeMap<int>> holders;  // worked out for the first that needs it
+  auto has_twins = [&](const Tensor& t) {
+    if (!holders) holders = value_holders();
+    return *holders->find(t.impl()->storage->value) > 1;
+  };
   std::vector<Tensor> leaves;
-  std::vector<Node> nodes;
+  std::vector<std::vector<Node>> nodes;
   for (Tensor& leaf : live_leaves()) {
-    Node n = node_in_graph(leaf, order, in_graph);
-    if (!in_graph.contains(n)) continue;
+    std::vector<Node> names = graph.nodes_of_target(leaf);
+    if (names.empty()) refuse_versions(leaf);
+    if (!graph.contains(names[0])) continue;
+    if (!memory_of(names[0]) && has_twins(leaf)) refuse_twins(leaf);
     leaves.push_back(leaf);
-    nodes.push_back(n);
+    nodes.push_back(std::move(names));
   }
   const std::size_t asked = leaves.size();
   for (const Tensor& t : also) {
     if (!t.defined() || t.impl()->storage->lost || t.impl()->leaf || !t.is_floating_point()) continue;
-    Node n = node_in_graph(t, order, in_graph);
-    if (!in_graph.contains(n) || device_of(n).empty()) continue;
+    std::vector<Node> names = graph.nodes_of_target(t);
+    if (names.empty() || !graph.contains(names[0]) || device_of(names[0]).empty()) continue;
+    if (!memory_of(names[0]) && has_twins(t)) continue;  // whose it is cannot be told
     leaves.push_back(t);
-    nodes.push_back(n);
+    nodes.push_back(std::move(names));
   }
   if (leaves.empty())
     throw UserError("backward",
                     fmt::format("{} does not depend on any tensor that requires a gradient", describe(*this)))
         .help("call requires_grad_() on the parameters");
-  std::vector<Node> grads = gradients(root, start, nodes, device());
+  std::vector<Node> grads = summed_gradients(root, start, nodes, device());
+  std::vector<bool> gone(grads.size());
+  if (graph.reads_overwritten()) {
+    check_still_there(std::span(grads).first(asked), *this);
+    for (std::size_t i = asked; i < grads.size(); ++i)  // nobody asked for these
+      if (gone[i] = static_cast<bool>(overwritten_read(std::span(grads).subspan(i, 1))); gone[i])
+        grads[i] = Node();
+  }
   NoGradScope no_grad;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     TensorImpl& impl = *leaves[i].impl();
     if (!grads[i]) {  // one that did not ask, and stands behind a detach()
-      if (i >= asked && !impl.grad) impl.grad = leaves[i].zeros_like();
+      if (i >= asked && !impl.grad && !gone[i]) impl.grad = leaves[i].zeros_like();
       continue;
     }
     Tensor g = make_tensor(grads[i], leaves[i].device());

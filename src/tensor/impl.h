@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -64,6 +65,7 @@ struct TensorImpl {
   bool leaf = false;                     // requires_grad_(): backward() fills grad
   bool refused = false;                  // requires_grad_(false)
   bool detached = false;
+  bool weak = false;  // a Python or C++ number without axes: of its kind, but of no width of its own
   std::optional<Tensor> grad;
   void* front = nullptr;  // the binding's object of this handle
 
@@ -82,20 +84,30 @@ Node node_of(const Tensor& t);
 bool is_tracked(const Tensor& t);
 bool grad_enabled();
 
-// Tensors that are constants alone and older than the watch, as they were when they were read. A graph holds
-// such a value and not where it came from, so whoever keeps the graph must ask whether it is still that.
-struct ConstantReads {
-  struct Read {
+// What a function reads that is older than the watch and that no graph of it names: constants, as they were
+// (a graph holds the value and not where it came from), and handles, which may be given another storage.
+// Whoever keeps the graph must ask whether they are still that.
+struct OutsideReads {
+  struct Constant {
     std::weak_ptr<Storage> storage;
     NodeRef value;
   };
+  struct Handle {
+    std::weak_ptr<TensorImpl> impl;
+    std::uint64_t storage = 0;  // its number
+  };
   std::uint64_t begin = 0;  // number of the first storage that is not watched
-  std::vector<Read> found;
+  std::vector<Constant> constants;
+  std::unordered_map<const TensorImpl*, Handle> handles;
 };
 // What this thread reads from now on is written down there; null stops it. Gives the one before.
-ConstantReads* watch_constants(ConstantReads* reads);
-// The first that is another value now, or gone; null where all are as they were.
-const ConstantReads::Read* changed_constant(const ConstantReads& reads);
+OutsideReads* watch_reads(OutsideReads* reads);
+// The function is done: what it replaced itself is what it reads from now on. `inputs` are not outside.
+void finish_reads(OutsideReads& reads, std::span<const Tensor> inputs);
+// The first constant that is another value now, or gone; the first handle that has another storage. Null
+// where all are as they were.
+const OutsideReads::Constant* changed_constant(const OutsideReads& reads);
+std::shared_ptr<TensorImpl> replaced_handle(const OutsideReads& reads);
 
 // A tensor with a storage of its own.
 Tensor make_tensor(Node value, std::string_view device, bool tracked = false);
@@ -104,8 +116,16 @@ Tensor make_like(const Tensor& like, Node value);
 // A handle to x's storage through one more movement op: `moved` is that op over node_of(x).
 Tensor make_view(const Tensor& x, Node moved);
 
+// A movement op over another operand, of another dtype.
+Node moved(Node model, Node x);
+
 // Writes `value` (of the handle's shape and dtype) through the handle: a new version of its storage.
 void store_into(const Tensor& target, Node value, bool tracked, std::string_view op);
+
+// Whether another live storage has the same value. Equal expressions are one node, so no graph tells which of
+// the two it read.
+bool has_twin(const Storage& s);
+NodeMap<int> value_holders();  // how many live storages have each value
 
 // The value stored in a buffer of its own, as the first version of that buffer.
 Node stored_value(Node value, std::string_view device);
@@ -128,6 +148,7 @@ std::optional<Node> exact_quotient(std::span<const Node> total, std::span<const 
 // ---- dtypes
 inline DType ir_dtype(DataType d) { return DType(d.scalar); }
 inline DataType data_type(DType d) { return DataType(d.scalar); }
+int dtype_kind(DataType d);  // 0 bool, 1 integer, 2 float: what a weak tensor can lift another to
 
 // ---- node helpers
 bool is_one(Node size);
@@ -159,9 +180,13 @@ Tensor primitive(Op op, const Tensor& x, const Tensor& y);
 Tensor select(const Tensor& condition, const Tensor& x, const Tensor& y);
 // An operand as a tensor beside `beside`: literals adapt to `dtype` (rank 0).
 Tensor operand_tensor(const Operand& operand, const Tensor& beside, DataType dtype);
-// The dtype an operand has beside a tensor.
-DataType operand_dtype(const Operand& operand, DataType beside);
-// A rank-0 constant on the device of `like`.
+// The dtype two tensors meet in. One that is weak gives its kind (bool, integer, float) and no more.
+DataType common_dtype(const Tensor& a, const Tensor& b);
+// The dtype an operand and a tensor meet in.
+DataType operand_dtype(const Operand& operand, const Tensor& beside);
+// cast(), which leaves a weak tensor weak.
+Tensor converted(const Tensor& x, DataType to);
+// A rank-0 constant on the device of `like`; weak, since it stands for a number.
 Tensor constant(Number value, DataType dtype, const Tensor& like);
 // 0 of x's dtype, as a constant that needs no axes.
 inline Tensor zero_beside(const Tensor& x) { return constant(0, x.dtype(), x); }

@@ -16,6 +16,15 @@ void check_shapes(std::string_view op, const Tensor& x, const Tensor& target) {
                                     to_string(target.shape())));
 }
 
+// The number of a class; anything else would be cut to one in silence.
+void check_classes(std::string_view op, const Tensor& target) {
+  if (!target.dtype().is_int())
+    throw TypeError(op, fmt::format("targets are classes, which are integers, not {}", target.dtype().name()))
+        .help(
+            "cast them: targets.cast(dtypes.int32); probabilities have an axis of classes, for "
+            "cross_entropy");
+}
+
 }  // namespace
 
 Tensor Tensor::binary_crossentropy(const Tensor& target, Reduction reduction) const {
@@ -42,6 +51,7 @@ Tensor Tensor::sparse_categorical_crossentropy(const Tensor& target, std::int64_
     throw UserError("sparse_categorical_crossentropy",
                     fmt::format("logits {} need targets of one axis less, not {}", to_string(shape()),
                                 to_string(target.shape())));
+  check_classes("sparse_categorical_crossentropy", target);
   if (label_smoothing < 0 || label_smoothing > 1)
     throw UserError("sparse_categorical_crossentropy",
                     fmt::format("label smoothing {} is outside [0, 1]", label_smoothing));
@@ -71,6 +81,7 @@ Tensor Tensor::cross_entropy(const Tensor& target, const CrossEntropyOptions& op
   if (target.ndim() != last.ndim() - 1)
     throw UserError("cross_entropy", fmt::format("logits {} do not fit targets {}", to_string(shape()),
                                                  to_string(target.shape())));
+  check_classes("cross_entropy", target);
   Tensor counted = target != options.ignore_index;
   Tensor index = counted.where(target, 0).cast(dtypes::int32);
   Tensor picked = last.gather(-1, index.unsqueeze(-1)).squeeze(-1);
@@ -90,6 +101,7 @@ Tensor Tensor::nll_loss(const Tensor& target, const Tensor* weight, std::optiona
   if (target.ndim() != last.ndim() - 1)
     throw UserError("nll_loss", fmt::format("input {} does not fit targets {}", to_string(shape()),
                                             to_string(target.shape())));
+  check_classes("nll_loss", target);
   Tensor counted = ignore_index ? target != *ignore_index : target.full_like(true, {.dtype = dtypes::bool_});
   Tensor index = counted.where(target, 0).cast(dtypes::int32);
   Tensor factor = weight != nullptr ? weight->getitem({index}) : index.ones_like({.dtype = dtype()});

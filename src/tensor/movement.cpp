@@ -1,5 +1,6 @@
 // Movement ops: views, and the few that are not (pad).
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -268,7 +269,10 @@ Tensor Tensor::pad(const std::vector<std::pair<Size, Size>>& padding, Number val
   if (value.to_double() == 0) return pad_zero(*this, padding);
   Tensor inside = Tensor::full(shape(), true, {.dtype = dtypes::bool_, .device = device()});
   Tensor here = pad_zero(inside, padding);
-  return here.where(pad_zero(*this, padding), value).cast(dtype());
+  const Tensor out = here.where(pad_zero(*this, padding), value);
+  // Integers stay integers beside a whole number; beside another they become floats, as in where().
+  const bool whole = value.to_double() == std::floor(value.to_double()) && std::isfinite(value.to_double());
+  return dtype().is_float() || whole ? out.cast(dtype()) : out;
 }
 
 Tensor Tensor::pad_to(const Shape& shape) const {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "tensor/functions.h"
 #include "tensor/impl.h"
 
 namespace lathe {
@@ -23,7 +24,56 @@ Inputs tanh_gradient(const Inputs&, const Tensor& out, const Tensor& g) { return
 Inputs erf_gradient(const Inputs& in, const Tensor&, const Tensor& g) {
   return {g * ((in[0] * in[0] * -std::numbers::log2e).exp2() * (2.0 * std::numbers::inv_sqrtpi))};
 }
+Inputs erfc_gradient(const Inputs& in, const Tensor& out, const Tensor& g) {
+  return erf_gradient(in, out, g.neg());
+}
 Inputs atan_gradient(const Inputs& in, const Tensor&, const Tensor& g) { return {g / (1.0 + in[0] * in[0])}; }
+Inputs exp_gradient(const Inputs&, const Tensor& out, const Tensor& g) { return {g * out}; }
+// Not out + 1, which is 0 far below.
+Inputs expm1_gradient(const Inputs& in, const Tensor&, const Tensor& g) { return {g * in[0].exp()}; }
+Inputs log1p_gradient(const Inputs& in, const Tensor&, const Tensor& g) { return {g / (in[0] + 1.0)}; }
+Inputs sinh_gradient(const Inputs& in, const Tensor&, const Tensor& g) { return {g * in[0].cosh()}; }
+Inputs cosh_gradient(const Inputs& in, const Tensor&, const Tensor& g) { return {g * in[0].sinh()}; }
+
+// x^2 overflows far out, where the derivative of both is 1/|x|.
+Inputs inverse_hyperbolic(const Tensor& x, const Tensor& root, const Tensor& g) {
+  const Tensor size = x.abs(), far = functions::square_is_all(x);
+  return {g / far.where(size, far.where(1, root).sqrt())};
+}
+Inputs asinh_gradient(const Inputs& in, const Tensor&, const Tensor& g) {
+  return inverse_hyperbolic(in[0], in[0] * in[0] + 1.0, g);
+}
+Inputs acosh_gradient(const Inputs& in, const Tensor&, const Tensor& g) {
+  return inverse_hyperbolic(in[0], (in[0] - 1.0) * (in[0] + 1.0), g);
+}
+// 1 - x^2 without what x^2 loses.
+Tensor one_minus_square(const Tensor& x) { return (1.0 - x) * (x + 1.0); }
+Inputs atanh_gradient(const Inputs& in, const Tensor&, const Tensor& g) {
+  return {g / one_minus_square(in[0])};
+}
+Inputs asin_gradient(const Inputs& in, const Tensor&, const Tensor& g) {
+  return {g / one_minus_square(in[0]).sqrt()};
+}
+Inputs acos_gradient(const Inputs& in, const Tensor& out, const Tensor& g) {
+  return asin_gradient(in, out, g.neg());
+}
+Inputs softplus_gradient(const Inputs& in, const Tensor&, const Tensor& g) { return {g * in[0].sigmoid()}; }
+// With e = e^x and n = e*(e + 2): T = n/(n + 2) and x*(1 - T^2)*e/(1 + e).
+Inputs mish_gradient(const Inputs& in, const Tensor&, const Tensor& g) {
+  const Tensor &x = in[0], whole = functions::mish_is_whole(x), inside = whole.where(0, x);
+  const Tensor e = inside.exp(), n = e * (e + 2.0), d = 1.0 / (n + 2.0);
+  return {g * whole.where(1, (n + inside * e * (e + 1.0) * 4.0 * d) * d)};
+}
+// s = sigmoid(2u): s + x*s*(1 - s)*2u', where the second is nothing for |x| above 40.
+Inputs gelu_tanh_gradient(const Inputs& in, const Tensor&, const Tensor& g) {
+  constexpr double kScale = 2 * 0.79788456080286536, kCube = 0.044715;
+  const Tensor x = in[0].clamp(-40, 40), z = x * x, s = (x * (z * kCube + 1.0) * kScale).sigmoid();
+  return {g * (s + x * s * (1.0 - s) * ((z * (3 * kCube) + 1.0) * kScale))};
+}
+Inputs softsign_gradient(const Inputs& in, const Tensor&, const Tensor& g) {
+  const Tensor r = 1.0 / (in[0].abs() + 1.0);
+  return {g * r * r};
+}
 // x^y: y x^(y-1), which is 0 for y = 0 whatever x is; and x^y ln x, which at x = 0 is 0 or, for y < 0, -inf.
 Inputs pow_gradient(const Inputs& in, const Tensor& out, const Tensor& g) {
   const Tensor &x = in[0], &y = in[1];
@@ -36,15 +86,52 @@ Inputs inverse_power_gradient(const Inputs& in, const Tensor& out, const Tensor&
   return {g * (out / in[0] * in[1]), Tensor()};
 }
 
+// x - q*y with a whole q.
+Inputs mod_gradient(const Inputs& in, const Tensor& out, const Tensor& g) {
+  return {g, g * ((out - in[0]) / in[1]).round()};
+}
+// The share of each: e^x / (e^x + e^y).
+Inputs logaddexp_gradient(const Inputs& in, const Tensor&, const Tensor& g) {
+  const Tensor apart = (in[0] == in[1]).where(0, in[0] - in[1]);
+  return {g * apart.sigmoid(), g * apart.neg().sigmoid()};
+}
+
+Inputs deviation_gradient(const Inputs&, const Tensor& out, const Tensor& g) {
+  const Tensor none = out == 0;
+  return {none.where(0, g / none.where(1, out + out))};
+}
+
 struct Row {
   std::string_view name;
   GradientRule rule;
 };
 constexpr Row kRules[] = {
-    {"lathe.relu", relu_gradient},       {"lathe.clamp", clamp_gradient},
-    {"lathe.sigmoid", sigmoid_gradient}, {"lathe.tanh", tanh_gradient},
-    {"lathe.erf", erf_gradient},         {"lathe.atan", atan_gradient},
-    {"lathe.pow", pow_gradient},         {"lathe.inverse_pow", inverse_power_gradient},
+    {"lathe.relu", relu_gradient},
+    {"lathe.clamp", clamp_gradient},
+    {"lathe.sigmoid", sigmoid_gradient},
+    {"lathe.tanh", tanh_gradient},
+    {"lathe.erf", erf_gradient},
+    {"lathe.atan", atan_gradient},
+    {"lathe.pow", pow_gradient},
+    {"lathe.inverse_pow", inverse_power_gradient},
+    {"lathe.exp", exp_gradient},
+    {"lathe.expm1", expm1_gradient},
+    {"lathe.log1p", log1p_gradient},
+    {"lathe.sinh", sinh_gradient},
+    {"lathe.cosh", cosh_gradient},
+    {"lathe.asinh", asinh_gradient},
+    {"lathe.acosh", acosh_gradient},
+    {"lathe.atanh", atanh_gradient},
+    {"lathe.asin", asin_gradient},
+    {"lathe.acos", acos_gradient},
+    {"lathe.erfc", erfc_gradient},
+    {"lathe.softplus", softplus_gradient},
+    {"lathe.mish", mish_gradient},
+    {"lathe.gelu_tanh", gelu_tanh_gradient},
+    {"lathe.softsign", softsign_gradient},
+    {"lathe.mod", mod_gradient},
+    {"lathe.deviation", deviation_gradient},
+    {"lathe.logaddexp", logaddexp_gradient},
 };
 
 }  // namespace

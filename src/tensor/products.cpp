@@ -28,7 +28,7 @@ Tensor Tensor::dot(const Tensor& other, std::optional<DataType> accumulate) cons
       error.help(fmt::format("rhs.transpose() has shape {}", to_string(other.transpose(-1, -2).shape())));
     throw error;
   }
-  DataType common = least_upper_dtype(dtype(), other.dtype());
+  DataType common = common_dtype(*this, other);
   // Products of small floats are exact in the accumulator, so operands are widened first.
   DataType wide = accumulate ? *accumulate : common.is_bool() ? common : sum_accumulator(common);
   Tensor x = cast(wide), y = other.cast(wide);
@@ -150,8 +150,11 @@ Tensor Tensor::einsum(std::string_view text, const std::vector<Tensor>& operands
   std::string all(f.output);
   for (char c : letters)
     if (f.output.find(c) == std::string::npos) all += c;
-  DataType common = parts[0].dtype();
-  for (const Tensor& t : parts) common = least_upper_dtype(common, t.dtype());
+  Tensor widest = parts[0];  // weak ones give way to the others
+  for (const Tensor& t : parts)
+    if (common_dtype(widest, t) != widest.dtype() || (widest.impl()->weak && !t.impl()->weak))
+      widest = converted(t, common_dtype(widest, t));
+  DataType common = widest.dtype();
   DataType wide = common.is_bool() ? common : sum_accumulator(common);
   std::optional<Tensor> product;
   for (std::size_t i = 0; i < parts.size(); ++i) {

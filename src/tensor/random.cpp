@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "tensor/impl.h"
+#include "tensor/realize.h"
 
 namespace lathe {
 namespace {
@@ -68,6 +69,7 @@ Words draw(std::int64_t count, const std::string& device) {
   NoGradScope no_grad;
   std::lock_guard guard(state().mutex);
   Stream& s = stream_of(device);
+  forget_done_versions(s.count);
   Tensor from = s.count.reshape({}), from_low = from.cast(dtypes::uint32),
          from_high = (from >> 32).cast(dtypes::uint32);
   Tensor low = Tensor::arange(Size(count), {.dtype = dtypes::uint32, .device = device}) + from_low;
@@ -165,7 +167,8 @@ Tensor Tensor::randint(const Shape& shape, std::int64_t low, std::int64_t high,
                        const TensorOptions& options) {
   Scope scope;
   if (high <= low) throw UserError("randint", fmt::format("[{}, {}) is empty", low, high));
-  DataType dtype = options.dtype ? *options.dtype : dtypes::default_int();
+  const DataType least = Number(low).dtype(), most = Number(high - 1).dtype();
+  DataType dtype = options.dtype ? *options.dtype : least.itemsize() > most.itemsize() ? least : most;
   if (!dtype.is_int()) throw TypeError("randint", fmt::format("{} is no integer dtype", dtype.name()));
   auto span = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   if (span > (std::uint64_t{1} << 32))
@@ -177,6 +180,7 @@ Tensor Tensor::randint(const Shape& shape, std::int64_t low, std::int64_t high,
 }
 
 Tensor Tensor::normal(const Shape& shape, double mean, double std, const TensorOptions& options) {
+  if (!(std >= 0)) throw UserError("normal", fmt::format("the standard deviation is {}", std));
   TensorOptions plain = options;
   plain.requires_grad = false;
   return finish(randn(shape, plain) * std + mean, options);
@@ -184,6 +188,7 @@ Tensor Tensor::normal(const Shape& shape, double mean, double std, const TensorO
 
 Tensor Tensor::uniform(const Shape& shape, double low, double high, const TensorOptions& options) {
   Scope scope;
+  if (!(low <= high)) throw UserError("uniform", fmt::format("[{}, {}) is empty", low, high));
   DataType dtype = options.dtype ? *options.dtype : dtypes::default_float();
   TensorOptions plain = options;
   plain.requires_grad = false;

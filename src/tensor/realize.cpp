@@ -5,6 +5,7 @@
 #include "ir/text.h"
 #include "runtime/storage.h"
 #include "search/tuned_options.h"
+#include "tensor/versions.h"
 
 namespace lathe {
 namespace {
@@ -42,15 +43,6 @@ Writes writes_of(std::span<const Node> targets) {
   for (const auto& [version, one] : w.versions)
     if (!superseded.contains(version)) w.last[version] = 1;
   return w;
-}
-
-// The buffer a value at rest is read from, or null.
-Node buffer_held(Node value) {
-  for (;; value = value.arg(0)) {
-    if (Node held = realized(value)) return held;
-    if (value.is(Op::Buffer)) return value;
-    if (!is_movement(value.op())) return Node();
-  }
 }
 
 // The live storages that the writes concern: those that are one of the versions being written, those still to
@@ -143,15 +135,22 @@ Writes add_affected(std::vector<Storage*>& chosen) {
   return w;
 }
 
-// Memory that was written has another name from then on, so that an expression over it is not taken for an
-// equal one over what it held before. The name is an After, already marked as done, whose effect is an empty
-// buffer: its id is identity and not structure, so the order of operands is the same for every version.
-Node version_name(Node buffer) {
-  Node mark = new_buffer(dtypes::Bool, 0, buffer_device(buffer));
-  Node name = after(buffer, std::span(&mark, 1));
-  set_realized(name, buffer);
-  return name;
+}  // namespace
+
+void forget_done_versions(const Tensor& counter) {
+  Storage& s = *counter.impl()->storage;
+  std::lock_guard guard(storage_mutex());
+  const Node pending = memory_of(s.value);
+  if (!pending || !pending.is(Op::After) || realized(pending)) return;
+  const Node done = pending.arg(0);
+  if (!done.is(Op::After) || !realized(done) || !done.arg(0).is(Op::After)) return;
+  NodeMap<Node> map;
+  map[done] = new_version_name(base_memory(done), done, true);
+  s.value = substitute(s.value, map);
+  ++s.version;
 }
+
+namespace {
 
 // Results name variables without their values; a tensor keeps the values its sizes were bound to.
 Node with_bindings(Node result, Node value) {
@@ -182,22 +181,47 @@ struct Requests {
     check_internal(results.size() == targets.size(), "realize", "the engine gave another number of results");
     NodeMap<std::size_t> position;
     for (std::size_t i = 0; i < values.size(); ++i) position[values[i]] = i;
-    std::lock_guard guard(storage_mutex());
-    for (Storage* s = first_live_storage(); s != nullptr; s = s->after)
-      if (const std::size_t* i = position.find(s->value)) settle(*s, asked[*i], results[*i]);
+    Requests copies;
+    {
+      std::vector<bool> taken(values.size());
+      std::lock_guard guard(storage_mutex());
+      for (Storage* s = first_live_storage(); s != nullptr; s = s->after)
+        if (const std::size_t* i = position.find(s->value)) {
+          if (taken[*i] && is_twin(*s))
+            copies.add_copy(*s);
+          else
+            settle(*s, asked[*i], results[*i]);
+          taken[*i] = true;
+        }
+    }
+    if (!copies.asked.empty()) copies.run();
   }
 
  private:
+  // Two storages had one expression. Each gets memory: by it a gradient tells them apart.
+  static bool is_twin(const Storage& s) {
+    return !s.tracked && !memory_of(s.value) && s.value->dtype().is_float() &&
+           size_product(s.value->shape()).is_const();
+  }
+  void add_copy(Storage& s) {
+    s.value = stored_value(s.value, s.device);
+    ++s.version;
+    add(s);
+  }
+
   static void settle(Storage& s, Node asked, Node result) {
     if (Node memory = memory_of(result); s.made && memory) set_made(base_memory(memory), s.made);
+    const Node before = memory_of(s.value);
+    const bool stored = before && before.is(Op::After);
     if (s.tracked) {  // the expression stays, for backward; a copy becomes where it is read from
-      Node copy = memory_of(asked);
+      Node copy = asked == s.value.node() ? Node() : memory_of(asked);
       if (copy && at_rest(s.value)) set_realized(s.value, base_memory(copy));
+      if (stored) note_written(before);
       return;
     }
     result = with_bindings(result, s.value);
-    if (Node memory = memory_of(s.value), now = memory_of(result); memory && memory.is(Op::After) && now)
-      result = over_memory(result, now, version_name(base_memory(now)));
+    if (Node now = memory_of(result); now && stored)
+      result = over_memory(result, now, new_version_name(base_memory(now), before, true));
     if (result.shape_node() != s.value->shape_node()) {
       Nodes sizes(s.value->shape().begin(), s.value->shape().end());
       result = reshape_to(result, sizes);
@@ -209,6 +233,14 @@ struct Requests {
 };
 
 }  // namespace
+
+Node buffer_held(Node value) {
+  for (;; value = value.arg(0)) {
+    if (Node held = realized(value)) return held;
+    if (value.is(Op::Buffer)) return value;
+    if (!is_movement(value.op())) return Node();
+  }
+}
 
 namespace {
 
@@ -248,7 +280,8 @@ void rename_memory(std::span<const NodeRef> buffers, bool plain_only) {
   if (buffers.empty()) return;
   Scope scope;
   NodeMap<Node> names;
-  for (const NodeRef& buffer : buffers) names.try_emplace(buffer, version_name(buffer));
+  for (const NodeRef& buffer : buffers)
+    names.try_emplace(buffer, new_version_name(buffer, Node(), !plain_only));
   std::vector<Tensor> leaves;  // outlives the lock: handles must not die under it
   if (plain_only) leaves = live_leaves();
   std::lock_guard guard(storage_mutex());

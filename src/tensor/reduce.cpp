@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include "tensor/functions.h"
 #include "tensor/gather.h"
 #include "tensor/impl.h"
+#include "tensor/own_gradient.h"
 
 namespace lathe {
 
@@ -47,6 +49,11 @@ Tensor extreme(Op op, const Tensor& x, const Ints& axes, bool keepdim, std::stri
       throw UserError(name, fmt::format("axis {} of {} has no elements, so there is no {}", a,
                                         to_string(x.shape()), name));
   return drop_axes(reduce_keep(op, x, over), over, keepdim);
+}
+
+// Its root, whose slope at 0, where no element differs from the mean, counts as 0.
+Tensor deviation(const Tensor& variance) {
+  return with_own_gradient("lathe.deviation", variance.sqrt(), {variance});
 }
 
 Size count_of(const Tensor& x, std::span<const std::int64_t> axes) {
@@ -123,11 +130,11 @@ Tensor Tensor::var(const Ints& axes, bool keepdim, std::int64_t correction) cons
   return var_mean(axes, keepdim, correction).first;
 }
 Tensor Tensor::std(const Ints& axes, bool keepdim, std::int64_t correction) const {
-  return var(axes, keepdim, correction).sqrt();
+  return deviation(var(axes, keepdim, correction));
 }
 std::pair<Tensor, Tensor> Tensor::std_mean(const Ints& axes, bool keepdim, std::int64_t correction) const {
   auto [variance, mean] = var_mean(axes, keepdim, correction);
-  return {variance.sqrt(), mean};
+  return {deviation(variance), mean};
 }
 
 Tensor Tensor::argmax(std::optional<std::int64_t> axis, bool keepdim) const {
@@ -145,13 +152,13 @@ Tensor Tensor::logsumexp(const Ints& axes, bool keepdim) const {
   top = top.isinf().where(0, top);
   Ints list(std::vector<std::int64_t>(over.begin(), over.end()));
   if (over.empty()) return x;
-  return drop_axes((x - top).exp().sum(list, true).log() + top, over, keepdim);
+  return drop_axes(functions::weight(x - top).sum(list, true).log() + top, over, keepdim);
 }
 
 Tensor Tensor::softmax(std::int64_t axis, std::optional<DataType> dtype) const {
   Scope scope;
   Tensor x = cast(dtype ? *dtype : least_upper_float(this->dtype()));
-  Tensor e = (x - x.max(axis, true).detach()).exp();
+  Tensor e = functions::weight(x - x.max(axis, true).detach());
   return e * e.sum(axis, true).reciprocal();  // one division a row, not one an element
 }
 
@@ -159,12 +166,14 @@ Tensor Tensor::log_softmax(std::int64_t axis, std::optional<DataType> dtype) con
   Scope scope;
   Tensor x = cast(dtype ? *dtype : least_upper_float(this->dtype()));
   Tensor shifted = x - x.max(axis, true).detach();
-  return shifted - shifted.exp().sum(axis, true).log();
+  return shifted - functions::weight(shifted).sum(axis, true).log();
 }
 
 Tensor Tensor::normalize(double p, std::int64_t axis, double eps) const {
   Scope scope;
-  Tensor size = p == 1          ? abs().sum(axis, true)
+  if (std::isnan(p)) throw UserError("normalize", "the order of the norm is NaN");
+  Tensor size = p == 0          ? (*this != 0).sum(axis, true).cast(least_upper_float(dtype()))
+                : p == 1        ? abs().sum(axis, true)
                 : p == 2        ? square().sum(axis, true).sqrt()
                 : std::isinf(p) ? abs().max(axis, true)
                                 : abs().pow(p).sum(axis, true).pow(1 / p);

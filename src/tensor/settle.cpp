@@ -12,7 +12,10 @@ bool is_pending_store(Node value) {
 
 void realize_values(const LiveValues& values, std::span<const Tensor> tensors) {
   std::vector<Tensor> all(tensors.begin(), tensors.end());
-  for (const auto& [value, device] : values) all.push_back(make_tensor(value, device));
+  for (const auto& [value, device] : values) {
+    all.push_back(make_tensor(value, device));
+    all.back().impl()->storage->tracked = true;  // the value is for others to hold
+  }
   if (!all.empty()) Tensor::realize_all(all);
 }
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "tensor/functions.h"
 #include "tensor/gather.h"
 #include "tensor/impl.h"
 #include "tensor/merge_sort.h"
@@ -108,7 +109,7 @@ namespace {
 Tensor log_add(const Tensor& a, const Tensor& b) {
   Tensor top = a.detach().maximum(b.detach());
   top = top.isinf().where(0, top);
-  return ((a - top).exp() + (b - top).exp()).log() + top;
+  return (functions::weight(a - top) + functions::weight(b - top)).log() + top;
 }
 
 // As scan_last, of a sum of exponentials. A window's terms are relative to its greatest, so each is at most
@@ -123,7 +124,7 @@ Tensor log_scan_last(const Tensor& x) {
     Tensor w = windows(x.pad(padding, -INFINITY), std::span(&n, 1), std::span(&one, 1), std::span(&one, 1));
     Tensor top = reduce_keep(Op::Max, w.detach(), std::span(&rank, 1));
     top = top.isinf().where(0, top);
-    return (reduce_keep(Op::Add, (w - top).exp(), std::span(&rank, 1)).log() + top).squeeze(-1);
+    return (reduce_keep(Op::Add, functions::weight(w - top), std::span(&rank, 1)).log() + top).squeeze(-1);
   }
   const std::int64_t pieces = (n + kWindow - 1) / kWindow;
   Shape shape = x.shape(), whole = shape, out = shape;
@@ -141,11 +142,11 @@ Tensor log_scan_last(const Tensor& x) {
 
 Tensor Tensor::logcumsumexp(std::int64_t axis) const {
   Scope scope;
-  Tensor x = cast(least_upper_float(dtype()));
-  if (ndim() == 0) return x;
+  const DataType result = least_upper_float(dtype());
+  if (ndim() == 0) return cast(result);
   axis = resolve_axis(axis, ndim(), "logcumsumexp");
-  if (x.size(axis) == 0) return x;
-  return log_scan_last(x.movedim(axis, -1)).movedim(-1, axis);
+  if (size(axis) == 0) return cast(result);
+  return log_scan_last(cast(sum_accumulator(result)).movedim(axis, -1)).movedim(-1, axis).cast(result);
 }
 
 // ---- sorting

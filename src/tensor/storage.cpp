@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/env.h"
+#include "schedule/memory_view.h"
 #include "tensor/file_store.h"
 #include "tensor/impl.h"
 #include "tensor/realize.h"
@@ -117,14 +118,17 @@ Node apply_view(const std::shared_ptr<const ViewStep>& view, Node base) {
 
 namespace {
 
-thread_local ConstantReads* constant_reads = nullptr;
+thread_local OutsideReads* outside_reads = nullptr;
 
-void note_read(const std::shared_ptr<Storage>& storage) {
-  ConstantReads& reads = *constant_reads;
-  if (storage->number >= reads.begin || !device_of(storage->value).empty()) return;
-  for (const ConstantReads::Read& known : reads.found)
+void note_read(const std::shared_ptr<TensorImpl>& impl) {
+  OutsideReads& reads = *outside_reads;
+  const std::shared_ptr<Storage>& storage = impl->storage;
+  if (storage->number >= reads.begin) return;
+  reads.handles.try_emplace(impl.get(), OutsideReads::Handle{impl, storage->number});
+  if (!device_of(storage->value).empty()) return;
+  for (const OutsideReads::Constant& known : reads.constants)
     if (known.value == storage->value && known.storage.lock() == storage) return;
-  reads.found.push_back({storage, storage->value});
+  reads.constants.push_back({storage, storage->value});
 }
 
 // Whether the value is where the constant was put when it was computed. A buffer that was written since is no
@@ -136,20 +140,34 @@ bool is_computed_from(Node value, Node constant) {
 
 }  // namespace
 
-ConstantReads* watch_constants(ConstantReads* reads) {
+OutsideReads* watch_reads(OutsideReads* reads) {
   std::lock_guard guard(storage_mutex());
   if (reads != nullptr) reads->begin = live().made;
-  return std::exchange(constant_reads, reads);
+  return std::exchange(outside_reads, reads);
 }
 
-const ConstantReads::Read* changed_constant(const ConstantReads& reads) {
+void finish_reads(OutsideReads& reads, std::span<const Tensor> inputs) {
   std::lock_guard guard(storage_mutex());
-  for (const ConstantReads::Read& read : reads.found) {
+  for (const Tensor& t : inputs) reads.handles.erase(t.impl().get());
+  for (auto& [key, handle] : reads.handles)
+    if (const auto impl = handle.impl.lock()) handle.storage = impl->storage->number;
+}
+
+const OutsideReads::Constant* changed_constant(const OutsideReads& reads) {
+  std::lock_guard guard(storage_mutex());
+  for (const OutsideReads::Constant& read : reads.constants) {
     const std::shared_ptr<Storage> storage = read.storage.lock();
     // One that was computed meanwhile is still the same value.
     if (!storage || (storage->value != read.value && !is_computed_from(storage->value, read.value)))
       return &read;
   }
+  return nullptr;
+}
+
+std::shared_ptr<TensorImpl> replaced_handle(const OutsideReads& reads) {
+  std::lock_guard guard(storage_mutex());
+  for (const auto& [key, handle] : reads.handles)
+    if (auto impl = handle.impl.lock(); impl && impl->storage->number != handle.storage) return impl;
   return nullptr;
 }
 
@@ -161,7 +179,7 @@ Node node_of(const Tensor& t) {
     throw UserError("grad",
                     "memory this gradient reads was overwritten before anybody asked for the gradient")
         .help("call requires_grad_() on the tensor, or read its grad before the optimizer's step");
-  if (constant_reads != nullptr) note_read(impl.storage);
+  if (outside_reads != nullptr) note_read(t.impl());
   if (impl.node_version != impl.storage->version) {
     Scope scope;
     impl.node = apply_view(impl.view, impl.storage->value);
@@ -185,7 +203,9 @@ Tensor make_tensor(Node value, std::string_view device, bool tracked) {
 }
 
 Tensor make_like(const Tensor& like, Node value) {
-  return make_tensor(value, like.device(), is_tracked(like));
+  Tensor out = make_tensor(value, like.device(), is_tracked(like));
+  out.impl()->weak = like.impl()->weak && value.rank() == 0;
+  return out;
 }
 
 Tensor make_view(const Tensor& x, Node moved) {
@@ -198,23 +218,20 @@ Tensor make_view(const Tensor& x, Node moved) {
       ViewStep{from.view, moved, (from.view && from.view->overlaps) || overlaps(moved)});
   impl->tracked = is_tracked(x) && grad_on;
   impl->detached = from.detached || moved.is(Op::Detach);
+  impl->weak = from.weak && moved.rank() == 0;
   impl->node = fold_splat(moved);
   impl->node_version = from.node_version;
   return Tensor(std::move(impl));
 }
 
 Node stored_value(Node value, std::string_view device) {
-  Node buffer = new_buffer(value.dtype(), numel_max(value), device);
-  if (size_product(value.shape()).is_const()) {
-    Node store = intern(Op::Store, dtypes::Void, {buffer, reshape_to(value, buffer.shape())});
-    return reshape_to(after(buffer, std::span(&store, 1)), value.shape());
-  }
-  // Symbolic sizes are the front of memory laid out for the greatest ones.
-  Nodes greatest, zero(value.rank(), index_const(0));
-  for (Node s : value.shape()) greatest.push_back(index_const(s.hi()));
-  Node front = shrink_to_bounds(reshape_to(buffer, greatest), zero, value.shape());
-  Node store = intern(Op::Store, dtypes::Void, {front, value});
-  return shrink_to_bounds(reshape_to(after(buffer, std::span(&store, 1)), greatest), zero, value.shape());
+  Node buffer = new_buffer(value.dtype(), stored_size(value.shape()), device);
+  Node store;
+  if (size_product(value.shape()).is_const())
+    store = intern(Op::Store, dtypes::Void, {buffer, reshape_to(value, buffer.shape())});
+  else
+    store = intern(Op::Store, dtypes::Void, {view_of(buffer, value.shape()), value});
+  return view_of(after(buffer, std::span(&store, 1)), value.shape());
 }
 
 Node memory_of(Node value) {
@@ -233,36 +250,65 @@ Node over_memory(Node value, Node memory, Node other) {
   return other;
 }
 
+Node moved(Node model, Node x) {
+  Nodes args(model.args().begin(), model.args().end());
+  args[0] = x;
+  return intern(model.op(), x.dtype(), args, model.attr());
+}
+
 namespace {
 
-// The part of memory a handle writes: its chain without the ops that matter to gradients only.
+bool moves(const ViewStep* step) {
+  return !step->model->is(Op::Detach) && !step->model->is(Op::GradFence) && !step->model->is(Op::Bitcast);
+}
+
+// The part of memory a handle writes, in the dtype of the memory: its chain without bitcasts and the ops that
+// matter to gradients only. A bitcast to elements of the same width stands anywhere in the chain, because the
+// value is bitcast back; one that makes other elements stands at its end.
 Node written_view(const std::shared_ptr<const ViewStep>& view, Node base, std::string_view op) {
   if (view && view->overlaps)
     throw UserError(op, "the target is an expanded view, so one element has several names")
         .help("contiguous() gives every element memory of its own");
+  bool same_elements = true;
   for (const ViewStep* step : steps_of(view)) {
-    if (step->model->is(Op::Detach) || step->model->is(Op::GradFence)) continue;
-    if (step->model->is(Op::Bitcast))
-      throw UserError(op, "the target is a bitcast view, which can be read but not written")
-          .help("write to the tensor it was made from");
-    Nodes args(step->model->args().begin(), step->model->args().end());
-    args[0] = base;
-    base = step->model->with_args(args);
+    if (step->model->is(Op::Bitcast)) same_elements &= step->model->dtype().bytes() == base.dtype().bytes();
+    if (!moves(step)) continue;
+    if (!same_elements)
+      throw UserError(op, "the target is a part of a bitcast view with elements of another width")
+          .help("write to the whole view, or to the tensor it was made from");
+    base = moved(step->model, base);
   }
   return base;
 }
 
-// Equal constants are one node, but a parameter made of constants must be told from them: it gets memory.
+// Equal expressions are one node, but a parameter must be told from other tensors. Where its value is a
+// constant, or an expression that another tensor has too, it gets memory.
 void give_identity(Storage& s) {
   Scope scope;
   std::lock_guard guard(storage_mutex());
   Node value = s.value;
-  if (!device_of(value).empty() || !size_product(value.shape()).is_const()) return;
-  s.value = stored_value(value, s.device);
+  if (memory_of(value) || !size_product(value.shape()).is_const()) return;
+  // What keeps its expression for gradients cannot have both; backward() refuses it.
+  if (!device_of(value).empty() && (s.tracked || !has_twin(s))) return;
+  s.value = stored_value(detach(value), s.device);  // the other's gradient is not this one's
   ++s.version;
 }
 
 }  // namespace
+
+NodeMap<int> value_holders() {
+  std::lock_guard guard(storage_mutex());
+  NodeMap<int> out;
+  for (const Storage* s = live().first; s != nullptr; s = s->after) ++out[s->value];
+  return out;
+}
+
+bool has_twin(const Storage& s) {
+  std::lock_guard guard(storage_mutex());
+  for (const Storage* other = live().first; other != nullptr; other = other->after)
+    if (other != &s && other->value == s.value) return true;
+  return false;
+}
 
 void store_into(const Tensor& target, Node value, bool tracked, std::string_view op) {
   Scope scope;
@@ -280,12 +326,14 @@ void store_into(const Tensor& target, Node value, bool tracked, std::string_view
       memory = memory_of(base);
     }
     Node view = written_view(impl.view, base, op);
+    if (value.dtype() != view.dtype()) value = lathe::bitcast(value, view.dtype());
     Node store = intern(Op::Store, dtypes::Void, {view, broadcast_to(value, view.shape(), op)});
     Node next = after(memory, std::span(&store, 1));
     s.value = over_memory(base, memory, next);
   }
   s.tracked = tracked || (s.tracked && !whole);
   ++s.version;
+  if (impl.leaf) give_identity(s);
 }
 
 Tensor& Tensor::assign(const Operand& operand) {
@@ -325,6 +373,7 @@ Tensor& Tensor::replace(const Tensor& other, bool allow_shape_mismatch) {
   impl_->view = other.impl()->view;
   impl_->detached = other.impl()->detached;
   impl_->tracked = other.impl()->tracked;
+  impl_->weak = other.impl()->weak;
   impl_->node = b;
   impl_->node_version = impl_->storage->version;
   return *this;

@@ -61,7 +61,7 @@ BoundsReport prove_bounds(Node kernel, const BoundsOptions& options) {
     if (inside_by_interval(q) || never_runs(q.index)) {
       proof.proof = Proof::Interval;
     } else if (options.solver) {
-      BoundsAnswer answer = ask_solver(q, options.timeout_ms);
+      BoundsAnswer answer = ask_solver(q, options.effort);
       if (answer.kind == BoundsAnswer::Kind::Inside) proof.proof = Proof::Solver;
       if (answer.kind == BoundsAnswer::Kind::CanLeave) proof = {n, Proof::Refuted, answer.counterexample};
     }

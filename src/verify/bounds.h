@@ -29,7 +29,7 @@ struct BoundsReport {
 
 struct BoundsOptions {
   bool solver = true;        // ask the solver where intervals do not suffice
-  unsigned timeout_ms = 50;  // a question
+  unsigned effort = 100000;  // steps of the solver per question
 };
 
 BoundsReport prove_bounds(Node kernel, const BoundsOptions& options = {});

@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -18,17 +17,11 @@
 namespace lathe::verify {
 namespace {
 
-// One context a thread: making one takes milliseconds, a question far less.
-z3::context& context() {
-  thread_local auto made = std::make_unique<z3::context>();
-  return *made;
-}
-
 // Expressions as solver terms. Integers and indices are mathematical integers: nodes that may wrap become
 // unknowns.
 class Terms {
  public:
-  explicit Terms(z3::solver& solver) : c_(context()), solver_(solver), lane_(c_.int_const("lane")) {}
+  explicit Terms(z3::solver& solver) : c_(solver.ctx()), solver_(solver), lane_(c_.int_const("lane")) {}
 
   z3::expr of(Node root) {
     for (Node n : toposort(root))
@@ -227,26 +220,29 @@ std::optional<std::string> confirm(const BoundsQuestion& q, const Terms& terms, 
 
 }  // namespace
 
-BoundsAnswer ask_solver(const BoundsQuestion& q, unsigned timeout_ms) {
+// The limit counts the solver's own steps, and a context of its own holds nothing of earlier questions: so
+// the answer follows from the question, however loaded the machine is and whatever was asked before.
+BoundsAnswer ask_solver(const BoundsQuestion& q, unsigned effort) {
   BoundsAnswer answer;
   try {
-    z3::solver solver(context(), z3::solver::simple());
-    z3::params params(context());
-    params.set("timeout", timeout_ms);
+    z3::context context;
+    z3::solver solver(context, z3::solver::simple());
+    z3::params params(context);
+    params.set("rlimit", effort);
     solver.set(params);
     Terms terms(solver);
     z3::expr index = terms.of(q.index);
     z3::expr lane = terms.lane(q.lanes);
     if (q.index.dtype().lanes == 1 && q.lanes > 1) index = index + lane;
     if (q.gate) solver.add(terms.of(q.gate));
-    solver.add(index < 0 || index >= context().int_val(q.size));
+    solver.add(index < 0 || index >= context.int_val(q.size));
     z3::check_result result = solver.check();
     if (result == z3::unsat) answer.kind = BoundsAnswer::Kind::Inside;
     if (result == z3::sat && !terms.has_unknowns())
       if (std::optional<std::string> text = confirm(q, terms, solver.get_model()))
         answer = {BoundsAnswer::Kind::CanLeave, *text};
   } catch (const z3::exception&) {
-    // A term the solver refuses, or a timeout inside a simplifier: nothing is known.
+    // A term the solver refuses, or the end of its effort inside a simplifier: nothing is known.
   }
   return answer;
 }

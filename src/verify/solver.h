@@ -22,7 +22,8 @@ struct BoundsAnswer {
   std::string counterexample;  // values under which it leaves, checked by evaluating the expressions
 };
 
-// Unknown where this build has no solver.
-BoundsAnswer ask_solver(const BoundsQuestion& question, unsigned timeout_ms);
+// Unknown where the solver takes more than `effort` of its steps (some 2,000 of them are a millisecond), and
+// where this build has no solver.
+BoundsAnswer ask_solver(const BoundsQuestion& question, unsigned effort);
 
 }  // namespace lathe::verify

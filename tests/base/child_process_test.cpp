@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 
 namespace lathe {
 namespace {
 
+namespace fs = std::filesystem;
 using Outcome = ChildProcess::Outcome;
 
 TEST(ChildProcess, AnswersALineWithALine) {
@@ -63,6 +65,13 @@ TEST(ChildProcess, AProgramThatDoesNotExistIsNotRunning) {
   EXPECT_FALSE(child.ask("go", 10).ok());
   EXPECT_EQ(find_program("lathe-no-such-program"), "");
   EXPECT_NE(find_program("sh"), "");
+  EXPECT_EQ(find_program("lathe-program", {"/nonexistent"}), "");
+  const fs::path folder = fs::path(testing::TempDir()) / "lathe_find_program";
+  fs::create_directories(folder);
+  fs::copy_file("/bin/sh", folder / "lathe-program", fs::copy_options::overwrite_existing);
+  EXPECT_EQ(find_program("lathe-program", {folder.string()}), (folder / "lathe-program").string());
+  // This program is in the folder `bin` of its build, from which `../bin` leads there too.
+  EXPECT_EQ(fs::canonical(find_program("test_base")), fs::canonical(program_folder() + "/../bin/test_base"));
 }
 
 }  // namespace

@@ -69,8 +69,25 @@ TEST(Env, WrongValuesAreRefusedWithWhatTheFlagTakes) {
   EXPECT_NE(refusal({"LATHE_THREADS=2 "}).find("'2 '"), std::string::npos);
 }
 
-TEST(Env, AnUnknownFlagNamesTheNearestOne) {
-  const std::string text = refusal({"LATHE_DEBIG=1"});
+TEST(Env, AnUnknownVariableIsOneWarningThatNamesTheNearestFlag) {
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 2; ++i) {
+    const char* variables[] = {"LATHE_DEBIG=1", "LATHE_BEAM=3"};
+    EXPECT_EQ(parse_environment(variables)[static_cast<std::size_t>(Flag::Beam)].number, 3);
+  }
+  const std::string text = testing::internal::GetCapturedStderr();
+  const std::string line = "LATHE_DEBIG is not a flag of Lathe; did you mean LATHE_DEBUG?\n";
+  EXPECT_NE(text.find(line), std::string::npos) << text;
+  EXPECT_EQ(text.find(line), text.rfind(line)) << text;
+}
+
+TEST(Env, AnUnknownFlagOfAScopeIsRefusedAndNamesTheNearestOne) {
+  std::string text;
+  try {
+    const FlagScope scope("debig", "1");
+  } catch (const UserError& error) {
+    text = error.what();
+  }
   EXPECT_NE(text.find("lathe: environment: LATHE_DEBIG is not a flag of Lathe\n"), std::string::npos) << text;
   EXPECT_NE(text.find("  help: did you mean LATHE_DEBUG?"), std::string::npos) << text;
   EXPECT_NE(text.find("  note: the flags are LATHE_DEBUG LATHE_DEVICE"), std::string::npos) << text;

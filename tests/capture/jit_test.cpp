@@ -277,6 +277,73 @@ TEST(Jit, AConstantTensorThatChangesAfterTheCaptureIsRefused) {
   expect_message([&] { f({ramp(3)}); }, "a constant tensor that the function reads, () float32, was changed");
 }
 
+TEST(Jit, ATensorThatIsReplacedAfterTheCaptureIsRefused) {
+  Tensor weight = Tensor({2.0}).realize();
+  Jit f = jit([&](const std::vector<Tensor>& in) -> std::vector<Tensor> { return {in[0] * weight}; });
+  for (int i = 0; i < 3; ++i) f({Tensor({3.0})});
+  weight.assign(Tensor({4.0})).realize();
+  EXPECT_EQ(f({Tensor({3.0})})[0].item(), 12);
+  weight.replace(Tensor({5.0}));
+  EXPECT_THROW(f({Tensor({3.0})}), JitError);
+  f.reset();
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(f({Tensor({3.0})})[0].item(), 15);
+}
+
+TEST(Jit, ArgumentsThatAreEqualByChanceAreNoAliases) {
+  Jit f = jit([](const std::vector<Tensor>& in) -> std::vector<Tensor> { return {in[0] * 3 + in[1] * 5}; });
+  const Tensor x = Tensor({1.0}).realize();
+  for (int i = 0; i < 3; ++i) {
+    const Tensor a = x * 2, b = x * 2;
+    EXPECT_EQ(f({a, b})[0].item(), 16);
+  }
+  EXPECT_EQ(f({Tensor({1.0}), Tensor({2.0})})[0].item(), 13);
+  const Tensor a = x * 2, b = x * 2;
+  EXPECT_EQ(f({a, b})[0].item(), 16);
+}
+
+TEST(Jit, StateThatIsEqualToAnArgumentByChanceIsState) {
+  const Tensor x = Tensor({0.0}).realize();
+  Tensor weight = x * 2, first = x * 2;
+  Tensor::realize_all(std::vector<Tensor>{weight, first});
+  Jit f = jit([&](const std::vector<Tensor>& in) -> std::vector<Tensor> { return {in[0] * 3 + weight * 5}; });
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(f({first})[0].item(), 0);
+  EXPECT_EQ(f({Tensor({1.0})})[0].item(), 3);
+}
+
+TEST(Jit, AnArgumentThatIsWrittenSharesItsMemoryWithNobody) {
+  Jit f = jit([](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+    Tensor a = in[0];
+    return {a.assign(a + 1)};
+  });
+  for (int i = 0; i < 3; ++i) f({Tensor({1.0}).realize()});
+  const Tensor x = Tensor({1.0}).realize();
+  Tensor a = x * 2, b = x * 2;
+  Tensor::realize_all(std::vector<Tensor>{a, b});
+  f({a});
+  EXPECT_EQ(a.item(), 3);
+  EXPECT_EQ(b.item(), 2);
+}
+
+TEST(Jit, WhatHoldsForTheWholeProgramIsWatched) {
+  Jit f = jit([](const std::vector<Tensor>& in) -> std::vector<Tensor> { return {in[0].dropout(0.5)}; });
+  const Tensor x = Tensor::ones({64}).contiguous().realize();
+  {
+    const TrainingScope training;
+    for (int i = 0; i < 3; ++i) f({x});
+  }
+  EXPECT_THROW(f({x}), JitError);
+  f.reset();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(f({x})[0].sum().item(), 64);
+}
+
+TEST(Jit, ANumberIsNoTensorWithADtypeOfItsOwn) {
+  Jit f = jit([](const std::vector<Tensor>& in) -> std::vector<Tensor> { return {in[0] * in[1]}; });
+  const Tensor half = Tensor({1.0, 2.0}, {.dtype = dtypes::float16}).realize();
+  for (int i = 0; i < 4; ++i)
+    EXPECT_EQ(f({half, Tensor(static_cast<double>(i))})[0].dtype(), dtypes::float16);
+  EXPECT_THROW(f({half, Tensor(2.0, {.dtype = dtypes::float32})}), JitError);
+}
+
 TEST(Jit, ConstantsMadeInsideAreNotWatched) {
   auto f =
       jit([](const Tensors& in) -> Tensors { return {in[0] + Tensor::arange(3).cast(dtypes::float32)}; });

@@ -1,5 +1,7 @@
 #include "codegen/evaluate.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <random>
 #include <vector>
@@ -94,6 +96,26 @@ std::string compare_with_reference(Node kernel, std::span<const Opt> opts, const
   if (!report.ok()) return blame("program", fault(report) + "\n" + print_program(program));
   if (std::string d = difference(want, lowered, report); !d.empty())
     return blame("program", d + "\n" + print_program(program));
+  return "";
+}
+
+std::string compare_bits(Node kernel, std::span<const Opt> opts, std::span<const Opt> other,
+                         const Target& target) {
+  auto stored = [&](std::span<const Opt> list) {
+    std::vector<Array> memory = made_up(kernel);
+    for (Array& array : memory)  // sums of these are rounded
+      for (std::int64_t i = 0; array.dtype() == dtypes::Float32 && i < array.size(); ++i)
+        array.set(i, {0, static_cast<float>(array.number(i) * 0.7310585786)});
+    std::vector<View> seen = views(memory);
+    EXPECT_TRUE(reference::program_eval(lower_kernel(kernel, list, target, "k"), seen, kBindings).ok());
+    return memory;
+  };
+  const std::vector<Array> want = stored(opts), got = stored(other);
+  for (std::size_t slot = 0; slot < want.size(); ++slot)
+    for (std::int64_t i = 0; i < want[slot].size(); ++i)
+      if (want[slot].cell(i).i != got[slot].cell(i).i)
+        return fmt::format("'{}' and '{}' for {}: element {} of slot {} is {} and {}", to_string(opts),
+                           to_string(other), target.name, i, slot, want[slot].number(i), got[slot].number(i));
   return "";
 }
 

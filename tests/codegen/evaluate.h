@@ -16,4 +16,8 @@ namespace lathe::test {
 std::string compare_with_reference(Node kernel, std::span<const Opt> opts, const Target& target,
                                    std::uint64_t seed);
 
+// "" where two option lists give programs that store the same bits; else the first element that differs.
+std::string compare_bits(Node kernel, std::span<const Opt> opts, std::span<const Opt> other,
+                         const Target& target);
+
 }  // namespace lathe::test

@@ -261,15 +261,18 @@ Node variances(std::int64_t rows, std::int64_t columns) {
   return one_store(f32(0, rows), i, sum(off * off, {k}), {i});
 }
 
-Node softmax_rows(std::int64_t rows, std::int64_t columns) {
+Node softmax_rows(std::int64_t rows, std::int64_t columns, bool transposed) {
   Node i = global(rows, 0), j = loop_over(columns, 1), t = loop_over(columns, 2);
   Node k = reduce_over(columns, 3), l = reduce_over(columns, 4);
-  Node x = f32(1, rows * columns), row = i * c(columns);
-  Node largest = reduce_ranges(Op::Max, load(x, row + k), {&k, 1});
+  auto x = [&](Node at) {
+    return load(f32(1, rows * columns), transposed ? at * c(rows) + i : i * c(columns) + at);
+  };
+  Node largest = reduce_ranges(Op::Max, x(k), {&k, 1});
   Node panel = define(dtypes::Float32, 0, columns, Space::Register);
-  Node filled = end(store(after(panel, {&i, 1}), t, apply(Op::Exp2, load(x, row + t) - largest)), {&t, 1});
+  Node filled = end(store(after(panel, {&i, 1}), t, apply(Op::Exp2, x(t) - largest)), {&t, 1});
   Node ready = after(panel, {&filled, 1});
-  return one_store(f32(0, rows * columns), row + j, load(ready, j) / sum(load(ready, l), {l}), {i, j});
+  return one_store(f32(0, rows * columns), i * c(columns) + j, load(ready, j) / sum(load(ready, l), {l}),
+                   {i, j});
 }
 
 Node centred_rows(std::int64_t rows, std::int64_t columns) {
@@ -469,6 +472,13 @@ Node running_count(std::int64_t batch, std::int64_t steps, std::int64_t groups) 
                    sum(cast(counts, dtypes::Int32), {t}), {b, i});
 }
 
+Node every_few_steps(std::int64_t rows, std::int64_t n, std::int64_t window, std::int64_t every) {
+  Node i = global(rows, 0), o = global(n, 1), k = reduce_over(window, 2), back = o + k * c(-1);
+  Node counts = logical_and(equal(floor_mod(back, c(every)), c(0)), logical_not(less(back, c(0))));
+  return one_store(f32(0, rows * n), i * c(n) + o,
+                   sum(load(f32(1, rows * window), i * c(window) + k, counts), {k}), {i, o});
+}
+
 std::vector<NamedKernel> small_kernels() {
   return {
       {"scatter_sum 3x7x9x5", scatter_sum(3, 7, 9, 5)},
@@ -478,6 +488,8 @@ std::vector<NamedKernel> small_kernels() {
       {"running_sum 2x8x16", running_sum(2, 8, 16)},
       {"running_max 6x13", running_max(6, 13)},
       {"running_count 3x11x10", running_count(3, 11, 10)},
+      {"every_few_steps 3x3x3, every 3", every_few_steps(3, 3, 3, 3)},
+      {"every_few_steps 2x16x5, every 2", every_few_steps(2, 16, 5, 2)},
       {"matmul 8x16x8", matmul(8, 16, 8)},
       {"matmul 5x7x3", matmul(5, 7, 3)},
       {"matmul_transposed 6x10x16", matmul_transposed(6, 10, 16)},
@@ -513,6 +525,8 @@ std::vector<NamedKernel> small_kernels() {
       {"variances 5x24", variances(5, 24)},
       {"softmax_rows 5x12", softmax_rows(5, 12)},
       {"softmax_rows 8x7", softmax_rows(8, 7)},
+      {"softmax_rows 3x2, transposed", softmax_rows(3, 2, true)},
+      {"softmax_rows 4x8, transposed", softmax_rows(4, 8, true)},
       {"centred_rows 6x16", centred_rows(6, 16)},
       {"centred_rows 3x9", centred_rows(3, 9)},
       {"masked_reduce_in_reduce 6,9,9", masked_reduce_in_reduce(6, 9, 9)},

@@ -55,9 +55,10 @@ Node input_gradient(std::int64_t batch, std::int64_t in, std::int64_t out, std::
                     std::int64_t window);
 Node weight_gradient(std::int64_t batch, std::int64_t out, std::int64_t size, std::int64_t window);
 Node softmax_denominator(std::int64_t rows,
-                         std::int64_t columns);              // two reduces over one range, one in the other
-Node variances(std::int64_t rows, std::int64_t columns);     // two reduces one after the other
-Node softmax_rows(std::int64_t rows, std::int64_t columns);  // nests one after the other, through a panel
+                         std::int64_t columns);           // two reduces over one range, one in the other
+Node variances(std::int64_t rows, std::int64_t columns);  // two reduces one after the other
+// Nests one after the other, through a panel; of a matrix or of its transpose.
+Node softmax_rows(std::int64_t rows, std::int64_t columns, bool transposed = false);
 Node centred_rows(std::int64_t rows, std::int64_t columns);  // two outputs, one of them a row's
 Node masked_reduce_in_reduce(std::int64_t i, std::int64_t j, std::int64_t k);
 Node arg_max(std::int64_t rows, std::int64_t columns);  // a tuple reduce
@@ -83,6 +84,9 @@ Node running_sum(std::int64_t batch, std::int64_t steps, std::int64_t width);
 Node running_max(std::int64_t batch, std::int64_t steps);
 // How many steps so far have the same group, which a list names.
 Node running_count(std::int64_t batch, std::int64_t steps, std::int64_t groups);
+// out[i, o] = sum k: x[i, k] where o - k is a multiple of `every` and not negative: what a transposed
+// convolution with steps reads.
+Node every_few_steps(std::int64_t rows, std::int64_t n, std::int64_t window, std::int64_t every);
 
 // All of the above at small odd and even sizes.
 std::vector<NamedKernel> small_kernels();

@@ -54,6 +54,31 @@ TEST(Options, PrintAndReadBackUnchanged) {
   EXPECT_TRUE(parse_opts("").empty());
 }
 
+TEST(Options, AnyNumberOfThreadsStoresTheSameBits) {
+  const Target target = named_target("x86-64-v3");
+  int tried = 0;
+  for (const NamedKernel& named : small_kernels()) {
+    const Scope scope;
+    const Node kernel = named.kernel;
+    const std::vector<Opt> opts = choose_options(kernel, target);
+    OptionState state(kernel, target);
+    for (const Opt& opt : opts) state.apply(opt);
+    for (std::size_t axis = 0; axis < state.axes().size(); ++axis)
+      for (const std::int64_t parts : {2, 3}) {
+        std::vector<Opt> threaded = opts;
+        threaded.push_back({OptOp::THREAD, static_cast<int>(axis), {parts}});
+        try {
+          apply_options(kernel, threaded, target);
+        } catch (const KernelOptError&) {
+          continue;
+        }
+        ++tried;
+        EXPECT_EQ(compare_bits(kernel, opts, threaded, target), "") << named.name;
+      }
+  }
+  EXPECT_GT(tried, 50);
+}
+
 TEST(Options, MisspeltOptionsAreNamed) {
   try {
     parse_opts("UPCAST(0, 4) UNROL(0, 4)");
@@ -125,7 +150,7 @@ TEST(Options, RefusalsSayWhy) {
             "without it");
   EXPECT_EQ(refusal(small, "TC(3, 0, 0, 1)"), "lathe: TC(3, 0, 0, 1): there is no axis 3: the list has 3");
   EXPECT_EQ(refusal(small, "TC(2, 0, 0, 1)"), "lathe: TC(2, 0, 0, 1): axis 2 moves not exactly one factor");
-  EXPECT_EQ(refusal(small, "TC(1, 7, 0, 1)"), "lathe: TC(1, 7, 0, 1): there is no row 7: 2 fit");
+  EXPECT_EQ(refusal(small, "TC(1, 7, 0, 1)"), "lathe: TC(1, 7, 0, 1): there is no row 7: 3 fit");
   EXPECT_EQ(refusal(small, "UPCAST(0, 2) TC(1, 0, 0, 1)"),
             "lathe: TC(1, 0, 0, 1): a matrix unit is chosen before all other options");
   EXPECT_EQ(refusal(small, "TC(1, 0, 0, 1)", "x86-64-v3+avxvnni"),
@@ -160,7 +185,7 @@ TEST(Options, RefusalsSayWhy) {
 TEST(Options, PanelsThatDoNotFitAreRefused) {
   Scope scope;
   EXPECT_EQ(refusal(row_sum(4, 100000), "LOCAL(0, 4) TILE(1, 50000) STAGE(1, 0, 0)", "sm_90a"),
-            "lathe: STAGE: panels of 800000 bytes exceed the 49152 bytes of target sm_90a");
+            "lathe: STAGE: panels of 800000 bytes exceed the 232448 bytes of target sm_90a");
 }
 
 TEST(Options, CopiesOfARowHavePanelsOfTheirOwn) {
@@ -449,19 +474,33 @@ TEST(Options, EveryRowOfAMatrixUnitEqualsTheReferenceInAllItsModes) {
           // The two factors are the last values that have a name.
           const std::size_t x = values.size() - 2, y = values.size() - 1;
           const std::string tc = to_string(unit_alone);
-          const bool joined = unit->m > 1 && use == 1;
-          for (const std::string& more :
-               {std::string(), fmt::format(" STAGE(0, {}, 0) STAGE(0, {}, 0)", x, y),
-                fmt::format(" UPCAST(0, 2) UPCAST(1, 2) STAGE(0, {}, 0) "
-                            "STAGE(0, {}, 0)",
-                            x, y),
-                fmt::format(" TILE(2, 2, 0) STAGE(0, {}, 0) STAGE(0, {}, 0)", x, y)}) {
+          const bool joined = unit->m > 1 && use == 1, warp = joined && unit->threads > 1;
+          const std::vector<std::string> plain{
+              "", fmt::format(" STAGE(0, {}, 0) STAGE(0, {}, 0)", x, y),
+              fmt::format(" UPCAST(0, 2) UPCAST(1, 2) STAGE(0, {}, 0) "
+                          "STAGE(0, {}, 0)",
+                          x, y),
+              fmt::format(" TILE(2, 2, 0) STAGE(0, {}, 0) STAGE(0, {}, 0)", x, y)};
+          const std::vector<std::string> shared{
+              "", fmt::format(" STAGE(1, {}, 0) STAGE(1, {}, 0)", x, y),
+              fmt::format(" UPCAST(0, 2) UPCAST(1, 2) STAGE(1, {}, 1) STAGE(1, {}, 1)", x, y),
+              fmt::format(" LOCAL(0, 2) LOCAL(1, 2) TILE(6, 2) STAGE(6, {}, 1) STAGE(6, {}, 0)", x, y)};
+          const bool computed = i == std::size(kSmallProducts);  // a factor that is masked after its load
+          for (const std::string& more : warp ? shared : plain) {
+            if (warp && computed) continue;
             if (joined && more.empty()) {
-              EXPECT_EQ(refusal(kernel, tc.c_str(), name),
-                        "lathe: TC: a unit of fragments needs both factors staged in the consumer's order");
+              EXPECT_EQ(
+                  refusal(kernel, tc.c_str(), name),
+                  warp ? "lathe: TC: a unit of fragments that a warp shares needs both factors as they were "
+                         "loaded, staged"
+                       : "lathe: TC: a unit of fragments needs both factors staged in the consumer's order");
               continue;
             }
-            EXPECT_EQ(compare_with_reference(kernel, parse_opts(tc + more), target, 3), "") << unit->name;
+            try {
+              EXPECT_EQ(compare_with_reference(kernel, parse_opts(tc + more), target, 3), "") << unit->name;
+            } catch (const Error& e) {
+              ADD_FAILURE() << unit->name << " " << tc << more << ": " << e.what();
+            }
             seen.insert(unit->name);
           }
         }

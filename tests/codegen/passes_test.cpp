@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "codegen/codegen.h"
 #include "codegen/evaluate.h"
 #include "codegen/group_memory.h"
@@ -35,6 +36,41 @@ int count_ops(const Program& program, Op op, int lanes) {
   return static_cast<int>(std::count_if(program.code.begin(), program.code.end(), [&](const NodeRef& n) {
     return n.node().is(op) && n.node().dtype().lanes == lanes;
   }));
+}
+
+// A panel that nothing fills, in place of what is loaded.
+Node read_nothing(Node node, const Bindings&, Rewriter&) {
+  if (!node.arg(0).is(Op::Param)) return Node();
+  return load(after(define(node.dtype(), 7, 64, Space::Register), ranges_of(node)), index_const(0));
+}
+constexpr Rule kForgetting[] = {{"forget-to-fill", node_of(Op::Load), by(read_nothing)}};
+
+TEST(LowerKernel, NamesKernelStepAndNodeOfWhatIsMalformedInEveryBuild) {
+  Scope scope;
+  Node r = range(index_const(16), 0, RangeKind::Global);
+  Node value = load(param(dtypes::Float32, 1, 16), r);
+  Node open = store(param(dtypes::Float32, 0, 16), r, value), closed = end(open, {&r, 1});
+  const RuleSet forgetting("planted", {{"planted", kForgetting, [](Node) { return true; }}});
+  struct Case {
+    Node effect;
+    const RuleSet* planted;
+    const char* says;
+  };
+  for (const Case& c :
+       {Case{open, nullptr, "after pass schedule: range 0 is not closed on the way to the Sink"},
+        Case{closed, &forgetting, "define 7 is read"}})
+    for (Checks checks : {Checks::Borders, Checks::EveryStep}) {
+      const RuleSet* before = set_planted_rules(c.planted);
+      std::string message;
+      try {
+        lower_kernel(sink({&c.effect, 1}), {}, named_target("x86-64-v3"), "some_kernel", {.checks = checks});
+      } catch (const InternalError& e) {
+        message = e.what();
+      }
+      set_planted_rules(before);
+      for (const char* part : {c.says, "after pass", "guilty: ", "kernel some_kernel"})
+        EXPECT_NE(message.find(part), std::string::npos) << "wanted " << part << " in\n" << message;
+    }
 }
 
 TEST(LowerIndex, UsesTruncationWhereTheNumeratorIsNotNegative) {
@@ -76,6 +112,30 @@ TEST(LowerReduce, AReduceInsideAReduceOverTheSameRangeGetsALoopOfItsOwn) {
   Scope scope;
   Program p = lower_kernel(softmax_denominator(4, 8), {}, named_target("ref"), "k");
   EXPECT_EQ(count_ops(p, Op::Range), 2);
+}
+
+// The residue of o - k is no group that a step k has by itself.
+TEST(WalkInOrder, StepsThatCountByTheirDistanceFromTheOutputAreNoRunningSum) {
+  Scope scope;
+  for (std::int64_t every : {2, 3})
+    for (std::int64_t n : {3, 4, 11}) {
+      const Target target = named_target("x86-64-v3");
+      Node kernel = every_few_steps(3, n, 3, every);
+      EXPECT_EQ(compare_with_reference(kernel, choose_options(kernel, target), target, 1), "");
+    }
+}
+
+TEST(WalkInOrder, StepsOfAGroupBelowZeroCountLikeOthers) {
+  Scope scope;
+  Node i = range(index_const(11), 0, RangeKind::Global), t = range(index_const(11), 1, RangeKind::Reduce);
+  auto group = [](Node at) {
+    return cast(load(param(dtypes::Int32, 1, 11), at), dtypes::Index) + index_const(-3);
+  };
+  Node same = logical_and(equal(group(t), group(i)), less(group(t), index_const(10)));
+  Node counts = logical_and(logical_not(less(i, t)), same);
+  Node sum = reduce_ranges(Op::Add, cast(counts, dtypes::Int32), {&t, 1});
+  Node effect = end(store(param(dtypes::Int32, 0, 11), i, sum), {&i, 1}), kernel = sink({&effect, 1});
+  EXPECT_EQ(compare_with_reference(kernel, parse_opts("TILE(1, 1, 0)"), named_target("x86-64-v3"), 1), "");
 }
 
 TEST(Expand, CopiesOfALoadShareOneAddress) {
@@ -132,6 +192,20 @@ TEST(Expand, ElementsAFewApartAreLoadedWithThoseBetweenThem) {
       EXPECT_EQ(count_ops(p, Op::Load, 24) + count_ops(p, Op::Load, 40), 0);
       EXPECT_EQ(compare_with_reference(kernel, parse_opts(opts), named_target("x86-64-v3"), 1), "");
     }
+}
+
+// Rows in registers beside lanes along them: vectors that hold elements of all rows are stored before any
+// row is read.
+TEST(Expand, RowsOfATransposedMatrixAreReadOnceTheyAreWhole) {
+  Scope scope;
+  for (const char* name : {"x86-64-v3", "x86-64-v4"})
+    for (std::int64_t rows = 1; rows < 20; ++rows)
+      for (std::int64_t columns = 1; columns < 20; ++columns) {
+        const Target target = named_target(name);
+        Node kernel = softmax_rows(rows, columns, true);
+        ASSERT_EQ(compare_with_reference(kernel, choose_options(kernel, target), target, 1), "")
+            << rows << " x " << columns;
+      }
 }
 
 TEST(Expand, UnrolledStepsAreTakenInOrder) {
@@ -301,6 +375,73 @@ TEST(PeelSteps, OnlyTheLastStepOfAnUnevenSumIsGated) {
   EXPECT_EQ(loads("UNROLL(0, 8)", true), 1) << "behind it";
   EXPECT_EQ(loads("UNROLL(0, 9)", true), 0) << "333 is 37 times 9";
   EXPECT_EQ(loads("UNROLL(0, 200)", false), 0) << "two steps are no loop worth two bodies";
+}
+
+// out[o, x] = sum of w[o, c, k] * in[c, x + k - 1] with a border of zeros, widened before the border was put on.
+Node bordered_product(std::int64_t outputs, std::int64_t size, std::int64_t channels) {
+  Node o = range(index_const(outputs), 0, RangeKind::Global), x = range(index_const(size), 1, RangeKind::Global);
+  Node c = range(index_const(channels), 2, RangeKind::Reduce), k = range(index_const(3), 3, RangeKind::Reduce);
+  Node at = x + k + index_const(-1);
+  Node inside = logical_and(less(at, index_const(size)), logical_not(less(at, index_const(0))));
+  Node in = load(param(dtypes::BFloat16, 1, channels * size), c * index_const(size) + at, inside);
+  Node weight = load(param(dtypes::BFloat16, 2, outputs * channels * 3),
+                     o * index_const(channels * 3) + c * index_const(3) + k);
+  Node element = where(inside, cast(in, dtypes::Float32), float_const(dtypes::Float32, 0)) *
+                 cast(weight, dtypes::Float32);
+  Node closed[] = {c, k}, outer[] = {o, x};
+  Node effect = end(store(param(dtypes::Float32, 0, outputs * size), o * index_const(size) + x,
+                          reduce_ranges(Op::Add, element, closed)),
+                    outer);
+  return sink({&effect, 1});
+}
+
+// Tiles of products whose sizes they do not divide, with panels that the threads of a group fill together.
+TEST(Heuristic, ProductsOfGroupsKeepTheResult) {
+  Scope scope;
+  const Target target = named_target("sm_90a");
+  const NamedKernel kernels[] = {
+      {"even", matmul(64, 64, 32)},
+      {"odd", matmul(52, 68, 37)},
+      {"one piece short", matmul(36, 60, 44)},
+      {"few steps", matmul(64, 48, 6)},
+      {"bf16", small_matmul(64, 72, 64, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)},
+      {"convolution", convolution(1, 16, 20, 17, 3)},
+      {"bf16 in a border", bordered_product(20, 28, 48)},
+      {"row sums", row_sum(20, 1000)},
+  };
+  for (const NamedKernel& k : kernels) {
+    const std::vector<Opt> opts = choose_options(k.kernel, target);
+    const bool product = k.name != "row sums";
+    EXPECT_EQ(std::count_if(opts.begin(), opts.end(), [](const Opt& o) { return o.op == OptOp::STAGE; }),
+              product ? 2 : 0)
+        << k.name << ": " << to_string(opts);
+    EXPECT_EQ(opts[0].op == OptOp::TC, k.name.starts_with("bf16")) << k.name << ": " << to_string(opts);
+    EXPECT_EQ(compare_with_reference(k.kernel, opts, target, 3), "") << k.name;
+  }
+}
+
+// A panel is copied by as many threads as there are, a wide load at a time, whichever ranges its value has.
+TEST(Stage, AllThreadsOfAGroupFillAPanelInWidePieces) {
+  Scope scope;
+  const Target target = named_target("sm_90a");
+  const Program program =
+      lower_kernel(matmul(64, 64, 64),
+                   parse_opts("LOCAL(0, 8) LOCAL(1, 8) TILE(4, 16) STAGE(4, 0) STAGE(4, 1)"), target, "k");
+  int wide_loads = 0, narrow_loads = 0, wide_stores = 0, gated = 0, barriers = 0;
+  for (const NodeRef& n : program.code) {
+    barriers += n->is(Op::Barrier);
+    const bool load = n->is(Op::Load) && base_memory(n->arg(0)).is(Op::Param);
+    const bool store = n->is(Op::Store) && base_memory(n->arg(0)).is(Op::Define) &&
+                       define_space(base_memory(n->arg(0))) == Space::Shared;
+    if (load) ++(n->dtype().lanes == 4 ? wide_loads : narrow_loads);
+    if (store) wide_stores += n->arg(2).dtype().lanes == 4, gated += n->arg_count() > 3;
+  }
+  EXPECT_EQ(wide_loads, 2)
+      << "one each: 8 rows or columns by 16 steps are 32 pieces, and there are 64 threads";
+  EXPECT_EQ(narrow_loads, 0);
+  EXPECT_EQ(barriers, 2) << "one before both panels are filled, one after";
+  EXPECT_GT(gated, 0);
+  EXPECT_EQ(wide_stores, 1);
 }
 
 // A rule that the code knows by another name would change none.

@@ -1,8 +1,11 @@
 // CUDA source and cubins, without a GPU: skipped, with the reason, where NVRTC is not installed.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <fstream>
 #include <set>
 
+#include "backends/cuda/compiler_log.h"
 #include "backends/cuda/dialect.h"
 #include "base/error.h"
 #include "codegen/kernels.h"
@@ -103,6 +106,63 @@ TEST(CudaCompiler, CompilesEveryOpOnEveryDtype) {
   std::set<std::string> units;
   for (const Binary& binary : binaries) units.insert(binary.bytes);
   EXPECT_EQ(units.size(), (programs.size() + backends::kCudaBatch - 1) / backends::kCudaBatch);
+}
+
+// Kernels that many programs spend their time in: what the compiler makes of them may only get better.
+struct Flagship {
+  const char* name;
+  Node kernel;
+  int registers;  // at most
+};
+
+TEST(CudaCompiler, SpillsNothingInTheFlagshipKernels) {
+  LATHE_NEEDS_NVRTC();
+  Scope scope;
+  const Flagship flagships[] = {
+      {"product_f32", matmul(4096, 4096, 4096), 128},
+      {"product_bf16", small_matmul(4096, 4096, 4096, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32),
+       208},
+      {"product_odd", matmul(1000, 1000, 999), 168},
+      {"row_sum", row_sum(32768, 8192), 64},
+  };
+  for (const char* name : {"sm_80", "sm_89", "sm_90a"}) {
+    const Target target = named_target(name);
+    for (const Flagship& f : flagships) {
+      const Program program = lower_kernel(f.kernel, choose_options(f.kernel, target), target, f.name);
+      std::string log;
+      const std::string source = render::c_text(program, backends::cuda_c());
+      EXPECT_NE(backends::Nvrtc::get()->compile(source, name, log), "") << log;
+      EXPECT_TRUE(backends::faults_in(log).empty()) << log;
+      const std::vector<backends::KernelResources> found = backends::resources_in(log);
+      ASSERT_EQ(found.size(), 1u) << log;
+      EXPECT_EQ(found[0].kernel, f.name);
+      EXPECT_EQ(found[0].spill_stores + found[0].spill_loads + found[0].stack, 0) << log;
+      EXPECT_LE(found[0].registers, f.registers) << name << " " << f.name;
+      EXPECT_GT(found[0].registers, 0) << log;
+      if (const char* folder = std::getenv("LATHE_SAVE")) {
+        std::ofstream(std::string(folder) + "/" + f.name + "." + name + ".cu")
+            << "// " << to_string(choose_options(f.kernel, target)) << "\n"
+            << source << "/*" << log << "*/\n";
+      }
+    }
+  }
+}
+
+TEST(CudaCompiler, ItsLogIsRead) {
+  const char* log =
+      "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized\n"
+      "ptxas info    : Compiling entry function 'k1' for 'sm_90a'\n"
+      "ptxas info    : Function properties for k1\n"
+      "    8 bytes stack frame, 16 bytes spill stores, 24 bytes spill loads\n"
+      "ptxas info    : Used 40 registers, used 1 barriers, 8 bytes cumulative stack size\n";
+  const std::vector<backends::KernelResources> found = backends::resources_in(log);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].kernel, "k1");
+  EXPECT_EQ(found[0].registers, 40);
+  EXPECT_EQ(found[0].spill_stores, 16);
+  EXPECT_EQ(found[0].spill_loads, 24);
+  EXPECT_EQ(found[0].stack, 8);
+  ASSERT_EQ(backends::faults_in(log).size(), 1u);
 }
 
 TEST(CudaCompiler, SaysWhatItRefusedAndShowsTheSource) {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "codegen/kernels.h"
+#include "codegen/random_options.h"
 #include "cuda/support.h"
 #include "ir/build.h"
 #include "reference/reference.h"
@@ -67,6 +68,53 @@ TEST(CudaDevice, RunsGroupedReducesWithSharedMemoryAndBarriers) {
     Program program = lower_kernel(c.kernel, parse_opts(c.options), compiler->target(), c.name);
     EXPECT_GT(program.shared_bytes, 0) << c.name;
     expect_same_as_reference(*device, program, compiler->compile(program));
+  }
+}
+
+TEST(CudaDevice, RunsProductsFromPanelsThatAGroupFills) {
+  LATHE_NEEDS_GPU();
+  Scope scope;
+  std::shared_ptr<const Compiler> compiler = cuda_compiler();
+  std::unique_ptr<Device> device = backends::open_cuda_device(0);
+  const Node kernels[] = {matmul(128, 128, 64), matmul(100, 136, 77), matmul(200, 60, 48),
+                          small_matmul(96, 160, 64, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32),
+                          convolution(2, 16, 20, 17, 3)};
+  std::vector<Program> programs;
+  for (Node k : kernels)
+    programs.push_back(lower_kernel(k, choose_options(k, compiler->target()), compiler->target(),
+                                    "product" + std::to_string(programs.size())));
+  // More shared memory than a kernel has without asking for it.
+  programs.push_back(lower_kernel(matmul(64, 64, 256),
+                                  parse_opts("LOCAL(0, 8) LOCAL(1, 8) STAGE(1, 0) STAGE(1, 1)"),
+                                  compiler->target(), "large_panels"));
+  programs.push_back(lower_kernel(matmul(64, 64, 1024),
+                                  parse_opts("LOCAL(0, 16) LOCAL(1, 16) STAGE(1, 0) STAGE(1, 1)"),
+                                  compiler->target(), "larger_panels"));
+  EXPECT_GT(programs.back().shared_bytes, 48 * 1024);
+  std::vector<Binary> binaries = compiler->compile_all(programs);
+  for (std::size_t i = 0; i < programs.size(); ++i)
+    expect_same_as_reference(*device, programs[i], binaries[i]);
+}
+
+TEST(CudaDevice, RandomListsOfOptionsRunAsReferenceDoes) {
+  LATHE_NEEDS_GPU();
+  Scope scope;
+  std::shared_ptr<const Compiler> compiler = cuda_compiler();
+  std::unique_ptr<Device> device = backends::open_cuda_device(0);
+  const std::vector<NamedKernel> kernels = small_kernels();
+  std::vector<Program> programs;
+  std::vector<std::string> names;
+  for (std::uint32_t seed = 1; seed <= 256; ++seed) {
+    std::mt19937 random(seed);
+    const NamedKernel& k = kernels[random() % kernels.size()];
+    const std::vector<Opt> opts = random_options(k.kernel, compiler->target(), random);
+    programs.push_back(lower_kernel(k.kernel, opts, compiler->target(), "k" + std::to_string(seed)));
+    names.push_back(k.name + ", seed " + std::to_string(seed) + ", " + to_string(opts));
+  }
+  std::vector<Binary> binaries = compiler->compile_all(programs);
+  for (std::size_t i = 0; i < programs.size() && !HasFailure(); ++i) {
+    SCOPED_TRACE(names[i]);
+    expect_same_as_reference(*device, programs[i], binaries[i]);
   }
 }
 

@@ -46,6 +46,7 @@ void run_on(Device& device, const Program& program, const Binary& binary,
     grid.groups[i] = size_of(program.groups[i]);
     grid.locals[i] = size_of(program.locals[i]);
   }
+  grid.shared_bytes = program.shared_bytes;
   Event ran = device.launch(0, *kernel, grid, args, copied);
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     Event back = device.copy(1, whole(host(arrays[i]), arrays[i].byte_count()),

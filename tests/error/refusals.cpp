@@ -164,7 +164,9 @@ void environment_and_memory(std::vector<Refusal>& all) {
   auto row = [&](const char* section, const char* id, const char* when, std::function<std::string()> call) {
     all.push_back({id, section, when, std::move(call)});
   };
-  row("Environment", "flag-name", "A misspelt LATHE_ variable.", thrown([] { read_flags("LATHE_DEUBG=1"); }));
+  row("Environment", "flag-name",
+      "A misspelt flag, set by a program. (A misspelt LATHE_ variable is a warning.)",
+      thrown([] { const FlagScope scope("LATHE_DEUBG", "1"); }));
   row("Environment", "flag-value", "A value outside its range.", thrown([] { read_flags("LATHE_DEBUG=9"); }));
   row("Environment", "flag-choice", "A value that is none of the choices.",
       thrown([] { read_flags("LATHE_CPU=gcc"); }));

@@ -180,6 +180,49 @@ TEST_F(Gguf, PlainTensorsAreViewsOfTheFile) {
   EXPECT_EQ(file.tensors[1].second.tolist(), (Values{7, -8}));
 }
 
+// Part `i` of a model of one tensor a part, whose value is `i`.
+File part(int i, int count, int tensors) {
+  File f;
+  f.head(1, 3).text("split.no").number<std::uint32_t>(2).number(static_cast<std::uint16_t>(i));
+  f.text("split.count").number<std::uint32_t>(2).number(static_cast<std::uint16_t>(count));
+  f.text("split.tensors.count").number<std::uint32_t>(5).number<std::int32_t>(tensors);
+  f.tensor("w" + std::to_string(i), {1}, 0, 0).align();
+  return f.number(static_cast<float>(i)).align();
+}
+
+TEST_F(Gguf, AllPartsOfASplitModelAreRead) {
+  std::vector<std::filesystem::path> paths;
+  for (int i = 0; i < 3; ++i)
+    paths.push_back(write("m-0000" + std::to_string(i + 1) + "-of-00003.gguf", part(i, 3, 3).bytes));
+  for (const auto& path : paths) {
+    const state::Gguf file = state::gguf_load(path);
+    ASSERT_EQ(file.tensors.size(), 3U);
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(file.tensors[i].first, "w" + std::to_string(i));
+      EXPECT_EQ(file.tensors[i].second.tolist(), Values{static_cast<double>(i)});
+    }
+  }
+}
+
+TEST_F(Gguf, ASplitModelWithoutAllItsPartsIsRefused) {
+  auto expect = [this](const state::Bytes& from, const std::string& why) {
+    const std::string text = refusal([&] { state::gguf_load(from); });
+    EXPECT_NE(text.find(why), std::string::npos) << text;
+  };
+  const auto first = write("m-00001-of-00002.gguf", part(0, 2, 2).bytes);
+  expect(first, "it is part 1 of 2, and m-00002-of-00002.gguf is missing");
+  write("m-00002-of-00002.gguf", part(0, 2, 2).bytes);
+  expect(first, "it is part 1 of 2, where part 2 of 2 should be");
+  write("m-00002-of-00002.gguf", part(1, 2, 2).bytes);
+  EXPECT_EQ(state::gguf_load(first).tensors.size(), 2U);
+  write("m-00001-of-00002.gguf", part(0, 2, 5).bytes);
+  expect(first, "all parts have 2 tensors together, not 5");
+  expect(write("renamed.gguf", part(0, 2, 2).bytes), "its name tells not where the others are");
+  const std::string raw = part(0, 2, 2).bytes;
+  expect(Tensor::from_bytes(raw.data(), raw.size(), {Size(raw.size())}, dtypes::uint8, "CPU"),
+         "the others are found beside a file only");
+}
+
 TEST_F(Gguf, WhatIsNoSuchFileIsRefusedWithTheReason) {
   auto expect = [&](const File& f, const std::string& part) {
     const std::string text = refused(f);

@@ -139,6 +139,21 @@ TEST(Verify, EachFaultOfATensorGraphIsFound) {
   "let %out = Param.f32 [0, 16] ()\n"           \
   "let %t = Special.i32 \"l0\" [16] ()\n"
 
+// Memory of the program's own, and a loop that writes every `step`th of its elements, `count` of them.
+#define OWN(size)                                    \
+  "let %d = Define.f32 [0, " #size ", register] ()\n" \
+  "let %zero = Const.i32 0 ()\n"                     \
+  "let %one = Const.f32 1 ()\n"                      \
+  "let %t8 = Special.i32 \"l1\" [8] ()\n"
+#define FILL(step, count)                       \
+  "let %step = Const.i32 " step " ()\n"         \
+  "let %count = Const.i32 " count " ()\n"       \
+  "%i = Range.i32 [0, loop] (%count)\n"         \
+  "%j = Mul.i32 (%i, %step)\n"                  \
+  "%w = Store.void (%d, %j, %one)\n"            \
+  "%e = End.void (%i)\n"                        \
+  "let %a = After.f32 (%d, %w)\n"
+
 constexpr Row kPrograms[] = {
     {"a copy", PROGRAM_HEAD "%i = Range.i32 [0, loop] (%n)\n%x = Load.f32 (%in, %i)\n%s = Store.void (%out, %i, %x)\n%e = End.void (%i)\n", ""},
     {"an operand that is not listed", PROGRAM_HEAD "%i = Range.i32 [0, loop] (%n)\nlet %x = Load.f32 (%in, %i)\n%s = Store.void (%out, %i, %x)\n%e = End.void (%i)\n", "its operand Load is not listed before it"},
@@ -158,6 +173,14 @@ constexpr Row kPrograms[] = {
     {"a barrier in a loop of each thread's own length", PROGRAM_HEAD "%x = Load.f32 (%in, %t)\n%s = Store.void (%out, %t, %x)\n%i = Range.i32 [0, loop] (%t)\n%b = Barrier.void (%s)\n%e = End.void (%i)\n", "a barrier inside a divergent Range"},
     {"a barrier in a loop all take alike", PROGRAM_HEAD "%x = Load.f32 (%in, %t)\n%s = Store.void (%out, %t, %x)\n%i = Range.i32 [0, loop] (%n)\n%b = Barrier.void (%s)\n%e = End.void (%i)\n", ""},
     {"a wait for an effect that is not listed", PROGRAM_HEAD "let %d = Define.f32 [0, 1, register] ()\nlet %z = Const.i32 0 ()\nlet %v = Const.f32 0 ()\nlet %w = Store.void (%d, %z, %v)\nlet %a = After.f32 (%d, %w)\n%x = Load.f32 (%a, %z)\n%s = Store.void (%out, %t, %x)\n", "waits for Store, which is not listed before it"},
+    {"a register that is never set", PROGRAM_HEAD OWN(1) "%x = Load.f32 (%d, %zero)\n%s = Store.void (%out, %t, %x)\n", "define 0 is read with no write before it"},
+    {"a register that is set", PROGRAM_HEAD OWN(1) "%w = Store.void (%d, %zero, %one)\nlet %a = After.f32 (%d, %w)\n%x = Load.f32 (%a, %zero)\n%s = Store.void (%out, %t, %x)\n", ""},
+    {"a sum that starts nowhere", PROGRAM_HEAD OWN(1) "%i = Range.i32 [0, loop] (%n)\nlet %a = After.f32 (%d, %i)\n%x = Load.f32 (%a, %zero)\n%y = Add.f32 (%x, %one)\n%w = Store.void (%a, %zero, %y)\n%e = End.void (%i)\n", "define 0 is read with no write before it"},
+    {"a panel filled by strides", PROGRAM_HEAD OWN(8) FILL("2", "4") "%x = Load.f32 (%a, %t8)\n%s = Store.void (%out, %t8, %x)\n", "define 0 is read at element 1 with no write before it"},
+    {"a panel filled whole", PROGRAM_HEAD OWN(8) FILL("1", "8") "%x = Load.f32 (%a, %t8)\n%s = Store.void (%out, %t8, %x)\n", ""},
+    {"a panel read beyond what fills it", PROGRAM_HEAD OWN(8) FILL("1", "7") "%x = Load.f32 (%a, %t8)\n%s = Store.void (%out, %t8, %x)\n", "define 0 is read at element 7 with no write before it"},
+    {"a vector read beyond what fills it", PROGRAM_HEAD OWN(8) FILL("1", "3") "%x = Load.f32x4 (%a, %zero)\n%y = Lane.f32 3 (%x)\n%s = Store.void (%out, %zero, %y)\n", "define 0 is read at element 3 with no write before it"},
+    {"a read that its gate may forbid", PROGRAM_HEAD OWN(8) FILL("1", "3") "%c = Less.b1 (%t8, %n)\n%x = Load.f32 (%a, %t8, %c)\n%s = Store.void (%out, %t8, %x)\n", ""},
     {"too little shared memory", PROGRAM_HEAD "let %d = Define.f32 [0, 17, shared] ()\n%x = Load.f32 (%in, %t)\n%s = Store.void (%d, %t, %x)\n", "shared memory takes 68 bytes, the program says 64"},
 };
 // clang-format on

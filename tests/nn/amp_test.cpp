@@ -5,7 +5,12 @@
 namespace lathe::nn::optim {
 namespace {
 
-TEST(GradScaler, AStepIsThatOfTheUnscaledLoss) {
+class Scaling : public testing::Test {
+ private:
+  TrainingScope training_;
+};
+
+TEST_F(Scaling, AStepIsThatOfTheUnscaledLoss) {
   Tensor p = parameter_of({1.0, 2.0}, {2});
   SGD optimizer({p}, 0.5);
   GradScaler scaler({.init_scale = 1024});
@@ -16,7 +21,7 @@ TEST(GradScaler, AStepIsThatOfTheUnscaledLoss) {
   EXPECT_EQ(p.tolist(), (Values{-0.5, 2.5}));
 }
 
-TEST(GradScaler, SmallGradientsSurviveInHalfPrecision) {
+TEST_F(Scaling, SmallGradientsSurviveInHalfPrecision) {
   Tensor p = parameter_of({1.0}, {1});
   auto gradient = [&](double scale) {
     p.zero_grad();
@@ -31,7 +36,7 @@ TEST(GradScaler, SmallGradientsSurviveInHalfPrecision) {
   EXPECT_NEAR(gradient(65536 / 8.0), 1e-8, 1e-10);
 }
 
-TEST(GradScaler, StepsWithoutFiniteGradientsAreSkippedAndTheScaleBacksOff) {
+TEST_F(Scaling, StepsWithoutFiniteGradientsAreSkippedAndTheScaleBacksOff) {
   Tensor p = parameter_of({1.0}, {1});
   SGD optimizer({p}, 1);
   GradScaler scaler({.init_scale = 8, .growth_interval = 2});
@@ -54,7 +59,7 @@ TEST(GradScaler, StepsWithoutFiniteGradientsAreSkippedAndTheScaleBacksOff) {
   EXPECT_EQ(scaler.get_scale(), 4);
 }
 
-TEST(GradScaler, ItsStateIsSavedAndLoadedByName) {
+TEST_F(Scaling, ItsStateIsSavedAndLoadedByName) {
   Tensor p = parameter_of({1.0}, {1});
   SGD optimizer({p}, 0);
   GradScaler one({.init_scale = 8, .growth_interval = 2}), other({.growth_interval = 2});
@@ -69,7 +74,7 @@ TEST(GradScaler, ItsStateIsSavedAndLoadedByName) {
   EXPECT_EQ(other.get_scale(), 16) << "the second good step in a row";
 }
 
-TEST(GradScaler, RefusesWhatIsOutOfOrder) {
+TEST_F(Scaling, RefusesWhatIsOutOfOrder) {
   Tensor p = parameter_of({1.0}, {1});
   SGD optimizer({p}, 0);
   GradScaler scaler;

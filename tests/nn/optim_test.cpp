@@ -8,6 +8,11 @@
 namespace lathe::nn::optim {
 namespace {
 
+class Optim : public testing::Test {
+ private:
+  TrainingScope training_;
+};
+
 constexpr int kSteps = 4;
 const Values kStart = {0.5, -1.5, 2.0, 0.25, -0.75, 1.0};
 const Shape kShape = {2, 3};
@@ -37,7 +42,7 @@ double norm(const Values& v) {
   return std::sqrt(sum);
 }
 
-TEST(Optim, SgdWithAndWithoutMomentumNesterovAndDecay) {
+TEST_F(Optim, SgdWithAndWithoutMomentumNesterovAndDecay) {
   for (const SGDOptions& o :
        {SGDOptions{}, SGDOptions{0, 0.1, false}, SGDOptions{0.9, 0, false}, SGDOptions{0.9, 0.1, true}}) {
     Values velocity(kStart.size());
@@ -62,7 +67,7 @@ struct AdamState {
   }
 };
 
-TEST(Optim, AdamPutsItsDecayIntoTheGradient) {
+TEST_F(Optim, AdamPutsItsDecayIntoTheGradient) {
   for (double decay : {0.0, 0.1}) {
     const AdamOptions o{.weight_decay = decay};
     AdamState state;
@@ -74,7 +79,7 @@ TEST(Optim, AdamPutsItsDecayIntoTheGradient) {
   }
 }
 
-TEST(Optim, AdamWKeepsItsDecayApart) {
+TEST_F(Optim, AdamWKeepsItsDecayApart) {
   const AdamOptions o{.beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1};
   AdamState state;
   check_formula([&](auto ps) { return std::make_unique<AdamW>(ps, 0.05, o); },
@@ -84,7 +89,7 @@ TEST(Optim, AdamWKeepsItsDecayApart) {
                 });
 }
 
-TEST(Optim, LambScalesTheDirectionToTheParameter) {
+TEST_F(Optim, LambScalesTheDirectionToTheParameter) {
   const AdamOptions o{.eps = 1e-6, .weight_decay = 0.1};
   AdamState state;
   check_formula([&](auto ps) { return std::make_unique<LAMB>(ps, 0.05, o); },
@@ -97,7 +102,7 @@ TEST(Optim, LambScalesTheDirectionToTheParameter) {
                 });
 }
 
-TEST(Optim, LarsScalesTheGradientToTheParameter) {
+TEST_F(Optim, LarsScalesTheGradientToTheParameter) {
   const LARSOptions o{.momentum = 0.9, .weight_decay = 0.1, .trust = 0.01};
   Values velocity(kStart.size());
   check_formula([&](auto ps) { return std::make_unique<LARS>(ps, 0.5, o); },
@@ -110,7 +115,7 @@ TEST(Optim, LarsScalesTheGradientToTheParameter) {
                 });
 }
 
-TEST(Optim, MuonStepsAlongANearlyOrthogonalMatrix) {
+TEST_F(Optim, MuonStepsAlongANearlyOrthogonalMatrix) {
   Tensor p = parameter_of(kStart, kShape);
   Muon optimizer({p}, 1.0, {.momentum = 0, .weight_decay = 0});
   (p * tensor_of(gradient_at(1), kShape)).sum().backward();
@@ -128,7 +133,7 @@ TEST(Optim, MuonStepsAlongANearlyOrthogonalMatrix) {
             "lathe: Muon: a parameter has shape (3,), two axes are needed\n  help: g");
 }
 
-TEST(Optim, AChangedLearningRateIsUsedByTheNextStep) {
+TEST_F(Optim, AChangedLearningRateIsUsedByTheNextStep) {
   Tensor p = parameter_of({1, 1}, {2});
   SGD optimizer({p}, 0.5);
   EXPECT_EQ(optimizer.learning_rate(), 0.5);
@@ -139,7 +144,7 @@ TEST(Optim, AChangedLearningRateIsUsedByTheNextStep) {
   EXPECT_EQ(optimizer.learning_rate(), 0.25);
 }
 
-TEST(Optim, StateIsSavedAndLoadedByName) {
+TEST_F(Optim, StateIsSavedAndLoadedByName) {
   Tensor p = parameter_of(kStart, kShape), q = parameter_of(kStart, kShape);
   Adam first({p}), second({q});
   for (int step = 1; step <= 2; ++step) {
@@ -160,7 +165,7 @@ TEST(Optim, StateIsSavedAndLoadedByName) {
   expect_near(q, p.tolist(), 0);
 }
 
-TEST(Optim, AGroupStepsAllItsOptimizers) {
+TEST_F(Optim, AGroupStepsAllItsOptimizers) {
   Tensor p = parameter_of({1, 1}, {2}), q = parameter_of({1, 1}, {2});
   OptimizerGroup group({std::make_shared<SGD>(std::vector<Tensor>{p}, 0.5),
                         std::make_shared<SGD>(std::vector<Tensor>{q}, 0.25)});
@@ -171,18 +176,17 @@ TEST(Optim, AGroupStepsAllItsOptimizers) {
   EXPECT_EQ(names_of(get_state_dict(group)), (std::vector<std::string>{"0.lr", "1.lr"}));
 }
 
-TEST(Optim, BuffersAmongTheParametersAreRealizedAndLeftAlone) {
+TEST_F(Optim, BuffersAmongTheParametersAreRealizedAndLeftAlone) {
   BatchNorm norm(2);
   SGD optimizer(get_parameters(norm), 0.1);
   EXPECT_EQ(optimizer.parameters().size(), 2U);
-  TrainingScope training;
   norm(tensor_of({1, 2, 3, 4}, {2, 2})).square().sum().backward();
   optimizer.step();
   EXPECT_TRUE(norm.running_mean.is_realized());
   expect_near(norm.running_mean, {0.2, 0.3});
 }
 
-TEST(Optim, RefusesWhatCannotBeTrained) {
+TEST_F(Optim, RefusesWhatCannotBeTrained) {
   EXPECT_EQ(refusal([] { SGD({Tensor::ones({2})}); }),
             "lathe: optimizer: no parameter requires a gradient\n  help: pass nn::get_parameters(net)");
   Tensor p = parameter(Tensor::ones({2}));
@@ -191,6 +195,29 @@ TEST(Optim, RefusesWhatCannotBeTrained) {
       "lathe: optimizer: parameter 0 of shape (2,) has no gradient\n"
       "  help: call loss.backward() before step(); a parameter the loss does not use cannot be trained");
   EXPECT_EQ(refusal([&] { SGD({p}, -1); }), "lathe: optimizer: the learning rate is -1, which is negative");
+  EXPECT_EQ(refusal([] { SGD({}); }), "lathe: optimizer: there is no parameter");
+  EXPECT_EQ(refusal([&] { SGD({p}, 0.1, {.momentum = -0.5}); }),
+            "lathe: SGD: momentum is -0.5, which is negative");
+  EXPECT_EQ(refusal([&] { LARS({p}, 0.1, {.weight_decay = -1}); }),
+            "lathe: LARS: weight_decay is -1, which is negative");
+  EXPECT_EQ(refusal([&] { Adam({p}, 0.1, {.weight_decay = -1}); }),
+            "lathe: Adam: weight_decay is -1, which is negative");
+  EXPECT_EQ(refusal([&] { AdamW({p}, 0.1, {.beta2 = 1}); }),
+            "lathe: Adam: beta2 is 1, which is outside [0, 1)");
+  EXPECT_EQ(refusal([&] { Adam({p}, 0.1, {.eps = std::nan("")}); }),
+            "lathe: Adam: eps is nan, which is negative");
+}
+
+TEST_F(Optim, AStepOutsideOfTrainingModeIsRefused) {
+  Tensor p = parameter_of({1, 1}, {2});
+  SGD optimizer({p}, 0.5);
+  p.sum().backward();
+  TrainingScope evaluating(false);
+  EXPECT_EQ(refusal([&] { optimizer.step(); }),
+            "lathe: optimizer: a step outside of training mode\n"
+            "  note: there dropout does nothing and batch norm uses and keeps its old statistics\n"
+            "  help: compute the loss and step inside of Tensor.train() (in C++: TrainingScope training;)");
+  expect_near(p, {1, 1}, 0);
 }
 
 TEST(Clip, TheCommonNormIsBroughtDownToTheLimit) {

@@ -43,6 +43,12 @@ TEST_P(Ops, EqualTheReference) {
   expect_as_known(c.name, variants_of(c));
 }
 
+// Constants, views, and what other ops make, at sizes around those of vectors.
+TEST_P(Ops, TakeEveryKindOfOperand) {
+  const Case& c = cases()[GetParam()];
+  expect_as_known(c.name, kind_variants_of(c));
+}
+
 // NaN, infinities, signed zeros, subnormal numbers and the extremes of integers, in every pair.
 TEST_P(Ops, EqualTheReferenceOnSpecialValues) {
   const Case& c = cases()[GetParam()];

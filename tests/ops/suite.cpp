@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -146,9 +147,16 @@ std::string compare(const Wanted& w, const reference::Array& got, const referenc
 std::uint64_t Inputs::next() { return hash_all(seed_++, std::uint64_t{0x9e37}); }
 
 Tensor Inputs::operator()(const Shape& shape, double low, double high) {
-  Tensor t = make(shape, low, high);
-  inputs.push_back(t);
-  return t;
+  // At even sizes the first operand alone is of the kind.
+  const bool plain = ++made_ > 1 && layout_ > Layout::Special && count_of(shape) % 2 == 0;
+  if (plain || shape.empty() || layout_ == Layout::Plain) return made_of(values(shape, low, high));
+  if (layout_ == Layout::Special) return made_of(specials(shape));
+  return layout_ < Layout::Special ? made_of(view(shape, low, high)) : made(shape, low, high);
+}
+
+Tensor Inputs::made_of(const Tensor& base) {
+  inputs.push_back(base);
+  return base;
 }
 
 Tensor Inputs::index(const Shape& shape, std::int64_t low, std::int64_t high) {
@@ -187,9 +195,7 @@ Tensor Inputs::specials(const Shape& shape) {
   return Tensor::from_bytes(out.data(), out.byte_count(), shape, dtype_, device_);
 }
 
-Tensor Inputs::make(const Shape& shape, double low, double high) {
-  if (layout_ == Layout::Special) return specials(shape);
-  if (shape.empty() || layout_ == Layout::Plain) return values(shape, low, high);
+Tensor Inputs::view(const Shape& shape, double low, double high) {
   auto last = static_cast<std::int64_t>(shape.size()) - 1;
   Shape other = shape;
   switch (layout_) {
@@ -207,8 +213,51 @@ Tensor Inputs::make(const Shape& shape, double low, double high) {
   }
 }
 
+// What the input is made of is remembered, so that gradients come back through what made it.
+Tensor Inputs::made(const Shape& shape, double low, double high) {
+  const std::int64_t first = shape[0].bound_value(), last = shape.back().bound_value();
+  double between = low + 0.5 * (high - low);
+  if (!dtype_.is_float()) between = std::floor(between + 0.5);
+  if (dtype_.is_unsigned()) between = std::fabs(between);
+  Shape other = shape;
+  switch (layout_) {
+    case Layout::Constant: return Tensor::full(shape, between, options());
+    case Layout::Expanded: other.back() = 1; return made_of(values(other, low, high)).expand(shape);
+    case Layout::Stepped:
+      other.back() = 2 * last;
+      return made_of(values(other, low, high)).getitem({kEllipsis, Slice{{}, {}, -2}});
+    case Layout::Padded: {
+      if (last < 2) return made_of(values(shape, low, high)) + 0;
+      other.back() = last - 1;
+      std::vector<std::pair<Size, Size>> padding(shape.size(), {0, 0});
+      padding.back() = {1, 0};
+      return made_of(values(other, low, high)).pad(padding, between);
+    }
+    case Layout::Gathered: {
+      other[0] = first + 2;
+      Tensor base = made_of(values(other, low, high));
+      return base.getitem({index({Size(first)}, 0, first + 2)});
+    }
+    case Layout::Reduced: {  // stays between low and high
+      other.insert(other.begin(), 2);
+      Tensor base = made_of(values(other, low, high));
+      return dtype_.is_float() ? (base * 0.5).sum(0) : base.max(0);
+    }
+    default: {
+      other[0] = first + 3;
+      const Variable n("n" + std::to_string(first), 1, first + 3);
+      std::vector<std::pair<Size, Size>> cut;
+      for (const Size& s : shape) cut.emplace_back(Size(0), s);
+      cut[0].second = n.bind(first);
+      return made_of(values(other, low, high)).shrink(cut);
+    }
+  }
+}
+
 std::string Variant::str() const {
-  static constexpr const char* kNames[] = {"", " transposed", " flipped", " sliced", " special"};
+  static constexpr const char* kNames[] = {"",         " transposed", " flipped",  " sliced",
+                                           " special", " constant",   " expanded", " stepped",
+                                           " padded",  " gathered",   " reduced",  " symbolic"};
   return fmt::format("{} {} {}{}", of->name, dtype.name(), to_string(shape),
                      kNames[static_cast<std::size_t>(layout)]);
 }
@@ -239,6 +288,33 @@ std::vector<Variant> special_variants_of(const Case& c) {
   return out;
 }
 
+std::vector<Variant> kind_variants_of(const Case& c) {
+  constexpr std::int64_t kMost = 19, kSizes = 3;
+  std::vector<Variant> out;
+  if (c.random) return out;
+  for (DataType d : {dtypes::float32, dtypes::int32, dtypes::bool_}) {
+    bool lifted = false;
+    if (!takes(c, d, lifted) || lifted) continue;
+    for (Layout kind :
+         {Layout::Transposed, Layout::Flipped, Layout::Constant, Layout::Expanded, Layout::Stepped,
+          Layout::Padded, Layout::Gathered, Layout::Reduced, Layout::Symbolic}) {
+      if (c.shapes == Case::Shapes::Own) {
+        if (kind != Layout::Symbolic) out.push_back({&c, d, {}, kind});
+        continue;
+      }
+      // Other sizes for each case and kind; over all of them every size is met by every kind.
+      std::uint64_t seed = hash_string(c.name + std::to_string(static_cast<int>(kind)));
+      for (std::int64_t k = 0; k < kSizes; ++k) {
+        seed = hash_all(seed, static_cast<std::uint64_t>(k));
+        const std::int64_t n = 1 + static_cast<std::int64_t>(seed % kMost);
+        const std::int64_t m = 1 + static_cast<std::int64_t>(seed / kMost % kMost);
+        out.push_back({&c, d, k == 0 ? Shape{n} : Shape{n, m}, kind});
+      }
+    }
+  }
+  return out;
+}
+
 bool chosen(const Variant& variant, std::uint64_t n) { return n <= 1 || hash_string(variant.str()) % n == 0; }
 
 std::uint64_t sample_size(std::uint64_t fallback) {
@@ -258,9 +334,20 @@ void add_wanted(const Variant& variant, const std::string& device, std::vector<W
   std::string what = variant.str();
   bool special = variant.layout == Layout::Special;
   if (c.random) Tensor::manual_seed(7);
-  Tensor value = c.build(make, variant.shape);
+  std::optional<Tensor> built;
+  try {
+    built = c.build(make, variant.shape);
+  } catch (const UserError& error) {  // some ops need plain numbers, and say so
+    if (variant.layout != Layout::Symbolic ||
+        std::string(error.what()).find("is symbolic") == std::string::npos)
+      throw;
+    return;
+  }
+  const Tensor& value = *built;
   all.push_back({value, what, &c, special});
-  if (special || !c.differentiable || !d.is_float() || d.itemsize() < 2 || !value.dtype().is_float()) return;
+  if (special || make.inputs.empty() || !c.differentiable || !d.is_float() || d.itemsize() < 2 ||
+      !value.dtype().is_float())
+    return;
   std::vector<Tensor> grads = (value * value).sum().gradient(make.inputs);
   for (std::size_t i = 0; i < grads.size(); ++i)
     all.push_back({grads[i], fmt::format("{} gradient {}", what, i), &c, false});

@@ -12,7 +12,22 @@
 
 namespace lathe::test {
 
-enum class Layout : std::uint8_t { Plain, Transposed, Flipped, Sliced, Special };
+// What an operand is: memory as it lies, a view of some, or what another op made of it. Special is memory
+// with the values at the edges of the dtype.
+enum class Layout : std::uint8_t {
+  Plain,
+  Transposed,
+  Flipped,
+  Sliced,
+  Special,
+  Constant,
+  Expanded,
+  Stepped,
+  Padded,
+  Gathered,
+  Reduced,
+  Symbolic
+};
 
 class Inputs : public Maker {
  public:
@@ -28,12 +43,15 @@ class Inputs : public Maker {
   std::uint64_t next();
   Tensor values(const Shape& shape, double low, double high);
   Tensor specials(const Shape& shape);
-  Tensor make(const Shape& shape, double low, double high);
+  Tensor made_of(const Tensor& base);  // remembered as the input
+  Tensor view(const Shape& shape, double low, double high);
+  Tensor made(const Shape& shape, double low, double high);
 
   DataType dtype_;
   Layout layout_;
   std::string device_;
   std::uint64_t seed_ = 1;
+  int made_ = 0;  // operands so far
 };
 
 struct Variant {
@@ -45,6 +63,8 @@ struct Variant {
 };
 std::vector<Variant> variants_of(const Case& c);  // ordinary values
 std::vector<Variant> special_variants_of(const Case& c);
+// Every kind of operand, at some of the sizes 1 to 19.
+std::vector<Variant> kind_variants_of(const Case& c);
 
 // A seeded part of the variants: about one in n, the same ones every time.
 bool chosen(const Variant& variant, std::uint64_t n);

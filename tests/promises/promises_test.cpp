@@ -13,6 +13,7 @@
 #include <functional>
 #include <limits>
 
+#include "base/interrupt.h"
 #include "codegen/codegen.h"
 #include "engine/engine.h"
 #include "ir/build.h"
@@ -319,6 +320,25 @@ TEST(Promises, ConstantsFold) {
   EXPECT_TRUE(std::isnan(times[0]) && std::isnan(times[1]) && std::signbit(times[2]) && times[3] == 0);
   EXPECT_TRUE(std::isnan(minus[0]) && std::isnan(minus[1]) && minus[2] == 0 && minus[3] == 0);
   EXPECT_TRUE(plus[0] == inf && std::isnan(plus[1]) && !std::signbit(plus[2]) && plus[3] == 1);
+}
+
+// Ctrl-C ends a computation between two kernels, and the next one runs as if nothing had been.
+TEST(Promises, AnInterruptEndsARunBetweenKernels) {
+  Tensor x = Tensor({1.0, 2.0, 3.0}).realize();
+  auto computed = [&] { return ((x + 1).contiguous() * 2).contiguous() + 3; };
+  const std::vector<double> want = computed().tolist();  // compiled
+  engine::reset_counters();
+  request_interrupt();
+  std::string message;
+  try {
+    computed().tolist();
+  } catch (const UserError& e) {
+    message = e.what();
+  }
+  EXPECT_NE(message.find("interrupted: before kernel"), std::string::npos) << message;
+  EXPECT_NE(message.find("was run"), std::string::npos) << message;
+  EXPECT_EQ(engine::counters().kernels, 0u);
+  EXPECT_EQ(computed().tolist(), want);
 }
 
 // R19: Ctrl-C while something compiles ends the compile with the pass, the rule and the number of nodes.

@@ -20,6 +20,8 @@ UNARY = [
     ("square", torch.square, (-2, 2), True),
     ("exp2", torch.exp2, (-4, 4), True),
     ("exp", torch.exp, (-4, 4), True),
+    ("expm1", torch.expm1, (-4, 4), True),
+    ("log1p", torch.log1p, (-0.9, 4), True),
     ("log2", torch.log2, (0.1, 4), True),
     ("log", torch.log, (0.1, 4), True),
     ("log10", torch.log10, (0.1, 4), True),

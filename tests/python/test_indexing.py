@@ -1,5 +1,7 @@
 """x[...] and x[...] = v against numpy, by random programs; gather, scatter and their kin against PyTorch."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from oracle import assert_same, check
 
 from lathe import Tensor, dtypes
+from lathe.nn.state import safe_save
 
 SHAPE = (4, 3, 5)
 
@@ -210,3 +213,42 @@ def test_gather_scatter_and_their_kin():
 def test_a_fixed_size_makes_masked_select_a_plain_kernel():
     assert Tensor([1, 2, 3]).masked_select(Tensor([True, False, True]), size=4, fill_value=-1).tolist() == [1, 3, -1, -1]
     assert Tensor([0, 5, 0]).nonzero(size=2, fill_value=9).dtype is dtypes.int32
+
+
+READS = {
+    "numpy": lambda t: t.numpy(),
+    "asarray": np.asarray,
+    "array": np.array,
+    "data": lambda t: t.data(),
+    "memoryview": memoryview,
+    "bytes": bytes,
+    "tobytes": lambda t: t.tobytes(),
+    "tolist": lambda t: t.tolist(),
+    "item": lambda t: t[0].item(),
+    "float": lambda t: float(t[0]),
+    "from_dlpack": torch.from_dlpack,
+    "to": lambda t: t.to("CPU:1").numpy(),
+    "pickle": lambda t: pickle.dumps(t),
+    "file": lambda t: safe_save({"t": t}, "/dev/null"),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_every_read_tells_an_index_that_is_outside(name):
+    t = Tensor([1.0, 2.0, 3.0])[Tensor([5, 0])]
+    for _ in range(2):
+        with pytest.raises(IndexError, match="index 5 is outside an axis of size 3") as error:
+            READS[name](t)
+        assert "test_indexing.py" in str(error.value) and "kernel" in str(error.value)
+    assert Tensor([1.0, 2.0, 3.0])[Tensor([2, 0])].numpy().tolist() == [3.0, 1.0]
+
+
+def test_a_store_outside_is_told_to_the_first_that_reads():
+    for read in (np.asarray, lambda t: t.numpy(), lambda t: t.tolist()):
+        x = Tensor([1.0, 2.0, 3.0]).contiguous()
+        x[Tensor([0, 4])] = 9.0
+        x.realize()
+        assert Tensor([7.0]).numpy() == 7
+        with pytest.raises(IndexError, match="setitem: index 4"):
+            read(x)
+        assert np.asarray(x).tolist() == [9.0, 2.0, 3.0]

@@ -149,7 +149,8 @@ def test_gradients_with_and_without_asking():
     unasked = Tensor([2.0])
     opt = nn.optim.SGD([w], lr=1.0)
     (unasked * w).sum().backward()
-    opt.step()
+    with Tensor.train():
+        opt.step()
     assert w.tolist() == [-1.0]
     with pytest.raises(ValueError, match="overwritten"):
         unasked.grad.item()
@@ -230,6 +231,17 @@ def test_kernel_options_are_used_or_refused():
         set_options(x * 3, [Opt(OptOps.UPCAST, 9, 4)]).realize()
 
 
+def test_arange_with_a_symbolic_step_and_slices_between_two_variables():
+    start, stop, step = Variable("start", 0, 40), Variable("stop", 41, 90), Variable("step", 1, 5)
+    for a, b, s in ((5, 44, 4), (0, 41, 1), (40, 90, 5)):
+        assert Tensor.arange(0, b, step.bind(s)).tolist() == list(range(0, b, s))
+        assert Tensor.arange(start.bind(a), stop.bind(b), step.bind(s)).tolist() == list(range(a, b, s))
+    x = np.arange(1000.0, dtype=np.float32).reshape(100, 10)
+    part = Tensor(x)[start.bind(3) : stop.bind(60)]
+    np.testing.assert_array_equal(part.sum(1).numpy(), x[3:60].sum(1))
+    np.testing.assert_array_equal((part * 2 + 1).numpy(), x[3:60] * 2 + 1)
+
+
 def test_variables_in_shapes_slices_and_arithmetic():
     n = Variable("n", 1, 10).bind(3)
     x = Tensor.arange(10)[:n]
@@ -294,3 +306,43 @@ def test_words_of_tinygrad_can_be_imported():
 
     assert Same is TinyJit and Also is Tensor and is_dtype_supported(dtypes.half) and isinstance(dtypes.half, DType)
     assert len(Tensor([1.0, 2.0]).realize().add(1).schedule()) == 1 and Tensor([1.0]).kernelize().tolist() == [1.0]
+
+
+def test_an_operator_between_a_tensor_and_an_array_is_a_tensor():
+    import operator
+
+    a, b = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32), np.array([[4.0, 3.0], [2.0, 1.0]], np.float32)
+    for name in ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lt", "le", "gt", "ge", "eq", "ne", "matmul"]:
+        op = getattr(operator, name)
+        for mine in (op(Tensor(a), b), op(a, Tensor(b))):
+            assert isinstance(mine, Tensor), name
+            np.testing.assert_allclose(mine.numpy(), op(a, b), rtol=1e-6)
+    i = np.array([1, 2, 6], np.int32)
+    for name in ["and_", "or_", "xor", "lshift", "rshift"]:
+        op = getattr(operator, name)
+        assert op(Tensor([5, 3, 1]), i).tolist() == op(i * 0 + [5, 3, 1], i).tolist() and isinstance(op(i, Tensor([1, 1, 1])), Tensor)
+    w = Tensor([1.0, 2.0], requires_grad=True)
+    (w * np.array([3.0, 4.0], np.float32)).sum().backward()
+    assert w.grad.tolist() == [3.0, 4.0]
+    assert isinstance(np.float64(2.0) * Tensor(a), Tensor) and (np.float32(2.0) * Tensor(a)).dtype == dtypes.float32
+    kept = Tensor(a).contiguous().realize()
+    alias = kept
+    alias += b
+    assert alias is kept and (kept.numpy() == a + b).all()
+    array = a.copy()
+    array += Tensor(b)
+    assert isinstance(array, np.ndarray) and (array == a + b).all()
+    np.testing.assert_allclose(np.exp(Tensor(a)), np.exp(a), rtol=1e-6)  # numpy's own functions take the values
+    assert np.maximum(Tensor(a), 2.5).tolist() == np.maximum(a, 2.5).tolist()
+    with pytest.raises(TypeError):
+        Tensor(a) + object()
+
+
+def test_classes_that_are_no_integers_are_refused():
+    logits = Tensor.rand(4, 3)
+    for target in (Tensor([0.0, 1.0, 2.0, 1.0]), Tensor([True, False, True, False])):
+        for loss in (logits.sparse_categorical_crossentropy, logits.cross_entropy, logits.log_softmax().nll_loss):
+            with pytest.raises(TypeError, match="targets are classes, which are integers"):
+                loss(target)
+    for dtype in (dtypes.uint8, dtypes.int64):
+        assert logits.sparse_categorical_crossentropy(Tensor([0, 1, 2, 1], dtype=dtype)).item() > 0

@@ -1,11 +1,14 @@
 """Captured functions: right, or a typed error."""
 
+import functools
+import gc
 import pickle
+import weakref
 
 import numpy as np
 import pytest
 
-from lathe import Context, GlobalCounters, JitError, Tensor, TinyJit, Variable, jit, nn
+from lathe import Context, GlobalCounters, JitError, Tensor, TinyJit, Variable, dtypes, jit, nn
 
 
 def counted(function, calls=6):
@@ -137,6 +140,13 @@ def test_nested_captures_lists_and_duplicate_arguments():
         assert twice(x, x).item() == 2 * i
 
 
+def test_an_output_may_be_other_bits_of_an_argument():
+    f = TinyJit(lambda x: ((x + 1).realize(), x.bitcast(dtypes.uint32)))
+    for i in range(5):
+        _, bits = f(Tensor([i, -1], dtype=dtypes.int32).realize())
+        assert bits.tolist() == [i, 2**32 - 1]
+
+
 def test_symbolic_sizes_replay_for_every_value():
     a = Tensor.rand(3, 10).realize()
     f = TinyJit(lambda x: (x + 1).sum(axis=1).realize())
@@ -188,3 +198,173 @@ def test_jit_0_runs_the_function():
     with Context(JIT=0):
         assert counted(f) == [1, 2, 3, 4, 5, 6]
     assert len(calls) == 6
+
+
+class Settings:
+    kind = 3
+
+    def __init__(self):
+        self.scale, self.name, self.sizes, self.unread = 2.0, "a", [1, 2], 0
+
+
+class Slots:
+    __slots__ = ("factor",)
+
+    def __init__(self):
+        self.factor = 2.0
+
+
+class Guarded:
+    """Reads numbers in many places."""
+
+    def __init__(self):
+        self.settings, self.slots = Settings(), Slots()
+        self.layer, self.drop = nn.Linear(2, 2), nn.Dropout(0.5)
+        self.table = {"bias": 1.0}
+        self.calls = 0
+
+    @property
+    def factor(self):
+        return self.slots.factor
+
+    def inner(self, x, *, by=2.0):
+        return x * self.settings.scale * self.factor * by + GLOBAL * len(self.settings.name)
+
+    @TinyJit
+    def forward(self, x, shift=1.0):
+        self.calls += 1
+        return (self.drop(self.inner(self.layer(x))) * self.settings.sizes[1] + self.settings.kind + self.table["bias"] + shift).realize()
+
+
+GLOBAL = 3.0
+
+CHANGES = {
+    "self.settings.scale": lambda m: setattr(m.settings, "scale", 3.0),
+    "the type alone": lambda m: setattr(m.settings, "scale", 2),
+    "a string": lambda m: setattr(m.settings, "name", "bb"),
+    "an element of a list": lambda m: m.settings.sizes.__setitem__(1, 5),
+    "a longer list": lambda m: m.settings.sizes.append(5),
+    "a dict": lambda m: m.table.__setitem__("bias", 2.0),
+    "an object": lambda m: setattr(m, "settings", Settings()),
+    "an attribute over the class's": lambda m: setattr(m.settings, "kind", 4),
+    "a slot": lambda m: setattr(m.slots, "factor", 1.0),
+    "a layer's number": lambda m: setattr(m.drop, "p", 0.1),
+    "a layer's tensor": lambda m: setattr(m.layer, "weight", Tensor.ones(2, 2)),
+    "a default": lambda m: Guarded.inner.__kwdefaults__.__setitem__("by", 1.0),
+    "replaced memory": lambda m: m.layer.weight.replace(Tensor.ones(2, 2)),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_a_captured_method_reads_is_watched(name):
+    model, x = Guarded(), Tensor([[1.0, 2.0]])
+    for _ in range(4):
+        model.forward(x)
+    model.settings.unread = model.unread = 5  # nobody reads these
+    model.layer.bias.assign(Tensor([7.0, 8.0])).realize()
+    model.forward(x)
+    try:
+        CHANGES[name](model)
+        with pytest.raises(JitError, match="captured"):
+            model.forward(x)
+    finally:
+        Guarded.inner.__kwdefaults__["by"] = 2.0
+    model.forward.reset()
+    expected = Guarded.forward.fxn(model, x).tolist()
+    for _ in range(4):
+        assert model.forward(x).tolist() == expected
+
+
+def test_globals_that_called_functions_read_are_watched():
+    global GLOBAL
+    before = GLOBAL
+
+    def helper(x):
+        return [x * GLOBAL][0]
+
+    f = TinyJit(lambda x: helper(x).realize())
+    assert counted(f, 4) == [before * i for i in range(4)]
+    try:
+        GLOBAL = 4.0
+        with pytest.raises(JitError, match="the global GLOBAL is 4.0, captured with 3.0"):
+            f(Tensor([1.0]))
+    finally:
+        GLOBAL = before
+    assert f(Tensor([1.0])).item() == 3.0
+
+
+def test_arrays_in_closures_and_partials_are_watched():
+    array = np.ones(3, np.float32)
+    f = TinyJit(lambda x: (x + Tensor(array)).realize())
+    g = TinyJit(functools.partial(lambda array, x: (x + Tensor(array)).realize(), array))
+    for h in (f, g):
+        for _ in range(4):
+            assert h(Tensor([1.0, 1.0, 1.0])).tolist() == [2.0, 2.0, 2.0]
+    array[0] = 5
+    for h in (f, g):
+        with pytest.raises(JitError, match="captured"):
+            h(Tensor([1.0, 1.0, 1.0]))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(2, 2.0), (1, True), (0, False), (0.0, -0.0), (2.0, np.float32(2)), (np.float32(2), np.float64(2)), ("a", b"a"), (1, "1")],
+)
+def test_arguments_of_other_types_are_other_arguments(first, second):
+    def make():
+        f = TinyJit(lambda x, k: (x * 2).realize() if isinstance(k, (str, bytes)) else (x * k).realize())
+        for _ in range(4):
+            f(Tensor([1]), first)
+        return f
+
+    with pytest.raises(JitError, match="captured with"):
+        make()(Tensor([1]), second)
+    with pytest.raises(JitError, match="captured with"):
+        make()(Tensor([1]), k=first)
+
+
+def test_equal_arguments_are_the_same_whatever_object_they_are():
+    f = TinyJit(lambda x, k, flag: (x * k[0]).realize())
+    for _ in range(5):
+        assert np.isnan(f(Tensor([1.0]), [float("nan")], np.bool_(True)).item())
+
+
+def test_a_number_as_a_tensor_is_not_one_with_a_dtype():
+    f = TinyJit(lambda x, k: (x * k).realize())
+    half = Tensor([1.0, 2.0]).half()
+    for i in range(4):
+        assert f(half, Tensor(float(i))).dtype == dtypes.half
+    with pytest.raises(JitError, match="a dtype of its own"):
+        f(half, Tensor(2.0, dtype="float32"))
+
+
+def test_the_mode_and_the_default_dtypes_are_watched():
+    f = TinyJit(lambda x: x.dropout(0.5).realize())
+    x = Tensor.ones(64).contiguous().realize()
+    with Context(TRAINING=1):
+        for _ in range(4):
+            f(x)
+    with pytest.raises(JitError, match="training mode is off, captured with on"):
+        f(x)
+
+
+def test_a_capture_keeps_no_object_alive():
+    class Child:
+        def __init__(self, parent):
+            self.parent, self.scale = parent, 2.0
+
+    class Parent:
+        def __init__(self):
+            self.child = Child(self)
+
+        @TinyJit
+        def forward(self, x):
+            return (x * self.child.parent.child.scale).realize()
+
+    model = Parent()
+    for _ in range(4):
+        assert model.forward(Tensor([1.0])).item() == 2.0
+    weak = weakref.ref(model)
+    del model
+    gc.collect()
+    assert weak() is None

@@ -91,3 +91,42 @@ def test_state_dicts_name_every_tensor():
     w = Tensor([1.0], requires_grad=True)
     names = set(nn.state.get_state_dict(nn.optim.Adam([w])))
     assert "lr" in names and sum(name.endswith(".0") for name in names) == 2
+
+
+def test_a_step_outside_of_training_mode_is_refused():
+    w = Tensor([1.0], requires_grad=True)
+    optimizer = nn.optim.SGD([w], lr=0.5)
+    w.sum().backward()
+    for step in (optimizer.step, optimizer.schedule_step, nn.optim.OptimizerGroup(optimizer).step):
+        with pytest.raises(AssertionError, match="outside of training mode"):
+            step()
+    assert w.item() == 1.0
+    with Tensor.train():
+        optimizer.step()
+    assert w.item() == 0.5
+
+
+def test_the_state_of_an_optimizer_has_tinygrads_names():
+    w = Tensor([1.0, 2.0], requires_grad=True)
+    optimizer = nn.optim.Adam([w], lr=0.5, b1=0.5, b2=0.75)
+    assert optimizer.lr.shape == (1,) and optimizer.device == w.device
+    assert optimizer.b1_t.tolist() == [1.0] and optimizer.b2_t.shape == (1,)
+    with Tensor.train():
+        for _ in range(2):
+            optimizer.zero_grad()
+            w.sum().backward()
+            optimizer.step()
+    assert optimizer.b1_t.tolist() == [0.25] and optimizer.b2_t.tolist() == [0.5625]
+    assert [m.tolist() for m in optimizer.m] == [[0.75, 0.75]] and len(optimizer.v) == 1 and optimizer.v[0].shape == (2,)
+    optimizer.lr.assign(Tensor([0.125])).realize()
+    assert optimizer.lr.item() == 0.125
+    assert [b.shape for b in nn.optim.SGD([w], momentum=0.9).b] == [(2,)] and nn.optim.SGD([w]).b == []
+    for make in (
+        lambda: nn.optim.SGD([w], momentum=-0.1),
+        lambda: nn.optim.SGD([w], weight_decay=-0.1),
+        lambda: nn.optim.Adam([w], b1=1.0),
+        lambda: nn.optim.AdamW([w], eps=-1e-8),
+        lambda: nn.optim.SGD([]),
+    ):
+        with pytest.raises(ValueError):
+            make()

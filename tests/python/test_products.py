@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from oracle import assert_same, check
 
-from lathe import Context, Tensor, dtypes
+from lathe import Context, Tensor, Variable, dtypes
 
 
 def test_matmul_in_every_rank():
@@ -47,6 +47,14 @@ def test_strided_conv_transpose_in_groups_and_any_number_of_axes():
         check([(2, 4, 5, 4), (4, 3, 3, 2)], lambda x, w: F.conv_transpose2d(x, w, **options), lambda x, w: x.conv_transpose2d(w, **options), atol=1e-4)
     check([(2, 4, 9), (4, 3, 5)], lambda x, w: F.conv_transpose1d(x, w, stride=3, padding=2), lambda x, w: x.conv_transpose2d(w, stride=3, padding=2), atol=1e-4)
     check([(1, 2, 3, 4, 2), (2, 3, 2, 3, 2)], lambda x, w: F.conv_transpose3d(x, w, stride=2), lambda x, w: x.conv_transpose2d(w, stride=2), atol=1e-4)
+
+
+def test_reduces_of_a_transposed_conv_with_uneven_steps():
+    options = dict(stride=(2, 3), dilation=(1, 2), padding=(1, 0), output_padding=(1, 1))
+    for shapes in [[(2, 3, 5, 4), (3, 4, 3, 3)], [(3, 2, 3, 11), (2, 3, 3, 1)], [(1, 2, 4, 5), (2, 3, 3, 2)]]:
+        check(shapes, lambda x, w: F.conv_transpose2d(x, w, **options).amax(0), lambda x, w: x.conv_transpose2d(w, **options).max(0), atol=1e-4)
+    # Steps that a stride leaves out: the gradient of a window as long as its picture.
+    check([(3, 3, 3, 11), (3, 3, 3, 1)], lambda x, w: F.conv2d(x, w, stride=3).sum(1), lambda x, w: x.conv2d(w, stride=3).sum(1), atol=1e-4)
 
 
 def test_pooling():
@@ -119,3 +127,11 @@ def test_linear_algebra_and_digests():
     assert bytes(Tensor(text).keccak().tolist()) == hashlib.sha3_256(text).digest()
     assert Tensor(text).hash().shape == (16,)
     assert Tensor([1.0, 2.0]).dot(Tensor([3.0, 4.0]), dtype=dtypes.double).dtype in (dtypes.double, dtypes.float)
+
+
+def test_a_factor_of_a_small_float_product_may_be_a_symbolic_size():
+    n = Variable("n", 2, 7).bind(4)
+    x, y = (Tensor(np.ones(shape, np.float32), dtype=dtypes.bfloat16) for shape in ((4, 3, 32), (32, 1)))
+    product = x @ y
+    loss = product.float().sum() + ((product * n).float() * 2.0).sum()
+    assert loss.gradient(y)[0].float().tolist() == [[108.0]] * 32

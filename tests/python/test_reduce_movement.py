@@ -48,6 +48,39 @@ def test_softmax_and_its_kin():
         check([(3, 4)], lambda x: torch.nn.functional.normalize(x, dim=axis), lambda x: x.normalize(dim=axis))
 
 
+def test_rows_of_small_moved_inputs_equal_pytorchs():
+    def check_rows(shapes, moved):
+        check(shapes, lambda x: moved(x).softmax(-1))
+        check(shapes, lambda x: (moved(x) - moved(x).mean(-1, keepdim=True)) * moved(x).var(-1, keepdim=True))
+
+    np.testing.assert_allclose(Tensor(np.arange(6.0).reshape(2, 3)).T.softmax(-1).numpy(), torch.arange(6.0).reshape(2, 3).T.double().softmax(-1).numpy())
+    for rows, columns in [(2, 4), (2, 8), (3, 2), (3, 8), (4, 8), (4, 16), (8, 3)]:
+        check_rows([(columns, rows)], lambda x: x.T)
+        check_rows([(2 * columns, rows)], lambda x: x[::2].T)
+        check_rows([(columns, 2, rows)], lambda x: x.sum(1).T)
+        check_rows([(columns - 1, rows)], lambda x: (torch.nn.functional.pad(x, (0, 0, 0, 1)) if isinstance(x, torch.Tensor) else x.pad(((0, 1), (0, 0)))).T)
+
+
+def test_extremes_of_computed_values_meet_the_elements_they_came_from():
+    # A sum rounds by the kernel that computes it: which element was the largest must not depend on it.
+    for rows, inner, columns in [(9, 6, 6), (15, 12, 13), (2, 8, 2), (15, 8, 13), (13, 1, 17), (7, 19, 3)]:
+        a, b = (np.random.randn(*s).astype(np.float32) for s in ((rows, inner), (inner, columns)))
+        for axis in (0, 1):
+            for realized in ((), ("top",), ("top", "x"), ("x", "top")):
+                x, y = Tensor(a, requires_grad=True), Tensor(b, requires_grad=True)
+                values = {"x": x @ y - (x @ y).mean(1, keepdim=True)}
+                values["top"] = values["x"].max(axis)
+                for name in realized:
+                    values[name].realize()
+                values["top"].sum().backward()
+                p, q = torch.tensor(a, requires_grad=True), torch.tensor(b, requires_grad=True)
+                (p @ q - (p @ q).mean(1, keepdim=True)).amax(axis).sum().backward()
+                assert_same(x.grad, p.grad)
+                assert_same(y.grad, q.grad)
+            at = (Tensor(a) @ Tensor(b)).argmax(axis).numpy()
+            assert_same(np.take_along_axis(a @ b, np.expand_dims(at, axis), axis).squeeze(axis), (a @ b).max(axis))
+
+
 def test_scans_equal_pytorchs():
     for axis in (0, 1, -1):
         check([(3, 4)], lambda x: x.cumsum(axis), lambda x: x.cumsum(axis))

@@ -500,3 +500,28 @@ def test_a_few_bytes_of_a_huge_file_are_written_alone(tmp_path):
     x[7:9].assign(Tensor([8, 9], dtype=dtypes.uint8)).realize()
     assert x[2**31 + 4 : 2**31 + 10].tolist() == [0, 1, 2, 3, 4, 0] and x[6:10].tolist() == [0, 8, 9, 0]
     assert file.stat().st_size == 3 * 2**30
+
+
+def test_a_state_dict_of_an_object_that_holds_the_program_or_itself_ends():
+    import enum
+    import logging
+    import math
+
+    class Kind(enum.Enum):
+        SMALL = 1
+        LARGE = 2
+
+    class Child:
+        def __init__(self, parent):
+            self.parent, self.b, self.shared = parent, Tensor([2.0]), parent.w
+
+    class Net:
+        def __init__(self):
+            self.kind, self.library, self.log, self.made_by = Kind.SMALL, math, logging.getLogger("net"), Net
+            self.w = Tensor([1.0])
+            self.child, self.again = Child(self), [self]
+
+    assert list(nn.state.get_state_dict(Net())) == ["w", "child.b", "child.shared"]
+    around = {"t": Tensor([1.0])}
+    around["self"] = around
+    assert list(nn.state.get_state_dict(around)) == ["t"]

@@ -73,7 +73,8 @@ def _works(folder):
 
     def step():
         (parameter * parameter).sum().backward()
-        optimizer.step()
+        with Tensor.train():
+            optimizer.step()
 
     return [
         lambda: (a @ a).realize(),
@@ -163,6 +164,32 @@ print(Tensor([1.0, 2.0]).mul(2).add(1).tolist(), flush=True)
 def test_ctrl_c_ends_a_long_compile_and_leaves_lathe_working():
     out, errors, _ = interrupted(LONG, after=0.7, env={**os.environ, "LATHE_CACHE": "off"})
     assert out.split("\n")[:2] == ["interrupted False", "[3.0, 5.0]"], errors
+
+
+def test_ctrl_c_ends_a_realize_between_its_kernels():
+    code = """
+import lathe, os, signal, threading, time
+from lathe import Tensor
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def products(n):
+    x = Tensor.ones(256, 256).contiguous()
+    for i in range(n): x = (x @ x * 0.001).contiguous()
+    return x
+products(2).realize()
+counters = lathe.helpers.GlobalCounters
+before = counters.kernel_count
+def interrupt():
+    while counters.kernel_count - before < 5: time.sleep(0.0005)
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt, daemon=True).start()
+try:
+    products(1000).realize()
+except KeyboardInterrupt:
+    print("interrupted", 5 <= counters.kernel_count - before < 1000, flush=True)
+print(Tensor([1.0, 2.0]).mul(2).add(1).tolist(), flush=True)
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
+    assert out.stdout.split("\n")[:2] == ["interrupted True", "[3.0, 5.0]"], out.stderr
 
 
 def test_a_handler_of_the_programs_own_raises_from_a_computation():

@@ -99,6 +99,7 @@ TEST(Bounded, RoundingFactsAreThoseOfTheFormats) {
   EXPECT_EQ(rounding_of(dtypes::Fp8e4m3).limit, 464);
   EXPECT_EQ(rounding_of(dtypes::BFloat16).precision, 8);
   EXPECT_EQ(rounding_of(dtypes::Float64).precision, 53);
+  EXPECT_GT(rounding_of(dtypes::Float64).tiny, 0);
 }
 
 TEST(Bounded, ProductsOfAllDtypesStayWithinTheirBounds) {

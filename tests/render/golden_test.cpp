@@ -121,7 +121,7 @@ CDialect group_dialect() {
   d.packed_arguments = false;
   d.buffer = "global $T* $name";
   d.const_buffer = "global const $T* $name";
-  d.shared = "shared ";
+  d.shared = "shared char lathe_shared[];";
   d.barrier = "meet();";
   d.vectors = false;
   d.vector_type = "struct alignas($align) $name { $T v[$lanes]; };";
@@ -160,7 +160,8 @@ struct alignas(16) lathe_f32x4 { float v[4]; };
 inline float lathe_max_f32(float x, float y) { return max_nan(x, y); }
 
 kernel [[threads(16)]] void grouped(global float* p0, global const float* p1, const long n0) {
-  shared float m0[64];
+  shared char lathe_shared[];
+  float* m0 = (float*)(lathe_shared + 0);
   const int g0 = (int)group_index();
   const int l0 = (int)thread_index();
   const int v0 = (l0 * 4);
@@ -196,7 +197,7 @@ Program double_half() {
 
 TEST(RenderGolden, HalfIsConvertedByTheMachineWhereItCan) {
   Scope scope;
-  Program lowered = lower_small_floats(double_half(), true);
+  Program lowered = lower_small_floats(double_half(), {true, false});
   std::string ops;
   for (const NodeRef& node : lowered.code)
     ops += std::string(info(node->op()).name) + "." + node->dtype().str() + " ";
@@ -205,7 +206,7 @@ TEST(RenderGolden, HalfIsConvertedByTheMachineWhereItCan) {
 
 TEST(RenderGolden, HalfIsBitsAndFloatsWhereItCannot) {
   Scope scope;
-  Program lowered = lower_small_floats(double_half(), false);
+  Program lowered = lower_small_floats(double_half(), {});
   for (const NodeRef& node : lowered.code) EXPECT_NE(node->dtype(), dtypes::Float16);
   EXPECT_EQ(lowered.params[0].dtype, dtypes::UInt16);
 }

@@ -112,7 +112,10 @@ void count(Node kernel, Counts& counts, std::map<std::string, int>& reasons) {
 TEST(Bounds, SayNothingAboutAtMostOneResultInFiftyOfTheOpSuiteAndTheNets) {
   double samples = 0, unjudged = 0, kernels = 0, incomplete = 0;
   std::map<std::string, int> reasons;
-  for (const ReplayGraph& graph : replay_graphs()) {
+  std::vector<ReplayGraph> graphs = replay_graphs();
+  for (DataType dtype : {dtypes::float16, dtypes::bfloat16, dtypes::float64})
+    for (ReplayGraph& graph : op_graphs(dtype)) graphs.push_back(std::move(graph));
+  for (const ReplayGraph& graph : graphs) {
     Counts counts;
     Scope scope;
     for (const NodeRef& kernel : scheduled_kernels(graph.build(), "x86-64-v3"))

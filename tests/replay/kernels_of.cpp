@@ -34,6 +34,7 @@ std::string source_of(const Program& program, const Target& target) {
 // Inputs that are memory nobody filled: kernels do not depend on values.
 class Unfilled : public Maker {
  public:
+  explicit Unfilled(DataType dtype) : dtype_(dtype) {}
   Tensor operator()(const Shape& shape, double, double) override {
     inputs.push_back(Tensor::empty(shape, options()));
     return inputs.back();
@@ -41,13 +42,16 @@ class Unfilled : public Maker {
   Tensor index(const Shape& shape, std::int64_t, std::int64_t) override {
     return Tensor::empty(shape, {dtypes::int32, options().device});
   }
-  TensorOptions options() const override { return {dtypes::float32, "CPU"}; }
+  TensorOptions options() const override { return {dtype_, "CPU"}; }
 
   std::vector<Tensor> inputs;
+
+ private:
+  DataType dtype_;
 };
 
-std::vector<Tensor> wanted_of(const Case& c) {
-  Unfilled make;
+std::vector<Tensor> wanted_of(const Case& c, DataType dtype) {
+  Unfilled make(dtype);
   Shape shape = c.shapes == Case::Shapes::Own ? Shape{} : Shape{13, 17};
   std::vector<Tensor> out = {c.build(make, shape)};
   if (!c.differentiable) return out;
@@ -104,9 +108,15 @@ std::vector<ReplayGraph> replay_graphs() {
   std::vector<ReplayGraph> out;
   for (const models::BenchmarkNet& net : models::benchmark_nets())
     out.push_back({std::string(net.name), net.build});
+  for (ReplayGraph& graph : op_graphs(dtypes::float32)) out.push_back(std::move(graph));
+  return out;
+}
+
+std::vector<ReplayGraph> op_graphs(DataType dtype) {
+  std::vector<ReplayGraph> out;
   for (const Case& c : cases())
     if (c.kinds.find('f') != std::string::npos)
-      out.push_back({"op_" + c.name, [&c] { return wanted_of(c); }});
+      out.push_back({"op_" + c.name, [&c, dtype] { return wanted_of(c, dtype); }});
   return out;
 }
 

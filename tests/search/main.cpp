@@ -10,7 +10,7 @@
 
 namespace {
 
-// --worker [crash TEXT | hang TEXT]...: a candidate whose options contain the text does that.
+// --worker [crash TEXT | hang TEXT | wrong TEXT]...: a candidate whose options contain the text does that.
 int worker(int argc, char** argv) {
   lathe::search::WorkerHooks hooks;
   hooks.before_run = [argc, argv](const std::string& options) {
@@ -19,6 +19,11 @@ int worker(int argc, char** argv) {
       if (std::string(argv[i]) == "crash") raise(SIGSEGV);
       while (std::string(argv[i]) == "hang") sleep(1);
     }
+  };
+  hooks.after_run = [argc, argv](const std::string& options, std::string& bytes) {
+    for (int i = 2; i + 1 < argc; i += 2)
+      if (std::string(argv[i]) == "wrong" && options.find(argv[i + 1]) != std::string::npos)
+        for (char& c : bytes) c = static_cast<char>(c ^ 0x35);
   };
   return lathe::search::worker_main(hooks);
 }

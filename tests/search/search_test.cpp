@@ -14,10 +14,12 @@
 #include "base/error.h"
 #include "codegen/codegen.h"
 #include "engine/engine.h"
+#include "ir/build.h"
 #include "ir/text.h"
 #include "lathe/tensor.h"
 #include "schedule/schedule.h"
 #include "search/job.h"
+#include "search/judge.h"
 #include "search/kernel_text.h"
 #include "search/space.h"
 #include "search/store.h"
@@ -62,6 +64,50 @@ Limits small_limits(std::vector<std::string> faults = {}) {
 
 Result search_cpu(const NodeRef& kernel, const Limits& limits) {
   return search_kernel({kernel, "kernel", &open_device("CPU"), {}}, limits);
+}
+
+// A kernel that ran: its buffers before, and what it left in buffer 0.
+std::optional<Judge::Refusal> refusal_of(Node kernel, const reference::Array& left) {
+  const JobFolder folder;
+  Judge judge(kernel, folder.path(), buffers_of(kernel), bindings_of(kernel));
+  write_file_atomic(output_file(folder.path(), 0),
+                    {reinterpret_cast<const char*>(left.data()), left.byte_count()}, Sync::No);
+  return judge.refuse_default([&] { return kernel; });
+}
+
+TEST(Judge, ADefaultThatRefCannotFinishIsNotAccepted) {
+  const Scope scope;
+  Node i = range(index_const(1 << 20), 0, RangeKind::Reduce),
+       j = range(index_const(1 << 20), 1, RangeKind::Reduce);
+  Node both[] = {i, j};
+  Node sum = reduce_ranges(Op::Add, cast(i * j, dtypes::Float32), both);
+  Node effect = store(param(dtypes::Float32, 0, 1), index_const(0), sum);
+  const std::optional<Judge::Refusal> refusal =
+      refusal_of(sink({&effect, 1}), reference::Array(dtypes::Float32, 1));
+  ASSERT_TRUE(refusal);
+  EXPECT_FALSE(refusal->wrong);
+  EXPECT_NE(refusal->text.find("operations"), std::string::npos) << refusal->text;
+}
+
+TEST(Judge, ABfloat16ProductOfZerosOrWithFlippedSignsIsWrong) {
+  const Scope scope;
+  const TensorOptions bf16{dtypes::bfloat16, "CPU"};
+  const NodeRef kernel = kernel_of(Tensor::empty({8, 256}, bf16).matmul(Tensor::empty({256, 8}, bf16)));
+  std::vector<reference::Array> arrays;
+  std::vector<reference::View> views;
+  const std::vector<JobBuffer> buffers = buffers_of(kernel);
+  for (std::size_t slot = 0; slot < buffers.size(); ++slot)
+    arrays.push_back(made_up_contents(buffers[slot], slot));
+  for (reference::Array& array : arrays) views.push_back(array.view());
+  ASSERT_TRUE(reference::kernel_eval(kernel, views).ok());
+  EXPECT_FALSE(refusal_of(kernel, arrays[0]));
+  reference::Array flipped = arrays[0];
+  for (std::int64_t i = 0; i < flipped.size(); ++i) flipped.set(i, {0, -flipped.at(i).f});
+  for (const reference::Array& wrong : {reference::Array(arrays[0].dtype(), arrays[0].size()), flipped}) {
+    const std::optional<Judge::Refusal> refusal = refusal_of(kernel, wrong);
+    ASSERT_TRUE(refusal);
+    EXPECT_TRUE(refusal->wrong) << refusal->text;
+  }
 }
 
 TEST(Space, EveryNeighbourIsAcceptedByTheKernelAndDiffers) {
@@ -182,6 +228,31 @@ TEST(Search, CrashingAndHangingCandidatesBecomeReprosAndItGoesOn) {
   EXPECT_TRUE(crash);
   EXPECT_TRUE(hang);
   EXPECT_EQ(to_string(result.options).find("UPCAST(0, 2)"), std::string::npos);
+}
+
+TEST(Search, ADefaultThatDiffersFromTheReferenceIsNotUsed) {
+  const FlagScope cache(Flag::Cache, fresh_folder("wrong"));
+  const NodeRef kernel = product_kernel();
+  const std::string usual = to_string(choose_options(kernel, open_device("CPU").compiler->target()));
+  ASSERT_FALSE(usual.empty());
+  const Result result = search_cpu(kernel, small_limits({"wrong", usual}));
+  ASSERT_TRUE(result.searched) << result.why;
+  EXPECT_FALSE(result.distrusted.empty());
+  EXPECT_FALSE(result.unusable);
+  EXPECT_FALSE(result.keeps_default());
+  EXPECT_TRUE(result.default_options.empty());
+  EXPECT_NE(to_string(result.options), usual);
+  ASSERT_FALSE(result.repros.empty());
+  EXPECT_EQ(to_string(read_kernel_file(result.repros[0]).options), usual);
+}
+
+TEST(Search, AKernelThatIsWrongWithoutOptionsTooIsUnusable) {
+  const FlagScope cache(Flag::Cache, fresh_folder("unusable"));
+  const Result result = search_cpu(product_kernel(), small_limits({"wrong", ""}));
+  EXPECT_FALSE(result.searched);
+  EXPECT_TRUE(result.unusable);
+  EXPECT_NE(result.why.find("without options it differs from REF"), std::string::npos) << result.why;
+  EXPECT_EQ(result.repros.size(), 2u);
 }
 
 TEST(Search, AKernelWithAnEmptyOrHugeBufferIsNotSearched) {

@@ -39,6 +39,22 @@ TEST(Alias, WritingWorksBeforeAnythingWasComputed) {
   expect_values(before, {1, 1, 1, 1});
 }
 
+// The view is all that is left of what was written, and its expression is kept for backward.
+TEST(Alias, ATrackedViewOfAWrittenTensorStaysAView) {
+  Tensor x = Tensor({1.0, 2.0, 3.0, 4.0, 5.0, 6.0}).requires_grad_();
+  auto written = [&] {
+    Tensor copy = x.clone();
+    copy.setitem({Slice{0, 2}}, -1);
+    return copy;
+  };
+  expect_values(written().flip(0), {6, 5, 4, 3, -1, -1});
+  expect_values(written().reshape({2, 3}).permute({1, 0}), {-1, 4, -1, 5, 3, 6});
+  Tensor last = written().getitem({Slice{{}, {}, -2}});
+  (last * last).sum().backward();
+  expect_values(last, {6, 4, -1});
+  expect_values(*x.grad(), {0, 0, 0, 8, 0, 12});
+}
+
 TEST(Alias, AGraphKeepsTheVersionItNamed) {
   Tensor x({1.0, 2.0, 3.0});
   Tensor y = x * 2;

@@ -65,6 +65,24 @@ TEST(Data, BitcastReadsTheSameBits) {
   expect_values(x.bitcast(dtypes::uint8).bitcast(dtypes::float32), {1, -2});
 }
 
+TEST(Data, ABitcastViewIsWrittenThrough) {
+  Tensor x = Tensor({1.0, 2.0, 3.0, 4.0}).contiguous().realize();
+  x.bitcast(dtypes::uint32)
+      .assign(Tensor({0x3f800000, 0x40000000, 0, 0x40800000}, {.dtype = dtypes::uint32}));
+  expect_values(x, {1, 2, 0, 4});
+  x.reshape({2, 2}).bitcast(dtypes::int32).T().setitem({1}, Tensor({0x40a00000, 0}));  // elements 1 and 3
+  expect_values(x, {1, 5, 0, 0});
+  x.bitcast(dtypes::uint32) += 0x800000;  // twice as much, but for 0
+  expect_values(x.shrink({{0, 2}}), {2, 10});
+  // Elements of another width: the whole view only.
+  x.bitcast(dtypes::uint8).assign(Tensor({0.5, 1.5, 2.5, 3.5}).bitcast(dtypes::uint8));
+  expect_values(x, {0.5, 1.5, 2.5, 3.5});
+  x.shrink({{2, 4}}).bitcast(dtypes::uint64).assign(Tensor({7.0, 8.0}).bitcast(dtypes::uint64));
+  expect_values(x, {0.5, 1.5, 7, 8});
+  EXPECT_NE(message_of([&] { x.bitcast(dtypes::uint8).shrink({{0, 4}}).assign(0); }).find("another width"),
+            std::string::npos);
+}
+
 TEST(Data, AFileIsATensor) {
   std::filesystem::path file = std::filesystem::temp_directory_path() / "lathe_tensor_data_test.bin";
   std::ofstream(file, std::ios::binary) << "abcdefgh";

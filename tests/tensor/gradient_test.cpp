@@ -254,6 +254,100 @@ TEST(Gradient, TargetsThatTakeNoPartGetZeros) {
   expect_values(x.sum().gradient({y})[0], {0});
 }
 
+TEST(Gradient, TensorsThatAreEqualByChanceAreToldApart) {
+  const Tensor x = Tensor({1.0, 2.0}).realize();
+  const std::pair<const char*, std::function<Tensor()>> makers[] = {
+      {"zeros", [] { return Tensor::zeros({2}).contiguous(); }},
+      {"arange", [] { return Tensor::arange(2.0).contiguous(); }},
+      {"realized zeros", [] { return Tensor::zeros({2}).contiguous().realize(); }},
+      {"clone", [] { return Tensor::ones({2}).clone(); }},
+      {"leaf of constants", [] { return Tensor::ones({2}).requires_grad_(); }},
+      {"leaf of an expression", [&] { return (x * 2).requires_grad_(); }},
+      {"realized expression", [&] { return (x * 2).realize(); }},
+      {"data", [] { return Tensor({1.0, 2.0}); }},
+  };
+  for (const auto& [name, make] : makers) {
+    const Tensor p = make(), q = make();
+    const std::vector<Tensor> g = (p * 3 + q * 5).sum().gradient({p, q});
+    EXPECT_EQ(g[0].tolist(), (std::vector<double>{3, 3})) << name;
+    EXPECT_EQ(g[1].tolist(), (std::vector<double>{5, 5})) << name;
+  }
+  Tensor a = x * 2, b = x * 2;  // computed as one, and then two
+  Tensor::realize_all(std::vector<Tensor>{a, b});
+  const std::vector<Tensor> g = (a * 3 + b * 5).sum().gradient({a, b});
+  EXPECT_EQ(g[0].tolist(), (std::vector<double>{3, 3}));
+  EXPECT_EQ(g[1].tolist(), (std::vector<double>{5, 5}));
+}
+
+TEST(Gradient, TheSameExpressionMadeTwiceIsNoTarget) {
+  const Tensor x({1.0, 2.0});
+  const Tensor a = x * 2, b = x * 2;
+  EXPECT_EQ(message_of([&] { (a * 3 + b * 5).sum().gradient({a, b}); }),
+            "gradient: another tensor was made by the same expression as (2,) float32 on CPU, and equal "
+            "expressions "
+            "are one: the graph does not tell which of them it read");
+}
+
+TEST(Gradient, IsThatOfTheVersionThatWasRead) {
+  for (int step = 0; step < 2; ++step) {
+    Tensor p = Tensor({1.0, 2.0}).requires_grad_();
+    if (step == 1) p.assign(p.detach() + 0).realize();  // a name of its own
+    const Tensor loss = (p * p).sum(), linear = (p * 3).sum();
+    p.assign(p.detach() + 10);
+    EXPECT_EQ(loss.gradient({p})[0].tolist(), (std::vector<double>{2, 4}));
+    p.setitem({Index(0)}, 7);
+    loss.backward();
+    ASSERT_TRUE(p.grad());
+    EXPECT_EQ(p.grad()->tolist(), (std::vector<double>{2, 4}));
+    EXPECT_EQ(linear.gradient({p})[0].tolist(), (std::vector<double>{3, 3}));
+    EXPECT_EQ(p.tolist(), (std::vector<double>{7, 12}));
+    EXPECT_EQ((p * p).sum().gradient({p})[0].tolist(), (std::vector<double>{14, 24}));
+  }
+}
+
+TEST(Gradient, MemoryThatItNeedsAndThatWasOverwrittenIsAnError) {
+  const std::string expected =
+      "gradient: the gradient of () float32 on CPU reads a float32 of 2 elements that was written to since "
+      "it was used";
+  Tensor p = Tensor({1.0, 2.0}).requires_grad_();
+  const Tensor loss = (p * p).sum(), linear = (p * 3).sum();
+  p.assign(p.detach() + 10).realize();
+  EXPECT_EQ(message_of([&] { loss.gradient({p}); }), expected);
+  EXPECT_EQ(message_of([&] { loss.backward(); }), expected);
+  EXPECT_EQ(linear.gradient({p})[0].tolist(), (std::vector<double>{3, 3}));  // reads nothing of it
+  const Tensor later = (p * p).sum();
+  p.assign(p.detach() + 1).realize();
+  EXPECT_EQ(message_of([&] { later.backward(); }), expected);
+  EXPECT_EQ((p * p).sum().gradient({p})[0].tolist(), (std::vector<double>{24, 26}));
+}
+
+TEST(Gradient, SeveralVersionsOfAParameterInOneGraphAreRefused) {
+  Tensor p = Tensor({1.0, 2.0}).requires_grad_();
+  Tensor loss = (p * p).sum();
+  p.assign(p.detach() + 1);
+  loss = loss + (p * 5).sum();
+  EXPECT_EQ(message_of([&] { loss.gradient({p}); }),
+            "gradient: (2,) float32 on CPU was written to between its uses: the graph reads several versions "
+            "of it");
+  EXPECT_EQ(message_of([&] { loss.backward(); }),
+            "gradient: (2,) float32 on CPU was written to between its uses: the graph reads several versions "
+            "of it");
+  Tensor x = Tensor({1.0, 2.0}).clone();  // not a parameter: the version it has now is meant
+  const Tensor before = (x * x).sum();
+  x.assign(x + 1);
+  EXPECT_EQ((before + (x * 5).sum()).gradient({x})[0].tolist(), (std::vector<double>{5, 5}));
+}
+
+TEST(Gradient, WhatHasNoneIsSaid) {
+  const Tensor i({1, 2}), x({1.0, 2.0});
+  EXPECT_EQ(message_of([&] { (i * 2.0).sum().gradient({i}); }),
+            "gradient: target (2,) int32 on CPU has no gradient: only floats have");
+  Tensor loss = (x * x).sum();
+  loss.realize();
+  EXPECT_EQ(message_of([&] { loss.gradient({x}); }),
+            "gradient: () float32 on CPU is data, with no expression to differentiate");
+}
+
 TEST(Gradient, RefusalsSayWhatIsNeeded) {
   Tensor x({1.0, 2.0});
   EXPECT_EQ(message_of([&] { x.gradient({x}); }), "gradient: the tensor has shape (2,), not one element");
@@ -291,6 +385,28 @@ TEST(Gradient, AMillionNodesDoNotOverflowTheStack) {
   for (int i = 0; i < 1'000'000; ++i) y = y + x;
   Tensor g = y.sum().gradient({x})[0];
   EXPECT_EQ(g.ndim(), 1);
+}
+
+// A loss may be begun before a leaf is computed and ended after: both uses count.
+TEST(Gradient, ALeafRealizedBetweenTwoUsesGetsTheGradientOfBoth) {
+  for (bool written : {false, true}) {
+    Tensor w = (Tensor({1.0, 2.0}) * 3).requires_grad_();
+    if (written) w.assign(Tensor({4.0, 5.0}));
+    Tensor first = (w * 3).sum();
+    w.realize();
+    Tensor loss = first + (w * 2).sum();
+    expect_values(loss.gradient({w})[0], {5, 5});
+    Tensor row = w.reshape({1, 2});
+    expect_values(loss.gradient({w, row})[0], {5, 5});
+    loss.backward();
+    expect_values(*w.grad(), {5, 5});
+  }
+  // A copy passes its gradient on once.
+  Tensor x = Tensor({1.0, 2.0}) * 2, copy = x.contiguous();
+  Tensor y = (copy * 3).sum() + (x * 2).sum();
+  copy.realize();
+  x.realize();
+  expect_values((y + x.sum()).gradient({x})[0], {6, 6});
 }
 
 }  // namespace

@@ -92,6 +92,72 @@ TEST_P(IndexErrors, AreToldOnceAndTheNextResultIsRight) {
   synchronize();
 }
 
+TEST_P(IndexErrors, EveryReadTellsThemAndTellsThemAgain) {
+  const Tensor y = numbers(10).gather(0, indices({1, 10}));
+  const std::string expected = "gather: index 10 is outside an axis of size 10";
+  for (int time = 0; time < 2; ++time) {
+    EXPECT_EQ(message_of([&] { y.tolist(); }), expected);
+    EXPECT_EQ(message_of([&] { y.bytes(); }), expected);
+    EXPECT_EQ(message_of([&] { y.to("CPU").data<float>(); }), expected);
+    EXPECT_EQ(message_of([&] { y.to("CPU").contiguous().host_data(); }), expected);
+  }
+}
+
+TEST_P(IndexErrors, AreToldOfWhatDependsOnThemAndOfNothingElse) {
+  const Tensor x = numbers(10);
+  Tensor bad = x.gather(0, indices({1, 10})).realize(), good = x.gather(0, indices({1, 9})).realize();
+  Tensor from_bad = (bad * 2).realize(), both = (from_bad + good).realize();
+  Tensor total = Tensor::zeros({2}, {.device = device()}).contiguous().realize();
+  total.assign(both).realize();
+  expect_values(good, {1.5, 9.5});
+  expect_values((good + 1), {2.5, 10.5});
+  for (const Tensor& t : {both, bad, from_bad, total, total + 1})
+    EXPECT_EQ(message_of([&] { t.tolist(); }), "gather: index 10 is outside an axis of size 10");
+  total.assign(good).realize();  // what it held is gone
+  expect_values(total, {1.5, 9.5});
+}
+
+TEST_P(IndexErrors, TheLineIsThatOfTheLaunchThatWasWrong) {
+  const Tensor x = numbers(10), first = indices({3, 10}), second = indices({3, 4});
+  Tensor bad, good;
+  {
+    const MadeAt here("the first line");
+    bad = x.gather(0, first);
+    bad.realize();
+  }
+  {
+    const MadeAt here("the second line");
+    good = x.gather(0, second);
+    good.realize();
+  }
+  expect_values(good, {3.5, 4.5});
+  try {
+    bad.tolist();
+    FAIL() << "nothing was thrown";
+  } catch (const IndexError& e) {
+    const std::string text = e.what();
+    EXPECT_NE(text.find("made at the first line"), std::string::npos) << text;
+    EXPECT_EQ(text.find("the second line"), std::string::npos) << text;
+  }
+}
+
+TEST_P(IndexErrors, NothingIsWrittenToAFile) {
+  const std::string file = ::testing::TempDir() + "/lathe-index-error.bin";
+  std::remove(file.c_str());
+  const Tensor y = numbers(10).gather(0, indices({1, 10}));
+  EXPECT_EQ(message_of([&] { y.to("DISK:" + file).realize(); }),
+            "gather: index 10 is outside an axis of size 10");
+  std::remove(file.c_str());
+}
+
+TEST_P(IndexErrors, ManyUncheckedLaunchesAreAllTold) {
+  Tensor sum = Tensor::zeros({2}, {.device = device()}).contiguous().realize();
+  const Tensor x = numbers(10), good = indices({1, 2}), bad = indices({1, 10});
+  for (int i = 0; i < 100; ++i) sum.assign(sum + x.gather(0, i == 3 ? bad : good)).realize();
+  EXPECT_THROW(sum.tolist(), IndexError);
+  EXPECT_THROW(sum.tolist(), IndexError);
+}
+
 TEST_P(IndexErrors, SynchronizeTellsThem) {
   Tensor y = numbers(10).gather(0, indices({10})).realize();
   EXPECT_THROW(synchronize(), IndexError);

@@ -196,5 +196,17 @@ TEST(NnOps, Sha3MatchesThePublishedDigests) {
   EXPECT_EQ(hex(abc.keccak("shake_128")), "5881092dd818bf5cf8a3ddb793fbcba7");
 }
 
+// What stands outside a picture, or before a running value, is the least number of the dtype: some have no
+// infinity.
+TEST(NnOps, MaximaOfFloatsWithoutInfinityHaveABorder) {
+  for (DataType d : {dtypes::fp8e4m3, dtypes::fp8e4m3fnuz, dtypes::fp8e5m2fnuz, dtypes::float16}) {
+    Tensor x = Tensor({-3.0, -2.0, -4.0}).cast(d).contiguous();
+    expect_values(x.reshape({1, 1, 1, 3}).max_pool2d({1, 3}, {.stride = 1, .padding = {0, 1}}), {-2, -2, -2});
+    expect_values(x.cummax(0).first, {-3, -2, -2});
+    expect_values(x.cummin(0).first, {-3, -3, -4});
+    expect_values(x.logcumsumexp(0).cast(dtypes::float32).round(), {-3, -2, -2});
+  }
+}
+
 }  // namespace
 }  // namespace lathe

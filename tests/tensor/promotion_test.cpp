@@ -53,6 +53,52 @@ TEST(Promotion, EveryPairMeetsWhereTheTableSays) {
   }
 }
 
+TEST(Promotion, ANumberAsATensorIsAsWeakAsALiteral) {
+  for (DataType d : dtypes::all()) {
+    const Tensor x = Tensor::ones({2}, {.dtype = d}), scalar = Tensor::ones({}, {.dtype = d});
+    for (const Tensor& t : {x, scalar}) {
+      EXPECT_EQ((t * Tensor(2)).dtype(), (t * 2).dtype()) << d.name();
+      EXPECT_EQ((Tensor(2) * t).dtype(), (2 * t).dtype()) << d.name();
+      EXPECT_EQ((t * Tensor(2.0)).dtype(), (t * 2.0).dtype()) << d.name();
+      EXPECT_EQ((Tensor(2.0) - t.cast(dtypes::float16)).dtype(), dtypes::float16) << d.name();
+      EXPECT_EQ((t > 0).where(Tensor(2.0), t).dtype(), (t > 0).where(2.0, t).dtype()) << d.name();
+      EXPECT_EQ(t.maximum(Tensor(true)).dtype(), d) << d.name();
+    }
+  }
+}
+
+TEST(Promotion, WhatIsMadeOfWeakTensorsAloneIsWeak) {
+  const Tensor half = Tensor::ones({2}, {.dtype = dtypes::float16});
+  const Tensor weak[] = {
+      Tensor(2.0) + 1,          1 - Tensor(2.0),       Tensor(2) * Tensor(0.5),
+      Tensor(2.0).exp(),        Tensor(2).sqrt(),      -Tensor(2.0),
+      Tensor(2.0).clone(),      Tensor(2.0).detach(),  Tensor(2.0).realize(),
+      Tensor(2.0).pow(3),       Tensor(2.0).abs(),     (Tensor(2.0) > 1).where(Tensor(1.0), 2),
+      Tensor(2.0).contiguous(), Tensor(2.0).maximum(3)};
+  for (std::size_t i = 0; i < std::size(weak); ++i) {
+    EXPECT_EQ((half * weak[i]).dtype(), dtypes::float16) << i;
+    EXPECT_EQ(weak[i].dtype(), dtypes::float32) << i;
+  }
+  const Tensor strong[] = {Tensor(2.0, {.dtype = dtypes::float32}),
+                           Tensor(2.0).cast(dtypes::float32),
+                           Tensor({2.0}).sum(),
+                           Tensor(2.0).reshape({1}),
+                           Tensor::full({}, 2.0),
+                           Tensor(2.0) * Tensor({2.0}).sum()};
+  for (std::size_t i = 0; i < std::size(strong); ++i)
+    EXPECT_EQ((half * strong[i]).dtype(), dtypes::float32) << i;
+}
+
+TEST(Promotion, AWeakParameterGetsAGradientOfItsOwnDtype) {
+  Tensor scale = Tensor(3.0).requires_grad_();
+  const Tensor half({1.0, 2.0}, {.dtype = dtypes::float16});
+  const Tensor y = half * scale;
+  EXPECT_EQ(y.dtype(), dtypes::float16);
+  y.sum().backward();
+  EXPECT_EQ(scale.grad()->item(), 3);
+  EXPECT_EQ(scale.grad()->dtype(), dtypes::float32);
+}
+
 TEST(Promotion, AnIntegerLiteralKeepsTheTensorsDtypeExceptBool) {
   for (DataType d : dtypes::all()) {
     Tensor x = Tensor::ones({2}, {.dtype = d});

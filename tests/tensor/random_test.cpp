@@ -1,6 +1,7 @@
 // The random stream: pinned words, independence of device and of how it is cut, and first moments.
 #include <set>
 
+#include "ir/node.h"
 #include "tensor/values.h"
 
 namespace lathe {
@@ -89,6 +90,36 @@ TEST(Random, DropoutScalesWhatItKeeps) {
     kept += v != 0;
   }
   EXPECT_NEAR(kept / 4000, 0.75, 0.05);
+}
+
+// Every draw writes the count, which is read by the next and never realized itself.
+TEST(Random, DrawsLeaveNothingBehind) {
+  auto draw = [] {
+    const Scope scope;
+    Tensor::rand({4}).realize();
+  };
+  for (int i = 0; i < 20; ++i) draw();
+  const std::uint64_t nodes = interner_stats().live;
+  for (int i = 0; i < 100; ++i) draw();
+  EXPECT_LE(interner_stats().live, nodes);
+}
+
+TEST(Random, TheStreamIsTheSameHoweverDrawsAreRealized) {
+  auto numbers = [](int pattern) {
+    Tensor::manual_seed(5);
+    std::vector<Tensor> draws;
+    std::vector<double> out;
+    for (int i = 0; i < 12; ++i) {
+      draws.push_back(Tensor::rand({3}));
+      if (pattern == 1 || (pattern == 2 && i % 3 == 2) || (pattern == 3 && i % 4 == 0))
+        draws.back().realize();
+    }
+    for (const Tensor& t : draws)
+      for (double v : t.tolist()) out.push_back(v);
+    return out;
+  };
+  const std::vector<double> lazy = numbers(0);
+  for (int pattern = 1; pattern < 4; ++pattern) EXPECT_EQ(numbers(pattern), lazy) << pattern;
 }
 
 }  // namespace

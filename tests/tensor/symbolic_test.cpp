@@ -31,6 +31,62 @@ TEST(Symbolic, ASliceFollowsTheBoundValue) {
   }
 }
 
+// What is recorded for backward keeps its expression, with the values of its variables; memory is laid out
+// for the greatest ones all the same.
+TEST(Symbolic, ATrackedValueIsReadAsItWasStored) {
+  Variable n("n", 2, 7);
+  for (const Shape& shape : {Shape{4, 7}, Shape{7}}) {
+    Tensor x = Tensor::arange(shape.size() == 1 ? 7 : 28).cast(dtypes::float32).reshape(shape).contiguous();
+    x.requires_grad_();
+    const std::vector<double> all = x.tolist();
+    for (std::int64_t v : {2, 3, 5}) {
+      Tensor part = (shape.size() == 1 ? x.getitem({Slice{n.bind(v), {}}})
+                                       : x.getitem({Slice{}, Slice{n.bind(v), {}}})) *
+                    2;
+      std::vector<double> want;
+      for (std::size_t i = 0; i < all.size(); ++i)
+        if (static_cast<std::int64_t>(i % 7) >= v) want.push_back(2 * all[i]);
+      expect_values(part, want);
+      for (double& w : want) ++w;
+      expect_values(part + 1, want);
+    }
+  }
+}
+
+TEST(Symbolic, AViewWithOtherBitsIsRead) {
+  Variable n("n", 2, 7);
+  Tensor x = Tensor({1, -1}, {.dtype = dtypes::int16}).contiguous().realize();
+  Tensor rows = x.bitcast(dtypes::uint16).unsqueeze(0).expand({n.bind(3), 2});
+  expect_values(rows, {1, 65535, 1, 65535, 1, 65535});
+}
+
+// The size is a sum of two variables, which has one form wherever the range over it is used.
+TEST(Symbolic, ASliceBetweenTwoVariablesFollowsBoth) {
+  Variable begin("begin", 0, 4), end("end", 5, 10);
+  std::vector<double> values(100);
+  for (std::size_t i = 0; i < 100; ++i) values[i] = static_cast<double>(i % 7);
+  Tensor x = Tensor(values, {10, 10}).realize();
+  for (auto [b, e] : {std::pair<std::int64_t, std::int64_t>{2, 7}, {0, 10}, {4, 5}}) {
+    Tensor rows = x[Slice{begin.bind(b), end.bind(e)}];
+    std::vector<double> sums, doubled;
+    double products = 0;
+    for (std::int64_t r = b; r < e; ++r) {
+      sums.push_back(0);
+      for (std::int64_t c = 0; c < 10; ++c) {
+        sums.back() += values[static_cast<std::size_t>(r * 10 + c)];
+        doubled.push_back(2 * values[static_cast<std::size_t>(r * 10 + c)]);
+        for (std::int64_t k = 0; k < 10; ++k)
+          products +=
+              values[static_cast<std::size_t>(r * 10 + k)] * values[static_cast<std::size_t>(k * 10 + c)];
+      }
+    }
+    expect_values(rows.sum({1}), sums);
+    expect_values((rows * 2).contiguous(), doubled);
+    expect_values(rows.matmul(x).sum(), {products});
+    expect_values(rows.softmax(0).sum({0}), std::vector<double>(10, 1), 1e-5);
+  }
+}
+
 TEST(Symbolic, ArithmeticWithAVariableIsATensor) {
   Variable n("n", 1, 6);
   expect_values(Tensor({1, 2}).mul(n.bind(5)), {5, 10});

@@ -49,6 +49,45 @@ std::vector<double> running(const std::vector<double>& v, std::int64_t steps, st
   return out;
 }
 
+// What a running value does not depend on beside its own axis is stored in loops of its own.
+TEST_P(Walks, RunningValuesOfConstantsAndOfExpandedValuesAgreeWithLoops) {
+  std::mt19937_64 rng(kSeed);
+  const auto sum = [](double a, double b) { return a + b; };
+  for (auto [rows, columns] :
+       {std::pair<std::int64_t, std::int64_t>{20, 30}, {1, 7}, {7, 1}, {3, 8}, {17, 19}, {2, 33}}) {
+    auto at = [&, columns = columns](auto value) {
+      std::vector<double> out(static_cast<std::size_t>(rows * columns));
+      for (std::size_t i = 0; i < out.size(); ++i)
+        out[i] = value(static_cast<std::int64_t>(i) / columns, static_cast<std::int64_t>(i) % columns);
+      return out;
+    };
+    const std::vector<double> down = numbers(rows, rng, 3), across = numbers(columns, rng, 3);
+    struct Kind {
+      const char* name;
+      Tensor x;
+      std::vector<double> values;
+    };
+    const Kind kinds[] = {
+        {"constant", Tensor::full({rows, columns}, 2.0), at([](auto, auto) { return 2.0; })},
+        {"one column", Tensor(down, {rows, 1}).expand({rows, columns}),
+         at([&](auto r, auto) { return down[static_cast<std::size_t>(r)]; })},
+        {"one row", Tensor(across, {1, columns}).expand({rows, columns}),
+         at([&](auto, auto c) { return across[static_cast<std::size_t>(c)]; })},
+    };
+    for (const Kind& k : kinds) {
+      SCOPED_TRACE(::testing::Message() << k.name << " " << rows << " x " << columns << " seed " << kSeed);
+      expect_values(k.x.cumsum(0), running(k.values, rows, columns, sum));
+      expect_values(k.x.cumsum(1), running(k.values, columns, 1, sum));
+      expect_values(k.x.cummax(0).first,
+                    running(k.values, rows, columns, [](double a, double b) { return std::max(a, b); }));
+      Tensor leaf = Tensor(k.values, {rows, columns});
+      // The gradient of a plain sum is a running sum of ones.
+      expect_values(leaf.cumsum(0).sum().gradient({leaf})[0],
+                    at([&](auto r, auto) { return static_cast<double>(rows - r); }));
+    }
+  }
+}
+
 TEST_P(Walks, RunningValuesAgreeWithLoopsOnEveryAxisAndDtype) {
   std::mt19937_64 rng(kSeed);
   struct Sizes {

@@ -1,7 +1,10 @@
 // Bounds proofs: what intervals prove, what needs the solver, what nobody can prove, and planted faults.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
+#include <thread>
+#include <vector>
 
 #include "ir/build.h"
 #include "ir/text.h"
@@ -10,6 +13,7 @@
 #include "reference/reference.h"
 #include "verify/bounds.h"
 #include "verify/guard.h"
+#include "verify/solver.h"
 
 namespace lathe::verify {
 namespace {
@@ -22,7 +26,7 @@ Node c(std::int64_t v) { return index_const(v); }
 // The verdict on a load of `size` elements at an index under a gate.
 AccessProof verdict(Node index, std::int64_t size, Node gate = Node(), BoundsOptions options = {},
                     std::uint16_t lanes = 1) {
-  options.timeout_ms = 5000;  // the answer matters here, not how long a loaded machine takes
+  options.effort = 10000000;
   Node x = load(param(f32, 1, size), index, gate, lanes);
   return prove_bounds(
              sink(std::vector<Node>{store(param(f32, 0, 4), c(0), lanes > 1 ? hreduce(Op::Add, x) : x)}),
@@ -68,6 +72,38 @@ TEST(Bounds, TheSolverProvesWhatIntervalsCannot) {
   // i - i % 4 + 3 stays below the next multiple of four.
   Node k = global(16, 2);
   EXPECT_EQ(verdict(k - floor_mod(k, c(4)) + c(3), 16).proof, Proof::Solver);
+}
+
+// The least effort with which a question is answered.
+unsigned least_effort(const BoundsQuestion& question) {
+  unsigned low = 0, high = 1u << 20;
+  while (high - low > 1) {
+    const unsigned middle = (low + high) / 2;
+    (ask_solver(question, middle).kind == BoundsAnswer::Kind::Unknown ? low : high) = middle;
+  }
+  return high;
+}
+
+TEST(Bounds, TheSolversLimitIsTheSameOnALoadedMachineAndAfterOtherQuestions) {
+  if (!has_solver()) GTEST_SKIP() << "built without a solver";
+  Scope scope;
+  Node i = global(77, 0), j = global(9, 1), k = global(16, 2);
+  const BoundsQuestion question{floor_mod(i * c(9) + j, c(21)) + floor_div(i * c(5) + k, c(7)),
+                                less(i + j, c(50)), 70, 1};
+  const unsigned alone = least_effort(question);
+  EXPECT_LT(alone, 1u << 20) << "the question is never answered";
+  EXPECT_GT(alone, 10u);
+  const BoundsQuestion other{k - floor_mod(k, c(4)) + c(3), Node(), 16, 1};
+  EXPECT_EQ(ask_solver(other, 100000).kind, BoundsAnswer::Kind::Inside);
+  std::array<unsigned, 6> together{};
+  std::vector<std::thread> threads;
+  for (unsigned& effort : together)
+    threads.emplace_back([&] {
+      Scope own;
+      effort = least_effort(question);
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (unsigned effort : together) EXPECT_EQ(effort, alone);
 }
 
 TEST(Bounds, RaggedExtentsAndVariablesAreTakenIntoAccount) {
@@ -164,7 +200,7 @@ TEST(Guard, AVectorAccessKeepsItsScalarGate) {
   Node kernel = sink(std::vector<Node>{end(store(param(f32, 0, 8), i, x), {&i, 1})});
   Node guarded = guard_unproved(kernel, prove_bounds(kernel));
   EXPECT_TRUE(verify_kernel(guarded).empty());
-  EXPECT_TRUE(!has_solver() || prove_bounds(guarded, {.timeout_ms = 5000}).all_proved());
+  EXPECT_TRUE(!has_solver() || prove_bounds(guarded, {.effort = 10000000}).all_proved());
 }
 
 TEST(Guard, ProvedKernelsStayAsTheyAre) {

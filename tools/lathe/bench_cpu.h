@@ -24,6 +24,7 @@ using Json = nlohmann::ordered_json;
 enum class RoofKind : std::uint8_t { Float, BFloat16, Int8, Read, Copy };
 
 struct CpuRow {
+  std::string device = "CPU";  // or CUDA: rows of `lathe bench cuda`
   std::string name;
   std::string kind;                 // what contenders know how to do: "gemm", "conv", "softmax", ...
   std::string dtype = "f32";        // of the large operand: f32, bf16, s8 or q4
@@ -40,6 +41,14 @@ struct CpuRow {
   double value(double seconds) const { return unit == "ms" ? seconds * 1e3 : work / seconds * 1e-9; }
 };
 std::vector<CpuRow> cpu_rows();
+// Rows of the CUDA device (bench_cuda_rows.cpp): by section, each short enough for one visit to a machine.
+struct CudaSection {
+  std::string name;
+  std::vector<CpuRow> rows;
+};
+std::vector<CudaSection> cuda_sections();
+// What is wanted there and has no row yet, with the reason.
+std::vector<std::pair<std::string, std::string>> cuda_missing();
 
 // ---- what goes in (bench_cpu_inputs.cpp)
 
@@ -100,6 +109,9 @@ class Contender {
   // Reads inputs and gets ready to run the first time. Returns why it cannot, or "".
   virtual std::string prepare(const CpuRow& row, const std::string& folder) = 0;
   virtual void run() = 0;
+  // The same in two halves, where work is queued: several runs may have started before they are waited for.
+  virtual void start() { run(); }
+  virtual void wait() {}
   // Runs with the first copy of the inputs and gives the values at these places of the result.
   virtual std::vector<double> result(const std::vector<std::int64_t>& places) = 0;
 };

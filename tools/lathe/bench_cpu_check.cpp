@@ -124,7 +124,8 @@ double attention(const CpuRow& row, const Inputs& in, std::int64_t place) {
   const std::int64_t length = row.sizes[1], d = row.sizes[2];
   const std::int64_t head = place / d / length * length * d, at = place / d % length, feature = place % d;
   double sum = 0, total = 0;
-  for (std::int64_t j = 0; j <= at; ++j) {
+  const std::int64_t keys = row.variant == "full" ? length : at + 1;
+  for (std::int64_t j = 0; j < keys; ++j) {
     double score = 0;
     for (std::int64_t i = 0; i < d; ++i) score += in.at(0, head + at * d + i) * in.at(1, head + j * d + i);
     const double weight = std::exp(score / std::sqrt(static_cast<double>(d)));

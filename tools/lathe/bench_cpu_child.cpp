@@ -2,12 +2,17 @@
 // (serve_contender). A question and an answer are a line of JSON each:
 //   {"do": "prepare", "row": {...}, "folder": "..."} -> {"version": "..."} or {"skip": "why it cannot"}
 //   {"do": "run", "seconds": 0.05}                    -> {"best": seconds, "runs": n}
+//   {"do": "queue", "seconds": 0.2}                   -> {"median": seconds, "runs": n}
+//   {"do": "kernels"}                                 -> {"kernels": [{"name", "options", "us", "gflops",
+//   ...}]}
+//   {"do": "roof", "device": "CUDA"}                  -> {"flops": a second, "bytes": a second}
 //   {"do": "result", "places": [0, 5, ...]}           -> {"values": [...]}
 
 #include <algorithm>
 #include <chrono>
 #include <iostream>
 
+#include "lathe/dev/machine.h"
 #include "tools/lathe/bench_cpu.h"
 
 namespace lathe::tool {
@@ -15,6 +20,47 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+// The middle of several turns, each of as many runs as take some milliseconds, waited for once: what a run
+// costs where runs follow each other.
+Json queued_runs(Contender& contender, double seconds) {
+  constexpr double kTurn = 0.004;
+  constexpr int kMostQueued = 256, kFewestTurns = 5;
+  contender.start();
+  contender.wait();
+  const auto first = Clock::now();
+  contender.start();
+  contender.wait();
+  const int queued = std::clamp(static_cast<int>(kTurn / std::max(since(first), 1e-7)), 1, kMostQueued);
+  std::vector<double> turns;
+  for (const auto begin = Clock::now();
+       since(begin) < seconds || (turns.size() < kFewestTurns && since(begin) < 4 * seconds);) {
+    const auto start = Clock::now();
+    for (int i = 0; i < queued; ++i) contender.start();
+    contender.wait();
+    turns.push_back(since(start) / queued);
+  }
+  std::nth_element(turns.begin(), turns.begin() + static_cast<std::ptrdiff_t>(turns.size() / 2), turns.end());
+  return {{"median", turns[turns.size() / 2]}, {"runs", turns.size() * static_cast<std::size_t>(queued)}};
+}
+
+// Which kernels a run is made of, and what each takes.
+Json kernels_of(Contender& contender) {
+  contender.run();
+  dev::set_profiling(true);
+  for (int i = 0; i < 3; ++i) contender.run();
+  Json kernels = Json::array();
+  for (const dev::KernelCost& k : dev::kernel_costs())
+    kernels.push_back({{"name", k.name},
+                       {"options", k.options},
+                       {"runs", k.runs},
+                       {"us", k.seconds * 1e6 / static_cast<double>(std::max<std::uint64_t>(k.runs, 1))},
+                       {"gflops", k.gflops},
+                       {"gbytes", k.gbytes},
+                       {"roof", k.roof}});
+  dev::set_profiling(false);
+  return {{"kernels", kernels}};
+}
 
 Json answer(Contender& contender, const Json& question) {
   const std::string what = question.at("do");
@@ -32,6 +78,12 @@ Json answer(Contender& contender, const Json& question) {
       best = std::min(best, since(start));
     }
     return {{"best", best}, {"runs", runs}};
+  }
+  if (what == "queue") return queued_runs(contender, question.at("seconds"));
+  if (what == "kernels") return kernels_of(contender);
+  if (what == "roof") {
+    const dev::DeviceRoof roof = dev::roof_of(question.at("device"));
+    return {{"flops", roof.flops}, {"bytes", roof.bytes}};
   }
   if (what == "result") return {{"values", contender.result(question.at("places"))}};
   return {{"error", "unknown question " + what}};

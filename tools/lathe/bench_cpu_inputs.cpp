@@ -87,7 +87,9 @@ std::int64_t RowInput::elements() const {
 }
 std::int64_t RowInput::bytes() const { return elements() * item_bytes(dtype); }
 
-std::vector<RowInput> inputs_of(const CpuRow& row) {
+namespace {
+
+std::vector<RowInput> plain_inputs(const CpuRow& row) {
   const std::vector<std::int64_t>& s = row.sizes;
   const double low = row.dtype == "s8" ? -127 : -1, high = row.dtype == "s8" ? 128 : 1;
   if (row.kind == "gemm") {
@@ -96,8 +98,8 @@ std::vector<RowInput> inputs_of(const CpuRow& row) {
             large(row.dtype, {s[0], b_turned ? s[2] : s[3], b_turned ? s[3] : s[2]}, low, high)};
   }
   if (row.kind == "conv")
-    return {large("f32", {s[0], s[1], s[2], s[3]}), large("f32", {s[4], s[1], s[5], s[5]})};
-  if (row.kind == "attention") return std::vector<RowInput>(3, large("f32", {s[0], s[1], s[2]}));
+    return {large(row.dtype, {s[0], s[1], s[2], s[3]}), large(row.dtype, {s[4], s[1], s[5], s[5]})};
+  if (row.kind == "attention") return std::vector<RowInput>(3, large(row.dtype, {s[0], s[1], s[2]}));
   if (row.kind == "demo" || row.kind == "gpt2" || row.kind == "bert") return {};
 
   // The large operand takes turns; a vector beside it does not.
@@ -114,6 +116,18 @@ std::vector<RowInput> inputs_of(const CpuRow& row) {
     inputs.push_back(large("s8", {s[1]}, -127, 128));
     inputs.push_back(large("f32", {s[1] / 32}, 0.01, 0.02));
   }
+  return inputs;
+}
+
+}  // namespace
+
+std::vector<RowInput> inputs_of(const CpuRow& row) {
+  std::vector<RowInput> inputs = plain_inputs(row);
+  if (row.device == "CPU") return inputs;
+  std::int64_t bytes = 0;
+  for (const RowInput& input : inputs) bytes += input.bytes();
+  for (RowInput& input : inputs)
+    if (bytes > 0) input.copies = (kRotation + bytes - 1) / bytes;
   return inputs;
 }
 

@@ -56,9 +56,9 @@ Tensor matvec_q4q8(const CpuRow& row, const Tensors& in) {
   return (sums.cast(dtypes::float32) * scale).sum(1);
 }
 
-Tensor attention(const CpuRow&, const Tensors& in) {
+Tensor attention(const CpuRow& row, const Tensors& in) {
   AttentionOptions options;
-  options.causal = true;
+  options.causal = row.variant != "full";
   return in[0].unsqueeze(0).scaled_dot_product_attention(in[1].unsqueeze(0), in[2].unsqueeze(0), options);
 }
 
@@ -113,13 +113,19 @@ class LatheContender : public Contender {
   }
 
   void run() override {
+    start();
+    wait();
+  }
+  void start() override {
     if (net_.run) {
       net_.run();
       return;
     }
     out_.clear();  // as peers do, which write the same result again
     out_ = (*captured_)(copies_[turn_++ % copies_.size()]);
-    synchronize();
+  }
+  void wait() override {
+    if (!net_.run) synchronize();
   }
 
   std::vector<double> result(const std::vector<std::int64_t>& places) override {

@@ -194,14 +194,16 @@ Json to_json(const CpuRow& row) {
     dtypes.push_back(input.dtype);
     shapes.push_back(input.shape);
   }
-  return {{"name", row.name},       {"kind", row.kind},       {"dtype", row.dtype}, {"sizes", row.sizes},
-          {"variant", row.variant}, {"threads", row.threads}, {"dtypes", dtypes},   {"shapes", shapes}};
+  return {{"name", row.name},       {"device", row.device}, {"kind", row.kind},
+          {"dtype", row.dtype},     {"sizes", row.sizes},   {"variant", row.variant},
+          {"threads", row.threads}, {"dtypes", dtypes},     {"shapes", shapes}};
 }
 
 // What contenders need: how the row is judged stays with the parent.
 CpuRow row_from_json(const Json& json) {
   CpuRow row;
   row.name = json.at("name");
+  row.device = json.value("device", "CPU");
   row.kind = json.at("kind");
   row.dtype = json.at("dtype");
   row.sizes = json.at("sizes").get<std::vector<std::int64_t>>();

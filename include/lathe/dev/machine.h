@@ -24,6 +24,9 @@ std::vector<std::pair<std::string, std::string>> versions();
 // The rules of the heuristic that chooses kernel options: name and what it is for. LATHE_WITHOUT=name leaves
 // one out.
 std::vector<std::pair<std::string, std::string>> heuristic_rules();
+// Those a kernel's options come from: without any of them it gets other options. The kernel is its text
+// (ScheduledKernel::text).
+std::vector<std::string> rules_used(const std::string& kernel, const std::string& device);
 
 struct CacheInfo {
   std::string folder;  // empty where the cache is off
@@ -43,6 +46,12 @@ struct KernelCost {
 };
 // What was timed, most expensive first.
 std::vector<KernelCost> kernel_costs();
+
+// What a device does at best, measured: float operations and bytes copied a second; 0 where it is not known.
+struct DeviceRoof {
+  double flops = 0, bytes = 0;
+};
+DeviceRoof roof_of(const std::string& device);
 
 // The widest float multiply-adds of one core, on registers alone: steps of every chain in, operations done
 // out.

@@ -4,7 +4,7 @@ import gzip
 import os
 import pathlib
 
-from lathe._core import Tensor, UserError
+from lathe._core import MissingFile, Tensor, UserError
 from lathe.dtype import dtypes
 from lathe.helpers import fetch
 
@@ -34,7 +34,7 @@ def _file(folder, name):
     for candidate in (pathlib.Path(folder) / f"{name}.gz", pathlib.Path(folder) / name):
         if candidate.exists():
             return candidate
-    raise UserError(f"lathe: mnist: {folder} has neither {name} nor {name}.gz")
+    raise MissingFile(f"lathe: mnist: {folder} has neither {name} nor {name}.gz")
 
 
 def mnist(device=None, fashion=False, folder=None):

@@ -1,26 +1,50 @@
 """State dicts: the tensors of an object by name, and loading them."""
 
+import enum
 import io
 import json
+import types
 import warnings
 
 from lathe import _core
 from lathe._core import Tensor
 from lathe.dtype import dtypes
-from lathe.errors import MissingNames
+from lathe.errors import MissingNames, broken_archive
 
 
 def _parts(obj):
-    """Name and value of what an object is made of, or None for one that is made of nothing."""
+    """Name and value of what an object is made of. Classes, modules and enums belong to the program, not to the object."""
+    if isinstance(obj, (type, types.ModuleType, enum.Enum)):
+        return ()
     if hasattr(obj, "_asdict"):
         return obj._asdict().items()
     if isinstance(obj, dict):
-        return ((str(k), v) for k, v in obj.items())
+        return [(str(k), v) for k, v in obj.items()]
     if isinstance(obj, (list, tuple)):
-        return ((str(i), v) for i, v in enumerate(obj))
-    if hasattr(obj, "__dict__"):
-        return obj.__dict__.items()
-    return ()
+        return [(str(i), v) for i, v in enumerate(obj)]
+    return getattr(obj, "__dict__", {}).items()
+
+
+def _collect(obj, prefix, tensor_type, found, path, barren):
+    """Adds the tensors of an object to `found`. `path` are the objects that lead here, which are not entered again;
+    `barren` those that hold nothing. Returns whether one of the path was met."""
+    if isinstance(obj, tensor_type):
+        found[prefix.strip(".")] = obj
+        return False
+    if id(obj) in path:
+        return True
+    if id(obj) in barren:
+        return False
+    before, cut = len(found), False
+    path.add(id(obj))
+    if isinstance(obj, _core.Module):
+        found.update({f"{prefix}{name}": tensor for name, tensor in _core.module_parts(obj).items()})
+    for name, value in _parts(obj):
+        cut |= _collect(value, f"{prefix}{name}.", tensor_type, found, path, barren)
+    path.remove(id(obj))
+    if len(found) == before and not cut:
+        barren[id(obj)] = obj  # held, so that its id stays its own
+    return cut
 
 
 def get_state_dict(obj, prefix="", tensor_type=Tensor):
@@ -32,13 +56,8 @@ def get_state_dict(obj, prefix="", tensor_type=Tensor):
     >>> list(nn.state.get_state_dict(Net()))
     ['layers.0.weight', 'layers.0.bias', 'layers.2.weight', 'layers.2.bias']
     """
-    if isinstance(obj, tensor_type):
-        return {prefix.strip("."): obj}
     found = {}
-    if isinstance(obj, _core.Module):
-        found.update({f"{prefix}{name}": tensor for name, tensor in _core.module_parts(obj).items()})
-    for name, value in _parts(obj):
-        found.update(get_state_dict(value, f"{prefix}{name}.", tensor_type))
+    _collect(obj, prefix, tensor_type, found, set(), {})
     return found
 
 
@@ -276,7 +295,12 @@ def tar_extract(fn):
     >>> nn.state.tar_extract(data.getvalue())["word"].tobytes()
     b'hi'
     """
-    return _core.tar_extract(fn)
+    try:
+        return _core.tar_extract(fn)
+    except _core.UserError as error:
+        import tarfile
+
+        raise broken_archive(error, tarfile.ReadError) from None
 
 
 def zip_extract(fn):
@@ -288,7 +312,12 @@ def zip_extract(fn):
     >>> nn.state.zip_extract(data.getvalue())["word"].tobytes()
     b'hi'
     """
-    return _core.zip_extract(fn)
+    try:
+        return _core.zip_extract(fn)
+    except _core.UserError as error:
+        import zipfile
+
+        raise broken_archive(error, zipfile.BadZipFile) from None
 
 
 __all__ = [

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/cuda/compiler_log.h"
 #include "backends/cuda/dialect.h"
 #include "backends/cuda/nvrtc.h"
 #include "base/error.h"
@@ -28,9 +29,18 @@ class CudaCompiler : public UnitCompiler {
       throw CompileError("CUDA", fmt::format("NVRTC refused kernel {}", programs[0].name))
           .note(log)
           .note(unit);
+    const std::vector<KernelResources> resources = resources_in(log);
+    std::string faults;
+    for (const std::string& fault : faults_in(log)) faults += "// " + fault + "\n";
     std::vector<Binary> out;
-    for (const Program& program : programs)
-      out.push_back({program.name, cubin, programs.size() == 1 ? unit : render::c_text(program, cuda_c())});
+    for (const Program& program : programs) {
+      std::string source = programs.size() == 1 ? unit : render::c_text(program, cuda_c());
+      for (const KernelResources& r : resources)
+        if (r.kernel == program.name)
+          source += fmt::format("// {}: {} registers, {} bytes of stack, {} + {} bytes spilled\n", r.kernel,
+                                r.registers, r.stack, r.spill_stores, r.spill_loads);
+      out.push_back({program.name, cubin, source + faults});
+    }
     return out;
   }
 

@@ -48,6 +48,7 @@ struct CudaKernel : Kernel {
   std::shared_ptr<LoadedModule> module;
   CuFunction function = nullptr;
   std::string name;
+  std::atomic<std::int64_t> shared_limit{kCuPlainShared};  // with how much shared memory it may be launched
 };
 
 // One GPU, shared by its virtual devices: its context and the modules that are loaded there.
@@ -164,10 +165,18 @@ class CudaDevice : public Device {
     return submit(queue, after, [&](CuStream stream) {
       if (empty) return;
       auto size = [](std::int64_t n) { return static_cast<unsigned>(n); };
-      // Shared memory is declared in the kernel with its size, so none is asked for here.
-      int result = driver_.launch(code.function, size(grid.groups[0]), size(grid.groups[1]),
-                                  size(grid.groups[2]), size(grid.locals[0]), size(grid.locals[1]),
-                                  size(grid.locals[2]), 0, stream, pointers.data(), nullptr);
+      if (grid.shared_bytes > code.shared_limit.load(std::memory_order_relaxed)) {
+        driver_.check(driver_.function_attribute(code.function,
+                                                 static_cast<int>(CuFunctionAttribute::MostDynamicShared),
+                                                 static_cast<int>(grid.shared_bytes)),
+                      fmt::format("asking for {} of shared memory for kernel {}",
+                                  human_bytes(static_cast<std::uint64_t>(grid.shared_bytes)), code.name));
+        code.shared_limit.store(grid.shared_bytes, std::memory_order_relaxed);
+      }
+      int result =
+          driver_.launch(code.function, size(grid.groups[0]), size(grid.groups[1]), size(grid.groups[2]),
+                         size(grid.locals[0]), size(grid.locals[1]), size(grid.locals[2]),
+                         size(grid.shared_bytes), stream, pointers.data(), nullptr);
       driver_.check(result, fmt::format("launching kernel {} with {} x {} x {} groups of {} x {} x {}",
                                         code.name, grid.groups[0], grid.groups[1], grid.groups[2],
                                         grid.locals[0], grid.locals[1], grid.locals[2]));

@@ -1,5 +1,9 @@
 #include "backends/cuda/dialect.h"
 
+#include <vector>
+
+#include "target/matrix_units.h"
+
 namespace lathe::backends {
 namespace {
 
@@ -27,6 +31,10 @@ constexpr Spelling kHelpers[] = {
     // Half as its bits: one instruction each way, and no header.
     {"half_to_float", "$helper float lathe_half_to_float_$s(unsigned short x) {\n"
                       "  float r;\n  asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) : \"h\"(x));\n  return r;\n}"},
+    {"bfloat16_to_float", "$helper float lathe_bfloat16_to_float_$s(unsigned short x) {\n"
+                          "  return __uint_as_float((unsigned int)x << 16);\n}"},
+    {"float_to_bfloat16", "$helper unsigned short lathe_float_to_bfloat16_$s(float x) {\n"
+                          "  unsigned short r;\n  asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(x));\n  return r;\n}"},
     {"float_to_half", "$helper unsigned short lathe_float_to_half_$s(float x) {\n"
                       "  unsigned short r;\n  asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(x));\n  return r;\n}"},
 };
@@ -42,16 +50,18 @@ const CDialect& cuda_c() {
     d.kernel = "extern \"C\" __global__ void __launch_bounds__($block)";
     d.helper = "static __device__ __forceinline__";
     d.packed_arguments = false;
-    d.shared = "__shared__ __align__(16) ";
+    d.shared = "extern __shared__ __align__(16) unsigned char lathe_shared[];";
     d.barrier = "__syncthreads();";
     d.vectors = false;
     d.vector_type = "struct __align__($align) $name { $T v[$lanes]; };";
     d.wraps = false;
-    d.native_half = true;
+    d.native_half = d.native_bfloat16 = true;
     d.stack_bytes = 0;  // there is no scratch argument: local memory takes all
     d.specials = kSpecials;
     d.types = kTypes;
     d.helpers = kHelpers;
+    static const std::vector<std::string> units = units_of_features("+sm_80");
+    d.units = units;
     return d;
   }();
   return dialect;

@@ -20,6 +20,9 @@ using CuEvent = struct CuEventTag*;
 inline constexpr int kCuSuccess = 0, kCuOutOfMemory = 2, kCuNotReady = 600;
 inline constexpr unsigned kCuStreamNonBlocking = 1, kCuEventNoTiming = 2, kCuHostMapped = 2;
 enum class CuAttribute : int { MultiprocessorCount = 16, L2Bytes = 38, ComputeMajor = 75, ComputeMinor = 76 };
+enum class CuFunctionAttribute : int { MostDynamicShared = 8 };
+// A kernel may be launched with so much shared memory without being asked to take more.
+inline constexpr std::int64_t kCuPlainShared = 48 * 1024;
 
 // clang-format off
 //                   name                    symbol in libcuda               parameters
@@ -45,6 +48,7 @@ enum class CuAttribute : int { MultiprocessorCount = 16, L2Bytes = 38, ComputeMa
   X(module_load,            cuModuleLoadData,            (CuModule* module, const void* image))                          \
   X(module_unload,          cuModuleUnload,              (CuModule module))                                              \
   X(module_function,        cuModuleGetFunction,         (CuFunction* function, CuModule module, const char* name))      \
+  X(function_attribute,     cuFuncSetAttribute,          (CuFunction function, int attribute, int value))                \
   X(stream_create,          cuStreamCreate,              (CuStream* stream, unsigned flags))                             \
   X(stream_wait,            cuStreamWaitEvent,           (CuStream stream, CuEvent event, unsigned flags))               \
   X(stream_synchronize,     cuStreamSynchronize,         (CuStream stream))                                              \

@@ -37,8 +37,9 @@ bool bind(F& function, const LoadedLibrary& library, const char* name) {
 
 // Contraction is a rule of Lathe's, and results must be those of IEEE arithmetic: so all of NVRTC's shortcuts
 // are off.
-constexpr std::array kOptions = {"--std=c++17",     "--fmad=false",     "--ftz=false",
-                                 "--prec-div=true", "--prec-sqrt=true", "--disable-warnings"};
+constexpr std::array kOptions = {"--std=c++17",       "--fmad=false",     "--ftz=false",
+                                 "--prec-div=true",   "--prec-sqrt=true", "--disable-warnings",
+                                 "--ptxas-options=-v"};
 
 }  // namespace
 

@@ -1,0 +1,209 @@
+// The rules for targets with groups of threads: tiles of products from panels the group shares, reduces that
+// a group shares, and everything else by one thread for each few outputs.
+#include <algorithm>
+
+#include "codegen/chooser.h"
+#include "codegen/group_tile.h"
+#include "codegen/matrix_unit.h"
+
+namespace lathe {
+namespace {
+
+// Threads of a group that shares nothing but its launch.
+constexpr std::int64_t kGroup = 256, kSmallGroup = 128;
+// Outputs that are too few to give every thread of a large chip one.
+constexpr double kFewOutputs = 4096;
+// Steps of a shared reduce that a thread takes itself, in wide accesses: several are under way at a time.
+constexpr std::int64_t kOwnSteps = 4;
+
+std::int64_t power_below(std::int64_t n) {
+  std::int64_t p = 1;
+  while (p * 2 <= n) p *= 2;
+  return p;
+}
+
+}  // namespace
+
+void Chooser::for_groups() {
+  if (!has_rows() && group_product()) return;
+  if (!has_rows() && group_reduce()) return;
+  group_outputs();
+}
+
+bool Chooser::group_product() {
+  std::optional<GroupTile> tile;
+  if (uses("group-product")) tile = choose_group_tile(facts_, target_);
+  if (!tile) return false;
+  if (group_unit(*tile)) return true;
+  // The last ranges of threads are neighbours in a warp.
+  for (const GroupSide* side : {&tile->rows, &tile->columns}) {
+    add(OptOp::UPCAST, position(side->range), {side->near});
+    add(OptOp::LOCAL, position(side->range), {side->threads});
+    if (side->far > 1 && position(side->range) >= 0) add(OptOp::UPCAST, position(side->range), {side->far});
+  }
+  for (std::size_t r : tile->outside)
+    if (position(r) >= 0 && position(r) > position(tile->reduce)) move(position(r), position(tile->reduce));
+  int outside = position(tile->reduce);
+  if (tile->steps < left(tile->reduce))
+    add(OptOp::TILE, outside, {tile->steps});
+  else
+    --outside;
+  while (outside >= 0 && (state_.axes()[static_cast<std::size_t>(outside)].kind == RangeKind::Local))
+    --outside;
+  const std::vector<Node> values = stage_values(kernel_);
+  for (Node f : facts_.factors)
+    add(OptOp::STAGE, outside >= 0 ? outside : kBeforeLoops,
+        {std::find(values.begin(), values.end(), f) - values.begin(), 0});
+  return true;
+}
+
+// The same on a matrix unit whose fragments a warp shares: panels of words lie as their sources do.
+bool Chooser::group_unit(const GroupTile& plain) {
+  if (!uses("matrix-unit") || target_.units.empty()) return false;
+  std::optional<Opt> opt =
+      matrix_unit_option(kernel_, facts_.ranges[plain.columns.range].range, target_, true);
+  if (!opt) return false;
+  const UnitKernel unit = use_matrix_unit(kernel_, *opt, target_);
+  if (!unit.m || unit.unit->threads < 2) return false;
+  OptionState state(kernel_, target_);
+  try {
+    state.apply(*opt);
+  } catch (const KernelOptError&) {
+    return false;
+  }
+  KernelFacts facts = kernel_facts(state.kernel());
+  if (!facts.reduce || !facts.reduce.arg(0).is(Op::Dot)) return false;
+  std::size_t row = 0, reduce = 0;
+  const std::size_t column = plain.columns.range;
+  while (row < facts.ranges.size() && facts.ranges[row].range != unit.m) ++row;
+  while (reduce < facts.ranges.size() && facts.ranges[reduce].range != unit.k) ++reduce;
+  if (row == facts.ranges.size() || reduce == facts.ranges.size()) return false;
+  double batch = 1;
+  for (std::size_t r = 0; r < facts.ranges.size(); ++r)
+    if (facts.ranges[r].kind == RangeKind::Global && r != row && r != column)
+      batch *= static_cast<double>(facts.ranges[r].extent);
+  const WarpTile tile =
+      choose_warp_tile(facts.ranges[row].extent, facts.ranges[column].extent, batch, *unit.unit, target_);
+  kernel_ = state.kernel();
+  facts_ = std::move(facts);
+  state_ = std::move(state);
+  opts_.push_back(*std::move(opt));
+  auto divide = [&](std::size_t r, std::int64_t registers, std::int64_t warps) {
+    if (registers > 1 && position(r) >= 0) add(OptOp::UPCAST, position(r), {registers});
+    if (warps > 1 && position(r) >= 0) add(OptOp::LOCAL, position(r), {warps});
+  };
+  divide(row, tile.rows, tile.row_warps);
+  divide(column, tile.columns, tile.column_warps);
+  for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+    if (facts_.ranges[r].kind == RangeKind::Reduce && r != reduce && position(r) > position(reduce))
+      move(position(r), position(reduce));
+  int outside = position(reduce);
+  if (outside >= 0 && tile.steps < left(reduce))
+    add(OptOp::TILE, outside, {tile.steps});
+  else
+    outside = -1;
+  if (outside < 0)
+    for (std::size_t i = 0; i < state_.axes().size(); ++i)
+      if (state_.axes()[i].kind == RangeKind::Global) outside = static_cast<int>(i);
+  const std::vector<Node> values = stage_values(kernel_);
+  for (Node f : facts_.factors)
+    add(OptOp::STAGE, outside >= 0 ? outside : kBeforeLoops,
+        {std::find(values.begin(), values.end(), f) - values.begin(), 1});
+  return true;
+}
+
+// The threads of a group share each output where outputs are few, or where neighbouring steps read
+// neighbouring elements and neighbouring outputs do not.
+bool Chooser::group_reduce() {
+  if (!uses("group-reduce")) return false;
+  const std::size_t none = facts_.ranges.size();
+  double outputs = 1, steps = 1, best = 0;
+  for (std::size_t r = 0; r < none; ++r) {
+    (is_output(r) ? outputs : steps) *= static_cast<double>(facts_.ranges[r].extent);
+    if (is_output(r) && splittable(r)) best = std::max(best, gain(r));
+  }
+  const bool few = outputs < kFewOutputs && steps >= static_cast<double>(kGroup);
+  std::size_t shared = none;
+  for (std::size_t r = 0; r < none; ++r)
+    if (facts_.ranges[r].kind == RangeKind::Reduce && !facts_.ranges[r].carries_tuple && splittable(r))
+      if ((few && facts_.ranges[r].extent >= target_.warp) || gain(r) > best) shared = r;
+  if (shared == none) return false;
+  // What is read along it most often.
+  const AccessFacts* main = nullptr;
+  for (const AccessFacts& a : facts_.accesses)
+    if (!a.is_store && a.strides[shared] == 1 && (main == nullptr || a.times > main->times)) main = &a;
+  std::int64_t width = 1;
+  if (facts_.ranges[shared].extent < target_.warp) {
+    // A short row of neighbours is one thread's, the rows that follow each other in memory are shared.
+    const std::int64_t row = facts_.ranges[shared].extent;
+    const std::size_t inner = shared;
+    shared = none;
+    for (std::size_t r = 0; r < none && main != nullptr; ++r)
+      if (facts_.ranges[r].kind == RangeKind::Reduce && splittable(r) && main->strides[r] == row) shared = r;
+    if (shared == none || facts_.ranges[shared].extent < target_.warp) return false;
+    add(OptOp::UNROLL, reduce_number(inner), {0});
+  } else if (uses("wide-access") && main != nullptr) {
+    width = target_.max_load_bytes / std::max(main->node.dtype().bytes(), 1);
+    while (facts_.ranges[shared].extent % width != 0) width /= 2;
+  }
+  const std::int64_t extent = facts_.ranges[shared].extent;
+  const std::int64_t fewest = std::min<std::int64_t>(target_.warp, power_below(extent));
+  const std::int64_t threads =
+      std::clamp<std::int64_t>(power_below(extent / width / kOwnSteps), fewest, kGroup);
+  if (width > 1) add(OptOp::UNROLL, reduce_number(shared), {width});
+  const std::int64_t rows = kSmallGroup / threads;
+  for (std::size_t r = none; r-- > 0 && rows > 1;)
+    if (is_output(r) && splittable(r) && position(r) >= 0 && left(r) % rows == 0) {
+      add(OptOp::LOCAL, position(r), {rows});
+      break;
+    }
+  if (position(shared) >= 0) add(OptOp::GROUP, reduce_number(shared), {threads});
+  return true;
+}
+
+void Chooser::group_outputs() {
+  double outputs = 1;
+  for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+    if (is_output(r)) outputs *= static_cast<double>(facts_.ranges[r].extent);
+  std::size_t lane = facts_.ranges.size();
+  double best = 0;
+  for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+    if (is_output(r) && splittable(r))
+      if (double g = gain(r); lane == facts_.ranges.size() || g >= best) best = g, lane = r;
+  if (lane == facts_.ranges.size()) {
+    unroll_small_reduces();
+    return;
+  }
+  // Neighbouring elements of a thread make one wide access, where there are threads enough without them.
+  int widest = 1;
+  for (const AccessFacts& a : facts_.accesses)
+    if (a.strides[lane] == 1)
+      widest = std::max(widest, a.is_store ? a.node.arg(2).dtype().bytes() : a.node.dtype().bytes());
+  constexpr std::int64_t kMostTogether = 8;
+  const std::int64_t wide = std::min<std::int64_t>(target_.max_load_bytes / widest, kMostTogether);
+  if (uses("wide-access") && best > 0 && outputs >= 1 << 16)
+    for (std::int64_t n : {wide, wide / 2})
+      if (n > 1 && left(lane) == facts_.ranges[lane].extent && facts_.ranges[lane].extent % n == 0)
+        add(OptOp::UPCAST, position(lane), {n});
+  unroll_small_reduces();
+  // Neighbouring threads take neighbouring elements: whole warps, up to 256 threads.
+  std::int64_t threads_here = std::min<std::int64_t>(left(lane), kGroup);
+  for (std::int64_t n : {256, 128, 64, 32})
+    if (left(lane) % n == 0) {
+      threads_here = n;
+      break;
+    }
+  if (position(lane) >= 0 && left(lane) > 1) add(OptOp::LOCAL, position(lane), {threads_here});
+  std::int64_t room = kSmallGroup / threads_here;
+  for (std::size_t r = facts_.ranges.size(); r-- > 0 && room > 1;) {
+    if (r == lane || !is_output(r) || !splittable(r) || position(r) < 0) continue;
+    for (std::int64_t n = room; n > 1; n /= 2)
+      if (left(r) % n == 0) {
+        add(OptOp::LOCAL, position(r), {n});
+        room /= n;
+        break;
+      }
+  }
+}
+
+}  // namespace lathe

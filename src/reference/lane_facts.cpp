@@ -1,0 +1,136 @@
+#include "reference/lane_facts.h"
+
+#include <algorithm>
+
+namespace lathe::reference {
+namespace {
+
+template <class Visit>
+void each_operand(const Step& s, Visit visit) {
+  if (s.act == Act::LoopEnd || s.act == Act::Halt || s.act == Act::Forget) return;
+  if (s.a != kNoRegister) visit(s.a);
+  if (s.b != kNoRegister && s.b != s.a) visit(s.b);
+  if (s.c != kNoRegister && s.c != s.a) visit(s.c);
+}
+
+bool carries_errors(const Step& s) {
+  switch (s.act) {
+    case Act::Scalar: return s.dtype.is_float();  // of a comparison too: it may be undecided
+    case Act::Convert:
+    case Act::Bits: return s.to.is_float();
+    case Act::Load:
+    case Act::PrivateLoad: return s.node.dtype().is_float();
+    default: return false;
+  }
+}
+
+// A running value that rounds with every step of its loop; sums have bounds of their own.
+bool is_chain_link(const Step& s) {
+  return s.carries && (s.act == Act::Copy || (s.act == Act::Scalar && s.dtype.is_float() && s.op == Op::Mul));
+}
+
+bool computes_in_float64(const Step& s) {
+  return (s.act == Act::Scalar && s.dtype == dtypes::Float64) ||
+         (s.act == Act::Convert && (s.from == dtypes::Float64 || s.to == dtypes::Float64));
+}
+
+// Goes over the steps until nothing new is learned.
+class FactFinder {
+ public:
+  explicit FactFinder(const Code& code) : code_(code) {
+    facts_.registers.resize(code.registers);
+    facts_.memories.resize(code.memories.size());
+    facts_.pairs = std::any_of(code.steps.begin(), code.steps.end(), computes_in_float64);
+  }
+
+  LaneFacts find(std::span<const Position* const> positions) {
+    for (std::size_t d = 0; d < code_.positions.size(); ++d) {
+      const std::int64_t first = positions[0]->at[d];
+      facts_.registers[code_.positions[d]].wide = std::any_of(
+          positions.begin(), positions.end(), [&](const Position* p) { return p->at[d] != first; });
+    }
+    for (bool again = true; again;) {
+      again = false;
+      wide_loops_ = {false};
+      for (const Step& s : code_.steps) again = learn(s) || again;
+    }
+    for (const Step& s : code_.steps) look_at_uses(s);
+    return std::move(facts_);
+  }
+
+ private:
+  // Whether something new was learned about what the step writes.
+  bool learn(const Step& s) {
+    if (s.act == Act::LoopEnd) {
+      wide_loops_.pop_back();
+      return false;
+    }
+    RegisterFacts in;
+    each_operand(s, [&](std::uint32_t r) { add(in, facts_.registers[r]); });
+    if (s.act == Act::LoopBegin) {
+      wide_loops_.push_back(wide_loops_.back() || in.wide);
+      return false;  // a counter is the same in all lanes
+    }
+    if (s.act == Act::PrivateLoad) add(in, facts_.memories[s.memory]);
+    in.wide = in.wide || ((s.carries || s.act == Act::PrivateStore) && wide_loops_.back());
+    in.bounded = in.bounded || carries_errors(s);
+    in.chained = (keeps_chain(s) && in.chained) || is_chain_link(s);
+    if (s.act == Act::PrivateStore) return add(facts_.memories[s.memory], in);
+    return s.dst != kNoRegister && add(facts_.registers[s.dst], in);
+  }
+
+  static bool add(RegisterFacts& to, const RegisterFacts& from) {
+    const bool is_new =
+        (from.wide && !to.wide) || (from.bounded && !to.bounded) || (from.chained && !to.chained);
+    to.wide = to.wide || from.wide;
+    to.bounded = to.bounded || from.bounded;
+    to.chained = to.chained || from.chained;
+    return is_new;
+  }
+
+  void look_at_uses(const Step& s) {
+    if (is_control(s.act)) return;
+    const bool wide = facts_.is_wide(s), adds = s.act == Act::Scalar && (s.op == Op::Add || s.op == Op::Sub);
+    each_operand(s, [&](std::uint32_t r) {
+      RegisterFacts& operand = facts_.registers[r];
+      operand.splat = operand.splat || (wide && !operand.wide);
+      operand.added = operand.added || adds;
+    });
+  }
+
+  const Code& code_;
+  LaneFacts facts_;
+  std::vector<bool> wide_loops_;
+};
+
+}  // namespace
+
+bool is_control(Act act) { return act == Act::LoopBegin || act == Act::LoopEnd || act == Act::Halt; }
+
+bool keeps_chain(const Step& s) {
+  if (s.act == Act::Copy || s.act == Act::Convert) return true;
+  return s.act == Act::Scalar && (s.op == Op::Add || s.op == Op::Sub || s.op == Op::Mul || s.op == Op::Fma ||
+                                  s.op == Op::Div || s.op == Op::Neg);
+}
+
+bool passes_on_roundings(const Step& begin) {
+  int depth = 0;
+  for (const Step* s = &begin + 1; s != &begin + begin.jump; ++s) {
+    if (s->act == Act::LoopBegin) ++depth;
+    if (s->act == Act::LoopEnd) --depth;
+    if (depth == 0 && is_chain_link(*s)) return true;
+  }
+  return false;
+}
+
+bool LaneFacts::is_wide(const Step& s) const {
+  if (s.act == Act::Store || s.act == Act::PrivateStore) return true;
+  const std::uint32_t r = s.act == Act::ReduceEnd ? s.a : s.dst;
+  return r != kNoRegister && registers[r].wide;
+}
+
+LaneFacts lane_facts(const Code& code, std::span<const Position* const> positions) {
+  return FactFinder(code).find(positions);
+}
+
+}  // namespace lathe::reference

@@ -1,0 +1,42 @@
+// What is known about the registers of a store's code before it runs in lanes: which differ by lane, which
+// carry errors, and where roundings follow one another in a chain.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "reference/bounded.h"
+#include "reference/code.h"
+
+namespace lathe::reference {
+
+struct RegisterFacts {
+  bool wide = false;     // differs by lane
+  bool bounded = false;  // carries errors
+  bool chained = false;  // grows by a rounding with each step of a loop
+  bool splat = false;    // one for all lanes, but asked for by lane somewhere
+  bool added = false;    // operand of an addition
+};
+
+struct LaneFacts {
+  std::vector<RegisterFacts> registers, memories;
+  bool pairs = false;  // some floats are float64: all are pairs of doubles
+
+  // Whether the step runs for every lane.
+  bool is_wide(const Step& step) const;
+};
+
+LaneFacts lane_facts(const Code& code, std::span<const Position* const> positions);
+
+// LoopBegin and LoopEnd, and the end of all.
+bool is_control(Act act);
+
+// Whether an error stays as it is but for a factor on its way through the op: roundings along such a chain
+// have nothing to do with each other.
+bool keeps_chain(const Step& step);
+
+// Whether running values that round are passed on in the very loop that the step begins; sums have bounds of
+// their own.
+bool passes_on_roundings(const Step& begin);
+
+}  // namespace lathe::reference

@@ -1,0 +1,110 @@
+// Cache keys: whatever changes generated code changes the key under which it is kept.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/env.h"
+#include "engine/kernels.h"
+#include "rewrite/rewriter.h"
+#include "rules/simplify.h"
+#include "runtime/devices.h"
+#include "target/target.h"
+
+namespace lathe::engine {
+namespace {
+
+// A value of the flag that is not its default.
+std::string other_value(const FlagInfo& info) {
+  switch (info.kind) {
+    case FlagKind::Bool: return info.default_value == "0" ? "1" : "0";
+    case FlagKind::Int:
+    case FlagKind::Bytes: return info.default_value == "1" ? "2" : "1";
+    case FlagKind::Text: return "add-zero";
+    case FlagKind::Choice: break;
+  }
+  const std::string_view first = info.allowed.substr(0, info.allowed.find('|'));
+  const std::string_view rest = info.allowed.substr(first.size() + 1);
+  return std::string(first != info.default_value ? first : rest.substr(0, rest.find('|')));
+}
+
+TEST(Keys, EachFlagThatChangesCodeChangesTheKeyAndNoOtherDoes) {
+  const std::string usual = flags_key();
+  std::set<std::string> seen{usual};
+  for (const FlagInfo& info : flag_table()) {
+    const FlagScope scope(info.flag, other_value(info));
+    if (info.affects == FlagAffects::Run)
+      EXPECT_EQ(flags_key(), usual) << info.name;
+    else
+      EXPECT_TRUE(seen.insert(flags_key()).second) << info.name;
+  }
+  EXPECT_EQ(flags_key(), usual);
+}
+
+TEST(Keys, ASwitchCountsByBeingOnOnly) {
+  std::string on;
+  {
+    const FlagScope scope(Flag::Beam, "2");
+    on = flags_key();
+  }
+  const FlagScope scope(Flag::Beam, "4");
+  EXPECT_EQ(flags_key(), on);
+}
+
+TEST(Keys, DisabledAndPlantedRulesAreInTheKey) {
+  std::set<std::string> seen{flags_key()};
+  set_disabled_rules({"add-zero"});
+  EXPECT_TRUE(seen.insert(flags_key()).second);
+  set_disabled_rules({});
+  const RuleSet planted("planted", {index_algebra()});
+  const RuleSet* before = set_planted_rules(&planted);
+  EXPECT_TRUE(seen.insert(flags_key()).second);
+  set_planted_rules(before);
+  EXPECT_FALSE(seen.insert(flags_key()).second);
+}
+
+// The other value of one fact of any type.
+void flip(std::string& fact) { fact += "x"; }
+void flip(bool& fact) { fact = !fact; }
+void flip(TargetKind& fact) { fact = fact == TargetKind::Cpu ? TargetKind::Ref : TargetKind::Cpu; }
+void flip(int& fact) { ++fact; }
+void flip(std::int64_t& fact) { ++fact; }
+void flip(std::int64_t (&fact)[3]) { ++fact[1]; }
+void flip(std::vector<Scalar>& fact) { fact.push_back(Scalar::Float64); }
+void flip(std::vector<std::string>& fact) { fact.emplace_back("x"); }
+
+TEST(Keys, EachFactOfATargetIsInItsKey) {
+  const Target usual = named_target("x86-64-v3");
+  int facts = 0;
+  // Binds every member, so that a new one does not compile here until it is flipped, too.
+  auto each = [&](auto&& use) {
+    Target t = usual;
+    auto& [name, kind, features, cpu, vectors, groups, threads, fma, vector_bytes, vector_registers,
+           max_load_bytes, cores, l1, l2, l3, max_buffers, max_group, max_locals, max_groups, shared_bytes,
+           warp, thread_registers, core_threads, core_registers, core_shared_bytes, emulated, converted,
+           units] = t;
+    facts = 0;
+    use(t, name), use(t, kind), use(t, features), use(t, cpu), use(t, vectors), use(t, groups);
+    use(t, threads), use(t, fma), use(t, vector_bytes), use(t, vector_registers), use(t, max_load_bytes);
+    use(t, cores), use(t, l1), use(t, l2), use(t, l3), use(t, max_buffers), use(t, max_group);
+    use(t, max_locals), use(t, max_groups), use(t, shared_bytes), use(t, emulated), use(t, converted);
+    use(t, units), use(t, warp), use(t, thread_registers), use(t, core_threads), use(t, core_registers);
+    use(t, core_shared_bytes);
+  };
+  std::set<std::string> keys{usual.key()};
+  each([&](Target& t, auto& fact) {
+    flip(fact);  // on top of those before: every step must show
+    EXPECT_TRUE(keys.insert(t.key()).second) << "fact " << facts;
+    ++facts;
+  });
+  EXPECT_EQ(facts, 28);
+}
+
+TEST(Keys, AnotherCompilerOrTargetIsAnotherKey) {
+  const OpenDevice& v3 = open_device("NULL:x86-64-v3");
+  const OpenDevice& v4 = open_device("NULL:x86-64-v4");
+  EXPECT_NE(compiler_key(*v3.compiler), compiler_key(*v4.compiler));
+  EXPECT_NE(compiler_key(*v3.compiler).find(std::string(v3.compiler->version())), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lathe::engine

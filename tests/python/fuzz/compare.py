@@ -1,0 +1,188 @@
+"""Compares Lathe's results of a program with the evaluators': what differs is a finding."""
+
+import traceback
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fuzz import dtypes
+from fuzz.evaluate import NumpyRun, difference, run_lathe, run_torch, torch_ready, weights_of
+
+RUNS = 3  # with noise
+SLACK = 8.0  # times what they show
+# What is said of symbolic sizes where an op takes none, of results of a capture that depend on no argument, and of a loss
+# that depends on no input.
+REFUSED = ("is symbolic where a plain number is needed", "was computed before the call", "does not depend on any tensor")
+
+
+@dataclass
+class Finding:
+    kind: str  # value, gradient, dtype, shape, error, oracle
+    name: str
+    text: str
+    environment: int = 0
+    want: object = None
+    got: object = None
+    weights: dict = field(default_factory=dict)
+
+
+def spread(plain, noisy):
+    """How far each element may be off, from runs with noise."""
+    most = np.zeros(plain.shape)
+    for other in noisy:
+        most = np.maximum(most, np.abs(other - plain))
+    return SLACK * most + 2 * (most.mean() if most.size else 0)
+
+
+def differs(got, want, bound):
+    """Where two arrays differ by more than the bound, as text; or None."""
+    if got.shape != want.shape:
+        return f"shape {got.shape} instead of {want.shape}"
+    with np.errstate(all="ignore"):
+        wrong = ~(np.abs(got.astype(np.float64) - want.astype(np.float64)) <= bound) if want.dtype.kind == "f" else got != want
+    if not wrong.any():
+        return None
+    at = tuple(int(i) for i in np.argwhere(wrong)[0])
+    allowed = np.broadcast_to(bound, want.shape)[at] if want.dtype.kind == "f" else 0
+    return f"{int(wrong.sum())} of {want.size} elements, first at {at}: {got[at]} instead of {want[at]}, may differ by {allowed:.3g}"
+
+
+def exact_gradients(program):
+    """Whether whole numbers are exact on the way back too: small floats may not hold sums of them."""
+    return program.exact and not any(v.dtype in dtypes.SMALL_FLOATS for v in [*program.inputs, *program.steps])
+
+
+def check(program):
+    """The first finding of a program, or None."""
+    weights = weights_of(program) if program.wrt else {}
+    wants = [expected(program, e, weights) for e in program.environments]
+    for k, want in enumerate(wants):
+        if isinstance(want, Finding):
+            want.environment = k
+            return want
+    try:
+        results = run_lathe(program, weights)
+    except Exception as error:  # noqa: BLE001: whatever it is, it is a finding
+        text = f"{type(error).__name__}: {error}".strip()
+        if any(words in text for words in REFUSED):
+            return None
+        return Finding("error", program.outputs[0] if program.outputs else "", text, got=traceback.format_exc(), weights=short(weights))
+    for k, ((values, bounds, gradients, slack), (outputs, grads)) in enumerate(zip(wants, results)):
+        finding = compare(program, values, bounds, gradients, slack, outputs, grads)
+        if finding is not None:
+            finding.environment, finding.weights = k, short(weights)
+            return finding
+        finding = by_differences(program, program.environments[k], weights, gradients, grads)
+        if finding is not None:
+            finding.environment, finding.weights = k, short(weights)
+            return finding
+    return None
+
+
+def short(weights):
+    return {n: w if isinstance(w, float) else f"Tensor(np.array({w.tolist()}, dtype=np.float32))" if w.size <= 64 else "..." for n, w in weights.items()}
+
+
+def expected(program, environment, weights):
+    """Outputs with their bounds, and gradients with theirs (None where PyTorch lacks an op)."""
+    plain = NumpyRun(program, environment).all()
+    outputs = [plain[n] for n in program.outputs]
+    noisy = [NumpyRun(program, environment, np.random.default_rng(k)).all() for k in range(0 if program.exact else RUNS)]
+    bounds = []
+    for name, value in zip(program.outputs, outputs):
+        bounds.append(spread(value, [n[name] for n in noisy]) if value.dtype.kind == "f" and noisy else np.zeros(value.shape))
+    if not torch_ready(program):
+        return outputs, bounds, None, None
+    try:
+        theirs, gradients = run_torch(program, environment, weights)
+    except (RuntimeError, IndexError, NotImplementedError):  # such as a pad of nothing: it has no answer
+        return outputs, bounds, None, None
+    for name, mine, other, bound in zip(program.outputs, outputs, theirs, bounds):
+        text = differs(np.asarray(other), mine, bound + 1e-9 * np.abs(mine) + 1e-12)
+        if text:
+            return Finding("oracle", name, f"PyTorch and numpy differ: {text}")
+    if not gradients:
+        return outputs, bounds, None, None
+    runs = [run_torch(program, environment, weights, np.random.default_rng(k))[1] for k in range(0 if exact_gradients(program) else RUNS)]
+    # Equal largest elements share a gradient: thirds, in programs of whole numbers.
+    slack = [spread(g, [r[i] for r in runs]) + 1e-6 * (np.abs(g) + 1) * program.exact for i, g in enumerate(gradients)]
+    if runs:  # and each is rounded to its input's dtype
+        kinds = [program.dtype(n) for n in program.wrt]
+        slack = [b + 4 * (dtypes.unit(d) * np.abs(g) + dtypes.tiny(d)) for b, g, d in zip(slack, gradients, kinds)]
+    return outputs, bounds, gradients, slack
+
+
+def compare(program, values, bounds, gradients, slack, outputs, grads):
+    for name, value, bound, (dtype, got) in zip(program.outputs, values, bounds, outputs):
+        if dtype != program.dtype(name):
+            return Finding("dtype", name, f"{dtype} instead of {program.dtype(name)}")
+        text = differs(got, value, bound)
+        if text:
+            return Finding("value", name, text, want=value, got=got)
+    for i, (name, grad) in enumerate(zip(program.wrt, grads)):
+        if grad is None:
+            if gradients is not None and np.abs(gradients[i]).max(initial=0) > np.max(slack[i], initial=0):
+                return Finding("gradient", name, "is None", want=gradients[i])
+            continue
+        dtype, got = grad
+        if dtype != program.dtype(name):
+            return Finding("gradient", name, f"{dtype} instead of {program.dtype(name)}")
+        if gradients is None:
+            if not np.isfinite(got).all():
+                return Finding("gradient", name, "is not finite", got=got)
+            continue
+        text = differs(got, gradients[i], slack[i])
+        if text:
+            return Finding("gradient", name, text, want=gradients[i], got=got)
+    return None
+
+
+def jumps(program):
+    """Whether the loss has steps: somewhere in it a float becomes whole, or a truth."""
+    needed = set(program.differentiable())
+    for step in reversed(program.steps):
+        if step.name in needed:
+            needed.update(step.operands.values())
+            if step.row.steps and any(dtypes.is_float(program.dtype(n)) for n in step.operands.values()):
+                return step.row.name != "cast" or not dtypes.is_float(step.dtype)
+    return False
+
+
+def by_differences(program, environment, weights, gradients, grads):
+    """Gradients along a few directions against slopes of the numpy evaluator's loss."""
+    if not grads or not all(s.row.smooth for s in program.steps):
+        return None
+    if program.exact and any(s.row.ties for s in program.steps) or jumps(program):
+        return None
+    rng = np.random.default_rng(program.seed)
+    ties = any(s.row.ties for s in program.steps)
+    worst = max([dtypes.unit(v.dtype) for v in [*program.inputs, *program.steps] if dtypes.is_float(v.dtype)], default=0)
+    for i, (name, grad) in enumerate(zip(program.wrt, grads)):
+        if grad is None or grad[1].size == 0:
+            continue
+        got = grad[1].astype(np.float64)
+        along = [rng.uniform(-1, 1, got.shape)]
+        if gradients is None and ties:  # equal elements show as a corner in all directions together only
+            along += [rng.uniform(-1, 1, got.shape) for _ in range(3)]
+        elif gradients is None:  # nothing else tells: single elements too
+            for _ in range(min(6, got.size)):
+                single = np.zeros(got.size)
+                single[rng.integers(got.size)] = 1
+                along.append(single.reshape(got.shape))
+        for direction in along:
+            try:
+                slope, kink = difference(program, environment, weights, name, direction)
+            except AssertionError:  # next to a place where it is not defined
+                continue
+            scale = np.abs(got * direction).sum() + np.abs(got).mean()
+            if kink > 0.01 * (abs(slope) + 1e-3 * scale) + 1e-6 or not np.isfinite(slope):
+                continue  # a corner, or curved too much to tell
+            if gradients is not None:
+                theirs = float((gradients[i] * direction).sum())
+                if abs(theirs - slope) > 1e-3 * (np.abs(gradients[i] * direction).sum() + abs(slope)) + 1e-6:
+                    return Finding("oracle", name, f"PyTorch's gradient gives the slope {theirs}, differences {slope}")
+                continue
+            mine = float((got * direction).sum())
+            if abs(mine - slope) > (2e-2 + 400 * worst) * (scale + abs(slope)) + 1e-4:
+                return Finding("gradient", name, f"slope {mine} instead of {slope} by differences", want=slope, got=got)
+    return None

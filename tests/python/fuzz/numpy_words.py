@@ -1,0 +1,205 @@
+"""What the numpy texts of the table may say beside numpy's own words. Plain and slow on purpose."""
+
+import math
+
+import numpy as np
+
+from fuzz import dtypes
+
+erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def positive(x):
+    """x, where no element is next to zero: what follows is not defined there, or steep."""
+    assert (x > 1e-2).all()
+    return x
+
+
+def softplus(x):
+    return np.logaddexp(x, 0)
+
+
+def logsumexp(x, axis, keepdims=False):
+    most = x.max(axis=axis, keepdims=True)
+    out = np.log(np.exp(x - most).sum(axis=axis, keepdims=True)) + most
+    return out if keepdims else out.squeeze(axis)
+
+
+def softmax(x, axis):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def layernorm(x, axis, eps=1e-5):
+    centred = x - x.mean(axis=axis, keepdims=True)
+    return centred / np.sqrt((centred * centred).mean(axis=axis, keepdims=True) + eps)
+
+
+def cast(x, source, target):
+    return dtypes.cast(x, source, target)
+
+
+def pad(x, pads, value=0):
+    """Padding that may be negative, which cuts."""
+    assert all(min(a, 0) + min(b, 0) == 0 or x.shape[i] + min(a, 0) + min(b, 0) > 0 for i, (a, b) in enumerate(pads))
+    cut = x[tuple(slice(max(-a, 0), x.shape[i] - max(-b, 0)) for i, (a, b) in enumerate(pads))]
+    return np.pad(cut, [(max(a, 0), max(b, 0)) for a, b in pads], constant_values=value)
+
+
+def unfold(x, axis, size, step):
+    return np.moveaxis(np.lib.stride_tricks.sliding_window_view(x, size, axis), axis, axis)[
+        (slice(None),) * axis + (slice(None, None, step),)
+    ]
+
+
+def gather(x, axis, index):
+    at = list(np.indices(index.shape))
+    at[axis] = index % x.shape[axis] if x.shape[axis] else index
+    return x[tuple(at)]
+
+
+FOLD = {"add": np.add, "sum": np.add, "multiply": np.multiply, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
+
+
+def scatter(x, axis, index, src, how=None, include_self=True):
+    out = x.copy()
+    counts = np.full(x.shape, 1 if include_self else 0)
+    seen = np.full(x.shape, include_self)
+    for position in np.ndindex(index.shape):
+        to = position[:axis] + (int(index[position]) % x.shape[axis],) + position[axis + 1 :]
+        counts[to] += 1
+        if how is None or not seen[to]:
+            out[to] = src[position]
+        elif how == "mean":
+            out[to] += src[position]
+        else:
+            out[to] = FOLD[how](out[to], src[position])
+        seen[to] = True
+    return out / np.maximum(counts, 1) if how == "mean" else out
+
+
+def sort(x, axis, descending):
+    if not descending:
+        return np.sort(x, axis=axis, kind="stable")
+    return np.flip(np.sort(x, axis=axis, kind="stable"), axis)
+
+
+def argsort(x, axis, descending):
+    if not descending:
+        return np.argsort(x, axis=axis, kind="stable")
+    back = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
+    return np.flip(x.shape[axis] - 1 - back, axis)
+
+
+def topk(x, k, axis, largest):
+    return np.take(sort(x, axis, largest), np.arange(k), axis=axis)
+
+
+def conv2d(x, w, bias, groups, stride, dilation, padding):
+    """padding: left, right, top, bottom."""
+    x = np.pad(x, [(0, 0), (0, 0), tuple(padding[2:]), tuple(padding[:2])])
+    (n, c, h, wide), (o, i, kh, kw) = x.shape, w.shape
+    oh = (h - dilation[0] * (kh - 1) - 1) // stride[0] + 1
+    ow = (wide - dilation[1] * (kw - 1) - 1) // stride[1] + 1
+    assert oh > 0 and ow > 0
+    out = np.zeros((n, groups, o // groups, oh, ow), np.result_type(x, w))
+    xg, wg = x.reshape(n, groups, i, h, wide), w.reshape(groups, o // groups, i, kh, kw)
+    for a in range(kh):
+        for b in range(kw):
+            part = xg[..., a * dilation[0] :, b * dilation[1] :][..., :: stride[0], :: stride[1]][..., :oh, :ow]
+            out += np.einsum("ngihw,goi->ngohw", part, wg[..., a, b])
+    out = out.reshape(n, o, oh, ow)
+    return out if bias is None else out + bias.reshape(1, -1, 1, 1)
+
+
+def conv_transpose2d(x, w, groups, stride, dilation, padding, output_padding):
+    (n, c, h, wide), (_, o, kh, kw) = x.shape, w.shape
+    size = [(s - 1) * stride[k] + dilation[k] * (kk - 1) + 1 + output_padding[k] for k, (s, kk) in enumerate(((h, kh), (wide, kw)))]
+    out = np.zeros((n, groups, o, *size), np.result_type(x, w))
+    xg, wg = x.reshape(n, groups, c // groups, h, wide), w.reshape(groups, c // groups, o, kh, kw)
+    for a in range(kh):
+        for b in range(kw):
+            rows, columns = np.arange(h) * stride[0] + a * dilation[0], np.arange(wide) * stride[1] + b * dilation[1]
+            out[:, :, :, rows[:, None], columns] += np.einsum("ngihw,gio->ngohw", xg, wg[..., a, b])
+    out = out.reshape(n, groups * o, *size)
+    result = out[:, :, padding[0] : size[0] - padding[0], padding[1] : size[1] - padding[1]]
+    assert result.size > 0
+    return result
+
+
+def windows(x, kernel, stride, dilation, padding, fill):
+    x = np.pad(x, [(0, 0)] * (x.ndim - 2) + [(p, p) for p in padding], constant_values=fill)
+    h, w = x.shape[-2:]
+    oh = (h - dilation[0] * (kernel[0] - 1) - 1) // stride[0] + 1
+    ow = (w - dilation[1] * (kernel[1] - 1) - 1) // stride[1] + 1
+    assert oh > 0 and ow > 0
+    parts = []
+    for a in range(kernel[0]):
+        for b in range(kernel[1]):
+            parts.append(x[..., a * dilation[0] :, b * dilation[1] :][..., :: stride[0], :: stride[1]][..., :oh, :ow])
+    return np.stack(parts)
+
+
+def max_pool2d(x, kernel, stride, dilation, padding):
+    fill = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    return windows(x, kernel, stride, dilation, padding, fill).max(0)
+
+
+def avg_pool2d(x, kernel, stride, padding):
+    return windows(x, kernel, stride, (1, 1), padding, 0).mean(0)
+
+
+def attention(q, k, v, causal, mask=None):
+    scores = q @ np.swapaxes(k, -1, -2) / math.sqrt(q.shape[-1])
+    if mask is not None:
+        scores = scores + mask
+    if causal:
+        scores = np.where(np.tril(np.ones(scores.shape[-2:], bool)), scores, -np.inf)
+    return softmax(scores, -1) @ v
+
+
+def one_hot(x, classes):
+    return (x[..., None] == np.arange(classes)).astype(np.int32)
+
+
+def interpolate(x, size):
+    """Linear, half-pixel, along the last axes."""
+    for k, n in enumerate(size):
+        axis = x.ndim - len(size) + k
+        at = np.maximum((np.arange(n) + 0.5) * x.shape[axis] / n - 0.5, 0)
+        low = np.minimum(np.floor(at).astype(int), x.shape[axis] - 1)
+        high = np.minimum(low + 1, x.shape[axis] - 1)
+        part = (at - low).reshape([-1 if a == axis else 1 for a in range(x.ndim)])
+        x = np.take(x, low, axis) * (1 - part) + np.take(x, high, axis) * part
+    return x
+
+
+def floor_divide(x, y):
+    return np.where(y == 0, 0, np.floor_divide(x, np.where(y == 0, 1, y)))
+
+
+def remainder(x, y):
+    return np.where(y == 0, 0, np.remainder(x, np.where(y == 0, 1, y)))
+
+
+def bits(x, source, target):
+    """The same bytes under another dtype of their size."""
+    inside = x.astype(source) if source in dtypes.FLOATS else x
+    out = inside.view(target)
+    return out.astype(np.float64) if target in dtypes.FLOATS else out
+
+
+def put(x, key, value):
+    out = x.copy()
+    out[key] = value
+    return out
+
+
+def add_at(x, key, value):
+    out = x.copy()
+    out[key] += value
+    return out

@@ -1,0 +1,142 @@
+"""Tensors that are equal by chance are different tensors: gradients, optimizers, captures and writes tell them apart. And
+gradients are those of the version that was read, or an error."""
+
+import numpy as np
+import pytest
+import torch
+
+from lathe import JitError, Tensor, TinyJit, UserError, dtypes, nn
+
+X = Tensor([1.0, 2.0]).realize()
+MAKERS = {
+    "zeros": lambda: Tensor.zeros(2).contiguous(),
+    "ones": lambda: Tensor.ones(2).contiguous(),
+    "full": lambda: Tensor.full((2,), 3.0).contiguous(),
+    "arange": lambda: Tensor.arange(2.0).contiguous(),
+    "eye": lambda: Tensor.eye(2).contiguous(),
+    "realized": lambda: Tensor.zeros(2).contiguous().realize(),
+    "clone": lambda: Tensor.zeros(2).clone(),
+    "numpy": lambda: Tensor(np.zeros(2, np.float32)),
+    "list": lambda: Tensor([0.0, 0.0]),
+    "leaf": lambda: Tensor.zeros(2).requires_grad_(),
+    "leaf of an expression": lambda: (X * 2).requires_grad_(),
+    "realized expression": lambda: (X * 2).realize(),
+    "parameter": lambda: Tensor.ones(2, requires_grad=True),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_gradients_of_equal_tensors(name):
+    p, q = MAKERS[name](), MAKERS[name]()
+    a, b = (p * 3 + q * 5).sum().gradient(p, q)
+    assert np.all(a.numpy() == 3) and np.all(b.numpy() == 5)
+    assert np.all((p * 3 + q * 5).sum().gradient(p)[0].numpy() == 3)
+    (p * 3 + q * 5).sum().backward()
+    assert np.all(p.grad.numpy() == 3) and np.all(q.grad.numpy() == 5)
+    before = q.numpy().copy()
+    p += 1
+    assert np.all(q.numpy() == before) and np.all(p.numpy() == before + 1)
+
+
+@pytest.mark.parametrize("make", [lambda: Tensor.zeros(2), lambda: Tensor.arange(2.0), lambda: X * 2, lambda: Tensor.zeros(2).contiguous()])
+def test_an_optimizer_of_equal_parameters_moves_each_by_its_own_gradient(make):
+    p, q = make(), make()
+    start = np.array(p.tolist())
+    optimizer = nn.optim.SGD([p, q], lr=1.0)
+    Tensor.training = True
+    try:
+        for _ in range(2):
+            optimizer.zero_grad()
+            (p * 3 + q * 5).sum().backward()
+            optimizer.step()
+    finally:
+        Tensor.training = False
+    assert p.tolist() == list(start - 6) and q.tolist() == list(start - 10)
+
+
+def test_what_cannot_be_told_apart_is_refused():
+    a, b = X * 2, X * 2
+    with pytest.raises(UserError, match="made by the same expression"):
+        (a * 3 + b * 5).sum().gradient(a, b)
+    with pytest.raises(UserError, match="made by the same expression"):
+        (a * 3 + b * 5).sum().gradient(a)
+    with pytest.raises(UserError, match="is a constant"):
+        Tensor.zeros(2).sum().gradient(Tensor.zeros(2))
+
+
+def test_captures_know_equal_tensors_apart():
+    f = TinyJit(lambda a, b: (a * 3 + b * 5).realize())
+    for _ in range(3):
+        f(Tensor.zeros(2).contiguous(), Tensor.zeros(2).contiguous())
+    assert f(Tensor([1.0, 1.0]), Tensor([2.0, 2.0])).tolist() == [13.0, 13.0]
+    assert f(Tensor.ones(2).contiguous(), Tensor.ones(2).contiguous()).tolist() == [8.0, 8.0]
+
+    weight = Tensor.zeros(2).contiguous().realize()
+    g = TinyJit(lambda a: (a * 3 + weight * 5).realize())
+    for _ in range(3):
+        g(Tensor.zeros(2).contiguous())
+    assert g(Tensor([1.0, 1.0])).tolist() == [3.0, 3.0]
+
+
+def test_the_gradient_is_that_of_the_version_that_was_read():
+    p = Tensor([1.0, 2.0], requires_grad=True)
+    loss = (p * p).sum()
+    p += 10
+    assert loss.gradient(p)[0].tolist() == [2.0, 4.0]
+    p[0] = 7.0
+    loss.backward()
+    assert p.grad.tolist() == [2.0, 4.0] and p.tolist() == [7.0, 12.0]
+
+
+def test_a_gradient_whose_values_were_overwritten_is_an_error():
+    layer = nn.Linear(2, 2)
+    optimizer = nn.optim.SGD(nn.state.get_parameters(layer), lr=0.1)
+    x = Tensor([[1.0, 2.0]])
+    Tensor.training = True
+    try:
+        old = layer(x).tanh().square().sum()
+        layer(x).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        with pytest.raises(UserError, match="was written to since it was used"):
+            old.backward()
+        layer(x).square().sum().backward()
+        optimizer.step()
+    finally:
+        Tensor.training = False
+
+
+def test_what_has_no_gradient_is_said():
+    i = Tensor([1, 2])
+    with pytest.raises(TypeError, match="only floats have"):
+        (i * 2.0).sum().gradient(i)
+    x = Tensor([1.0, 2.0])
+    loss = (x * x).sum()
+    loss.item()
+    with pytest.raises(UserError, match="no expression to differentiate"):
+        loss.gradient(x)
+
+
+FLOATS = ["float16", "bfloat16", "float32", "float64"]
+INTS = ["int8", "uint8", "int16", "int32", "int64"]
+
+
+@pytest.mark.parametrize("dtype", ["bool", *INTS, *FLOATS])
+def test_numbers_as_tensors_promote_as_in_pytorch(dtype):
+    mine, theirs = Tensor([1, 1]).cast(dtype), torch.ones(2, dtype=getattr(torch, dtype))
+    for value in (2, 2.0):
+        got, expected = mine * Tensor(value), theirs * torch.tensor(value)
+        wanted = str(expected.dtype).removeprefix("torch.")
+        wanted = "int32" if dtype == "bool" and isinstance(value, int) else wanted  # our default integer
+        assert got.dtype == getattr(dtypes, wanted), (dtype, value)
+        assert got.tolist() == expected.tolist()
+        assert (Tensor(value) * mine).dtype == got.dtype
+
+
+def test_a_weak_tensor_of_a_captured_function_is_one_kind_of_argument():
+    f = TinyJit(lambda x, k: (x * k).realize())
+    half = Tensor([1.0]).half()
+    for i in range(4):
+        assert f(half, Tensor(float(i))).tolist() == [float(i)]
+    with pytest.raises(JitError):
+        f(half, Tensor([3.0]).sum())
