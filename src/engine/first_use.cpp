@@ -24,10 +24,10 @@ namespace {
 // What a check costs is counted in operations of REF on one position, and going from one operation to the
 // next costs as much as so many positions: a unit is about 2 ns.
 constexpr double kPositionsPerStep = 10;
-// The first check of a kernel may cost this much. What costs more, and what is left for later uses, waits
-// until the launches of kernels that are due have earned it, at about a twentieth of what they take; so the
-// budget depends on the program alone, not on the clock.
-constexpr double kFirstUnits = 5e5, kFirstLongUnits = 2e6;
+// The first check of a kernel may cost this much, and two outputs of a long reduce somewhat more. What costs
+// more, and what is left for later uses, waits until the launches of kernels that are due have earned it, at
+// about a twentieth of what they take; so the budget depends on the program alone, not on the clock.
+constexpr double kFirstUnits = 3e5, kFirstLongUnits = 1e6;
 constexpr double kUnitsPerLaunch = 5e3, kUnitsPerFlop = 2.5e-4, kUnitsPerByte = 2.5e-3;
 // Two outputs that cost more than this are never looked at.
 constexpr double kMostUnits = 1e9;
