@@ -89,7 +89,8 @@ class Stager {
       if (!n.is(Op::Reduce) && !n.is(Op::Fold)) continue;
       for (Node r : closed_ranges(n))
         if (in_group(r))
-          throw KernelOptError("STAGE", "the threads of a group reduce the value together, so none can copy its part");
+          throw KernelOptError("STAGE",
+                               "the threads of a group reduce the value together, so none can copy its part");
     }
   }
 
