@@ -5,13 +5,14 @@
 #   scripts/gpu_bench.sh run OUT [SECTION...]   in such a folder: device tests, then the sections of `lathe bench cuda`
 # OUT gets results.jsonl (a line for every row; put the file there again and a later visit goes on where this one
 # stopped), the sources of all kernels with what the compiler said of them, and logs. SECONDS_LEFT (480) bounds a visit.
-# TESTS=0 leaves the device tests out. The exit status is that of the worst part.
+# TESTS=0 leaves the device tests out, OPS=1 also runs the op suite on CUDA against REF, SEARCH="ROW..." also measures
+# these rows after a search of SEARCH_SECONDS (30) a kernel. The exit status is that of the worst part.
 set -uo pipefail
 
 pack() {
   folder=$1 build=$2
   mkdir -p "$folder/bin" "$folder/lib" "$folder/bench/peers" "$folder/scripts"
-  for program in lathe test_cuda; do
+  for program in lathe lathe-worker test_cuda test_ops; do
     cp "$build/bin/$program" "$folder/bin/$program" || exit 2
     strip "$folder/bin/$program"
     ldd "$build/bin/$program" | awk '/libz3|libfmt|libz\./ {print $3}' | xargs -r -I{} cp -L {} "$folder/lib/"
@@ -21,6 +22,27 @@ pack() {
   cp bench/peers/torch_rows.py "$folder/bench/peers/"
   cp scripts/gpu_bench.sh "$folder/scripts/"
   du -sh "$folder"
+}
+
+# The op suite in as many processes as there are cores.
+ops() {
+  local failed=0 shards
+  shards=$(nproc)
+  for ((i = 0; i < shards; ++i)); do
+    (LATHE_DEVICE=CUDA OPS_DEVICE=CUDA LATHE_CACHE=off GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i \
+      timeout "${OPS_SECONDS:-200}" bin/test_ops --gtest_brief=1 >"$out/kernels/ops.$i" 2>&1; echo $? >"$out/kernels/ops.$i.status") &
+  done
+  wait
+  for ((i = 0; i < shards; ++i)); do
+    if [ "$(cat "$out/kernels/ops.$i.status")" != 0 ]; then
+      failed=1
+      echo "-- part $i of the op suite: status $(cat "$out/kernels/ops.$i.status")"
+      grep -E "FAILED" "$out/kernels/ops.$i" | sort | uniq | head -12
+    fi
+  done
+  grep -hE "PASSED|tests ran" "$out"/kernels/ops.*[0-9] | awk '{n += $4} END {print "op suite: " NR " lines, tests passed " n}'
+  echo "== op suite: status $failed after $(($(date +%s) - begin)) s"
+  return $failed
 }
 
 run() {
@@ -43,6 +65,7 @@ run() {
     tail -25 "$out/test_cuda.log"
     echo "== device tests: status $status after $(($(date +%s) - begin)) s"
   fi
+  if [ "${OPS:-0}" = 1 ]; then ops || status=1; fi
   for section in "${@:-}"; do
     left=$((limit - ($(date +%s) - begin)))
     if [ "$left" -lt 15 ]; then
@@ -53,6 +76,16 @@ run() {
     timeout $((left + 60)) bin/lathe bench cuda ${section:+--section "$section"} --results "$out/results.jsonl" --save "$out/kernels" \
       --seconds "$left" 2>>"$out/bench.log" || status=1
   done
+  for row in ${SEARCH:-}; do
+    left=$((limit - ($(date +%s) - begin)))
+    if [ "$left" -lt 60 ]; then
+      echo "== search of $row: no time left"
+      continue
+    fi
+    echo "== search of $row, $left s left"
+    timeout "$left" bin/lathe bench cuda --filter "$row" --search "${SEARCH_SECONDS:-30}" --results "$out/searched.jsonl" \
+      --save "$out/kernels" --seconds 1 2>>"$out/bench.log" || status=1
+  done
   tar -C "$out" -czf "$out/kernels.tar.gz" kernels && rm -rf "$out/kernels"
   grep -v '^{' "$out/bench.log" 2>/dev/null | tail -20
   echo "gpu_bench: status $status after $(($(date +%s) - begin)) s"
@@ -62,5 +95,5 @@ run() {
 case "${1:-}" in
   pack) pack "$2" "$3" ;;
   run) shift && run "$@" ;;
-  *) sed -n '2,9p' "$0" >&2 && exit 2 ;;
+  *) sed -n '2,11p' "$0" >&2 && exit 2 ;;
 esac

@@ -72,7 +72,8 @@ bool sums_are_exact(const Product& p, Node product) {
 std::optional<Product> product_of(Node reduce, const Target& target) {
   Node element = reduce.arg(0);
   if (!element.is(Op::Mul)) return std::nullopt;
-  Product p{reduce, narrow_in_border(element.arg(0), target), narrow_in_border(element.arg(1), target), Node()};
+  Product p{reduce, narrow_in_border(element.arg(0), target), narrow_in_border(element.arg(1), target),
+            Node()};
   if (p.x.dtype().bits() <= 16 && p.y.dtype().bits() <= 16) return p;
   for (std::size_t i = 0; i < 2; ++i) {
     Node product = element.arg(i);

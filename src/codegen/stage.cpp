@@ -60,6 +60,7 @@ class Stager {
       for (Node other : below)
         if (depends_on(r.arg(0), other))
           throw KernelOptError("STAGE", "a panel over a loop whose length another loop of the panel decides");
+    if (!group_.empty()) check_own_work(value);
     PanelCopy made = group_.empty() ? private_copy(value, below, wanted)
                                     : shared_copy(value, below, group_, wanted, target_, ids_);
     bytes_ += made.size * value.dtype().bytes();
@@ -82,6 +83,17 @@ class Stager {
   }
 
  private:
+  // Each thread of a group copies other pieces of a panel, so it has to compute them alone.
+  static void check_own_work(Node value) {
+    for (Node n : toposort(value)) {
+      if (!n.is(Op::Reduce) && !n.is(Op::Fold)) continue;
+      for (Node r : closed_ranges(n))
+        if (in_group(r))
+          throw KernelOptError("STAGE",
+                               "the threads of a group reduce the value together, so none can copy its part");
+    }
+  }
+
   PanelCopy private_copy(Node value, const Nodes& below, PanelOrder wanted) {
     std::vector<PanelAxis> axes = panel_axes(value, below, wanted);
     if (wanted == PanelOrder::Source) join_last_axes(value, axes, lanes_of(value));

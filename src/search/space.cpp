@@ -236,8 +236,20 @@ std::vector<List> starting_lists(Node kernel, const Target& target, const Limits
       [](Target& t) { t.cores = (t.cores + 1) / 2; },
       [](Target& t) { t.max_group = (t.max_group + 1) / 2; },
   };
+  // What decides the tiles of groups of threads: how many of them a core has at a time, and matrix units.
+  constexpr Change kGroupChanges[] = {
+      [](Target& t) { t.thread_registers /= 2; },
+      [](Target& t) { t.core_registers /= 2; },
+      [](Target& t) { t.core_registers *= 2; },
+      [](Target& t) { t.core_shared_bytes /= 4, t.shared_bytes /= 4; },
+      [](Target& t) { t.cores *= 4; },
+      [](Target& t) { t.max_load_bytes /= 2; },
+      [](Target& t) { t.units.clear(); },
+  };
+  std::vector<Change> changes(std::begin(kChanges), std::end(kChanges));
+  if (target.groups) changes.insert(changes.end(), std::begin(kGroupChanges), std::end(kGroupChanges));
   std::vector<List> lists;
-  for (const Change change : kChanges) {
+  for (const Change change : changes) {
     Target other = target;
     change(other);
     List list = choose_options(kernel, other);

@@ -639,6 +639,13 @@ TEST(Options, RandomListsKeepTheResult) {
     check_random_list(static_cast<std::uint32_t>(seeds.seed()));
 }
 
+// A group's threads copy different rows of a panel, so they cannot add up one row's mean together meanwhile.
+TEST(Options, APanelOfWhatAGroupReducesTogetherIsRefused) {
+  Scope scope;
+  const std::vector<Opt> opts = parse_opts("UPCAST(0, 2) STAGE(2, 2, 1) GROUP(0, 3)");
+  EXPECT_THROW(apply_options(variances(5, 24), opts, named_target("sm_90a")), KernelOptError);
+}
+
 // The rows of a ragged sum have lengths of their own, so no panel holds several of them.
 TEST(Options, APanelOfRowsOfDifferentLengthIsRefused) {
   Scope scope;

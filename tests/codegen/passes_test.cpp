@@ -377,10 +377,13 @@ TEST(PeelSteps, OnlyTheLastStepOfAnUnevenSumIsGated) {
   EXPECT_EQ(loads("UNROLL(0, 200)", false), 0) << "two steps are no loop worth two bodies";
 }
 
-// out[o, x] = sum of w[o, c, k] * in[c, x + k - 1] with a border of zeros, widened before the border was put on.
+// out[o, x] = sum of w[o, c, k] * in[c, x + k - 1] with a border of zeros, widened before the border was put
+// on.
 Node bordered_product(std::int64_t outputs, std::int64_t size, std::int64_t channels) {
-  Node o = range(index_const(outputs), 0, RangeKind::Global), x = range(index_const(size), 1, RangeKind::Global);
-  Node c = range(index_const(channels), 2, RangeKind::Reduce), k = range(index_const(3), 3, RangeKind::Reduce);
+  Node o = range(index_const(outputs), 0, RangeKind::Global),
+       x = range(index_const(size), 1, RangeKind::Global);
+  Node c = range(index_const(channels), 2, RangeKind::Reduce),
+       k = range(index_const(3), 3, RangeKind::Reduce);
   Node at = x + k + index_const(-1);
   Node inside = logical_and(less(at, index_const(size)), logical_not(less(at, index_const(0))));
   Node in = load(param(dtypes::BFloat16, 1, channels * size), c * index_const(size) + at, inside);
