@@ -416,10 +416,11 @@ Tensor Tensor::pow(const Operand& exponent) const {
   const double most = d == dtypes::float64 ? 64 : 8;
   if (e == std::floor(e) && std::abs(e) <= most) {
     const DataType wide = sum_accumulator(d);
-    const Tensor power = whole_power(x.cast(wide), static_cast<std::int64_t>(std::abs(e)));
-    if (e >= 0) return power.cast(d);
-    return with_own_gradient("lathe.inverse_pow", power.reciprocal(), {x.cast(wide), constant(n, wide, x)})
-        .cast(d);
+    const Tensor base = converted(x, wide);
+    const Tensor power = whole_power(base, static_cast<std::int64_t>(std::abs(e)));
+    if (e >= 0) return converted(power, d);
+    return converted(
+        with_own_gradient("lathe.inverse_pow", power.reciprocal(), {base, constant(n, wide, x)}), d);
   }
   if (e == 0.5) return x.sqrt();
   if (e == -0.5) return x.rsqrt();

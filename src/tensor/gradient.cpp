@@ -336,11 +336,17 @@ class Differentiated {
     const Node memory = memory_of(target.impl()->storage->value);
     if (memory && contains(nodes[0]))
       for (Node old : computed_as(target, memory))
-        if (!reaches(old, nodes)) nodes.push_back(old);
+        if (!is_another(old) && !reaches(old, nodes)) nodes.push_back(old);
     return nodes;
   }
 
  private:
+  // Whether another live tensor is that expression.
+  bool is_another(Node n) const {
+    if (!holders_) holders_ = value_holders();
+    return holders_->contains(n);
+  }
+
   // A copy of what is there already passes its gradient on to it.
   static bool reaches(Node from, std::span<const Node> nodes) {
     for (Node n : toposort(from))
@@ -402,6 +408,7 @@ class Differentiated {
   NodeMap<char> in_graph_;
   NodeMap<Uses> used_;  // by buffer
   bool reads_overwritten_ = false;
+  mutable std::optional<NodeMap<int>> holders_;  // worked out for the first that needs it
 };
 
 [[noreturn]] void refuse_twins(const Tensor& target) {

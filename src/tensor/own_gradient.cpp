@@ -153,7 +153,9 @@ Tensor with_own_gradient(std::string_view rule, const Tensor& value, const std::
     tracked |= is_tracked(t);
   }
   const AttrData attr{std::string(rule), {}};
-  return make_tensor(intern(Op::Custom, out.dtype(), args, Attr::of(attr)), value.device(), tracked);
+  Tensor made = make_tensor(intern(Op::Custom, out.dtype(), args, Attr::of(attr)), value.device(), tracked);
+  made.impl()->weak = value.impl()->weak;
+  return made;
 }
 
 }  // namespace lathe
