@@ -223,8 +223,10 @@ Tensor make_tensor(nb::handle data, const TensorOptions& options) {
     return t;
   }
   if (data.is_none()) return Tensor::full({Size(0)}, 0.0, options);
-  if (auto number = to_number(data)) return Tensor(*number, options);
-  if (auto size = to_size(data)) {
+  // An array without axes is data, not a number: two of them are two tensors, however equal.
+  const bool is_array = nb::hasattr(data, "__dlpack__");
+  if (auto number = is_array ? std::nullopt : to_number(data)) return Tensor(*number, options);
+  if (auto size = is_array ? std::nullopt : to_size(data)) {
     Tensor zero(Number(0),
                 {.dtype = options.dtype ? *options.dtype : dtypes::default_int(), .device = options.device});
     Tensor out = zero.add(*size);

@@ -43,8 +43,8 @@ class ChildProcess {
 };
 
 // The folder the running program is in, and the full path of another program: beside it or beside the library
-// this code is in (a wheel), in the folder `bin` next to or above either (an installation, a build), in one of
-// `more`, or as the shell would find it; empty where there is none.
+// this code is in (a wheel), in the folder `bin` next to or above either (an installation, a build), in one
+// of `more`, or as the shell would find it; empty where there is none.
 std::string program_folder();
 std::string find_program(const std::string& name, const std::vector<std::string>& more = {});
 

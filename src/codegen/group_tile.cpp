@@ -13,6 +13,8 @@ namespace {
 constexpr std::int64_t kOtherRegisters = 40;
 // Threads a core wants to hide what one of them waits for.
 constexpr double kBusyThreads = 256;
+// How much longer a group takes that no other one computes beside while it copies.
+constexpr double kAlone = 1.5;
 // What a read of a panel costs beside a multiply-add: a warp's takes as long as so many.
 constexpr double kPanelRead = 2;
 // What an element costs that a thread copies into a panel.
@@ -70,7 +72,6 @@ WarpTile choose_warp_tile(std::int64_t rows, std::int64_t columns, double batch,
   // In the time of a fragment's product: reading a word of a panel by a warp, and copying a row of a fragment
   // into one.
   constexpr double kWord = 0.6, kRow = 0.6;
-  constexpr double kAlone = 1.5;  // of a group that no other one computes beside while it copies
   constexpr std::int64_t kSteps = 4;
   WarpTile best, tile;
   double least = 0;
@@ -100,7 +101,8 @@ WarpTile choose_warp_tile(std::int64_t rows, std::int64_t columns, double batch,
               static_cast<double>(threads) * std::max(1.0, std::min(turns, static_cast<double>(most)));
           const auto products = static_cast<double>(tile.rows * tile.columns),
                      words = static_cast<double>(tile.rows * 4 + tile.columns * 2);
-          const double time = turns * std::max(1.0, kBusyThreads / busy) * (most < 2 ? kAlone : 1) *
+          const double time = turns * std::max(1.0, kBusyThreads / busy) *
+                              (std::min(turns, static_cast<double>(most)) < 2 ? kAlone : 1) *
                               (static_cast<double>(warps) * (products + kWord * words) +
                                kRow * static_cast<double>(m + n) / 4);
           if (least == 0 || time < least) least = time, best = tile;
@@ -148,6 +150,7 @@ std::optional<GroupTile> choose_group_tile(const KernelFacts& facts, const Targe
           const double busy = static_cast<double>(threads) * std::max(1.0, std::min(turns, most));
           const double copied = static_cast<double>(tile.rows.extent() + tile.columns.extent());
           const double time = turns * std::max(1.0, kBusyThreads / busy) *
+                              (std::min(turns, most) < 2 ? kAlone : 1) *
                               (static_cast<double>(threads) *
                                    (static_cast<double>(sums) + kPanelRead * static_cast<double>(feed)) +
                                kCopied * copied);

@@ -44,6 +44,7 @@ constexpr HeuristicRule kRules[] = {
     {"uneven-in-registers",  "a short output range that an index divides is taken at once, with constants for its steps"},
     {"threads",              "the first output range with enough steps is divided among the cores"},
     {"group-product",        "a group of threads computes a tile of outputs in registers, from panels it fills together"},
+    {"panel-pairs",          "on a matrix unit of a warp, panels hold two turns of its loop, whose steps are interleaved"},
     {"group-reduce",         "the threads of a group share a reduce where its steps are neighbours in memory, or outputs are few"},
     {"wide-access",          "neighbouring elements of a thread make one wide access"},
 };

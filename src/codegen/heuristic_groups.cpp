@@ -109,6 +109,9 @@ bool Chooser::group_unit(const GroupTile& plain) {
   for (Node f : facts_.factors)
     add(OptOp::STAGE, outside >= 0 ? outside : kBeforeLoops,
         {std::find(values.begin(), values.end(), f) - values.begin(), 1});
+  // Two panels' steps at a time: half as many barriers, and one's reads among the other's products.
+  if (uses("panel-pairs") && position(reduce) >= 0 && left(reduce) % 2 == 0)
+    add(OptOp::UNROLL, reduce_number(reduce), {2});
   return true;
 }
 

@@ -212,7 +212,15 @@ class Space {
 bool allowed(Node kernel, std::span<const Opt> list, const Target& target, const Limits& limits) {
   const Scope scope;
   const std::optional<OptionState> state = after(kernel, list, target);
-  return state && within(*state, limits);
+  if (!state || !within(*state, limits)) return false;
+  // How large panels are shows when they are made.
+  if (std::none_of(list.begin(), list.end(), [](const Opt& o) { return o.op == OptOp::STAGE; })) return true;
+  try {
+    apply_options(kernel, list, target);
+    return true;
+  } catch (const KernelOptError&) {
+    return false;
+  }
 }
 
 StepKinds neighbours(Node kernel, std::span<const Opt> list, const Target& target, const Limits& limits) {

@@ -419,8 +419,8 @@ Tensor Tensor::pow(const Operand& exponent) const {
     const Tensor base = converted(x, wide);
     const Tensor power = whole_power(base, static_cast<std::int64_t>(std::abs(e)));
     if (e >= 0) return converted(power, d);
-    return converted(
-        with_own_gradient("lathe.inverse_pow", power.reciprocal(), {base, constant(n, wide, x)}), d);
+    return converted(with_own_gradient("lathe.inverse_pow", power.reciprocal(), {base, constant(n, wide, x)}),
+                     d);
   }
   if (e == 0.5) return x.sqrt();
   if (e == -0.5) return x.rsqrt();

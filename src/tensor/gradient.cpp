@@ -320,7 +320,8 @@ class Differentiated {
     const bool here = contains(now);
     if (here && !target.impl()->leaf) return now;
     if (!here)
-      if (const std::vector<Node> computed = computed_as(target, memory); !computed.empty()) return computed[0];
+      if (const std::vector<Node> computed = computed_as(target, memory); !computed.empty())
+        return computed[0];
     const Uses* used = used_.find(base_memory(memory));
     if (used == nullptr || (here && !used->several)) return now;
     const std::vector<Node> read = versions_read(target, memory);
@@ -328,8 +329,8 @@ class Differentiated {
     return here || read.empty() ? now : read[0];
   }
 
-  // The same, and the expressions whose value the tensor's buffer holds, where it was realised between two uses:
-  // each has a part of the gradient. Empty where which is meant cannot be told.
+  // The same, and the expressions whose value the tensor's buffer holds, where it was realised between two
+  // uses: each has a part of the gradient. Empty where which is meant cannot be told.
   std::vector<Node> nodes_of_target(const Tensor& target) const {
     std::vector<Node> nodes{node_of_target(target)};
     if (!nodes[0]) return {};
@@ -517,7 +518,8 @@ std::vector<Tensor> Tensor::gradient(const std::vector<Tensor>& targets, const T
     nodes.push_back(graph.nodes_of_target(t));
     if (nodes.back().empty()) refuse_versions(t);
   }
-  const bool takes_part = std::ranges::any_of(nodes, [&](const std::vector<Node>& n) { return graph.contains(n[0]); });
+  const bool takes_part =
+      std::ranges::any_of(nodes, [&](const std::vector<Node>& n) { return graph.contains(n[0]); });
   const Node data = memory_of(root);
   if (!takes_part && !targets.empty() && data && (data.is(Op::Buffer) || realized(data)))
     throw UserError("gradient",

@@ -202,7 +202,8 @@ TEST(CpuPrograms, MatrixUnitsCompileEverywhereAndRunWhereTheyWork) {
     }
   }
   std::set<std::string_view> all;
-  for (const MatrixUnit& unit : matrix_units()) all.insert(unit.name);
+  for (const MatrixUnit& unit : matrix_units())
+    if (unit.threads == 1) all.insert(unit.name);  // others are of targets with groups of threads
   EXPECT_EQ(printed, all);
 }
 

@@ -140,3 +140,9 @@ def test_a_weak_tensor_of_a_captured_function_is_one_kind_of_argument():
         assert f(half, Tensor(float(i))).tolist() == [float(i)]
     with pytest.raises(JitError):
         f(half, Tensor([3.0]).sum())
+
+
+def test_arrays_without_axes_are_data_of_their_own_dtype():
+    a, b = Tensor(np.array(2.0, np.float32)), Tensor(np.array(2.0, np.float32))
+    assert [g.item() for g in (a * 3 + b * 5).gradient(a, b)] == [3, 5]
+    assert Tensor(np.array(3)).dtype == Tensor(np.array([3])).dtype and Tensor(np.array(0.5)).dtype == dtypes.float64
