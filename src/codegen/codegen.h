@@ -27,9 +27,9 @@ std::span<const HeuristicRule> heuristic_rules();
 // The kernel with options applied: still kernel form. Throws KernelOptError naming the option and the reason.
 Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target);
 
-// Where lower_kernel verifies: the kernel that comes in, that options leave every range closed, and the
-// program that goes out; or all of it after every step, so that a broken graph is blamed on the step that
-// broke it.
+// Where lower_kernel verifies: the kernel that comes in, that every range is closed wherever ranges become
+// something else, and the program that goes out; or all of it after every step, so that a broken graph is
+// blamed on the step that broke it.
 enum class Checks : std::uint8_t { Borders, EveryStep };
 #ifdef NDEBUG
 inline constexpr Checks kUsualChecks = Checks::Borders;
