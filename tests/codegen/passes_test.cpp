@@ -45,12 +45,19 @@ Node read_nothing(Node node, const Bindings&, Rewriter&) {
 }
 constexpr Rule kForgetting[] = {{"forget-to-fill", node_of(Op::Load), by(read_nothing)}};
 
+// An index that is a float.
+Node read_at_a_half(Node node, const Bindings&, Rewriter&) {
+  return intern(Op::Load, node.dtype(), {node.arg(0), float_const(dtypes::Float32, 0.5)});
+}
+constexpr Rule kHalving[] = {{"read-at-a-half", node_of(Op::Load), by(read_at_a_half)}};
+
 TEST(LowerKernel, NamesKernelStepAndNodeOfWhatIsMalformedInEveryBuild) {
   Scope scope;
   Node r = range(index_const(16), 0, RangeKind::Global);
   Node value = load(param(dtypes::Float32, 1, 16), r);
   Node open = store(param(dtypes::Float32, 0, 16), r, value), closed = end(open, {&r, 1});
   const RuleSet forgetting("planted", {{"planted", kForgetting, [](Node) { return true; }}});
+  const RuleSet halving("planted", {{"planted", kHalving, [](Node) { return true; }}});
   struct Case {
     Node effect;
     const RuleSet* planted;
@@ -58,16 +65,19 @@ TEST(LowerKernel, NamesKernelStepAndNodeOfWhatIsMalformedInEveryBuild) {
   };
   for (const Case& c :
        {Case{open, nullptr, "after pass schedule: range 0 is not closed on the way to the Sink"},
-        Case{closed, &forgetting, "define 7 is read"}})
+        Case{closed, &forgetting, "define 7 is read"},
+        Case{closed, &halving, "after pass simplify, rule read-at-a-half of planted: "}})
     for (Checks checks : {Checks::Borders, Checks::EveryStep}) {
-      const RuleSet* before = set_planted_rules(c.planted);
+      const Target target = named_target("x86-64-v3");
+      Compile compile(target);
+      compile.checks = checks;
+      compile.rules.planted = c.planted;
       std::string message;
       try {
-        lower_kernel(sink({&c.effect, 1}), {}, named_target("x86-64-v3"), "some_kernel", {.checks = checks});
+        lower_kernel(sink({&c.effect, 1}), {}, compile, "some_kernel");
       } catch (const InternalError& e) {
         message = e.what();
       }
-      set_planted_rules(before);
       for (const char* part : {c.says, "after pass", "guilty: ", "kernel some_kernel"})
         EXPECT_NE(message.find(part), std::string::npos) << "wanted " << part << " in\n" << message;
     }
@@ -468,9 +478,9 @@ TEST(Heuristic, EachRuleChangesTheOptionsOfSomeKernel) {
       for (const std::string& name : targets) {
         Target target = named_target(name);
         const std::string with = to_string(choose_options(k.kernel, target));
-        set_disabled_rules({rule.name});
-        changed |= to_string(choose_options(k.kernel, target)) != with;
-        set_disabled_rules({});
+        Compile without(target);
+        without.rules.disabled = {rule.name};
+        changed |= to_string(choose_options(k.kernel, without)) != with;
       }
     EXPECT_TRUE(changed) << rule.name;
   }
