@@ -223,9 +223,9 @@ std::vector<RuleTable> all_tables() {
           integer_algebra(), float_algebra(), kernel_algebra()};
 }
 
-Node simplify_kernel(Node kernel) {
+Node simplify_kernel(Node kernel, const RuleChanges& changes) {
   static const auto* rules = new RuleSet("kernel", all_tables());
-  return Rewriter(*rules).rewrite(kernel);
+  return Rewriter(*rules, changes).rewrite(kernel);
 }
 
 }  // namespace lathe

@@ -8,6 +8,7 @@
 #include "backends/cpu/host.h"
 #include "backends/cuda/dialect.h"
 #include "codegen/codegen.h"
+#include "engine/compile_context.h"
 #include "engine/graph_key.h"
 #include "ir/walk.h"
 #include "models/benchmarks.h"
@@ -72,7 +73,7 @@ Schedule schedule_of(const std::vector<Tensor>& wanted, const Target& target) {
   ScheduleOptions options;
   options.max_buffers = target.max_buffers;
   options.rows = target.threads;
-  return schedule(normal.targets, options);
+  return schedule(normal.targets, options, engine::compile_for_schedule());
 }
 
 }  // namespace
@@ -89,6 +90,7 @@ std::vector<NodeRef> scheduled_kernels(const std::vector<Tensor>& wanted, std::s
 std::string kernels_of(const std::vector<Tensor>& wanted, std::string_view target_name) {
   Scope scope;
   const Target target = target_of(target_name);
+  const Compile compile = engine::compile_for(target);
   const Schedule made = schedule_of(wanted, target);
   NodeMap<std::size_t> uses;
   std::vector<const Step*> first;
@@ -97,9 +99,9 @@ std::string kernels_of(const std::vector<Tensor>& wanted, std::string_view targe
       if (++uses[step.ast] == 1) first.push_back(&step);
   std::string out;
   for (const Step* step : first) {
-    const std::vector<Opt> opts = choose_options(step->ast, target);
+    const std::vector<Opt> opts = choose_options(step->ast, compile);
     out += fmt::format("==== {} x{} {}\n{}\n", step->name, uses[step->ast], to_string(opts),
-                       source_of(lower_kernel(step->ast, opts, target, step->name), target));
+                       source_of(lower_kernel(step->ast, opts, compile, step->name), target));
   }
   return out;
 }
