@@ -119,8 +119,8 @@ class Placer {
     current = at(current, body_map);
     if (in_output && !selected && memory_size(target) * target.dtype().bytes() * 2 > cache_)
       if (const Nodes fetches = asked_for(target, here); !fetches.empty()) current = after(current, fetches);
-    // Panels and inner loops of the element are this nest's own: another store may sum the same element in
-    // its nest.
+    // Panels and inner loops of the element, and of what follows the reduce, are this nest's own: another
+    // store may use the same values in its nest.
     Node element = reduce.arg(0);
     if (selected) {
       element = selected->value;
@@ -153,7 +153,7 @@ class Placer {
     NodeMap<Node> end_map = clone(inner, end_ranges);
     NodeMap<Node> value;
     value.try_emplace(reduce, load(after(memory, {&body, 1}), index, gate));
-    Node last_store = at(substitute(store_node, value), end_map);
+    Node last_store = copy_for_loop(substitute(store_node, value), end_map, ids_);
     for (Node& o : closing)
       if (const Node* to = end_map.find(o)) o = *to;
     return end(last_store, closing);
@@ -233,7 +233,7 @@ class Placer {
     more_.push_back(end(end(store(current, here, now, inside), body_ranges), outer));
     Nodes store_ranges(body_ranges);
     for (const auto& [old, own] : clone(repeated, store_ranges)) body_map.try_emplace(old, own);
-    Node written = at(substitute(store_node, result), body_map);
+    Node written = copy_for_loop(substitute(store_node, result), body_map, ids_);
     return end(end(written, store_ranges), outer);
   }
 
