@@ -392,11 +392,18 @@ class Differentiated {
     return found;
   }
 
+  // Whether an After names what its buffer holds now. Realising a tensor between two uses gives it one more
+  // such name, and all of them are one version.
+  static bool is_held(Node memory) {
+    return memory.is(Op::After) && realized(memory) && !is_overwritten(memory);
+  }
+
   // The target over each version of its memory that is read, other than by the store that made a later one.
   std::vector<Node> versions_read(const Tensor& target, Node memory) const {
     const TensorImpl& impl = *target.impl();
     const Node value = impl.storage->value, buffer = base_memory(memory);
     std::vector<Node> found, stack{root_};
+    bool found_held = false;
     NodeMap<char> seen;
     while (!stack.empty()) {
       const Node n = stack.back();
@@ -404,7 +411,9 @@ class Differentiated {
       if (!seen.try_emplace(n, 1).second) continue;
       if (is_memory(n) && base_memory(n) == buffer) {
         const Node old = apply_view(impl.view, over_memory(value, memory, n));
-        if (contains(old)) found.push_back(old);
+        if (!contains(old)) continue;
+        if (!is_held(n) || !found_held) found.push_back(old);
+        found_held |= is_held(n);
         continue;
       }
       for (Node a : n.args()) stack.push_back(a);

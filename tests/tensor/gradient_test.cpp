@@ -338,6 +338,20 @@ TEST(Gradient, SeveralVersionsOfAParameterInOneGraphAreRefused) {
   EXPECT_EQ((before + (x * 5).sum()).gradient({x})[0].tolist(), (std::vector<double>{5, 5}));
 }
 
+TEST(Gradient, AParameterThatWasRealizedBetweenItsUsesIsOneVersion) {
+  for (const bool by_itself : {true, false}) {
+    Tensor p = Tensor::full({3}, 1.0).contiguous().requires_grad_();
+    Tensor before = p * 2;
+    by_itself ? p.realize() : before.realize();
+    const Tensor loss = before.sum() + (p * 5).sum() + p.detach().sum();
+    EXPECT_EQ(loss.gradient({p})[0].tolist(), (std::vector<double>{7, 7, 7}));
+    loss.backward();
+    EXPECT_EQ(p.grad()->tolist(), (std::vector<double>{7, 7, 7}));
+    p.assign(p.detach() + 1).realize();
+    EXPECT_NE(message_of([&] { (loss + p.sum()).gradient({p}); }), "");
+  }
+}
+
 TEST(Gradient, WhatHasNoneIsSaid) {
   const Tensor i({1, 2}), x({1.0, 2.0});
   EXPECT_EQ(message_of([&] { (i * 2.0).sum().gradient({i}); }),
