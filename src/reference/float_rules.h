@@ -89,7 +89,7 @@ struct RecipRule : Rounded {
   static double spread(double x, double, double, double, double a, double, double) {
     if (a == 0) return 0;
     const double least = std::fabs(x) - a;
-    return least > 0 ? a / (std::fabs(x) * least) : kOpen;
+    return least > 0 ? a / std::fabs(x) / least : kOpen;  // their product may be too large
   }
   static double low(const Lane& at, const Lane& low, double v) {
     return (std::fma(-v, at.x, 1.0) - v * low.x) / at.x;

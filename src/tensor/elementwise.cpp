@@ -342,14 +342,15 @@ Tensor Tensor::masked_fill(const Tensor& mask, const Operand& value) const {
 // From the nearer end, so that a weight of 1 gives `end` itself.
 Tensor Tensor::lerp(const Tensor& end, const Operand& weight) const {
   Scope scope;
-  const Tensor way = end - *this;
+  // Whole numbers meet a float weight as floats: their difference may not fit their dtype.
+  const DataType d = operand_dtype(weight, converted(*this, operand_dtype(end, *this)));
+  const Tensor from = converted(*this, d), to = converted(end, d), way = to - from;
   if (weight.tensor() == nullptr && !weight.is_size()) {
     const double w = weight.number().to_double();
-    return w < 0.5 ? *this + way.mul(weight) : end - way * (1 - w);
+    return w < 0.5 ? from + way.mul(weight) : to - way * (1 - w);
   }
-  const Tensor w =
-      operand_tensor(weight, *this, operand_dtype(weight, converted(way, least_upper_float(way.dtype()))));
-  return (w < 0.5).where(*this + way * w, end - way * (1.0 - w));
+  const Tensor w = operand_tensor(weight, *this, operand_dtype(weight, converted(way, least_upper_float(d))));
+  return (w < 0.5).where(from + way * w, to - way * (1.0 - w));
 }
 
 namespace {
@@ -434,9 +435,25 @@ Tensor Tensor::rpow(Number base) const {
   return literal_beside(base, *this).pow(*this);
 }
 
+namespace {
+
+// How far two whole numbers of one dtype are apart, which their dtype may not hold.
+Tensor distance(const Tensor& x, const Tensor& y) {
+  if (x.dtype().is_bool()) return (x != y).cast(dtypes::float64);
+  constexpr DataType kUnsigned[] = {dtypes::uint8, dtypes::uint16, dtypes::uint32, dtypes::uint64};
+  for (DataType same_size : kUnsigned)
+    if (same_size.itemsize() == x.dtype().itemsize())
+      return (x.maximum(y) - x.minimum(y)).bitcast(same_size).cast(dtypes::float64);
+  throw InternalError("isclose", fmt::format("no unsigned dtype of the size of {}", x.dtype().name()));
+}
+
+}  // namespace
+
 Tensor Tensor::isclose(const Operand& operand, double rtol, double atol, bool equal_nan) const {
   Scope scope;
   const Tensor other = operand_tensor(operand, *this, operand_dtype(operand, *this));
+  if (!other.dtype().is_float())
+    return distance(cast(other.dtype()), other) <= other.cast(dtypes::float64).abs() * rtol + atol;
   Tensor near = (*this - other).abs() <= other.abs() * rtol + atol;
   Tensor finite = isfinite() & other.isfinite();
   Tensor out = (finite & near) | (finite.logical_not() & (*this == other));
