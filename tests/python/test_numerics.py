@@ -224,6 +224,11 @@ def test_integers_to_the_power_of_integers_are_exact_and_wrap():
         np.testing.assert_array_equal((Tensor(x) ** Tensor(y)).numpy(), np.power(x, y))
 
 
+def test_the_check_knows_the_error_of_a_reciprocal_of_a_huge_number():
+    x = -np.linspace(200, 700, 100)
+    np.testing.assert_allclose(Tensor(x).silu().numpy(), x / (1 + np.exp(-x)), rtol=1e-12)
+
+
 def test_remainders_of_floats_are_exact():
     rng = np.random.default_rng(4)
     for dtype in [np.float32, np.float64, np.float16]:

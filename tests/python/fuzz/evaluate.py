@@ -40,8 +40,8 @@ class NumpyRun:
     def forget(self, name):
         self.values.pop(name, None)
 
-    def noisy(self, values, dtype, relative):
-        size = np.abs(values) * relative + 4 * dtypes.tiny(dtype)
+    def noisy(self, values, dtype, relative, least=0):
+        size = np.maximum(np.abs(values), least) * relative + 4 * dtypes.tiny(dtype)
         values = np.where(np.abs(values) <= 2 * dtypes.tiny(dtype), 0, values)  # underflow
         return np.where(values == 0, values, values + size * self.noise.uniform(-1, 1, np.shape(values)))
 
@@ -61,7 +61,7 @@ class NumpyRun:
         value = value.astype(dtypes.storage(step.dtype))
         if self.noise is not None and not self.program.exact and not row.moves and dtypes.is_float(step.dtype):
             if not (row.steps and row.family != "cast"):
-                value = self.noisy(value, step.dtype, row.error(step.dtype))
+                value = self.noisy(value, step.dtype, row.error(step.dtype), 1 if row.absolute else 0)
         return value
 
     def meeting(self, step):
