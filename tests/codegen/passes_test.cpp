@@ -433,9 +433,9 @@ TEST(Heuristic, EachRuleChangesTheOptionsOfSomeKernel) {
       for (const std::string& name : targets) {
         Target target = named_target(name);
         const std::string with = to_string(choose_options(k.kernel, target));
-        set_disabled_rules({rule.name});
-        changed |= to_string(choose_options(k.kernel, target)) != with;
-        set_disabled_rules({});
+        Compile without(target);
+        without.rules.disabled = {rule.name};
+        changed |= to_string(choose_options(k.kernel, without)) != with;
       }
     EXPECT_TRUE(changed) << rule.name;
   }
