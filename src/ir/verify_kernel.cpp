@@ -20,7 +20,8 @@ class KernelVerifier {
       fault(kernel_, fmt::format("a kernel is a Sink, not {}", info(kernel_.op()).name));
       return std::move(faults_);
     }
-    Form form = stage_ == KernelStage::Lowered ? Form::LoweredKernel : Form::Kernel;
+    constexpr Form kForms[] = {Form::Planned, Form::Kernel, Form::LoweredKernel};
+    const Form form = kForms[static_cast<int>(stage_)];
     for (Node n : order_)
       if (std::string text = local_fault(n, form); !text.empty()) fault(n, text);
     if (!faults_.empty()) return std::move(faults_);  // what follows relies on well-formed nodes

@@ -82,18 +82,21 @@ std::string check_fault(Node n) {
 
 // ---- memory
 
-std::string memory_fault(Node user, Node memory) {
+bool is_kernel_memory(Node base, Form form) {
+  return base.is(Op::Define) || base.is(form == Form::Planned ? Op::Buffer : Op::Param);
+}
+
+std::string memory_fault(Node user, Node memory, Form form) {
   Node base = base_memory(memory);
-  if (base.is(Op::Param) || base.is(Op::Define)) return "";
+  if (is_kernel_memory(base, form)) return "";
   return fmt::format("{} of {}, which is no memory", name_of(user), name_of(base));
 }
 
 std::string index_fault(Node user, Node index, Form form) {
   Scalar s = index.dtype().scalar;
   bool machine = s == Scalar::Int32 || s == Scalar::Int64;
-  bool ok = form == Form::Kernel    ? s == Scalar::Index
-            : form == Form::Program ? machine
-                                    : machine || s == Scalar::Index;
+  const bool ranges = form == Form::Kernel || form == Form::Planned;
+  bool ok = ranges ? s == Scalar::Index : form == Form::Program ? machine : machine || s == Scalar::Index;
   return ok ? "" : fmt::format("the index of {} is {}", name_of(user), index.dtype().str());
 }
 
@@ -108,7 +111,7 @@ std::string gate_fault(Node user, std::size_t place, std::uint16_t lanes) {
 std::string access_fault(Node n, Node value, std::size_t most, Form form) {
   if (n.arg_count() > most)
     return fmt::format("{} has {} operands, at most {}", name_of(n), n.arg_count(), most);
-  if (std::string f = memory_fault(n, n.arg(0)); !f.empty()) return f;
+  if (std::string f = memory_fault(n, n.arg(0), form); !f.empty()) return f;
   if (std::string f = index_fault(n, n.arg(1), form); !f.empty()) return f;
   DType memory = n.arg(0).dtype(), index = n.arg(1).dtype();
   if (value.dtype().scalar != memory.scalar)
@@ -146,7 +149,7 @@ std::string store_fault(Node n, Form form) {
 
 std::string after_fault(Node n, Form form) {
   Node base = base_memory(n);
-  bool memory = form == Form::Tensor ? base.is(Op::Buffer) : base.is(Op::Param) || base.is(Op::Define);
+  bool memory = form == Form::Tensor ? base.is(Op::Buffer) : is_kernel_memory(base, form);
   if (!memory) return fmt::format("After of {}, which is no memory", name_of(base));
   if (n.dtype() != base.dtype())
     return fmt::format("After of {} memory is {}", base.dtype().str(), n.dtype().str());
@@ -312,7 +315,8 @@ std::string form_fault(Node n, Form form) {
   std::string_view forms = info(n.op()).form;
   bool ok = forms.find(letter) != std::string_view::npos;
   if (form == Form::LoweredKernel && n.is(Op::Special)) ok = true;
-  constexpr const char* kNames[] = {"a tensor graph", "a kernel", "a kernel", "a program"};
+  if (form == Form::Planned && n.is(Op::Buffer)) ok = true;
+  constexpr const char* kNames[] = {"a tensor graph", "a kernel", "a kernel", "a kernel", "a program"};
   if (!ok) return fmt::format("{} does not stand in {}", name_of(n), kNames[static_cast<int>(form)]);
   if (form == Form::Tensor && n.dtype().lanes != 1)
     return fmt::format("{} in a tensor graph", n.dtype().str());
