@@ -32,7 +32,7 @@ struct SumPlanes {
   double* magnitude = nullptr;  // sum of |element|
   double* squares = nullptr;    // sum of element^2
   double* partial = nullptr;    // sum of |running value|
-  double* terms = nullptr;      // elements that are not 0
+  double* terms = nullptr;      // elements that are not 0, or need not be
   double* uneven = nullptr;     // elements that are inexact or no multiples of kQuantum
   double* second = nullptr;     // how far the other elements may reach
   double* clear = nullptr;      // whether that is not as far as the one that was taken
@@ -60,6 +60,9 @@ struct LaneStep {
 // The function of a Scalar, Convert, Bits, Copy or ReduceEnd step; `bounded` says whether its result carries
 // errors, `pairs` whether floats are pairs.
 LaneFn lane_function(const Step& step, bool bounded, bool pairs);
+
+// How far apart two values are; 0 for the same infinity and for two NaN.
+double distance(Cell x, Cell y, bool is_float);
 
 // The own error of a scalar op or of a conversion to a float dtype, as a multiple of |value|.
 double own_error(Op op, DType dtype);
