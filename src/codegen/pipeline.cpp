@@ -70,6 +70,8 @@ class Steps {
   Program run(Node kernel) {
     check_kernel(kernel, "schedule");
     done("verify");
+    if (lowering_.target.fma && !lowering_.invariant)
+      kernel = after_step("fuse_product_pairs", fuse_product_pairs(kernel));
     Node node = apply_options(kernel, opts_, lowering_.target);
     done("apply_options");
     verify(node, "apply_options", KernelStage::Ranges, to_string(opts_));
