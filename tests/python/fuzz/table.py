@@ -33,6 +33,7 @@ class Op:
     smooth: bool = True  # differences tell its gradient
     ties: bool = False  # but not where elements are equal
     single: bool = False  # no more precise than float32
+    then: str = ""  # the row of the positions of what this one finds, read after it
 
     def error(self, dtype):
         """The relative error a result of the dtype may have."""
