@@ -79,6 +79,30 @@ TEST(Options, AnyNumberOfThreadsStoresTheSameBits) {
   EXPECT_GT(tried, 50);
 }
 
+// x*y + z*w where both products begin at the same elements: of a matrix and its transpose, of every element
+// and every second, third... one.
+TEST(Options, AnyNumberOfThreadsStoresTheSameBitsOfProductsThatBeginTogether) {
+  const Target target = named_target("x86-64-v3");
+  const Scope scope;
+  for (const std::int64_t n : {6, 12, 16, 18, 24, 36, 48})
+    for (const std::int64_t step : {0, 1, 2, 3, 5}) {
+      Node i = range(index_const(n), 0, RangeKind::Global), j = range(index_const(n), 1, RangeKind::Global);
+      const Node size = index_const(n), here = i * size + j;
+      const Node other = step == 0 ? j * size + i : here * index_const(step) + j;
+      const std::int64_t last = n * n * std::max<std::int64_t>(step, 1) + n;
+      auto at = [&](int slot, Node index) { return load(param(dtypes::Float32, slot, last), index); };
+      Node sum = at(1, here) * at(2, here) + at(1, other) * at(2, other);
+      const std::vector<Node> ranges = {i, j};
+      Node effect = end(store(param(dtypes::Float32, 0, n * n), here, sum), ranges),
+           kernel = sink({&effect, 1});
+      for (const char* opts : {"", "UPCAST(1, 2)", "UPCAST(0, 2)", "SWAP(0, 1)"})
+        for (const char* threads : {" THREAD(0, 2)", " THREAD(0, 3)", " THREAD(1, 2)"})
+          EXPECT_EQ(compare_bits(kernel, parse_opts(opts), parse_opts(opts + std::string(threads)), target),
+                    "")
+              << n << " " << step << " " << opts << threads;
+    }
+}
+
 TEST(Options, MisspeltOptionsAreNamed) {
   try {
     parse_opts("UPCAST(0, 4) UNROL(0, 4)");
