@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -150,7 +151,7 @@ Outcome Trial::compare(const ReadyKernel& ran) const {
                                 : fmt::format("in buffer {} {}", judgement.slot, judgement.text());
   for (std::size_t i = 0; i < samples_.size(); ++i)
     if (judgement.verdicts[i] == verify::Verdict::Failed) out.differing.push_back(i);
-  out.alike = reads_memory_ && some_store_is_constant();
+  out.alike = reads_memory_ && some_store_is_constant(judgement);
   if (out.failed == 0 && out.unsure > 0) resolve_unsure(ran, judgement, device, out);
   return out;
 }
@@ -215,28 +216,33 @@ const std::byte* Trial::bytes_before(std::size_t slot) const {
   return views_[slot].data;
 }
 
-// Whether all samples of some store are one value; a single one says little where it is zero.
-bool Trial::some_store_is_constant() const {
+// Whether some store has no two samples that agree and differ from each other. Numbers that are not finite
+// say little of how they came about; neither does a single zero.
+bool Trial::some_store_is_constant(const verify::Judgement& judgement) const {
   struct Seen {
-    std::int64_t count = 0;
+    std::int64_t written = 0, finite = 0;
     double first = 0;
     bool differs = false;
+    bool says_little() const {
+      return written > 0 && !differs && !(written == 1 && finite == 1 && first != 0);
+    }
   };
   std::vector<Seen> stores;
   for (std::size_t i = 0; i < samples_.size(); ++i) {
     const reference::Sample& sample = samples_[i];
-    if (!sample.written || sample.open) continue;
+    if (!sample.written) continue;
     const std::size_t store = positions_[i].store;
     if (store >= stores.size()) stores.resize(store + 1);
+    Seen& seen = stores[store];
+    ++seen.written;
     const bool is_float = step_.buffers[static_cast<std::size_t>(sample.slot)].node().dtype().is_float();
     const double value = is_float ? sample.value.f : static_cast<double>(sample.value.i);
-    Seen& seen = stores[store];
-    if (seen.count++ == 0) seen.first = value;
+    const verify::Verdict verdict = judgement.verdicts[i];
+    if (!std::isfinite(value) || verdict == verify::Verdict::Unjudged) continue;
+    if (seen.finite++ == 0) seen.first = value;
     seen.differs |= value != seen.first;
   }
-  return std::ranges::any_of(stores, [](const Seen& seen) {
-    return !seen.differs && (seen.count > 1 || (seen.count == 1 && seen.first == 0));
-  });
+  return std::ranges::any_of(stores, &Seen::says_little);
 }
 
 bool Trial::keep() {

@@ -24,7 +24,7 @@ namespace lathe::engine {
 struct Outcome {
   std::int64_t passed = 0, failed = 0;  // samples
   std::int64_t unsure = 0;              // beyond the likely bound of rounding, within the worst
-  bool alike = false;                   // everything that some store wrote is one value, so little was seen
+  bool alike = false;                   // of some store no two values were told apart, so little was seen
   std::vector<std::size_t> differing;   // samples that failed
   std::string text;  // of the sample that is furthest off: "element 3 of buffer 0 is 2, not 1.5: ..."
 };
@@ -73,7 +73,7 @@ class Trial {
   };
   std::string read_inputs();
   reference::Cell read(std::int64_t slot, std::int64_t element) const;
-  bool some_store_is_constant() const;
+  bool some_store_is_constant(const verify::Judgement& judgement) const;
   const std::byte* bytes_before(std::size_t slot) const;
   struct WholeRun {
     std::vector<reference::Array> after;  // of slots that are written

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "base/atomic_file.h"
@@ -308,6 +309,103 @@ TEST(FirstUse, AFaultThatZerosHideIsFoundOnMadeUpInputs) {
   EXPECT_THROW(for (; runs < 10; ++runs) multiply(), InternalError);
   EXPECT_GT(planted, 0);
   EXPECT_GT(runs, 0) << "zeros said enough";
+}
+
+// What says nothing of a kernel is no verdict: it is looked at when other inputs come.
+template <class Run>
+void expect_a_fault_found_later(Run run, std::span<const float> silent, int silent_runs, float telling) {
+  const FlagScope strict(Flag::Check, "strict");
+  drop_caches();
+  int planted = 0;
+  const PlantedFault fault(fault_after("expand", wrong_operand, planted));
+  for (int i = 0; i < silent_runs; ++i)
+    EXPECT_NO_THROW(run(silent[static_cast<std::size_t>(i) % silent.size()]));
+  EXPECT_GT(planted, 0);
+  EXPECT_THROW(for (int i = 0; i < 4; ++i) run(telling), InternalError);
+}
+
+TEST(FirstUse, AKernelTooLargeForMadeUpInputsThatSawOnlyZerosIsLookedAtWhenOthersCome) {
+  const Scope scope;
+  const auto run = [](float first) {
+    std::vector<float> values(3'000'000);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = first * static_cast<float>(1 + i % 7);
+    const NodeRef a = floats(values), b = floats(values);
+    test::realize(a.node() * b.node() + a.node());
+  };
+  const float zero[] = {0};
+  expect_a_fault_found_later(run, zero, 4, 1);
+}
+
+TEST(FirstUse, AKernelThatIsConstantOnMadeUpInputsTooIsLookedAtWhenOthersCome) {
+  const Scope scope;
+  const auto run = [](float scale) {
+    std::vector<float> values = numbers(500, 3);
+    for (float& v : values) v *= scale;
+    const NodeRef a = floats(values), b = floats(numbers(500, 4));
+    test::realize(max(a.node() * b.node(), number(dtypes::Float32, 5)));
+  };
+  const float small[] = {0, 1e-3f};
+  expect_a_fault_found_later(run, small, 6, 100);
+}
+
+TEST(FirstUse, NumbersThatAreNotFiniteAreNoEvidence) {
+  const Scope scope;
+  const auto run = [](float first) {
+    std::vector<float> values = numbers(300, 3);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (std::isnan(first)) values[i] = i % 2 == 0 ? first : 0;
+    const NodeRef a = floats(values);
+    test::realize(a.node() * number(dtypes::Float32, 0.5) + a.node());
+  };
+  const float nan[] = {NAN};
+  expect_a_fault_found_later(run, nan, 1, 1);
+}
+
+TEST(FirstUse, AllComparesAndLeavesTheRecordOfAKernelAlone) {
+  const Scope scope;
+  char pattern[] = "/tmp/lathe-check-test-XXXXXX";
+  const std::string folder = mkdtemp(pattern);
+  const FlagScope cache(Flag::Cache, folder + "/cache");
+  const auto run = [] {
+    const NodeRef a = floats(numbers(700, 1));
+    test::realize(a.node() * a.node() + number(dtypes::Float32, 7));
+  };
+  drop_caches();
+  {
+    const FlagScope all(Flag::Check, "all");
+    const CheckCounts before = check_counts();
+    for (int i = 0; i < 3; ++i) run();
+    EXPECT_EQ(check_counts().passed, before.passed + 3);
+  }
+  drop_caches();
+  const FlagScope first(Flag::Check, "first");
+  const CheckCounts before = check_counts();
+  run();
+  EXPECT_EQ(check_counts().passed, before.passed + 1) << "positions that were never compared count as passed";
+  drop_caches();
+  std::filesystem::remove_all(folder);
+}
+
+TEST(FirstUse, AKernelWhoseStoresWriteOneBufferIsCountedAndNotTriedForEver) {
+  const Scope scope;
+  const FlagScope first(Flag::Check, "first");
+  drop_caches();
+  const Node out = param(dtypes::Float32, 0, 300), in = param(dtypes::Float32, 1, 150);
+  std::vector<Node> effects;
+  for (const std::int64_t half : {0, 1}) {
+    const Node r = range(index_const(150), half, RangeKind::Global);
+    effects.push_back(end(store(out, r + index_const(150 * half), load(in, r)), std::vector<Node>{r}));
+  }
+  const Node kernel = sink(effects);
+  const CheckCounts before = check_counts();
+  for (int i = 0; i < 3; ++i) {
+    const NodeRef memory = floats(numbers(300, 1)), source = floats(numbers(150, 2));
+    const Node slots[] = {memory, source};
+    const Node effect = launch({"halves", "", kernel}, slots);
+    test::realize(after(memory, std::span(&effect, 1)));
+  }
+  const CheckCounts now = check_counts();
+  EXPECT_EQ(now.unchecked + now.passed, before.unchecked + before.passed + 1);
 }
 
 TEST(FirstUse, PositionsLieOnBothSidesOfTheEdgesOfTheSplits) {
