@@ -229,7 +229,9 @@ class Use {
 
   void replace(Trial& trial, const Outcome& outcome, bool repeatable) {
     ++counts().replaced;
-    kernel_ = fall_back(trial, kernel_, device_, outcome, {symbolic_ ? bits() : 1, repeatable});
+    const bool all = check_mode() == CheckMode::All, from_first = symbolic_ || record_.next == 0;
+    kernel_ = fall_back(trial, kernel_, device_, outcome,
+                        {symbolic_ ? bits() : 1, whole_ && from_first && !all, repeatable});
   }
 
   // Of some store no two values were told apart: a zero says little about a sum of products. The next uses
@@ -254,8 +256,10 @@ class Use {
     trial.keep();
     trial.launch(kernel_);
     const Outcome outcome = trial.compare(kernel_);
+    trial.disown_fault();
     if (outcome.failed > 0) {
       replace(trial, outcome, repeatable);
+      trial.disown_fault();
       real.restore();
       real.launch(kernel_);
       return true;

@@ -50,6 +50,8 @@ class Trial {
   void launch(const ReadyKernel& kernel, Counted counted = Counted::No);
   // What the last launch may report of indices; null where it checks none.
   const LaunchFaultRef& fault() const { return fault_; }
+  // Nobody is told of it: what the last launch left is not used.
+  void disown_fault();
   // Compares what this kernel left with what REF expects.
   Outcome compare(const ReadyKernel& ran) const;
 
@@ -69,7 +71,7 @@ class Trial {
  private:
   struct Kept {
     std::size_t slot;
-    std::unique_ptr<std::byte[]> bytes;
+    std::unique_ptr<std::byte[]> bytes;  // null: too much to keep
   };
   std::string read_inputs();
   reference::Cell read(std::int64_t slot, std::int64_t element) const;
@@ -81,8 +83,8 @@ class Trial {
     bool has(const reference::Sample& sample) const;
   };
   WholeRun with_options(const ReadyKernel& ran, bool wide_floats) const;
-  void resolve_unsure(const ReadyKernel& ran, const verify::Judgement& judgement,
-                      std::span<const reference::Cell> device, Outcome& out) const;
+  void resolve_unsure(const ReadyKernel& ran, std::span<const reference::Cell> device,
+                      verify::Judgement& judgement) const;
 
   const Step& step_;
   OpenDevice& device_;

@@ -237,6 +237,116 @@ TEST(FirstUse, AnUpdateInPlaceIsRepeatedOnWhatItFound) {
   EXPECT_GT(planted, 0);
 }
 
+// What cannot be kept is gone: the file about the kernel does not show what it was overwritten with.
+TEST(FirstUse, InputsThatWereWrittenOverAndNotKeptAreNotShown) {
+  const Scope scope;
+  const FlagScope strict(Flag::Check, "strict");
+  char pattern[] = "/tmp/lathe-check-test-XXXXXX";
+  const std::string folder = mkdtemp(pattern);
+  const FlagScope save(Flag::Save, folder);
+  drop_caches();
+  int planted = 0;
+  const PlantedFault fault(fault_after("expand", wrong_operand, planted));
+  std::vector<float> values((std::size_t{65} << 20) / sizeof(float), 2);
+  for (std::size_t i = 0; i < values.size(); i += 3) values[i] = 4;
+  const NodeRef memory = floats(values);
+  EXPECT_THROW(test::realize(test::assign(memory, memory.node() * memory.node() + memory.node())),
+               InternalError);
+  EXPECT_GT(planted, 0);
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (!entry.path().filename().string().starts_with("wrong_")) continue;
+    ++files;
+    EXPECT_EQ(read_file(entry.path().string())->find("# read"), std::string::npos);
+  }
+  EXPECT_EQ(files, 1);
+  std::filesystem::remove_all(folder);
+}
+
+// What is stored is off by a thousand.
+NodeMap<Node> far_off(std::span<const Node> order) {
+  NodeMap<Node> map;
+  for (Node n : order)
+    if (n.is(Op::Store) && is_float(n.arg(2)))
+      map[n] =
+          store(n.arg(0), n.arg(1), n.arg(2) + splat(number(dtypes::Float32, 1000), n.arg(2).dtype().lanes));
+  return map;
+}
+
+// Sums that cancel have bounds that nearly anything is within: a wrong kernel is beyond them, and of another
+// nothing is known.
+TEST(FirstUse, AKernelOfWhichNothingAgreesForCertainReplacesNoOther) {
+  const Scope scope;
+  const FlagScope first(Flag::Check, "first");
+  drop_caches();
+  int planted = 0;
+  StepFault fault = fault_after("lower_reduce", far_off, planted);
+  fault.kernel = [&, wrong = fault.kernel](std::string_view step, Node kernel) {
+    return planted == 0 ? wrong(step, kernel) : kernel;
+  };
+  const PlantedFault plant(fault);
+  std::vector<float> values(40 * 2000);
+  for (std::size_t i = 0; i < values.size(); i += 2)
+    values[i + 1] = -(values[i] = static_cast<float>(i % 991) / 997);
+  const NodeRef a = floats(values);
+  EXPECT_THROW(test::realize(test::sum(test::shaped(a.node(), {40, 2000}), {1})), InternalError);
+  EXPECT_EQ(planted, 1);
+}
+
+TEST(FirstUse, AnAttemptThatCannotBeMadeIsNotTheLast) {
+  const Scope scope;
+  const FlagScope first(Flag::Check, "first");
+  drop_caches();
+  int planted = 0, refused = 0;
+  const std::uint64_t before = check_counts().replaced;
+  StepFault fault = fault_after("split_ranges", wrong_operand, planted);
+  fault.kernel = [&, wrong = fault.kernel](std::string_view step, Node kernel) {
+    if (check_counts().replaced > before && step == "split_ranges") {
+      ++refused;
+      throw InternalError("test", "malformed");
+    }
+    return wrong(step, kernel);
+  };
+  const PlantedFault plant(fault);
+  const std::vector<float> a = numbers(33 * 29, 1), b = numbers(29 * 47, 2);
+  const NodeRef left = floats(a), right = floats(b);
+  const Node graph = test::matmul(left.node(), test::shaped(right.node(), {29, 47}), 33, 29, 47);
+  EXPECT_EQ(read(test::realize(graph)), product(a, b, 33, 29, 47));
+  EXPECT_GT(planted, 0);
+  EXPECT_GT(refused, 0);
+}
+
+// Indices are looked at as if there were one row to choose.
+NodeMap<Node> wrong_check(std::span<const Node> order) {
+  NodeMap<Node> map;
+  for (Node n : order) {
+    if (!n.is(Op::Check)) continue;
+    std::vector<Node> args(n.args().begin(), n.args().end());
+    args[1] = number(args[1].dtype(), 1);
+    map[n] = intern(n.op(), n.dtype(), args, n.attr());
+  }
+  return map;
+}
+
+TEST(FirstUse, AnIndexThatAWrongKernelReportsByMistakeIsNotTold) {
+  const Scope scope;
+  const FlagScope first(Flag::Check, "first");
+  drop_caches();
+  int planted = 0;
+  const PlantedFault fault(fault_after("split_ranges", wrong_check, planted));
+  const std::uint64_t before = check_counts().replaced;
+  std::vector<std::int32_t> rows(400);
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int32_t>(i * 7 % 50);
+  const NodeRef index = buffer_from_host(dtypes::Int32, 400, "CPU", rows.data()), x = floats(numbers(50, 1));
+  const Node checked = check(index, int_const(dtypes::Int32, 50), bool_const(true), "gather");
+  const std::vector<float> got = read(test::realize(take(x, checked) * number(dtypes::Float32, 2)));
+  EXPECT_NO_THROW(synchronize());
+  EXPECT_GT(planted, 0);
+  EXPECT_EQ(check_counts().replaced, before + 1);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    EXPECT_EQ(got[i], 2 * numbers(50, 1)[static_cast<std::size_t>(rows[i])]);
+}
+
 // Stores that a gate closes are done all the same.
 NodeMap<Node> no_gate(std::span<const Node> order) {
   NodeMap<Node> map;
