@@ -6,6 +6,7 @@
 #include <atomic>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "base/env.h"
 #include "base/error.h"
@@ -39,7 +40,7 @@ constexpr double kLeastOps = 1e5;
 constexpr std::uint32_t kWeakUses = 3;
 
 struct Counts {
-  std::atomic<std::uint64_t> passed{0}, weak{0}, unchecked{0}, replaced{0};
+  std::atomic<std::uint64_t> compared{0}, passed{0}, weak{0}, unchecked{0}, replaced{0};
 };
 Counts& counts() {
   static Counts all;
@@ -125,6 +126,7 @@ class Use {
             check.checks >= kChecks);
     } else {
       show(step_, fmt::format("{} elements agree with REF", outcome.passed), 3);
+      if (!std::exchange(check.compared, true)) ++counts().compared;
       outcome.alike ? was_weak(trial, repeatable) : passed();
     }
     fault = trial.fault();
@@ -309,6 +311,9 @@ bool launch_checked(const Step& step, ReadyKernel& kernel, OpenDevice& device, s
   return Use(step, kernel, device, places, bindings).run(fault);
 }
 
-CheckCounts check_counts() { return {counts().passed, counts().weak, counts().unchecked, counts().replaced}; }
+CheckCounts check_counts() {
+  const Counts& all = counts();
+  return {all.compared, all.passed, all.weak, all.unchecked, all.replaced};
+}
 
 }  // namespace lathe::engine

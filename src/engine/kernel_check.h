@@ -47,11 +47,13 @@ struct KernelCheck {
   std::mutex mutex;  // of what follows
   CheckRecord record;
   std::uint64_t checks = 0;  // in this process
+  bool compared = false;     // some samples agreed, in this process
 };
 
-// Kernels by how they fared, since the process began.
+// Kernels by how they fared, since the process began: `compared` have samples that agreed, `passed` have
+// nothing left to look at.
 struct CheckCounts {
-  std::uint64_t passed = 0, weak = 0, unchecked = 0, replaced = 0;
+  std::uint64_t compared = 0, passed = 0, weak = 0, unchecked = 0, replaced = 0;
 };
 CheckCounts check_counts();
 

@@ -192,3 +192,18 @@ def test_what_does_not_fit_is_a_typed_error():
         Tensor([1.0]) + "text"
     with pytest.raises(TypeError):
         bool(Tensor([1.0]))
+
+
+def test_remainders_of_infinities():
+    inf, nan = float("inf"), float("nan")
+    x, y = np.array([inf, -inf, inf, 1.0, -1.0, nan]), np.array([inf, inf, 2.0, inf, inf, inf])
+    with np.errstate(invalid="ignore"):
+        for dtype in (np.float32, np.float64):
+            a, b = x.astype(dtype), y.astype(dtype)
+            np.testing.assert_array_equal((Tensor(a) % Tensor(b)).numpy(), np.mod(a, b))
+            np.testing.assert_array_equal(Tensor(a).fmod(Tensor(b)).numpy(), np.fmod(a, b))
+
+
+def test_numpys_operators_take_lists_beside_tensors():
+    assert np.add([1, 2, 3], Tensor([1, 2, 3])).tolist() == [2, 4, 6]
+    assert np.multiply(Tensor([1, 2, 3]), (2, 2, 2)).tolist() == [2, 4, 6]
