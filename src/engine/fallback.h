@@ -24,6 +24,7 @@ std::vector<Attempt> attempts(const MadeKernel& wrong, const Target& target);
 
 struct FallbackContext {
   std::uint64_t sizes = 1;  // kinds of sizes (CheckRecord) that this launch stands for
+  bool whole = true;        // all positions are compared, so nothing is left to look at
   bool repeatable = true;   // false: what the launch wrote over was not kept
 };
 

@@ -102,7 +102,7 @@ class Use {
     if (check_mode() != CheckMode::All && is_done()) return false;
     Trial trial(step_, kernel_, device_, places_, bindings_);
     choose_positions(trial);
-    if (positions_.empty()) return false;
+    if (positions_.empty()) return nothing_to_compare();
     if (units_needed_ > kMostUnits) return leave("two of its outputs take REF too long", true);
     const bool first = (check.checks == 0 || symbolic_) && units_needed_ <= kFirstLongUnits;
     if (!first) {
@@ -175,9 +175,22 @@ class Use {
       ops_ += costs[store];
     }
     whole_ = end == all.size();
+    known_ = all.size();
+    stores_something_ = std::ranges::any_of(stores, [](const reference::StoreAxes& store) {
+      return std::ranges::all_of(store.extents, [](std::int64_t extent) { return extent > 0; });
+    });
     if (begin < end)
       positions_.assign(all.begin() + static_cast<std::ptrdiff_t>(begin),
                         all.begin() + static_cast<std::ptrdiff_t>(end));
+  }
+
+  // No positions: all of them passed, the kernel stores nothing at this size, or they cannot be told apart.
+  bool nothing_to_compare() {
+    if (known_ > 0)
+      settle(true);
+    else if (stores_something_)
+      leave("several of its stores write one buffer", true);
+    return false;
   }
 
   // Nothing was compared. `for_good`: in this process it is not tried again.
@@ -190,14 +203,22 @@ class Use {
     return false;
   }
 
+  // Samples agreed. With other random positions at every launch there is no telling which are left.
   void passed() {
+    record_.unchecked.clear();
+    if (check_mode() == CheckMode::All) {
+      ++counts().passed;
+      return;
+    }
+    // Those that said something.
+    const std::uint64_t checks =
+        kernel_.check->checks - std::min<std::uint64_t>(kernel_.check->checks, record_.weak);
     record_.weak = 0;
     if (!symbolic_) record_.next += static_cast<std::uint32_t>(positions_.size());
-    settle(whole_ || kernel_.check->checks >= kChecks);
+    settle(whole_ || checks >= kChecks);
   }
 
   void settle(bool done) {
-    record_.unchecked.clear();
     record_.sizes |= bits();
     kernel_.check->sizes = record_.sizes;
     if (done && !symbolic_) {
@@ -210,28 +231,44 @@ class Use {
 
   void replace(Trial& trial, const Outcome& outcome, bool repeatable) {
     ++counts().replaced;
-    kernel_ = fall_back(trial, kernel_, device_, outcome, {symbolic_ ? bits() : 1, repeatable});
+    const bool all = check_mode() == CheckMode::All, from_first = symbolic_ || record_.next == 0;
+    kernel_ = fall_back(trial, kernel_, device_, outcome,
+                        {symbolic_ ? bits() : 1, whole_ && from_first && !all, repeatable});
   }
 
-  // All samples of some store are one value: a zero says little about a sum of products. The next uses may
-  // bring other inputs; else the kernel runs once on made-up ones.
+  // Of some store no two values were told apart: a zero says little about a sum of products. The next uses
+  // may bring other inputs; else the kernel runs once on made-up ones. Where those say no more, it stays due,
+  // and each further look waits until more was earned.
   void was_weak(Trial& real, bool repeatable) {
     if (record_.weak++ == 0) ++counts().weak;
     show(step_, "weak: all samples of a store are one value", 2);
     if (record_.weak < kWeakUses) return;
-    if (const MadeUp inputs(step_, device_, places_); inputs.fits()) {
-      Trial trial(step_, kernel_, device_, inputs.places(), bindings_);
-      if (trial.expect(positions_, 4 * ops_ + kLeastOps).empty()) {
-        trial.keep();
-        trial.launch(kernel_);
-        if (const Outcome outcome = trial.compare(kernel_); outcome.failed > 0) {
-          replace(trial, outcome, repeatable);
-          real.restore();
-          return real.launch(kernel_);
-        }
-      }
+    if (record_.weak == kWeakUses && agrees_on_made_up_inputs(real, repeatable)) return;
+    kernel_.check->need =
+        units_needed_ * static_cast<double>(record_.weak) * static_cast<double>(record_.weak);
+    leave("all its samples are one value", false);
+  }
+
+  // False where that says nothing either.
+  bool agrees_on_made_up_inputs(Trial& real, bool repeatable) {
+    const MadeUp inputs(step_, device_, places_);
+    if (!inputs.fits()) return false;
+    Trial trial(step_, kernel_, device_, inputs.places(), bindings_);
+    if (!trial.expect(positions_, 4 * ops_ + kLeastOps).empty()) return false;
+    trial.keep();
+    trial.launch(kernel_);
+    const Outcome outcome = trial.compare(kernel_);
+    trial.disown_fault();
+    if (outcome.failed > 0) {
+      replace(trial, outcome, repeatable);
+      trial.disown_fault();
+      real.restore();
+      real.launch(kernel_);
+      return true;
     }
-    settle(true);
+    if (outcome.passed == 0 || outcome.alike) return false;
+    passed();
+    return true;
   }
 
   const Step& step_;
@@ -244,7 +281,8 @@ class Use {
   std::optional<SplitUnits> units_;
   std::vector<reference::Position> positions_;
   double ops_ = 0, units_needed_ = 0;
-  bool whole_ = false;
+  std::size_t known_ = 0;  // positions of all checks together
+  bool whole_ = false, stores_something_ = false;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "base/atomic_file.h"
@@ -239,6 +240,130 @@ TEST(FirstUse, AnUpdateInPlaceIsRepeatedOnWhatItFound) {
   EXPECT_GT(planted, 0);
 }
 
+// What cannot be kept is gone: the file about the kernel does not show what it was overwritten with.
+TEST(FirstUse, InputsThatWereWrittenOverAndNotKeptAreNotShown) {
+  const Scope scope;
+  const FlagScope strict(Flag::Check, "strict");
+  char pattern[] = "/tmp/lathe-check-test-XXXXXX";
+  const std::string folder = mkdtemp(pattern);
+  const FlagScope save(Flag::Save, folder);
+  drop_caches();
+  int planted = 0;
+  const PlantedFault fault("expand", wrong_operand, planted);
+  std::vector<float> values((std::size_t{65} << 20) / sizeof(float), 2);
+  for (std::size_t i = 0; i < values.size(); i += 3) values[i] = 4;
+  const NodeRef memory = floats(values);
+  EXPECT_THROW(test::realize(test::assign(memory, memory.node() * memory.node() + memory.node())),
+               InternalError);
+  EXPECT_GT(planted, 0);
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (!entry.path().filename().string().starts_with("wrong_")) continue;
+    ++files;
+    EXPECT_EQ(read_file(entry.path().string())->find("# read"), std::string::npos);
+  }
+  EXPECT_EQ(files, 1);
+  std::filesystem::remove_all(folder);
+}
+
+// What is stored is off by a thousand.
+NodeMap<Node> far_off(std::span<const Node> order) {
+  NodeMap<Node> map;
+  for (Node n : order)
+    if (n.is(Op::Store) && is_float(n.arg(2)))
+      map[n] =
+          store(n.arg(0), n.arg(1), n.arg(2) + splat(number(dtypes::Float32, 1000), n.arg(2).dtype().lanes));
+  return map;
+}
+
+// Sums that cancel have bounds that nearly anything is within: a wrong kernel is beyond them, and of another
+// nothing is known.
+TEST(FirstUse, AKernelOfWhichNothingAgreesForCertainReplacesNoOther) {
+  const Scope scope;
+  const FlagScope first(Flag::Check, "first");
+  drop_caches();
+  int planted = 0;
+  class FirstKernelOnly : public PlantedFault {
+   public:
+    explicit FirstKernelOnly(int& planted)
+        : PlantedFault("lower_reduce", far_off, planted), planted_(planted) {}
+    void kernel(const StepInfo& step, Node& kernel) override {
+      if (planted_ == 0) PlantedFault::kernel(step, kernel);
+    }
+
+   private:
+    int& planted_;
+  };
+  const FirstKernelOnly fault(planted);
+  std::vector<float> values(40 * 2000);
+  for (std::size_t i = 0; i < values.size(); i += 2)
+    values[i + 1] = -(values[i] = static_cast<float>(i % 991) / 997);
+  const NodeRef a = floats(values);
+  EXPECT_THROW(test::realize(test::sum(test::shaped(a.node(), {40, 2000}), {1})), InternalError);
+  EXPECT_EQ(planted, 1);
+}
+
+TEST(FirstUse, AnAttemptThatCannotBeMadeIsNotTheLast) {
+  const Scope scope;
+  const FlagScope first(Flag::Check, "first");
+  drop_caches();
+  int planted = 0, refused = 0;
+  class RefusesOptionsLater : public PlantedFault {
+   public:
+    RefusesOptionsLater(int& planted, int& refused)
+        : PlantedFault("option_ranges", wrong_with_options, planted), refused_(refused) {}
+    void kernel(const StepInfo& step, Node& kernel) override {
+      if (check_counts().replaced > before_ && has_options(toposort(kernel))) {
+        ++refused_;
+        throw InternalError("test", "malformed");
+      }
+      PlantedFault::kernel(step, kernel);
+    }
+
+   private:
+    int& refused_;
+    std::uint64_t before_ = check_counts().replaced;
+  };
+  const RefusesOptionsLater fault(planted, refused);
+  const std::vector<float> a = numbers(33 * 29, 1), b = numbers(29 * 47, 2);
+  const NodeRef left = floats(a), right = floats(b);
+  const Node graph = test::matmul(left.node(), test::shaped(right.node(), {29, 47}), 33, 29, 47);
+  EXPECT_EQ(read(test::realize(graph)), product(a, b, 33, 29, 47));
+  EXPECT_GT(planted, 0);
+  EXPECT_GT(refused, 0);
+}
+
+// Indices are looked at as if there were one row to choose.
+NodeMap<Node> wrong_check(std::span<const Node> order) {
+  NodeMap<Node> map;
+  for (Node n : order) {
+    if (!n.is(Op::Check) || !has_options(order)) continue;
+    std::vector<Node> args(n.args().begin(), n.args().end());
+    args[1] = number(args[1].dtype(), 1);
+    map[n] = intern(n.op(), n.dtype(), args, n.attr());
+  }
+  return map;
+}
+
+TEST(FirstUse, AnIndexThatAWrongKernelReportsByMistakeIsNotTold) {
+  const Scope scope;
+  const FlagScope first(Flag::Check, "first");
+  drop_caches();
+  int planted = 0;
+  const PlantedFault fault("option_ranges", wrong_check, planted);
+  const std::uint64_t before = check_counts().replaced;
+  std::vector<std::int32_t> rows(400);
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int32_t>(i * 7 % 50);
+  const NodeRef index = buffer_from_host(dtypes::Int32, 400, "CPU", rows.data()), x = floats(numbers(50, 1));
+  const Node checked = check(index, int_const(dtypes::Int32, 50), bool_const(true), "gather");
+  const std::vector<float> got = read(test::realize(take(x, checked) * number(dtypes::Float32, 2)));
+  EXPECT_NO_THROW(synchronize());
+  EXPECT_GT(planted, 0);
+  EXPECT_EQ(check_counts().replaced, before + 1);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    EXPECT_EQ(got[i], 2 * numbers(50, 1)[static_cast<std::size_t>(rows[i])]);
+}
+
 // Stores that a gate closes are done all the same.
 NodeMap<Node> no_gate(std::span<const Node> order) {
   NodeMap<Node> map;
@@ -312,6 +437,103 @@ TEST(FirstUse, AFaultThatZerosHideIsFoundOnMadeUpInputs) {
   EXPECT_THROW(for (; runs < 10; ++runs) multiply(), InternalError);
   EXPECT_GT(planted, 0);
   EXPECT_GT(runs, 0) << "zeros said enough";
+}
+
+// What says nothing of a kernel is no verdict: it is looked at when other inputs come.
+template <class Run>
+void expect_a_fault_found_later(Run run, std::span<const float> silent, int silent_runs, float telling) {
+  const FlagScope strict(Flag::Check, "strict");
+  drop_caches();
+  int planted = 0;
+  const PlantedFault fault("expand", wrong_operand, planted);
+  for (int i = 0; i < silent_runs; ++i)
+    EXPECT_NO_THROW(run(silent[static_cast<std::size_t>(i) % silent.size()]));
+  EXPECT_GT(planted, 0);
+  EXPECT_THROW(for (int i = 0; i < 4; ++i) run(telling), InternalError);
+}
+
+TEST(FirstUse, AKernelTooLargeForMadeUpInputsThatSawOnlyZerosIsLookedAtWhenOthersCome) {
+  const Scope scope;
+  const auto run = [](float first) {
+    std::vector<float> values(3'000'000);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = first * static_cast<float>(1 + i % 7);
+    const NodeRef a = floats(values), b = floats(values);
+    test::realize(a.node() * b.node() + a.node());
+  };
+  const float zero[] = {0};
+  expect_a_fault_found_later(run, zero, 4, 1);
+}
+
+TEST(FirstUse, AKernelThatIsConstantOnMadeUpInputsTooIsLookedAtWhenOthersCome) {
+  const Scope scope;
+  const auto run = [](float scale) {
+    std::vector<float> values = numbers(500, 3);
+    for (float& v : values) v *= scale;
+    const NodeRef a = floats(values), b = floats(numbers(500, 4));
+    test::realize(max(a.node() * b.node(), number(dtypes::Float32, 5)));
+  };
+  const float small[] = {0, 1e-3f};
+  expect_a_fault_found_later(run, small, 6, 100);
+}
+
+TEST(FirstUse, NumbersThatAreNotFiniteAreNoEvidence) {
+  const Scope scope;
+  const auto run = [](float first) {
+    std::vector<float> values = numbers(300, 3);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (std::isnan(first)) values[i] = i % 2 == 0 ? first : 0;
+    const NodeRef a = floats(values);
+    test::realize(a.node() * number(dtypes::Float32, 0.5) + a.node());
+  };
+  const float nan[] = {NAN};
+  expect_a_fault_found_later(run, nan, 1, 1);
+}
+
+TEST(FirstUse, AllComparesAndLeavesTheRecordOfAKernelAlone) {
+  const Scope scope;
+  char pattern[] = "/tmp/lathe-check-test-XXXXXX";
+  const std::string folder = mkdtemp(pattern);
+  const FlagScope cache(Flag::Cache, folder + "/cache");
+  const auto run = [] {
+    const NodeRef a = floats(numbers(700, 1));
+    test::realize(a.node() * a.node() + number(dtypes::Float32, 7));
+  };
+  drop_caches();
+  {
+    const FlagScope all(Flag::Check, "all");
+    const CheckCounts before = check_counts();
+    for (int i = 0; i < 3; ++i) run();
+    EXPECT_EQ(check_counts().passed, before.passed + 3);
+  }
+  drop_caches();
+  const FlagScope first(Flag::Check, "first");
+  const CheckCounts before = check_counts();
+  run();
+  EXPECT_EQ(check_counts().passed, before.passed + 1) << "positions that were never compared count as passed";
+  drop_caches();
+  std::filesystem::remove_all(folder);
+}
+
+TEST(FirstUse, AKernelWhoseStoresWriteOneBufferIsCountedAndNotTriedForEver) {
+  const Scope scope;
+  const FlagScope first(Flag::Check, "first");
+  drop_caches();
+  const Node out = param(dtypes::Float32, 0, 300), in = param(dtypes::Float32, 1, 150);
+  std::vector<Node> effects;
+  for (const std::int64_t half : {0, 1}) {
+    const Node r = range(index_const(150), half, RangeKind::Global);
+    effects.push_back(end(store(out, r + index_const(150 * half), load(in, r)), std::vector<Node>{r}));
+  }
+  const Node kernel = sink(effects);
+  const CheckCounts before = check_counts();
+  for (int i = 0; i < 3; ++i) {
+    const NodeRef memory = floats(numbers(300, 1)), source = floats(numbers(150, 2));
+    const Node slots[] = {memory, source};
+    const Node effect = launch({"halves", "", kernel}, slots);
+    test::realize(after(memory, std::span(&effect, 1)));
+  }
+  const CheckCounts now = check_counts();
+  EXPECT_EQ(now.unchecked + now.passed, before.unchecked + before.passed + 1);
 }
 
 TEST(FirstUse, PositionsLieOnBothSidesOfTheEdgesOfTheSplits) {
