@@ -113,7 +113,7 @@ TEST(WalkInOrder, ThereIsNoMemoryForGroupsThatNoStepCanHave) {
     Node inside = logical_and(less(group(t), index_const(most)), logical_not(less(group(t), index_const(1))));
     Node counts = logical_and(logical_not(less(i, t)), logical_and(equal(group(t), group(i)), inside));
     Node sum = reduce_ranges(Op::Add, cast(counts, dtypes::Int32), {&t, 1});
-    EXPECT_FALSE(running_step(sum, i)) << most;
+    EXPECT_FALSE(running_step(sum, i, {})) << most;
     Node effect = end(store(param(dtypes::Int32, 0, 11), i, sum), {&i, 1}), kernel = sink({&effect, 1});
     EXPECT_EQ(compare_with_reference(kernel, parse_opts("TILE(1, 1, 0)"), named_target("x86-64-v3"), 1), "");
   }
