@@ -46,7 +46,8 @@ int position_of(const OptionState& state, int serial) {
 }
 
 void take_options(Work& work) {
-  OptionState& state = work.state.emplace(work.scheduled, work.compile.target);
+  work.scheduled = work.kernel;
+  OptionState& state = work.state.emplace(work.kernel, work.compile.target);
   for (const Opt& opt : work.opts) state.apply(opt);
   work.kernel = state.kernel();
   work.divided = !work.opts.empty() || has_single_ranges(state);

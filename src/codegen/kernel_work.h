@@ -28,7 +28,7 @@ class KernelWork final : public StepState {
   Faults quick_faults() const override;
   void show(const StepInfo& step, StepSink& sink) override;
 
-  Node scheduled;  // as it came in
+  Node scheduled;  // as the options found it
   std::span<const Opt> opts;
   Node kernel;  // as it is now
 

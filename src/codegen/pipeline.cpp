@@ -57,12 +57,13 @@ constexpr StepRow<KernelWork> kLowerSteps[] = {
 // clang-format on
 
 // What is decided while all options still look at the same kernel.
-constexpr StepRow<KernelWork> kFirstSteps[] = {
-    {"fuse_product_pairs", "which of two products that are added is fused with the sum",
-     [](KernelWork& w) {
-       if (w.compile.target.fma && !w.compile.invariant) w.scheduled = w.kernel = fuse_product_pairs(w.kernel);
-     },
-     has_ranges, kOptional}};
+constexpr StepRow<KernelWork> kFirstSteps[] = {{"fuse_product_pairs",
+                                                "which of two products that are added is fused with the sum",
+                                                [](KernelWork& w) {
+                                                  if (w.compile.target.fma && !w.compile.invariant)
+                                                    w.kernel = fuse_product_pairs(w.kernel);
+                                                },
+                                                has_ranges, kOptional}};
 
 // What comes from the scheduler, or from a user: verified entirely in every build.
 constexpr StepRow<KernelWork> kScheduled{"schedule", "the kernel as scheduled", nullptr, has_ranges};

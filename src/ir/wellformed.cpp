@@ -13,7 +13,7 @@ namespace {
 // none.
 struct AttrRow {
   Op op;
-  enum Form : std::uint8_t { Number, Integer, OpName, Ints, OpThenInts, Text, TextInts } form;
+  enum Form : std::uint8_t { Number, Integer, OpName, Ints, OpThenInts, Text, TextInts, MaybeText } form;
   std::size_t least, most;  // how many ints
   const char* expected;
 };
@@ -39,7 +39,9 @@ constexpr AttrRow kAttrRows[] = {
     {Op::Carry,   AttrRow::Ints,       3, 3,     "[fold id, component, side]"},
     {Op::Get,     AttrRow::Integer,    0, 0,     "a component number"},
     {Op::Custom,  AttrRow::TextInts,   0, kMany, "\"name\" [...]"},
+    {Op::Contiguous, AttrRow::MaybeText, 0, 0,   "\"[options]\", or none"},
     {Op::Copy,    AttrRow::Text,       0, 0,     "\"device\""},
+    {Op::Launch,  AttrRow::Text,       0, 0,     "\"name, options and kernel\""},
     {Op::Check,   AttrRow::Text,       0, 0,     "\"op\""},
     {Op::Range,   AttrRow::Ints,       2, 2,     "[id, kind]"},
     {Op::Kernel,  AttrRow::TextInts,   0, kMany, "\"name\""},
@@ -85,10 +87,12 @@ std::string attr_fault(Op op, DType dtype, const Attr& attr) {
       [[fallthrough]];
     default: break;
   }
+  if (row.form == AttrRow::MaybeText && attr.kind == Attr::Kind::None) return "";
   if (attr.kind != Attr::Kind::Data) return refuse();
   const AttrData& d = *attr.data;
   if (d.ints.size() < row.least || d.ints.size() > row.most) return refuse();
-  bool text = row.form == AttrRow::Text || row.form == AttrRow::TextInts;
+  const bool text =
+      row.form == AttrRow::Text || row.form == AttrRow::TextInts || row.form == AttrRow::MaybeText;
   if (d.text.empty() == text) return refuse();
   if ((op == Op::Reduce || op == Op::Scan) && !is_op(d.ints[0])) return refuse();
   if (op == Op::Dot && !d.ints.empty() &&

@@ -56,6 +56,7 @@ void ScheduleWork::show(const StepInfo& step, StepSink& sink) {
 
 Faults is_tensor_graph(const ScheduleWork& work) { return verify_tensor(work.targets); }
 Faults are_planned(const ScheduleWork& work) { return kernels_at(work, KernelStage::Planned); }
+Faults are_numbered(const ScheduleWork& work) { return kernels_at(work, KernelStage::Numbered); }
 Faults are_kernels(const ScheduleWork& work) { return kernels_at(work, KernelStage::Ranges); }
 
 }  // namespace lathe
