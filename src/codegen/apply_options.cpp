@@ -253,6 +253,12 @@ Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target)
       if (state.serial_of(i) == serial) position = static_cast<int>(i);
     return position;
   };
+  auto slots_of = [&](int serial) {
+    std::int64_t slots = 1;
+    for (const PipelineRequest& request : state.pipelines())
+      if (request.axis_serial == serial) slots = std::max(slots, request.depth);
+    return slots;
+  };
   if (!opts.empty() || has_single_ranges(state)) {
     KernelRewriter rewriter(state);
     result = after_step("split_ranges", rewriter.run());
@@ -262,7 +268,8 @@ Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target)
       for (const auto& [tile, shorter] : skipped_tiles(result)) skipped.try_emplace(tile, shorter);
     std::vector<Staging> stages;
     for (const StageRequest& request : state.stages())
-      stages.push_back({rewriter.image(request.value), position_of(request.axis_serial), request.order});
+      stages.push_back({rewriter.image(request.value), position_of(request.axis_serial), request.order,
+                        state.target().groups ? slots_of(request.axis_serial) : 1});
     result = after_step("stage_values", stage_values(result, stages, target));
     if (!skipped.empty()) result = after_step("skip_steps", substitute(result, skipped));
   }
@@ -272,12 +279,12 @@ Node apply_options(Node kernel, std::span<const Opt> opts, const Target& target)
   if (!has_rows(kernel)) result = after_step("place_accumulators", place_accumulators(result, target));
   std::vector<Pipelined> pipelined;
   for (const PipelineRequest& request : state.pipelines())
-    pipelined.push_back({position_of(request.axis_serial), request.depth});
+    if (!target.groups) pipelined.push_back({position_of(request.axis_serial), request.depth});
   result = after_step("prefetch_tiles", prefetch_tiles(result, pipelined));
   result = after_step("split_offsets", split_offsets(result));
   result = after_step("join_fragments", join_fragments(result, target, state.joins_fragments()));
   if (const MatrixUnit* unit = state.shared_unit())
-    result = after_step("join_shares", join_shares(result, *unit));
+    result = after_step("join_shares", join_shares(result, *unit, state.fragment_ranges()));
   if (target.vectors && !target.groups) result = after_step("peel_last_steps", peel_last_steps(result));
   // Reduces over groups become shared memory and barriers here, before expansion, so that the copies of a
   // register tile share one barrier.

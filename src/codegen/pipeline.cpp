@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "codegen/await_products.h"
 #include "codegen/codegen.h"
 #include "codegen/count.h"
 #include "codegen/decompose.h"
@@ -15,6 +16,7 @@
 #include "codegen/lower_reduce.h"
 #include "codegen/lowering.h"
 #include "codegen/map_parallel.h"
+#include "codegen/pipeline_copies.h"
 #include "codegen/separate_nests.h"
 #include "codegen/step_fault.h"
 #include "ir/verify.h"
@@ -81,6 +83,8 @@ class Steps {
     Program program = linearize(node, lowering_.launch);
     after_step("linearize", program);
     done("linearize");
+    if (lowering_.target.groups) program = await_products(pipeline_copies(std::move(program)));
+    after_step("pipeline_copies", program);
     check_program(program, "linearize");
     done("verify");
     program.checks = std::move(lowering_.checks);
