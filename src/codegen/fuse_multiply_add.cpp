@@ -105,6 +105,13 @@ Node fuse_multiply_add(Node kernel, bool sums_only) {
     if (n.is(Op::Add))
       for (std::size_t i = 0; i < 2; ++i) {
         Node product = n.arg(i);
+        if (product.is(Op::PanelDot) && *uses.find(product) == 1 && is_zero(product.arg(4))) {
+          SmallVector<Node, 8> operands;
+          for (std::size_t a = 0; a < 4; ++a) operands.push_back(*done.find(product.arg(a)));
+          operands.push_back(args[1 - i]);
+          result = product.with_args(operands);
+          break;
+        }
         if (!product.is(Op::Dot) || *uses.find(product) != 1 || !is_zero(product.arg(2))) continue;
         result = dot(dot_kind(product), *done.find(product.arg(0)), *done.find(product.arg(1)), args[1 - i],
                      dot_shape(product));

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "codegen/await_products.h"
 #include "codegen/codegen.h"
 #include "codegen/count.h"
 #include "codegen/decompose.h"
@@ -13,6 +14,7 @@
 #include "codegen/lower_index.h"
 #include "codegen/lower_reduce.h"
 #include "codegen/map_parallel.h"
+#include "codegen/pipeline_copies.h"
 #include "codegen/separate_nests.h"
 
 namespace lathe {
@@ -21,6 +23,11 @@ namespace {
 void make_program(KernelWork& work) {
   work.program = linearize(work.kernel, work.lowering.launch);
   work.linear = true;
+}
+
+void finish_program(KernelWork& work) {
+  if (work.compile.target.groups) work.program = await_products(std::move(work.program));
+  work.finished = true;
 }
 
 constexpr bool kOptional = true, kNeeded = false;
@@ -52,7 +59,11 @@ constexpr StepRow<KernelWork> kLowerSteps[] = {
     {"lower_index", "index arithmetic becomes 32- or 64-bit",
      [](KernelWork& w) { w.kernel = lower_index(w.kernel); }, is_lowered},
     {"linearize", "the kernel as a list in execution order",
-     make_program, is_program, kNeeded, is_closed},
+     make_program, is_ordered, kNeeded, is_closed},
+    {"pipeline_copies", "asynchronous copies stand so many steps of their loop ahead as their panels have slots",
+     [](KernelWork& w) { if (w.compile.target.groups) w.program = pipeline_copies(std::move(w.program)); }, is_ordered},
+    {"await_products", "asynchronous products are waited for where their sums are read",
+     finish_program, is_program},
 };
 // clang-format on
 

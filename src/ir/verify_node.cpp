@@ -7,6 +7,7 @@
 
 #include "ir/build.h"
 #include "ir/dot.h"
+#include "ir/group_ops.h"
 #include "ir/ranges.h"
 #include "ir/wellformed.h"
 
@@ -312,6 +313,55 @@ std::string dot_fault(Node n) {
                            n.arg(1).dtype().str(), n.arg(2).dtype().str(), n.dtype().str());
 }
 
+// ---- what the threads of a group do together
+
+std::string panel_fault(Node n, Node memory, Node index) {
+  Node base = base_memory(memory);
+  if (!base.is(Op::Define) || define_space(base) != Space::Shared || !shared_form(base).swizzled)
+    return fmt::format("{} of what is no swizzled panel", name_of(n));
+  if (base.dtype().bits() != 16 || base.dtype().lanes != 1)
+    return fmt::format("{} of a panel of {}", name_of(n), base.dtype().str());
+  return index.dtype().lanes == 1 && index.dtype().is_int()
+             ? ""
+             : fmt::format("{} at {}", name_of(n), index.dtype().str());
+}
+
+std::string copy_async_fault(Node n) {
+  if (!is_effect(n)) return "a CopyAsync has the dtype void";
+  Node to = base_memory(n.arg(0)), from = base_memory(n.arg(2));
+  if (!to.is(Op::Define) || define_space(to) != Space::Shared) return "a CopyAsync to what is not shared";
+  if (!from.is(Op::Param)) return "a CopyAsync of what is no param";
+  if (to.dtype() != from.dtype())
+    return fmt::format("CopyAsync of {} to {}", from.dtype().str(), to.dtype().str());
+  const std::int64_t bytes = n.int_attr() * to.dtype().bytes();
+  if (bytes != 4 && bytes != 8 && bytes != 16) return fmt::format("a CopyAsync of {} bytes", bytes);
+  for (std::size_t i : {std::size_t{1}, std::size_t{3}})
+    if (n.arg(i).dtype().lanes != 1 || !n.arg(i).dtype().is_int()) return "a CopyAsync of several places";
+  for (std::size_t i = 4; i < n.arg_count(); ++i)
+    if (n.arg(i).dtype() != dtypes::Bool) return "a CopyAsync under a gate of " + n.arg(i).dtype().str();
+  return n.arg_count() <= 6 ? "" : "a CopyAsync of more than six operands";
+}
+
+std::string matrices_fault(Node n) {
+  const std::int64_t count = n.ints()[0];
+  if (count != 1 && count != 2 && count != 4) return fmt::format("{} Matrices at once", count);
+  if (n.dtype() != dtypes::UInt32.vec(static_cast<std::uint16_t>(count)))
+    return fmt::format("{} Matrices give {}", count, n.dtype().str());
+  return panel_fault(n, n.arg(0), n.arg(1));
+}
+
+std::string panel_dot_fault(Node n) {
+  const DotKind* kind = find_dot_kind(n.text());
+  if (kind == nullptr) return fmt::format("PanelDot of kind '{}', which does not exist", n.text());
+  const PanelShape shape = panel_shape(n);
+  const DType sum = DType(kind->sum).vec(static_cast<std::uint16_t>(shape.m * shape.n / shape.threads));
+  if (n.dtype() != sum || n.arg(4).dtype() != sum)
+    return fmt::format("PanelDot {} adds to {} and gives {}", n.text(), n.arg(4).dtype().str(),
+                       n.dtype().str());
+  std::string x = panel_fault(n, n.arg(0), n.arg(1));
+  return x.empty() ? panel_fault(n, n.arg(2), n.arg(3)) : x;
+}
+
 std::string form_fault(Node n, Form form) {
   char letter = form == Form::Tensor ? 'T' : form == Form::Program ? 'P' : 'K';
   std::string_view forms = info(n.op()).form;
@@ -366,6 +416,13 @@ std::string local_fault(Node n, Form form) {
     case Op::HReduce: return vector_fault(n);
     case Op::Pack: return pack_fault(n);
     case Op::Dot: return dot_fault(n);
+    case Op::CopyAsync: return copy_async_fault(n);
+    case Op::Matrices: return matrices_fault(n);
+    case Op::PanelDot: return panel_dot_fault(n);
+    case Op::WaitProducts:
+      return n.dtype() == n.arg(0).dtype()
+                 ? ""
+                 : fmt::format("WaitProducts of {} gives {}", n.arg(0).dtype().str(), n.dtype().str());
     case Op::Bind:
       if (!n.arg(0).is(Op::Var) || !n.arg(1).is_const()) return "Bind takes a variable and a constant";
       return n.arg(1).lo() >= n.arg(0).lo() && n.arg(1).hi() <= n.arg(0).hi()

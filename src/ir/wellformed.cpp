@@ -24,7 +24,7 @@ constexpr AttrRow kAttrRows[] = {
     {Op::Var,     AttrRow::TextInts,   2, 2,     "\"name\" [min, max]"},
     {Op::Buffer,  AttrRow::TextInts,   2, 2,     "\"device\" [id, size]"},
     {Op::Param,   AttrRow::Ints,       2, 2,     "[slot, size]"},
-    {Op::Define,  AttrRow::Ints,       3, 3,     "[id, size, space]"},
+    {Op::Define,  AttrRow::Ints,       3, 5,     "[id, size, space] or [id, size, space, swizzled, slots]"},
     {Op::Special, AttrRow::TextInts,   1, 1,     "\"name\" [extent]"},
     {Op::Permute, AttrRow::Ints,       0, kMany, "[order...]"},
     {Op::Flip,    AttrRow::Ints,       0, kMany, "[axes...]"},
@@ -49,6 +49,13 @@ constexpr AttrRow kAttrRows[] = {
     {Op::HReduce, AttrRow::OpName,     0, 0,     "an op"},
     {Op::Prefetch, AttrRow::Integer,   0, 0,     "the number of a cache"},
     {Op::Dot,     AttrRow::Text,       0, 4,     "\"kind\", \"kind\" [m, n, k] or \"kind\" [m, n, k, threads]"},
+    {Op::CopyAsync, AttrRow::Integer,  0, 0,     "how many elements"},
+    {Op::CommitCopies, AttrRow::Integer, 0, 0,   "a number"},
+    {Op::WaitCopies, AttrRow::Ints,    2, 2,     "[batches, number]"},
+    {Op::ProxyFence, AttrRow::Integer, 0, 0,     "a number"},
+    {Op::WaitProducts, AttrRow::Integer, 0, 0,   "how many products are left"},
+    {Op::Matrices, AttrRow::Ints,      2, 2,     "[count, transposed]"},
+    {Op::PanelDot, AttrRow::Text,      8, 8,     "\"kind\" [m, n, k, threads, order of x, slab of x, order of y, slab of y]"},
 };
 // clang-format on
 
@@ -100,6 +107,12 @@ std::string attr_fault(Op op, DType dtype, const Attr& attr) {
     return refuse();
   if (op == Op::Range && (d.ints[1] < 0 || d.ints[1] >= kRangeKindCount)) return refuse();
   if (op == Op::Define && (d.ints[2] < 0 || d.ints[2] >= kSpaceCount)) return refuse();
+  if (op == Op::Define && d.ints.size() > 3 &&
+      (d.ints.size() < 5 || d.ints[3] < 0 || d.ints[3] > 1 || d.ints[4] < 1))
+    return refuse();
+  if (op == Op::PanelDot &&
+      (d.ints[0] < 1 || d.ints[1] < 1 || d.ints[2] < 1 || d.ints[3] < 1 || d.ints[0] * d.ints[1] > 65535))
+    return refuse();
   if (op == Op::Fold && (d.ints[1] < 1 || d.ints[1] > kMaxComponents || d.ints[2] < 0 || d.ints[2] > 1))
     return refuse();
   if (op == Op::Carry && (d.ints[1] < 0 || d.ints[1] >= kMaxComponents)) return refuse();
