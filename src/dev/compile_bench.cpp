@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "engine/memory_plan.h"
 #include "engine/prepared.h"
+#include "engine/prove.h"
 #include "ir/walk.h"
 #include "lathe/device.h"
 #include "runtime/devices.h"
@@ -107,6 +108,7 @@ CompileReport bench_compile(const std::string& name, const std::function<std::ve
 
   const Target& target = device.compiler->target();
   std::vector<Program> programs;
+  engine::ProofCounts proofs;
   {
     const HookScope hook;
     pass_times = {};
@@ -115,7 +117,9 @@ CompileReport bench_compile(const std::string& name, const std::function<std::ve
       const double begin = pass_times.last = thread_seconds();
       const std::vector<Opt> opts = choose_options(ast, target);
       pass_times.add("choose_options");
-      programs.push_back(lower_kernel(ast, opts, target, kernel.name));
+      const Node proved = engine::prove_accesses(ast, opts, kernel.name, target, proofs);
+      pass_times.add("prove_accesses");
+      programs.push_back(lower_kernel(proved, opts, target, kernel.name));
       pass_times.add("count");
       kernel.lower_ms = (thread_seconds() - begin) * 1e3;
       kernel.options = to_string(opts);
