@@ -476,8 +476,8 @@ std::int64_t first_step(Node index, const Shares& s, Node range) {
     zero.try_emplace(r, index_const(0));
     one.try_emplace(r, index_const(r == range ? 1 : 0));
   }
-  Linear apart = linear(simplify(substitute_free(index, one)));
-  apart.add(simplify(substitute_free(index, zero)), -1);
+  Linear apart = linear(simplify(substitute_free(index, one), {}));
+  apart.add(simplify(substitute_free(index, zero), {}), -1);
   return apart.terms.empty() ? apart.constant : 0;
 }
 
@@ -527,8 +527,8 @@ std::int64_t slab_of(const PanelFactor& f, const Shares& s) {
   NodeMap<Node> there;
   for (Node r : {s.high, s.low, s.k, s.columns, s.warp, s.group, s.pair})
     if (r) there.try_emplace(r, index_const(r == s.columns ? next : 0));
-  Linear apart = linear(simplify(substitute_free(f.index, there)));
-  apart.add(simplify(origin_of(f, s)), -1);
+  Linear apart = linear(simplify(substitute_free(f.index, there), {}));
+  apart.add(simplify(origin_of(f, s), {}), -1);
   return apart.terms.empty() ? apart.constant : 0;
 }
 

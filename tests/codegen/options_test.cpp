@@ -640,22 +640,40 @@ TEST(Options, OneStoreOfSeveralDoesNotAddUpInTheOutputOfAllGroups) {
 
 // Copies of a row have their parts of a panel beside each other, and each is written and read for itself: one
 // is not read along with another that is not there yet.
-TEST(Options, ACopyOfARowReadsOnlyWhatItWrote) {
-  Scope scope;
-  const Node eight = index_const(8);
-  Node i = range(index_const(3), 0, RangeKind::Global), fill = range(eight, 1, RangeKind::Loop),
-       out = range(eight, 2, RangeKind::Loop), k = range(eight, 3, RangeKind::Reduce), row[] = {i, out};
-  auto x = [&](Node at) { return load(param(dtypes::Float32, 1, 24), i * eight + at); };
-  Node panel = define(dtypes::Float32, 0, 8, Space::Register), scale = load(param(dtypes::Float32, 2, 3), i);
+Node scaled_rows_plus_sum(std::int64_t rows, std::int64_t columns) {
+  const Node n = index_const(columns);
+  Node i = range(index_const(rows), 0, RangeKind::Global), fill = range(n, 1, RangeKind::Loop),
+       out = range(n, 2, RangeKind::Loop), k = range(n, 3, RangeKind::Reduce), row[] = {i, out};
+  auto from = [&](int slot, Node at) {
+    return load(param(dtypes::Float32, slot, rows * columns), i * n + at);
+  };
+  auto x = [&](Node at) { return from(1, at); };
+  Node panel = define(dtypes::Float32, 0, columns, Space::Register),
+       scale = load(param(dtypes::Float32, 2, rows), i);
   Node filled = end(store(after(panel, {&i, 1}), fill, x(fill) * scale), {&fill, 1});
   Node full = after(panel, {&filled, 1});
-  Node sum = reduce_ranges(Op::Add, x(k) * load(full, k), {&k, 1});
-  Node effect = end(store(param(dtypes::Float32, 0, 24), i * eight + out, sum + load(full, out)), row);
+  Node sum = reduce_ranges(Op::Add, x(k) * load(full, k) * from(3, k) * from(4, k), {&k, 1});
+  Node effect =
+      end(store(param(dtypes::Float32, 0, rows * columns), i * n + out, sum + load(full, out)), row);
+  return sink({&effect, 1});
+}
+
+TEST(Options, ACopyOfARowReadsOnlyWhatItWrote) {
+  Scope scope;
   for (const char* name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"})
-    for (const char* opts :
-         {"UPCAST(1, 8) UNROLL(0, 8) UPCAST(0, 2)", "UPCAST(1, 8) UPCAST(1, 8) UNROLL(0, 8) UPCAST(0, 4)"})
-      EXPECT_EQ(compare_with_reference(sink({&effect, 1}), parse_opts(opts), named_target(name), 1), "")
-          << opts << " on " << name;
+    for (std::int64_t rows : {3, 19})
+      for (std::int64_t columns : {8, 24})
+        for (const char* before :
+             {"UPCAST(1, {0}) UNROLL(0, {0})", "UPCAST(1, {0}) UPCAST(1, {0}) UNROLL(0, {0})",
+              "UPCAST(2, {0}) UPCAST(1, {0}) UNROLL(0, {0})"})
+          for (std::int64_t copies : {2, 4}) {
+            const std::string opts =
+                fmt::format(fmt::runtime(before), columns) + fmt::format(" UPCAST(0, {})", copies);
+            EXPECT_EQ(compare_with_reference(scaled_rows_plus_sum(rows, columns), parse_opts(opts),
+                                             named_target(name), 1),
+                      "")
+                << opts << " on " << name;
+          }
 }
 
 // Each store sums in a nest of its own, and what is copied for the value behind the sum belongs to that nest.
