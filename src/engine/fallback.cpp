@@ -49,16 +49,18 @@ std::string options_text(const MadeKernel& made) {
   return text.empty() ? "no options" : fmt::format("options {} ({})", text, made.options_from);
 }
 
-// Puts it in the place of the wrong kernel, with what is known of it.
+// Puts it in the place of the wrong kernel, with what is known of it: with variables, other options have
+// other kinds of sizes.
 void take_over(const ReadyKernel& other, const ReadyKernel& wrong, const OpenDevice& device,
                const FallbackContext& context) {
   std::lock_guard guard(other.check->mutex);
   CheckRecord& record = other.check->record;
-  if (context.whole) record.sizes |= context.sizes;
-  record.settled |= context.whole && other.made->launch.variables.empty();
+  if (context.whole && other.made->launch.variables.empty()) {
+    std::lock_guard sizes(other.check->sizes_mutex);
+    record.sizes[0].settled = true;
+  }
   record.replaced = options_text(*wrong.made);
-  other.check->sizes = record.sizes;
-  if (record.settled && check_mode() != CheckMode::All) other.check->due = false;
+  if (record.settled() && check_mode() != CheckMode::All) other.check->due = false;
   replace_kernel(wrong, other, device);
 }
 

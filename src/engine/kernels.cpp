@@ -148,7 +148,7 @@ bool take_packed(std::string_view packed, Entry& entry, const OpenDevice& device
     entry.check.record = *std::move(record);
     if (!entry.check.record.replaced.empty()) entry.made.options_from = "fallback";
   }
-  if (entry.check.record.settled && check_mode() != CheckMode::All) entry.check.due = false;
+  if (entry.check.record.settled() && check_mode() != CheckMode::All) entry.check.due = false;
   return true;
 }
 
@@ -159,7 +159,7 @@ void find_record(DiskCache& disk, Entry& entry, const OpenDevice& device) {
   auto record = text ? parse_check_record(*text, device.device->driver()) : std::nullopt;
   if (!record) return;
   entry.check.record = *std::move(record);
-  if (entry.check.record.settled && check_mode() != CheckMode::All) entry.check.due = false;
+  if (entry.check.record.settled() && check_mode() != CheckMode::All) entry.check.due = false;
 }
 
 bool take_saved(std::string_view saved, const Compiler& compiler, Entry& entry, const OpenDevice& device) {

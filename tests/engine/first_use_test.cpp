@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "base/atomic_file.h"
 #include "base/env.h"
@@ -15,6 +18,7 @@
 #include "engine/kernel_check.h"
 #include "engine/prepared.h"
 #include "engine/sample_positions.h"
+#include "engine/size_kinds.h"
 #include "graphs.h"
 #include "ir/launch.h"
 #include "ir/ranges.h"
@@ -552,6 +556,85 @@ TEST(FirstUse, PositionsLieOnBothSidesOfTheEdgesOfTheSplits) {
     seen[static_cast<std::size_t>(p.at[0])] = true;
   for (const std::size_t edge : {0, 15, 16, 991, 992, 255, 256, 767, 768, 999})
     EXPECT_TRUE(seen[edge]) << edge;
+}
+
+// ---- sizes that depend on variables
+
+Node bound(std::int64_t n) {
+  return intern(Op::Bind, dtypes::Index, {variable("n", 1, 200), index_const(n)});
+}
+// The first n of 200 numbers, computed with.
+Node first_of(Node memory, std::int64_t n) {
+  const Node begin[] = {index_const(0)}, end[] = {bound(n)};
+  const Node x = shrink(memory, begin, end);
+  return x * x + x;
+}
+
+TEST(FirstUse, KindsOfSizesFollowFromTheSplitsAlone) {
+  const Scope scope;
+  const Target target = named_target("x86-64-v3");
+  const Node n = variable("n", 1, 1000), m = variable("m", 1, 1000);
+  const Node i = range(n, 0, RangeKind::Global), j = range(m, 1, RangeKind::Global);
+  const Node at = i * index_const(1000) + j;
+  const Node memory = param(dtypes::Float32, 0, 1000000), input = param(dtypes::Float32, 1, 1000000);
+  const Node kernel =
+      sink(std::vector<Node>{end(store(memory, at, load(input, at)), std::vector<Node>{i, j})});
+  Program launch;
+  launch.variables = {n, m};
+  const auto kind = [&](std::int64_t rows, std::int64_t columns, const SizeSplits& splits) {
+    const std::pair<NodeRef, std::int64_t> values[] = {{n, rows}, {m, columns}};
+    return size_kind(launch, values, splits);
+  };
+  const SizeSplits whole = size_splits(kernel, {}, target);
+  EXPECT_EQ(whole, (SizeSplits{7, {}})) << "nothing is split";
+  EXPECT_EQ(kind(17, 18, whole), kind(24, 32, whole));
+  EXPECT_NE(kind(17, 18, whole), kind(18, 18, whole));
+  EXPECT_NE(kind(1, 1, whole), kind(40, 33, whole));
+  EXPECT_NE(kind(1000, 1000, whole), kind(40, 33, whole));
+
+  const SizeSplits lanes = size_splits(kernel, parse_opts("UPCAST(1, 16)"), target);
+  EXPECT_EQ(lanes, (SizeSplits{16, {}}));
+  EXPECT_EQ(kind(17, 33, lanes), kind(33, 17, lanes));
+  EXPECT_NE(kind(17, 33, lanes), kind(17, 34, lanes));
+  EXPECT_NE(kind(18, 33, lanes), kind(17, 34, lanes)) << "two variables";
+
+  const SizeSplits large = size_splits(kernel, parse_opts("UPCAST(1, 128)"), target);
+  EXPECT_EQ(large, (SizeSplits{7, {128}}));
+  EXPECT_NE(kind(16, 256, large), kind(16, 263, large)) << "a split by 128";
+  EXPECT_EQ(kind(16, 272, large), kind(16, 328, large));
+}
+
+// In any order and in several processes, one size of each kind is compared.
+TEST(FirstUse, OneSizeOfEachKindIsComparedInTheLifeOfAKernel) {
+  const Scope scope;
+  const FlagScope first(Flag::Check, "first");
+  char pattern[] = "/tmp/lathe-check-test-XXXXXX";
+  const std::string folder = mkdtemp(pattern);
+  int run = 0;
+  for (const std::vector<std::int64_t>& order : {std::vector<std::int64_t>{17, 34, 51, 0, 40, 17, 80},
+                                                 std::vector<std::int64_t>{40, 0, 80, 17, 34, 0, 51, 40}}) {
+    const FlagScope cache(Flag::Cache, fmt::format("{}/{}", folder, run++));
+    drop_caches();
+    const std::uint64_t before = check_counts().passed;
+    std::set<std::uint64_t> kinds;
+    for (const std::int64_t n : order) {
+      if (n == 0) {
+        drop_caches();  // the next process
+        continue;
+      }
+      const NodeRef memory = floats(numbers(200, 1));
+      const Node graph = first_of(memory, n);
+      const PreparedStep step = prepare_only({&graph, 1})->steps[0];
+      const MadeKernel& made = *step.kernel.made;
+      const std::pair<NodeRef, std::int64_t> values[] = {{variable("n", 1, 200), n}};
+      kinds.insert(size_kind(made.launch, values,
+                             size_splits(made.ast, made.options, step.device->compiler->target())));
+      test::realize(graph);
+    }
+    EXPECT_EQ(check_counts().passed, before + kinds.size()) << "order " << run;
+  }
+  drop_caches();
+  std::filesystem::remove_all(folder);
 }
 
 TEST(FirstUse, AttemptsKeepWhatLowersTheOrderOfTheWorkAndEndWithoutOptions) {
