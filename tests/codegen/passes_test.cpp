@@ -441,6 +441,8 @@ TEST(Heuristic, EachRuleChangesTheOptionsOfSomeKernel) {
   kernels.push_back({"attention", attention(64, 4, 32, 64)});
   kernels.push_back(
       {"bf16", small_matmul(256, 256, 256, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)});
+  kernels.push_back({"bf16 in rows of no whole pieces",
+                     small_matmul(256, 256, 255, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)});
   std::vector<std::string> targets = target_names();
   targets.emplace_back("x86-64-v4+avx512bf16");
   for (const HeuristicRule& rule : heuristic_rules()) {
