@@ -1,6 +1,7 @@
 // Elementwise operations of several tensors: promotion, broadcasting, devices, and the rows of binary.def.
 #include <cctype>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include <fmt/format.h>
@@ -230,11 +231,11 @@ Division divide_toward_zero(const Tensor& dividend, const Tensor& divisor) {
     const Tensor a = upper_half(near), b = upper_half(y), c = near - a, d = y - b;
     lost = ((a * b - product) + a * d + c * b) + c * d;
   }
-  const Tensor rest = y.isinf().where(x, (x - product) - lost);
+  const Tensor rest = (y.isinf() & x.isfinite()).where(x, (x - product) - lost);
   // A quotient that was rounded up to a whole number is one too far from zero.
   const Tensor over = ((rest < 0) & (x > 0)) | ((rest > 0) & (x < 0));
   const Tensor size = y.abs(), back = (x < 0).where(rest - size, rest + size);
-  const Tensor zero = (x < 0).where(-0.0, x.zeros_like());
+  const Tensor zero = (x < 0).where(-0.0, (x == 0).where(x, x.zeros_like()));
   const Tensor exact = over.where(back, rest);
   return {over.where((near < 0).where(near + 1, near - 1), near), (exact == 0).where(zero, exact)};
 }
@@ -245,7 +246,9 @@ Division divide_down(const Tensor& x, const Tensor& y) {
   const Tensor wide = y.detach().cast(rest.dtype()), negative = wide < 0;
   const Tensor apart = (rest != 0) & ((rest < 0) != negative);
   const Tensor zero = negative.where(-0.0, rest.zeros_like());
-  return {apart.where(quotient - 1, quotient), (rest == 0).where(zero, apart.where(rest + wide, rest))};
+  // An infinity is no whole number of anything: NaN, as the rest is, except of 0.
+  quotient = (x.detach().isinf() & (wide != 0)).where(NAN, apart.where(quotient - 1, quotient));
+  return {quotient, (rest == 0).where(zero, apart.where(rest + wide, rest))};
 }
 
 Tensor floor_quotient(const Tensor& x, const Tensor& y) {
@@ -286,14 +289,28 @@ Tensor at_most(const Tensor& x, const Tensor& y) {
   return primitive(Op::Less, x, y) | primitive(Op::Eq, x, y);
 }
 
+// Whether it is an integer that lies beyond all of a dtype's.
+bool is_beyond(const Operand& y, DataType dtype) {
+  return y.tensor() == nullptr && !y.is_size() && !is_number_of(y.number(), dtype);
+}
+
 DataType dtype_for(Rule rule, const Tensor& x, const Operand& y, std::string_view op) {
   DataType d = operand_dtype(y, x);
-  if (rule == Rule::Compare && y.tensor() == nullptr && !y.is_size() && !is_number_of(y.number(), d))
-    return d == dtypes::uint64 || y.number().dtype() == dtypes::uint64 ? dtypes::float64 : dtypes::int64;
+  if (rule == Rule::Compare && is_beyond(y, d)) return dtypes::float32;
   if (rule == Rule::Float) return least_upper_float(d);
   if (rule == Rule::Whole && d.is_float())
     throw TypeError(op, fmt::format("{} has no bits to work on", d.name())).help("cast to an integer dtype");
   return d;
+}
+
+// The right side of a binary op in dtype `d`. All integers as float32 lie between the infinities, whatever
+// the rounding: one of these stands for a number that the integers' dtype does not reach.
+Tensor right_side(Rule rule, const Tensor& x, const Operand& y, DataType d) {
+  if (rule == Rule::Compare && is_beyond(y, operand_dtype(y, x))) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    return operand_tensor(Number(y.number().to_double() < 0 ? -kInfinity : kInfinity), x, d);
+  }
+  return operand_tensor(y, x, d);
 }
 
 }  // namespace
@@ -303,7 +320,7 @@ DataType dtype_for(Rule rule, const Tensor& x, const Operand& y, std::string_vie
     Scope scope;                                                                     \
     DataType d = dtype_for(Rule::rule, *this, other, #name);                         \
     if (other.tensor() != nullptr) check_same_device(#name, *this, *other.tensor()); \
-    Tensor x = converted(*this, d), y = operand_tensor(other, *this, d);             \
+    Tensor x = converted(*this, d), y = right_side(Rule::rule, *this, other, d);     \
     return meaning;                                                                  \
   }
 #include "lathe/binary.def"
@@ -340,14 +357,14 @@ Tensor Tensor::masked_fill(const Tensor& mask, const Operand& value) const {
 // From the nearer end, so that a weight of 1 gives `end` itself.
 Tensor Tensor::lerp(const Tensor& end, const Operand& weight) const {
   Scope scope;
-  const Tensor way = end - *this;
+  const DataType d = least_upper_float(operand_dtype(end, *this));
+  const Tensor from = converted(*this, d), to = converted(end, d), way = to - from;
   if (weight.tensor() == nullptr && !weight.is_size()) {
     const double w = weight.number().to_double();
-    return w < 0.5 ? *this + way.mul(weight) : end - way * (1 - w);
+    return w < 0.5 ? from + way * w : to - way * (1 - w);
   }
-  const Tensor w =
-      operand_tensor(weight, *this, operand_dtype(weight, converted(way, least_upper_float(way.dtype()))));
-  return (w < 0.5).where(*this + way * w, end - way * (1.0 - w));
+  const Tensor w = operand_tensor(weight, from, operand_dtype(weight, from));
+  return (w < 0.5).where(from + way * w, to - way * (1.0 - w));
 }
 
 namespace {
@@ -432,10 +449,22 @@ Tensor Tensor::rpow(Number base) const {
   return literal_beside(base, *this).pow(*this);
 }
 
+namespace {
+
+// How far integers lie apart: modulo 2^64 the difference is exact, whatever their signs.
+Tensor distance(const Tensor& x, const Tensor& y) {
+  const Tensor apart = x.maximum(y).cast(dtypes::uint64) - x.minimum(y).cast(dtypes::uint64);
+  return apart.cast(dtypes::float64);
+}
+
+}  // namespace
+
 Tensor Tensor::isclose(const Operand& operand, double rtol, double atol, bool equal_nan) const {
   Scope scope;
   const Tensor other = operand_tensor(operand, *this, operand_dtype(operand, *this));
-  Tensor near = (*this - other).abs() <= other.abs() * rtol + atol;
+  const bool whole = !other.dtype().is_float();
+  const Tensor scale = whole ? other.cast(dtypes::float64).abs() : other.abs();
+  const Tensor near = (whole ? distance(*this, other) : (*this - other).abs()) <= scale * rtol + atol;
   Tensor finite = isfinite() & other.isfinite();
   Tensor out = (finite & near) | (finite.logical_not() & (*this == other));
   return equal_nan ? out | (isnan() & other.isnan()) : out;
@@ -460,8 +489,12 @@ Tensor Tensor::clamp(const Tensor* low, const Tensor* high) const {
   if (low == nullptr && high == nullptr)
     throw UserError("clamp", "neither a lower nor an upper bound was given");
   Scope scope;
-  const Tensor raised = low != nullptr ? (*this < *low).where(*low, *this) : *this;
-  return high != nullptr ? (raised > *high).where(*high, raised) : raised;
+  // A bound that is NaN makes NaN, as in max and min.
+  const auto passed = [](const Tensor& beyond, const Tensor& bound, const Tensor& x) {
+    return (bound.is_floating_point() ? beyond | bound.isnan() : beyond).where(bound, x);
+  };
+  const Tensor raised = low != nullptr ? passed(*this < *low, *low, *this) : *this;
+  return high != nullptr ? passed(raised > *high, *high, raised) : raised;
 }
 
 Tensor Tensor::usum(const std::vector<Tensor>& others) const {

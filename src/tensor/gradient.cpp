@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "tensor/custom.h"
+#include "tensor/given_up.h"
 #include "tensor/impl.h"
 #include "tensor/own_gradient.h"
 #include "tensor/realize.h"
@@ -311,6 +312,13 @@ class Differentiated {
 
   bool contains(Node n) const { return in_graph_.contains(n); }
 
+  // Whether it reads something that was computed from this memory and has no expression any more.
+  bool has_given_up(Node memory) const {
+    return std::ranges::any_of(order_, [&](Node n) {
+      return n.is(Op::Buffer) && n.dtype().is_float() && was_computed_from(n, memory);
+    });
+  }
+
   // The node a target has in the graph; its own where it takes no part. A tensor that was written to since
   // stands there as the version that was read. Where several versions are, and the tensor requires a gradient
   // or is now yet another, which is meant cannot be told: null.
@@ -384,23 +392,28 @@ class Differentiated {
     return found;
   }
 
+  // Whether an After names what its buffer holds now. Realising a tensor between two uses gives it one more
+  // such name, and all of them are one version.
+  static bool is_held(Node memory) {
+    return memory.is(Op::After) && realized(memory) && !is_overwritten(memory);
+  }
+
   // The target over each version of its memory that is read, other than by the store that made a later one.
-  // The names of what the memory holds now are one version: the store that made it, and those it has since.
   std::vector<Node> versions_read(const Tensor& target, Node memory) const {
     const TensorImpl& impl = *target.impl();
     const Node value = impl.storage->value, buffer = base_memory(memory);
     std::vector<Node> found, stack{root_};
+    bool found_held = false;
     NodeMap<char> seen;
-    bool found_current = false;
     while (!stack.empty()) {
       const Node n = stack.back();
       stack.pop_back();
       if (!seen.try_emplace(n, 1).second) continue;
       if (is_memory(n) && base_memory(n) == buffer) {
         const Node old = apply_view(impl.view, over_memory(value, memory, n));
-        const bool current = (!n.is(Op::After) || realized(n)) && !is_overwritten(n);
-        if (contains(old) && !(current && found_current)) found.push_back(old);
-        found_current |= current && contains(old);
+        if (!contains(old)) continue;
+        if (!is_held(n) || !found_held) found.push_back(old);
+        found_held |= is_held(n);
         continue;
       }
       for (Node a : n.args()) stack.push_back(a);
@@ -422,6 +435,13 @@ class Differentiated {
                               "are one: the graph does not tell which of them it read",
                               describe(target)))
       .help("clone() one of them, or call requires_grad_() on it, before it is used");
+}
+
+[[noreturn]] void refuse_given_up(const Tensor& root, const Tensor& target) {
+  throw UserError("gradient", fmt::format("{} was computed from {} by way of a tensor that was realized, and "
+                                          "what requires no gradient is data from then on",
+                                          describe(root), describe(target)))
+      .help("call requires_grad_() on the target before it is used, or realize after taking the gradient");
 }
 
 [[noreturn]] void refuse_versions(const Tensor& target) {
@@ -531,6 +551,11 @@ std::vector<Tensor> Tensor::gradient(const std::vector<Tensor>& targets, const T
         .help(
             "a value that was computed keeps its expression where requires_grad_() was called on what it is "
             "computed from");
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const Node memory = memory_of(targets[i].impl()->storage->value);
+    if (memory && !graph.contains(nodes[i][0]) && graph.has_given_up(base_memory(memory)))
+      refuse_given_up(*this, targets[i]);
+  }
   std::vector<Node> grads = summed_gradients(root, start, nodes, device());
   if (graph.reads_overwritten()) check_still_there(grads, *this);
   std::vector<Tensor> out;

@@ -183,6 +183,14 @@ def test_infinities_and_nans_are_found():
     assert Tensor([1.0]).allclose(Tensor([1.0]))
 
 
+def test_a_bound_that_is_nan_clamps_to_nan():
+    nan = float("nan")
+    x, bound = np.array([1, 5, nan, 0], np.float32), np.array([nan, 1, nan, 2], np.float32)
+    for low, high in ((bound, None), (None, bound), (bound, bound)):
+        theirs = torch.tensor(x).clamp(*(None if b is None else torch.tensor(b) for b in (low, high)))
+        np.testing.assert_array_equal(Tensor(x).clamp(*(None if b is None else Tensor(b) for b in (low, high))).numpy(), theirs.numpy())
+
+
 def test_what_does_not_fit_is_a_typed_error():
     with pytest.raises(ValueError, match=r"lathe: add: .*\(2,\).*\(3,\)"):
         Tensor([1.0, 2.0]) + Tensor([1.0, 2.0, 3.0])
@@ -192,3 +200,18 @@ def test_what_does_not_fit_is_a_typed_error():
         Tensor([1.0]) + "text"
     with pytest.raises(TypeError):
         bool(Tensor([1.0]))
+
+
+def test_remainders_of_infinities():
+    inf, nan = float("inf"), float("nan")
+    x, y = np.array([inf, -inf, inf, 1.0, -1.0, nan]), np.array([inf, inf, 2.0, inf, inf, inf])
+    with np.errstate(invalid="ignore"):
+        for dtype in (np.float32, np.float64):
+            a, b = x.astype(dtype), y.astype(dtype)
+            np.testing.assert_array_equal((Tensor(a) % Tensor(b)).numpy(), np.mod(a, b))
+            np.testing.assert_array_equal(Tensor(a).fmod(Tensor(b)).numpy(), np.fmod(a, b))
+
+
+def test_numpys_operators_take_lists_beside_tensors():
+    assert np.add([1, 2, 3], Tensor([1, 2, 3])).tolist() == [2, 4, 6]
+    assert np.multiply(Tensor([1, 2, 3]), (2, 2, 2)).tolist() == [2, 4, 6]

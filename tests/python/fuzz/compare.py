@@ -10,7 +10,7 @@ from fuzz import dtypes
 from fuzz.evaluate import NumpyRun, difference, run_lathe, run_torch, torch_ready, weights_of
 
 RUNS = 3  # with noise
-SLACK = 8.0  # times what they show
+SLACK = 12.0  # times what they show
 
 
 @dataclass
@@ -29,7 +29,7 @@ def spread(plain, noisy):
     most = np.zeros(plain.shape)
     for other in noisy:
         most = np.maximum(most, np.abs(other - plain))
-    return SLACK * most + 2 * (most.mean() if most.size else 0)
+    return SLACK * most + 4 * (most.mean() if most.size else 0)  # noise may be small by chance in all runs
 
 
 def undecided(plain, noisy):
@@ -195,9 +195,12 @@ def by_differences(program, environment, weights, gradients, grads):
         return None
     if program.exact and any(s.row.ties for s in program.steps) or jumps(program):
         return None
+    if gradients is None and any(s.row.family == "norm" and s.dtype in dtypes.SMALL_FLOATS for s in program.steps):
+        return None  # the parts of its gradient are large and cancel
     rng = np.random.default_rng(program.seed)
     ties = any(s.row.ties for s in program.steps)
     worst = max([dtypes.unit(v.dtype) for v in [*program.inputs, *program.steps] if dtypes.is_float(v.dtype)], default=0)
+    steepest = max([np.abs(w).max(initial=0) for w in weights.values()], default=0)  # parts of a gradient may cancel
     for i, (name, grad) in enumerate(zip(program.wrt, grads)):
         if grad is None or grad[1].size == 0:
             continue
@@ -224,6 +227,7 @@ def by_differences(program, environment, weights, gradients, grads):
                     return Finding("oracle", name, f"PyTorch's gradient gives the slope {theirs}, differences {slope}")
                 continue
             mine = float((got * direction).sum())
-            if abs(mine - slope) > (2e-2 + 400 * worst) * (scale + abs(slope)) + 1e-4:
+            lost = 4 * worst * steepest * np.sqrt(got.size)
+            if abs(mine - slope) > (2e-2 + 400 * worst) * (scale + abs(slope)) + 1e-4 + lost:
                 return Finding("gradient", name, f"slope {mine} instead of {slope} by differences", want=slope, got=got)
     return None

@@ -185,10 +185,13 @@ def interpolate(x, size):
 
 
 def floor_divide(x, y):
+    """Of whole numbers: by 0 it is 0. int64 and uint64 meet in a float, where that has no answer."""
+    assert np.result_type(x, y).kind != "f" or (y != 0).all()
     return np.where(y == 0, 0, np.floor_divide(x, np.where(y == 0, 1, y)))
 
 
 def remainder(x, y):
+    assert np.result_type(x, y).kind != "f" or (y != 0).all()
     return np.where(y == 0, 0, np.remainder(x, np.where(y == 0, 1, y)))
 
 
