@@ -136,7 +136,8 @@ class Use {
     KernelCheck& check = *kernel_.check;
     if (symbolic_ && check.modulus == 0) {
       check.sizes = record_.sizes;
-      check.modulus = size_modulus(units());
+      check.modulus =
+          size_modulus(split_units(step_.ast, kernel_.made->options, target(), bindings_, UnitKinds::Fixed));
     }
     return size_bits(kernel_.made->launch, bindings_, check.modulus);
   }

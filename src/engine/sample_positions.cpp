@@ -1,6 +1,7 @@
 #include "engine/sample_positions.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/error.h"
@@ -30,18 +31,22 @@ std::int64_t value_with(Node expression, Node one, Bindings bindings) {
   return evaluate_index(substitute(expression, numbers), bindings);
 }
 
-std::vector<std::int64_t> units_of(const OptionState& state, std::size_t origin, Bindings bindings) {
-  std::set<std::int64_t> units;
+std::vector<std::int64_t> units_of(const OptionState& state, std::size_t origin, Bindings bindings,
+                                   UnitKinds kinds) {
   const Node index = state.origins()[origin].index;
   if (!is_index_expression(index)) return {};
   const std::int64_t base = value_with(index, Node(), bindings);
-  for (const Axis& axis : state.axes()) {
-    if (static_cast<std::size_t>(axis.origin) != origin || !is_index_expression(axis.extent)) continue;
-    const std::int64_t step = value_with(index, axis.stand_in, bindings) - base;
-    const std::int64_t extent = value_with(axis.extent, Node(), bindings);
-    for (const std::int64_t unit : {step, step * extent})
-      if (unit > 1) units.insert(unit);
+  std::multimap<std::int64_t, Node> extents;  // by step, from the innermost loop outwards
+  for (const Axis& axis : state.axes())
+    if (static_cast<std::size_t>(axis.origin) == origin && is_index_expression(axis.extent))
+      extents.emplace(value_with(index, axis.stand_in, bindings) - base, axis.extent);
+  std::set<std::int64_t> units;
+  for (const auto& [step, extent] : extents) {
+    units.insert(step);
+    if (kinds == UnitKinds::Fixed && !extent.is_const()) break;
+    units.insert(step * value_with(extent, Node(), bindings));
   }
+  units.erase(units.begin(), units.upper_bound(1));
   return {units.begin(), units.end()};
 }
 
@@ -161,7 +166,8 @@ class StorePositions {
 
 }  // namespace
 
-SplitUnits split_units(Node kernel, std::span<const Opt> options, const Target& target, Bindings bindings) {
+SplitUnits split_units(Node kernel, std::span<const Opt> options, const Target& target, Bindings bindings,
+                       UnitKinds kinds) {
   SplitUnits out;
   OptionState state(kernel, target);
   try {
@@ -174,7 +180,7 @@ SplitUnits split_units(Node kernel, std::span<const Opt> options, const Target& 
   for (std::size_t i = 0; i < state.origins().size(); ++i) {
     const Node range = state.origins()[i].range;
     for (const Node& mine : ranges)
-      if (range_id(mine) == range_id(range)) out[mine] = units_of(state, i, bindings);
+      if (range_id(mine) == range_id(range)) out[mine] = units_of(state, i, bindings, kinds);
   }
   return out;
 }

@@ -19,7 +19,12 @@ namespace lathe::engine {
 
 // For every range of the kernel, the sizes at whose multiples the options begin something new, ascending.
 using SplitUnits = NodeMap<std::vector<std::int64_t>>;
-SplitUnits split_units(Node kernel, std::span<const Opt> options, const Target& target, Bindings bindings);
+enum class UnitKinds : std::uint8_t {
+  All,
+  Fixed,  // only those that are the same for every value of the variables
+};
+SplitUnits split_units(Node kernel, std::span<const Opt> options, const Target& target, Bindings bindings,
+                       UnitKinds kinds = UnitKinds::All);
 
 // Positions of all stores, those that tell most first, stores in turn. The seed chooses the random ones.
 std::vector<reference::Position> sample_positions(std::span<const reference::StoreAxes> stores,

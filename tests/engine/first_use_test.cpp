@@ -112,6 +112,22 @@ std::vector<float> product(const std::vector<float>& a, const std::vector<float>
   return out;
 }
 
+// The names of the steps that compiles take, in order.
+std::vector<std::string> steps_of(std::span<const NodeRef> graphs) {
+  struct Names : StepSink {
+    void kernel(const StepInfo& step, Node&) override { add(step); }
+    void program(const StepInfo& step, Program&) override { add(step); }
+    void add(const StepInfo& step) {
+      if (std::ranges::find(all, step.name) == all.end()) all.emplace_back(step.name);
+    }
+    std::vector<std::string> all;
+  } names;
+  drop_caches();
+  const ExperimentScope scope({.sink = &names});
+  for (const NodeRef& graph : graphs) test::realize(graph);
+  return names.all;
+}
+
 // Sums of products, a sum along rows with what follows it, and plain arithmetic, at sizes that no vector
 // divides.
 std::vector<NodeRef> graphs() {
@@ -126,13 +142,11 @@ std::vector<NodeRef> graphs() {
 TEST(FirstUse, AFaultPlantedAfterAnyStepOfTheCodeGeneratorIsCaught) {
   const Scope scope;
   const FlagScope strict(Flag::Check, "strict");
-  const char* const steps[] = {"guard_unproved", "option_ranges",      "stage_values",   "place_folds",
-                               "private_panels", "place_accumulators", "prefetch_tiles", "split_offsets",
-                               "join_fragments", "peel_last_steps",    "group_reduce",   "simplify",
-                               "expand",         "group_memory",       "lower_reduce",   "fuse_multiply_add",
-                               "decompose",      "map_parallel",       "separate_nests", "lower_checks",
-                               "lower_index",    "linearize"};
-  for (const char* step : steps)
+  std::vector<std::string> steps{"guard_unproved"};
+  for (const std::vector<StepInfo>& rows : {option_steps(), lower_steps()})
+    for (const StepInfo& row : rows) steps.emplace_back(row.name);
+  EXPECT_EQ(steps_of(graphs()), steps) << "a compile takes other steps than those of the lists";
+  for (const std::string& step : steps)
     for (const Mutation mutation : {wrong_operand, step_less}) {
       int planted = 0, caught = 0;
       {
@@ -330,6 +344,24 @@ TEST(FirstUse, PositionsLieOnBothSidesOfTheEdgesOfTheSplits) {
     seen[static_cast<std::size_t>(p.at[0])] = true;
   for (const std::size_t edge : {0, 15, 16, 991, 992, 255, 256, 767, 768, 999})
     EXPECT_TRUE(seen[edge]) << edge;
+}
+
+// Remainders are kept with the kernel: they must mean the same whatever size a process begins with.
+TEST(FirstUse, WhatAllSizesAreSplitByDoesNotDependOnTheSize) {
+  const Scope scope;
+  const Node memory = param(dtypes::Float32, 0, 1000), input = param(dtypes::Float32, 1, 1000);
+  const Node n = variable("n", 1, 1000), r = range(n, 0, RangeKind::Global);
+  const Node kernel = sink(std::vector<Node>{end(store(memory, r, load(input, r)), std::vector<Node>{r})});
+  const Target target = named_target("x86-64-v3");
+  for (const std::int64_t size : {1, 17, 512, 1000}) {
+    const std::pair<NodeRef, std::int64_t> bound[] = {{n, size}};
+    const auto units = [&](const char* opts) {
+      return *split_units(kernel, parse_opts(opts), target, bound, UnitKinds::Fixed).find(r);
+    };
+    EXPECT_EQ(units(""), (std::vector<std::int64_t>{})) << size;
+    EXPECT_EQ(units("UPCAST(0, 16)"), (std::vector<std::int64_t>{16})) << size;
+    EXPECT_EQ(units("UPCAST(0, 16) UPCAST(0, 3)"), (std::vector<std::int64_t>{16, 48})) << size;
+  }
 }
 
 TEST(FirstUse, AttemptsKeepWhatLowersTheOrderOfTheWorkAndEndWithoutOptions) {
