@@ -31,8 +31,6 @@ constexpr Spelling kHelpers[] = {
     // Half as its bits: one instruction each way, and no header.
     {"half_to_float", "$helper float lathe_half_to_float_$s(unsigned short x) {\n"
                       "  float r;\n  asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) : \"h\"(x));\n  return r;\n}"},
-    {"bfloat16_to_float", "$helper float lathe_bfloat16_to_float_$s(unsigned short x) {\n"
-                          "  return __uint_as_float((unsigned int)x << 16);\n}"},
     {"float_to_bfloat16", "$helper unsigned short lathe_float_to_bfloat16_$s(float x) {\n"
                           "  unsigned short r;\n  asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(x));\n  return r;\n}"},
     {"float_to_half", "$helper unsigned short lathe_float_to_half_$s(float x) {\n"
