@@ -117,6 +117,26 @@ std::vector<float> product(const std::vector<float>& a, const std::vector<float>
   return out;
 }
 
+// The names of the steps that compiles take, in order.
+std::vector<std::string> steps_of(std::span<const NodeRef> graphs) {
+  struct Names : StepSink {
+    void kernel(const StepInfo& step, Node&) override { add(step); }
+    void program(const StepInfo& step, Program&) override { add(step); }
+    void add(const StepInfo& step) {
+      if (std::ranges::find(all, step.name) == all.end()) all.emplace_back(step.name);
+    }
+    std::vector<std::string> all;
+  } names;
+  drop_caches();
+  const ExperimentScope scope({.sink = &names});
+  for (const NodeRef& graph : graphs) test::realize(graph);
+  drop_caches();
+  return names.all;
+}
+
+// All but the first, which is over tensors.
+std::size_t kernel_steps_of_scheduling() { return schedule_steps().size() - 1; }
+
 // Sums of products, a sum along rows with what follows it, and plain arithmetic, at sizes that no vector
 // divides.
 std::vector<NodeRef> graphs() {
@@ -131,13 +151,15 @@ std::vector<NodeRef> graphs() {
 TEST(FirstUse, AFaultPlantedAfterAnyStepOfTheCodeGeneratorIsCaught) {
   const Scope scope;
   const FlagScope strict(Flag::Check, "strict");
-  const char* const steps[] = {"guard_unproved", "option_ranges",      "stage_values",   "place_folds",
-                               "private_panels", "place_accumulators", "prefetch_tiles", "split_offsets",
-                               "join_fragments", "peel_last_steps",    "group_reduce",   "simplify",
-                               "expand",         "group_memory",       "lower_reduce",   "fuse_multiply_add",
-                               "decompose",      "map_parallel",       "separate_nests", "lower_checks",
-                               "lower_index",    "linearize"};
-  for (const char* step : steps)
+  std::vector<std::string> steps{"guard_unproved"};
+  for (const std::vector<StepInfo>& rows : {option_steps(), lower_steps()})
+    for (const StepInfo& row : rows) steps.emplace_back(row.name);
+  const std::vector<std::string> taken = steps_of(graphs());
+  for (const std::string& step : steps)
+    EXPECT_NE(std::ranges::find(taken, step), taken.end()) << step << " is listed and not taken";
+  EXPECT_EQ(taken.size(), steps.size() + kernel_steps_of_scheduling())
+      << "a compile takes other steps than those of the lists";
+  for (const std::string& step : steps)
     for (const Mutation mutation : {wrong_operand, step_less}) {
       int planted = 0, caught = 0;
       {
