@@ -2,10 +2,14 @@
 // instructions, never in seconds.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "base/interrupt.h"
 #include "engine/engine.h"
 #include "ir/node.h"
 #include "lathe/dev/compile_bench.h"
@@ -242,6 +246,36 @@ TEST(Promises, StacksOfManyAreRight) {
   std::vector<Tensor> scaled;
   for (int i = 0; i < 50; ++i) scaled.push_back(x * i);
   EXPECT_EQ(Tensor::stack(scaled).sum().gradient({x})[0].tolist(), std::vector<double>(3, 50 * 49 / 2));
+}
+
+// Work is counted in nodes that were asked for, of which a second is enough for millions.
+std::uint64_t nodes_asked() {
+  const InternerStats stats = interner_stats();
+  return stats.created + stats.hits;
+}
+std::uint64_t last_look = 0, longest_wait = 0;
+
+// R19: Ctrl-C ends a compile within a second, because something looks for it often enough.
+TEST(Promises, WorkBetweenTwoLooksForAnInterruptIsBounded) {
+  constexpr std::uint64_t kMost = 100'000;
+  for (const auto& build :
+       {std::function([] { return stacked(1000); }), std::function([] { return chain_of_sines(400); }),
+        std::function([] { return recurrent(32, true); })}) {
+    last_look = nodes_asked();
+    longest_wait = 0;
+    watch_interrupt_checks([] {
+      const std::uint64_t now = nodes_asked();
+      longest_wait = std::max(longest_wait, now - last_look);
+      last_look = now;
+    });
+    const dev::CompileReport report = dev::bench_compile("program", build, {.machine_code = false});
+    watch_interrupt_checks(nullptr);
+    longest_wait = std::max(longest_wait, nodes_asked() - last_look);
+    fmt::print("{} kernels, {} nodes, at most {} between two looks\n", report.kernels, report.nodes,
+               longest_wait);
+    EXPECT_LT(longest_wait, kMost);
+    EXPECT_GT(longest_wait, 0u);
+  }
 }
 
 }  // namespace
