@@ -102,6 +102,7 @@ std::string LlvmPrinter::scalar_op(Node node) {
     if (info(op).result == ResultKind::Boolean && dtype == dtypes::Int32 && has_wide(node.arg(0)) &&
         has_wide(node.arg(1)))
       return emit("{} i64 {}, {}", text, wide(node.arg(0)), wide(node.arg(1)));
+    if (op == Op::Div) return quotient(node);
     bool flag = never_wraps(node) && (op == Op::Add || op == Op::Sub || op == Op::Mul);
     return emit("{}{} {} {}, {}", text, flag ? " nsw" : "", type, value(node.arg(0)), value(node.arg(1)));
   }
@@ -163,6 +164,19 @@ std::string LlvmPrinter::combine(Op op, DType dtype, const std::string& x, const
   std::string winner = emit("select {} {}, {} {}, {} {}", flags, wins, type, x, type, y);
   std::string nan = emit("fcmp uno {} {}, {}", type, x, x);
   return emit("select {} {}, {} {}, {} {}", flags, nan, type, x, type, winner);
+}
+
+// LLVM takes a lane in which it knows both operands to be 0 (the rest of a masked load, a padded constant)
+// for 0 in the quotient as well and leaves out a mask that would have dropped the NaN: it must not see such a
+// divisor.
+std::string LlvmPrinter::quotient(Node node) {
+  Node by = node.arg(1);
+  const DType dtype = by.dtype();
+  const std::string type = llvm_type(dtype);
+  std::string divisor = value(by);
+  if (dtype.lanes > 1 && !by.is(Op::Splat) && !constant_of(by))
+    divisor = call(fmt::format("llvm.arithmetic.fence.{}", llvm_suffix(dtype)), type, {type}, {divisor});
+  return emit("fdiv {} {}, {}", type, value(node.arg(0)), divisor);
 }
 
 // x / 0 and x % 0 are 0, and the smallest value / -1 wraps; none may trap. The floor forms correct the

@@ -124,6 +124,7 @@ class LlvmPrinter {
   std::string woven_lanes(Node node);
   std::string combine(Op op, DType dtype, const std::string& x, const std::string& y);
   std::string extremum(Node node);
+  std::string quotient(Node node);
   std::string divide(Node node);
   std::string shift(Node node);
   std::string cast_value(Node node);

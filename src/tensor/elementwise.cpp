@@ -235,7 +235,7 @@ Division divide_toward_zero(const Tensor& dividend, const Tensor& divisor) {
   // A quotient that was rounded up to a whole number is one too far from zero.
   const Tensor over = ((rest < 0) & (x > 0)) | ((rest > 0) & (x < 0));
   const Tensor size = y.abs(), back = (x < 0).where(rest - size, rest + size);
-  const Tensor zero = (x < 0).where(-0.0, x.zeros_like());
+  const Tensor zero = (x < 0).where(-0.0, (x == 0).where(x, x.zeros_like()));
   const Tensor exact = over.where(back, rest);
   return {over.where((near < 0).where(near + 1, near - 1), near), (exact == 0).where(zero, exact)};
 }
@@ -246,7 +246,9 @@ Division divide_down(const Tensor& x, const Tensor& y) {
   const Tensor wide = y.detach().cast(rest.dtype()), negative = wide < 0;
   const Tensor apart = (rest != 0) & ((rest < 0) != negative);
   const Tensor zero = negative.where(-0.0, rest.zeros_like());
-  return {apart.where(quotient - 1, quotient), (rest == 0).where(zero, apart.where(rest + wide, rest))};
+  // An infinity is no whole number of anything: NaN, as the rest is, except of 0.
+  quotient = (x.detach().isinf() & (wide != 0)).where(NAN, apart.where(quotient - 1, quotient));
+  return {quotient, (rest == 0).where(zero, apart.where(rest + wide, rest))};
 }
 
 Tensor floor_quotient(const Tensor& x, const Tensor& y) {
@@ -487,8 +489,12 @@ Tensor Tensor::clamp(const Tensor* low, const Tensor* high) const {
   if (low == nullptr && high == nullptr)
     throw UserError("clamp", "neither a lower nor an upper bound was given");
   Scope scope;
-  const Tensor raised = low != nullptr ? (*this < *low).where(*low, *this) : *this;
-  return high != nullptr ? (raised > *high).where(*high, raised) : raised;
+  // A bound that is NaN makes NaN, as in max and min.
+  const auto passed = [](const Tensor& beyond, const Tensor& bound, const Tensor& x) {
+    return (bound.is_floating_point() ? beyond | bound.isnan() : beyond).where(bound, x);
+  };
+  const Tensor raised = low != nullptr ? passed(*this < *low, *low, *this) : *this;
+  return high != nullptr ? passed(raised > *high, *high, raised) : raised;
 }
 
 Tensor Tensor::usum(const std::vector<Tensor>& others) const {

@@ -149,6 +149,11 @@ constexpr ScatterRule kScatterRules[] = {
     {"amin", Op::Min, [](DataType d) -> Number { return dtypes::max(d); }},
 };
 
+// Whole numbers are rounded down, and never become floats, which would not hold them all.
+Tensor mean_of(const Tensor& sum, const Tensor& count) {
+  return sum.dtype().is_float() ? sum / count.cast(sum.dtype()) : sum.floor_divide(count.cast(sum.dtype()));
+}
+
 }  // namespace
 
 Tensor Tensor::scatter_reduce(std::int64_t axis, const Tensor& index, const Tensor& src,
@@ -166,19 +171,16 @@ Tensor Tensor::scatter_reduce(std::int64_t axis, const Tensor& index, const Tens
   const DataType wide = rule->op == Op::Add || rule->op == Op::Mul ? sum_accumulator(dtype()) : dtype();
   Tensor from = batched(src.cast(dtype()).shrink_to(index.shape()).movedim(axis, -1)).cast(wide);
   Rows rows(batched(axis_positions(index, size(axis), "scatter_reduce").movedim(axis, -1)), size(axis), 1);
-  Tensor combined = rows.reduce(rule->op, from).cast(dtype());
+  Tensor combined = rows.reduce(rule->op, from);
   // Rows without values hold the unit, which changes nothing.
   if (include_self && reduce != "mean")
-    return primitive(rule->op, *this, place_rows(combined, index, axis, *this, rule->unit(dtype())));
+    return primitive(rule->op, *this,
+                     place_rows(combined.cast(dtype()), index, axis, *this, rule->unit(dtype())));
   Tensor times = place_rows(rows.count(), index, axis, *this), touched = times > 0;
-  Tensor sum = place_rows(combined, index, axis, *this);
-  if (!include_self) {
-    if (reduce == "mean") sum = (sum / times.maximum(1)).cast(dtype());
-    return touched.where(sum, *this);
-  }
-  Tensor joined = primitive(rule->op, *this, sum);
-  if (reduce == "mean") joined = (joined / (times + 1)).cast(dtype());
-  return touched.where(joined, *this);
+  Tensor placed = place_rows(combined, index, axis, *this);
+  if (reduce == "mean")
+    placed = include_self ? mean_of(placed + cast(wide), times + 1) : mean_of(placed, times.maximum(1));
+  return touched.where(placed.cast(dtype()), *this);
 }
 
 Tensor Tensor::embedding(const Tensor& index) const {

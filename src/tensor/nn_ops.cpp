@@ -218,7 +218,9 @@ std::pair<Tensor, Tensor> Tensor::max_pool2d_with_indices(const Ints& kernel,
   Tensor places = windows(pad_spatial(place, p.reach, kNone), p.kernel, p.stride, p.dilation);
   Shape column = values.shape();
   column.insert(column.end(), at(axes), Size(1));
-  Tensor index = (w == values.detach().reshape(column)).where(places, kNone).min(last_axes(axes));
+  Tensor is_most = w == values.detach().reshape(column);
+  if (w.is_floating_point()) is_most = is_most | w.isnan();  // then the maximum is NaN
+  Tensor index = is_most.where(places, kNone).min(last_axes(axes));
   return {values, index};
 }
 
@@ -236,14 +238,13 @@ Tensor Tensor::max_unpool2d(const Tensor& indices, const Ints& kernel, const Poo
   Size picture = 1;
   for (const Size& s : spatial) picture = picture * s;
   Shape result(shape().begin(), shape().end() - axes);
-  Tensor flat = flatten(-axes, -1), places = indices.flatten(-axes, -1).cast(dtypes::int32);
-  Tensor line = iota_along(picture, flat.ndim(), flat.ndim() + 1, dtypes::int32, device());
-  Tensor hit = places.unsqueeze(-1) == line;
-  std::int64_t over = flat.ndim() - 1;
-  Tensor source = flat.unsqueeze(-1);
-  Tensor out = reduce_keep(Op::Add, hit.where(source, zero_beside(source)), std::span(&over, 1)).squeeze(-2);
+  Shape pictures = result;
+  pictures.push_back(picture);
   result.insert(result.end(), spatial.begin(), spatial.end());
-  return out.reshape(result);
+  // Where windows overlap, one element may be the maximum of several: it is there once.
+  return Tensor::zeros(pictures, {.dtype = dtype(), .device = device()})
+      .scatter(-1, indices.flatten(-axes, -1), flatten(-axes, -1))
+      .reshape(result);
 }
 
 Tensor Tensor::avg_pool2d(const Ints& kernel, const PoolOptions& options) const {

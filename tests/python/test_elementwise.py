@@ -183,6 +183,27 @@ def test_infinities_and_nans_are_found():
     assert Tensor([1.0]).allclose(Tensor([1.0]))
 
 
+def test_a_bound_that_is_nan_clamps_to_nan():
+    nan = float("nan")
+    x, bound = np.array([1, 5, nan, 0], np.float32), np.array([nan, 1, nan, 2], np.float32)
+    for low, high in ((bound, None), (None, bound), (bound, bound)):
+        theirs = torch.tensor(x).clamp(*(None if b is None else torch.tensor(b) for b in (low, high)))
+        np.testing.assert_array_equal(Tensor(x).clamp(*(None if b is None else Tensor(b) for b in (low, high))).numpy(), theirs.numpy())
+
+
+def test_differences_of_small_integers_do_not_wrap():
+    for dtype in (np.int8, np.uint8, np.int64):
+        limits = np.iinfo(dtype)
+        x = np.array([limits.min, limits.max, 3, 100, limits.min], dtype)
+        y = np.array([limits.min, limits.min, 5, 0, limits.max], dtype)
+        np.testing.assert_array_equal(Tensor(x).isclose(Tensor(y), atol=3).numpy(), [True, False, True, False, False])
+        want = x.astype(np.float32) + 0.25 * (y.astype(np.float32) - x.astype(np.float32))
+        np.testing.assert_allclose(Tensor(x).lerp(Tensor(y), 0.25).numpy(), want)
+        np.testing.assert_allclose(Tensor(x).lerp(Tensor(y), Tensor([0.25])).numpy(), want)
+    assert Tensor([True, False]).isclose(Tensor([True, True])).tolist() == [True, False]
+    assert Tensor([2**24]).isclose(Tensor([2**24 + 1]), rtol=0, atol=0).item() is False
+
+
 def test_what_does_not_fit_is_a_typed_error():
     with pytest.raises(ValueError, match=r"lathe: add: .*\(2,\).*\(3,\)"):
         Tensor([1.0, 2.0]) + Tensor([1.0, 2.0, 3.0])

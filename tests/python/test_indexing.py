@@ -210,6 +210,16 @@ def test_gather_scatter_and_their_kin():
         check([(4, 6)], lambda x: x.topk(3, 1, descending), lambda x: x.topk(3, 1, descending))
 
 
+def test_the_mean_of_scattered_integers_is_rounded_down_and_exact():
+    large = 2**24 + 1  # no float32
+    x, index, src = np.array([large, 1, 2], np.int32), [0, 0, 1, 1, 1], np.array([large, large, -5, -4, 0], np.int32)
+    for include_self in (True, False):
+        theirs = torch.tensor(x).scatter_reduce(0, torch.tensor(index), torch.tensor(src), "mean", include_self=include_self)
+        assert_same(Tensor(x).scatter_reduce(0, Tensor(index), Tensor(src), "mean", include_self=include_self), theirs)
+    half = Tensor([0.0], dtype=dtypes.float16).scatter_reduce(0, Tensor([0, 0]), Tensor([60000.0, 60000.0], dtype=dtypes.float16), "mean", include_self=False)
+    assert half.item() == 60000
+
+
 def test_a_fixed_size_makes_masked_select_a_plain_kernel():
     assert Tensor([1, 2, 3]).masked_select(Tensor([True, False, True]), size=4, fill_value=-1).tolist() == [1, 3, -1, -1]
     assert Tensor([0, 5, 0]).nonzero(size=2, fill_value=9).dtype is dtypes.int32

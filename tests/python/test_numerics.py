@@ -224,6 +224,11 @@ def test_integers_to_the_power_of_integers_are_exact_and_wrap():
         np.testing.assert_array_equal((Tensor(x) ** Tensor(y)).numpy(), np.power(x, y))
 
 
+def test_the_check_knows_the_error_of_a_reciprocal_of_a_huge_number():
+    x = -np.linspace(200, 700, 100)
+    np.testing.assert_allclose(Tensor(x).silu().numpy(), x / (1 + np.exp(-x)), rtol=1e-12)
+
+
 def test_remainders_of_floats_are_exact():
     rng = np.random.default_rng(4)
     for dtype in [np.float32, np.float64, np.float16]:
@@ -235,10 +240,14 @@ def test_remainders_of_floats_are_exact():
         np.testing.assert_array_equal((Tensor(x) // Tensor(y)).numpy(), np.floor_divide(x, y))
     tenth = np.float32(0.1)
     assert (Tensor([1.0]) // 0.1).item() == 9 and (Tensor([1.0]) % 0.1).item() == np.mod(np.float32(1), tenth)
-    x, y = np.array([5, -5, 5, -5, INF, 5, -0.0], np.float32), np.array([INF, INF, -INF, -INF, 2, 0, 3], np.float32)
+    edges = [5, -5, INF, -INF, np.nan, 0.0, -0.0, 2, -3, 2.5]
+    x, y = (np.array(v, np.float32) for v in zip(*[(a, b) for a in edges for b in edges]))
     with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(Tensor(x).fmod(Tensor(y)).numpy(), np.fmod(x, y))
-        np.testing.assert_array_equal((Tensor(x) % Tensor(y)).numpy(), np.mod(x, y))
+        wants = [(Tensor(x).fmod(Tensor(y)), np.fmod(x, y)), (Tensor(x) % Tensor(y), np.mod(x, y)), (Tensor(x) // Tensor(y), np.floor_divide(x, y))]
+    for got, want in wants:
+        np.testing.assert_array_equal(got.numpy(), want)
+        some = ~np.isnan(want)
+        np.testing.assert_array_equal(np.signbit(got.numpy())[some], np.signbit(want)[some])
     a, b = Tensor([7.5, -7.5], requires_grad=True), Tensor([2.0, 2.0], requires_grad=True)
     (a % b).sum().backward()
     assert a.grad.tolist() == [1, 1] and b.grad.tolist() == [-3, 4]

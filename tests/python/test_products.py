@@ -66,6 +66,19 @@ def test_pooling():
     check([(1, 1, 4, 4)], lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2), lambda x: x.max_pool2d(return_indices=True)[0].max_unpool2d(x.max_pool2d(return_indices=True)[1]), grad=False)
 
 
+def test_an_element_that_is_the_maximum_of_two_windows_is_put_back_once():
+    x = np.random.default_rng(0).integers(-9, 9, (1, 2, 7, 6)).astype(np.float32)
+    for options in (dict(stride=1, padding=1), dict(stride=2, padding=1), dict(stride=2)):
+        theirs, where = F.max_pool2d(torch.tensor(x), 3, return_indices=True, **options)
+        mine, places = Tensor(x).max_pool2d((3, 3), return_indices=True, **options)
+        assert_same(places, where)
+        assert_same(mine.max_unpool2d(places, (3, 3), output_size=x.shape, **options), F.max_unpool2d(theirs, where, 3, output_size=x.shape, **options))
+    x[0, 0, 2, 2] = np.nan  # its place is that of the maximum
+    assert_same(Tensor(x).max_pool2d((3, 3), stride=1, return_indices=True)[1], F.max_pool2d(torch.tensor(x), 3, 1, return_indices=True)[1])
+    with pytest.raises(IndexError, match="index 77 is outside"):
+        Tensor([[[[1.0, 2.0]]]]).max_unpool2d(Tensor([[[[0, 77]]]]), (1, 2)).numpy()
+
+
 def test_normalizations_and_interpolation():
     check([(3, 4, 5)], lambda x: F.layer_norm(x, (5,)), lambda x: x.layernorm())
     check([(3, 4, 5)], lambda x: F.layer_norm(x, (4, 5)), lambda x: x.layernorm((-2, -1)))

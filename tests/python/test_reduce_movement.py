@@ -81,6 +81,16 @@ def test_extremes_of_computed_values_meet_the_elements_they_came_from():
             assert_same(np.take_along_axis(a @ b, np.expand_dims(at, axis), axis).squeeze(axis), (a @ b).max(axis))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_masked_quotient_of_nothing_is_left_out_of_a_sum(dtype):
+    for n in (9, 17, 33, 65):  # one element is left beside whole vectors, and the others of its vector are 0 / 0
+        x, y = np.ones(n, dtype), np.full(n, 2, dtype)
+        equal = Tensor(np.zeros(n, dtype)) == Tensor(np.zeros(1, dtype))
+        assert equal.where(Tensor(x) / Tensor(y), 0).sum().item() == n / 2
+    x = Tensor(np.zeros((1, 1, 1)), dtype=dtypes.float32)
+    assert x.expand(5, 2, 13).min(1).sum().gradient(x)[0].item() == 65
+
+
 def test_scans_equal_pytorchs():
     for axis in (0, 1, -1):
         check([(3, 4)], lambda x: x.cumsum(axis), lambda x: x.cumsum(axis))

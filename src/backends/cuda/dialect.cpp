@@ -50,7 +50,7 @@ const CDialect& cuda_c() {
     d.kernel = "extern \"C\" __global__ void __launch_bounds__($block)";
     d.helper = "static __device__ __forceinline__";
     d.packed_arguments = false;
-    d.shared = "extern __shared__ __align__(16) unsigned char lathe_shared[];";
+    d.shared = "extern __shared__ __align__($align) unsigned char lathe_shared[];";
     d.barrier = "__syncthreads();";
     d.vectors = false;
     d.vector_type = "struct __align__($align) $name { $T v[$lanes]; };";
@@ -60,7 +60,7 @@ const CDialect& cuda_c() {
     d.specials = kSpecials;
     d.types = kTypes;
     d.helpers = kHelpers;
-    static const std::vector<std::string> units = units_of_features("+sm_80");
+    static const std::vector<std::string> units = units_of_features("+sm_80,+sm_90a");
     d.units = units;
     return d;
   }();

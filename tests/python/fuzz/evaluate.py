@@ -40,8 +40,8 @@ class NumpyRun:
     def forget(self, name):
         self.values.pop(name, None)
 
-    def noisy(self, values, dtype, relative):
-        size = np.abs(values) * relative + 4 * dtypes.tiny(dtype)
+    def noisy(self, values, dtype, relative, least=0):
+        size = np.maximum(np.abs(values), least) * relative + 4 * dtypes.tiny(dtype)
         values = np.where(np.abs(values) <= 2 * dtypes.tiny(dtype), 0, values)  # underflow
         return np.where(values == 0, values, values + size * self.noise.uniform(-1, 1, np.shape(values)))
 
@@ -61,7 +61,7 @@ class NumpyRun:
         value = value.astype(dtypes.storage(step.dtype))
         if self.noise is not None and not self.program.exact and not row.moves and dtypes.is_float(step.dtype):
             if not (row.steps and row.family != "cast"):
-                value = self.noisy(value, step.dtype, row.error(step.dtype))
+                value = self.noisy(value, step.dtype, row.error(step.dtype), 1 if row.absolute else 0)
         return value
 
     def meeting(self, step):
@@ -252,6 +252,14 @@ def realize(tensors):
         tensors[0].realize(*tensors[1:])
 
 
+def realize_in_order(program, outputs, gradients):
+    """Computes the results in the order the program says."""
+    every = [*outputs, *gradients]
+    groups = {"together": [every], "values": [outputs, gradients]}.get(program.reads, [[t] for t in every])
+    for group in groups:
+        realize(group)
+
+
 def kernels_of(program, weights):
     """What Lathe would run."""
     function, scale = function_of(program, weights)
@@ -269,8 +277,8 @@ def run_lathe(program, weights):
 
     def read(pair):
         outputs, gradients = pair
-        if program.mode != "apart":
-            realize([*outputs, *gradients])
+        if program.mode != "captured":
+            realize_in_order(program, outputs, gradients)
         return [(t.dtype.name, as_numpy(t)) for t in outputs], [None if g is None else (g.dtype.name, as_numpy(g)) for g in gradients]
 
     def call(environment, function):
@@ -282,7 +290,7 @@ def run_lathe(program, weights):
     def plain(*arguments):
         outputs, gradients = function(*arguments, scale)
         if program.mode == "captured":
-            realize([*outputs, *gradients])
+            realize_in_order(program, outputs, gradients)
         return outputs, gradients
 
     if program.mode != "captured":
