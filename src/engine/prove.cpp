@@ -41,8 +41,8 @@ verify::BoundsReport prove(Node kernel, const std::string& name, unsigned effort
 
 }  // namespace
 
-Node prove_accesses(Node kernel, std::span<const Opt> options, const std::string& name, const Compile& compile,
-                    ProofCounts& counts) {
+Node prove_accesses(Node kernel, std::span<const Opt> options, const std::string& name,
+                    const Compile& compile, ProofCounts& counts) {
   const bool thorough = flag_on(Flag::Verify);
   const unsigned effort = thorough ? kThoroughEffort : kQuickEffort;
   const verify::BoundsReport report = prove(kernel, name, effort);

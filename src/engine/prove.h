@@ -19,7 +19,7 @@ struct ProofCounts {
 
 // The kernel to lower in its stead; counts are added to. Throws InternalError where an access leaves its
 // memory whatever the variables are. With LATHE_VERIFY the kernel with its options is proved too.
-Node prove_accesses(Node kernel, std::span<const Opt> options, const std::string& name, const Compile& compile,
-                    ProofCounts& counts);
+Node prove_accesses(Node kernel, std::span<const Opt> options, const std::string& name,
+                    const Compile& compile, ProofCounts& counts);
 
 }  // namespace lathe::engine
