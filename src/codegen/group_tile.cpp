@@ -113,13 +113,14 @@ WarpTile choose_warp_tile(std::int64_t rows, std::int64_t columns, double batch,
 
 PanelTile choose_panel_tile(std::int64_t rows, std::int64_t columns, double batch, const MatrixUnit& unit,
                             const Target& target) {
-  // Cycles: words a core multiplies in one; what a step takes beside products; bytes of panels in one; and
-  // how much longer steps take where few of them are under way at a time.
-  constexpr double kWords = 1024, kStep = 150, kBytes = 56, kAhead[] = {0, 2, 1.3, 1.05, 1};
+  // Cycles: words a core multiplies in one, what a step takes beside products, bytes of panels that come in
+  // one while all cores copy, and how long a copy is under way.
+  constexpr double kWords = 1024, kStep = 150, kBytes = 30, kUnderWay = 2600;
+  constexpr std::int64_t kMostSlots = 8, kMostGroups = 3;
   PanelTile best, tile;
   for (tile.fragments = 1; tile.fragments <= unit.most_lanes; tile.fragments *= 2)
-    for (tile.warpgroups = 1; tile.warpgroups <= 2; ++tile.warpgroups)
-      for (tile.slots = 2; tile.slots <= 4; ++tile.slots) {
+    for (tile.warpgroups = 1; tile.warpgroups <= kMostGroups; ++tile.warpgroups)
+      for (tile.slots = 2; tile.slots <= kMostSlots; ++tile.slots) {
         const std::int64_t m = unit.m * tile.fragments * tile.warpgroups, n = unit.n,
                            bytes = (m + n) * unit.k * 4, threads = unit.threads * tile.warpgroups,
                            registers = tile.fragments * unit.m * unit.n / unit.threads + kOtherRegisters,
@@ -132,10 +133,12 @@ PanelTile choose_panel_tile(std::int64_t rows, std::int64_t columns, double batc
         };
         const double groups = batch * parts(rows, m) * parts(columns, n);
         const double together = std::min(static_cast<double>(most), std::ceil(groups / target.cores));
-        const double product = static_cast<double>(m * n * unit.k) / kWords + kStep / together;
-        tile.time = std::ceil(groups / (target.cores * together)) * together *
-                    std::max(product, static_cast<double>(bytes) / kBytes) * kAhead[tile.slots];
-        if (best.time == 0 || tile.time < best.time) best = tile;
+        const double product = static_cast<double>(m * n * unit.k) / kWords + kStep / together,
+                     copy = static_cast<double>(bytes) / kBytes,
+                     wait = kUnderWay / (static_cast<double>(tile.slots - 1) * together);
+        tile.time =
+            std::ceil(groups / (target.cores * together)) * together * std::max({product, copy, wait});
+        if (best.time == 0 || tile.time <= best.time) best = tile;  // more slots where they cost nothing
       }
   return best;
 }

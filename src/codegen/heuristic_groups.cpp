@@ -80,11 +80,7 @@ bool Chooser::group_unit(const GroupTile& plain) {
     return takes;
   };
   if (uses("panel-products") && tried([&] { return panel_unit(plain); })) return true;
-  // Measured where there is such a unit, words are as fast for what it does not take.
-  const bool has_panels =
-      std::any_of(target_.units.begin(), target_.units.end(),
-                  [](const std::string& name) { return find_matrix_unit(name)->reads == UnitReads::Panels; });
-  if (uses("swizzled-panels") && !has_panels && tried([&] { return warp_unit(plain, true); })) return true;
+  if (uses("swizzled-panels") && tried([&] { return warp_unit(plain, true); })) return true;
   return tried([&] { return warp_unit(plain, false); });
 }
 
@@ -195,6 +191,8 @@ bool Chooser::warp_unit(const GroupTile& plain, bool swizzled) {
     const std::int64_t bytes =
         (tile.rows * tile.row_warps * on->unit->m + tile.columns * tile.column_warps * on->unit->n) *
         tile.steps * on->unit->k * 4;
+    // The matrices of one step are read among the products of another.
+    if (uses("panel-pairs")) add(OptOp::UNROLL, reduce_number(on->reduce) + 1, {2});
     add(OptOp::PIPELINE, loop, {std::clamp<std::int64_t>(target_.core_shared_bytes / 2 / bytes, 2, 4)});
     return true;
   }

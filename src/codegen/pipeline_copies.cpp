@@ -15,6 +15,9 @@ namespace {
 
 using Nodes = SmallVector<Node, 16>;
 
+// Up to so many slots copies run as far ahead as they can instead.
+constexpr std::int64_t kFewSlots = 4;
+
 struct Item {
   Node node;       // an instruction, or what opens a scope
   int scope = -1;  // that scope
@@ -371,7 +374,7 @@ class Pipeliner {
       list(wait);
       list(barrier({&wait, 1}));
     }
-    const bool overlaps = l.slots > 2 && products_overlap(l);
+    const bool overlaps = l.slots > kFewSlots && products_overlap(l);
     const std::int64_t ahead = l.slots - (overlaps ? 2 : 1);
     // A loop even of one step: what is computed there depends on it, and so is listed nowhere else.
     Node early = fresh_range(number(ahead), dtype);

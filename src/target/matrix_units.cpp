@@ -40,6 +40,7 @@ constexpr MatrixUnit kUnits[] = {
     {"mma_u8s8",     "sm_80",       "u8i8", 16, 8,  8,  64,    Done,  "", "", "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32", 32},
     {"mma_u8",       "sm_80",       "u8u8", 16, 8,  8,  64,    Done,  "", "", "mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32", 32},
     {"wgmma_bf16_256", "sm_90a",    "bf16", 64, 256, 32, 1,    Done,  "", "", "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16", 128, Panels, 8},
+    {"wgmma_bf16_192", "sm_90a",    "bf16", 64, 192, 32, 2,    Done,  "", "", "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16", 128, Panels, 8},
     {"wgmma_bf16_128", "sm_90a",    "bf16", 64, 128, 32, 2,    Done,  "", "", "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16", 128, Panels, 8},
     {"wgmma_bf16_64",  "sm_90a",    "bf16", 64, 64,  32, 4,    Done,  "", "", "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16",  128, Panels, 8},
 };

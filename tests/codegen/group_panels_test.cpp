@@ -28,7 +28,7 @@ int count(const Program& program, Op op) {
 constexpr const char* kMatrices =
     "TC(1, 0, 1, 1) UPCAST(0, 2) LOCAL(0, 2) UPCAST(0, 4) LOCAL(0, 2) TILE(4, 4) STAGE(4, 4, 2) STAGE(4, 5, "
     "2) ";
-constexpr const char* kPanels64 = "TC(1, 3, 1, 1) STAGE(3, 4, 2) STAGE(3, 5, 2) ";
+constexpr const char* kPanels64 = "TC(1, 4, 1, 1) STAGE(3, 4, 2) STAGE(3, 5, 2) ";
 
 std::string fault_in(Node kernel, const std::string& opts) {
   return compare_with_reference(kernel, parse_opts(opts), named_target("sm_90a"), 7);
@@ -49,15 +49,15 @@ TEST(GroupPanels, MatricesAreReadFromSwizzledPanelsInEveryOrder) {
 
 TEST(GroupPanels, AUnitReadsSwizzledPanelsItselfInEveryOrder) {
   Scope scope;
-  const char* more[] = {"", "PIPELINE(3, 2)", "PIPELINE(3, 3)", "PIPELINE(3, 4)"};
+  const char* more[] = {"", "PIPELINE(3, 2)", "PIPELINE(3, 4)", "PIPELINE(3, 5)"};
   for (int order = 0; order < 4; ++order) {
     Node kernel = turned_matmul(64, 64, 192, order % 2 == 0, order / 2 == 0);
     const std::string opts = std::string(kPanels64) + more[order];
     EXPECT_EQ(fault_in(kernel, opts), "") << order;
     const Program program = lower_kernel(kernel, parse_opts(opts), named_target("sm_90a"), "product");
     EXPECT_GT(count(program, Op::PanelDot), 0);
-    // With three slots the products of two steps overlap, and only the last one is waited for whole.
-    EXPECT_EQ(count(program, Op::WaitProducts), order >= 2 ? 2 : 1);
+    // With five slots the products of two steps overlap, and only the last one is waited for whole.
+    EXPECT_EQ(count(program, Op::WaitProducts), order == 3 ? 2 : 1);
     EXPECT_EQ(count(program, Op::CopyAsync) > 0, order > 0);
   }
 }
@@ -103,8 +103,8 @@ Program renamed(Program program, Op op, const std::function<Node(Node)>& to) {
 TEST(GroupPanels, AProductOfOneStepNeedsNoLoop) {
   Scope scope;
   EXPECT_EQ(
-      fault_in(turned_matmul(64, 64, 64, true, false), "TC(1, 3, 1, 1) STAGE(-1, 4, 2) STAGE(-1, 5, 2)"), "");
-  EXPECT_EQ(fault_in(turned_matmul(128, 64, 64, true, true), "TC(1, 3, 1, 1) STAGE(0, 4, 2) STAGE(0, 5, 2)"),
+      fault_in(turned_matmul(64, 64, 64, true, false), "TC(1, 4, 1, 1) STAGE(-1, 4, 2) STAGE(-1, 5, 2)"), "");
+  EXPECT_EQ(fault_in(turned_matmul(128, 64, 64, true, true), "TC(1, 4, 1, 1) STAGE(0, 4, 2) STAGE(0, 5, 2)"),
             "");
 }
 
@@ -112,10 +112,10 @@ TEST(GroupPanels, AProductOfOneStepNeedsNoLoop) {
 TEST(GroupPanels, WhatLiesBeyondTheEndOfARangeIsZeroInPanels) {
   Scope scope;
   EXPECT_EQ(fault_in(turned_matmul(72, 80, 136, true, false),
-                     "TC(1, 3, 1, 1) STAGE(5, 4, 2) STAGE(5, 5, 2) PIPELINE(5, 3)"),
+                     "TC(1, 4, 1, 1) STAGE(5, 4, 2) STAGE(5, 5, 2) PIPELINE(5, 3)"),
             "");
   EXPECT_EQ(fault_in(turned_matmul(72, 80, 136, false, true),
-                     "TC(1, 3, 1, 1) STAGE(5, 4, 2) STAGE(5, 5, 2) PIPELINE(5, 2)"),
+                     "TC(1, 4, 1, 1) STAGE(5, 4, 2) STAGE(5, 5, 2) PIPELINE(5, 2)"),
             "");
 }
 
@@ -147,7 +147,10 @@ TEST(GroupPanels, ReferenceFindsAMissingWaitBarrierOrFence) {
   }
   // Products that are still under way read what the next copies write.
   const auto later = [](Node n) { return wait_products(n.arg(0), n.int_attr() + 1); };
-  const Program overlapping = lower(std::string(kPanels64) + "PIPELINE(3, 3)");
+  const Program overlapping =
+      lower_kernel(turned_matmul(64, 64, 448, true, false),
+                   parse_opts(std::string(kPanels64) + "PIPELINE(3, 5)"), named_target("sm_90a"), "product");
+  EXPECT_EQ(faults_of(overlapping), "");
   EXPECT_NE(faults_of(renamed(overlapping, Op::WaitProducts, later)), "");
   const Program products = lower(std::string(kPanels64) + "PIPELINE(3, 2)");
   EXPECT_NE(faults_of(changed(products, Op::ProxyFence, nothing)).find("missing proxy fence"),
@@ -184,7 +187,7 @@ TEST(GroupPanels, OptionsSayWhatTheyNeed) {
   Node kernel = turned_matmul(64, 64, 128, true, false);
   EXPECT_NE(refusal(kernel, "PIPELINE(2, 2)").find("no panel is filled at this loop"), std::string::npos);
   EXPECT_NE(refusal(kernel, "STAGE(2, 0, 2)").find("swizzled rows are for a matrix unit"), std::string::npos);
-  EXPECT_NE(refusal(kernel, "TC(1, 3, 1, 1) STAGE(3, 4, 1) STAGE(3, 5, 1)").find("staged in swizzled rows"),
+  EXPECT_NE(refusal(kernel, "TC(1, 4, 1, 1) STAGE(3, 4, 1) STAGE(3, 5, 1)").find("staged in swizzled rows"),
             std::string::npos);
   EXPECT_NE(refusal(kernel, std::string(kPanels64) + "PIPELINE(3, 16)").find("exceed"), std::string::npos);
 }
