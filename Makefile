@@ -19,7 +19,7 @@ SETUP ?= 1
 FUZZ_SECONDS ?= 60
 FUZZ_PROGRAMS ?= 1000
 FUZZ_LISTS ?= 20
-JUDGE_LISTS ?= 2000
+JUDGE_LISTS ?= 20000
 CTEST = ctest --test-dir build/$(PRESET) --output-on-failure --no-tests=ignore -j $(JOBS)
 
 .PHONY: build python wheel release setup setup-cuda setup-python demo test test-fast test-all bench peers format format-check lint asan tsan \

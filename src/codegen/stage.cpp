@@ -15,6 +15,7 @@
 #include "ir/build.h"
 #include "ir/dot.h"
 #include "ir/ranges.h"
+#include "ir/verify.h"
 #include "ir/walk.h"
 #include "target/cache_line.h"
 
@@ -263,6 +264,9 @@ Node stage_values(Node kernel, std::span<const Staging> stages, const Target& ta
     for (const Stager::Panel& panel : panels) staged.try_emplace(panel.value, stager.read(panel, filled));
     kernel = substitute(kernel, staged);
   }
+  // The copy is divided by the ranges of the group, of which some are open only inside a reduce or a store.
+  if (stager.fills_together() && !open_ranges(kernel).empty())
+    throw KernelOptError("STAGE", "the value is also read where the threads of the group are no ranges");
   return kernel;
 }
 

@@ -131,6 +131,12 @@ TEST(Options, EachPutsItsRangeWhereItBelongs) {
   EXPECT_EQ(list_of(k, "TILE(1, 1, 0)", "x86-64-v3"), "global 64, global 96, reduce 48");
 }
 
+TEST(Options, APanelThatIsReadOutsideTheReduceOfItsThreadsIsRefused) {
+  Scope scope;
+  EXPECT_EQ(refusal(centred_rows(6, 16), "GROUPTOP(1, 16) STAGE(2, 0, 0)", "sm_90a"),
+            "lathe: STAGE: the value is also read where the threads of the group are no ranges");
+}
+
 TEST(Options, TheListOfTheWorkedMatrixProduct) {
   Scope scope;
   Node k = matmul(448, 2048, 768);

@@ -55,7 +55,7 @@ TEST(Judge, ResultsOfRandomOptionListsAreAccepted) {
                             named_target("sm_90a")};
   const char* count = std::getenv("JUDGE_LISTS");
   std::int64_t passed = 0, unjudged = 0;
-  for (FuzzSeeds seeds(count != nullptr ? std::strtoull(count, nullptr, 10) : 150); seeds.next();) {
+  for (FuzzSeeds seeds(count != nullptr ? std::strtoull(count, nullptr, 10) : 1000); seeds.next();) {
     Scope inner;
     std::mt19937 random(static_cast<unsigned>(seeds.seed()));
     const NamedKernel& named = kernels[seeds.seed() % kernels.size()];
