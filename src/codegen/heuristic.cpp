@@ -46,6 +46,7 @@ constexpr HeuristicRule kRules[] = {
     {"group-product",        "a group of threads computes a tile of outputs in registers, from panels it fills together"},
     {"panel-pairs",          "on a matrix unit of a warp, panels hold two turns of its loop, whose steps are interleaved"},
     {"group-reduce",         "the threads of a group share a reduce where its steps are neighbours in memory, or outputs are few"},
+    {"group-rows",           "the threads of a group share every loop over a row, each with the same elements in all of them"},
     {"wide-access",          "neighbouring elements of a thread make one wide access"},
 };
 // clang-format on

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
+#include "ir/op_error.h"
 #include "reference/code.h"
 #include "reference/float_rules.h"
 
@@ -62,6 +64,6 @@ struct LaneStep {
 LaneFn lane_function(const Step& step, bool bounded, bool pairs);
 
 // The own error of a scalar op or of a conversion to a float dtype, as a multiple of |value|.
-double own_error(Op op, DType dtype);
+double own_error(Op op, DType dtype, std::span<const OpError> native = {});
 
 }  // namespace lathe::reference

@@ -203,4 +203,8 @@ Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options)
   return out;
 }
 
+Rows rows_of(const Target& target) {
+  return target.threads ? Rows::Thread : target.groups ? Rows::Group : Rows::Apart;
+}
+
 }  // namespace lathe
