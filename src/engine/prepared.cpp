@@ -147,11 +147,12 @@ std::vector<Place> places_of(const PreparedStep& ready, const RunMemory& memory)
 }
 
 void run_kernel(const Step& step, const PreparedStep& ready, const RunMemory& memory, Bindings bindings,
-                RunFaults& faults) {
+                RunFaults& faults, JoinedLaunches& joined) {
   const ReadyKernel* kernel = &ready.kernel;
   ReadyKernel current;
   const bool due = kernel->check->due.load(std::memory_order_relaxed);
   if (due && has_something_due(*kernel, bindings)) [[unlikely]] {
+    joined.submit();
     current = ready.kernel;
     const std::vector<Place> places = places_of(ready, memory);
     LaunchFaultRef fault;
@@ -163,8 +164,11 @@ void run_kernel(const Step& step, const PreparedStep& ready, const RunMemory& me
   const bool same = &made == ready.kernel.made && !ready.symbolic;
   const Grid grid = same ? ready.grid : grid_of(made.launch, bindings);
   if (is_empty(grid)) return;
-  const Launch launch(step, *ready.device, *kernel, grid, bindings,
-                      [&](std::size_t slot) -> const Place& { return memory.at(ready.buffers[slot]); });
+  const auto place_at = [&](std::size_t slot) -> const Place& { return memory.at(ready.buffers[slot]); };
+  if (kernel == &ready.kernel && joined.take(step, made, *ready.device, *kernel, grid, bindings, place_at))
+    return faults.launched(step, ready, nullptr);
+  joined.submit();
+  const Launch launch(step, *ready.device, *kernel, grid, bindings, place_at);
   if (flag_on(Flag::Verify)) {
     const std::vector<Place> places = places_of(ready, memory);
     Shadow shadow(step, made, places, bindings);
@@ -240,14 +244,18 @@ std::vector<NodeRef> run(const Prepared& prepared, std::span<const Node> slots, 
   check_internal(slots.size() == prepared.slots.size(), "engine", "a run needs one buffer for each slot");
   const RunMemory memory(prepared, slots);
   RunFaults faults(prepared, slots);
+  JoinedLaunches joined(*prepared.launches);
   for (std::size_t i = 0; i < prepared.steps.size(); ++i) {
     const Step& step = prepared.schedule.steps[i];
     stop_before("run", step.name);
-    if (step.is_copy())
+    if (step.is_copy()) {
+      joined.submit();
       run_copy(step, prepared.steps[i], memory, faults);
-    else
-      run_kernel(step, prepared.steps[i], memory, bindings, faults);
+    } else {
+      run_kernel(step, prepared.steps[i], memory, bindings, faults, joined);
+    }
   }
+  joined.submit();
   faults.finish(slots, memory.made);
   NodeMap<Node> actual;
   for (std::size_t i = 0; i < slots.size(); ++i) actual[prepared.slots[i]] = slots[i];
