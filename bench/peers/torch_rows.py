@@ -78,6 +78,52 @@ def matvec(row):
     raise Skip("no product of these weights with a float vector")
 
 
+def layernorm_backward(row):
+    """With the mean and the scale of the forward pass at hand."""
+    kept = {}
+
+    def run(x, g):
+        size = list(x.shape[-1:])
+        if x.data_ptr() not in kept:
+            kept[x.data_ptr()] = torch.ops.aten.native_layer_norm(x, size, None, None, 1e-5)[1:]
+        mean, scale = kept[x.data_ptr()]
+        return torch.ops.aten.native_layer_norm_backward(g, x, size, mean, scale, None, None, [True, False, False])[0]
+
+    if COMPILED:
+        raise Skip("it is one call")
+    return run
+
+
+def tiny(row):
+    """A kernel a step, in a CUDA graph where there is a GPU: the one way in which starting them costs little."""
+    if COMPILED:
+        raise Skip("it would be one kernel")
+
+    def steps(x):
+        for _ in range(row["sizes"][2]):
+            x = x + 1.0
+        return x
+
+    if not ON_GPU:
+        return steps
+    captured = {}
+
+    def run(x):
+        if not captured:
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                steps(x)
+            torch.cuda.current_stream().wait_stream(side)
+            captured["graph"] = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(captured["graph"]):
+                captured["out"] = steps(x)
+        captured["graph"].replay()
+        return captured["out"]
+
+    return run
+
+
 def refuse(row):
     raise Skip("no product of these weights")
 
@@ -91,7 +137,10 @@ KINDS = {
     "sum_columns": lambda row: lambda x: x.sum(0),
     "layernorm": lambda row: lambda x: F.layer_norm(x, x.shape[-1:]),
     "softmax": lambda row: lambda x: torch.softmax(x, -1),
+    "softmax_backward": lambda row: lambda y, g: torch._softmax_backward_data(g, y, -1, y.dtype),
+    "layernorm_backward": layernorm_backward,
     "matvec": matvec,
+    "tiny": tiny,
     "matvec_q4q8": refuse,
     "attention": attention,
 }

@@ -1,6 +1,6 @@
 // What the heuristic works with: the kernel and the options so far, and a function for each kind of kernel.
 // Its rules are in heuristic.cpp, those for sums of products in heuristic_products.cpp, those for groups of
-// threads in heuristic_groups.cpp.
+// threads in heuristic_groups.cpp and heuristic_rows.cpp.
 #pragma once
 
 #include <algorithm>
@@ -138,6 +138,10 @@ class Chooser {
   int stage_factors(const UnitRanges& on, std::int64_t steps, std::int64_t layout);
   std::vector<Opt> unit_rows(const GroupTile& plain, UnitReads reads) const;
   bool group_reduce();
+  bool rows_share_loads();
+  bool group_rows();
+  void copy_steps(std::size_t r, std::int64_t steps);
+  void divide_row(std::size_t r, std::int64_t width, std::int64_t threads, bool kept);
   void group_outputs();
 
   Node kernel_;

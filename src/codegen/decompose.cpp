@@ -18,10 +18,41 @@ namespace {
 using namespace decompose_parts;
 using Args = std::span<const Node>;
 
+// A small whole number as a float without a conversion, which takes as long as several other operations: its
+// bits are the last ones of 2^23 + x. A constant that is added is taken along. Null where x may be large.
+Node small_whole(Node x) {
+  constexpr std::int64_t kMost = 1 << 22;
+  constexpr std::uint64_t kBits = 0x4b000000;  // of 2^23
+  if (x.dtype().bits() > 32 || !x.dtype().is_int() || x.dtype().is_index()) return Node();
+  std::int64_t added = 0;
+  if (x.is(Op::Add) && x.dtype().bits() == 32 && x.arg(1).is_const())
+    added = x.arg(1).int_attr(), x = x.arg(0);
+  if (x.lo() < 0 || x.hi() >= kMost || added <= -kMost || added >= kMost) return Node();
+  Node word = x.dtype().bits() == 32 ? bitcast(x, dtypes::UInt32) : cast(x, dtypes::UInt32);
+  Node bits = bit_or(word, whole(x, dtypes::UInt32, kBits));
+  return sub(bitcast(bits, dtypes::Float32),
+             real(x, dtypes::Float32, static_cast<double>((1 << 23) - added)));
+}
+
 struct Context {
   const Target& target;
   NativeConversions native;
   bool all_native;  // REF evaluates every op on every dtype as it stands
+  // Where threads compute one value at a time, the greater of two small floats is not made small and wide
+  // again: values of small floats -> the same in float32.
+  NodeMap<Node>* wide;
+
+  Node converted(Node x, DType to) const {
+    if (wide == nullptr || to.element() != dtypes::Float32) return decompose_cast(x, to, native);
+    if (const Node* same = wide->find(x)) return *same;
+    Node sum = small_whole(x);
+    return sum ? sum : decompose_cast(x, to, native);
+  }
+  Node narrowed(Op op, Node x, DType dtype) const {
+    Node small = decompose_cast(x, dtype, native);
+    if (wide != nullptr && (op == Op::Max || op == Op::Min)) wide->try_emplace(small, x);
+    return small;
+  }
 
   bool computes_in_float(Op op, DType dtype) const {
     if (!is_small_float(dtype) || op == Op::Where || all_native) return false;
@@ -66,7 +97,10 @@ Node float_op(Op op, Args a, const Context& context) {
     case Op::Exp2:
     case Op::Log2:
     case Op::Sin:
-    case Op::Cos: return context.all_native ? Node() : decompose_math(op, a[0], context.target.fma);
+    case Op::Cos: {
+      const bool native = a[0].dtype().element() == dtypes::Float32 && context.target.has_native(op);
+      return context.all_native || native ? Node() : decompose_math(op, a[0], context.target.fma);
+    }
     case Op::Recip: return real(a[0], a[0].dtype(), 1) / a[0];
     default: return Node();
   }
@@ -82,9 +116,9 @@ Node scalar_op(Op op, Args a, const Context& context) {
   DType dtype = a[0].dtype();
   if (context.computes_in_float(op, dtype)) {
     SmallVector<Node, 3> wide;
-    for (Node x : a) wide.push_back(decompose_cast(x, dtypes::Float32, context.native));
+    for (Node x : a) wide.push_back(context.converted(x, dtypes::Float32));
     Node result = scalar_op(op, Args(wide.data(), wide.size()), context);
-    return result.dtype().is_float() ? decompose_cast(result, dtype, context.native) : result;
+    return result.dtype().is_float() ? context.narrowed(op, result, dtype) : result;
   }
   Node out;
   if (op == Op::Where)
@@ -154,7 +188,7 @@ Node decomposed(Node node, Args args, const Context& context) {
   if (is_scalar_op(node.op()))
     out = scalar_op(node.op(), args, context);
   else if (node.is(Op::Cast))
-    out = context.all_native ? Node() : decompose_cast(args[0], node.dtype(), context.native);
+    out = context.all_native ? Node() : context.converted(args[0], node.dtype());
   else if (node.is(Op::HReduce))
     out = horizontal(node, args[0], context);
   else if (node.is(Op::Pack))
@@ -167,7 +201,8 @@ Node decomposed(Node node, Args args, const Context& context) {
 }  // namespace
 
 Node decompose(Node root, const Target& target) {
-  Context context{target, {}, target.kind == TargetKind::Ref};
+  NodeMap<Node> wide;
+  Context context{target, {}, target.kind == TargetKind::Ref, target.vectors ? nullptr : &wide};
   for (Scalar s : target.converted) {
     context.native.half |= s == Scalar::Float16;
     context.native.bfloat16 |= s == Scalar::BFloat16;

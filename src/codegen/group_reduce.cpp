@@ -14,8 +14,8 @@ namespace {
 
 using Nodes = SmallVector<Node, 16>;
 
-// Parts of a reduce that are added up in steps of half of them rather than by every thread.
-constexpr std::int64_t kWorthHalving = 8;
+// Parts of a reduce that are first combined by some of the threads, so that fewer are left for every thread.
+constexpr std::int64_t kWorthTwoSteps = 32;
 
 bool is_kind(Node range, std::initializer_list<RangeKind> kinds) {
   return std::find(kinds.begin(), kinds.end(), range_kind(range)) != kinds.end();
@@ -47,12 +47,12 @@ class GroupReducer {
         if (is_kind(r, {RangeKind::Group})) return spread(n, args[0]);
     }
     if (n.is(Op::Store) && base_memory(n.arg(0)).is(Op::Param)) {
-      Node gate = by_first(n.arg_count() > 3 ? args[3] : Node());
-      return store(args[0], args[1], read_once(args[2], gate), gate);
+      Node own = n.arg_count() > 3 ? args[3] : Node(), gate = by_first(n, own);
+      return store(args[0], args[1], gate == own ? args[2] : read_once(args[2], gate), gate);
     }
     // What the kernel has stored there itself, which only the first thread did: an accumulator in the output.
     if (n.is(Op::Load) && n.arg(0).is(Op::After) && base_memory(n.arg(0)).is(Op::Param))
-      return load(args[0], args[1], by_first(n.arg_count() > 2 ? args[2] : Node()), n.dtype().lanes);
+      return load(args[0], args[1], by_first(n, n.arg_count() > 2 ? args[2] : Node()), n.dtype().lanes);
     if (n.is(Op::Sink)) {  // every effect now runs over the group
       return close_threads(sink(args));
     }
@@ -72,8 +72,10 @@ class GroupReducer {
     return substitute(value, to);
   }
 
-  Node by_first(Node gate) const {
+  // Of threads that an access does not run over, the first does it.
+  Node by_first(Node access, Node gate) const {
     for (Node t : groups_) {
+      if (depends_on(access.arg(1), t)) continue;
       Node first = equal(t, index_const(0));
       gate = gate ? logical_and(gate, first) : first;
     }
@@ -132,9 +134,18 @@ class GroupReducer {
 
     std::int64_t count = 1;
     Node part = row_major(parts, count);
-    const bool halves = count >= kWorthHalving && (count & (count - 1)) == 0;
-    Node total = halves ? by_halves(op, shared, place, part, count, written, parts, copies)
-                        : one_by_one(op, shared, place, written, parts);
+    if (count >= kWorthTwoSteps && (count & (count - 1)) == 0) {
+      std::int64_t left = count;
+      while (left * left > count) left /= 2;
+      written = combine_some(op, shared, place, part, count, left, written, copies);
+      count = left;
+    }
+    NodeMap<Node> first;
+    for (Node p : parts) first.try_emplace(p, index_const(0));
+    const RangeKind kind = count <= kWorthTwoSteps ? RangeKind::Unroll : RangeKind::Reduce;
+    Node each = range(index_const(count), ids_.range++, kind);
+    Node total = reduce_ranges(op, load(after(shared, {&written, 1}), substitute_free(place, first) + each),
+                               {&each, 1});
     if (!repeated) return total;
 
     std::int64_t held = 1;
@@ -145,29 +156,14 @@ class GroupReducer {
     return load(after(own, {&read, 1}), slot);
   }
 
-  // Every thread adds up all parts.
-  Node one_by_one(Op op, Node shared, Node place, Node written, std::span<const Node> parts) {
-    NodeMap<Node> all;
-    Nodes over;
-    for (Node p : parts) {
-      over.push_back(range(p.arg(0), ids_.range++, RangeKind::Reduce));
-      all.try_emplace(p, over.back());
-    }
-    return reduce_ranges(op, load(after(shared, {&written, 1}), substitute_free(place, all)), over);
-  }
-
-  // In each step the first half of the parts takes in the other, until the first part is the total.
-  Node by_halves(Op op, Node shared, Node place, Node part, std::int64_t count, Node written,
-                 std::span<const Node> parts, std::span<const Node> copies) {
-    for (std::int64_t half = count / 2; half > 0; half /= 2) {
-      Node memory = after(shared, {&written, 1}), gate = less(part, index_const(half));
-      Node sum = apply(op, load(memory, place, gate), load(memory, place + index_const(half), gate));
-      Node step = each_copy(store(memory, place, sum, gate), copies);
-      written = barrier({&step, 1});
-    }
-    NodeMap<Node> first;
-    for (Node p : parts) first.try_emplace(p, index_const(0));
-    return load(after(shared, {&written, 1}), substitute_free(place, first));
+  // The first `left` parts take in the others, each those `left` further on: one thread for each of them.
+  Node combine_some(Op op, Node shared, Node place, Node part, std::int64_t count, std::int64_t left,
+                    Node written, std::span<const Node> copies) {
+    Node memory = after(shared, {&written, 1}), gate = less(part, index_const(left));
+    Node each = range(index_const(count / left), ids_.range++, RangeKind::Unroll);
+    Node sum = reduce_ranges(op, load(memory, place + each * index_const(left), gate), {&each, 1});
+    Node step = each_copy(store(memory, place, sum, gate), copies);
+    return barrier({&step, 1});
   }
 
   // The effect for every copy, under ranges of its own, so that one barrier serves all of them.

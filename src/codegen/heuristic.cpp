@@ -49,6 +49,7 @@ constexpr HeuristicRule kRules[] = {
     {"panel-products",       "a matrix unit of four warps reads such panels itself, where the target has one"},
     {"async-copies",         "such panels are filled some steps ahead by copies that no thread waits for meanwhile"},
     {"group-reduce",         "the threads of a group share a reduce where its steps are neighbours in memory, or outputs are few"},
+    {"group-rows",           "the threads of a group share every loop over a row, each with the same elements in all of them"},
     {"wide-access",          "neighbouring elements of a thread make one wide access"},
 };
 // clang-format on

@@ -29,7 +29,7 @@ std::int64_t power_below(std::int64_t n) {
 
 void Chooser::for_groups() {
   if (!has_rows() && group_product()) return;
-  if (!has_rows() && group_reduce()) return;
+  if (has_rows() ? group_rows() : group_reduce()) return;
   group_outputs();
 }
 
@@ -222,16 +222,22 @@ bool Chooser::group_reduce() {
   const AccessFacts* main = nullptr;
   for (const AccessFacts& a : facts_.accesses)
     if (!a.is_store && a.strides[shared] == 1 && (main == nullptr || a.times > main->times)) main = &a;
-  std::int64_t width = 1;
+  std::int64_t width = 1, pieces = 1;
+  std::size_t inner = none;
+  const bool together = rows_share_loads();
   if (facts_.ranges[shared].extent < target_.warp) {
-    // A short row of neighbours is one thread's, the rows that follow each other in memory are shared.
+    // A short row of neighbours is one thread's, the rows that follow each other in memory are shared. Where
+    // wider elements are read along with them, a few threads take a piece of it each, so that those are
+    // neighbours in a warp as well.
+    constexpr std::int64_t kPiece = 4;
     const std::int64_t row = facts_.ranges[shared].extent;
-    const std::size_t inner = shared;
+    inner = shared;
     shared = none;
     for (std::size_t r = 0; r < none && main != nullptr; ++r)
       if (facts_.ranges[r].kind == RangeKind::Reduce && splittable(r) && main->strides[r] == row) shared = r;
     if (shared == none || facts_.ranges[shared].extent < target_.warp) return false;
-    add(OptOp::UNROLL, reduce_number(inner), {0});
+    if (together && row % kPiece == 0) pieces = row / kPiece;
+    add(OptOp::UNROLL, reduce_number(inner), {row / pieces});
   } else if (uses("wide-access") && main != nullptr) {
     width = target_.max_load_bytes / std::max(main->node.dtype().bytes(), 1);
     while (facts_.ranges[shared].extent % width != 0) width /= 2;
@@ -239,15 +245,40 @@ bool Chooser::group_reduce() {
   const std::int64_t extent = facts_.ranges[shared].extent;
   const std::int64_t fewest = std::min<std::int64_t>(target_.warp, power_below(extent));
   const std::int64_t threads =
-      std::clamp<std::int64_t>(power_below(extent / width / kOwnSteps), fewest, kGroup);
+      std::clamp<std::int64_t>(power_below(extent / width / kOwnSteps), fewest, kGroup) / pieces;
   if (width > 1) add(OptOp::UNROLL, reduce_number(shared), {width});
-  const std::int64_t rows = kSmallGroup / threads;
+  const std::int64_t rows = kSmallGroup / (threads * pieces);
   for (std::size_t r = none; r-- > 0 && rows > 1;)
     if (is_output(r) && splittable(r) && position(r) >= 0 && left(r) % rows == 0) {
       add(OptOp::LOCAL, position(r), {rows});
       break;
     }
   if (position(shared) >= 0) add(OptOp::GROUP, reduce_number(shared), {threads});
+  if (pieces > 1 && position(inner) >= 0) add(OptOp::GROUP, reduce_number(inner), {pieces});
+  return true;
+}
+
+// Where much more is read again for every output than once for each of them (the vector that small weights
+// are multiplied by), neighbouring outputs of one thread share it.
+bool Chooser::rows_share_loads() {
+  constexpr std::int64_t kTogether = 4;
+  if (!uses("rows-together")) return false;
+  std::size_t row = facts_.ranges.size();
+  for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+    if (is_output(r)) row = r;
+  if (row == facts_.ranges.size() || !splittable(row) || facts_.ranges[row].extent % kTogether != 0)
+    return false;
+  const auto rows = static_cast<double>(facts_.ranges[row].extent);
+  double once = 0, again = 0;
+  for (const AccessFacts& a : facts_.accesses) {
+    const double bytes = a.is_store ? 0 : a.times * a.node.dtype().bytes();
+    if (a.strides[row] == 0)
+      again += bytes * rows;
+    else
+      once += bytes;
+  }
+  if (again <= kTogether * once || facts_.extent_product(RangeKind::Global) < kFewOutputs) return false;
+  add(OptOp::UPCAST, position(row), {kTogether});
   return true;
 }
 

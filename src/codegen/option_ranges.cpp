@@ -140,7 +140,8 @@ class KernelRewriter {
         done_.try_emplace(axes[i].stand_in, index_const(0));
         continue;
       }
-      Node made = range(rewritten(axes[i].extent), static_cast<std::int64_t>(i), axes[i].kind);
+      const auto id = static_cast<std::int64_t>(state_.threads_of(i));
+      Node made = range(rewritten(axes[i].extent), id, axes[i].kind);
       done_.try_emplace(axes[i].stand_in, made);
       parts_[which].push_back(made);
     }

@@ -222,6 +222,47 @@ void OptionState::pad(std::size_t at, std::int64_t multiple) {
   axes_[at].stand_in = wider;
 }
 
+std::size_t OptionState::threads_of(std::size_t position) const {
+  for (std::size_t i = 0; i < axes_.size(); ++i)
+    if (serials_[i] == axes_[position].threads) return i;
+  return position;
+}
+
+// Whether nothing depends on both ranges: they are loops one after the other.
+bool OptionState::are_apart(int origin, int other) const {
+  return std::none_of(together_->begin(), together_->end(), [&](const Together& set) {
+    auto has = [&](int o) {
+      return std::find(set.origins.begin(), set.origins.end(), o) != set.origins.end();
+    };
+    return has(origin) && has(other);
+  });
+}
+
+// A loop, or a reduce, that the threads of a group divide. Loops that run one after the other are divided
+// among the same threads, where as many are wanted.
+void OptionState::divide_among_threads(std::size_t loop, bool in_parts) {
+  const std::int64_t size = size_arg(loop, false);
+  const int serial = next_serial_;
+  if (size == 1) return;
+  if (in_parts)
+    split_high(loop, size, RangeKind::Group, after_launch());
+  else
+    split_low(loop, size, RangeKind::Group, after_launch());
+  std::size_t at = 0;
+  while (serials_[at] != serial) ++at;
+  for (std::size_t first = 0; first < axes_.size(); ++first) {
+    if (first == at || axes_[first].kind != RangeKind::Group || threads_of(first) != first) continue;
+    if (axes_[first].extent != axes_[at].extent) continue;
+    bool apart = true;
+    for (std::size_t i = 0; i < axes_.size(); ++i)
+      if (i != at && axes_[i].kind == RangeKind::Group && threads_of(i) == first)
+        apart &= are_apart(axes_[i].origin, axes_[at].origin);
+    if (!apart) continue;
+    axes_[at].threads = serials_[first];
+    return;
+  }
+}
+
 void OptionState::stage(int axis) {
   if (opt_->arg.empty()) refuse("the number of a value is needed");
   std::vector<Node> values = stage_values(kernel_);
@@ -333,9 +374,8 @@ void OptionState::check_limits() const {
       }
   }
   std::int64_t group = 1;
-  for (const Axis& axis : axes_)
-    if (axis.kind == RangeKind::Local || axis.kind == RangeKind::Group)
-      group *= std::max<std::int64_t>(axis.extent.hi(), 1);
+  for (std::size_t i = 0; i < axes_.size(); ++i)
+    if (in_group(axes_[i]) && threads_of(i) == i) group *= std::max<std::int64_t>(axes_[i].extent.hi(), 1);
   if (copies() > kMostCopies) refuse(fmt::format("the body would be copied more than {} times", kMostCopies));
   if (group > target_->max_group)
     refuse(fmt::format("the group would have {} threads, more than the {} of target {}", group,
@@ -450,6 +490,12 @@ void OptionState::apply(const Opt& opt) {
       std::size_t at = position(opt.axis);
       if (!target_->groups) refuse(fmt::format("target {} has no groups of threads", target_->name));
       if (no_locals_) refuse("NOLOCALS came before");
+      Node range = origins_[static_cast<std::size_t>(axes_[at].origin)].range;
+      if (axes_[at].kind == K::Loop && range_kind(range) == K::Loop) {
+        if (has_panels_) refuse("each row of this kernel is worked through by one thread");
+        divide_among_threads(at, false);
+        break;
+      }
       need_kind(at, {K::Global}, "a global range");
       split_low(at, size_arg(at, false), K::Local, after_launch());
       break;
@@ -466,11 +512,7 @@ void OptionState::apply(const Opt& opt) {
       if (!target_->groups) refuse(fmt::format("target {} has no groups of threads", target_->name));
       if (no_locals_) refuse("NOLOCALS came before");
       if (has_panels_) refuse("each row of this kernel is worked through by one thread");
-      std::size_t at = reduce_position(opt.axis);
-      if (opt.op == OptOp::GROUP)
-        split_low(at, size_arg(at, false), K::Group, after_launch());
-      else
-        split_high(at, size_arg(at, false), K::Group, after_launch());
+      divide_among_threads(reduce_position(opt.axis), opt.op == OptOp::GROUPTOP);
       break;
     }
     case OptOp::PADTO: {

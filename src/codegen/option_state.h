@@ -26,6 +26,7 @@ struct Axis {
   Node extent;          // over nodes of the kernel
   Node stand_in;        // a Range node that means this axis in index expressions until its position is final
   bool leading = true;  // the most significant part of its range
+  int threads = -1;     // of an axis over threads that several ranges share: serial of the first of its axes
 };
 
 // One range of the kernel as scheduled.
@@ -66,6 +67,8 @@ class OptionState {
   const std::vector<StageRequest>& stages() const { return stages_; }
   const std::vector<PipelineRequest>& pipelines() const { return pipelines_; }
   int serial_of(std::size_t position) const { return serials_[position]; }
+  // The position whose threads an axis has: its own, or that of the axis it shares them with.
+  std::size_t threads_of(std::size_t position) const;
 
   // Where the part of a range that is still a loop stands, or -1 where none is left; of several parts the
   // outermost, or the innermost.
@@ -97,6 +100,8 @@ class OptionState {
   void split_high(std::size_t at, std::int64_t size, RangeKind kind, std::size_t to);
   void tile(std::size_t at, std::int64_t size, std::size_t to);
   void pad(std::size_t at, std::int64_t multiple);
+  void divide_among_threads(std::size_t loop, bool in_parts);
+  bool are_apart(int origin, int other) const;
   void stage(int axis);
   void pipeline(std::size_t at);
   bool is_loop_of(std::size_t at, Node range) const;

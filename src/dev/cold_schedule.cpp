@@ -14,7 +14,7 @@ Schedule schedule_cold(std::span<const Node> targets, const OpenDevice& device,
   ScheduleOptions options;
   options.default_device = device.text;
   options.max_buffers = device.compiler->target().max_buffers;
-  options.rows = device.compiler->target().threads;
+  options.rows = rows_of(device.compiler->target());
   stand_ins = std::move(normal.stand_ins);
   return schedule(normal.targets, options, engine::compile_for_schedule());
 }

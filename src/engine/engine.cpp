@@ -60,8 +60,8 @@ thread_local bool host_reads_forbidden = false;
 thread_local std::uint64_t host_reads_done = 0;
 thread_local std::vector<NodeRef>* host_data = nullptr;
 
-// What all devices that a graph may use agree to: the tightest limit of buffers, and rows only where each of
-// them has threads that work on their own.
+// What all devices that a graph may use agree to: the tightest limit of buffers, and rows as each of them can
+// work through them.
 void apply_limits(const GraphKey& key, std::span<const Node> targets, ScheduleOptions& options) {
   std::vector<std::string> names{options.default_device};
   auto add = [&](const std::string& name) {
@@ -76,7 +76,7 @@ void apply_limits(const GraphKey& key, std::span<const Node> targets, ScheduleOp
     const Target& target = device.compiler->target();
     int& limit = options.max_buffers;
     if (target.max_buffers > 0 && (limit == 0 || target.max_buffers < limit)) limit = target.max_buffers;
-    options.rows &= target.threads;
+    options.rows = std::min(options.rows, rows_of(target));
   }
 }
 
@@ -88,7 +88,8 @@ Schedule scheduled(const Normalised& graph, const GraphKey& key, const ScheduleO
   DiskCache* disk = DiskCache::current();
   std::string disk_key;
   if (disk != nullptr) {
-    disk_key = fmt::format("{}\n{}\n{} {}\n", build_id(), extra, options.max_buffers, options.rows);
+    disk_key = fmt::format("{}\n{}\n{} {}\n", build_id(), extra, options.max_buffers,
+                           static_cast<int>(options.rows));
     disk_key.append(reinterpret_cast<const char*>(key.words.data()), key.words.size() * 8);
     if (const auto text = disk->get("schedule", disk_key))
       if (auto known = parse_schedule(*text)) return *std::move(known);

@@ -157,11 +157,12 @@ std::vector<Place> places_of(const PreparedStep& ready, const RunMemory& memory)
 }
 
 void run_kernel(const Step& step, const PreparedStep& ready, const RunMemory& memory, Bindings bindings,
-                RunFaults& faults) {
+                RunFaults& faults, JoinedLaunches& joined) {
   const ReadyKernel* kernel = &ready.kernel;
   ReadyKernel current;
   const bool due = kernel->check->due.load(std::memory_order_relaxed);
   if (due && has_something_due(*kernel, bindings)) [[unlikely]] {
+    joined.submit();
     current = ready.kernel;
     const std::vector<Place> places = places_of(ready, memory);
     LaunchFaultRef fault;
@@ -173,8 +174,11 @@ void run_kernel(const Step& step, const PreparedStep& ready, const RunMemory& me
   const bool same = &made == ready.kernel.made && !ready.symbolic;
   const Grid grid = same ? ready.grid : grid_of(made.launch, bindings);
   if (is_empty(grid)) return;
-  const Launch launch(step, *ready.device, *kernel, grid, bindings,
-                      [&](std::size_t slot) -> const Place& { return memory.at(ready.buffers[slot]); });
+  const auto place_at = [&](std::size_t slot) -> const Place& { return memory.at(ready.buffers[slot]); };
+  if (kernel == &ready.kernel && joined.take(step, made, *ready.device, *kernel, grid, bindings, place_at))
+    return faults.launched(step, ready, nullptr);
+  joined.submit();
+  const Launch launch(step, *ready.device, *kernel, grid, bindings, place_at);
   if (flag_on(Flag::Verify)) {
     const std::vector<Place> places = places_of(ready, memory);
     Shadow shadow(step, made, places, bindings);
@@ -194,16 +198,20 @@ void tell_of_updates(Failure& error) {
 
 void run_steps(const Prepared& prepared, const RunMemory& memory, Bindings bindings, RunFaults& faults) {
   bool updated = false;
+  JoinedLaunches joined(*prepared.launches);
   try {
     for (std::size_t i = 0; i < prepared.steps.size(); ++i) {
       const Step& step = prepared.schedule.steps[i];
       if (!updated) stop_before("run", step.name);
-      if (step.is_copy())
+      if (step.is_copy()) {
+        joined.submit();
         run_copy(step, prepared.steps[i], memory, faults);
-      else
-        run_kernel(step, prepared.steps[i], memory, bindings, faults);
+      } else {
+        run_kernel(step, prepared.steps[i], memory, bindings, faults, joined);
+      }
       updated = updated || memory.updates(prepared.steps[i]);
     }
+    joined.submit();
   } catch (InternalError& error) {
     if (updated) tell_of_updates(error);
     throw;

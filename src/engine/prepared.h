@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/joined_launches.h"
 #include "engine/kernels.h"
 #include "engine/memory_plan.h"
 #include "ir/node.h"
@@ -41,6 +42,7 @@ struct Prepared {
   std::vector<NodeRef> fresh;              // stand-ins of buffers that every run makes anew: the results
   std::vector<std::string> fresh_origins;  // the tensor ops each of them is the result of
   std::vector<PreparedStep> steps;
+  std::unique_ptr<KnownLaunches> launches = std::make_unique<KnownLaunches>();  // of the runs so far
 
   // Bytes a run takes on this device beyond what it finds: arena and results, as the pool counts them.
   std::size_t bytes_needed(const std::string& device) const;

@@ -52,7 +52,8 @@ void Shadow::compare() {
   reference::Bindings bindings;
   for (const auto& [variable, value] : bindings_) bindings.emplace_back(variable->text(), value);
   look_for_faults(bindings);
-  const verify::Expected expected(step_.ast, before_, bindings, kComparedOps);
+  const Target& target = open_device(step_.device).compiler->target();
+  const verify::Expected expected(step_.ast, before_, bindings, kComparedOps, target.native);
   if (expected.report().incomplete) {
     log_warning_once("verify", fmt::format("kernel {} was not compared with REF: {}", step_.name,
                                            expected.report().reason));
@@ -62,7 +63,6 @@ void Shadow::compare() {
   const std::vector<SlotUse> uses = slot_uses(step_.ast, buffers_.size());
   for (std::size_t slot = 0; slot < buffers_.size(); ++slot)
     if (uses[slot].writes) after[slot] = read_back(step_.buffers[slot], buffers_[slot]);
-  const Target& target = open_device(step_.device).compiler->target();
   const verify::Judgement result = expected.judge(
       before_, after, [&] { return apply_options(step_.ast, made_.options, compile_for(target)); });
   if (result.failed == 0) {

@@ -82,6 +82,7 @@ std::string Trial::expect(std::span<const reference::Position> positions, double
   positions_.assign(positions.begin(), positions.end());
   reference::BoundedOptions options;
   options.max_ops = max_ops;
+  options.native = device_.compiler->target().native;
   reference::BoundedReport report = reference::bounded_eval(step_.ast, views_, values_, positions_, options);
   ops_ = report.ops;
   // The user is told where results are read: of an index that was given, and of accesses that are guarded
@@ -297,7 +298,8 @@ std::vector<ElementRead> Trial::elements_read(const Outcome& outcome) const {
     views[slot].data = const_cast<std::byte*>(bytes);  // only read
     views[slot].reads = &reads[slot];
   }
-  reference::bounded_eval(step_.ast, views, values_, positions, {.max_ops = kShownOps, .threads = 1});
+  reference::bounded_eval(step_.ast, views, values_, positions,
+                          {.max_ops = kShownOps});
   std::vector<ElementRead> out;
   for (std::size_t slot = 0; slot < views.size(); ++slot) {
     std::sort(reads[slot].begin(), reads[slot].end());

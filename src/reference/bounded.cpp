@@ -84,7 +84,7 @@ void evaluate(const StoreAxes& axes, std::span<const View> params, const Binding
     const std::size_t n = std::min(lanes, positions.size() - first);
     BoundedReport& own = reports[static_cast<std::size_t>(part)];
     const std::vector<Sample> samples =
-        run_lanes(code, params, bindings, positions.subspan(first, n), left, own);
+        run_lanes(code, params, bindings, positions.subspan(first, n), options.native, left, own);
     for (std::size_t i = 0; i < samples.size(); ++i) *out[first + i] = samples[i];
   };
   if (options.threads > 1)

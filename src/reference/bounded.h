@@ -1,7 +1,8 @@
 // REF with errors: what a kernel as scheduled means at some of its output positions, and how far from it a
 // device that rounds as its dtypes do may end. Every float carries two bounds beside its value: `worst`,
 // which no order of the roundings exceeds, and `likely`, which independent roundings stay within. Bounds are
-// 0 at the kernel's loads and grow by the `error` column of ops.def and the dtypes (docs/numerics.md).
+// 0 at the kernel's loads and grow by the `error` column of ops.def, or the device's own, and the dtypes
+// (docs/numerics.md).
 //
 // All positions run in lockstep, one lane each; only what their stores need is computed, only the loads they
 // need are read, and nothing is written.
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "ir/node.h"
+#include "ir/op_error.h"
 #include "reference/array.h"
 #include "reference/reference.h"
 
@@ -45,6 +47,7 @@ struct Sample {
 struct BoundedOptions {
   double max_ops = 2e6;  // scalar operations over all positions; beyond it the report is incomplete
   int threads = 1;       // lanes are split over so many
+  std::span<const OpError> native = {};  // ops that the device has instructions of its own for
 };
 
 struct BoundedReport {

@@ -60,10 +60,12 @@ class Arena {
 class LaneMachine {
  public:
   LaneMachine(const Code& code, std::span<const View> params, const Bindings& bindings,
-              std::span<const Position* const> positions, double max_ops, BoundedReport& report)
+              std::span<const Position* const> positions, std::span<const OpError> native, double max_ops,
+              BoundedReport& report)
       : code_(code),
         params_(params),
         positions_(positions),
+        native_(native),
         lanes_(static_cast<int>(positions.size())),
         max_ops_(max_ops),
         report_(report),
@@ -191,7 +193,7 @@ class LaneMachine {
     if (s.act == Act::ReduceEnd) dtype = s.node.dtype().element(), op = Op::Add;
     if (!dtype.is_float()) return;
     out.rounding = &rounding_of(dtype);
-    out.own = own_error(op, dtype);
+    out.own = own_error(op, dtype, native_);
     if (s.act == Act::Convert && s.from.is_float() && (s.from == s.to || widens(s.from, s.to))) out.own = 0;
     if (s.dst != kNoRegister && facts_.registers[s.dst].chained && keeps_chain(s) && !loop_stack_.empty() &&
         begins_[loop_stack_.back()].folds)
@@ -523,6 +525,7 @@ class LaneMachine {
   const Code& code_;
   std::span<const View> params_;
   std::span<const Position* const> positions_;
+  std::span<const OpError> native_;
   int lanes_;
   double max_ops_;
   BoundedReport& report_;
@@ -587,9 +590,9 @@ double lane_cost(const Code& code) {
 }
 
 std::vector<Sample> run_lanes(const Code& code, std::span<const View> params, const Bindings& bindings,
-                              std::span<const Position* const> positions, double max_ops,
-                              BoundedReport& report) {
-  LaneMachine machine(code, params, bindings, positions, max_ops, report);
+                              std::span<const Position* const> positions, std::span<const OpError> native,
+                              double max_ops, BoundedReport& report) {
+  LaneMachine machine(code, params, bindings, positions, native, max_ops, report);
   try {
     return machine.run();
   } catch (const TooLong&) {

@@ -22,7 +22,7 @@ double lane_cost(const Code& code);
 // The samples of one store, by position; `positions` hold the values of its output ranges. Faults and the
 // count of operations are added to the report.
 std::vector<Sample> run_lanes(const Code& code, std::span<const View> params, const Bindings& bindings,
-                              std::span<const Position* const> positions, double max_ops,
-                              BoundedReport& report);
+                              std::span<const Position* const> positions, std::span<const OpError> native,
+                              double max_ops, BoundedReport& report);
 
 }  // namespace lathe::reference

@@ -464,10 +464,12 @@ double distance(Cell x, Cell y, bool is_float) {
   return std::isnan(d) ? kOpen : d;
 }
 
-double own_error(Op op, DType dtype) {
+double own_error(Op op, DType dtype, std::span<const OpError> native) {
   const Rounding& r = rounding_of(dtype);
+  double error = error_of(op);
+  for (const OpError& own : native)
+    if (own.op == op && dtype.bits() <= 32) error = own.ulp;
   // Small floats are computed in a wider one and rounded once more.
-  const double error = error_of(op);
   if (error == 0) return 0;
   if (r.wide_unit > 0) return r.unit + 2 * error * r.wide_unit;
   return 2 * error * r.unit;

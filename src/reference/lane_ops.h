@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
+#include "ir/op_error.h"
 #include "reference/code.h"
 #include "reference/float_rules.h"
 
@@ -76,6 +78,6 @@ void flushing_conversion(const LaneStep& step);
 double distance(Cell x, Cell y, bool is_float);
 
 // The own error of a scalar op or of a conversion to a float dtype, as a multiple of |value|.
-double own_error(Op op, DType dtype);
+double own_error(Op op, DType dtype, std::span<const OpError> native = {});
 
 }  // namespace lathe::reference

@@ -72,10 +72,21 @@ struct Kernel {
   virtual ~Kernel() = default;
 };
 
+// One of several launches that are given together, and what a device remembers of such a list for the next
+// time.
+struct LaunchCall {
+  Kernel* kernel = nullptr;
+  Grid grid;
+  std::span<const Arg> args;
+};
+struct LaunchList {
+  virtual ~LaunchList() = default;
+};
+
 // Keeps imported host memory alive until the device frees it.
 using Owner = std::function<void()>;
 
-// `copy` and `launch` are called by one thread at a time, the others by any thread at any time.
+// `copy`, `launch` and `launch_all` are called by one thread at a time, the others by any thread at any time.
 class Device {
  public:
   virtual ~Device() = default;
@@ -91,6 +102,12 @@ class Device {
   virtual Event copy(Queue queue, Span to, Span from, std::span<const Event> after) = 0;
   virtual Event launch(Queue queue, Kernel& kernel, const Grid& grid, std::span<const Arg> args,
                        std::span<const Event> after) = 0;
+  // Launches them one after the other as one work. `known` belongs to the list and is the device's to set:
+  // null at first, and then what it was left as by the same list, whose args may have changed since.
+  virtual Event launch_all(Queue queue, std::span<const LaunchCall> calls, std::unique_ptr<LaunchList>& known,
+                           std::span<const Event> after);
+  // Whether that costs less than launching each of them.
+  virtual bool joins_launches() const { return false; }
   // Returns when the event has happened; throws DeviceError if work of that queue failed.
   virtual void wait(Event event) = 0;
   // From the start of the work of `from` to the end of the work of `to`: (e, e) is one kernel's own time.

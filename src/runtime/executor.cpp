@@ -124,6 +124,22 @@ void Executor::throw_faults() {
 
 WorkPoint Executor::launch(const LaunchWork& work) { return submit(work).point; }
 
+WorkPoint Executor::launch_all(const JoinedWork& work) {
+  struct Context {
+    const JoinedWork& work;
+  } context{work};
+  const Submitted done = submit(
+      *work.device, 0, work.reads, work.writes, work.name,
+      [](void* c, std::span<const Event> after) {
+        const JoinedWork& w = static_cast<Context*>(c)->work;
+        return w.device->device->launch_all(0, w.calls, *w.known, after);
+      },
+      &context);
+  std::lock_guard guard(mutex_);
+  counters_.kernels += work.calls.size();
+  return done.point;
+}
+
 double Executor::launch_timed(const LaunchWork& work) {
   Device& device = *work.device->device;
   device.set_timing(true);

@@ -39,6 +39,15 @@ struct LaunchWork {
   bool counted = true;  // among the kernels that the program ran
 };
 
+// Launches that one device runs one after the other as one work, with all that they read and write.
+struct JoinedWork {
+  OpenDevice* device = nullptr;
+  std::span<const LaunchCall> calls;
+  std::span<const Place> reads, writes;
+  std::unique_ptr<LaunchList>* known = nullptr;
+  std::string_view name;  // for the log
+};
+
 struct ExecutorCounters {
   std::uint64_t kernels = 0, copies = 0,
                 bytes_copied = 0;  // copies between devices; not those from and to the host
@@ -49,6 +58,7 @@ class Executor {
   int add_queue(OpenDevice& device, Queue queue);
 
   WorkPoint launch(const LaunchWork& work);
+  WorkPoint launch_all(const JoinedWork& work);
   // Launches, waits, and gives the kernel's own time in nanoseconds.
   double launch_timed(const LaunchWork& work);
   // Copies as many bytes as `to` has. Goes through host memory where neither device reaches the other's.

@@ -113,6 +113,16 @@ DeviceName parse_device_name(std::string_view text) {
   return result;
 }
 
+Event Device::launch_all(Queue queue, std::span<const LaunchCall> calls, std::unique_ptr<LaunchList>&,
+                         std::span<const Event> after) {
+  Event last;
+  for (const LaunchCall& call : calls) {
+    last = launch(queue, *call.kernel, call.grid, call.args, after);
+    after = {};  // a queue keeps its own order
+  }
+  return last;
+}
+
 std::vector<Binary> Compiler::compile_all(std::span<const Program> programs) const {
   std::vector<Binary> result;
   result.reserve(programs.size());

@@ -56,7 +56,8 @@ Planner::Planner(std::span<const Node> targets, const NodeMap<char>& forced, con
     : targets_(targets),
       forced_(forced),
       default_device_(options.default_device),
-      rows_(options.rows),
+      // A group's share of a row depends on how its elements lie, and so may the order of its sums.
+      rows_(compile.invariant && options.rows == Rows::Group ? Rows::Apart : options.rows),
       invariant_(compile.invariant),
       rewriter_(simplify_rules(), compile.rules) {}
 
@@ -403,7 +404,7 @@ void Planner::visit(Node node) {
   if (node.is(Op::Copy) && !is_placement(node)) return plan_copy(node);
   if (is_memory(node) && !root) return;
   if (node.arg_count() == 0 && !root) return;
-  if (!root && plan_panel(node)) return expand(node, static_cast<std::uint32_t>(requests_[node].size() - 1));
+  if (!root && plan_panel(node)) return;
   const bool cut = !root && is_cut(node, *asked), stores = root || cut || decide_store(node, *asked);
   if (!root && !cut && (stores || is_tensor_reduce(node)) && plan_row(node)) {
     for (std::uint32_t i = 0; i < requests_[node].size(); ++i)

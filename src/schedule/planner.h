@@ -125,7 +125,8 @@ class Planner {
   std::span<const Node> targets_;
   const NodeMap<char>& forced_;
   std::string default_device_;
-  bool rows_, invariant_;
+  Rows rows_;
+  bool invariant_;
   std::vector<Node> order_;
   NodeMap<ElementCost> costs_;
   NodeMap<std::vector<Request>> requests_;

@@ -90,7 +90,7 @@ std::span<const Node> Planner::row_ranges(Node node, int step, Node outside) {
 // them, those loops inside. The kernel that does it is the one nearest to the inputs; others read what it
 // stores.
 bool Planner::plan_row(Node node) {
-  if (!rows_ || node.rank() == 0) return false;
+  if (rows_ == Rows::Apart || node.rank() == 0) return false;
   Node reduce = row_reduce(node);
   if (!reduce || is_product_sum(reduce)) return false;
   std::vector<Request>& asked = requests_[node];
@@ -147,7 +147,8 @@ bool Planner::plan_row(Node node) {
 }
 
 // A value that several loops of one row need, and that is dear to compute: computed once, into a panel. All
-// positions must be the same but for axes that each of them runs through whole.
+// positions must be the same but for axes that each of them runs through whole. Threads of a group take the
+// same elements in every loop, so what they computed in one is in registers for the next.
 bool Planner::plan_panel(Node node) {
   std::vector<Request>& asked = requests_[node];
   if (asked.size() < 2 || node.rank() == 0 || !is_elementwise(node.op())) return false;
@@ -180,6 +181,11 @@ bool Planner::plan_panel(Node node) {
   if (!nest.is_outside(outside)) return false;
   const double elements = iterations(dims(outside)) * row;
   if (!worth_staging(costs_[node], evaluations, elements, row * node.dtype().bytes())) return false;
+  if (rows_ == Rows::Group) {
+    if (compared_.contains(node)) return false;
+    for (std::uint32_t i = 0; i < requests_[node].size(); ++i) expand(node, i);
+    return true;
+  }
   SmallVector<Node, 8> loops(outside.begin(), outside.end());
   loops = SmallVector<Node, 8>(dims(loops) ? nested(dims(loops), first.step).args() : loops);
   for (Request& r : asked) r.staged = true;
@@ -190,6 +196,7 @@ bool Planner::plan_panel(Node node) {
     }
   request(node, first.step, {dims(at), Node()}, dims(loops), false, first.in_reduce);
   requests_[node].back().fills = true;
+  expand(node, static_cast<std::uint32_t>(requests_[node].size() - 1));
   return true;
 }
 
@@ -199,7 +206,7 @@ bool Planner::plan_fold(Node node, std::uint32_t index) {
   const Request r = requests_[node][index];
   const auto here = std::count_if(requests_[node].begin(), requests_[node].end(),
                                   [&](const Request& other) { return other.step == r.step; });
-  if (!rows_ || here != 1) return false;
+  if (rows_ != Rows::Thread || here != 1) return false;
   Work& w = work(r.step);
   if (r.in_reduce || r.at.valid || w.folds || !w.rows.empty() || (w.product && w.product != node))
     return false;

@@ -290,4 +290,8 @@ Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options,
   });
 }
 
+Rows rows_of(const Target& target) {
+  return target.threads ? Rows::Thread : target.groups ? Rows::Group : Rows::Apart;
+}
+
 }  // namespace lathe

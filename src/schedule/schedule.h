@@ -10,6 +10,7 @@
 
 #include "ir/node.h"
 #include "pipeline/compile.h"
+#include "target/target.h"
 
 namespace lathe {
 
@@ -31,10 +32,18 @@ struct Schedule {
   std::vector<std::pair<NodeRef, std::int64_t>> bindings;  // variables bound in the targets
 };
 
+// Who works through a row inside one kernel: reduces over it, then what uses them.
+enum class Rows : std::uint8_t {
+  Apart,   // nobody: each reduce is a kernel of its own
+  Group,   // the threads of a group, each its share in every loop of the row: what a loop computed is there
+  Thread,  // one thread, with memory for what several loops need
+};
+Rows rows_of(const Target& target);
+
 struct ScheduleOptions {
   std::string default_device = "CPU";  // for values made of constants alone
   int max_buffers = 0;                 // per kernel, of the device; 0 = no limit
-  bool rows = true;  // a row may be worked through by one thread: reduces over it, then what uses them
+  Rows rows = Rows::Thread;
 };
 
 // Targets are values, or After(buffer, Store...) nodes whose stores must happen. Newly needed buffers are

@@ -22,11 +22,12 @@ std::string_view bytes_of(const reference::Array& array) {
 }  // namespace
 
 Judge::Judge(Node kernel, std::string folder, std::vector<JobBuffer> buffers,
-             std::vector<std::pair<std::string, std::int64_t>> bindings)
+             std::vector<std::pair<std::string, std::int64_t>> bindings, std::span<const OpError> native)
     : kernel_(kernel),
       folder_(std::move(folder)),
       buffers_(std::move(buffers)),
-      bindings_(std::move(bindings)) {
+      bindings_(std::move(bindings)),
+      native_(native) {
   for (std::size_t slot = 0; slot < buffers_.size(); ++slot) {
     before_.push_back(made_up_contents(buffers_[slot], slot));
     write_file_atomic(input_file(folder_, slot), bytes_of(before_.back()), Sync::No);
@@ -48,7 +49,7 @@ std::string Judge::read_results(std::vector<reference::Array>& results) const {
 
 std::optional<Judge::Refusal> Judge::refuse_default(const WithOptions& with_options) {
   if (std::string missing = read_results(of_default_); !missing.empty()) return Refusal{true, missing};
-  expected_.emplace(kernel_, before_, bindings_, kReferenceOps);
+  expected_.emplace(kernel_, before_, bindings_, kReferenceOps, native_);
   const reference::BoundedReport& report = expected_->report();
   if (report.incomplete) return Refusal{false, report.reason};
   if (!report.faults.empty()) return Refusal{true, "as scheduled: " + report.faults[0]};

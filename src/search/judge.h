@@ -18,7 +18,7 @@ class Judge {
  public:
   // Writes the inputs of all buffers to the job's folder.
   Judge(Node kernel, std::string folder, std::vector<JobBuffer> buffers,
-        std::vector<std::pair<std::string, std::int64_t>> bindings);
+        std::vector<std::pair<std::string, std::int64_t>> bindings, std::span<const OpError> native);
 
   // Why results are not accepted: they are wrong, or REF can say nothing about them. Nothing where they are.
   struct Refusal {
@@ -39,6 +39,7 @@ class Judge {
   std::string folder_;
   std::vector<JobBuffer> buffers_;
   std::vector<std::pair<std::string, std::int64_t>> bindings_;
+  std::span<const OpError> native_;           // what the device has instructions of its own for
   std::vector<reference::Array> before_;      // by slot
   std::vector<reference::Array> of_default_;  // by slot; empty where nothing is written
   std::optional<verify::Expected> expected_;

@@ -91,7 +91,7 @@ class Search {
                       to_text({request_.device->text, request_.name, limits_.max_nodes,
                                bindings_of(request_.kernel), NodeRef(request_.kernel)}),
                       Sync::No);
-    Judge judge(request_.kernel, folder_.path(), buffers, bindings_of(request_.kernel));
+    Judge judge(request_.kernel, folder_.path(), buffers, bindings_of(request_.kernel), target_.native);
     Workers workers(limits_, folder_.path());
     judge_ = &judge;
     workers_ = &workers;

@@ -87,6 +87,8 @@ Target cuda(const CudaRow& row) {
   t.core_registers = 64 * kKiB;
   t.emulated = kSmallFloats;
   t.converted = {Scalar::Float16, Scalar::BFloat16};
+  // ex2.approx with subnormal results: 2 by the CUDA guide, 2.1 seen where results become subnormal.
+  t.native = {{Op::Exp2, 2.5}};
   t.features = "+sm_80";  // every row is at least that
   if (t.name != "sm_80") t.features += ",+" + t.name;
   t.units = units_of_features(t.features);
@@ -143,27 +145,33 @@ bool Target::emulates(DType dtype) const {
   return std::find(emulated.begin(), emulated.end(), dtype.scalar) != emulated.end();
 }
 
+bool Target::has_native(Op op) const {
+  return std::any_of(native.begin(), native.end(), [&](const OpError& own) { return own.op == op; });
+}
+
 // Every member is bound by name, so that one added to Target does not compile until it is in the key.
 std::string Target::key() const {
   const auto& [name, kind, features, cpu, vectors, groups, threads, fma, vector_bytes, vector_registers,
                max_load_bytes, cores, l1, l2, l3, max_buffers, max_group, max_locals, max_groups,
                shared_bytes, warp, thread_registers, async_copies, core_threads, core_registers,
-               core_shared_bytes, emulated, converted, units] = *this;
+               core_shared_bytes, emulated, converted, native, units] = *this;
   auto names = [](const std::vector<Scalar>& scalars) {
     std::vector<std::string_view> list;
     for (Scalar s : scalars) list.push_back(DType(s).name());
     return fmt::format("{}", fmt::join(list, ","));
   };
+  std::vector<std::string> functions;
+  for (const OpError& own : native) functions.push_back(fmt::format("{}:{}", info(own.op).name, own.ulp));
   return fmt::format(
       "{} kind={} cpu={} features={} vectors={} groups={} threads={} fma={} vector_bytes={} "
       "vector_registers={} max_load_bytes={} cores={} l1={} l2={} l3={} max_buffers={} max_group={} "
       "max_locals={} max_groups={} shared_bytes={} warp={} thread_registers={} async_copies={} core={},{},{} "
-      "emulated={} "
-      "converted={} units={}",
+      "emulated={} converted={} native={} units={}",
       name, static_cast<int>(kind), cpu, features, vectors, groups, threads, fma, vector_bytes,
       vector_registers, max_load_bytes, cores, l1, l2, l3, max_buffers, max_group, fmt::join(max_locals, "x"),
       fmt::join(max_groups, "x"), shared_bytes, warp, thread_registers, async_copies, core_threads,
-      core_registers, core_shared_bytes, names(emulated), names(converted), fmt::join(units, ","));
+      core_registers, core_shared_bytes, names(emulated), names(converted), fmt::join(functions, ","),
+      fmt::join(units, ","));
 }
 
 Target named_target(std::string_view name) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ir/dtype.h"
+#include "ir/op_error.h"
 
 namespace lathe {
 
@@ -44,6 +45,7 @@ struct Target {
   std::vector<Scalar>
       converted;  // small floats with instructions to and from float32 (else integer operations)
 
+  std::vector<OpError> native;     // functions of float32 that it has an instruction for
   std::vector<std::string> units;  // matrix units by name (target/matrix_units.h), best first
 
   // Whether one thread does much in little time, so that steps taken in order beat a sort: where threads are
@@ -51,6 +53,7 @@ struct Target {
   bool walks_in_order() const { return !groups; }
 
   bool emulates(DType dtype) const;
+  bool has_native(Op op) const;
   std::string key() const;  // every fact, as text
 };
 

@@ -85,7 +85,7 @@ std::vector<Position> choose_positions(std::span<const StoreAxes> stores, std::s
 }
 
 Expected::Expected(Node kernel, std::span<const Array> before, const reference::Bindings& bindings,
-                   double max_ops, std::uint64_t seed)
+                   double max_ops, std::span<const OpError> native, std::uint64_t seed)
     : bindings_(bindings), max_ops_(max_ops), stores_(reference::store_axes(kernel, bindings)) {
   const std::vector<double> costs = reference::position_costs(kernel, bindings);
   const std::vector<Position> positions = choose_positions(stores_, costs, max_ops, seed);
@@ -96,7 +96,8 @@ Expected::Expected(Node kernel, std::span<const Array> before, const reference::
   // REF only reads: the views are not written through.
   for (const Array& a : before)
     views.push_back({a.dtype(), const_cast<std::byte*>(a.data()), a.size(), true});
-  report_ = reference::bounded_eval(kernel, views, bindings, positions, {.max_ops = max_ops * kPatience});
+  report_ = reference::bounded_eval(kernel, views, bindings, positions,
+                                    {.max_ops = max_ops * kPatience, .native = native});
 }
 
 Judgement Expected::judge(std::span<const Array> before, std::span<const Array> after,

@@ -20,9 +20,9 @@ std::vector<reference::Position> choose_positions(std::span<const reference::Sto
 
 class Expected {
  public:
-  // Contents by slot, before the kernel runs.
+  // Contents by slot, before the kernel runs; `native` is what the device has instructions of its own for.
   Expected(Node kernel, std::span<const reference::Array> before, const reference::Bindings& bindings,
-           double max_ops, std::uint64_t seed = 1);
+           double max_ops, std::span<const OpError> native = {}, std::uint64_t seed = 1);
 
   const reference::BoundedReport& report() const { return report_; }
   bool everywhere() const { return everywhere_; }  // or only at some positions

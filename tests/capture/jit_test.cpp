@@ -13,6 +13,7 @@
 
 #include "capture/ramp.h"
 #include "engine/engine.h"
+#include "runtime/executor.h"
 
 namespace lathe {
 namespace {
@@ -49,6 +50,37 @@ TEST(Jit, AReplayNeitherSchedulesNorCompiles) {
   EXPECT_EQ(engine::counters().schedules, 0u);
   EXPECT_EQ(engine::counters().compiles, 0u);
   EXPECT_EQ(engine::counters().kernels, f.kernels());
+}
+
+// Three kernels, since what is turned round cannot be part of the kernel that reads it.
+TEST(Jit, ARepeatedReplayIsGivenToItsDeviceAsOneList) {
+  auto f = jit([](const Tensors& in) -> Tensors {
+    Tensor x = (in[0].flip({0}) + 1).contiguous();
+    x = (x.flip({0}) * in[1]).contiguous();
+    return {(x.flip({0}) + 1).contiguous()};
+  });
+  Tensors held;
+  for (int i = 0; i < 8; ++i) {
+    executor().set_log(true);
+    const Tensor x = ramp(5, i).to("REF").realize(), y = ramp(5, 2 * i).to("REF").realize();
+    executor().synchronize();
+    executor().take_log();
+    Tensors out = f({x, y});
+    const std::vector<float> values = out[0].data<float>();
+    std::vector<std::string> works;
+    for (const WorkRecord& work : executor().take_log())
+      if (!work.host_wait && work.name != "copy") works.push_back(work.name);
+    executor().set_log(false);
+    for (int k = 0; k < 5; ++k)
+      EXPECT_EQ(values[static_cast<std::size_t>(k)], (i + 5 - k) * (2 * i + 4 - k) + 1) << i << " " << k;
+    if (i == 0) {
+      EXPECT_EQ(works.size(), 3u);
+    }
+    if (i >= 5) {
+      EXPECT_EQ(works, std::vector<std::string>{"3 kernels"}) << i;
+    }
+    if (i % 2 == 0) held.push_back(out[0]);  // so that memory moves between replays
+  }
 }
 
 TEST(Jit, OutputsThatAreStillHeldKeepTheirValues) {

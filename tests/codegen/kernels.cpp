@@ -536,6 +536,7 @@ std::vector<NamedKernel> small_kernels() {
       {"softmax_rows 3x2, transposed", softmax_rows(3, 2, true)},
       {"softmax_rows 4x8, transposed", softmax_rows(4, 8, true)},
       {"centred_rows 6x16", centred_rows(6, 16)},
+      {"centred_rows 4x96", centred_rows(4, 96)},
       {"centred_rows 3x9", centred_rows(3, 9)},
       {"masked_reduce_in_reduce 6,9,9", masked_reduce_in_reduce(6, 9, 9)},
       {"arg_max 5x11", arg_max(5, 11)},

@@ -205,6 +205,8 @@ TEST(Options, RefusalsSayWhy) {
             "lathe: SWAP(0, 3): a group would fill its panels in a reduce that stands outside the outputs");
   EXPECT_EQ(refusal(softmax_rows(4, 8), "GROUP(0, 4)"),
             "lathe: GROUP(0, 4): each row of this kernel is worked through by one thread");
+  EXPECT_EQ(refusal(softmax_rows(4, 8), "LOCAL(1, 4)"),
+            "lathe: LOCAL(1, 4): each row of this kernel is worked through by one thread");
   EXPECT_EQ(refusal(ragged_sum(4, 8), "SWAP(0, 1)"),
             "lathe: SWAP(0, 1): the extent of axis 0 depends on axis 1, which would stand inside it");
   EXPECT_EQ(refusal(ragged_sum(4, 8), "TILE(1, 3) TILE(2, 1, 0)"),
@@ -225,6 +227,29 @@ TEST(Options, CopiesOfARowHavePanelsOfTheirOwn) {
     for (const char* opts :
          {"UPCAST(0, 4)", "UPCAST(0, 3) UPCAST(2, 2) UPCAST(1, 4)", "UPCAST(0, 2) UNROLL(1, 4)"})
       EXPECT_EQ(compare_with_reference(softmax_rows(6, 9), parse_opts(opts), named_target(target), 5), "");
+}
+
+TEST(Options, LoopsOfARowAreDividedAmongTheSameThreads) {
+  Scope scope;
+  for (const char* name : {"ref", "sm_90a"}) {
+    const Target target = named_target(name);
+    struct Case {
+      const char* options;
+      std::int64_t threads;
+    };
+    for (const Case& c : {Case{"LOCAL(1, 4) GROUP(0, 4) GROUP(1, 4)", 4}, Case{"GROUP(0, 8) GROUP(1, 8)", 8},
+                          Case{"UPCAST(1, 2) LOCAL(1, 4) GROUPTOP(0, 4) UNROLL(1, 3) GROUP(1, 4)", 4},
+                          Case{"LOCAL(0, 3) LOCAL(2, 4) GROUP(0, 4) GROUP(1, 2)", 3 * 4 * 2}}) {
+      Node kernel = centred_rows(6, 26);
+      const std::vector<Opt> opts = parse_opts(c.options);
+      EXPECT_EQ(compare_with_reference(kernel, opts, target, 5), "");
+      const Program program = lower_kernel(kernel, opts, target, "rows");
+      std::int64_t threads = 1;
+      for (const NodeRef& size : program.locals)
+        if (size) threads *= size.node().const_int();
+      EXPECT_EQ(threads, c.threads) << c.options;
+    }
+  }
 }
 
 TEST(Options, NestsOfARowAreCopiedApart) {

@@ -405,6 +405,36 @@ TEST(Heuristic, ProductsOfGroupsKeepTheResult) {
 }
 
 // A panel is copied by as many threads as there are, a wide load at a time, whichever ranges its value has.
+TEST(Heuristic, RowsOfGroupsKeepTheResult) {
+  Scope scope;
+  for (const char* name : {"sm_80", "sm_90a"}) {
+    const Target target = named_target(name);
+    for (std::int64_t columns : {17, 40, 64, 100, 256, 320, 500, 777})
+      for (std::int64_t rows : {3, 8}) {
+        Node kernel = centred_rows(rows, columns);
+        const std::vector<Opt> opts = choose_options(kernel, target);
+        EXPECT_EQ(compare_with_reference(kernel, opts, target, 3), "") << to_string(opts);
+      }
+  }
+}
+
+// Three loops over a row, each divided among the same threads: what one of them has read the others have.
+TEST(Heuristic, RowsOfGroupsAreReadOnce) {
+  Scope scope;
+  const Target target = named_target("sm_90a");
+  Node kernel = centred_rows(512, 4096);
+  const std::vector<Opt> opts = choose_options(kernel, target);
+  const Program program = lower_kernel(kernel, opts, target, "rows");
+  EXPECT_EQ(program.locals[0].node().const_int(), 128) << to_string(opts);
+  std::int64_t elements = 0, loops = 0;
+  for (const NodeRef& n : program.code) {
+    if (n->is(Op::Load) && base_memory(n->arg(0)).is(Op::Param)) elements += n->dtype().lanes;
+    loops += n->is(Op::Range);
+  }
+  EXPECT_EQ(elements, 4096 / 128);
+  EXPECT_EQ(loops, 0);
+}
+
 TEST(Stage, AllThreadsOfAGroupFillAPanelInWidePieces) {
   Scope scope;
   const Target target = named_target("sm_90a");
@@ -439,6 +469,8 @@ TEST(Heuristic, EachRuleChangesTheOptionsOfSomeKernel) {
   kernels.push_back({"long sum", row_sum(4, 1 << 16)});
   kernels.push_back({"many rows", row_sum(1 << 14, 1024)});
   kernels.push_back({"attention", attention(64, 4, 32, 64)});
+  kernels.push_back({"long rows", centred_rows(64, 1024)});
+  kernels.push_back({"blocks of 4 bits", block_matvec(8192, 64)});
   kernels.push_back(
       {"bf16", small_matmul(256, 256, 256, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)});
   kernels.push_back({"bf16 in rows of no whole pieces",

@@ -126,6 +126,7 @@ TEST(CudaCompiler, SpillsNothingInTheFlagshipKernels) {
       {"product_bf16_tn", turned_matmul(4096, 4096, 4096, false, false), 224},
       {"product_odd", matmul(1000, 1000, 999), 168},
       {"row_sum", row_sum(32768, 8192), 64},
+      {"rows", centred_rows(32768, 8192), 64},
   };
   for (const char* name : {"sm_80", "sm_89", "sm_90a"}) {
     const Target target = named_target(name);

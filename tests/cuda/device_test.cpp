@@ -1,6 +1,10 @@
 // The device itself: needs a GPU, else every test here is skipped with the driver's reason.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdio>
 #include <random>
 
 #include "base/error.h"
@@ -22,9 +26,19 @@ void expect_same_as_reference(Device& device, const Program& program, const Bina
   EXPECT_TRUE(report.ok()) << program.name << ": "
                            << (report.faults.empty() ? "incomplete" : report.faults[0]);
   run_on(device, program, binary, got);
-  for (std::size_t i = 0; i < got.size(); ++i)
-    EXPECT_EQ(got[i], want[i]) << program.name << ", param " << i << ", seed " << seed << "\n"
-                               << binary.source;
+  // REF computes an instruction's function, not its bits.
+  const bool by_instruction =
+      std::any_of(program.code.begin(), program.code.end(), [](const NodeRef& n) { return n->is(Op::Exp2); });
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (!by_instruction || !got[i].dtype().is_float()) {
+      EXPECT_EQ(got[i], want[i]) << program.name << ", param " << i << ", seed " << seed << "\n"
+                                 << binary.source;
+      continue;
+    }
+    for (std::int64_t e = 0; e < got[i].size(); ++e)
+      EXPECT_NEAR(got[i].number(e), want[i].number(e), 1e-6 * (1 + std::fabs(want[i].number(e))))
+          << program.name << ", param " << i << ", element " << e << ", seed " << seed;
+  }
 }
 
 TEST(CudaDevice, RunsTheKernelsOfTheCodegenTestsAsReferenceDoes) {
@@ -121,6 +135,77 @@ TEST(CudaDevice, RunsProductsFromSwizzledPanelsInEveryOrder) {
     expect_same_as_reference(*device, programs[i], binaries[i]);
 }
 
+TEST(CudaDevice, RunsRowsThatAGroupSharesAsReferenceDoes) {
+  LATHE_NEEDS_GPU();
+  Scope scope;
+  std::shared_ptr<const Compiler> compiler = cuda_compiler();
+  std::unique_ptr<Device> device = backends::open_cuda_device(0);
+  std::vector<Program> programs;
+  for (std::int64_t columns : {17, 64, 100, 1000, 1024, 1337, 4096, 8192, 20000}) {
+    Node kernel = centred_rows(8, columns);
+    programs.push_back(lower_kernel(kernel, choose_options(kernel, compiler->target()), compiler->target(),
+                                    "rows" + std::to_string(columns)));
+  }
+  std::vector<Binary> binaries = compiler->compile_all(programs);
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    std::vector<reference::Array> got = arrays_for(programs[i], 3), want = got;
+    std::vector<reference::View> views;
+    for (reference::Array& array : want) views.push_back(array.view());
+    ASSERT_TRUE(reference::program_eval(programs[i], views, bindings()).ok()) << programs[i].name;
+    run_on(*device, programs[i], binaries[i], got);
+    for (std::size_t slot = 0; slot < got.size(); ++slot)
+      EXPECT_EQ(got[slot], want[slot]) << programs[i].name << ", param " << slot;
+  }
+}
+
+// One float in 37, subnormal arguments and results included.
+TEST(CudaDevice, ExponentialsOfTheInstructionAreWithinTheirError) {
+  LATHE_NEEDS_GPU();
+  Scope scope;
+  std::shared_ptr<const Compiler> compiler = cuda_compiler();
+  std::unique_ptr<Device> device = backends::open_cuda_device(0);
+  constexpr std::int64_t kPart = 1 << 22;
+  constexpr std::uint64_t kStep = 37;
+  Node i = range(index_const(kPart), 0, RangeKind::Global);
+  Node effect = end(
+      store(param(dtypes::Float32, 0, kPart), i, apply(Op::Exp2, load(param(dtypes::Float32, 1, kPart), i))),
+      {&i, 1});
+  Node kernel = sink({&effect, 1});
+  const Program program =
+      lower_kernel(kernel, choose_options(kernel, compiler->target()), compiler->target(), "exponentials");
+  const Binary binary = compiler->compile(program);
+  double stated = 0;
+  for (const OpError& own : compiler->target().native)
+    if (own.op == Op::Exp2) stated = own.ulp;
+  ASSERT_GT(stated, 0);
+  std::vector<reference::Array> arrays = {reference::Array(dtypes::Float32, kPart),
+                                          reference::Array(dtypes::Float32, kPart)};
+  auto* out = reinterpret_cast<float*>(arrays[0].data());
+  auto* in = reinterpret_cast<float*>(arrays[1].data());
+  double worst = 0;
+  float at = 0;
+  for (std::uint64_t first = 0; first < std::uint64_t{1} << 32; first += kPart * kStep) {
+    for (std::int64_t e = 0; e < kPart; ++e)
+      in[e] = std::bit_cast<float>(static_cast<std::uint32_t>(first + static_cast<std::uint64_t>(e) * kStep));
+    run_on(*device, program, binary, arrays);
+    for (std::int64_t e = 0; e < kPart; ++e) {
+      const double exact = std::exp2(static_cast<double>(in[e]));
+      if (std::isnan(in[e]) || static_cast<float>(exact) == out[e]) {
+        EXPECT_EQ(std::isnan(in[e]), std::isnan(out[e])) << in[e];
+        continue;
+      }
+      const double ulp = std::ldexp(1.0, std::max(std::ilogb(exact), -126) - 23);
+      if (const double off = std::fabs(out[e] - exact) / ulp; off > worst) worst = off, at = in[e];
+    }
+  }
+  // Powers of two are exact, as REF takes them to be.
+  for (std::int64_t e = 0; e < kPart; ++e) in[e] = static_cast<float>(e % 254 - 126);
+  run_on(*device, program, binary, arrays);
+  for (std::int64_t e = 0; e < 254; ++e) EXPECT_EQ(out[e], std::exp2(in[e])) << in[e];
+  std::printf("exp2 by the instruction: at most %.3f ulp, at %a\n", worst, static_cast<double>(at));
+  EXPECT_LE(worst, stated) << at;
+}
+
 TEST(CudaDevice, RandomListsOfOptionsRunAsReferenceDoes) {
   LATHE_NEEDS_GPU();
   Scope scope;
@@ -183,6 +268,54 @@ TEST(CudaDevice, VirtualDevicesCopyAndWaitForEachOther) {
   devices[0]->wait(last);
   EXPECT_EQ(in, out);
   for (std::size_t i = 0; i < devices.size(); ++i) devices[i]->free(memories[i]);
+}
+
+// Each launch reads what the one before wrote; the same list again, then with other memory, then a longer
+// one.
+TEST(CudaDevice, RunsListsOfLaunchesInOrderWithTheArgumentsOfEachCall) {
+  LATHE_NEEDS_GPU();
+  Scope scope;
+  constexpr std::int64_t kSize = 1000;
+  std::shared_ptr<const Compiler> compiler = cuda_compiler();
+  std::unique_ptr<Device> device = backends::open_cuda_device(0);
+  Node i = range(index_const(kSize), 0, RangeKind::Global);
+  Node effect = end(store(param(dtypes::Float32, 0, kSize), i,
+                          load(param(dtypes::Float32, 1, kSize), i) * float_const(dtypes::Float32, 2) +
+                              float_const(dtypes::Float32, 1)),
+                    {&i, 1});
+  Node body = sink({&effect, 1});
+  const Program program =
+      lower_kernel(body, choose_options(body, compiler->target()), compiler->target(), "twice_and_one");
+  std::unique_ptr<Kernel> kernel = device->load(compiler->compile(program));
+  Grid grid;
+  for (std::size_t d = 0; d < 3; ++d) {
+    if (program.groups[d]) grid.groups[d] = program.groups[d].node().const_int();
+    if (program.locals[d]) grid.locals[d] = program.locals[d].node().const_int();
+  }
+  const std::size_t bytes = kSize * sizeof(float);
+  std::vector<Memory> memory;
+  for (int m = 0; m < 4; ++m) memory.push_back(device->alloc(bytes));
+  std::unique_ptr<LaunchList> known;
+  std::vector<float> host(kSize);
+  for (const auto& [first, launches] : {std::pair(0, 6), std::pair(0, 6), std::pair(2, 6), std::pair(0, 9)}) {
+    std::vector<float> start(kSize, static_cast<float>(first + 1));
+    const Memory from{0, bytes, start.data()}, to{0, bytes, host.data()};
+    const Memory pair[] = {memory[static_cast<std::size_t>(first)],
+                           memory[static_cast<std::size_t>(first) + 1]};
+    const Event filled = device->copy(1, {pair[0], 0, bytes}, {from, 0, bytes}, {});
+    std::vector<std::vector<Arg>> args;
+    std::vector<LaunchCall> calls;
+    for (int l = 0; l < launches; ++l)
+      args.push_back({{Arg::Kind::Span, {pair[(l + 1) % 2], 0, bytes}, 0},
+                      {Arg::Kind::Span, {pair[l % 2], 0, bytes}, 0}});
+    for (const std::vector<Arg>& list : args) calls.push_back({kernel.get(), grid, list});
+    const Event ran = device->launch_all(0, calls, known, {&filled, 1});
+    device->wait(device->copy(1, {to, 0, bytes}, {pair[launches % 2], 0, bytes}, {&ran, 1}));
+    float want = static_cast<float>(first + 1);
+    for (int l = 0; l < launches; ++l) want = want * 2 + 1;
+    EXPECT_EQ(host, std::vector<float>(kSize, want)) << first << " " << launches;
+  }
+  for (const Memory& m : memory) device->free(m);
 }
 
 TEST(CudaDevice, TimesWorkOnlyWhenAsked) {

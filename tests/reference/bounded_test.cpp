@@ -166,6 +166,23 @@ TEST(Bounded, PowersTakeBothEndsAndAddTheErrorOfTheColumn) {
   EXPECT_GT(of_inexact.worst / of_inexact.value.f, 0.69 * kUnit * 7.3 * 7.7);
 }
 
+TEST(Bounded, AnInstructionOfTheDeviceHasItsOwnError) {
+  Scope scope;
+  Node i = global(1, 0);
+  Node kernel =
+      kernel_of(param(dtypes::Float32, 0, 1), i, apply(Op::Exp2, load(param(dtypes::Float32, 1, 1), i)), {i});
+  Array given(dtypes::Float32, 1);
+  given.set(0, {0, 0.3});
+  std::vector<Array> arrays = {Array(dtypes::Float32, 1), given};
+  std::vector<View> views;
+  for (Array& a : arrays) views.push_back(a.view());
+  const std::vector<Position> positions = all_positions(kernel, {});
+  const OpError own[] = {{Op::Exp2, 3}};
+  const Sample by_column = bounded_eval(kernel, views, {}, positions).samples[0],
+               by_own = bounded_eval(kernel, views, {}, positions, {.native = own}).samples[0];
+  EXPECT_NEAR(by_own.worst, 3 * by_column.worst, 1e-12);
+}
+
 TEST(Bounded, AMaximumHasTheBoundOfTheOneThatWins) {
   Scope scope;
   Node product = x(1) * x(2);

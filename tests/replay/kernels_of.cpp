@@ -72,7 +72,7 @@ Schedule schedule_of(const std::vector<Tensor>& wanted, const Target& target) {
   const engine::Normalised normal = engine::normalise(stripped.targets, engine::key_of(stripped.targets));
   ScheduleOptions options;
   options.max_buffers = target.max_buffers;
-  options.rows = target.threads;
+  options.rows = rows_of(target);
   return schedule(normal.targets, options, engine::compile_for_schedule());
 }
 

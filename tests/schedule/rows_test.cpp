@@ -158,11 +158,25 @@ TEST(Rows, WhatOtherKernelsNeedOfARowIsStoredByTheKernelThatComputesIt) {
   expect_equal(contiguous(y), contents);
 }
 
+TEST(Rows, OfGroupsAreOneKernelWithoutPanels) {
+  for (const Case& c : kCases) {
+    Scope scope;
+    Node x = input({96, 1024}), y = c.make(x, 96, 1024);
+    ScheduleOptions options;
+    options.rows = Rows::Group;
+    const Schedule s = schedule(std::span(&y, 1), options);
+    ASSERT_EQ(s.steps.size(), 1u) << c.name;
+    for (Node n : toposort(s.steps[0].ast)) EXPECT_FALSE(n.is(Op::Define)) << c.name;
+    options.invariant = true;
+    EXPECT_GT(schedule(std::span(&y, 1), options).steps.size(), 1u) << c.name;
+  }
+}
+
 TEST(Rows, CanBeTurnedOff) {
   Scope scope;
   Node y = softmax(input({64, 100}), 64, 100);
   ScheduleOptions options;
-  options.rows = false;
+  options.rows = Rows::Apart;
   EXPECT_GT(schedule(std::span(&y, 1), options).steps.size(), 1u);
 }
 

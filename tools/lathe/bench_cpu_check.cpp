@@ -92,6 +92,27 @@ double layernorm(const CpuRow& row, const Inputs& in, std::int64_t place) {
   return (in.at(0, place) - mean) / std::sqrt(square / static_cast<double>(n) + 1e-5);
 }
 
+// What a gradient g that comes in becomes on its way through a softmax whose result was y.
+double softmax_backward(const CpuRow& row, const Inputs& in, std::int64_t place) {
+  const std::int64_t n = row.sizes[1], begin = place / n * n;
+  double sum = 0;
+  for (std::int64_t i = 0; i < n; ++i) sum += in.at(0, begin + i) * in.at(1, begin + i);
+  return in.at(0, place) * (in.at(1, place) - sum);
+}
+
+double layernorm_backward(const CpuRow& row, const Inputs& in, std::int64_t place) {
+  const std::int64_t n = row.sizes[1], begin = place / n * n;
+  const auto count = static_cast<double>(n);
+  const double mean = sum_of(in, begin, n, 1) / count;
+  double square = 0, sum = 0, along = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double off = in.at(0, begin + i) - mean, g = in.at(1, begin + i);
+    square += off * off, sum += g, along += g * off;
+  }
+  const double scale = 1 / std::sqrt(square / count + 1e-5);
+  return scale * (in.at(1, place) - sum / count - (in.at(0, place) - mean) * scale * scale * along / count);
+}
+
 double softmax(const CpuRow& row, const Inputs& in, std::int64_t place) {
   const std::int64_t n = row.sizes[1], begin = place / n * n;
   double sum = 0;
@@ -135,14 +156,28 @@ double attention(const CpuRow& row, const Inputs& in, std::int64_t place) {
   return total / sum;
 }
 
+double tiny(const CpuRow& row, const Inputs& in, std::int64_t place) {
+  return in.at(0, place) + static_cast<double>(row.sizes[2]);
+}
+
 struct Kind {
   const char* name;
   Formula formula;
 };
-constexpr Kind kKinds[] = {{"gemm", gemm},           {"conv", conv},          {"chain", chain},
-                           {"sum_all", sum_all},     {"sum_rows", sum_rows},  {"sum_columns", sum_columns},
-                           {"layernorm", layernorm}, {"softmax", softmax},    {"matvec", matvec},
-                           {"matvec_q4q8", matvec},  {"attention", attention}};
+constexpr Kind kKinds[] = {{"tiny", tiny},
+                           {"gemm", gemm},
+                           {"conv", conv},
+                           {"chain", chain},
+                           {"sum_all", sum_all},
+                           {"sum_rows", sum_rows},
+                           {"sum_columns", sum_columns},
+                           {"layernorm", layernorm},
+                           {"softmax", softmax},
+                           {"softmax_backward", softmax_backward},
+                           {"layernorm_backward", layernorm_backward},
+                           {"matvec", matvec},
+                           {"matvec_q4q8", matvec},
+                           {"attention", attention}};
 
 }  // namespace
 

@@ -62,6 +62,27 @@ Tensor attention(const CpuRow& row, const Tensors& in) {
   return in[0].unsqueeze(0).scaled_dot_product_attention(in[1].unsqueeze(0), in[2].unsqueeze(0), options);
 }
 
+// A kernel for each step: what is turned round cannot be part of the kernel that reads it.
+Tensor tiny(const CpuRow& row, const Tensors& in) {
+  Tensor x = in[0];
+  for (std::int64_t i = 0; i < row.sizes[2]; ++i) x = (x.flip({1}) + 1.0f).contiguous();
+  return x;
+}
+
+// Of the result and the gradient that comes in, as sums of float32.
+Tensor softmax_backward(const CpuRow&, const Tensors& in) {
+  const Tensor y = in[0].cast(dtypes::float32), g = in[1].cast(dtypes::float32);
+  return (y * (g - (y * g).sum(-1, true))).cast(in[0].dtype());
+}
+
+Tensor layernorm_backward(const CpuRow&, const Tensors& in) {
+  const Tensor x = in[0].cast(dtypes::float32), g = in[1].cast(dtypes::float32);
+  const Tensor off = x - x.mean(-1, true);
+  const Tensor scale = (off.square().mean(-1, true) + 1e-5f).rsqrt();
+  const Tensor normal = off * scale;
+  return (scale * (g - g.mean(-1, true) - normal * (g * normal).mean(-1, true))).cast(in[0].dtype());
+}
+
 struct Kind {
   const char* name;
   Formula formula;
@@ -69,6 +90,7 @@ struct Kind {
 // clang-format off
 constexpr Kind kKinds[] = {
     {"gemm", gemm},
+    {"tiny", tiny},
     {"conv", conv},
     {"chain", chain},
     {"sum_all", [](const CpuRow&, const Tensors& in) { return in[0].sum(); }},
@@ -76,6 +98,8 @@ constexpr Kind kKinds[] = {
     {"sum_columns", [](const CpuRow&, const Tensors& in) { return in[0].sum(0); }},
     {"layernorm", [](const CpuRow&, const Tensors& in) { return in[0].layernorm(); }},
     {"softmax", [](const CpuRow&, const Tensors& in) { return in[0].softmax(); }},
+    {"softmax_backward", softmax_backward},
+    {"layernorm_backward", layernorm_backward},
     {"matvec", matvec},
     {"matvec_q4q8", matvec_q4q8},
     {"attention", attention},

@@ -337,7 +337,7 @@ std::vector<Command> add_bench_cuda(CLI::App& bench) {
   auto options = std::make_shared<Options>();  // shared: the parser's options and the command both hold it
   CLI::App* command = bench.add_subcommand("cuda", "kernels on a GPU beside PyTorch");
   command->add_option("--section", options->section,
-                      "products, memory, odd or fused; all of them if none is named");
+                      "products, memory, odd, fused or launch; all of them if none is named");
   command->add_option("--filter", options->filter, "rows whose names contain this");
   command->add_option("--results", options->results,
                       "file of finished rows: these are read, new ones are added");

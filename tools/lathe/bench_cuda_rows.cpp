@@ -49,6 +49,8 @@ constexpr Stream kStreams[] = {
     {"softmax_bf16",      "softmax",     "bf16", 32768, 8192,   4,      3.5},
     {"layernorm_bf16",    "layernorm",   "bf16", 32768, 8192,   4,      3.5},
     {"softmax_f32",       "softmax",     "f32",  16384, 8192,   8,      3.5},
+    {"softmax_back_bf16", "softmax_backward", "bf16", 32768, 8192, 6,   3.3},
+    {"layernorm_back_bf16", "layernorm_backward", "bf16", 32768, 8192, 6, 3.3},
     {"matvec_bf16",       "matvec",      "bf16", 8192,  32768,  2,      3.8},
     {"matvec_f32",        "matvec",      "f32",  8192,  32768,  4,      3.8},
     {"matvec_4bit",       "matvec",      "q4",   8192,  32768,  0.5625, 2.5},
@@ -60,13 +62,11 @@ constexpr std::pair<const char*, const char*> kMissing[] = {
     {"tf32 product 4096",              "no matrix row for groups of threads"},
     {"convolution gradients",          "no row yet"},
     {"attention forward + backward",   "backward keeps its weights"},
-    {"softmax and layernorm backward", "no row yet"},
     {"sort, scatter-add, top-k",       "no row yet"},
     {"GPT-2 training step",            "no row yet"},
     {"LLaMA-1B-shaped decode",         "no row yet"},
     {"ResNet-50",                      "no row yet"},
     {"cold first step",                "no row yet"},
-    {"300 tiny kernels captured",      "no CUDA graphs"},
 };
 // clang-format on
 
@@ -115,6 +115,15 @@ CpuRow attention(const char* name, const char* variant, double reach) {
   return row;
 }
 
+// Kernels that do next to nothing, one after the other: what starting each of them costs.
+CpuRow tiny_kernels(const char* name, std::int64_t kernels, double microseconds) {
+  constexpr double kPerMicrosecond = 1e6;  // rates are shown in 10^12 a second
+  CpuRow row = cuda_row(name, "tiny", "f32", 1 / microseconds, static_cast<double>(kernels) * kPerMicrosecond,
+                        {1, 1024, kernels});
+  row.unit = "kernels/us";
+  return row;
+}
+
 CpuRow convolution(const char* name, const char* dtype, double reach) {
   const std::int64_t batch = 64, channels = 256, size = 56, kernel = 3;
   CpuRow row = cuda_row(name, "conv", dtype, reach,
@@ -128,7 +137,8 @@ CpuRow convolution(const char* name, const char* dtype, double reach) {
 }  // namespace
 
 std::vector<CudaSection> cuda_sections() {
-  std::vector<CudaSection> sections{{"products", {}}, {"memory", {}}, {"odd", {}}, {"fused", {}}};
+  std::vector<CudaSection> sections{
+      {"products", {}}, {"memory", {}}, {"odd", {}}, {"fused", {}}, {"launch", {}}};
   for (const Product& p : kProducts) sections[0].rows.push_back(row_of(p));
   for (const Stream& s : kStreams) sections[1].rows.push_back(row_of(s));
   for (const Product& p : kOdd) sections[2].rows.push_back(row_of(p));
@@ -136,6 +146,7 @@ std::vector<CudaSection> cuda_sections() {
                       convolution("conv3x3_256x56x56_b64_bf16", "bf16", 550),
                       attention("attention_full_bf16", "full", 450),
                       attention("attention_causal_bf16", "fused", 400)};
+  sections[4].rows = {tiny_kernels("tiny_kernels_300", 300, 1.5)};
   return sections;
 }
 

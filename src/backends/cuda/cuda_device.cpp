@@ -7,10 +7,12 @@
 #include <map>
 #include <mutex>
 
+#include "backends/cuda/cuda_graph.h"
 #include "backends/cuda/cuda_queue.h"
 #include "backends/cuda/driver.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/small_vector.h"
 #include "base/text.h"
 #include "runtime/imports.h"
@@ -51,6 +53,9 @@ struct CudaKernel : Kernel {
   std::atomic<std::int64_t> shared_limit{kCuPlainShared};  // with how much shared memory it may be launched
 };
 
+// A list of launches that the driver makes no graph of.
+struct NoGraph : LaunchList {};
+
 // One GPU, shared by its virtual devices: its context and the modules that are loaded there.
 struct Gpu {
   CuContext context = nullptr;
@@ -77,7 +82,7 @@ class CudaDevice : public Device {
   CudaDevice(const CudaDriver& driver, int index, int ordinal)
       : driver_(driver), gpu_(gpu_numbered(driver, ordinal)), first_queue_(index * kCudaQueues) {
     enter();
-    for (int q = 0; q < kCudaQueues; ++q) CudaQueue::make(first_queue_ + q, driver_);
+    for (int q = 0; q < kCudaQueues; ++q) CudaQueue::make(first_queue_ + q, driver_, gpu_.context);
   }
 
   Memory alloc(std::size_t bytes) override {
@@ -151,37 +156,40 @@ class CudaDevice : public Device {
   Event launch(Queue queue, Kernel& kernel, const Grid& grid, std::span<const Arg> args,
                std::span<const Event> after) override {
     enter();
-    auto& code = static_cast<CudaKernel&>(kernel);
-    SmallVector<std::uint64_t, 16> values;  // a pointer or an int64 each
-    for (const Arg& arg : args) {
-      if (arg.kind == Arg::Kind::Span) check_reachable(arg.span.memory, code.name, values.size());
-      values.push_back(arg.kind == Arg::Kind::Span ? arg.span.memory.handle + arg.span.offset
-                                                   : static_cast<std::uint64_t>(arg.value));
-    }
-    SmallVector<void*, 16> pointers;
-    for (std::uint64_t& value : values) pointers.push_back(&value);
-    bool empty = false;
-    for (int i = 0; i < 3; ++i) empty |= grid.groups[i] == 0 || grid.locals[i] == 0;
+    const bool empty = is_empty(grid);
+    CudaCall call = empty ? CudaCall() : call_of(kernel, grid, args);
     return submit(queue, after, [&](CuStream stream) {
-      if (empty) return;
-      auto size = [](std::int64_t n) { return static_cast<unsigned>(n); };
-      if (grid.shared_bytes > code.shared_limit.load(std::memory_order_relaxed)) {
-        driver_.check(driver_.function_attribute(code.function,
-                                                 static_cast<int>(CuFunctionAttribute::MostDynamicShared),
-                                                 static_cast<int>(grid.shared_bytes)),
-                      fmt::format("asking for {} of shared memory for kernel {}",
-                                  human_bytes(static_cast<std::uint64_t>(grid.shared_bytes)), code.name));
-        code.shared_limit.store(grid.shared_bytes, std::memory_order_relaxed);
-      }
-      int result =
-          driver_.launch(code.function, size(grid.groups[0]), size(grid.groups[1]), size(grid.groups[2]),
-                         size(grid.locals[0]), size(grid.locals[1]), size(grid.locals[2]),
-                         size(grid.shared_bytes), stream, pointers.data(), nullptr);
-      driver_.check(result, fmt::format("launching kernel {} with {} x {} x {} groups of {} x {} x {}",
-                                        code.name, grid.groups[0], grid.groups[1], grid.groups[2],
-                                        grid.locals[0], grid.locals[1], grid.locals[2]));
+      if (!empty) launch_one(call, static_cast<CudaKernel&>(kernel).name, stream);
     });
   }
+
+  // Where the driver makes no graph of a list, its kernels are launched one by one from then on.
+  Event launch_all(Queue queue, std::span<const LaunchCall> calls, std::unique_ptr<LaunchList>& known,
+                   std::span<const Event> after) override {
+    enter();
+    std::vector<CudaCall> list;
+    for (const LaunchCall& call : calls)
+      if (!is_empty(call.grid)) list.push_back(call_of(*call.kernel, call.grid, call.args));
+    const bool refused = dynamic_cast<NoGraph*>(known.get()) != nullptr;
+    auto* graph = refused ? nullptr : static_cast<CudaGraph*>(known.get());
+    if (!refused && (graph == nullptr || !graph->update(list))) {
+      try {
+        auto made = std::make_unique<CudaGraph>(driver_, gpu_.context, list);
+        graph = made.get();
+        known = std::move(made);
+      } catch (const DeviceError& error) {
+        graph = nullptr;
+        known = std::make_unique<NoGraph>();
+        log_warning_once("CUDA",
+                         fmt::format("{} kernels are launched one by one: {}", list.size(), error.what()));
+      }
+    }
+    return submit(queue, after, [&](CuStream stream) {
+      if (graph != nullptr) return graph->launch(stream);
+      for (CudaCall& call : list) launch_one(call, "of a list", stream);
+    });
+  }
+  bool joins_launches() const override { return true; }
 
   void wait(Event event) override {
     if (event.value == 0) return;
@@ -202,6 +210,47 @@ class CudaDevice : public Device {
  private:
   // The driver keeps a current context per thread, and any thread may call.
   void enter() const { driver_.check(driver_.context_set(gpu_.context), "entering the GPU's context"); }
+
+  static bool is_empty(const Grid& grid) {
+    bool empty = false;
+    for (int i = 0; i < 3; ++i) empty |= grid.groups[i] == 0 || grid.locals[i] == 0;
+    return empty;
+  }
+
+  CudaCall call_of(Kernel& kernel, const Grid& grid, std::span<const Arg> args) {
+    auto& code = static_cast<CudaKernel&>(kernel);
+    CudaCall call;
+    call.function = code.function;
+    call.shared = static_cast<unsigned>(grid.shared_bytes);
+    for (std::size_t i = 0; i < 3; ++i) {
+      call.groups[i] = static_cast<unsigned>(grid.groups[i]);
+      call.locals[i] = static_cast<unsigned>(grid.locals[i]);
+    }
+    for (const Arg& arg : args) {
+      if (arg.kind == Arg::Kind::Span) check_reachable(arg.span.memory, code.name, call.arguments.size());
+      call.arguments.push_back(arg.kind == Arg::Kind::Span ? arg.span.memory.handle + arg.span.offset
+                                                           : static_cast<std::uint64_t>(arg.value));
+    }
+    if (grid.shared_bytes > code.shared_limit.load(std::memory_order_relaxed)) {
+      driver_.check(
+          driver_.function_attribute(code.function, static_cast<int>(CuFunctionAttribute::MostDynamicShared),
+                                     static_cast<int>(grid.shared_bytes)),
+          fmt::format("asking for {} of shared memory for kernel {}",
+                      human_bytes(static_cast<std::uint64_t>(grid.shared_bytes)), code.name));
+      code.shared_limit.store(grid.shared_bytes, std::memory_order_relaxed);
+    }
+    return call;
+  }
+
+  void launch_one(CudaCall& call, const std::string& name, CuStream stream) {
+    SmallVector<void*, 16> pointers;
+    for (std::uint64_t& value : call.arguments) pointers.push_back(&value);
+    const unsigned *groups = call.groups, *locals = call.locals;
+    int result = driver_.launch(call.function, groups[0], groups[1], groups[2], locals[0], locals[1],
+                                locals[2], call.shared, stream, pointers.data(), nullptr);
+    driver_.check(result, fmt::format("launching kernel {} with {} x {} x {} groups of {} x {} x {}", name,
+                                      groups[0], groups[1], groups[2], locals[0], locals[1], locals[2]));
+  }
 
   // A pointer of the host would fault inside the kernel, and the context would be lost with it.
   void check_reachable(const Memory& memory, const std::string& kernel, std::size_t position) {

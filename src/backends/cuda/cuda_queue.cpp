@@ -1,5 +1,6 @@
 #include "backends/cuda/cuda_queue.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 
@@ -8,7 +9,7 @@
 namespace lathe::backends {
 namespace {
 
-constexpr std::size_t kMarks = 1024;  // works whose events are kept
+constexpr std::size_t kMarks = 1024;  // events that are kept
 
 struct AllQueues {
   std::mutex mutex;
@@ -21,11 +22,11 @@ AllQueues& all_queues() {
 
 }  // namespace
 
-void CudaQueue::make(int number, const CudaDriver& driver) {
+void CudaQueue::make(int number, const CudaDriver& driver, CuContext context) {
   AllQueues& all = all_queues();
   std::lock_guard lock(all.mutex);
   auto& queue = all.by_number[number];
-  if (!queue) queue = std::make_unique<CudaQueue>(number, driver);
+  if (!queue) queue = std::make_unique<CudaQueue>(number, driver, context);
 }
 
 CudaQueue& CudaQueue::numbered(int number) {
@@ -36,7 +37,8 @@ CudaQueue& CudaQueue::numbered(int number) {
   return *found->second;
 }
 
-CudaQueue::CudaQueue(int number, const CudaDriver& driver) : driver_(driver), number_(number) {
+CudaQueue::CudaQueue(int number, const CudaDriver& driver, CuContext context)
+    : driver_(driver), number_(number), context_(context) {
   driver_.check(driver_.stream_create(&stream_, kCuStreamNonBlocking), "making a stream");
 }
 
@@ -65,48 +67,65 @@ void CudaQueue::retire() {
   }
 }
 
-CudaQueue::Mark CudaQueue::find(std::uint64_t value) {
+// Behind all that was given so far. The lock is held.
+void CudaQueue::record(Mark mark) {
+  driver_.check(driver_.event_record(mark.end, stream_), "recording an event");
+  mark.value = given_;
+  marks_.push_back(mark);
+  retire();
+}
+
+// An event that happens once the work of this value has; null where it is known to have happened.
+CuEvent CudaQueue::behind(std::uint64_t value) {
   std::lock_guard lock(mutex_);
-  if (marks_.empty() || value < marks_.front().value || value > marks_.back().value) return {};
-  return marks_[value - marks_.front().value];
+  if (value <= happened_) return nullptr;
+  if (marks_.empty() || marks_.back().value < value) {
+    driver_.check(driver_.context_set(context_), "entering the GPU's context");
+    Mark mark;
+    mark.end = take_event(false);
+    record(mark);
+  }
+  return std::lower_bound(marks_.begin(), marks_.end(), value,
+                          [](const Mark& mark, std::uint64_t v) { return mark.value < v; })
+      ->end;
+}
+
+CudaQueue::Mark CudaQueue::timed(std::uint64_t value) {
+  std::lock_guard lock(mutex_);
+  for (const Mark& mark : marks_)
+    if (mark.value == value && mark.start != nullptr) return mark;
+  return {};
 }
 
 Event CudaQueue::submit(std::span<const Event> after, bool timed, const std::function<void(CuStream)>& work) {
   for (const Event& event : after) {
     if (event.queue == number_ || event.value == 0) continue;  // a stream keeps its own order
-    if (CuEvent end = numbered(event.queue).find(event.value).end)
-      driver_.check(driver_.stream_wait(stream_, end, 0), "waiting for another stream");
+    CuEvent end = numbered(event.queue).behind(event.value);
+    driver_.check(driver_.context_set(context_), "entering the GPU's context");
+    if (end != nullptr) driver_.check(driver_.stream_wait(stream_, end, 0), "waiting for another stream");
   }
   std::lock_guard lock(mutex_);
   Mark mark;
-  mark.end = take_event(timed);
   if (timed) {
     mark.start = take_event(true);
+    mark.end = take_event(true);
     driver_.check(driver_.event_record(mark.start, stream_), "recording an event");
   }
   work(stream_);
-  driver_.check(driver_.event_record(mark.end, stream_), "recording an event");
-  mark.value = ++given_;
-  marks_.push_back(mark);
-  retire();
-  return {number_, mark.value};
+  ++given_;
+  if (timed) record(mark);
+  return {number_, given_};
 }
 
 void CudaQueue::wait(std::uint64_t value) {
-  CuEvent end;
-  {
-    std::lock_guard lock(mutex_);
-    if (value <= happened_) return;
-  }
-  end = find(value).end;
-  // An event that was given back belongs to work that has happened.
+  CuEvent end = behind(value);
   if (end != nullptr) driver_.check(driver_.event_synchronize(end), "running a kernel or a copy");
   std::lock_guard lock(mutex_);
   happened_ = std::max(happened_, value);
 }
 
 double CudaQueue::elapsed_ns(Event from, Event to) {
-  Mark first = numbered(from.queue).find(from.value), last = numbered(to.queue).find(to.value);
+  Mark first = numbered(from.queue).timed(from.value), last = numbered(to.queue).timed(to.value);
   if (first.start == nullptr || last.start == nullptr) return 0;
   float milliseconds = 0;
   const CudaDriver& driver = numbered(from.queue).driver_;

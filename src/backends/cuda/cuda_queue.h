@@ -1,5 +1,6 @@
-// A queue of the CUDA device: a stream, and an event after each piece of work. Queues are numbered over all
-// virtual devices, so that an event of one can be waited for by another.
+// A queue of the CUDA device: a stream whose works are counted. A driver's event is recorded only where
+// somebody waits for a work or wants its time, behind all that was given by then. Queues are numbered over
+// all virtual devices, so that a work of one can be waited for by another.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +19,11 @@ inline constexpr int kCudaQueues = 2;  // of one device
 
 class CudaQueue {
  public:
-  // The queue of a number; made by the first device that names it, in the context that is then current.
+  // The queue of a number; made by the first device that names it, in that context, which is current.
   static CudaQueue& numbered(int number);
-  static void make(int number, const CudaDriver& driver);
+  static void make(int number, const CudaDriver& driver, CuContext context);
 
-  explicit CudaQueue(int number, const CudaDriver& driver);
+  CudaQueue(int number, const CudaDriver& driver, CuContext context);
 
   // Runs `work` on the stream after the events; `timed` work can be asked for its time later.
   Event submit(std::span<const Event> after, bool timed, const std::function<void(CuStream)>& work);
@@ -32,23 +33,27 @@ class CudaQueue {
   static double elapsed_ns(Event from, Event to);
 
  private:
+  // An event behind the work of this value, and so behind all before it.
   struct Mark {
     std::uint64_t value = 0;
     CuEvent start = nullptr;  // timed work only
     CuEvent end = nullptr;
   };
 
-  Mark find(std::uint64_t value);
+  CuEvent behind(std::uint64_t value);
+  Mark timed(std::uint64_t value);
+  void record(Mark mark);
   void retire();
   CuEvent take_event(bool timed);
 
   const CudaDriver& driver_;
   int number_;
+  CuContext context_;
   CuStream stream_ = nullptr;
   std::mutex mutex_;
   std::uint64_t given_ = 0;     // value of the newest work
   std::uint64_t happened_ = 0;  // all up to this value have happened
-  std::deque<Mark> marks_;      // of the newest works, oldest first
+  std::deque<Mark> marks_;      // the newest, oldest first
   std::vector<CuEvent> spare_, spare_timed_;
 };
 

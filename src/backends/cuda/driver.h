@@ -16,6 +16,19 @@ using CuModule = struct CuModuleTag*;
 using CuFunction = struct CuFunctionTag*;
 using CuStream = struct CuStreamTag*;
 using CuEvent = struct CuEventTag*;
+using CuGraph = struct CuGraphTag*;
+using CuGraphNode = struct CuGraphNodeTag*;
+using CuGraphExec = struct CuGraphExecTag*;
+
+// A kernel of a graph, as the driver lays it out (CUDA_KERNEL_NODE_PARAMS_v2).
+struct CuKernelNode {
+  CuFunction function = nullptr;
+  unsigned groups[3] = {1, 1, 1}, locals[3] = {1, 1, 1}, shared = 0;
+  void** arguments = nullptr;
+  void** extra = nullptr;
+  void* kernel = nullptr;  // instead of the function
+  CuContext context = nullptr;
+};
 
 inline constexpr int kCuSuccess = 0, kCuOutOfMemory = 2, kCuNotReady = 600;
 inline constexpr unsigned kCuStreamNonBlocking = 1, kCuEventNoTiming = 2, kCuHostMapped = 2;
@@ -59,6 +72,14 @@ inline constexpr std::int64_t kCuPlainShared = 48 * 1024;
   X(event_elapsed,          cuEventElapsedTime,          (float* milliseconds, CuEvent from, CuEvent to))                \
   X(launch,                 cuLaunchKernel,              (CuFunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
                                                           unsigned bz, unsigned shared, CuStream stream, void** arguments, void** extra)) \
+  X(graph_create,           cuGraphCreate,               (CuGraph* graph, unsigned flags))                               \
+  X(graph_destroy,          cuGraphDestroy,              (CuGraph graph))                                                \
+  X(graph_add_kernel,       cuGraphAddKernelNode_v2,     (CuGraphNode* node, CuGraph graph, const CuGraphNode* after, std::size_t count, \
+                                                          const CuKernelNode* kernel))                                   \
+  X(graph_instantiate,      cuGraphInstantiateWithFlags, (CuGraphExec* exec, CuGraph graph, unsigned long long flags))   \
+  X(graph_set_kernel,       cuGraphExecKernelNodeSetParams_v2, (CuGraphExec exec, CuGraphNode node, const CuKernelNode* kernel)) \
+  X(graph_launch,           cuGraphLaunch,               (CuGraphExec exec, CuStream stream))                            \
+  X(graph_exec_destroy,     cuGraphExecDestroy,          (CuGraphExec exec))                                             \
   X(error_name,             cuGetErrorName,              (int code, const char** text))                                  \
   X(error_text,             cuGetErrorString,            (int code, const char** text))
 // clang-format on

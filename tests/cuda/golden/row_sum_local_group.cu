@@ -1,4 +1,5 @@
 #define __builtin_memcpy memcpy
+struct __align__(16) lathe_f32x4 { float v[4]; };
 
 extern "C" __global__ void __launch_bounds__(32) row_sum(float* p0, const float* p1) {
   extern __shared__ __align__(16) unsigned char lathe_shared[];
@@ -27,28 +28,24 @@ extern "C" __global__ void __launch_bounds__(32) row_sum(float* p0, const float*
   const float v13 = m1[0];
   m0[v3] = v13;
   __syncthreads();
-  const int v14 = (v3 + 4);
-  const bool v15 = (l0 < 4);
-  const float v16 = (v15 ? m0[v14] : 0);
-  const float v17 = (v15 ? m0[v3] : 0);
-  const float v18 = (v16 + v17);
-  if (v15) m0[v3] = v18;
-  __syncthreads();
-  const int v19 = (v3 + 2);
-  const bool v20 = (l0 < 2);
-  const float v21 = (v20 ? m0[v19] : 0);
-  const float v22 = (v20 ? m0[v3] : 0);
+  const int v14 = (v2 + 4);
+  const lathe_f32x4 v15 = *(const lathe_f32x4*)(m0 + v14);
+  const float v16 = v15.v[3];
+  const float v17 = v15.v[1];
+  const float v18 = v15.v[0];
+  const lathe_f32x4 v19 = *(const lathe_f32x4*)(m0 + v2);
+  const float v20 = v19.v[3];
+  const float v21 = v19.v[0];
+  const float v22 = v19.v[1];
   const float v23 = (v21 + v22);
-  if (v20) m0[v3] = v23;
-  __syncthreads();
-  const int v24 = (v3 + 1);
-  const bool v25 = (l0 < 1);
-  const float v26 = (v25 ? m0[v24] : 0);
-  const float v27 = (v25 ? m0[v3] : 0);
-  const float v28 = (v26 + v27);
-  if (v25) m0[v3] = v28;
-  __syncthreads();
-  const float v29 = m0[v2];
-  const bool v30 = (l0 == 0);
-  if (v30) p0[v1] = v29;
+  const float v24 = v19.v[2];
+  const float v25 = (v23 + v24);
+  const float v26 = (v20 + v25);
+  const float v27 = (v18 + v26);
+  const float v28 = (v17 + v27);
+  const float v29 = v15.v[2];
+  const float v30 = (v28 + v29);
+  const float v31 = (v16 + v30);
+  const bool v32 = (l0 == 0);
+  if (v32) p0[v1] = v31;
 }
