@@ -298,8 +298,7 @@ std::vector<ElementRead> Trial::elements_read(const Outcome& outcome) const {
     views[slot].data = const_cast<std::byte*>(bytes);  // only read
     views[slot].reads = &reads[slot];
   }
-  reference::bounded_eval(step_.ast, views, values_, positions,
-                          {.max_ops = kShownOps});
+  reference::bounded_eval(step_.ast, views, values_, positions, {.max_ops = kShownOps});
   std::vector<ElementRead> out;
   for (std::size_t slot = 0; slot < views.size(); ++slot) {
     std::sort(reads[slot].begin(), reads[slot].end());

@@ -69,7 +69,7 @@ Result search_cpu(const NodeRef& kernel, const Limits& limits) {
 // A kernel that ran: its buffers before, and what it left in buffer 0.
 std::optional<Judge::Refusal> refusal_of(Node kernel, const reference::Array& left) {
   const JobFolder folder;
-  Judge judge(kernel, folder.path(), buffers_of(kernel), bindings_of(kernel));
+  Judge judge(kernel, folder.path(), buffers_of(kernel), bindings_of(kernel), {});
   write_file_atomic(output_file(folder.path(), 0),
                     {reinterpret_cast<const char*>(left.data()), left.byte_count()}, Sync::No);
   return judge.refuse_default([&] { return kernel; });
