@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "base/thread_clock.h"
 #include "codegen/codegen.h"
-#include "dev/clock.h"
 #include "dev/cold_schedule.h"
 #include "engine/compile_context.h"
 #include "engine/engine.h"

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "base/hash.h"
-#include "dev/clock.h"
+#include "base/thread_clock.h"
 #include "ir/build.h"
 #include "ir/walk.h"
 #include "rules/simplify.h"

@@ -144,7 +144,7 @@ double multiply_adds(int steps, float* sink) { return lathe::multiply_adds(steps
 
 CheckCounts check_counts() {
   const engine::CheckCounts counts = engine::check_counts();
-  return {counts.compared, counts.unchecked, counts.replaced};
+  return {counts.compared, counts.unchecked, counts.replaced, counts.seconds};
 }
 
 }  // namespace lathe::dev

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/thread_clock.h"
 #include "engine/fallback.h"
 #include "engine/kernel_check.h"
 #include "engine/made_up.h"
@@ -22,13 +23,11 @@
 namespace lathe::engine {
 namespace {
 
-// What a check costs is counted in operations of REF on one position, and going from one operation to the
-// next costs as much as so many positions: a unit is about 2 ns.
-constexpr double kPositionsPerStep = 10;
-// The first check of a kernel may cost this much, and two outputs of a long reduce somewhat more. What costs
-// more, and what is left for later uses, waits until the launches of kernels that are due have earned it, at
-// about a twentieth of what they take; so the budget depends on the program alone, not on the clock.
-constexpr double kFirstUnits = 3e5, kFirstLongUnits = 1e6;
+// What a check costs is counted in operations of REF on one position (BoundedKernel::cost): one is about 2
+// ns. The first check of a kernel may cost this much, and two outputs of a long reduce somewhat more. What
+// costs more, and what is left for later uses, waits until the launches of kernels that are due have earned
+// it, at about a twentieth of what they take; so the budget depends on the program alone, not on the clock.
+constexpr double kFirstUnits = 2e5, kFirstLongUnits = 5e6;
 constexpr double kUnitsPerLaunch = 5e3, kUnitsPerFlop = 2.5e-4, kUnitsPerByte = 2.5e-3;
 // Two outputs that cost more than this are never looked at.
 constexpr double kMostUnits = 1e9;
@@ -43,6 +42,7 @@ constexpr std::uint32_t kWeakUses = 3;
 
 struct Counts {
   std::atomic<std::uint64_t> compared{0}, passed{0}, weak{0}, unchecked{0}, replaced{0};
+  std::atomic<double> seconds{0};
 };
 Counts& counts() {
   static Counts all;
@@ -82,6 +82,8 @@ class Use {
     return ran;
   }
 
+  double launching() const { return launching_; }  // seconds of this thread
+
  private:
   bool look(LaunchFaultRef& fault) {
     if (check_mode() != CheckMode::All && is_done()) return false;
@@ -102,7 +104,9 @@ class Use {
     if (std::string reason = trial.expect(positions_, 4 * ops_ + kLeastOps); !reason.empty())
       return leave(std::move(reason), size_.checks >= kChecks);
     const bool repeatable = trial.keep();
+    const double before = thread_seconds();
     trial.launch(kernel_, Trial::Counted::Yes);
+    launching_ += thread_seconds() - before;
     const Outcome outcome = trial.compare(kernel_);
     if (outcome.failed > 0) {
       replace(trial, outcome, repeatable);
@@ -147,31 +151,51 @@ class Use {
 
   // As many of the positions that are left as one check may cost, and at least two.
   void choose_positions(const Trial& trial) {
-    const std::vector<reference::StoreAxes> stores = reference::store_axes(step_.ast, trial.values());
-    const std::vector<double> costs = reference::position_costs(step_.ast, trial.values());
+    const reference::BoundedKernel& bounded = trial.bounded();
     std::uint64_t seed = hash_string(step_.name + to_string(kernel_.made->options));
     seed = hash_combine(seed, kind_);
     if (check_mode() == CheckMode::All) seed = hash_combine(seed, size_.checks);
-    std::vector<reference::Position> all = sample_positions(stores, units(), seed);
-    const std::size_t begin = check_mode() == CheckMode::All ? 0 : size_.next;
-    std::size_t end = begin;
-    std::vector<bool> begun(stores.size());
-    for (; end < all.size(); ++end) {
-      const std::size_t store = all[end].store;
-      const double units = costs[store] * (begun[store] ? 1 : 1 + kPositionsPerStep);
-      if (end >= begin + 2 && units_needed_ + units > kFirstUnits) break;
-      begun[store] = true;
-      units_needed_ += units;
-      ops_ += costs[store];
-    }
-    whole_ = end == all.size();
+    std::vector<reference::Position> all = sample_positions(bounded.stores(), units(), seed);
     known_ = all.size();
-    stores_something_ = std::ranges::any_of(stores, [](const reference::StoreAxes& store) {
+    stores_something_ = writes_something(bounded);
+    const std::size_t begin = check_mode() == CheckMode::All ? 0 : size_.next;
+    whole_ = true;
+    if (begin >= all.size()) return;
+    all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(begin));
+    const std::size_t taken = affordable(bounded, all);
+    whole_ = taken == all.size();
+    all.resize(taken);
+    units_needed_ = units_of(bounded, all);
+    for (const reference::Position& position : all) ops_ += bounded.operations(position.store);
+    positions_ = std::move(all);
+  }
+
+  static bool writes_something(const reference::BoundedKernel& bounded) {
+    return std::ranges::any_of(bounded.stores(), [](const reference::StoreAxes& store) {
       return std::ranges::all_of(store.extents, [](std::int64_t extent) { return extent > 0; });
     });
-    if (begin < end)
-      positions_.assign(all.begin() + static_cast<std::ptrdiff_t>(begin),
-                        all.begin() + static_cast<std::ptrdiff_t>(end));
+  }
+
+  static double units_of(const reference::BoundedKernel& bounded,
+                         std::span<const reference::Position> positions) {
+    std::vector<std::size_t> of_store(bounded.stores().size());
+    for (const reference::Position& position : positions) ++of_store[position.store];
+    double units = 0;
+    for (std::size_t store = 0; store < of_store.size(); ++store)
+      if (of_store[store] > 0) units += bounded.cost(store, of_store[store]);
+    return units;
+  }
+  static std::size_t affordable(const reference::BoundedKernel& bounded,
+                                std::span<const reference::Position> positions) {
+    std::size_t least = std::min<std::size_t>(positions.size(), 2), most = positions.size();
+    while (least < most) {
+      const std::size_t middle = most == positions.size() ? most : (least + most + 1) / 2;
+      if (units_of(bounded, positions.first(middle)) <= kFirstUnits)
+        least = middle;
+      else
+        most = middle - 1;
+    }
+    return least;
   }
 
   // No positions: all of them passed, the kernel stores nothing at this size, or they cannot be told apart.
@@ -179,7 +203,7 @@ class Use {
     if (known_ > 0)
       settle(true);
     else if (stores_something_)
-      leave("several of its stores write one buffer", true);
+      leave("its stores write over each other", true);
     return false;
   }
 
@@ -269,7 +293,7 @@ class Use {
   SizeCheck size_;
   std::optional<SplitUnits> units_;
   std::vector<reference::Position> positions_;
-  double ops_ = 0, units_needed_ = 0;
+  double ops_ = 0, units_needed_ = 0, launching_ = 0;
   std::size_t known_ = 0;  // positions of all checks together
   bool whole_ = false, stores_something_ = false;
 };
@@ -301,12 +325,16 @@ bool launch_checked(const Step& step, ReadyKernel& kernel, OpenDevice& device, s
   }
   std::unique_lock lock(kernel.check->mutex);
   if (!kernel.check->due) return false;
-  return Use(step, kernel, device, places, bindings).run(fault);
+  const double begin = thread_seconds();
+  Use use(step, kernel, device, places, bindings);
+  const bool launched = use.run(fault);
+  counts().seconds += thread_seconds() - begin - use.launching();
+  return launched;
 }
 
 CheckCounts check_counts() {
   const Counts& all = counts();
-  return {all.compared, all.passed, all.weak, all.unchecked, all.replaced};
+  return {all.compared, all.passed, all.weak, all.unchecked, all.replaced, all.seconds};
 }
 
 }  // namespace lathe::engine

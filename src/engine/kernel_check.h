@@ -67,6 +67,7 @@ struct KernelCheck {
 // nothing left to look at.
 struct CheckCounts {
   std::uint64_t compared = 0, passed = 0, weak = 0, unchecked = 0, replaced = 0;
+  double seconds = 0;  // of the threads that launched them, without the launches
 };
 CheckCounts check_counts();
 

@@ -193,6 +193,20 @@ class StorePositions {
   std::set<At> known_;
 };
 
+// Whether what the store leaves at its positions is what the kernel leaves there. Of several stores to a
+// buffer a later one, in the order of the program, may write over what an earlier one wrote, and any of them
+// may write what a closed gate leaves alone.
+bool is_last_writer(std::span<const reference::StoreAxes> stores, std::size_t s) {
+  const Node mine = stores[s].store.arg(1);
+  const bool gated = stores[s].store.arg_count() > 3;
+  for (std::size_t o = 0; o < stores.size(); ++o) {
+    if (o == s || stores[o].slot != stores[s].slot || (o < s && !gated)) continue;
+    const Node other = stores[o].store.arg(1);
+    if (other.lo() <= mine.hi() && mine.lo() <= other.hi()) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 SplitUnits split_units(Node kernel, std::span<const Opt> options, const Target& target, Bindings bindings) {
@@ -222,9 +236,7 @@ std::vector<reference::Position> sample_positions(std::span<const reference::Sto
   std::vector<std::vector<reference::Position>> lists;
   std::size_t longest = 0;
   for (std::size_t s = 0; s < stores.size(); ++s) {
-    // Where several stores write a buffer, one may write over what another wrote.
-    const auto same = [&](const reference::StoreAxes& other) { return other.slot == stores[s].slot; };
-    if (std::count_if(stores.begin(), stores.end(), same) > 1) continue;
+    if (!is_last_writer(stores, s)) continue;
     lists.push_back(std::move(StorePositions(stores[s], s, units, seed).list));
     longest = std::max(longest, lists.back().size());
   }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/thread_pool.h"
 #include "codegen/codegen.h"
 #include "engine/compile_context.h"
 #include "engine/launch.h"
@@ -40,6 +41,12 @@ std::byte* host_bytes(const Place& place) {
              : static_cast<std::byte*>(place.span.memory.host) + place.span.offset;
 }
 
+reference::Bindings by_name(Bindings bindings) {
+  reference::Bindings values;
+  for (const auto& [variable, value] : bindings) values.emplace_back(variable->text(), value);
+  return values;
+}
+
 }  // namespace
 
 Trial::Trial(const Step& step, const ReadyKernel& kernel, OpenDevice& device, std::span<const Place> places,
@@ -48,9 +55,10 @@ Trial::Trial(const Step& step, const ReadyKernel& kernel, OpenDevice& device, st
       device_(device),
       places_(places.begin(), places.end()),
       bindings_(bindings),
+      values_(by_name(bindings)),
+      bounded_(step.ast, values_),
       uses_(slot_uses(step.ast, places.size())),
       guarded_(!kernel.made->launch.checks.empty()) {
-  for (const auto& [variable, value] : bindings_) values_.emplace_back(variable->text(), value);
   const std::vector<Node> nodes = toposort(step.ast);
   reads_memory_ = std::ranges::any_of(nodes, [](Node n) { return n.is(Op::Load); });
 }
@@ -82,8 +90,9 @@ std::string Trial::expect(std::span<const reference::Position> positions, double
   positions_.assign(positions.begin(), positions.end());
   reference::BoundedOptions options;
   options.max_ops = max_ops;
+  options.threads = ThreadPool::shared().threads();
   options.native = device_.compiler->target().native;
-  reference::BoundedReport report = reference::bounded_eval(step_.ast, views_, values_, positions_, options);
+  reference::BoundedReport report = bounded_.eval(views_, positions_, options);
   ops_ = report.ops;
   // The user is told where results are read: of an index that was given, and of accesses that are guarded
   // because nothing proves that they stay inside.
@@ -257,7 +266,7 @@ bool Trial::some_store_is_constant(const verify::Judgement& judgement) const {
 bool Trial::keep() {
   // What a store leaves alone is needed again, as is what is read.
   std::vector<double> written(places_.size(), 0);
-  for (const reference::StoreAxes& store : reference::store_axes(step_.ast, values_)) {
+  for (const reference::StoreAxes& store : bounded_.stores()) {
     if (store.store.arg_count() > 3) continue;
     double outputs = 1;
     for (const std::int64_t extent : store.extents) outputs *= static_cast<double>(extent);
@@ -298,7 +307,7 @@ std::vector<ElementRead> Trial::elements_read(const Outcome& outcome) const {
     views[slot].data = const_cast<std::byte*>(bytes);  // only read
     views[slot].reads = &reads[slot];
   }
-  reference::bounded_eval(step_.ast, views, values_, positions, {.max_ops = kShownOps});
+  bounded_.eval(views, positions, {.max_ops = kShownOps});
   std::vector<ElementRead> out;
   for (std::size_t slot = 0; slot < views.size(); ++slot) {
     std::sort(reads[slot].begin(), reads[slot].end());

@@ -64,6 +64,7 @@ class Trial {
   std::vector<ElementRead> elements_read(const Outcome& outcome) const;
   const Step& step() const { return step_; }
   const reference::Bindings& values() const { return values_; }
+  const reference::BoundedKernel& bounded() const { return bounded_; }
   bool has_element(const reference::Sample& sample) const;
   reference::Cell result(const reference::Sample& sample) const;  // what the device holds there now
   double ops() const { return ops_; }
@@ -91,6 +92,7 @@ class Trial {
   std::vector<Place> places_;
   Bindings bindings_;
   reference::Bindings values_;                  // the same by name
+  reference::BoundedKernel bounded_;            // the kernel as scheduled, on REF
   std::vector<reference::View> views_;          // by slot, as the host sees them
   std::vector<std::vector<std::byte>> copies_;  // of what the host does not reach
   std::vector<reference::Position> positions_;

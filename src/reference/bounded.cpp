@@ -1,6 +1,7 @@
 #include "reference/bounded.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@
 #include "ir/walk.h"
 #include "reference/kernel_code.h"
 #include "reference/lane_machine.h"
+#include "reference/lane_split.h"
 #include "reference/tensor_eval.h"
 
 namespace lathe::reference {
@@ -65,11 +67,13 @@ void add(BoundedReport& to, const BoundedReport& part) {
   to.ops += part.ops;
 }
 
+// Operations that are worth another thread.
+constexpr double kOpsOfThread = 5e4;
+
 // The positions of one store.
-void evaluate(const StoreAxes& axes, std::span<const View> params, const Bindings& bindings,
+void evaluate(const Code& code, std::span<const View> params, const Bindings& bindings,
               std::span<const Position* const> positions, std::span<Sample* const> out,
               const BoundedOptions& options, BoundedReport& report) {
-  const Code code = code_of_store(axes.store, axes.ranges);
   const double cost = lane_cost(code) * static_cast<double>(positions.size()),
                left = options.max_ops - report.ops;
   report.reason = lane_refusal(code);
@@ -77,17 +81,21 @@ void evaluate(const StoreAxes& axes, std::span<const View> params, const Binding
     report.reason = fmt::format("it takes about {:.2g} operations, {:.2g} are allowed", cost, left);
   report.incomplete = !report.reason.empty();
   if (report.incomplete) return;
-  const std::size_t lanes = lanes_of(code), parts = (positions.size() + lanes - 1) / lanes;
+  const std::size_t lanes = lanes_of(code);
+  const double threads = std::clamp(cost / kOpsOfThread, 1.0, static_cast<double>(options.threads));
+  const auto fair =
+      static_cast<std::size_t>(std::ceil(static_cast<double>(positions.size()) / std::floor(threads)));
+  const std::size_t together = std::min(lanes, fair), parts = (positions.size() + together - 1) / together;
   std::vector<BoundedReport> reports(parts);
   auto run = [&](std::int64_t part) {
-    const std::size_t first = static_cast<std::size_t>(part) * lanes;
-    const std::size_t n = std::min(lanes, positions.size() - first);
+    const std::size_t first = static_cast<std::size_t>(part) * together;
+    const std::size_t n = std::min(together, positions.size() - first);
     BoundedReport& own = reports[static_cast<std::size_t>(part)];
     const std::vector<Sample> samples =
-        run_lanes(code, params, bindings, positions.subspan(first, n), options.native, left, own);
+        run_lanes(code, params, bindings, positions.subspan(first, n), lanes, options.native, left, own);
     for (std::size_t i = 0; i < samples.size(); ++i) *out[first + i] = samples[i];
   };
-  if (options.threads > 1)
+  if (parts > 1 && options.threads > 1)
     ThreadPool::shared().parallel_for(static_cast<std::int64_t>(parts), run, options.threads);
   else
     for (std::size_t part = 0; part < parts; ++part) run(static_cast<std::int64_t>(part));
@@ -106,34 +114,60 @@ std::vector<StoreAxes> store_axes(Node kernel, const Bindings& bindings) {
   return out;
 }
 
-BoundedReport bounded_eval(Node kernel, std::span<const View> params, const Bindings& bindings,
-                           std::span<const Position> positions, const BoundedOptions& options) {
-  Scope scope;
+BoundedKernel::BoundedKernel(Node kernel, const Bindings& bindings) : bindings_(bindings) {
+  const Scope scope;
+  stores_ = store_axes(kernel, bindings);
+  codes_.resize(stores_.size());
+}
+BoundedKernel::~BoundedKernel() = default;
+
+const Code& BoundedKernel::code(std::size_t store) const {
+  std::unique_ptr<Code>& made = codes_[store];
+  if (made == nullptr) {
+    const Scope scope;
+    made = std::make_unique<Code>(code_of_store(stores_[store].store, stores_[store].ranges));
+  }
+  return *made;
+}
+
+double BoundedKernel::operations(std::size_t store) const { return lane_cost(code(store)); }
+
+double BoundedKernel::cost(std::size_t store, std::size_t positions) const {
+  const Code& of = code(store);
+  return lockstep_cost(of, split_lanes(of, positions, lanes_of(of)), positions);
+}
+
+BoundedReport BoundedKernel::eval(std::span<const View> params, std::span<const Position> positions,
+                                  const BoundedOptions& options) const {
+  const Scope scope;
   BoundedReport report;
   report.samples.resize(positions.size());
-  const std::vector<StoreAxes> stores = store_axes(kernel, bindings);
-  for (std::size_t k = 0; k < stores.size() && !report.incomplete; ++k) {
+  for (std::size_t k = 0; k < stores_.size() && !report.incomplete; ++k) {
     std::vector<const Position*> here;
     std::vector<Sample*> places;
     for (std::size_t p = 0; p < positions.size(); ++p)
       if (positions[p].store == k) {
-        if (positions[p].at.size() != stores[k].ranges.size())
+        if (positions[p].at.size() != stores_[k].ranges.size())
           throw InternalError("reference", fmt::format("a position of {} indices for a store of {} ranges",
-                                                       positions[p].at.size(), stores[k].ranges.size()));
+                                                       positions[p].at.size(), stores_[k].ranges.size()));
         here.push_back(&positions[p]);
         places.push_back(&report.samples[p]);
       }
-    if (!here.empty()) evaluate(stores[k], params, bindings, here, places, options, report);
+    if (!here.empty()) evaluate(code(k), params, bindings_, here, places, options, report);
   }
   if (report.incomplete) report.samples.clear();
   return report;
 }
 
+BoundedReport bounded_eval(Node kernel, std::span<const View> params, const Bindings& bindings,
+                           std::span<const Position> positions, const BoundedOptions& options) {
+  return BoundedKernel(kernel, bindings).eval(params, positions, options);
+}
+
 std::vector<double> position_costs(Node kernel, const Bindings& bindings) {
-  Scope scope;
+  const BoundedKernel bounded(kernel, bindings);
   std::vector<double> out;
-  for (const StoreAxes& axes : store_axes(kernel, bindings))
-    out.push_back(lane_cost(code_of_store(axes.store, axes.ranges)));
+  for (std::size_t k = 0; k < bounded.stores().size(); ++k) out.push_back(bounded.operations(k));
   return out;
 }
 

@@ -4,11 +4,12 @@
 // 0 at the kernel's loads and grow by the `error` column of ops.def, or the device's own, and the dtypes
 // (docs/numerics.md).
 //
-// All positions run in lockstep, one lane each; only what their stores need is computed, only the loads they
-// need are read, and nothing is written.
+// All positions run in lockstep, one lane each, or several where positions are few and reduces long; only
+// what their stores need is computed, only the loads they need are read, and nothing is written.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@
 #include "reference/reference.h"
 
 namespace lathe::reference {
+
+struct Code;
 
 // A store to a param with its output ranges, outermost first, and their extents under the bindings.
 struct StoreAxes {
@@ -46,7 +49,7 @@ struct Sample {
 
 struct BoundedOptions {
   double max_ops = 2e6;  // scalar operations over all positions; beyond it the report is incomplete
-  int threads = 1;       // lanes are split over so many
+  int threads = 1;       // positions are split over so many, where they are work enough
   std::span<const OpError> native = {};  // ops that the device has instructions of its own for
 };
 
@@ -59,10 +62,35 @@ struct BoundedReport {
   double ops = 0;
 };
 
+// A kernel that is asked for positions, maybe several times; its code is made once. The kernel's nodes must
+// stay.
+class BoundedKernel {
+ public:
+  BoundedKernel(Node kernel, const Bindings& bindings);
+  ~BoundedKernel();
+  BoundedKernel(const BoundedKernel&) = delete;
+  BoundedKernel& operator=(const BoundedKernel&) = delete;
+
+  const std::vector<StoreAxes>& stores() const { return stores_; }
+  // About how many scalar operations one position of a store takes.
+  double operations(std::size_t store) const;
+  // What so many positions of a store cost together, in scalar operations (lane_split.h).
+  double cost(std::size_t store, std::size_t positions) const;
+  BoundedReport eval(std::span<const View> params, std::span<const Position> positions,
+                     const BoundedOptions& options = {}) const;
+
+ private:
+  const Code& code(std::size_t store) const;
+
+  const Bindings bindings_;
+  std::vector<StoreAxes> stores_;
+  mutable std::vector<std::unique_ptr<Code>> codes_;  // by store, where it was asked for
+};
+
 BoundedReport bounded_eval(Node kernel, std::span<const View> params, const Bindings& bindings,
                            std::span<const Position> positions, const BoundedOptions& options = {});
 
-// About how many scalar operations one position of each store takes, by place in store_axes.
+// BoundedKernel::operations of each store.
 std::vector<double> position_costs(Node kernel, const Bindings& bindings);
 
 }  // namespace lathe::reference

@@ -1,6 +1,7 @@
 #include "reference/lane_facts.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace lathe::reference {
 namespace {
@@ -37,7 +38,7 @@ bool computes_in_float64(const Step& s) {
 // Goes over the steps until nothing new is learned.
 class FactFinder {
  public:
-  explicit FactFinder(const Code& code) : code_(code) {
+  FactFinder(const Code& code, const LaneSplit& split) : code_(code), split_(split) {
     facts_.registers.resize(code.registers);
     facts_.memories.resize(code.memories.size());
     facts_.pairs = std::any_of(code.steps.begin(), code.steps.end(), computes_in_float64);
@@ -69,8 +70,10 @@ class FactFinder {
     RegisterFacts in;
     each_operand(s, [&](std::uint32_t r) { add(in, facts_.registers[r]); });
     if (s.act == Act::LoopBegin) {
-      wide_loops_.push_back(wide_loops_.back() || in.wide);
-      return false;  // a counter is the same in all lanes
+      const bool shared = split_.shares(code_, s);
+      wide_loops_.push_back(wide_loops_.back() || in.wide || shared);
+      // A counter is the same in all lanes, but where they share the loop.
+      return shared && !std::exchange(facts_.registers[s.dst].wide, true);
     }
     if (s.act == Act::PrivateLoad) add(in, facts_.memories[s.memory]);
     in.wide = in.wide || ((s.carries || s.act == Act::PrivateStore) && wide_loops_.back());
@@ -111,6 +114,7 @@ class FactFinder {
   }
 
   const Code& code_;
+  const LaneSplit& split_;
   LaneFacts facts_;
   std::vector<bool> wide_loops_;
 };
@@ -146,8 +150,8 @@ bool LaneFacts::may_flush(const Step& s) const {
          registers[s.dst].summed;
 }
 
-LaneFacts lane_facts(const Code& code, std::span<const Position* const> positions) {
-  return FactFinder(code).find(positions);
+LaneFacts lane_facts(const Code& code, std::span<const Position* const> positions, const LaneSplit& split) {
+  return FactFinder(code, split).find(positions);
 }
 
 }  // namespace lathe::reference

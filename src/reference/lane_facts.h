@@ -7,6 +7,7 @@
 
 #include "reference/bounded.h"
 #include "reference/code.h"
+#include "reference/lane_split.h"
 
 namespace lathe::reference {
 
@@ -30,7 +31,7 @@ struct LaneFacts {
   bool may_flush(const Step& step) const;
 };
 
-LaneFacts lane_facts(const Code& code, std::span<const Position* const> positions);
+LaneFacts lane_facts(const Code& code, std::span<const Position* const> positions, const LaneSplit& split);
 
 // LoopBegin and LoopEnd, and the end of all.
 bool is_control(Act act);

@@ -14,6 +14,7 @@
 #include "ir/walk.h"
 #include "reference/lane_facts.h"
 #include "reference/lane_ops.h"
+#include "reference/lane_split.h"
 
 namespace lathe::reference {
 namespace {
@@ -60,20 +61,21 @@ class Arena {
 class LaneMachine {
  public:
   LaneMachine(const Code& code, std::span<const View> params, const Bindings& bindings,
-              std::span<const Position* const> positions, std::span<const OpError> native, double max_ops,
-              BoundedReport& report)
+              std::span<const Position* const> positions, std::size_t lanes,
+              std::span<const OpError> native, double max_ops, BoundedReport& report)
       : code_(code),
         params_(params),
-        positions_(positions),
+        split_(split_lanes(code, positions.size(), lanes)),
+        positions_(lane_positions(positions, split_.share)),
         native_(native),
-        lanes_(static_cast<int>(positions.size())),
+        lanes_(static_cast<int>(positions_.size())),
         max_ops_(max_ops),
         report_(report),
-        facts_(lane_facts(code, positions)),
+        facts_(lane_facts(code, positions_, split_)),
         may_flush_(std::ranges::any_of(code.steps, [&](const Step& s) { return facts_.may_flush(s); })),
         registers_(code.registers),
-        zeros_(positions.size()),
-        samples_(positions.size()) {
+        zeros_(positions_.size()),
+        samples_(positions_.size()) {
     allocate();
     set_leaves(bindings);
     for (const Step& s : code_.steps) prepare(s);
@@ -82,10 +84,19 @@ class LaneMachine {
   std::vector<Sample> run() {
     for (std::size_t at = 0; at < steps_.size();) at = step(at);
     report_.ops += ops_;
+    const auto share = static_cast<std::size_t>(split_.share);
+    for (std::size_t i = 1; i * share < samples_.size(); ++i) samples_[i] = samples_[i * share];
+    samples_.resize(samples_.size() / share);
     return std::move(samples_);
   }
 
  private:
+  static std::vector<const Position*> lane_positions(std::span<const Position* const> positions, int share) {
+    std::vector<const Position*> out;
+    for (const Position* p : positions) out.insert(out.end(), static_cast<std::size_t>(share), p);
+    return out;
+  }
+
   // ---- registers
 
   LaneResult take(int n, bool bounded) {
@@ -158,6 +169,7 @@ class LaneMachine {
     if (s.act == Act::LoopBegin) {
       Begin& loop = begins_.emplace_back();
       loop.begin = steps_.size();
+      loop.shared = split_.shares(code_, s);
       loop.wide = facts_.registers[s.a].wide;
       loop.folds = passes_on_roundings(s);
       loop.around = loop_stack_.empty() ? -1 : static_cast<int>(loop_stack_.back());
@@ -177,6 +189,7 @@ class LaneMachine {
       if (dst != kNoRegister) out.d = wide ? registers_[dst].all : registers_[dst].one;
       out.run = facts_.may_flush(s) ? flushing_conversion : lane_function(s, bounded, facts_.pairs);
       float_facts(s, out);
+      out.joins = s.act == Act::ReduceEnd && split_.joins(s.a);
     }
     steps_.push_back(out);
     const std::uint32_t dst = s.act == Act::ReduceEnd ? s.a : s.dst;
@@ -263,11 +276,13 @@ class LaneMachine {
 
   struct Begin {
     std::size_t begin = 0, end = 0;
-    bool wide = false;   // its length differs by lane
-    bool folds = false;  // running values that round are passed on in it
-    int around = -1;     // the loop around it
+    bool shared = false;  // each lane of a position takes a stretch of it
+    bool wide = false;    // its length differs by lane; of a shared one, that of the stretches
+    bool folds = false;   // running values that round are passed on in it
+    int around = -1;      // the loop around it
     std::int64_t counter = 0, length = 0;
-    double likely_part = 1;  // of the roundings of a fold's running values
+    std::vector<std::int64_t> first, lengths;  // of the stretches
+    double likely_part = 1;                    // of the roundings of a fold's running values
     std::vector<char> active;
   };
 
@@ -283,6 +298,7 @@ class LaneMachine {
       case Act::PrivateLoad: private_load(s); break;
       case Act::PrivateStore: private_store(s); break;
       default:
+        if (s.joins) join_lanes(s, split_.share);
         if (s.from->carries && active_ != nullptr)
           run_masked(s);
         else
@@ -296,7 +312,10 @@ class LaneMachine {
   std::size_t begin_loop(const LaneStep& s, std::size_t at) {
     Begin& b = begins_[static_cast<std::size_t>(s.loop)];
     b.length = 0;
-    for (int i = 0; i < (b.wide ? lanes_ : 1); ++i) b.length = std::max(b.length, s.x.v[i].i);
+    if (b.shared)
+      find_stretches(s, b);
+    else
+      for (int i = 0; i < (b.wide ? lanes_ : 1); ++i) b.length = std::max(b.length, s.x.v[i].i);
     if (b.length <= 0) return b.end + 1;
     b.counter = 0;
     // Roundings along a fold have nothing to do with each other: n of them grow like sqrt(n).
@@ -305,14 +324,32 @@ class LaneMachine {
     return at + 1;
   }
 
+  // Where the lanes of each position begin in a loop they share, and how far they go.
+  void find_stretches(const LaneStep& s, Begin& b) {
+    const bool by_lane = facts_.registers[s.from->a].wide;
+    b.first.resize(zeros_.size());
+    b.lengths.resize(zeros_.size());
+    for (std::size_t i = 0; i < b.first.size(); ++i) {
+      const std::int64_t all = std::max<std::int64_t>(s.x.v[by_lane ? i : 0].i, 0),
+                         part = static_cast<std::int64_t>(i) % split_.share;
+      b.first[i] = all * part / split_.share;
+      b.lengths[i] = all * (part + 1) / split_.share - b.first[i];
+      b.length = std::max(b.length, b.lengths[i]);
+    }
+    b.wide = std::ranges::any_of(b.lengths, [&](std::int64_t length) { return length != b.length; });
+  }
+
   void set_counter(const LaneStep& s, Begin& b) {
-    set(s.from->dst, Cell{b.counter});
+    if (b.shared)
+      for (std::size_t i = 0; i < b.first.size(); ++i)
+        registers_[s.from->dst].all.v[i].i = b.first[i] + b.counter;
+    else
+      set(s.from->dst, Cell{b.counter});
     const std::vector<char>* outer = mask_around(b);
     if (b.wide) {
       b.active.resize(static_cast<std::size_t>(lanes_));
-      for (int i = 0; i < lanes_; ++i)
-        b.active[static_cast<std::size_t>(i)] =
-            b.counter < s.x.v[i].i && (outer == nullptr || (*outer)[static_cast<std::size_t>(i)]);
+      for (std::size_t i = 0; i < b.active.size(); ++i)
+        b.active[i] = b.counter < (b.shared ? b.lengths[i] : s.x.v[i].i) && (outer == nullptr || (*outer)[i]);
       active_ = &b.active;
     } else {
       active_ = outer;
@@ -524,7 +561,8 @@ class LaneMachine {
 
   const Code& code_;
   std::span<const View> params_;
-  std::span<const Position* const> positions_;
+  LaneSplit split_;
+  std::vector<const Position*> positions_;  // by lane
   std::span<const OpError> native_;
   int lanes_;
   double max_ops_;
@@ -590,9 +628,9 @@ double lane_cost(const Code& code) {
 }
 
 std::vector<Sample> run_lanes(const Code& code, std::span<const View> params, const Bindings& bindings,
-                              std::span<const Position* const> positions, std::span<const OpError> native,
-                              double max_ops, BoundedReport& report) {
-  LaneMachine machine(code, params, bindings, positions, native, max_ops, report);
+                              std::span<const Position* const> positions, std::size_t lanes,
+                              std::span<const OpError> native, double max_ops, BoundedReport& report) {
+  LaneMachine machine(code, params, bindings, positions, lanes, native, max_ops, report);
   try {
     return machine.run();
   } catch (const TooLong&) {

@@ -63,6 +63,7 @@ struct LaneStep {
   const double* clear = nullptr;  // of a comparison with an extreme of just such values: SumPlanes::clear
   int clear_stride = 0;           // 0 where that is the same in all lanes
   std::int32_t loop = -1;         // of LoopBegin and LoopEnd
+  bool joins = false;             // a ReduceEnd of what several lanes did (lane_split.h)
 };
 
 // Magnitudes below this count as 0 where a matrix unit may flush.

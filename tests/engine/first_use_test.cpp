@@ -435,6 +435,20 @@ TEST(FirstUse, APassedKernelIsNotCheckedAgain) {
   EXPECT_EQ(check_counts().passed, before.passed + 1);
 }
 
+// Several lanes of REF share a long sum, so that two of them are no longer beyond what a first check may
+// cost.
+TEST(FirstUse, OutputsOfALongReduceAreComparedBeforeTheyAreUsed) {
+  const Scope scope;
+  const FlagScope first(Flag::Check, "first");
+  drop_caches();
+  constexpr std::int64_t kLong = 150'000;
+  const NodeRef a = floats(numbers(4 * kLong, 1)), b = floats(numbers(kLong * 4, 2));
+  const CheckCounts before = check_counts();
+  test::realize(test::matmul(a.node(), test::shaped(b.node(), {kLong, 4}), 4, kLong, 4));
+  EXPECT_GT(check_counts().compared, before.compared);
+  EXPECT_EQ(check_counts().unchecked, before.unchecked);
+}
+
 TEST(FirstUse, OffComparesNothing) {
   const Scope scope;
   const FlagScope off(Flag::Check, "off");
@@ -578,6 +592,33 @@ TEST(FirstUse, PositionsLieOnBothSidesOfTheEdgesOfTheSplits) {
     seen[static_cast<std::size_t>(p.at[0])] = true;
   for (const std::size_t edge : {0, 15, 16, 991, 992, 255, 256, 767, 768, 999})
     EXPECT_TRUE(seen[edge]) << edge;
+}
+
+TEST(FirstUse, OfSeveralStoresToABufferThoseThatNothingWritesOverAreLookedAt) {
+  const Scope scope;
+  const Node memory = param(dtypes::Float32, 0, 1000), input = param(dtypes::Float32, 1, 500);
+  const Node r = range(index_const(500), 0, RangeKind::Global);
+  const auto writes = [&](std::int64_t first, Node gate = Node()) {
+    return end(store(memory, r + index_const(first), load(input, r), gate), std::vector<Node>{r});
+  };
+  const Node gate = less(r, index_const(100));
+  struct Case {
+    std::vector<Node> effects;
+    std::vector<bool> looked_at;
+  };
+  const Case cases[] = {
+      {{writes(0), writes(500)}, {true, true}},   // side by side
+      {{writes(0), writes(400)}, {false, true}},  // the second over the end of the first
+      {{writes(0), writes(400, gate)},
+       {false, false}},  // what the gate leaves alone is the first's, or nobody's
+      {{writes(0, gate), writes(500)}, {true, true}},
+  };
+  for (const Case& c : cases) {
+    std::vector<bool> seen(c.effects.size());
+    for (const reference::Position& p : sample_positions(reference::store_axes(sink(c.effects), {}), {}, 7))
+      seen[p.store] = true;
+    EXPECT_EQ(seen, c.looked_at);
+  }
 }
 
 // ---- sizes that depend on variables

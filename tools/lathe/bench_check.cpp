@@ -3,7 +3,6 @@
 // that changes its speed slows both.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <chrono>
@@ -21,6 +20,7 @@
 #include "models/picture_net.h"
 #include "models/resnet.h"
 #include "tools/lathe/commands.h"
+#include "tools/lathe/scratch_folder.h"
 
 namespace lathe::tool {
 namespace {
@@ -115,6 +115,7 @@ int run_steps(const CheckOptions& options) {
     step();
     out["ms"].push_back(
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+    if (i == 0) out["check_ms"] = (dev::check_counts().seconds - before.seconds) * 1e3;
   }
   const dev::CheckCounts now = dev::check_counts();
   out["compared"] = now.compared - before.compared;
@@ -126,31 +127,12 @@ int run_steps(const CheckOptions& options) {
 
 // ---- the one that measures
 
-class EmptyFolder {
- public:
-  EmptyFolder() {
-    std::string path = (std::filesystem::temp_directory_path() / "lathe-bench-XXXXXX").string();
-    if (mkdtemp(path.data()) == nullptr) throw UserError("bench check", "cannot make a folder " + path);
-    path_ = path;
-  }
-  ~EmptyFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  EmptyFolder(const EmptyFolder&) = delete;
-  EmptyFolder& operator=(const EmptyFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
-Json measured(const std::string& net, const char* mode, const EmptyFolder& cache, int steps) {
+Json measured(const std::string& net, const char* mode, const std::string& cache, int steps) {
   constexpr double kPatience = 600;  // seconds
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   dev::ChildProcess child(
       {program, "bench", "check", net, "--steps", fmt::format("{}", steps), "--step-line"},
-      {{"LATHE_CHECK", mode}, {"LATHE_CACHE", cache.path().string()}});
+      {{"LATHE_CHECK", mode}, {"LATHE_CACHE", cache}});
   const dev::ChildProcess::Answer answer = child.next_line(kPatience);
   if (!answer.ok) throw UserError("bench check", fmt::format("the measured process {}", answer.text));
   return Json::parse(answer.text);
@@ -173,19 +155,22 @@ struct Times {
 
 Json measure(const CheckOptions& options, const std::string& name, const std::function<void(int)>& progress) {
   Times cold, warm;
+  std::vector<double> checks;
   Json last;
   for (int round = 0; round < options.rounds; ++round) {
     progress(round);
-    const EmptyFolder off, first;
-    const Json a = measured(name, "off", off, options.steps);
-    last = measured(name, "first", first, options.steps);
+    const ScratchFolder off("check-off"), first("check-first");
+    const Json a = measured(name, "off", off.path(), options.steps);
+    last = measured(name, "first", first.path(), options.steps);
+    checks.push_back(last["check_ms"]);
     cold.add(a["ms"].front(), last["ms"].front());
     warm.add(a["ms"].back(), last["ms"].back());
   }
   Json row{{"name", name},
            {"off_ms", median(cold.off)},
            {"first_ms", median(cold.first)},
-           {"ratio", median(cold.ratio)}};
+           {"ratio", median(cold.ratio)},
+           {"check_ms", median(checks)}};
   if (options.steps > 1) {
     row["last_off_ms"] = median(warm.off);
     row["last_first_ms"] = median(warm.first);

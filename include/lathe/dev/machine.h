@@ -40,6 +40,7 @@ void clear_cache();
 // the process began (LATHE_CHECK).
 struct CheckCounts {
   std::uint64_t compared = 0, unchecked = 0, replaced = 0;
+  double seconds = 0;  // of processor time that this took the threads that launched them
 };
 CheckCounts check_counts();
 
