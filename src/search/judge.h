@@ -18,7 +18,7 @@ class Judge {
  public:
   // Writes the inputs of all buffers to the job's folder.
   Judge(Node kernel, std::string folder, std::vector<JobBuffer> buffers,
-        std::vector<std::pair<std::string, std::int64_t>> bindings, std::span<const OpError> native);
+        std::vector<std::pair<std::string, std::int64_t>> bindings, std::span<const OpError> native = {});
 
   // Why results are not accepted: they are wrong, or REF can say nothing about them. Nothing where they are.
   struct Refusal {
