@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# build.sh PRESET [JOBS]: configures once, then builds. Ninja reconfigures by itself when CMake files or globs change, but
-# does not see that what the Python package is built with was installed since.
+# build.sh PRESET [JOBS [TARGET...]]: configures once, then builds everything, or these targets. Ninja reconfigures by itself
+# when CMake files or globs change, but does not see that what the Python package is built with was installed since.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 preset=${1:-dev}
 jobs=${2:-$(nproc)}
+shift $(($# < 2 ? $# : 2))
 dir=build/$preset
 if [ "$preset" = release ]; then dir=build; fi
 
@@ -19,4 +20,4 @@ if [ ! -f "$dir/build.ninja" ] || [ .venv-python/pyvenv.cfg -nt "$dir/build.ninj
   grep -E "^-- lathe:|[Ww]arning" "$log" || true
   rm -f "$log"
 fi
-cmake --build "$dir" -j "$jobs"
+cmake --build "$dir" -j "$jobs" ${@:+--target "$@"}
