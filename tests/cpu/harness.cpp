@@ -9,7 +9,27 @@
 
 #include "base/error.h"
 
+namespace lathe::backends {
+void register_cpu_backend(Registry& registry);
+void register_null_backend(Registry& registry);
+void register_disk_backend(Registry& registry);
+}  // namespace lathe::backends
+
 namespace lathe::test {
+
+const Backend& backend(const char* name) {
+  static const bool added = [] {
+    if (registry().find("CPU") != nullptr) return true;  // this build links them all
+    Registry rows;
+    backends::register_cpu_backend(rows);
+    backends::register_null_backend(rows);
+    backends::register_disk_backend(rows);
+    for (const Backend& row : rows.all()) add_backend(row);
+    return true;
+  }();
+  static_cast<void>(added);
+  return *registry().find(name);
+}
 
 Node ProgramBuilder::buffer(DType dtype, std::int64_t size) {
   auto slot = static_cast<std::int64_t>(program_.params.size());

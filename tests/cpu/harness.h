@@ -14,6 +14,7 @@
 #include "backends/cpu/host.h"
 #include "ir/build.h"
 #include "ir/program.h"
+#include "runtime/registry.h"
 
 namespace lathe::test {
 
@@ -39,6 +40,9 @@ class ProgramBuilder {
   std::vector<Node> open_;
   std::int64_t next_range_ = 0;
 };
+
+// The backend of this name: CPU, NULL or DISK. Devices can be opened by name after it was asked for.
+const Backend& backend(const char* name);
 
 std::shared_ptr<const Compiler> llvm_compiler();  // null in a build without LLVM
 std::shared_ptr<const Compiler> c_compiler();

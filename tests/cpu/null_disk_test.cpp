@@ -9,28 +9,8 @@
 #include "cpu/harness.h"
 #include "runtime/registry.h"
 
-namespace lathe::backends {
-void register_cpu_backend(Registry& registry);
-void register_null_backend(Registry& registry);
-void register_disk_backend(Registry& registry);
-}  // namespace lathe::backends
-
 namespace lathe::test {
 namespace {
-
-const Backend& backend(const char* name) {
-  static const bool added = [] {
-    if (registry().find("CPU") != nullptr) return true;  // this build links them all
-    Registry rows;
-    backends::register_cpu_backend(rows);
-    backends::register_null_backend(rows);
-    backends::register_disk_backend(rows);
-    for (const Backend& row : rows.all()) add_backend(row);
-    return true;
-  }();
-  static_cast<void>(added);
-  return *registry().find(name);
-}
 
 Memory host_memory(void* data, std::size_t bytes) { return {0, bytes, data}; }
 

@@ -26,6 +26,27 @@ TEST(Benchmarks, EveryKernelTakesTheOptionsThatTheHeuristicChooses) {
     }
 }
 
+// R4: recorded, and may only fall.
+TEST(Benchmarks, WholeNetsHaveAtMostAsManyKernelsAsRecorded) {
+  struct Recorded {
+    const char* net;
+    std::uint64_t kernels, unique;
+  };
+  constexpr Recorded kRecorded[] = {
+      {"resnet50_forward", 58, 34},  {"resnet50_train", 516, 188}, {"gpt2_124m_train", 580, 75},
+      {"bert_base_train", 719, 108}, {"llama_1b_decode", 293, 28},
+  };
+  ASSERT_EQ(std::size(kRecorded), benchmark_nets().size());
+  for (std::size_t i = 0; i < std::size(kRecorded); ++i) {
+    const BenchmarkNet& net = benchmark_nets()[i];
+    ASSERT_EQ(net.name, kRecorded[i].net);
+    const dev::CompileReport report = dev::bench_compile(std::string(net.name), net.build,
+                                                         {.device = "NULL:x86-64-v3", .machine_code = false});
+    EXPECT_LE(report.kernels, kRecorded[i].kernels) << net.name;
+    EXPECT_LE(report.unique_kernels, kRecorded[i].unique) << net.name;
+  }
+}
+
 TEST(Benchmarks, TargetsHaveTheSizesTheNamesPromise) {
   EXPECT_EQ(to_string(resnet50_forward()[0].shape()), "(64, 1000)");
   EXPECT_EQ(to_string(gpt2_124m_train()[0].shape()), "()");

@@ -115,6 +115,50 @@ TEST_F(Optim, LarsScalesTheGradientToTheParameter) {
                 });
 }
 
+// Newton-Schulz steps on a matrix of 2 x 3: X <- a X + b (X X^T) X + c (X X^T)^2 X, from X / |X|.
+Values orthogonalized(Values x, const MuonOptions& o) {
+  constexpr std::size_t kRows = 2, kColumns = 3;
+  const double length = norm(x) + 1e-7;
+  for (double& v : x) v /= length;
+  for (std::int64_t step = 0; step < o.steps; ++step) {
+    double gram[kRows][kRows] = {};
+    for (std::size_t a = 0; a < kRows; ++a)
+      for (std::size_t b = 0; b < kRows; ++b)
+        for (std::size_t i = 0; i < kColumns; ++i) gram[a][b] += x[a * kColumns + i] * x[b * kColumns + i];
+    Values power = x, next(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) next[i] = o.coefficients[0] * x[i];
+    for (std::size_t c = 1; c < o.coefficients.size(); ++c) {
+      Values product(x.size());
+      for (std::size_t a = 0; a < kRows; ++a)
+        for (std::size_t b = 0; b < kRows; ++b)
+          for (std::size_t i = 0; i < kColumns; ++i)
+            product[a * kColumns + i] += gram[a][b] * power[b * kColumns + i];
+      power = product;
+      for (std::size_t i = 0; i < x.size(); ++i) next[i] += o.coefficients[c] * power[i];
+    }
+    x = next;
+  }
+  return x;
+}
+
+TEST_F(Optim, MuonMakesTheDirectionOfMomentumOrthogonal) {
+  for (const MuonOptions& o : {MuonOptions{}, MuonOptions{.momentum = 0.9, .nesterov = false},
+                               MuonOptions{.momentum = 0, .weight_decay = 0}}) {
+    Values velocity(kStart.size());
+    check_formula([&](auto ps) { return std::make_unique<Muon>(ps, 0.05, o); },
+                  [&](int, Values& p, const Values& g) {
+                    Values way = g;
+                    for (std::size_t i = 0; i < p.size() && o.momentum != 0; ++i) {
+                      velocity[i] = o.momentum * velocity[i] + g[i];
+                      way[i] = o.nesterov ? g[i] + o.momentum * velocity[i] : velocity[i];
+                    }
+                    way = orthogonalized(way, o);
+                    for (std::size_t i = 0; i < p.size(); ++i)
+                      p[i] = p[i] * (1 - 0.05 * o.weight_decay) - 0.05 * way[i];
+                  });
+  }
+}
+
 TEST_F(Optim, MuonStepsAlongANearlyOrthogonalMatrix) {
   Tensor p = parameter_of(kStart, kShape);
   Muon optimizer({p}, 1.0, {.momentum = 0, .weight_decay = 0});

@@ -147,7 +147,7 @@ TEST(Promises, ACopyMovesTheBaseOfAnExpandedView) {
   EXPECT_EQ(engine::counters().bytes_copied, 64u * 4);
 }
 
-// R12: 200 inputs through kernels of 8 or 31 buffers give the same sum, in work that grows linearly.
+// R12, through the engine; at limits of 8 and 31 buffers in tests/schedule.
 TEST(Promises, ASumOfTwoHundredTensorsIsRight) {
   std::vector<Tensor> parts;
   std::vector<double> want(9, 0.0);

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -246,6 +247,17 @@ TEST(Search, ADefaultThatDiffersFromTheReferenceIsNotUsed) {
   EXPECT_EQ(to_string(read_kernel_file(result.repros[0]).options), usual);
 }
 
+// Vectors are many times as fast as the kernel without options, and here every list that has them is wrong.
+TEST(Search, AWrongCandidateLosesHoweverFastItIs) {
+  const FlagScope cache(Flag::Cache, fresh_folder("fast_and_wrong"));
+  const Result result = search_cpu(product_kernel(), small_limits({"wrong", "UPCAST"}));
+  ASSERT_TRUE(result.searched) << result.why;
+  EXPECT_FALSE(result.distrusted.empty());  // the default is one of them
+  EXPECT_GT(result.wrong, 0);
+  EXPECT_EQ(to_string(result.options).find("UPCAST"), std::string::npos) << to_string(result.options);
+  EXPECT_GE(result.repros.size(), static_cast<std::size_t>(result.wrong));
+}
+
 TEST(Search, AKernelThatIsWrongWithoutOptionsTooIsUnusable) {
   const FlagScope cache(Flag::Cache, fresh_folder("unusable"));
   const Result result = search_cpu(product_kernel(), small_limits({"wrong", ""}));
@@ -271,7 +283,7 @@ TEST(Search, AMissingOrForeignWorkerIsAClearError) {
   EXPECT_THROW(search_cpu(product_kernel(), limits), UserError);
 }
 
-// 200 kernels at full length take minutes: here they are small and the search ends after its default.
+// R23: over 200 kernels, which are small, and whose search ends after its default.
 TEST(Search, MemoryDoesNotGrowWithTheNumberOfKernels) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "the address sanitizer keeps freed memory for a while";
@@ -293,14 +305,15 @@ TEST(Search, MemoryDoesNotGrowWithTheNumberOfKernels) {
     EXPECT_TRUE(result.searched) << result.why;
   };
   // The sizes themselves are constants that stay: made before, they are no growth.
-  for (std::int64_t i = 0; i < 40; ++i) {
+  constexpr std::int64_t kKernels = 200;
+  for (std::int64_t i = 0; i < kKernels; ++i) {
     const Scope scope;
     kernel_at(i);
   }
   for (std::int64_t i = 0; i < 10; ++i) search_one(i);
   const std::int64_t bytes = resident();
   const std::uint64_t nodes = interner_stats().live;
-  for (std::int64_t i = 10; i < 40; ++i) search_one(i);
+  for (std::int64_t i = 10; i < kKernels; ++i) search_one(i);
   EXPECT_LE(interner_stats().live, nodes);
   EXPECT_LT(static_cast<double>(resident() - bytes), 0.01 * static_cast<double>(bytes) + (1 << 20));
 }
@@ -365,9 +378,36 @@ TEST(Store, IsValidAfterAKillAtAnyMoment) {
   }
 }
 
+// Two processes write the same entries, with different answers, while a third reads: each entry it finds is
+// one of the two, whole.
+TEST(Store, TwoWritersOfTheSameEntriesLeaveWholeOnes) {
+  const std::string folder = fresh_folder("writers");
+  const FlagScope cache(Flag::Cache, folder);
+  const std::vector<std::string> command = {self(), "--gtest_also_run_disabled_tests",
+                                            "--gtest_filter=Store.DISABLED_WritesForever"};
+  int found = 0;
+  {
+    ChildProcess first(command, {{"LATHE_CACHE", folder}}),
+        second(command, {{"LATHE_CACHE", folder}, {"STORE_OPTIONS", "UNROLL(0, 64)"}});
+    for (int i = 0; i < 600 && !fs::exists(folder + "-tuned/tuned"); ++i) usleep(10'000);
+    for (int i = 0; i < 2000; ++i) {
+      const std::optional<Tuned> entry = find_tuned("entry " + std::to_string(i % 200));
+      if (!entry) continue;
+      ++found;
+      const std::string options = to_string(entry->options);
+      ASSERT_TRUE(options == "UNROLL(0, 32)" || options == "UNROLL(0, 64)") << options;
+      ASSERT_EQ(entry->best_ns, 1000);
+    }
+    ASSERT_TRUE(first.alive() && second.alive());
+  }
+  EXPECT_GT(found, 0);
+}
+
 TEST(Store, DISABLED_WritesForever) {
+  const char* options = std::getenv("STORE_OPTIONS");
   for (int i = 0;; ++i)
-    keep_tuned("entry " + std::to_string(i % 200), {parse_opts("UNROLL(0, 32)"), false, 2000, 1000, 3});
+    keep_tuned("entry " + std::to_string(i % 200),
+               {parse_opts(options != nullptr ? options : "UNROLL(0, 32)"), false, 2000, 1000, 3});
 }
 
 TEST(Beam, TheEngineUsesWhatTheStoreHas) {
