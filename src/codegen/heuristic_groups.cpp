@@ -29,7 +29,8 @@ std::int64_t power_below(std::int64_t n) {
 
 void Chooser::for_groups() {
   if (!has_rows() && group_product()) return;
-  if (has_rows() ? group_rows() : group_reduce()) return;
+  if (group_rows()) return;
+  if (!has_rows() && group_reduce()) return;
   group_outputs();
 }
 

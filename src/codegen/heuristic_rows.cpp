@@ -19,6 +19,8 @@ constexpr std::int64_t kThreadsRow = 16;
 // Threads of a group that has several rows; the largest group, of which a multiprocessor has room for two.
 constexpr std::int64_t kRowsGroup = 128, kLargestGroup = 512;
 constexpr std::int64_t kLineBytes = 128;
+// Outputs that give every thread of a large chip one.
+constexpr double kManyOutputs = 4096;
 
 std::int64_t power_above(std::int64_t n) {
   std::int64_t p = 1;
@@ -53,6 +55,7 @@ std::vector<std::vector<std::size_t>> nests_of(const KernelFacts& facts, Node ke
 bool Chooser::group_rows() {
   if (!uses("group-rows") || carries_tuple()) return false;
   const std::vector<std::vector<std::size_t>> nests = nests_of(facts_, kernel_);
+  if (nests.size() < 2 && !has_rows()) return false;  // one reduce
   std::vector<std::size_t> shared;  // of each nest the range along which neighbours lie side by side
   std::int64_t row = 0, longest = 0;
   for (const std::vector<std::size_t>& nest : nests) {
@@ -69,6 +72,13 @@ bool Chooser::group_rows() {
     longest = std::max(longest, facts_.ranges[best].extent);
   }
   if (longest <= kThreadsRow) return false;
+  // Reduces one after the other without loops below them may as well run across memory.
+  double best_output = 0;
+  for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+    if (is_output(r) && splittable(r)) best_output = std::max(best_output, gain(r));
+  for (std::size_t r : shared)
+    if (!has_rows() && gain(r) <= best_output && facts_.extent_product(RangeKind::Global) >= kManyOutputs)
+      return false;
 
   int narrowest = target_.max_load_bytes;
   std::vector<Node> inputs;

@@ -418,6 +418,24 @@ TEST(Heuristic, RowsOfGroupsKeepTheResult) {
   }
 }
 
+// Two reduces with nothing but their result below them: no thread does all steps of either.
+TEST(Heuristic, ReducesOneAfterTheOtherAreSharedByTheSameThreads) {
+  Scope scope;
+  const Target target = named_target("sm_90a");
+  for (std::int64_t columns : {100, 640}) {
+    Node kernel = variances(8, columns);
+    const std::vector<Opt> opts = choose_options(kernel, target);
+    EXPECT_EQ(std::count_if(opts.begin(), opts.end(), [](const Opt& o) { return o.op == OptOp::GROUP; }), 2)
+        << to_string(opts);
+    EXPECT_EQ(compare_with_reference(kernel, opts, target, 3), "");
+    const Program program = lower_kernel(kernel, opts, target, "variances");
+    std::int64_t threads = 1;
+    for (const NodeRef& size : program.locals)
+      if (size) threads *= size.node().const_int();
+    EXPECT_LE(threads, 128) << to_string(opts);
+  }
+}
+
 // Three loops over a row, each divided among the same threads: what one of them has read the others have.
 TEST(Heuristic, RowsOfGroupsAreReadOnce) {
   Scope scope;
