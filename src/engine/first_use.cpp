@@ -27,7 +27,7 @@ namespace {
 // ns. The first check of a kernel may cost this much, and two outputs of a long reduce somewhat more. What
 // costs more, and what is left for later uses, waits until the launches of kernels that are due have earned
 // it, at about a twentieth of what they take; so the budget depends on the program alone, not on the clock.
-constexpr double kFirstUnits = 2e5, kFirstLongUnits = 5e6;
+constexpr double kFirstUnits = 2e5, kFirstLongUnits = 3e6;
 constexpr double kUnitsPerLaunch = 5e3, kUnitsPerFlop = 2.5e-4, kUnitsPerByte = 2.5e-3;
 // Two outputs that cost more than this are never looked at.
 constexpr double kMostUnits = 1e9;
