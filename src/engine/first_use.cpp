@@ -114,7 +114,7 @@ class Use {
     }
     ++check.checks;
     if (!symbolic_) check.need = units_needed_;  // about what the rest costs, if there is one
-    if (std::string reason = trial.expect(positions_, 4 * ops_ + kLeastOps); !reason.empty())
+    if (std::string reason = trial.expect(positions_, most_ops()); !reason.empty())
       return leave(std::move(reason), check.checks >= kChecks);
     const bool repeatable = trial.keep();
     const double before = thread_seconds();
@@ -177,6 +177,8 @@ class Use {
     for (const reference::Position& position : all) ops_ += bounded.operations(position.store);
     positions_ = std::move(all);
   }
+
+  double most_ops() const { return 4 * std::max(ops_, units_needed_) + kLeastOps; }
 
   static bool writes_something(const reference::BoundedKernel& bounded) {
     return std::ranges::any_of(bounded.stores(), [](const reference::StoreAxes& store) {
@@ -247,7 +249,7 @@ class Use {
     if (record_.weak < kWeakUses) return;
     if (const MadeUp inputs(step_, device_, places_); inputs.fits()) {
       Trial trial(step_, kernel_, device_, inputs.places(), bindings_);
-      if (trial.expect(positions_, 4 * ops_ + kLeastOps).empty()) {
+      if (trial.expect(positions_, most_ops()).empty()) {
         trial.keep();
         trial.launch(kernel_);
         if (const Outcome outcome = trial.compare(kernel_); outcome.failed > 0) {
