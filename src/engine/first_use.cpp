@@ -27,7 +27,7 @@ namespace {
 // ns. The first check of a kernel may cost this much, and two outputs of a long reduce somewhat more. What
 // costs more, and what is left for later uses, waits until the launches of kernels that are due have earned
 // it, at about a twentieth of what they take; so the budget depends on the program alone, not on the clock.
-constexpr double kFirstUnits = 2e5, kFirstLongUnits = 5e6;
+constexpr double kFirstUnits = 2e5, kFirstLongUnits = 3e6;
 constexpr double kUnitsPerLaunch = 5e3, kUnitsPerFlop = 2.5e-4, kUnitsPerByte = 2.5e-3;
 // Two outputs that cost more than this are never looked at.
 constexpr double kMostUnits = 1e9;
@@ -101,7 +101,7 @@ class Use {
       earned -= units_needed_;
     }
     ++size_.checks;
-    if (std::string reason = trial.expect(positions_, 4 * ops_ + kLeastOps); !reason.empty())
+    if (std::string reason = trial.expect(positions_, most_ops()); !reason.empty())
       return leave(std::move(reason), size_.checks >= kChecks);
     const bool repeatable = trial.keep();
     const double before = thread_seconds();
@@ -169,6 +169,8 @@ class Use {
     for (const reference::Position& position : all) ops_ += bounded.operations(position.store);
     positions_ = std::move(all);
   }
+
+  double most_ops() const { return 4 * std::max(ops_, units_needed_) + kLeastOps; }
 
   static bool writes_something(const reference::BoundedKernel& bounded) {
     return std::ranges::any_of(bounded.stores(), [](const reference::StoreAxes& store) {
@@ -265,7 +267,7 @@ class Use {
     const MadeUp inputs(step_, device_, places_);
     if (!inputs.fits()) return false;
     Trial trial(step_, kernel_, device_, inputs.places(), bindings_);
-    if (!trial.expect(positions_, 4 * ops_ + kLeastOps).empty()) return false;
+    if (!trial.expect(positions_, most_ops()).empty()) return false;
     trial.keep();
     trial.launch(kernel_);
     const Outcome outcome = trial.compare(kernel_);

@@ -35,6 +35,16 @@ void copy_out(const Place& place, std::byte* to) {
   executor().wait(executor().copy(host, place));
 }
 
+// Most of what it takes is the system giving out fresh pages, which it does for all cores at once.
+void copy_on_all_cores(std::byte* to, const std::byte* from, std::size_t bytes) {
+  constexpr std::size_t kPart = std::size_t{1} << 20;
+  const auto parts = static_cast<std::int64_t>((bytes + kPart - 1) / kPart);
+  ThreadPool::shared().parallel_for(parts, [&](std::int64_t part) {
+    const std::size_t first = static_cast<std::size_t>(part) * kPart;
+    std::memcpy(to + first, from + first, std::min(kPart, bytes - first));
+  });
+}
+
 std::byte* host_bytes(const Place& place) {
   return place.span.memory.host == nullptr
              ? nullptr
@@ -288,7 +298,7 @@ bool Trial::keep() {
     const Place& place = places_[kept.slot];
     kept.bytes = std::make_unique_for_overwrite<std::byte[]>(place.span.bytes);
     if (const std::byte* data = host_bytes(place))
-      std::memcpy(kept.bytes.get(), data, place.span.bytes);
+      copy_on_all_cores(kept.bytes.get(), data, place.span.bytes);
     else
       copy_out(place, kept.bytes.get());
   }
@@ -325,7 +335,7 @@ void Trial::restore() {
     if (kept.bytes == nullptr) continue;
     const Place& place = places_[kept.slot];
     if (std::byte* data = host_bytes(place)) {
-      std::memcpy(data, kept.bytes.get(), place.span.bytes);
+      copy_on_all_cores(data, kept.bytes.get(), place.span.bytes);
       continue;
     }
     const Place host{nullptr, {{0, place.span.bytes, kept.bytes.get()}, 0, place.span.bytes}};

@@ -137,7 +137,8 @@ LaneSplit split_lanes(const Code& code, std::size_t positions, std::size_t lanes
     split.loops[loop] = 1;
     split.reduces.push_back(c.running);
   }
-  return split;
+  // What cannot be shared is done by all lanes of a position, which may cost more than sharing saves.
+  return lockstep_cost(code, split, positions) < lockstep_cost(code, {}, positions) ? split : LaneSplit();
 }
 
 double lockstep_cost(const Code& code, const LaneSplit& split, std::size_t positions) {

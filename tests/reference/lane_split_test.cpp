@@ -114,6 +114,7 @@ TEST(LaneSplit, FewPositionsAreWhatManyAreAndTheirBoundsToo) {
         const BoundedReport few =
             kernel.eval(views, std::span(all).subspan(i, 2), {.max_ops = 1e9, .threads = threads});
         ASSERT_EQ(few.samples.size(), 2u) << test.name << few.reason;
+        EXPECT_LE(few.ops, 2 * kernel.cost(0, 2)) << test.name;
         for (std::size_t k = 0; k < 2; ++k) {
           const Sample &a = few.samples[k], &b = many.samples[i + k];
           EXPECT_EQ(a.element, b.element) << test.name;
@@ -131,6 +132,17 @@ TEST(LaneSplit, FewPositionsAreWhatManyAreAndTheirBoundsToo) {
         }
       }
   }
+}
+
+TEST(LaneSplit, NothingIsSharedWhereALongLoopCannotBe) {
+  Scope scope;
+  const Case test =
+      row_case("a product and a sum", dtypes::Float32, dtypes::Float32, 512, [](Node i, Node n, DType in) {
+        return reduce_row(Op::Add, i, n, in, 1, [](Node x, Node) { return x; }) +
+               reduce_row(Op::Mul, i, n, in, 2, [](Node x, Node) { return x; });
+      });
+  const StoreAxes store = store_axes(test.kernel, {})[0];
+  EXPECT_EQ(split_lanes(code_of_store(store.store, store.ranges), 2, 128).share, 1);
 }
 
 TEST(LaneSplit, StretchesOfALoopWhoseLengthIsLoadedFitIt) {
