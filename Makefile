@@ -18,6 +18,7 @@ PYTHON ?= 1
 SETUP ?= 1
 FUZZ_SECONDS ?= 60
 FUZZ_PROGRAMS ?= 1000
+FUZZ_LISTS ?= 20
 CTEST = ctest --test-dir build/$(PRESET) --output-on-failure --no-tests=ignore -j $(JOBS)
 
 .PHONY: build python wheel release setup setup-cuda setup-python demo test test-fast test-all bench peers format format-check lint asan tsan \
@@ -91,10 +92,12 @@ tsan: setup
 clang19: setup
 	@scripts/build.sh clang19 $(JOBS)
 
-# Fuzzers are ordinary tests with a fixed seed; here they run for longer from a new seed, which they print. Then random
-# programs, FUZZ_PROGRAMS of them: what was run with this build is in a log, from which a stopped run goes on.
+# Fuzzers are ordinary tests with a fixed seed; here they run for longer from a new seed, which they print. Then lists of
+# options, FUZZ_LISTS of them for each of some thousand kernels. Then random programs, FUZZ_PROGRAMS of them: what was run
+# with this build is in a log, from which a stopped run goes on.
 fuzz: setup-python build
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$${FUZZ_SEED:-$$RANDOM} $(CTEST) -L fuzz --verbose
+	@FUZZ_SEED=$${FUZZ_SEED:-$$RANDOM} scripts/fuzz_options.sh $(PRESET) $(FUZZ_LISTS)
 	@scripts/fuzz.sh $(PRESET) --programs $(FUZZ_PROGRAMS)
 
 # Tests with expectation files rewrite them when UPDATE_GOLDEN is set; review the diff.

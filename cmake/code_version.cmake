@@ -1,7 +1,7 @@
 # Writes a source file that holds a checksum of everything machine code depends on: what the search store is keyed by.
 #   cmake -DROOT=<repository> -DOUTPUT=<file> -P code_version.cmake
 # Included from CMakeLists.txt it defines lathe_code_version(<target>), which does that when one of the files changed.
-set(LATHE_CODE_FOLDERS ir rewrite rules target codegen render backends)
+set(LATHE_CODE_FOLDERS ir rewrite rules target pipeline codegen render backends)
 
 function(lathe_code_files root result)
   set(patterns "")

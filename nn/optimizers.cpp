@@ -29,7 +29,8 @@ Tensor step_of(Tensor& velocity, const Tensor& grad, const Tensor& rate, const O
 }
 
 void check_not_negative(std::string_view optimizer, std::string_view what, double value) {
-  if (!(value >= 0)) throw UserError(optimizer, fmt::format("{} is {}, which is negative", what, value));
+  if (!(value >= 0))
+    throw UserError(optimizer, fmt::format("{} is {}, which is no number from 0 on", what, value));
 }
 // The share of the old in a running mean.
 void check_share(std::string_view optimizer, std::string_view what, double value) {

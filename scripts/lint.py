@@ -13,7 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # What each folder of src/ may include besides itself. `lathe` stands for include/lathe.
 BELOW_TARGET = ["base", "ir", "rewrite", "rules"]
 STAGE = BELOW_TARGET + ["target"]
-ENGINE = STAGE + ["schedule", "codegen", "render", "runtime", "reference", "verify"]
+ENGINE = STAGE + ["pipeline", "schedule", "codegen", "render", "runtime", "reference", "verify"]
 ARROWS = {
     "base": [],
     "ir": ["base"],
@@ -21,8 +21,9 @@ ARROWS = {
     "rewrite": ["base", "ir"],
     "rules": ["base", "ir", "rewrite"],
     "target": BELOW_TARGET,
-    "schedule": STAGE,
-    "codegen": STAGE,
+    "pipeline": STAGE,
+    "schedule": STAGE + ["pipeline"],
+    "codegen": STAGE + ["pipeline"],
     "render": STAGE,
     "runtime": STAGE,
     "verify": STAGE + ["reference"],

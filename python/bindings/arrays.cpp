@@ -19,28 +19,24 @@ PyObject* list_item(PyObject* list, Py_ssize_t i) {
   return PyTuple_Check(list) ? PyTuple_GET_ITEM(list, i) : PyList_GET_ITEM(list, i);
 }
 
-// The numbers of a nested list in row-major order. Integers are kept as such until a float turns up.
+// The numbers of a nested list in row-major order, as floats and, until a float turns up, as integers.
 struct Flat {
-  std::vector<std::int64_t> ints;
+  std::vector<std::int64_t> ints;  // modulo 2^64
   std::vector<double> floats;
   std::vector<Size> shape;
-  bool any_float = false, all_bool = true, wide = false;
+  bool any_float = false, all_bool = true;
+  bool wide = false, negative = false;         // an integer beyond int64, below 0
   DataType int_dtype = dtypes::default_int();  // that holds all integers
   std::size_t count = 0;
 
   void add(const Number& n) {
-    if (n.kind() == Number::Kind::Float && !any_float) {
-      floats.assign(ints.begin(), ints.end());
-      any_float = true;
-    }
+    any_float |= n.kind() == Number::Kind::Float;
     all_bool &= n.kind() == Number::Kind::Bool;
     if (n.kind() == Number::Kind::Int && n.dtype() != dtypes::default_int() && int_dtype != dtypes::uint64)
       int_dtype = n.dtype();
-    wide |= n.kind() == Number::Kind::Int && n.to_int() < 0 && n.to_double() > 0;  // beyond int64
-    if (any_float)
-      floats.push_back(n.to_double());
-    else
-      ints.push_back(n.to_int());
+    if (n.kind() == Number::Kind::Int && n.to_int() < 0) (n.to_double() > 0 ? wide : negative) = true;
+    if (!any_float) ints.push_back(n.to_int());
+    floats.push_back(n.to_double());
     ++count;
   }
 
@@ -172,7 +168,11 @@ Tensor from_list(nb::handle list, const TensorOptions& options) {
     o.dtype = flat.any_float || flat.count == 0 ? dtypes::default_float()
               : flat.all_bool                   ? dtypes::bool_
                                                 : flat.int_dtype;
-  if (flat.any_float) return Tensor(flat.floats, flat.shape, o);
+  const bool too_far_apart = flat.wide && flat.negative;
+  if (too_far_apart && !o.dtype->is_float() && !flat.any_float)
+    throw UserError("tensor", "no integer dtype holds both negative numbers and numbers above 2**63 - 1")
+        .help("name a float dtype, for example dtype=dtypes.float64");
+  if (flat.any_float || too_far_apart) return Tensor(flat.floats, flat.shape, o);
   if (flat.wide) {
     std::vector<std::uint64_t> wide(flat.ints.begin(), flat.ints.end());
     return Tensor(wide, flat.shape, o);

@@ -2,10 +2,12 @@
 
 The code of the function, and of the functions of the program that it reaches, says which names it reads: variables of
 enclosing functions, globals, defaults, and attributes. Of these, numbers, strings, bytes, bools and None are compared by
-type and value, small arrays by their bytes, lists, tuples, sets and dicts by their elements, and everything else by
-identity. Attributes of objects are followed where their names are read.
+type and value, arrays up to a megabyte by their bytes, lists, tuples, sets, deques and dicts by their elements, and
+everything else by identity. Attributes of objects are followed where their names are read.
 """
 
+import array
+import collections
 import dis
 import functools
 import os
@@ -14,14 +16,16 @@ import sys
 import sysconfig
 import types
 import weakref
+import zlib
 
 from lathe._core import Module, Tensor
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
-_CONTAINERS = (list, tuple, set, frozenset, dict)
+_CONTAINERS = (list, tuple, set, frozenset, dict, collections.deque)
 _MOST_ELEMENTS = 1024  # of a container that is compared element by element
 _MOST_DEPTH = 8  # of containers in containers
-_MOST_BYTES = 4096  # of an array that is compared
+_MOST_BYTES = 1 << 20  # of an array that is compared
+_KEPT_BYTES = 4096  # of an array that is kept; of a larger one a checksum is
 _MOST_OBJECTS = 10_000  # that are looked at
 _MISSING = object()
 # Called without their names being written.
@@ -47,9 +51,15 @@ def key_of(value):
 
 
 def _array_key(value):
-    if isinstance(value, Tensor) or not hasattr(value, "__array_interface__"):
+    if isinstance(value, (bytearray, array.array)):
+        kind, data = (type(value), getattr(value, "typecode", "")), memoryview(value).cast("B")
+    elif isinstance(value, Tensor) or not hasattr(value, "__array_interface__") or value.nbytes > _MOST_BYTES:
         return None
-    return (str(value.dtype), value.shape, value.tobytes()) if value.nbytes <= _MOST_BYTES else None
+    else:
+        kind, data = (str(value.dtype), value.shape), value.tobytes()
+    if len(data) > _MOST_BYTES:
+        return None
+    return (kind, bytes(data) if len(data) <= _KEPT_BYTES else (len(data), zlib.crc32(data)))
 
 
 def _elements(value):
@@ -109,8 +119,8 @@ def _is_library(file):
 
 
 def _code_reads(code):
-    """Names of globals and of attributes that some code, and code inside it, reads."""
-    names, attributes, dynamic = set(), set(), False
+    """Names of globals, of attributes and of modules that some code, and code inside it, reads."""
+    names, attributes, modules, dynamic = set(), set(), set(), False
     pending = [code]
     while pending:
         current = pending.pop()
@@ -118,12 +128,14 @@ def _code_reads(code):
             if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
                 names.add(instruction.argval)
                 dynamic |= instruction.argval in ("getattr", "hasattr", "vars")
-            elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"):
+            elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"):
                 attributes.add(instruction.argval)
+            elif instruction.opname == "IMPORT_NAME":
+                modules.add(instruction.argval)
         pending.extend(c for c in current.co_consts if isinstance(c, types.CodeType))
         if dynamic:
             attributes.update(c for c in current.co_consts if isinstance(c, str) and c.isidentifier())
-    return names, attributes
+    return names, attributes, modules
 
 
 class Guards:
@@ -138,7 +150,7 @@ class Guards:
         self._reach(function, _constant(function), "the function")
         self._reach(owner, _constant(owner), "self")
         for i, value in enumerate(arguments):
-            self._reach(value, _constant(value), f"argument {i}")
+            self._add(_constant(value), f"argument {i}")
         self._follow()
         del self._attributes, self._functions, self._objects, self._met
 
@@ -207,7 +219,7 @@ class Guards:
         if not self._first(function, "code"):
             return
         code = function.__code__
-        names, attributes = _code_reads(code)
+        names, attributes, modules = _code_reads(code)
         self._attributes |= attributes
         for name, cell in zip(code.co_freevars, function.__closure__ or ()):
             if self._first(cell):
@@ -215,6 +227,10 @@ class Guards:
         for name in sorted(names):
             if name in function.__globals__ and self._first(function.__globals__, name):
                 self._add(functools.partial(function.__globals__.get, name, _MISSING), f"the global {name}")
+        package = function.__globals__.get("__package__") or ""
+        for name in sorted(modules):  # also as one of the function's own package, after `from .`
+            for module in filter(None, (sys.modules.get(name), sys.modules.get(f"{package}.{name}".rstrip(".")))):
+                self._reach(module, _constant(module), module.__name__)
         for i, _ in enumerate(function.__defaults__ or ()):
             self._add(functools.partial(_default, function, i), f"default {i} of {function.__name__}")
         for name in function.__kwdefaults__ or ():
@@ -280,7 +296,11 @@ def _attribute_of(get, name):
 
 
 def _element_of(get, i):
-    return lambda: get()[i]
+    def element():
+        elements = get()
+        return elements[i] if isinstance(elements, (list, tuple)) and i < len(elements) else _MISSING
+
+    return element
 
 
 def _cell_value(cell):

@@ -121,6 +121,8 @@ def _array_ufunc(self, ufunc, method, *inputs, **kwargs):
         beside = next(x for x in inputs if isinstance(x, Tensor))
 
         def tensor(x):
+            if isinstance(x, (list, tuple)):
+                return Tensor(x, device=beside.device)
             if isinstance(x, Tensor) or not hasattr(x, "ndim"):
                 return x
             return Tensor(x, device=beside.device) if x.ndim else x.item()
@@ -163,17 +165,15 @@ _kernels_with_gradients = {}  # an op by its functions: what is registered stays
 def _custom_kernel(self, *others, fxn, name="custom", options=None, grad_fxn=None):
     if grad_fxn is None:
         return _native_custom_kernel(self, *others, fxn=fxn, name=name, options=options)
-    inputs = [t.contiguous() for t in others]
-    shape, dtype, device = self.shape, self.dtype, self.device
-    key = (fxn, grad_fxn, name, options, tuple(shape), dtype, device)
+    inputs = [t.contiguous() for t in (self, *others)]
+    key = (fxn, grad_fxn, name, str(options))
     if key not in _kernels_with_gradients:
 
-        def forward(*given):
-            out = Tensor.empty(*shape, dtype=dtype, device=device)
-            return _native_custom_kernel(out, *given, fxn=fxn, name=name, options=options)[0]
+        def forward(before, *given):  # what a kernel finds in its output is the tensor's contents
+            return _native_custom_kernel(before.detach().clone(), *given, fxn=fxn, name=name, options=options)[0]
 
         own = f"{name} {len(_kernels_with_gradients)}"
-        _core.register_op(own, forward, lambda given, out, grad: list(grad_fxn(grad, *given)))
+        _core.register_op(own, forward, lambda given, out, grad: [None, *grad_fxn(grad, *given[1:])])
         _kernels_with_gradients[key] = own
     self.replace(_core.custom(_kernels_with_gradients[key], inputs))
     return [self, *others]

@@ -18,14 +18,17 @@
 #include "codegen/option_state.h"
 #include "codegen/product_tile.h"
 #include "codegen/stream_options.h"
-#include "rewrite/rewriter.h"
 
 namespace lathe {
 
 class Chooser {
  public:
-  Chooser(Node kernel, const Target& target)
-      : kernel_(kernel), target_(target), facts_(kernel_facts(kernel)), state_(kernel, target) {}
+  Chooser(Node kernel, const Compile& compile)
+      : kernel_(kernel),
+        compile_(compile),
+        target_(compile.target),
+        facts_(kernel_facts(kernel)),
+        state_(kernel, compile.target) {}
 
   std::vector<Opt> run();
   std::vector<Opt> run_invariant();
@@ -54,7 +57,7 @@ class Chooser {
       state_ = before;
     }
   }
-  bool uses(std::string_view rule) const { return !rule_disabled(rule); }
+  bool uses(std::string_view rule) const { return !compile_.rules.disables(rule); }
   int position(std::size_t range) const { return state_.loop_position(facts_.ranges[range].range); }
   int reduce_number(std::size_t range) const {
     int number = 0;
@@ -127,6 +130,7 @@ class Chooser {
   void group_outputs();
 
   Node kernel_;
+  const Compile& compile_;
   const Target& target_;
   KernelFacts facts_;
   OptionState state_;

@@ -25,7 +25,8 @@ bool is_arithmetic(Node n) {
 double steps_of(Node reduce) {
   double steps = iterations(ranges_of(reduce.arg(0)));
   for (Node r : ranges_of(reduce))
-    if (range_kind(r) == RangeKind::Global && (selected_row(reduce, r) || running_step(reduce, r)))
+    if (range_kind(r) == RangeKind::Global &&
+        (selected_row(reduce, r) || running_step(reduce, r, kRulesAsWritten)))
       steps /= std::max(iterations({&r, 1}), 1.0);
   return steps;
 }

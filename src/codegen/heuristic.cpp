@@ -75,7 +75,7 @@ bool Chooser::walks() {
     Node range = facts_.ranges[r].range;
     if (range == closed_ranges(facts_.reduce)[0]) step = r;
     if (is_output(r) && selected_row(facts_.reduce, range)) row = r;
-    if (is_output(r) && running_step(facts_.reduce, range)) output = r;
+    if (is_output(r) && running_step(facts_.reduce, range, compile_.rules)) output = r;
   }
   const std::size_t walked = row < none ? row : output;
   if (walked == none) return false;
@@ -380,17 +380,17 @@ std::int64_t Chooser::even_parts(std::int64_t extent, std::int64_t wanted) const
 
 std::span<const HeuristicRule> heuristic_rules() { return kRules; }
 
-std::vector<Opt> choose_options(Node kernel, const Target& target, bool invariant) {
+std::vector<Opt> choose_options(Node kernel, const Compile& compile) {
   Scope scope;
-  if (invariant) return Chooser(kernel, target).run_invariant();
-  std::vector<Opt> options = Chooser(kernel, target).run();
+  if (compile.invariant) return Chooser(kernel, compile).run_invariant();
+  std::vector<Opt> options = Chooser(kernel, compile).run();
   auto stages = [](const Opt& o) { return o.op == OptOp::STAGE; };
   auto needs_care = [&](const Opt& o) { return stages(o) || o.op == OptOp::TC; };
   if (std::none_of(options.begin(), options.end(), needs_care)) return options;
   // How large panels are shows when they are made: where they do not fit, the loops stand without them.
   auto fits = [&] {
     try {
-      apply_options(kernel, options, target);
+      apply_options(kernel, options, compile.quiet());
       return true;
     } catch (const KernelOptError&) {
       return false;
@@ -399,9 +399,9 @@ std::vector<Opt> choose_options(Node kernel, const Target& target, bool invarian
   if (fits()) return options;
   std::erase_if(options, stages);
   if (options.empty() || options[0].op != OptOp::TC || fits()) return options;
-  Target plain = target;  // a unit that needs panels is no use without
+  Target plain = compile.target;  // a unit that needs panels is no use without
   plain.units.clear();
-  return choose_options(kernel, plain);
+  return choose_options(kernel, compile.with(plain));
 }
 
 }  // namespace lathe

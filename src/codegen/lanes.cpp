@@ -113,7 +113,9 @@ std::int64_t elements_apart(Node load, Node range, std::span<const Node> beside)
   const Linear sum = linear(index);
   const bool whole = std::all_of(sum.terms.begin(), sum.terms.end(), [&](const Term& t) {
     const bool known = std::find(beside.begin(), beside.end(), t.node) != beside.end();
-    return known ? t.coefficient > 0 : t.coefficient * known_divisor(t.node) % every == 0;
+    // Of a panel that each of those steps writes a part of, what lies between may not be written yet.
+    if (known) return t.coefficient > 0 && !depends_on(load.arg(0), t.node);
+    return t.coefficient * known_divisor(t.node) % every == 0;
   });
   return whole && sum.constant >= 0 ? every : 0;
 }

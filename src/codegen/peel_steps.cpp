@@ -37,23 +37,23 @@ bool is_effect(Node n) {
 }
 
 // Whether some condition holds in all steps but the last.
-bool last_step_differs(std::span<const Node> nodes, Node loop, Node shorter) {
+bool last_step_differs(std::span<const Node> nodes, Node loop, Node shorter, const RuleChanges& changes) {
   NodeMap<Node> before;
   before[loop] = shorter;
   return std::any_of(nodes.begin(), nodes.end(), [&](Node n) {
     return n.is(Op::Less) && n.arg(0).dtype().is_index() && n.lo() != 1 && depends_on(n, loop) &&
-           simplify(substitute_free(n, before)).lo() == 1;
+           simplify(substitute_free(n, before), changes).lo() == 1;
   });
 }
 
-Node peeled(Node reduce, FreshIds& ids) {
+Node peeled(Node reduce, FreshIds& ids, const RuleChanges& changes) {
   Node loop = only_loop(reduce), element = reduce.arg(0);
   if (!loop) return reduce;
   const std::vector<Node> nodes = toposort(element);
   if (nodes.size() > kMostNodes || std::any_of(nodes.begin(), nodes.end(), is_effect)) return reduce;
   const std::int64_t last = loop.arg(0).const_int() - 1;
   Node shorter = range(index_const(last), ids.range, RangeKind::Reduce);
-  if (!last_step_differs(nodes, loop, shorter)) return reduce;
+  if (!last_step_differs(nodes, loop, shorter, changes)) return reduce;
   ++ids.range;
   std::vector<Node> all, unrolled;
   for (Node r : closed_ranges(reduce)) {
@@ -72,7 +72,7 @@ Node peeled(Node reduce, FreshIds& ids) {
 
 }  // namespace
 
-Node peel_last_steps(Node kernel) {
+Node peel_last_steps(Node kernel, const RuleChanges& changes) {
   FreshIds ids = fresh_ids(kernel);
   NodeMap<Node> done;
   for (Node n : toposort(kernel)) {
@@ -82,7 +82,7 @@ Node peel_last_steps(Node kernel) {
       for (Node a : n.args()) args.push_back(*done.find(a));
       now = std::equal(args.begin(), args.end(), n.args().begin()) ? n : n.with_args(args);
     }
-    done.try_emplace(n, now.is(Op::Reduce) ? peeled(now, ids) : now);
+    done.try_emplace(n, now.is(Op::Reduce) ? peeled(now, ids, changes) : now);
   }
   return *done.find(kernel);
 }

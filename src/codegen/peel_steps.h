@@ -7,10 +7,11 @@
 #pragma once
 
 #include "ir/node.h"
+#include "rewrite/rewriter.h"
 
 namespace lathe {
 
 // Every such reduce of the kernel with its last step apart, where that is little code.
-Node peel_last_steps(Node kernel);
+Node peel_last_steps(Node kernel, const RuleChanges& changes);
 
 }  // namespace lathe

@@ -1,5 +1,3 @@
-#include <utility>
-
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -9,112 +7,81 @@
 #include "codegen/expand.h"
 #include "codegen/fuse_multiply_add.h"
 #include "codegen/group_memory.h"
+#include "codegen/kernel_work.h"
 #include "codegen/linearize.h"
 #include "codegen/lower_checks.h"
 #include "codegen/lower_index.h"
 #include "codegen/lower_reduce.h"
-#include "codegen/lowering.h"
 #include "codegen/map_parallel.h"
 #include "codegen/separate_nests.h"
-#include "codegen/step_fault.h"
-#include "ir/verify.h"
 
 namespace lathe {
 namespace {
 
-struct Pass {
-  const char* name;
-  const char* purpose;
-  Node (*run)(Node kernel, Lowering& lowering);
-  KernelStage gives;  // what the verifier expects of its result
-};
+void make_program(KernelWork& work) {
+  work.program = linearize(work.kernel, work.lowering.launch);
+  work.linear = true;
+}
 
-// What happens to a kernel after its options, in order.
+constexpr bool kOptional = true, kNeeded = false;
+
+// What happens to a kernel after its options (apply_options.cpp), in order.
 // clang-format off
-constexpr Pass kPasses[] = {
+constexpr StepRow<KernelWork> kLowerSteps[] = {
     {"expand", "unrolled ranges become copies and vector lanes",
-     expand, KernelStage::Ranges},
+     [](KernelWork& w) { w.kernel = expand(w.kernel, w.lowering); }, has_ranges, kNeeded, is_closed},
     {"group_memory", "neighbouring accesses become one, where there are no vector values",
-     group_memory, KernelStage::Ranges},
+     [](KernelWork& w) { w.kernel = group_memory(w.kernel, w.lowering); }, has_ranges, kOptional},
     {"lower_reduce", "reduces become loops over accumulators",
-     [](Node k, Lowering&) { return lower_reduce(k); }, KernelStage::Ranges},
+     [](KernelWork& w) { w.kernel = lower_reduce(w.kernel); }, has_ranges},
     {"fuse_multiply_add", "x*y + z where the target does it in one step",
-     [](Node k, Lowering& l) { return l.target.fma ? fuse_multiply_add(k, l.invariant) : k; }, KernelStage::Ranges},
+     [](KernelWork& w) { if (w.compile.target.fma) w.kernel = fuse_multiply_add(w.kernel, w.compile.invariant); },
+     has_ranges, kOptional},
     // After contraction: the error terms of the polynomials are exact only as written.
     {"decompose", "what the target lacks, by what it has",
-     [](Node k, Lowering& l) { return decompose(k, l.target); }, KernelStage::Ranges},
+     [](KernelWork& w) { w.kernel = decompose(w.kernel, w.compile.target); }, has_ranges},
     {"map_parallel", "parallel ranges become launch indices",
-     map_parallel, KernelStage::Lowered},
+     [](KernelWork& w) { w.kernel = map_parallel(w.kernel, w.lowering); }, is_lowered, kNeeded, is_closed},
     {"separate_nests", "every range is one loop",
-     [](Node k, Lowering&) { return separate_nests(k); }, KernelStage::Lowered},
+     [](KernelWork& w) { w.kernel = separate_nests(w.kernel); }, is_lowered},
     // After the launch is mapped: every thread reports its own faults.
     {"lower_checks", "checks of indices become comparisons and a report",
-     lower_checks, KernelStage::Lowered},
-    // Last, because it needs the bounds of launch indices and makes machine integers of all that came before.
+     [](KernelWork& w) { w.kernel = lower_checks(w.kernel, w.lowering); }, is_lowered},
+    // Last of those on a graph, because it needs the bounds of launch indices and makes machine integers of
+    // all that came before.
     {"lower_index", "index arithmetic becomes 32- or 64-bit",
-     [](Node k, Lowering&) { return lower_index(k); }, KernelStage::Lowered},
+     [](KernelWork& w) { w.kernel = lower_index(w.kernel); }, is_lowered},
+    {"linearize", "the kernel as a list in execution order",
+     make_program, is_program, kNeeded, is_closed},
 };
 // clang-format on
 
-thread_local PassHook pass_hook = nullptr;
+// What comes from the scheduler, or from a user: verified entirely in every build.
+constexpr StepRow<KernelWork> kScheduled{"schedule", "the kernel as scheduled", nullptr, has_ranges};
 
-void done(const char* pass) {
-  if (pass_hook != nullptr) pass_hook(pass);
+Program lowered(Node kernel, std::span<const Opt> opts, const Compile& compile) {
+  KernelWork work(kernel, opts, compile);
+  blame_step(kScheduled.info(), work, has_ranges(work));
+  if (compile.sink != nullptr) compile.sink->checked(kScheduled.info());
+  run_steps(option_rows(), work);
+  run_steps(lower_rows(), work);
+  work.program.checks = std::move(work.lowering.checks);
+  return std::move(work.program);
 }
-
-class Steps {
- public:
-  Steps(std::span<const Opt> opts, const Target& target, const LowerOptions& how)
-      : opts_(opts), lowering_{target, {}, {}, how.invariant}, checks_(how.checks) {}
-
-  Program run(Node kernel) {
-    check_kernel(kernel, "schedule");
-    done("verify");
-    Node node = apply_options(kernel, opts_, lowering_.target);
-    done("apply_options");
-    verify(node, "apply_options", KernelStage::Ranges, to_string(opts_));
-    for (const Pass& pass : kPasses) {
-      node = after_step(pass.name, pass.run(node, lowering_));
-      done(pass.name);
-      verify(node, pass.name, pass.gives);
-    }
-    Program program = linearize(node, lowering_.launch);
-    after_step("linearize", program);
-    done("linearize");
-    check_program(program, "linearize");
-    done("verify");
-    program.checks = std::move(lowering_.checks);
-    return program;
-  }
-
- private:
-  void verify(Node kernel, const char* pass, KernelStage gives, const std::string& rule = "") const {
-    if (checks_ == Checks::EveryStep)
-      check_kernel(kernel, pass, rule, gives);
-    else
-      check_closed(kernel, pass, rule);
-    done("verify");
-  }
-
-  std::span<const Opt> opts_;
-  Lowering lowering_;
-  Checks checks_;
-};
 
 }  // namespace
 
-PassHook set_pass_hook(PassHook hook) { return std::exchange(pass_hook, hook); }
+std::span<const StepRow<KernelWork>> lower_rows() { return kLowerSteps; }
+std::vector<StepInfo> option_steps() { return infos(option_rows()); }
+std::vector<StepInfo> lower_steps() { return infos(lower_rows()); }
 
-Program lower_kernel(Node kernel, std::span<const Opt> opts, const Target& target, const std::string& name,
-                     const LowerOptions& how) {
+Program lower_kernel(Node kernel, std::span<const Opt> opts, const Compile& compile,
+                     const std::string& name) {
   Scope scope;
   Program program;
   try {
-    program = Steps(opts, target, how).run(kernel);
+    program = with_blame(compile, [&](const Compile& context) { return lowered(kernel, opts, context); });
   } catch (InternalError& error) {
-    // Found late: once more, to find the step that is to blame.
-    if (how.checks != Checks::EveryStep)
-      lower_kernel(kernel, opts, target, name, {Checks::EveryStep, how.invariant});
     error.note(fmt::format("kernel {} with options {}", name, to_string(opts)));
     throw;
   }

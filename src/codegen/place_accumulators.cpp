@@ -42,8 +42,13 @@ bool is_outside(Node reduce) {
 
 class Placer {
  public:
-  Placer(Node kernel, const std::vector<Node>& order, std::int64_t cache, bool groups)
-      : kernel_(kernel), order_(order), ids_(fresh_ids(kernel)), cache_(cache), groups_(groups) {}
+  Placer(Node kernel, const std::vector<Node>& order, std::int64_t cache, const Compile& compile)
+      : kernel_(kernel),
+        order_(order),
+        ids_(fresh_ids(kernel)),
+        cache_(cache),
+        groups_(compile.target.groups),
+        rules_(compile.rules) {}
 
   Node place(Node effect, Node reduce) {
     Node store_node = effect.arg(0);
@@ -71,7 +76,7 @@ class Placer {
 
     if (above.size() == 1 && rest.empty())
       for (Node o : inner)
-        if (std::optional<RunningStep> run = in_registers(o) ? std::nullopt : running_step(reduce, o))
+        if (std::optional<RunningStep> run = in_registers(o) ? std::nullopt : running_step(reduce, o, rules_))
           return place_running(store_node, reduce, *run, o, inner, outer, repeated);
 
     Node target = base_memory(store_node.arg(0));
@@ -114,8 +119,8 @@ class Placer {
     current = at(current, body_map);
     if (in_output && !selected && memory_size(target) * target.dtype().bytes() * 2 > cache_)
       if (const Nodes fetches = asked_for(target, here); !fetches.empty()) current = after(current, fetches);
-    // Panels and inner loops of the element are this nest's own: another store may sum the same element in
-    // its nest.
+    // Panels and inner loops of the element, and of what follows the reduce, are this nest's own: another
+    // store may use the same values in its nest.
     Node element = reduce.arg(0);
     if (selected) {
       element = selected->value;
@@ -148,7 +153,7 @@ class Placer {
     NodeMap<Node> end_map = clone(inner, end_ranges);
     NodeMap<Node> value;
     value.try_emplace(reduce, load(after(memory, {&body, 1}), index, gate));
-    Node last_store = at(substitute(store_node, value), end_map);
+    Node last_store = copy_for_loop(substitute(store_node, value), end_map, ids_);
     for (Node& o : closing)
       if (const Node* to = end_map.find(o)) o = *to;
     return end(last_store, closing);
@@ -228,7 +233,7 @@ class Placer {
     more_.push_back(end(end(store(current, here, now, inside), body_ranges), outer));
     Nodes store_ranges(body_ranges);
     for (const auto& [old, own] : clone(repeated, store_ranges)) body_map.try_emplace(old, own);
-    Node written = at(substitute(store_node, result), body_map);
+    Node written = copy_for_loop(substitute(store_node, result), body_map, ids_);
     return end(end(written, store_ranges), outer);
   }
 
@@ -320,7 +325,8 @@ class Placer {
   FreshIds ids_;
   std::int64_t cache_;
   bool groups_;  // what another store spreads over them, each group does here
-  Nodes more_;   // effects beside those that were placed
+  const RuleChanges& rules_;
+  Nodes more_;  // effects beside those that were placed
 };
 
 // Of several stores one writes a param that is read: then they stay in one nest, where all is read before
@@ -336,7 +342,8 @@ bool reads_what_another_writes(const std::vector<Node>& order) {
 
 }  // namespace
 
-Node place_accumulators(Node kernel, const Target& target) {
+Node place_accumulators(Node kernel, const Compile& compile) {
+  const Target& target = compile.target;
   std::vector<Node> order = toposort(kernel);
   std::vector<Node> outside;
   for (Node n : order) {
@@ -346,8 +353,7 @@ Node place_accumulators(Node kernel, const Target& target) {
   }
   if (outside.empty() || reads_what_another_writes(order)) return kernel;
   constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-  Placer placer(kernel, order, target.kind == TargetKind::Cpu && target.l2 > 0 ? target.l2 : kNever,
-                target.groups);
+  Placer placer(kernel, order, target.kind == TargetKind::Cpu && target.l2 > 0 ? target.l2 : kNever, compile);
   Nodes effects(kernel.args().begin(), kernel.args().end());
   for (Node& effect : effects) {
     if (!effect.is(Op::End) || !effect.arg(0).is(Op::Store)) continue;

@@ -21,10 +21,10 @@
 #pragma once
 
 #include "ir/node.h"
-#include "target/target.h"
+#include "pipeline/compile.h"
 
 namespace lathe {
 
-Node place_accumulators(Node kernel, const Target& target);
+Node place_accumulators(Node kernel, const Compile& compile);
 
 }  // namespace lathe

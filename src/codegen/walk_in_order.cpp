@@ -111,7 +111,7 @@ std::optional<SelectedRow> selected_row(Node reduce, Node range) {
   return out;
 }
 
-std::optional<RunningStep> running_step(Node reduce, Node range) {
+std::optional<RunningStep> running_step(Node reduce, Node range, const RuleChanges& changes) {
   std::span<const Node> closed = closed_ranges(reduce);
   if (closed.size() != 1) return std::nullopt;
   const Conditional element = conditional_element(reduce);
@@ -133,7 +133,8 @@ std::optional<RunningStep> running_step(Node reduce, Node range) {
       const bool first = depends_on(c.arg(0), out.step);
       Node group = c.arg(first ? 0 : 1), other = c.arg(first ? 1 : 0);
       // The step's own group, and the output's. Operands may stand in another order with another range.
-      if (depends_on(group, range) || simplify(substitute_free(group, at_output)) != simplify(other))
+      if (depends_on(group, range) ||
+          simplify(substitute_free(group, at_output), changes) != simplify(other, changes))
         return std::nullopt;
       out.group = group;
     } else {

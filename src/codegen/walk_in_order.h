@@ -9,6 +9,7 @@
 
 #include "base/small_vector.h"
 #include "ir/node.h"
+#include "rewrite/rewriter.h"
 
 namespace lathe {
 
@@ -37,6 +38,6 @@ struct RunningStep {
   Node gate;    // what else must hold, or null
   Node value;   // what it is combined with; it does not depend on the output range
 };
-std::optional<RunningStep> running_step(Node reduce, Node range);
+std::optional<RunningStep> running_step(Node reduce, Node range, const RuleChanges& changes);
 
 }  // namespace lathe

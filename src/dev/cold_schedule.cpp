@@ -1,5 +1,6 @@
 #include "dev/cold_schedule.h"
 
+#include "engine/compile_context.h"
 #include "engine/graph_key.h"
 #include "tensor/impl.h"
 
@@ -15,7 +16,7 @@ Schedule schedule_cold(std::span<const Node> targets, const OpenDevice& device,
   options.max_buffers = device.compiler->target().max_buffers;
   options.rows = device.compiler->target().threads;
   stand_ins = std::move(normal.stand_ins);
-  return schedule(normal.targets, options);
+  return schedule(normal.targets, options, engine::compile_for_schedule());
 }
 
 std::vector<Node> nodes_of(const std::vector<Tensor>& tensors) {

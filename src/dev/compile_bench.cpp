@@ -5,6 +5,7 @@
 #include "codegen/codegen.h"
 #include "dev/clock.h"
 #include "dev/cold_schedule.h"
+#include "engine/compile_context.h"
 #include "engine/engine.h"
 #include "engine/memory_plan.h"
 #include "engine/prepared.h"
@@ -16,15 +17,15 @@
 namespace lathe::dev {
 namespace {
 
-// Time by pass of the kernels being lowered on this thread.
+// Time by step of the kernels being lowered.
 struct PassTimes {
   std::vector<std::pair<std::string, double>> passes;
   double last = 0;
 
-  void add(const char* pass) {
+  void add(std::string_view pass) {
     double now = thread_seconds();
     auto found = std::find_if(passes.begin(), passes.end(), [&](const auto& p) { return p.first == pass; });
-    if (found == passes.end()) found = passes.insert(passes.end(), {pass, 0});
+    if (found == passes.end()) found = passes.insert(passes.end(), {std::string(pass), 0});
     found->second += (now - last) * 1e3;
     last = thread_seconds();
   }
@@ -36,17 +37,15 @@ struct PassTimes {
     return ms;
   }
 };
-thread_local PassTimes pass_times;
 
-class HookScope {
+// Takes the time of each step.
+class StepTimer : public StepSink {
  public:
-  HookScope() : before_(set_pass_hook([](const char* pass) { pass_times.add(pass); })) {}
-  ~HookScope() { set_pass_hook(before_); }
-  HookScope(const HookScope&) = delete;
-  HookScope& operator=(const HookScope&) = delete;
-
- private:
-  PassHook before_;
+  void tensors(const StepInfo& step, std::vector<Node>& /*targets*/) override { times.add(step.name); }
+  void kernel(const StepInfo& step, Node& /*kernel*/) override { times.add(step.name); }
+  void program(const StepInfo& step, Program& /*program*/) override { times.add(step.name); }
+  void checked(const StepInfo& /*step*/) override { times.add("verify"); }
+  PassTimes times;
 };
 
 // Milliseconds since the last call.
@@ -105,25 +104,26 @@ CompileReport bench_compile(const std::string& name, const std::function<std::ve
     }
   report.unique_kernels = unique.size();
 
-  const Target& target = device.compiler->target();
+  StepTimer timer;
+  PassTimes& times = timer.times;
+  Compile compile = engine::compile_for(device.compiler->target());
+  compile.sink = &timer;
   std::vector<Program> programs;
   {
-    const HookScope hook;
-    pass_times = {};
     for (const auto& [ast, place] : unique) {
       KernelReport& kernel = report.by_kernel[place];
-      const double begin = pass_times.last = thread_seconds();
-      const std::vector<Opt> opts = choose_options(ast, target);
-      pass_times.add("choose_options");
-      programs.push_back(lower_kernel(ast, opts, target, kernel.name));
-      pass_times.add("count");
+      const double begin = times.last = thread_seconds();
+      const std::vector<Opt> opts = choose_options(ast, compile);
+      times.add("choose_options");
+      programs.push_back(lower_kernel(ast, opts, compile, kernel.name));
+      times.add("count");
       kernel.lower_ms = (thread_seconds() - begin) * 1e3;
       kernel.options = to_string(opts);
       kernel.instructions = programs.back().code.size();
       report.instructions += kernel.instructions;
     }
-    report.linearize_ms = pass_times.take("linearize");
-    report.passes = pass_times.passes;
+    report.linearize_ms = times.take("linearize");
+    report.passes = times.passes;
     for (const auto& [pass, ms] : report.passes) report.codegen_ms += ms;
   }
   if (options.machine_code)

@@ -9,11 +9,11 @@
 #include "base/text.h"
 #include "codegen/codegen.h"
 #include "engine/build_id.h"
+#include "engine/compile_context.h"
 #include "engine/disk_cache.h"
 #include "engine/engine.h"
 #include "engine/roof.h"
 #include "ir/text.h"
-#include "rewrite/rewriter.h"
 #include "runtime/devices.h"
 #include "runtime/registry.h"
 
@@ -79,37 +79,18 @@ std::vector<std::pair<std::string, std::string>> heuristic_rules() {
   return out;
 }
 
-namespace {
-
-// Leaves one more rule out.
-class WithoutRule {
- public:
-  explicit WithoutRule(std::string_view name) : before_(disabled_rules()) {
-    std::vector<std::string> names = before_;
-    names.emplace_back(name);
-    set_disabled_rules(std::move(names));
-  }
-  ~WithoutRule() { set_disabled_rules(std::move(before_)); }
-  WithoutRule(const WithoutRule&) = delete;
-  WithoutRule& operator=(const WithoutRule&) = delete;
-
- private:
-  std::vector<std::string> before_;
-};
-
-}  // namespace
-
 std::vector<std::string> rules_used(const std::string& kernel, const std::string& device) {
   const Scope scope;
   const OpenDevice& opened = open_device(device);
   if (opened.compiler == nullptr) return {};
   const Node graph = parse_graph(kernel);
-  const Target& target = opened.compiler->target();
-  const std::string options = to_string(choose_options(graph, target));
+  const Compile compile = engine::compile_for(opened.compiler->target());
+  const std::string options = to_string(choose_options(graph, compile));
   std::vector<std::string> used;
   for (const HeuristicRule& rule : lathe::heuristic_rules()) {
-    const WithoutRule without(rule.name);
-    if (to_string(choose_options(graph, target)) != options) used.emplace_back(rule.name);
+    Compile without = compile;
+    without.rules.disabled.emplace_back(rule.name);
+    if (to_string(choose_options(graph, without)) != options) used.emplace_back(rule.name);
   }
   return used;
 }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "codegen/codegen.h"
 #include "dev/cold_schedule.h"
+#include "engine/compile_context.h"
 #include "engine/roof.h"
 #include "ir/text.h"
 #include "lathe/device.h"
@@ -93,7 +94,8 @@ std::vector<Unique> unique_kernels(const Schedule& schedule, OpenDevice& device)
     if (step.is_copy() || step.device != device.text) continue;
     auto found = std::find_if(all.begin(), all.end(), [&](const Unique& u) { return u.kernel == step.ast; });
     if (found == all.end()) {
-      const Program counted = lower_kernel(step.ast, {}, device.compiler->target(), step.name);
+      const Program counted =
+          lower_kernel(step.ast, {}, engine::compile_for(device.compiler->target()), step.name);
       const double weight = std::max(counted.flops / std::max(roof.flops, 1e9),
                                      counted.bytes / std::max(roof.bytes_rate(counted.bytes), 1e9));
       found = all.insert(all.end(), {step.ast, step.name, 0, weight});
@@ -154,11 +156,11 @@ InspectedKernel inspect_kernel_file(const std::string& path, const std::string& 
   const search::KernelText file = search::read_kernel_file(path);
   const OpenDevice& opened = open_device(device);
   if (opened.compiler == nullptr) throw UserError("inspect", opened.text + " compiles nothing");
-  const Target& target = opened.compiler->target();
+  const Compile compile = engine::compile_for(opened.compiler->target());
   std::vector<Opt> chosen = options == "file"      ? file.options
-                            : options == "default" ? choose_options(file.kernel, target)
+                            : options == "default" ? choose_options(file.kernel, compile)
                                                    : parse_opts(options);
-  const Program program = lower_kernel(file.kernel, chosen, target, file.name);
+  const Program program = lower_kernel(file.kernel, chosen, compile, file.name);
   InspectedKernel out;
   out.name = file.name;
   out.graph = print_graph(file.kernel);

@@ -199,7 +199,7 @@ std::uint64_t DiskCache::shrink_to(std::uint64_t bytes) {
 
 DiskCache* DiskCache::current() {
   const std::string& flag = flag_text(Flag::Cache);
-  if (flag == "off") return nullptr;
+  if (flag == "off" || flag == "0") return nullptr;
   static std::mutex mutex;
   static auto* caches = new std::map<std::string, std::unique_ptr<DiskCache>>;  // by folder; never destroyed
   std::lock_guard guard(mutex);

@@ -10,11 +10,11 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "engine/build_id.h"
+#include "engine/compile_context.h"
 #include "engine/counting.h"
 #include "engine/debug.h"
 #include "engine/disk_cache.h"
 #include "engine/graph_key.h"
-#include "engine/left_out.h"
 #include "engine/prepared.h"
 #include "engine/schedule_cache.h"
 #include "engine/schedule_text.h"
@@ -94,7 +94,7 @@ Schedule scheduled(const Normalised& graph, const GraphKey& key, const ScheduleO
       if (auto known = parse_schedule(*text)) return *std::move(known);
   }
   const auto begin = std::chrono::steady_clock::now();
-  Schedule made = schedule(graph.targets, options);
+  Schedule made = schedule(graph.targets, options, compile_for_schedule());
   const auto took = std::chrono::steady_clock::now() - begin;
   count_schedule();
   if (disk != nullptr && took > kWorthKeeping)
@@ -103,7 +103,6 @@ Schedule scheduled(const Normalised& graph, const GraphKey& key, const ScheduleO
 }
 
 std::shared_ptr<const Prepared> prepared_for(std::span<const Node> targets, const GraphKey& key) {
-  leave_out_rules();
   const std::string device = default_device();
   const std::string extra = flags_key() + device;
   if (auto known = state().schedules.find(key, extra)) {
@@ -113,7 +112,6 @@ std::shared_ptr<const Prepared> prepared_for(std::span<const Node> targets, cons
   const Normalised normal = normalise(targets, key);
   ScheduleOptions wanted;
   wanted.default_device = device;
-  wanted.invariant = flag_on(Flag::Invariant);
   apply_limits(key, targets, wanted);
   Schedule made = scheduled(normal, key, wanted, extra);
   auto prepared = prepare(std::move(made), normal.stand_ins);

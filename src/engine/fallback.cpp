@@ -8,10 +8,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "codegen/codegen.h"
+#include "engine/compile_context.h"
 #include "engine/kernel_check.h"
-#include "engine/left_out.h"
 #include "engine/repro.h"
-#include "rewrite/rewriter.h"
 
 namespace lathe::engine {
 namespace {
@@ -19,24 +18,11 @@ namespace {
 // Scans and scatters take a step for each pair of elements without it.
 constexpr std::string_view kLowersOrder = "walk-in-order";
 
-class DisabledRules {
- public:
-  explicit DisabledRules(std::vector<std::string> names) : before_(disabled_rules()) {
-    names.insert(names.end(), before_.begin(), before_.end());
-    set_disabled_rules(std::move(names));
-  }
-  ~DisabledRules() { set_disabled_rules(before_); }
-  DisabledRules(const DisabledRules&) = delete;
-  DisabledRules& operator=(const DisabledRules&) = delete;
-
- private:
-  std::vector<std::string> before_;
-};
-
 std::vector<Opt> options_without(const MadeKernel& wrong, const Target& target,
-                                 std::vector<std::string> rules) {
-  const DisabledRules scope(std::move(rules));
-  return choose_options(wrong.ast, target);
+                                 const std::vector<std::string>& rules) {
+  Compile compile = compile_for(target);
+  compile.rules.disabled.insert(compile.rules.disabled.end(), rules.begin(), rules.end());
+  return choose_options(wrong.ast, compile);
 }
 
 std::string options_text(const MadeKernel& made) {
@@ -86,7 +72,6 @@ ReadyKernel fall_back(Trial& trial, const ReadyKernel& wrong, OpenDevice& device
     throw difference(trial, wrong, outcome, repro)
         .note("it writes over so much of what it reads that nothing was kept to run another kernel on")
         .help("LATHE_NOOPT=1 runs kernels without options");
-  leave_out_rules();
   const Scope scope;
   for (const Attempt& attempt : attempts(*wrong.made, device.compiler->target())) {
     ReadyKernel other;

@@ -12,15 +12,14 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "codegen/codegen.h"
-#include "codegen/step_fault.h"
 #include "engine/build_id.h"
+#include "engine/compile_context.h"
 #include "engine/debug.h"
 #include "engine/disk_cache.h"
 #include "engine/kernel_check.h"
 #include "ir/text.h"
 #include "ir/value.h"
 #include "ir/walk.h"
-#include "rewrite/rewriter.h"
 #include "runtime/executor.h"
 #include "verify/bounds.h"
 #include "verify/guard.h"
@@ -31,6 +30,8 @@ namespace {
 // Steps of the solver for one access: usually the intervals have answered already. The questions of the op
 // suite take up to 1,400.
 constexpr unsigned kQuickEffort = 20000, kThoroughEffort = 500000;
+
+constexpr StepInfo kGuardUnproved{"guard_unproved", "accesses not proved inside their memory are guarded"};
 
 // One kernel of one backend and target under one way of choosing options.
 struct CacheKey {
@@ -92,7 +93,7 @@ std::string choice_text(const KernelRequest& request) {
   return text;
 }
 
-void choose(MadeKernel& made, const KernelRequest& request, const Target& target) {
+void choose(MadeKernel& made, const KernelRequest& request, const Compile& compile) {
   if (request.options) {
     made.options = *request.options;
     made.options_from = "user";
@@ -102,7 +103,7 @@ void choose(MadeKernel& made, const KernelRequest& request, const Target& target
     made.options = *std::move(tuned);
     made.options_from = "search";
   } else {
-    made.options = choose_options(request.ast, target, flag_on(Flag::Invariant));
+    made.options = choose_options(request.ast, compile);
     made.options_from = "heuristic";
   }
 }
@@ -197,7 +198,7 @@ std::string usual_source(const KernelRequest& request) {
 }
 
 // The kernel with every access proved to stay inside its memory, or guarded.
-Node proved(const MadeKernel& made, const KernelRequest& request, const Target& target) {
+Node proved(const MadeKernel& made, const KernelRequest& request, const Compile& compile) {
   const bool thorough = flag_on(Flag::Verify);
   auto prove = [&](Node kernel) {
     verify::BoundsOptions options;
@@ -221,18 +222,18 @@ Node proved(const MadeKernel& made, const KernelRequest& request, const Target& 
   counts.by_interval += report.count(verify::Proof::Interval);
   counts.by_solver += report.count(verify::Proof::Solver);
   counts.guarded += report.count(verify::Proof::Unproved);
-  const Node kernel = after_step("guard_unproved", verify::guard_unproved(made.ast, report));
-  if (thorough) prove(apply_options(kernel, made.options, target));
+  Node kernel = verify::guard_unproved(made.ast, report);
+  if (compile.sink != nullptr) compile.sink->kernel(kGuardUnproved, kernel);
+  if (thorough) prove(apply_options(kernel, made.options, compile.quiet()));
   return kernel;
 }
 
 void lower(Pending& work) {
   MadeKernel& made = work.entry->made;
-  const Target& target = work.compiler->target();
-  if (made.options_from.empty()) choose(made, *work.request, target);
-  const Node kernel = proved(made, *work.request, target);
-  work.program =
-      lower_kernel(kernel, made.options, target, work.request->name, {.invariant = flag_on(Flag::Invariant)});
+  const Compile compile = compile_for(work.compiler->target());
+  if (made.options_from.empty()) choose(made, *work.request, compile);
+  const Node kernel = proved(made, *work.request, compile);
+  work.program = lower_kernel(kernel, made.options, compile, work.request->name);
   made.launch = work.program;
   made.launch.code.clear();
 }
@@ -245,7 +246,7 @@ void prepare(Pending& work, DiskCache* disk) {
   MadeKernel& made = work.entry->made;
   made.ast = request.ast;
   // Tuned options come from outside, so the key names them; all others follow from what it holds anyway.
-  if (searching(request)) choose(made, request, compiler.target());
+  if (searching(request)) choose(made, request, compile_for(compiler.target()));
   if (disk != nullptr) {
     work.entry->disk_key = disk_key(made, request, compiler);
     // A level that shows the program needs the program to be made.
@@ -481,7 +482,7 @@ void drop_kernels() {
   table().kernels.clear();
 }
 
-std::string flags_key() { return code_flags() + changed_rules(); }
+std::string flags_key() { return code_flags() + rule_changes().key(); }
 
 std::string compiler_key(const Compiler& compiler) {
   return fmt::format("{}\n{}\n{}", compiler.version(), compiler.target().key(), flags_key());

@@ -54,7 +54,10 @@ class RunMemory {
  public:
   RunMemory(const Prepared& prepared, std::span<const Node> slots) : prepared_(prepared) {
     check_room(slots);
-    for (const Node& slot : slots) slots_.push_back(place_of(slot));
+    for (const Node& slot : slots) {
+      held_.push_back(has_memory(slot));
+      slots_.push_back(place_of(slot));
+    }
     for (std::size_t i = 0; i < prepared.fresh.size(); ++i) {
       const Node stand_in = prepared.fresh[i];
       made.emplace_back(new_buffer_like(stand_in));
@@ -87,6 +90,12 @@ class RunMemory {
       case BufferSource::Kind::Planned: break;
     }
     return planned_[source.index];
+  }
+
+  // Whether a step writes to memory that was there before the run.
+  bool updates(const PreparedStep& step) const {
+    return std::any_of(step.written_slots.begin(), step.written_slots.end(),
+                       [&](std::uint32_t slot) { return held_[slot]; });
   }
 
   std::vector<NodeRef> made;  // the fresh buffers of this run
@@ -122,6 +131,7 @@ class RunMemory {
 
   const Prepared& prepared_;
   std::vector<Place> slots_, fresh_, arenas_, planned_;
+  std::vector<bool> held_;  // slots that had memory before
 };
 
 // Its memory computes nothing.
@@ -174,6 +184,47 @@ void run_kernel(const Step& step, const PreparedStep& ready, const RunMemory& me
     run_launch(step, made, launch, Wait::No);
   }
   faults.launched(step, ready, launch.fault());
+}
+
+template <class Failure>
+void tell_of_updates(Failure& error) {
+  error.note("tensors that were written in place before this hold their new values");
+  error.help("load them anew: computing them again would write them twice");
+}
+
+void run_steps(const Prepared& prepared, const RunMemory& memory, Bindings bindings, RunFaults& faults) {
+  bool updated = false;
+  try {
+    for (std::size_t i = 0; i < prepared.steps.size(); ++i) {
+      const Step& step = prepared.schedule.steps[i];
+      if (!updated) stop_before("run", step.name);
+      if (step.is_copy())
+        run_copy(step, prepared.steps[i], memory, faults);
+      else
+        run_kernel(step, prepared.steps[i], memory, bindings, faults);
+      updated = updated || memory.updates(prepared.steps[i]);
+    }
+  } catch (InternalError& error) {
+    if (updated) tell_of_updates(error);
+    throw;
+  } catch (DeviceError& error) {
+    if (updated) tell_of_updates(error);
+    throw;
+  }
+}
+
+std::vector<std::uint32_t> written_slots(const Step& step, const PreparedStep& ready) {
+  std::vector<std::uint32_t> slots;
+  auto add = [&](BufferSource to) {
+    if (to.kind == BufferSource::Kind::Slot) slots.push_back(to.index);
+  };
+  if (step.is_copy()) {
+    add(ready.buffers[0]);
+    return slots;
+  }
+  for (const ProgramParam& param : buffer_params(ready.kernel.made->launch))
+    if (param.writes) add(ready.buffers[static_cast<std::size_t>(param.slot)]);
+  return slots;
 }
 
 }  // namespace
@@ -231,6 +282,8 @@ std::shared_ptr<const Prepared> prepare(Schedule schedule, std::span<const Node>
     ready.symbolic = has_variables(ready.kernel.made->launch);
     if (!ready.symbolic) ready.grid = grid_of(ready.kernel.made->launch, {});
   }
+  for (std::size_t i = 0; i < made->steps.size(); ++i)
+    made->steps[i].written_slots = written_slots(made->schedule.steps[i], made->steps[i]);
   return made;
 }
 
@@ -240,13 +293,11 @@ std::vector<NodeRef> run(const Prepared& prepared, std::span<const Node> slots, 
   check_internal(slots.size() == prepared.slots.size(), "engine", "a run needs one buffer for each slot");
   const RunMemory memory(prepared, slots);
   RunFaults faults(prepared, slots);
-  for (std::size_t i = 0; i < prepared.steps.size(); ++i) {
-    const Step& step = prepared.schedule.steps[i];
-    stop_before("run", step.name);
-    if (step.is_copy())
-      run_copy(step, prepared.steps[i], memory, faults);
-    else
-      run_kernel(step, prepared.steps[i], memory, bindings, faults);
+  try {
+    run_steps(prepared, memory, bindings, faults);
+  } catch (...) {
+    faults.finish(slots, memory.made);  // what was submitted may still find an index outside
+    throw;
   }
   faults.finish(slots, memory.made);
   NodeMap<Node> actual;

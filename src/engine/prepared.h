@@ -31,6 +31,7 @@ struct PreparedStep {
   std::vector<BufferSource> buffers;  // by param slot; of a copy: {to, from}
   Grid grid;
   bool symbolic = false;  // the grid depends on variables, so it is worked out for each run
+  std::vector<std::uint32_t> written_slots;
 };
 
 struct Prepared {
@@ -51,7 +52,8 @@ std::shared_ptr<const Prepared> prepare(Schedule schedule, std::span<const Node>
                                         std::span<const std::string_view> saved = {});
 
 // Runs it over these buffers, by slot. Returns, for each target, what can be read afterwards. Throws
-// OutOfMemory with the plan before anything is allocated or submitted.
+// OutOfMemory with the plan before anything is allocated or submitted. A request to stop is met only as long
+// as no memory was updated: after that, whoever asks for the values again would update it twice.
 std::vector<NodeRef> run(const Prepared& prepared, std::span<const Node> slots, Bindings bindings);
 
 }  // namespace lathe::engine

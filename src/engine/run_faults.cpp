@@ -9,15 +9,19 @@ namespace {
 
 // Whether a kernel writes every element of a param: then what it held before is gone.
 bool covers(Node kernel, const ProgramParam& param) {
-  for (Node end : toposort(kernel)) {
-    if (!end.is(Op::End) || !end.arg(0).is(Op::Store)) continue;
-    const Node store = end.arg(0), memory = store.arg(0);
+  auto stores_all = [&](Node store, std::int64_t elements) {
     constexpr std::size_t kUngated = 3;
-    if (!memory.is(Op::Param) || memory.ints()[0] != param.slot || store.arg_count() != kUngated) continue;
+    const Node memory = store.arg(0);
+    return memory.is(Op::Param) && memory.ints()[0] == param.slot && store.arg_count() == kUngated &&
+           elements == param.size;
+  };
+  for (Node node : toposort(kernel)) {
+    if (node.is(Op::Store) && stores_all(node, 1)) return true;  // one element needs no range
+    if (!node.is(Op::End) || !node.arg(0).is(Op::Store)) continue;
     std::int64_t elements = 1;
-    for (Node range : end.args().subspan(1))
+    for (Node range : node.args().subspan(1))
       elements *= range.is(Op::Range) && range.arg(0).is_const() ? range.arg(0).const_int() : 0;
-    if (elements == param.size) return true;
+    if (stores_all(node.arg(0), elements)) return true;
   }
   return false;
 }

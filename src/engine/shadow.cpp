@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "codegen/codegen.h"
+#include "engine/compile_context.h"
 #include "engine/memory_plan.h"
 #include "ir/build.h"
 #include "ir/launch.h"
@@ -62,8 +63,8 @@ void Shadow::compare() {
   for (std::size_t slot = 0; slot < buffers_.size(); ++slot)
     if (uses[slot].writes) after[slot] = read_back(step_.buffers[slot], buffers_[slot]);
   const Target& target = open_device(step_.device).compiler->target();
-  const verify::Judgement result =
-      expected.judge(before_, after, [&] { return apply_options(step_.ast, made_.options, target); });
+  const verify::Judgement result = expected.judge(
+      before_, after, [&] { return apply_options(step_.ast, made_.options, compile_for(target)); });
   if (result.failed == 0) {
     if (result.passed == 0 && result.unjudged > 0)
       log_warning_once("verify",

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "codegen/codegen.h"
+#include "engine/compile_context.h"
 #include "engine/launch.h"
 #include "ir/build.h"
 #include "ir/launch.h"
@@ -195,7 +196,7 @@ Trial::WholeRun Trial::with_options(const ReadyKernel& ran, bool wide_floats) co
     views.push_back(uses_[slot].writes ? array.view() : before);
   }
   const Scope scope;
-  const Node kernel = apply_options(step_.ast, ran.made->options, device_.compiler->target());
+  const Node kernel = apply_options(step_.ast, ran.made->options, compile_for(device_.compiler->target()));
   run.report = reference::kernel_eval(kernel, views, values_,
                                       {.seed = 1, .max_ops = kWholeRunOps, .wide_floats = wide_floats});
   return run;

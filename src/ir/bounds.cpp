@@ -113,9 +113,10 @@ Interval scalar_op(Op op, DType dtype, std::span<const Node> args) {
 
 Interval bounds_of(Op op, DType dtype, std::span<const Node> args, const Attr& attr) {
   if (!dtype.is_int() && !dtype.is_bool()) return {0, 0};
-  // uint64 holds values above int64's maximum, which an interval of int64 cannot say: only constants below it
-  // are known.
-  if (dtype.scalar == Scalar::UInt64 && !(op == Op::Const && attr.i >= 0)) return whole(dtype);
+  // uint64 holds values above int64's maximum, which an interval of int64 cannot say: an upper end of just
+  // that stands for all of them, and only constants below it are known.
+  if (dtype.scalar == Scalar::UInt64 && !(op == Op::Const && attr.i >= 0 && attr.i < dtype.max_int()))
+    return whole(dtype);
   if (is_scalar_op(op)) return scalar_op(op, dtype, args);
   switch (op) {
     case Op::Const: return {attr.i, attr.i};

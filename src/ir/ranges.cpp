@@ -20,35 +20,43 @@ bool by_id(Node a, Node b) {
   return range_id(a) != range_id(b) ? range_id(a) < range_id(b) : a.key() < b.key();
 }
 
+using Set = SmallVector<Node, 16>;
+
+// Adds a set to another, both in order of id.
+void merge(Set& into, std::span<const Node> from) {
+  std::size_t at = 0;
+  for (Node r : from) {
+    while (at < into.size() && into[at] != r && by_id(into[at], r)) ++at;
+    if (at == into.size() || into[at] != r) into.insert(into.begin() + at, r);
+    ++at;
+  }
+}
+
 Node compute(Node node) {
   if (node.is(Op::Range)) {
-    SmallVector<Node, 16> all;
-    for (Node r : ranges_of(node.arg(0))) all.push_back(r);  // a ragged extent
-    all.push_back(node);
-    std::sort(all.begin(), all.end(), by_id);
+    Set all;
+    merge(all, ranges_of(node.arg(0)));  // a ragged extent
+    merge(all, {&node, 1});
     return dims(std::span<const Node>(all.data(), all.size()));
   }
-  // Most nodes inherit one operand's set whole.
-  Node whole;
-  bool mixed = false;
+  // Most nodes inherit the set of one operand whole.
+  Node largest;
+  SmallVector<Node, 4> sets;  // of the operands, each once, and none that is empty
   for (Node a : node.args()) {
     ranges_of(a);
     Node set(a->ranges.load(std::memory_order_acquire));
-    if (set == none()) continue;
-    if (!whole)
-      whole = set;
-    else if (whole != set)
-      mixed = true;
+    if (set == none() || std::find(sets.begin(), sets.end(), set) != sets.end()) continue;
+    sets.push_back(set);
+    if (!largest || set.arg_count() > largest.arg_count()) largest = set;
   }
-  if (!whole) return none();
+  if (!largest) return none();
   std::span<const Node> closed = closed_ranges(node);
-  if (!mixed && closed.empty()) return whole;
-  SmallVector<Node, 16> all;
-  for (Node a : node.args())
-    for (Node r : ranges_of(a))
-      if (std::find(closed.begin(), closed.end(), r) == closed.end()) all.push_back(r);
-  std::sort(all.begin(), all.end(), by_id);
-  all.resize(static_cast<std::size_t>(std::unique(all.begin(), all.end()) - all.begin()));
+  if (sets.size() == 1 && closed.empty()) return largest;
+  Set all;
+  for (Node set : sets) merge(all, set.args());
+  if (closed.empty() && all.size() == largest.arg_count()) return largest;
+  auto bound = [&](Node r) { return std::find(closed.begin(), closed.end(), r) != closed.end(); };
+  all.resize(static_cast<std::size_t>(std::remove_if(all.begin(), all.end(), bound) - all.begin()));
   return all.empty() ? none() : dims(std::span<const Node>(all.data(), all.size()));
 }
 

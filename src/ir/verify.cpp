@@ -19,8 +19,10 @@ std::string dump(Node node) {
   return at == 0 ? text : "...\n" + text.substr(at + 1);
 }
 
-void throw_first(const std::vector<VerifyFault>& faults, const char* form, std::string_view pass,
-                 std::string_view rule) {
+}  // namespace
+
+void throw_faults(const std::vector<VerifyFault>& faults, const char* form, std::string_view pass,
+                  std::string_view rule) {
   if (faults.empty()) return;
   const VerifyFault& first = faults[0];
   std::string by = rule.empty() ? fmt::format("pass {}", pass) : fmt::format("pass {}, rule {}", pass, rule);
@@ -30,19 +32,17 @@ void throw_first(const std::vector<VerifyFault>& faults, const char* form, std::
   throw error;
 }
 
-}  // namespace
-
 void check_tensor(std::span<const Node> roots, std::string_view pass, std::string_view rule) {
-  throw_first(verify_tensor(roots), "tensor graph", pass, rule);
+  throw_faults(verify_tensor(roots), "tensor graph", pass, rule);
 }
 void check_kernel(Node kernel, std::string_view pass, std::string_view rule, KernelStage stage) {
-  throw_first(verify_kernel(kernel, stage), "kernel", pass, rule);
+  throw_faults(verify_kernel(kernel, stage), "kernel", pass, rule);
 }
 void check_program(const Program& program, std::string_view pass, std::string_view rule) {
-  throw_first(verify_program(program), "program", pass, rule);
+  throw_faults(verify_program(program), "program", pass, rule);
 }
 void check_closed(Node kernel, std::string_view pass, std::string_view rule) {
-  throw_first(open_ranges(kernel), "kernel", pass, rule);
+  throw_faults(open_ranges(kernel), "kernel", pass, rule);
 }
 
 }  // namespace lathe

@@ -36,6 +36,8 @@ void check_tensor(std::span<const Node> roots, std::string_view pass, std::strin
 void check_kernel(Node kernel, std::string_view pass, std::string_view rule = "",
                   KernelStage stage = KernelStage::Ranges);
 void check_program(const Program& program, std::string_view pass, std::string_view rule = "");
+void throw_faults(const std::vector<VerifyFault>& faults, const char* form, std::string_view pass,
+                  std::string_view rule);
 
 // Only that every range of a kernel is closed, which takes no walk.
 void check_closed(Node kernel, std::string_view pass, std::string_view rule = "");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/small_vector.h"
 #include "ir/build.h"
 #include "ir/shared_memory.h"
 #include "ir/verify.h"
@@ -21,6 +22,7 @@ class ProgramVerifier {
 
   std::vector<VerifyFault> run() {
     scopes_.push_back({});
+    listed_.reserve(program_.code.size());
     for (const NodeRef& ref : program_.code) instruction(ref);
     for (std::size_t i = scopes_.size(); i-- > 1;) fault(scopes_[i].opener, "this scope is never closed");
     check_shared_bytes();
@@ -86,12 +88,12 @@ class ProgramVerifier {
       return varies(a);
     }
     if (a.is(Op::After)) {  // effects it waits for have happened; the memory behind it is what counts
-      std::vector<Node> stack = {a};
+      SmallVector<Node, 16> stack = {a};
       while (!stack.empty()) {
         Node top = stack.back();
         stack.pop_back();
         if (top.is(Op::After))
-          stack.insert(stack.end(), top.args().begin(), top.args().end());
+          stack.append(top.args());
         else if (is_operand_only(top))
           check_argument(user, top);
         else if (!listed_.contains(top) && !(top.is(Op::End) && top.arg_count() > 1))

@@ -1,6 +1,7 @@
 #include "ir/wellformed.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include <fmt/format.h>
@@ -49,6 +50,15 @@ constexpr AttrRow kAttrRows[] = {
 };
 // clang-format on
 
+// Where each op's row stands, since every node of every kernel is looked up; -1 for none.
+constexpr auto kRowOf = [] {
+  std::array<std::int8_t, kOps> at{};
+  at.fill(-1);
+  for (std::size_t i = 0; i < std::size(kAttrRows); ++i)
+    at[static_cast<std::size_t>(kAttrRows[i].op)] = static_cast<std::int8_t>(i);
+  return at;
+}();
+
 constexpr std::int64_t kRangeKindCount = 12, kSpaceCount = 5, kMaxComponents = 1 << 16, kMaxSlots = 1 << 20;
 
 // A fragment is a vector of at most 65,535 lanes, so no side is longer than this.
@@ -59,12 +69,11 @@ bool is_op(std::int64_t v) {
 }
 
 std::string attr_fault(Op op, DType dtype, const Attr& attr) {
-  const AttrRow* row =
-      std::find_if(std::begin(kAttrRows), std::end(kAttrRows), [&](const AttrRow& r) { return r.op == op; });
-  if (row == std::end(kAttrRows))
-    return attr.kind == Attr::Kind::None ? "" : fmt::format("{} takes no attribute", info(op).name);
-  auto refuse = [&] { return fmt::format("{} needs the attribute {}", info(op).name, row->expected); };
-  switch (row->form) {
+  const int at = kRowOf[static_cast<std::size_t>(op)];
+  if (at < 0) return attr.kind == Attr::Kind::None ? "" : fmt::format("{} takes no attribute", info(op).name);
+  const AttrRow& row = kAttrRows[at];
+  auto refuse = [&] { return fmt::format("{} needs the attribute {}", info(op).name, row.expected); };
+  switch (row.form) {
     case AttrRow::Number: {
       Attr::Kind want = dtype.is_float() ? Attr::Kind::Float : Attr::Kind::Int;
       return attr.kind == want ? "" : refuse();
@@ -78,8 +87,8 @@ std::string attr_fault(Op op, DType dtype, const Attr& attr) {
   }
   if (attr.kind != Attr::Kind::Data) return refuse();
   const AttrData& d = *attr.data;
-  if (d.ints.size() < row->least || d.ints.size() > row->most) return refuse();
-  bool text = row->form == AttrRow::Text || row->form == AttrRow::TextInts;
+  if (d.ints.size() < row.least || d.ints.size() > row.most) return refuse();
+  bool text = row.form == AttrRow::Text || row.form == AttrRow::TextInts;
   if (d.text.empty() == text) return refuse();
   if ((op == Op::Reduce || op == Op::Scan) && !is_op(d.ints[0])) return refuse();
   if (op == Op::Dot && !d.ints.empty() &&

@@ -1,10 +1,14 @@
 // One struct per float op: its value in double; `spread`, what errors a, b and c of the operands x, y and z
 // make of the result v; `exact`, where a device is exact although the op rounds; and `low`, what v has lost
 // to rounding where values are pairs (`low` of the operands beside them).
+//
+// Operands reach from the smallest double to the largest, so a spread divides before it multiplies: one that
+// overflows on the way says nothing, one that underflows says that a right result is wrong.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "reference/rounding.h"
 
@@ -29,6 +33,16 @@ inline double rest_of_sum(double x, double y, double v) {
 // What a result in the widest float has beyond a double.
 inline double finer(long double exact, double v) {
   return static_cast<double>(exact - static_cast<long double>(v));
+}
+
+// Puts as much of v + low into v as fits.
+inline void normalize(double& v, double& low) {
+  if (!std::isfinite(low)) low = 0;
+  if (low == 0) return;  // keeps the sign of a zero
+  const double whole = v + low;
+  if (!std::isfinite(whole)) return;
+  low -= whole - v;
+  v = whole;
 }
 
 // Ops that round their exact result.
@@ -78,10 +92,12 @@ struct DivRule : Rounded {
   static double spread(double, double y, double, double v, double a, double b, double) {
     if (a + b == 0) return 0;
     const double least = std::fabs(y) - b;
-    return least > 0 ? (a + std::fabs(v) * b) / least : kOpen;
+    return least > 0 ? a / least + std::fabs(v) * (b / least) : kOpen;
   }
   static double low(const Lane& at, const Lane& low, double v) {
-    return (std::fma(-v, at.y, at.x) + low.x - v * low.y) / at.y;
+    // In a range where what is left of x does not vanish.
+    const double scale = std::fabs(at.y) < 0x1p-500 ? 0x1p500 : 1, y = at.y * scale;
+    return (std::fma(-v, y, at.x * scale) + (low.x - v * low.y) * scale) / y;
   }
 };
 struct RecipRule : Rounded {
@@ -89,7 +105,7 @@ struct RecipRule : Rounded {
   static double spread(double x, double, double, double, double a, double, double) {
     if (a == 0) return 0;
     const double least = std::fabs(x) - a;
-    return least > 0 ? a / std::fabs(x) / least : kOpen;  // their product may be too large
+    return least > 0 ? a / std::fabs(x) / least : kOpen;
   }
   static double low(const Lane& at, const Lane& low, double v) {
     return (std::fma(-v, at.x, 1.0) - v * low.x) / at.x;
@@ -102,13 +118,17 @@ struct SqrtRule : Rounded {
     return x - a >= 0 ? a / (v + std::sqrt(x - a)) : kOpen;
   }
   static double low(const Lane& at, const Lane& low, double v) {
-    return v == 0 ? 0 : (std::fma(-v, v, at.x) + low.x) / (2 * v);
+    if (v == 0) return 0;
+    const double scale = at.x < 0x1p-800 ? 0x1p100 : 1, root = v * scale;  // as in a division
+    return (std::fma(-root, root, at.x * scale * scale) + low.x * scale * scale) / (2 * root * scale);
   }
 };
 struct Exp2Rule {
   static double value(double x, double, double) { return std::exp2(x); }
-  static double spread(double, double, double, double v, double a, double, double) {
-    return a == 0 ? 0 : v * std::expm1(a * kLn2);  // the upper end is the further one
+  static double spread(double x, double, double, double v, double a, double, double) {
+    if (a == 0) return 0;
+    // The upper end is the further one. Beside it, a result that vanishes says nothing of how far it is.
+    return v < std::numeric_limits<double>::min() ? std::exp2(x + a) : v * std::expm1(a * kLn2);
   }
   static bool exact(double x, double, double, double, int) { return x == std::rint(x); }
   static double low(const Lane& at, const Lane& low, double v) {
@@ -135,13 +155,13 @@ struct SinRule {
   }
   static bool exact(double x, double, double, double, int) { return x == 0; }
   static double low(const Lane& at, const Lane& low, double v) {
-    return finer(sinl(at.x), v) + std::cos(at.x) * low.x;
+    return finer(sinl(at.x) * cosl(low.x) + cosl(at.x) * sinl(low.x), v);  // low may be many turns
   }
 };
 struct CosRule : SinRule {
   static double value(double x, double, double) { return std::cos(x); }
   static double low(const Lane& at, const Lane& low, double v) {
-    return finer(cosl(at.x), v) - std::sin(at.x) * low.x;
+    return finer(cosl(at.x) * cosl(low.x) - sinl(at.x) * sinl(low.x), v);
   }
 };
 struct FloorRule : Rounded {

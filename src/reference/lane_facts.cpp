@@ -55,6 +55,7 @@ class FactFinder {
       for (const Step& s : code_.steps) again = learn(s) || again;
     }
     for (const Step& s : code_.steps) look_at_uses(s);
+    for (std::size_t i = code_.steps.size(); i-- > 0;) look_at_sums(code_.steps[i]);
     return std::move(facts_);
   }
 
@@ -98,6 +99,17 @@ class FactFinder {
     });
   }
 
+  // From a sum back to the factors of what it adds up.
+  void look_at_sums(const Step& s) {
+    if (is_control(s.act) || s.dst == kNoRegister) return;
+    const bool scalar = s.act == Act::Scalar;
+    const bool passes =
+        s.act == Act::Convert || (scalar && (s.op == Op::Mul || s.op == Op::Neg || s.op == Op::Where));
+    const bool is_sum = scalar && s.carries && s.op == Op::Add && s.dtype.is_float();
+    if (!is_sum && !(passes && !s.carries && facts_.registers[s.dst].summed)) return;
+    each_operand(s, [&](std::uint32_t r) { facts_.registers[r].summed = true; });
+  }
+
   const Code& code_;
   LaneFacts facts_;
   std::vector<bool> wide_loops_;
@@ -127,6 +139,11 @@ bool LaneFacts::is_wide(const Step& s) const {
   if (s.act == Act::Store || s.act == Act::PrivateStore) return true;
   const std::uint32_t r = s.act == Act::ReduceEnd ? s.a : s.dst;
   return r != kNoRegister && registers[r].wide;
+}
+
+bool LaneFacts::may_flush(const Step& s) const {
+  return s.act == Act::Convert && s.from == dtypes::BFloat16 && s.to == dtypes::Float32 &&
+         registers[s.dst].summed;
 }
 
 LaneFacts lane_facts(const Code& code, std::span<const Position* const> positions) {

@@ -16,6 +16,7 @@ struct RegisterFacts {
   bool chained = false;  // grows by a rounding with each step of a loop
   bool splat = false;    // one for all lanes, but asked for by lane somewhere
   bool added = false;    // operand of an addition
+  bool summed = false;   // a factor of what a sum adds up
 };
 
 struct LaneFacts {
@@ -24,6 +25,9 @@ struct LaneFacts {
 
   // Whether the step runs for every lane.
   bool is_wide(const Step& step) const;
+  // Whether it makes a factor of a sum of products that a matrix unit may do, which takes bfloat16 numbers
+  // below the smallest normal one for 0, and such sums too (ir/dot.h).
+  bool may_flush(const Step& step) const;
 };
 
 LaneFacts lane_facts(const Code& code, std::span<const Position* const> positions);

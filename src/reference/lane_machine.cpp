@@ -68,6 +68,7 @@ class LaneMachine {
         max_ops_(max_ops),
         report_(report),
         facts_(lane_facts(code, positions)),
+        may_flush_(std::ranges::any_of(code.steps, [&](const Step& s) { return facts_.may_flush(s); })),
         registers_(code.registers),
         zeros_(positions.size()),
         samples_(positions.size()) {
@@ -172,7 +173,7 @@ class LaneMachine {
       if (s.c != kNoRegister) out.z = operand(s.c, wide);
       const std::uint32_t dst = s.act == Act::ReduceEnd ? s.a : s.dst;
       if (dst != kNoRegister) out.d = wide ? registers_[dst].all : registers_[dst].one;
-      out.run = lane_function(s, bounded, facts_.pairs);
+      out.run = facts_.may_flush(s) ? flushing_conversion : lane_function(s, bounded, facts_.pairs);
       float_facts(s, out);
     }
     steps_.push_back(out);
@@ -196,6 +197,7 @@ class LaneMachine {
         begins_[loop_stack_.back()].folds)
       out.chained = &begins_[loop_stack_.back()].likely_part;
     out.may_fuse = s.act == Act::Scalar && s.op == Op::Mul && facts_.registers[s.dst].added;
+    out.may_flush = s.act == Act::ReduceEnd && dtype == dtypes::Float32 && may_flush_;
     if (reduce) out.sum = sum_planes(s.act == Act::ReduceEnd ? s.a : s.dst, out.n);
     if (s.act == Act::Scalar && info(s.op).result == ResultKind::Boolean) note_extreme(s, out);
   }
@@ -231,13 +233,9 @@ class LaneMachine {
     for (auto& [known, planes] : sums_)
       if (known == r) return planes;
     SumPlanes p;
-    p.magnitude = doubles_.take(n);
-    p.squares = doubles_.take(n);
-    p.partial = doubles_.take(n);
-    p.terms = doubles_.take(n);
-    p.uneven = doubles_.take(n);
-    p.second = doubles_.take(n);
-    p.clear = doubles_.take(n);
+    for (double** plane : {&p.magnitude, &p.squares, &p.partial, &p.terms, &p.uneven, &p.beyond, &p.second,
+                           &p.clear, &p.most, &p.least, &p.zeros, &p.infinite})
+      *plane = doubles_.take(n);
     sums_.emplace_back(r, p);
     return p;
   }
@@ -339,7 +337,8 @@ class LaneMachine {
   void run_masked(const LaneStep& s) {
     const auto n = static_cast<std::size_t>(s.n);
     double* planes[] = {s.d.l,         s.d.w,       s.d.low,      s.sum.magnitude, s.sum.squares,
-                        s.sum.partial, s.sum.terms, s.sum.uneven, s.sum.second};
+                        s.sum.partial, s.sum.terms, s.sum.uneven, s.sum.beyond,    s.sum.second,
+                        s.sum.most,    s.sum.least, s.sum.zeros,  s.sum.infinite};
     kept_cells_.assign(s.d.v, s.d.v + n);
     kept_.resize(n * std::size(planes));
     for (std::size_t p = 0; p < std::size(planes); ++p)
@@ -494,6 +493,7 @@ class LaneMachine {
   double max_ops_;
   BoundedReport& report_;
   LaneFacts facts_;
+  bool may_flush_;
   std::vector<Register> registers_;
   std::vector<double> zeros_;
   std::vector<Sample> samples_;

@@ -6,6 +6,7 @@
 #include "ir/build.h"
 #include "ir/value.h"
 #include "reference/float_rules.h"
+#include "reference/lane_products.h"
 
 namespace lathe::reference {
 namespace {
@@ -51,16 +52,6 @@ void special(const LaneStep& s, int i, const Lane& at, double a[2], double b[2],
     if (open_l || !(size + l < limit)) l = kOpen;
     if (open_w || !(size + w < limit)) w = kOpen;
   }
-}
-
-// Puts as much of v + low into v as fits.
-void normalize(double& v, double& low) {
-  if (!std::isfinite(low)) low = 0;
-  if (low == 0) return;  // keeps the sign of a zero
-  const double whole = v + low;
-  if (!std::isfinite(whole)) return;
-  low -= whole - v;
-  v = whole;
 }
 
 template <class Rule, int Args, bool Pairs>
@@ -313,6 +304,7 @@ void copy(const LaneStep& s) {
 
 // Sums of multiples of this are exact while they are small enough: so are sums of whole numbers.
 constexpr double kQuantum = 1.0 / 256;
+constexpr double kLeastSquares = 1e-280;
 
 template <bool Pairs>
 void sum_step(const LaneStep& s) {
@@ -326,10 +318,13 @@ void sum_step(const LaneStep& s) {
     s.d.v[i].f = total;
     s.d.l[i] += s.y.l[i];
     s.d.w[i] += s.y.w[i];
-    s.sum.magnitude[i] += std::fabs(e);
+    if (std::isfinite(e))
+      s.sum.magnitude[i] += std::fabs(e);
+    else
+      s.sum.beyond[i] += e;
     s.sum.squares[i] += e * e;
     s.sum.partial[i] += std::fabs(total);
-    s.sum.terms[i] += e != 0;
+    s.sum.terms[i] += e != 0 || s.y.w[i] != 0;
     const double parts = e / kQuantum;
     s.sum.uneven[i] += s.y.w[i] != 0 || parts != std::rint(parts);
   }
@@ -342,21 +337,25 @@ void sum_end(const LaneStep& s) {
     const double total = s.x.v[i].f, n = s.sum.terms[i], size = s.sum.magnitude[i];
     double &l = s.d.l[i], &w = s.d.w[i];
     const bool exact = s.sum.uneven[i] == 0 && size <= capacity;
-    if (!std::isfinite(total)) {
-      if (is_open(w))
-        l = w = kOpen;
-      else if (std::isfinite(size))
-        l = w = kOpen;
-    } else if (!exact && n > 1) {
-      const double worst = s.own * (n - 1) * (size + w) + s.own * w + n * r.tiny;
-      const double random = std::sqrt(n * (total * total / 3 + s.sum.squares[i] / 6));
+    if (const double beyond = s.sum.beyond[i]; beyond != 0) {
+      // Infinite in every order, unless the others overflow to the other side on the way; NaN in any case.
+      s.d.v[i].f = beyond;
+      const bool certain = !is_open(w) && (std::isnan(beyond) || size + w < r.limit);
+      l = w = certain ? 0 : kOpen;
+    } else if (!exact && (n > 1 || s.may_flush)) {
+      const double lost = n * (s.may_flush ? 2 * kFlushed : r.tiny);  // of each product and each sum
+      const double worst = s.own * (n - 1) * (size + w) + s.own * w + lost;
+      // Squares that vanish say nothing of the terms.
+      const double root = s.sum.squares[i] < kLeastSquares ? size : std::sqrt(s.sum.squares[i]);
+      const double random = std::sqrt(n) * std::hypot(total / std::sqrt(3.0), root / std::sqrt(6.0));
       const double likely =
-          kLikely * s.own * std::max(s.sum.partial[i] / std::sqrt(n), random) + s.own * l + n * r.tiny;
+          kLikely * s.own * std::max(s.sum.partial[i] / std::sqrt(n), random) + s.own * l + lost;
       l += std::min(likely, worst);
       w += worst;
       if (!(size + w < r.limit)) l = w = kOpen;
     }
     s.sum.magnitude[i] = s.sum.squares[i] = s.sum.partial[i] = s.sum.terms[i] = s.sum.uneven[i] = 0;
+    s.sum.beyond[i] = 0;
   }
 }
 
@@ -389,6 +388,7 @@ LaneFn reduce_end(Node reduce) {
   if (!reduce.dtype().is_float()) return nothing;
   switch (reduce_op(reduce)) {
     case Op::Add: return sum_end;
+    case Op::Mul: return product_end;
     case Op::Max: return extreme_end<true>;
     case Op::Min: return extreme_end<false>;
     default: return nothing;
@@ -425,6 +425,7 @@ LaneFn float_function(Op op) {
 LaneFn scalar_lane_function(const Step& s, bool bounded, bool pairs) {
   if (s.dtype.is_float()) {
     if (s.carries && s.op == Op::Add) return pairs ? sum_step<true> : sum_step<false>;
+    if (s.carries && s.op == Op::Mul) return product_step(pairs);
     if (s.carries && s.op == Op::Max) return extreme_step<true>;
     if (s.carries && s.op == Op::Min) return extreme_step<false>;
     return pairs ? float_function<true>(s.op) : float_function<false>(s.op);
@@ -452,6 +453,16 @@ LaneFn lane_function(const Step& s, bool bounded, bool pairs) {
     case Act::Copy: return copy;
     case Act::ReduceEnd: return reduce_end(s.node);
     default: return nullptr;
+  }
+}
+
+void flushing_conversion(const LaneStep& s) {
+  for (int i = 0; i < s.n; ++i) {
+    const double v = s.x.v[i].f, size = std::fabs(v) < kFlushed ? std::fabs(v) : 0;
+    s.d.v[i].f = v;
+    s.d.l[i] = std::max(s.x.l[i], size);
+    s.d.w[i] = std::max(s.x.w[i], size);
+    if (s.d.low != nullptr) s.d.low[i] = s.x.low[i];
   }
 }
 

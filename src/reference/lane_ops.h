@@ -27,15 +27,20 @@ struct LaneResult {
   double* low = nullptr;              // null there too, and without pairs
 };
 
-// What a sum keeps beside its value, by lane; of a maximum or minimum, `terms` and the last two.
+// What a sum keeps beside its value, by lane.
 struct SumPlanes {
-  double* magnitude = nullptr;  // sum of |element|
+  double* magnitude = nullptr;  // sum of |element|, the finite ones
   double* squares = nullptr;    // sum of element^2
   double* partial = nullptr;    // sum of |running value|
-  double* terms = nullptr;      // elements that are not 0
+  double* terms = nullptr;      // elements that are not exactly 0
   double* uneven = nullptr;     // elements that are inexact or no multiples of kQuantum
-  double* second = nullptr;     // how far the other elements may reach
-  double* clear = nullptr;      // whether that is not as far as the one that was taken
+  double* beyond = nullptr;     // sum of the elements that are infinite or NaN
+  // Of a maximum or minimum, beside `terms`.
+  double* second = nullptr;  // how far the other elements may reach
+  double* clear = nullptr;   // whether that is not as far as the one that was taken
+  // Of a product, beside `terms` and, here multiplications that round, `uneven`.
+  double *most = nullptr, *least = nullptr;      // products of the elements above 1 and of those below
+  double *zeros = nullptr, *infinite = nullptr;  // elements that are
 };
 
 struct LaneStep;
@@ -52,14 +57,20 @@ struct LaneStep {
   const double* chained = nullptr;     // which part of it counts as likely
   SumPlanes sum;
   bool may_fuse = false;          // a product that is added to something
+  bool may_flush = false;         // of a sum: a matrix unit may do it (LaneFacts::may_flush)
   const double* clear = nullptr;  // of a comparison with an extreme of just such values: SumPlanes::clear
   int clear_stride = 0;           // 0 where that is the same in all lanes
   std::int32_t loop = -1;         // of LoopBegin and LoopEnd
 };
 
+// Magnitudes below this count as 0 where a matrix unit may flush.
+inline constexpr double kFlushed = 0x1p-126;
+
 // The function of a Scalar, Convert, Bits, Copy or ReduceEnd step; `bounded` says whether its result carries
 // errors, `pairs` whether floats are pairs.
 LaneFn lane_function(const Step& step, bool bounded, bool pairs);
+// A conversion whose result may be flushed.
+void flushing_conversion(const LaneStep& step);
 
 // The own error of a scalar op or of a conversion to a float dtype, as a multiple of |value|.
 double own_error(Op op, DType dtype);

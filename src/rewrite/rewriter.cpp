@@ -12,10 +12,6 @@
 namespace lathe {
 namespace {
 
-thread_local RewriteTrace* trace = nullptr;
-thread_local const RuleSet* planted = nullptr;
-thread_local std::vector<std::string> disabled;
-
 // Rules that undo each other would build forever. A position that changes this often is looping.
 constexpr int kMaxStepsAtOneNode = 1000;
 constexpr int kMaxDepth = 1000;
@@ -35,14 +31,11 @@ std::uint8_t needed_op(const Pat& pattern, std::size_t operand) {
 
 }  // namespace
 
-RewriteTrace* set_rewrite_trace(RewriteTrace* t) { return std::exchange(trace, t); }
-const RuleSet* set_planted_rules(const RuleSet* rules) { return std::exchange(planted, rules); }
-void set_disabled_rules(std::vector<std::string> names) { disabled = std::move(names); }
-const std::vector<std::string>& disabled_rules() { return disabled; }
-bool rule_disabled(std::string_view name) {
+bool RuleChanges::disables(std::string_view name) const {
   return !disabled.empty() && std::find(disabled.begin(), disabled.end(), name) != disabled.end();
 }
-std::string changed_rules() {
+
+std::string RuleChanges::key() const {
   std::string text;
   for (const std::string& name : disabled) text.append("without ").append(name).append(" ");
   if (planted == nullptr) return text;
@@ -110,7 +103,7 @@ Node Rewriter::build(const Pat& p, int at, const Bindings& bound, DType dtype) {
 // One rule applied at the root, or null.
 Node Rewriter::step(Node node) {
   Node out = step(rules_, node);
-  return out || planted == nullptr ? out : step(*planted, node);
+  return out || changes_.planted == nullptr ? out : step(*changes_.planted, node);
 }
 
 Node Rewriter::step(const RuleSet& rules, Node node) {
@@ -124,7 +117,7 @@ Node Rewriter::step(const RuleSet& rules, Node node) {
     }
     if (!table_applies || !entry.may_match(node) || !match(entry.rule->from, node, bound)) continue;
     if (!holds(entry.rule->when, bound)) continue;
-    if (rule_disabled(entry.rule->name)) continue;
+    if (changes_.disables(entry.rule->name)) continue;
     std::string_view name = entry.rule->name;
     rule_before_ = std::exchange(last_rule_, name);
     Node out = entry.rule->function != nullptr
@@ -135,7 +128,7 @@ Node Rewriter::step(const RuleSet& rules, Node node) {
       throw InternalError("rewrite", fmt::format("rule {} of {} turned {} into {}", name, table->name,
                                                  node.dtype().str(), out.dtype().str()));
     ++stats_.applied;
-    if (trace != nullptr) trace->applied(table->name, name, node, out);
+    if (changes_.trace != nullptr) changes_.trace->applied(table->name, name, node, out);
     return out;
   }
   return Node();

@@ -22,22 +22,20 @@ struct RewriteTrace {
   virtual ~RewriteTrace() = default;
   virtual void applied(std::string_view table, std::string_view rule, Node before, Node after) = 0;
 };
-// The trace of this thread; null turns tracing off. Returns the previous one.
-RewriteTrace* set_rewrite_trace(RewriteTrace* trace);
 
-// Names of optional rules that are switched off on this thread, for experiments (part of cache keys). Set
-// before compiling.
-void set_disabled_rules(std::vector<std::string> names);
-const std::vector<std::string>& disabled_rules();
-bool rule_disabled(std::string_view name);
-
-// Rules tried after those of every rewrite of this thread: faults planted by tests and experiments. Null for
-// none. Returns the previous set.
+// What one compile changes about rewriting. Every rewrite of the compile gets the same one: there is no other
+// state that decides which rules apply.
 class RuleSet;
-const RuleSet* set_planted_rules(const RuleSet* rules);
+struct RuleChanges {
+  std::vector<std::string> disabled;  // rules and optional steps the compile does without, by name
+  const RuleSet* planted = nullptr;   // tried after the rules of every rewrite: faults for tests, experiments
+  RewriteTrace* trace = nullptr;      // told of every application
 
-// Disabled and planted rules of this thread by name: part of every cache key. Empty where there are none.
-std::string changed_rules();
+  bool disables(std::string_view name) const;
+  // Disabled and planted rules by name: part of every cache key. Empty where there are none.
+  std::string key() const;
+};
+inline const RuleChanges kRulesAsWritten;
 
 // `apply` of ir/build.h over a list.
 Node apply_scalar(Op op, std::span<const Node> args);
@@ -74,7 +72,8 @@ class RuleSet {
 
 class Rewriter {
  public:
-  explicit Rewriter(const RuleSet& rules) : rules_(rules) {}
+  // Both outlive the rewriter.
+  Rewriter(const RuleSet& rules, const RuleChanges& changes) : rules_(rules), changes_(changes) {}
 
   // The graph rewritten. Results are remembered, so several roots may share one Rewriter.
   Node rewrite(Node root);
@@ -90,6 +89,7 @@ class Rewriter {
     return simplify(apply_scalar(op, a));
   }
 
+  const RuleChanges& changes() const { return changes_; }
   const RewriteStats& stats() const { return stats_; }
 
  private:
@@ -98,6 +98,7 @@ class Rewriter {
   Node build(const Pat& pattern, int at, const Bindings& bound, DType dtype);
 
   const RuleSet& rules_;
+  const RuleChanges& changes_;
   NodeMap<Node> done_;
   RewriteStats stats_;
   int depth_ = 0;

@@ -165,6 +165,8 @@ const RuleSet& simplify_rules() {
   return *rules;
 }
 
-Node simplify(Node root) { return Rewriter(simplify_rules()).rewrite(root); }
+Node simplify(Node root, const RuleChanges& changes) {
+  return Rewriter(simplify_rules(), changes).rewrite(root);
+}
 
 }  // namespace lathe

@@ -19,7 +19,7 @@ RuleTable folding();          // constants and known bounds
 
 const RuleSet& simplify_rules();
 
-// The graph with all of them applied.
-Node simplify(Node root);
+// The graph with all of them applied, but for what the compile changes about them.
+Node simplify(Node root, const RuleChanges& changes);
 
 }  // namespace lathe

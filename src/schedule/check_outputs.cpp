@@ -26,8 +26,6 @@ bool stores_into(Node sink, Node buffer) {
 // The first rule that turned something with more stores into something with fewer.
 class LostStore : public RewriteTrace {
  public:
-  LostStore() : before_(set_rewrite_trace(this)) {}
-  ~LostStore() override { set_rewrite_trace(before_); }
   void applied(std::string_view table, std::string_view rule, Node before, Node after) override {
     if (culprit.empty() && stores(after) < stores(before))
       culprit = fmt::format("rule {} of {}", rule, table);
@@ -40,15 +38,17 @@ class LostStore : public RewriteTrace {
     return static_cast<std::size_t>(
         std::count_if(all.begin(), all.end(), [](Node n) { return n.is(Op::Store); }));
   }
-  RewriteTrace* before_;
 };
 
 // Where the store of a buffer went: the last form that has it, and what came after.
-std::string culprit_of(const Plan& plan, std::span<const JoinedStep> joined, Node buffer) {
+std::string culprit_of(const Plan& plan, std::span<const JoinedStep> joined, Node buffer,
+                       const RuleChanges& rules) {
   for (const JoinedStep& step : joined) {
     if (!step.sink || !stores_into(step.sink, buffer)) continue;
     LostStore lost;
-    simplify_kernel(merge_ranges(simplify_kernel(step.sink)));
+    RuleChanges watched = rules;
+    watched.trace = &lost;
+    simplify_kernel(merge_ranges(simplify_kernel(step.sink, watched)), watched);
     return lost.culprit.empty() ? "the kernel's rewriting" : lost.culprit;
   }
   for (const PlannedStep& step : plan.steps)
@@ -56,23 +56,25 @@ std::string culprit_of(const Plan& plan, std::span<const JoinedStep> joined, Nod
   return "the planner";
 }
 
-[[noreturn]] void report(const Plan& plan, std::span<const JoinedStep> joined, Node buffer) {
+[[noreturn]] void report(const Plan& plan, std::span<const JoinedStep> joined, Node buffer,
+                         const RuleChanges& rules) {
   std::string value = "a value";
   for (const auto& [node, made] : plan.stored)
     if (made == buffer) value = print_node(node);
   throw InternalError("schedule", fmt::format("no kernel makes {}, which is asked for", value))
-      .note("lost by " + culprit_of(plan, joined, buffer));
+      .note("lost by " + culprit_of(plan, joined, buffer, rules));
 }
 
 }  // namespace
 
-void check_outputs(const Plan& plan, std::span<const JoinedStep> joined, const Schedule& schedule) {
+void check_outputs(const Plan& plan, std::span<const JoinedStep> joined, const Schedule& schedule,
+                   const RuleChanges& rules) {
   NodeMap<char> missing;
   for (const auto& [node, buffer] : plan.stored)
     if (buffer.is(Op::Buffer) && !is_memory(node) && buffer_size(buffer) > 0) missing[buffer] = 1;
   auto need = [&](Node buffer) {
     if (const char* state = missing.find(buffer); state != nullptr && *state != 0)
-      report(plan, joined, buffer);
+      report(plan, joined, buffer, rules);
   };
   for (const Step& step : schedule.steps) {
     std::vector<SlotUse> uses{{false, true}, {true, false}};  // of a copy: to, from

@@ -12,6 +12,7 @@ namespace lathe {
 
 // Every new buffer that a step reads was written by a step before it, and every one that a result stands on
 // by some step.
-void check_outputs(const Plan& plan, std::span<const JoinedStep> joined, const Schedule& schedule);
+void check_outputs(const Plan& plan, std::span<const JoinedStep> joined, const Schedule& schedule,
+                   const RuleChanges& rules);
 
 }  // namespace lathe

@@ -7,7 +7,9 @@
 namespace lathe {
 namespace {
 
-constexpr std::size_t kNear = 64;  // nodes of a realized value's expression that are looked at
+// Nodes of an expression that are looked at. Beyond, the answer is the careful one.
+constexpr std::size_t kNear = 4096;
+constexpr int kDeep = 16;
 
 bool compares(Node n) { return n.is(Op::Eq) || n.is(Op::Ne) || n.is(Op::Less); }
 
@@ -17,16 +19,26 @@ bool is_constant(Node n) {
 }
 bool is_plain_memory(Node n) { return n.is(Op::Buffer) || n.is(Op::After); }
 
-// Whether a product may turn up here once a kernel has its positions.
-bool may_be_product(Node n) {
-  while (is_movement(n.op()) || n.is(Op::Where)) n = n.arg(n.is(Op::Where) ? 1 : 0);
-  return n.is(Op::Mul);
+// Values that are stored or passed on as they are.
+bool keeps_bits(Node n) {
+  return is_movement(n.op()) || n.is(Op::Bitcast) || n.is(Op::Detach) || n.is(Op::GradFence) ||
+         n.is(Op::Custom) || n.is(Op::Contiguous) || n.is(Op::Copy);
+}
+
+// Whether a product may turn up here once a kernel has its positions: what stands around it may be folded
+// away in some kernels, where a condition is known or the other operand is zero or one.
+bool may_be_product(Node n, int depth = 0) {
+  if (n.is(Op::Mul) || n.is(Op::Div) || depth > kDeep) return true;
+  if (n.is(Op::Where)) return may_be_product(n.arg(1), depth + 1) || may_be_product(n.arg(2), depth + 1);
+  if (n.is(Op::Add) || n.is(Op::Sub))
+    return may_be_product(n.arg(0), depth + 1) || may_be_product(n.arg(1), depth + 1);
+  return (keeps_bits(n) || n.is(Op::Neg) || n.is(Op::Cast)) && may_be_product(n.arg(0), depth + 1);
 }
 
 // Whether x*y + z is one rounding in one kernel and two in another (codegen/fuse_multiply_add.h). Not where
 // the product stands right there for no other user, in all kernels alike.
 bool contracts_by_kernel(Node add, const NodeMap<int>* uses) {
-  if (!add.is(Op::Add) || !add.dtype().is_float()) return false;
+  if (!(add.is(Op::Add) || add.is(Op::Sub)) || !add.dtype().is_float()) return false;
   const bool left = may_be_product(add.arg(0)), right = may_be_product(add.arg(1));
   if (!left && !right) return false;
   Node product = add.arg(left ? 0 : 1);
@@ -34,14 +46,16 @@ bool contracts_by_kernel(Node add, const NodeMap<int>* uses) {
   return (left && right) || !product.is(Op::Mul) || users == nullptr || *users > 1;
 }
 
+// Whether the order of a reduce's steps changes no bits.
+bool combines_exactly(Node n) {
+  return !n.dtype().is_float() || reduce_op(n) == Op::Max || reduce_op(n) == Op::Min;
+}
+
 // The operands a comparison sees through to: equal bits of them give equal bits of the node, wherever it is
 // computed. None where that is not so.
 std::span<const Node> transparent(Node n, const NodeMap<int>* uses) {
-  const bool exact =
-      n.is(Op::Reduce) && (!n.dtype().is_float() || reduce_op(n) == Op::Max || reduce_op(n) == Op::Min);
-  if (is_movement(n.op()) || n.is(Op::Bitcast) || n.is(Op::Detach) || n.is(Op::GradFence) ||
-      n.is(Op::Custom) || exact)
-    return n.args().first(1);
+  if (keeps_bits(n) || (n.is(Op::Reduce) && combines_exactly(n))) return n.args().first(1);
+  if ((n.is(Op::Scan) || n.is(Op::Scatter) || n.is(Op::RaggedReduce)) && combines_exactly(n)) return n.args();
   if (n.is(Op::Take) || (is_elementwise(n.op()) && !contracts_by_kernel(n, uses))) return n.args();
   return {};
 }
@@ -63,8 +77,8 @@ NodeMap<char> sources(Node node, const NodeMap<int>* uses) {
   return out;
 }
 
-// A realized value that is nothing but a function of `known`, some of which is computed: with what it is made
-// of, if that is realized too, it is outdated.
+// A realized value that is a function of `known`, some of which is computed, and of nothing else that would
+// be computed again: with what it is made of, if that is realized too, it is outdated.
 void add_outdated(Node value, const NodeMap<char>& known, NodeMap<char>& out) {
   if (!realized(value) || is_plain_memory(value) || known.contains(value)) return;
   NodeMap<char> seen;
@@ -75,8 +89,15 @@ void add_outdated(Node value, const NodeMap<char>& known, NodeMap<char>& out) {
     stack.pop_back();
     if (is_constant(n) || !seen.try_emplace(n).second) continue;
     std::span<const Node> through = known.contains(n) ? std::span<const Node>() : transparent(n, nullptr);
-    if (through.empty() && !known.contains(n)) return;
-    if (seen.size() > kNear) return;
+    if (through.empty() && !known.contains(n)) {
+      if (!realized(n) || is_plain_memory(n)) return;
+      continue;
+    }
+    if (seen.size() > kNear) {
+      computed = true;
+      again.push_back(value);
+      break;
+    }
     computed |= through.empty() && !is_plain_memory(n);
     if (!through.empty() && realized(n)) again.push_back(n);
     stack.insert(stack.end(), through.begin(), through.end());

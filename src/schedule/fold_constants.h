@@ -7,15 +7,18 @@
 
 #include "ir/node.h"
 #include "ir/walk.h"
+#include "rewrite/rewriter.h"
 
 namespace lathe {
 
 class ConstantFolder {
  public:
+  explicit ConstantFolder(const RuleChanges& changes) : changes_(changes) {}
   // The node, or the constant of its shape where it is one. Operands have been through here before.
   Node fold(Node node);
 
  private:
+  const RuleChanges& changes_;
   // The number that every element of a node is, by node.
   NodeMap<Node> number_of_;
 };

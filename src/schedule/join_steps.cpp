@@ -87,12 +87,13 @@ constexpr std::size_t kReadersTried = 8;
 
 class Joiner {
  public:
-  Joiner(const Plan& plan, const StepOrder& order, const NodeMap<char>& wanted, int max_buffers)
+  Joiner(const Plan& plan, const StepOrder& order, const NodeMap<char>& wanted, int max_buffers,
+         const RuleChanges& changes)
       : plan_(plan),
         order_(order),
         wanted_(wanted),
         max_buffers_(max_buffers),
-        rewriter_(simplify_rules()),
+        rewriter_(simplify_rules(), changes),
         kernel_of_(plan.steps.size(), -1),
         first_allowed_(plan.steps.size(), 0) {}
 
@@ -313,8 +314,8 @@ class Joiner {
 }  // namespace
 
 std::vector<JoinedStep> join_steps(const Plan& plan, const StepOrder& order, const NodeMap<char>& wanted,
-                                   int max_buffers) {
-  return Joiner(plan, order, wanted, max_buffers).run();
+                                   int max_buffers, const RuleChanges& changes) {
+  return Joiner(plan, order, wanted, max_buffers, changes).run();
 }
 
 }  // namespace lathe

@@ -10,6 +10,7 @@
 
 #include <vector>
 
+#include "rewrite/rewriter.h"
 #include "schedule/order.h"
 #include "schedule/planner.h"
 
@@ -23,6 +24,6 @@ struct JoinedStep {
 // The steps in execution order. A value that only members of its own kernel read is not stored, unless it is
 // `wanted` afterwards. `max_buffers` is the device's limit for one kernel, 0 for none.
 std::vector<JoinedStep> join_steps(const Plan& plan, const StepOrder& order, const NodeMap<char>& wanted,
-                                   int max_buffers);
+                                   int max_buffers, const RuleChanges& changes);
 
 }  // namespace lathe

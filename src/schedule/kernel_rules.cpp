@@ -19,26 +19,42 @@ bool is_plus_zero(Node n) {
          (n.attr().kind == Attr::Kind::Int ? n.attr().i == 0 : n.attr().f == 0 && !std::signbit(n.attr().f));
 }
 
+// A load, or one that is cast: 0 stays 0 in every dtype.
+Node load_below(Node x) {
+  while (x.is(Op::Cast)) x = x.arg(0);
+  return x.is(Op::Load) && x.dtype().lanes == 1 ? x : Node();
+}
+
+// The same casts over another load.
+Node with_load(Node x, Node load) {
+  if (!x.is(Op::Cast)) return load;
+  return cast(with_load(x.arg(0), load), x.dtype());
+}
+
 // where(c, load(m, i, g), 0) == load(m, i, g and c): a gated load gives 0.
 Node gate_into_load(Node node, const Bindings&, Rewriter& rewriter) {
-  Node c = node.arg(0), x = node.arg(1);
-  if (!x.is(Op::Load) || !is_plus_zero(node.arg(2)) || x.dtype().lanes != 1) return Node();
+  Node c = node.arg(0), x = load_below(node.arg(1));
+  if (!x || !is_plus_zero(node.arg(2))) return Node();
   Node gate = x.arg_count() > 2 ? rewriter.apply(Op::And, x.arg(2), c) : c;
-  return load(x.arg(0), x.arg(1), gate);
+  return with_load(node.arg(1), load(x.arg(0), x.arg(1), gate));
 }
 
-bool is_gated_by(Node x, Node gate) { return x.is(Op::Load) && x.arg_count() > 2 && x.arg(2) == gate; }
+bool is_gated_by(Node x, Node gate) {
+  Node read = load_below(x);
+  return read && read.arg_count() > 2 && read.arg(2) == gate;
+}
 
-// The load without its gate, where its index is inside the memory anyway; else the load itself.
+// The factor with its load without a gate, where its index is inside the memory anyway; else the factor
+// itself.
 Node without_gate(Node x) {
-  Node memory = base_memory(x.arg(0)), index = x.arg(1);
+  Node read = load_below(x), memory = base_memory(read.arg(0)), index = read.arg(1);
   if (!memory.is(Op::Param) && !memory.is(Op::Buffer)) return x;
-  return index.lo() >= 0 && index.hi() < memory.ints()[1] ? load(x.arg(0), index) : x;
+  return index.lo() >= 0 && index.hi() < memory.ints()[1] ? with_load(x, load(read.arg(0), index)) : x;
 }
 
-// where(c, a * b, 0) == a * b, where both are loads gated by c: one 0 is enough, so the factor that can do
-// without its gate loses it and no longer depends on what the gate depends on. Gives up the 0 where that
-// factor is infinite or NaN.
+// where(c, a * b, 0) == a * b, where both are loads gated by c, cast or not: one 0 is enough, so the factor
+// that can do without its gate loses it and no longer depends on what the gate depends on. Gives up the 0
+// where that factor is infinite or NaN.
 Node gate_one_factor(Node node, const Bindings&, Rewriter& rewriter) {
   Node c = node.arg(0), product = node.arg(1);
   if (!product.is(Op::Mul) || !is_plus_zero(node.arg(2)) || node.dtype().lanes != 1) return Node();
@@ -223,9 +239,9 @@ std::vector<RuleTable> all_tables() {
           integer_algebra(), float_algebra(), kernel_algebra()};
 }
 
-Node simplify_kernel(Node kernel) {
+Node simplify_kernel(Node kernel, const RuleChanges& changes) {
   static const auto* rules = new RuleSet("kernel", all_tables());
-  return Rewriter(*rules).rewrite(kernel);
+  return Rewriter(*rules, changes).rewrite(kernel);
 }
 
 }  // namespace lathe

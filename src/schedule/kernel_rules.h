@@ -12,12 +12,12 @@ RuleTable kernel_algebra();
 std::vector<RuleTable> all_tables();
 
 // A kernel with index algebra and kernel rules applied.
-Node simplify_kernel(Node kernel);
+Node simplify_kernel(Node kernel, const RuleChanges& changes);
 
 // Neighbouring ranges that every index walks as one are made one: r0*E1 + r1 becomes r.
 Node merge_ranges(Node kernel);
 
 // A range that indices divide evenly becomes two: r/s and r%s become ranges of their own.
-Node split_ranges(Node kernel);
+Node split_ranges(Node kernel, const RuleChanges& changes);
 
 }  // namespace lathe

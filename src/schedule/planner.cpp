@@ -51,13 +51,14 @@ Node view_memory(Node view) {
   return view;
 }
 
-Planner::Planner(std::span<const Node> targets, const NodeMap<char>& forced, const ScheduleOptions& options)
+Planner::Planner(std::span<const Node> targets, const NodeMap<char>& forced, const ScheduleOptions& options,
+                 const Compile& compile)
     : targets_(targets),
       forced_(forced),
       default_device_(options.default_device),
       rows_(options.rows),
-      invariant_(options.invariant),
-      rewriter_(simplify_rules()) {}
+      invariant_(compile.invariant),
+      rewriter_(simplify_rules(), compile.rules) {}
 
 bool Planner::is_root(Node node) const {
   return node.is(Op::Store) || node.is(Op::Launch) || (node.is(Op::Copy) && !is_placement(node)) ||
@@ -629,9 +630,10 @@ void Planner::check_hazards() {
     if (!s.root.is(Op::Store) || !s.sink) continue;
     Node kernel = s.sink.arg(0);
     Node effect = kernel.is(Op::End) ? kernel.arg(0) : kernel;
-    Node written = simplify(effect.arg(1));
+    const RuleChanges& rules = rewriter_.changes();
+    Node written = simplify(effect.arg(1), rules);
     for (Node n : toposort(s.sink))
-      if (n.is(Op::Load) && n.arg(0) == s.buffer && simplify(n.arg(1)) != written) {
+      if (n.is(Op::Load) && n.arg(0) == s.buffer && simplify(n.arg(1), rules) != written) {
         plan_.must_store.push_back(s.root.arg(1));
         break;
       }

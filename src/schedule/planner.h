@@ -44,7 +44,8 @@ struct Plan {
 
 class Planner {
  public:
-  Planner(std::span<const Node> targets, const NodeMap<char>& forced, const ScheduleOptions& options);
+  Planner(std::span<const Node> targets, const NodeMap<char>& forced, const ScheduleOptions& options,
+          const Compile& compile);
   Plan run();
 
  private:

@@ -203,6 +203,7 @@ bool Planner::plan_fold(Node node, std::uint32_t index) {
   Work& w = work(r.step);
   if (r.in_reduce || r.at.valid || w.folds || !w.rows.empty() || (w.product && w.product != node))
     return false;
+  if (rewriter_.changes().disables(kRunningMaximumRule)) return false;
   std::optional<SoftmaxSum> sum = match_softmax_sum(node, uses_);
   if (!sum) return false;
   for (Node n : {sum->scores, node.arg(0)})

@@ -113,20 +113,22 @@ Node join_bitcasts(Node node) {
   return reshape(bitcast(inner.arg(0), node.dtype()), node.shape());
 }
 
-Node prepare_reduce(Node node, bool split) {
-  if (Node apart = put_back_by_residue(node); apart != node) return apart;
-  Node spread = spread_sum(node);
+Node prepare_reduce(Node node, const Compile& compile) {
+  const bool split = !compile.invariant;
+  if (!compile.rules.disables(kPutBackRule))
+    if (Node apart = put_back_by_residue(node); apart != node) return apart;
+  Node spread = compile.rules.disables(kSpreadSumRule) ? node : spread_sum(node);
   if (spread == node) return split ? split_reduce(node) : node;
   Node inner = spread.arg(0);  // below the reshape
   return reshape(split ? split_reduce(inner) : inner, spread.shape());
 }
 
-Node prepare_node(Node node, bool split_reduces) {
+Node prepare_node(Node node, const Compile& compile) {
   switch (node.op()) {
     case Op::Detach:
     case Op::GradFence:
     case Op::Custom: return node.arg(0);
-    case Op::Reduce: return prepare_reduce(node, split_reduces);
+    case Op::Reduce: return prepare_reduce(node, compile);
     case Op::Bitcast: return join_bitcasts(node);
     case Op::Contiguous:
       // Stored already: a whole buffer, or another forced store. Options ask for a kernel all the same.
@@ -144,11 +146,11 @@ Node prepare_node(Node node, bool split_reduces) {
 
 }  // namespace
 
-Prepared prepare(std::span<const Node> targets, bool split_reduces) {
+Prepared prepare(std::span<const Node> targets, const Compile& compile) {
   Prepared out;
   NodeMap<Node> done;
   NodeMap<std::int64_t> bound;
-  ConstantFolder folder;
+  ConstantFolder folder(compile.rules);
   SmallVector<Node, 16> args;
   for (Node n : toposort(targets)) {
     if (n.is(Op::Bind)) {
@@ -165,7 +167,7 @@ Prepared prepare(std::span<const Node> targets, bool split_reduces) {
     args.clear();
     for (Node a : n.args()) args.push_back(*done.find(a));
     Node now = rebuild(n, std::span<const Node>(args.data(), args.size()));
-    done.try_emplace(n, prepare_node(folder.fold(now), split_reduces));
+    done.try_emplace(n, prepare_node(folder.fold(now), compile));
   }
   for (Node t : targets) out.targets.push_back(*done.find(t));
   return out;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/node.h"
+#include "pipeline/compile.h"
 
 namespace lathe {
 
@@ -16,7 +17,7 @@ struct Prepared {
   std::vector<std::pair<Node, std::int64_t>> bindings;
 };
 
-// Without `split_reduces` long reduces with few outputs stay whole: what is few depends on the batch.
-Prepared prepare(std::span<const Node> targets, bool split_reduces = true);
+// In an invariant compile long reduces with few outputs stay whole: what is few depends on the batch.
+Prepared prepare(std::span<const Node> targets, const Compile& compile);
 
 }  // namespace lathe

@@ -5,7 +5,6 @@
 #include "base/small_vector.h"
 #include "ir/build.h"
 #include "ir/shape.h"
-#include "rewrite/rewriter.h"
 
 namespace lathe {
 namespace {
@@ -75,7 +74,6 @@ Node padded(Node x, std::span<const Window> windows) {
 
 Node put_back_by_residue(Node reduce) {
   if (reduce_op(reduce) != Op::Add || !reduce.arg(0).is(Op::Unskew)) return reduce;
-  if (rule_disabled(kPutBackRule)) return reduce;
   Node x;
   const SmallVector<Window, 4> windows = windows_of(reduce, x);
   if (windows.empty()) return reduce;

@@ -4,7 +4,6 @@
 
 #include "ir/build.h"
 #include "ir/shape.h"
-#include "rewrite/rewriter.h"
 
 namespace lathe {
 namespace {
@@ -75,8 +74,7 @@ bool match_weights(Node weights, const NodeMap<int>& uses, SoftmaxSum& out) {
 }  // namespace
 
 std::optional<SoftmaxSum> match_softmax_sum(Node reduce, const NodeMap<int>& uses) {
-  if (rule_disabled(kRunningMaximumRule) || !reduce.is(Op::Reduce) || reduce_op(reduce) != Op::Add ||
-      reduce.ints().size() != 2)
+  if (!reduce.is(Op::Reduce) || reduce_op(reduce) != Op::Add || reduce.ints().size() != 2)
     return std::nullopt;
   Node product = reduce.arg(0);
   if (!product.is(Op::Mul) || !product.dtype().is_float() || used(uses, product) != 1) return std::nullopt;

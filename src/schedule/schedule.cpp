@@ -107,10 +107,10 @@ std::string describe(const Plan& plan, const JoinedStep& step) {
 }
 
 // Rewrites of a kernel depend on nothing but the kernel, so equal kernels share one.
-Node finished_kernel(Node normal, NodeMap<Node>& known) {
+Node finished_kernel(Node normal, NodeMap<Node>& known, const RuleChanges& rules) {
   auto [slot, fresh] = known.try_emplace(normal);
   if (!fresh) return *slot;
-  Node simple = simplify_kernel(merge_ranges(split_ranges(simplify_kernel(normal))));
+  Node simple = simplify_kernel(merge_ranges(split_ranges(simplify_kernel(normal, rules), rules)), rules);
   *known.find(normal) = simple;
   return simple;
 }
@@ -127,9 +127,9 @@ NodeMap<char> read_afterwards(std::span<const Node> targets) {
 
 }  // namespace
 
-Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options) {
+Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options, const Compile& compile) {
   Scope scope;
-  Prepared graph = prepare(targets, !options.invariant);
+  Prepared graph = prepare(targets, compile);
   NodeMap<char> forced, overwritten = replaced_versions(graph.targets);
   for (Node t : graph.targets)
     if (Node base = to_store(t, overwritten)) forced[base] = 1;
@@ -137,7 +137,7 @@ Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options)
   StepOrder order;
   // Every round stores at least one value more, so this ends.
   for (;;) {
-    plan = Planner(graph.targets, forced, options).run();
+    plan = Planner(graph.targets, forced, options, compile).run();
     std::size_t before = forced.size();
     for (Node n : plan.must_store) forced[n] = 1;
     split_by_buffers(plan, graph.targets, options.max_buffers, forced);
@@ -151,7 +151,7 @@ Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options)
   Schedule out;
   NodeMap<Node> known;
   const std::vector<JoinedStep> kernels =
-      join_steps(plan, order, read_afterwards(graph.targets), options.max_buffers);
+      join_steps(plan, order, read_afterwards(graph.targets), options.max_buffers, compile.rules);
   for (const JoinedStep& joined : kernels) {
     const PlannedStep& s = plan.steps[static_cast<std::size_t>(joined.members[0])];
     Step step;
@@ -175,7 +175,7 @@ Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options)
       step.options = kernel.options;
     } else if (joined.sink) {
       NormalKernel normal = normalize_kernel(joined.sink);
-      Node ast = finished_kernel(normal.ast, known);
+      Node ast = finished_kernel(normal.ast, known, compile.rules);
       // Simplifying may have dropped buffers and ranges: number what is left again.
       NodeMap<Node> back;
       for (Node n : toposort(ast))
@@ -199,7 +199,7 @@ Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options)
     if (n.is(Op::After)) replaced.try_emplace(n, base_memory(n));
   for (Node t : graph.targets) out.results.push_back(substitute(t, replaced));
   for (auto& [variable, value] : graph.bindings) out.bindings.emplace_back(variable, value);
-  check_outputs(plan, kernels, out);
+  check_outputs(plan, kernels, out, compile.rules);
   return out;
 }
 

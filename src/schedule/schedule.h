@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ir/node.h"
+#include "pipeline/compile.h"
 
 namespace lathe {
 
@@ -34,12 +35,12 @@ struct ScheduleOptions {
   std::string default_device = "CPU";  // for values made of constants alone
   int max_buffers = 0;                 // per kernel, of the device; 0 = no limit
   bool rows = true;  // a row may be worked through by one thread: reduces over it, then what uses them
-  bool invariant =
-      false;  // what a row's bits depend on is decided without looking at how many rows there are
 };
 
 // Targets are values, or After(buffer, Store...) nodes whose stores must happen. Newly needed buffers are
-// made as fresh Op::Buffer nodes on the value's device.
-Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options = {});
+// made as fresh Op::Buffer nodes on the value's device. In an invariant compile what a row's bits depend on
+// is decided without looking at how many rows there are.
+Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options = {},
+                  const Compile& compile = {});
 
 }  // namespace lathe

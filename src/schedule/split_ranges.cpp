@@ -68,7 +68,7 @@ Split find_split(std::span<const Node> order) {
 
 }  // namespace
 
-Node split_ranges(Node kernel) {
+Node split_ranges(Node kernel, const RuleChanges& changes) {
   for (;;) {
     const std::vector<Node> order = toposort(kernel);
     const Split split = find_split(order);
@@ -101,7 +101,7 @@ Node split_ranges(Node kernel) {
       std::span<const Node> all(args.data(), args.size());
       to[n] = args.size() == n.arg_count() ? rebuild(n, all) : intern(n.op(), n.dtype(), all, n.attr());
     }
-    kernel = simplify_kernel(*to.find(kernel));
+    kernel = simplify_kernel(*to.find(kernel), changes);
   }
 }
 

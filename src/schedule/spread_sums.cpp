@@ -6,7 +6,6 @@
 #include "base/small_vector.h"
 #include "ir/build.h"
 #include "ir/shape.h"
-#include "rewrite/rewriter.h"
 
 namespace lathe {
 namespace {
@@ -55,7 +54,6 @@ SmallVector<std::int64_t, 8> axes_of(Node value, Node sum) {
 
 Node spread_sum(Node reduce) {
   if (!is_sum(reduce) || !reduce.arg(0).is(Op::Mul)) return reduce;
-  if (rule_disabled(kSpreadSumRule)) return reduce;
   for (std::size_t side = 0; side < 2; ++side) {
     Node value = reduce.arg(0).arg(side), scale = reduce.arg(0).arg(1 - side), sum = exact_sum(value);
     if (!sum || value.dtype() != reduce.dtype()) continue;

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "codegen/codegen.h"
+#include "engine/compile_context.h"
 #include "ir/text.h"
 #include "search/job.h"
 #include "search/judge.h"
@@ -85,7 +86,7 @@ class Search {
     const std::vector<JobBuffer> buffers = buffers_of(request_.kernel);
     if (std::string why = cannot(buffers); !why.empty()) return refused(why);
     for (const JobBuffer& buffer : buffers) bytes_ += static_cast<double>(buffer.bytes());
-    result_.default_options = result_.options = choose_options(request_.kernel, target_);
+    result_.default_options = result_.options = choose_options(request_.kernel, engine::compile_for(target_));
     write_file_atomic(job_file(folder_.path()),
                       to_text({request_.device->text, request_.name, limits_.max_nodes,
                                bindings_of(request_.kernel), NodeRef(request_.kernel)}),
@@ -127,7 +128,9 @@ class Search {
     if (watch_) watch_(seconds(), result_);
   }
 
-  Node with_options(const List& list) const { return apply_options(request_.kernel, list, target_); }
+  Node with_options(const List& list) const {
+    return apply_options(request_.kernel, list, engine::compile_for(target_).quiet());
+  }
 
   // The default is the first candidate: run, compared with REF and timed before anything else.
   std::string time_default() {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "codegen/codegen.h"
 #include "codegen/option_state.h"
+#include "engine/compile_context.h"
 
 namespace lathe::search {
 namespace {
@@ -216,7 +217,7 @@ bool allowed(Node kernel, std::span<const Opt> list, const Target& target, const
   // How large panels are shows when they are made.
   if (std::none_of(list.begin(), list.end(), [](const Opt& o) { return o.op == OptOp::STAGE; })) return true;
   try {
-    apply_options(kernel, list, target);
+    apply_options(kernel, list, engine::compile_for(target).quiet());
     return true;
   } catch (const KernelOptError&) {
     return false;
@@ -260,7 +261,7 @@ std::vector<List> starting_lists(Node kernel, const Target& target, const Limits
   for (const Change change : changes) {
     Target other = target;
     change(other);
-    List list = choose_options(kernel, other);
+    List list = choose_options(kernel, engine::compile_for(other));
     const bool known = list.empty() || std::find(lists.begin(), lists.end(), list) != lists.end();
     if (!known && allowed(kernel, list, target, limits)) lists.push_back(std::move(list));
   }

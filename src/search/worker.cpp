@@ -14,6 +14,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "codegen/codegen.h"
+#include "engine/compile_context.h"
 #include "engine/kernels.h"
 #include "ir/build.h"
 #include "runtime/executor.h"
@@ -90,7 +91,8 @@ class Worker {
     engine::MadeKernel made;
     made.ast = job_.kernel;
     made.options = parse_opts(options);
-    const Program program = lower_kernel(job_.kernel, made.options, device_->compiler->target(), job_.name);
+    const Program program =
+        lower_kernel(job_.kernel, made.options, engine::compile_for(device_->compiler->target()), job_.name);
     if (static_cast<std::int64_t>(program.code.size()) > job_.max_nodes)
       return fmt::format("refused {} instructions", program.code.size());
     made.launch = program;

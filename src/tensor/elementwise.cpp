@@ -1,6 +1,7 @@
 // Elementwise operations of several tensors: promotion, broadcasting, devices, and the rows of binary.def.
 #include <cctype>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include <fmt/format.h>
@@ -288,14 +289,28 @@ Tensor at_most(const Tensor& x, const Tensor& y) {
   return primitive(Op::Less, x, y) | primitive(Op::Eq, x, y);
 }
 
+// Whether it is an integer that lies beyond all of a dtype's.
+bool is_beyond(const Operand& y, DataType dtype) {
+  return y.tensor() == nullptr && !y.is_size() && !is_number_of(y.number(), dtype);
+}
+
 DataType dtype_for(Rule rule, const Tensor& x, const Operand& y, std::string_view op) {
   DataType d = operand_dtype(y, x);
-  if (rule == Rule::Compare && y.tensor() == nullptr && !y.is_size() && !is_number_of(y.number(), d))
-    return d == dtypes::uint64 || y.number().dtype() == dtypes::uint64 ? dtypes::float64 : dtypes::int64;
+  if (rule == Rule::Compare && is_beyond(y, d)) return dtypes::float32;
   if (rule == Rule::Float) return least_upper_float(d);
   if (rule == Rule::Whole && d.is_float())
     throw TypeError(op, fmt::format("{} has no bits to work on", d.name())).help("cast to an integer dtype");
   return d;
+}
+
+// The right side of a binary op in dtype `d`. All integers as float32 lie between the infinities, whatever
+// the rounding: one of these stands for a number that the integers' dtype does not reach.
+Tensor right_side(Rule rule, const Tensor& x, const Operand& y, DataType d) {
+  if (rule == Rule::Compare && is_beyond(y, operand_dtype(y, x))) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    return operand_tensor(Number(y.number().to_double() < 0 ? -kInfinity : kInfinity), x, d);
+  }
+  return operand_tensor(y, x, d);
 }
 
 }  // namespace
@@ -305,7 +320,7 @@ DataType dtype_for(Rule rule, const Tensor& x, const Operand& y, std::string_vie
     Scope scope;                                                                     \
     DataType d = dtype_for(Rule::rule, *this, other, #name);                         \
     if (other.tensor() != nullptr) check_same_device(#name, *this, *other.tensor()); \
-    Tensor x = converted(*this, d), y = operand_tensor(other, *this, d);             \
+    Tensor x = converted(*this, d), y = right_side(Rule::rule, *this, other, d);     \
     return meaning;                                                                  \
   }
 #include "lathe/binary.def"
@@ -342,14 +357,13 @@ Tensor Tensor::masked_fill(const Tensor& mask, const Operand& value) const {
 // From the nearer end, so that a weight of 1 gives `end` itself.
 Tensor Tensor::lerp(const Tensor& end, const Operand& weight) const {
   Scope scope;
-  // Whole numbers meet a float weight as floats: their difference may not fit their dtype.
-  const DataType d = operand_dtype(weight, converted(*this, operand_dtype(end, *this)));
+  const DataType d = least_upper_float(operand_dtype(end, *this));
   const Tensor from = converted(*this, d), to = converted(end, d), way = to - from;
   if (weight.tensor() == nullptr && !weight.is_size()) {
     const double w = weight.number().to_double();
-    return w < 0.5 ? from + way.mul(weight) : to - way * (1 - w);
+    return w < 0.5 ? from + way * w : to - way * (1 - w);
   }
-  const Tensor w = operand_tensor(weight, *this, operand_dtype(weight, converted(way, least_upper_float(d))));
+  const Tensor w = operand_tensor(weight, from, operand_dtype(weight, from));
   return (w < 0.5).where(from + way * w, to - way * (1.0 - w));
 }
 
@@ -437,14 +451,10 @@ Tensor Tensor::rpow(Number base) const {
 
 namespace {
 
-// How far two whole numbers of one dtype are apart, which their dtype may not hold.
+// How far integers lie apart: modulo 2^64 the difference is exact, whatever their signs.
 Tensor distance(const Tensor& x, const Tensor& y) {
-  if (x.dtype().is_bool()) return (x != y).cast(dtypes::float64);
-  constexpr DataType kUnsigned[] = {dtypes::uint8, dtypes::uint16, dtypes::uint32, dtypes::uint64};
-  for (DataType same_size : kUnsigned)
-    if (same_size.itemsize() == x.dtype().itemsize())
-      return (x.maximum(y) - x.minimum(y)).bitcast(same_size).cast(dtypes::float64);
-  throw InternalError("isclose", fmt::format("no unsigned dtype of the size of {}", x.dtype().name()));
+  const Tensor apart = x.maximum(y).cast(dtypes::uint64) - x.minimum(y).cast(dtypes::uint64);
+  return apart.cast(dtypes::float64);
 }
 
 }  // namespace
@@ -452,9 +462,9 @@ Tensor distance(const Tensor& x, const Tensor& y) {
 Tensor Tensor::isclose(const Operand& operand, double rtol, double atol, bool equal_nan) const {
   Scope scope;
   const Tensor other = operand_tensor(operand, *this, operand_dtype(operand, *this));
-  if (!other.dtype().is_float())
-    return distance(cast(other.dtype()), other) <= other.cast(dtypes::float64).abs() * rtol + atol;
-  Tensor near = (*this - other).abs() <= other.abs() * rtol + atol;
+  const bool whole = !other.dtype().is_float();
+  const Tensor scale = whole ? other.cast(dtypes::float64).abs() : other.abs();
+  const Tensor near = (whole ? distance(*this, other) : (*this - other).abs()) <= scale * rtol + atol;
   Tensor finite = isfinite() & other.isfinite();
   Tensor out = (finite & near) | (finite.logical_not() & (*this == other));
   return equal_nan ? out | (isnan() & other.isnan()) : out;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "tensor/custom.h"
+#include "tensor/given_up.h"
 #include "tensor/impl.h"
 #include "tensor/own_gradient.h"
 #include "tensor/realize.h"
@@ -311,6 +312,13 @@ class Differentiated {
 
   bool contains(Node n) const { return in_graph_.contains(n); }
 
+  // Whether it reads something that was computed from this memory and has no expression any more.
+  bool has_given_up(Node memory) const {
+    return std::ranges::any_of(order_, [&](Node n) {
+      return n.is(Op::Buffer) && n.dtype().is_float() && was_computed_from(n, memory);
+    });
+  }
+
   // The node a target has in the graph; its own where it takes no part. A tensor that was written to since
   // stands there as the version that was read. Where several versions are, and the tensor requires a gradient
   // or is now yet another, which is meant cannot be told: null.
@@ -429,6 +437,13 @@ class Differentiated {
       .help("clone() one of them, or call requires_grad_() on it, before it is used");
 }
 
+[[noreturn]] void refuse_given_up(const Tensor& root, const Tensor& target) {
+  throw UserError("gradient", fmt::format("{} was computed from {} by way of a tensor that was realized, and "
+                                          "what requires no gradient is data from then on",
+                                          describe(root), describe(target)))
+      .help("call requires_grad_() on the target before it is used, or realize after taking the gradient");
+}
+
 [[noreturn]] void refuse_versions(const Tensor& target) {
   throw UserError("gradient",
                   fmt::format("{} was written to between its uses: the graph reads several versions of it",
@@ -491,7 +506,7 @@ void check_target(const Tensor& t) {
   if (!t.is_floating_point())
     throw TypeError("gradient", fmt::format("target {} has no gradient: only floats have", describe(t)))
         .help("cast it to a float dtype before it is used");
-  if (device_of(n).empty() && n.is(Op::Expand) && n.arg(0).is_const())
+  if (viewed(n).is_const())
     throw UserError("gradient",
                     fmt::format("target {} is a constant, and equal constants are one", describe(t)))
         .help("call requires_grad_() on it before it is used");
@@ -536,6 +551,11 @@ std::vector<Tensor> Tensor::gradient(const std::vector<Tensor>& targets, const T
         .help(
             "a value that was computed keeps its expression where requires_grad_() was called on what it is "
             "computed from");
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const Node memory = memory_of(targets[i].impl()->storage->value);
+    if (memory && !graph.contains(nodes[i][0]) && graph.has_given_up(base_memory(memory)))
+      refuse_given_up(*this, targets[i]);
+  }
   std::vector<Node> grads = summed_gradients(root, start, nodes, device());
   if (graph.reads_overwritten()) check_still_there(grads, *this);
   std::vector<Tensor> out;

@@ -267,11 +267,18 @@ Tensor pad_zero(const Tensor& t, const std::vector<std::pair<Size, Size>>& paddi
 Tensor Tensor::pad(const std::vector<std::pair<Size, Size>>& padding, Number value) const {
   Scope scope;
   if (value.to_double() == 0) return pad_zero(*this, padding);
+  // Integers stay integers beside a whole number; beside another they become floats, as in where().
+  const double number = value.to_double();
+  const bool whole = number == std::floor(number) && std::isfinite(number);
+  if (!dtype().is_float() && whole && value.kind() == Number::Kind::Float) {
+    if (std::fabs(number) >= 0x1p63)
+      throw UserError("pad", fmt::format("{} does not fit {}", number, dtype().name()))
+          .help("cast the tensor to a float dtype first");
+    value = Number(static_cast<std::int64_t>(number));
+  }
   Tensor inside = Tensor::full(shape(), true, {.dtype = dtypes::bool_, .device = device()});
   Tensor here = pad_zero(inside, padding);
   const Tensor out = here.where(pad_zero(*this, padding), value);
-  // Integers stay integers beside a whole number; beside another they become floats, as in where().
-  const bool whole = value.to_double() == std::floor(value.to_double()) && std::isfinite(value.to_double());
   return dtype().is_float() || whole ? out.cast(dtype()) : out;
 }
 

@@ -5,6 +5,7 @@
 #include "ir/text.h"
 #include "runtime/storage.h"
 #include "search/tuned_options.h"
+#include "tensor/given_up.h"
 #include "tensor/versions.h"
 
 namespace lathe {
@@ -227,6 +228,8 @@ struct Requests {
       result = reshape_to(result, sizes);
     }
     if (result == s.value.node()) return;
+    if (Node now = memory_of(result); now && s.value->dtype().is_float())
+      note_given_up(base_memory(now), s.value);
     s.value = result;
     ++s.version;
   }

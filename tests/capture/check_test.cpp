@@ -6,7 +6,7 @@
 
 #include "base/env.h"
 #include "capture/ramp.h"
-#include "codegen/step_fault.h"
+#include "engine/compile_context.h"
 #include "engine/engine.h"
 #include "engine/kernel_check.h"
 #include "ir/build.h"
@@ -18,17 +18,18 @@ namespace lathe {
 namespace {
 
 // Kernels with options multiply where they should add.
-StepFault wrong_with_options() {
-  StepFault fault;
-  fault.kernel = [](std::string_view step, Node kernel) {
-    if (step != "split_ranges") return kernel;
+struct WrongWithOptions : StepSink {
+  void kernel(const StepInfo& step, Node& kernel) override {
+    if (step.name != std::string_view("option_ranges")) return;
     NodeMap<Node> map;
-    for (Node n : toposort(kernel))
+    bool copies = false;
+    for (Node n : toposort(kernel)) {
+      copies |= n.is(Op::Range) && range_kind(n) == RangeKind::Upcast;
       if (n.is(Op::Add) && n.dtype().is_float()) map[n] = n.arg(0) * n.arg(1);
-    return map.empty() ? kernel : substitute(kernel, map);
-  };
-  return fault;
-}
+    }
+    if (copies && !map.empty()) kernel = substitute(kernel, map);
+  }
+};
 
 TEST(CheckedCapture, AReplacedKernelIsReplacedInReplaysAndInTheSavedProgram) {
   const FlagScope first(Flag::Check, "first"), cache(Flag::Cache, "off");
@@ -41,11 +42,10 @@ TEST(CheckedCapture, AReplacedKernelIsReplacedInReplaysAndInTheSavedProgram) {
     return function({ramp(40, i), ramp(40, 10 * i)})[0].template data<float>()[39];
   };
   {
-    const StepFault fault = wrong_with_options();
-    const StepFault* before = set_step_fault(&fault);
+    WrongWithOptions fault;
+    const engine::ExperimentScope scope({.sink = &fault});
     testing::internal::CaptureStderr();
     for (int i = 1; i < 5; ++i) EXPECT_EQ(sum(f, i), 11 * i + 78);
-    set_step_fault(before);
     EXPECT_NE(testing::internal::GetCapturedStderr().find("it now runs without"), std::string::npos);
   }
   EXPECT_GT(engine::check_counts().replaced, replaced);

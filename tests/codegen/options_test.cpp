@@ -611,6 +611,44 @@ TEST(Options, OneStoreOfSeveralDoesNotAddUpInTheOutputOfAllGroups) {
       EXPECT_EQ(compare_with_reference(sink(effects), parse_opts(opts), named_target(name), 1), "") << name;
 }
 
+// Copies of a row have their parts of a panel beside each other, and each is written and read for itself: one
+// is not read along with another that is not there yet.
+TEST(Options, ACopyOfARowReadsOnlyWhatItWrote) {
+  Scope scope;
+  const Node eight = index_const(8);
+  Node i = range(index_const(3), 0, RangeKind::Global), fill = range(eight, 1, RangeKind::Loop),
+       out = range(eight, 2, RangeKind::Loop), k = range(eight, 3, RangeKind::Reduce), row[] = {i, out};
+  auto x = [&](Node at) { return load(param(dtypes::Float32, 1, 24), i * eight + at); };
+  Node panel = define(dtypes::Float32, 0, 8, Space::Register), scale = load(param(dtypes::Float32, 2, 3), i);
+  Node filled = end(store(after(panel, {&i, 1}), fill, x(fill) * scale), {&fill, 1});
+  Node full = after(panel, {&filled, 1});
+  Node sum = reduce_ranges(Op::Add, x(k) * load(full, k), {&k, 1});
+  Node effect = end(store(param(dtypes::Float32, 0, 24), i * eight + out, sum + load(full, out)), row);
+  for (const char* name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"})
+    for (const char* opts :
+         {"UPCAST(1, 8) UNROLL(0, 8) UPCAST(0, 2)", "UPCAST(1, 8) UPCAST(1, 8) UNROLL(0, 8) UPCAST(0, 4)"})
+      EXPECT_EQ(compare_with_reference(sink({&effect, 1}), parse_opts(opts), named_target(name), 1), "")
+          << opts << " on " << name;
+}
+
+// Each store sums in a nest of its own, and what is copied for the value behind the sum belongs to that nest.
+TEST(Options, StoresThatSumApartDoNotShareThePanelsOfWhatFollows) {
+  Scope scope;
+  Node i = range(index_const(3), 0, RangeKind::Global), j = range(index_const(4), 1, RangeKind::Global),
+       k = range(index_const(3), 2, RangeKind::Reduce), both[] = {i, j};
+  auto x = [&](int slot, std::int64_t size, Node at) { return load(param(dtypes::Float32, slot, size), at); };
+  Node at = i * index_const(4) + j;
+  Node product = x(2, 9, i * index_const(3) + k) * x(3, 12, k * index_const(4) + j);
+  Node value = reduce_ranges(Op::Add, product, {&k, 1}) + x(4, 12, at);
+  Node effects[] = {end(store(param(dtypes::Float32, 0, 12), at, value), both),
+                    end(store(param(dtypes::Float32, 1, 12), at, value * value), both)};
+  for (const char* name : {"ref", "x86-64-v3", "x86-64-v4"})
+    for (const char* opts : {"STAGE(0, 2, 0) TILE(2, 1, 0)", "STAGE(1, 2, 0) TILE(2, 1, 0)",
+                             "UPCAST(0, 16) TILE(1, 1, 0) STAGE(1, 2, 0)"})
+      EXPECT_EQ(compare_with_reference(sink(effects), parse_opts(opts), named_target(name), 1), "")
+          << opts << " on " << name;
+}
+
 void check_random_list(std::uint32_t seed) {
   constexpr const char* kTargets[] = {"ref",
                                       "x86-64-v2",

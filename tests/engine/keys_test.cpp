@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/env.h"
+#include "engine/compile_context.h"
 #include "engine/kernels.h"
 #include "rewrite/rewriter.h"
 #include "rules/simplify.h"
@@ -52,13 +53,12 @@ TEST(Keys, ASwitchCountsByBeingOnOnly) {
 
 TEST(Keys, DisabledAndPlantedRulesAreInTheKey) {
   std::set<std::string> seen{flags_key()};
-  set_disabled_rules({"add-zero"});
-  EXPECT_TRUE(seen.insert(flags_key()).second);
-  set_disabled_rules({});
   const RuleSet planted("planted", {index_algebra()});
-  const RuleSet* before = set_planted_rules(&planted);
-  EXPECT_TRUE(seen.insert(flags_key()).second);
-  set_planted_rules(before);
+  for (const Experiment& experiment :
+       {Experiment{.disabled = {"add-zero"}}, Experiment{.planted = &planted}}) {
+    const ExperimentScope scope(experiment);
+    EXPECT_TRUE(seen.insert(flags_key()).second);
+  }
   EXPECT_FALSE(seen.insert(flags_key()).second);
 }
 

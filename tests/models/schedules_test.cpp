@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "codegen/count.h"
+#include "engine/compile_context.h"
 #include "engine/graph_key.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
@@ -159,9 +160,11 @@ TEST(Schedules, AttentionInOneKernelGivesWhatThePassesGive) {
       return q.scaled_dot_product_attention(k, v, {.causal = true, .gqa = true}).contiguous().data<float>();
     };
     const std::vector<float> fused = values();
-    set_disabled_rules({"running-maximum"});
-    const std::vector<float> passes = values();
-    set_disabled_rules({});
+    std::vector<float> passes;
+    {
+      const engine::ExperimentScope without({.disabled = {"running-maximum"}});
+      passes = values();
+    }
     ASSERT_EQ(fused.size(), passes.size());
     for (std::size_t i = 0; i < fused.size(); ++i)
       ASSERT_NEAR(fused[i], passes[i], 2e-6 * std::max(1.0F, std::abs(passes[i]))) << i;

@@ -197,15 +197,15 @@ TEST_F(Optim, RefusesWhatCannotBeTrained) {
   EXPECT_EQ(refusal([&] { SGD({p}, -1); }), "lathe: optimizer: the learning rate is -1, which is negative");
   EXPECT_EQ(refusal([] { SGD({}); }), "lathe: optimizer: there is no parameter");
   EXPECT_EQ(refusal([&] { SGD({p}, 0.1, {.momentum = -0.5}); }),
-            "lathe: SGD: momentum is -0.5, which is negative");
+            "lathe: SGD: momentum is -0.5, which is no number from 0 on");
   EXPECT_EQ(refusal([&] { LARS({p}, 0.1, {.weight_decay = -1}); }),
-            "lathe: LARS: weight_decay is -1, which is negative");
+            "lathe: LARS: weight_decay is -1, which is no number from 0 on");
   EXPECT_EQ(refusal([&] { Adam({p}, 0.1, {.weight_decay = -1}); }),
-            "lathe: Adam: weight_decay is -1, which is negative");
+            "lathe: Adam: weight_decay is -1, which is no number from 0 on");
   EXPECT_EQ(refusal([&] { AdamW({p}, 0.1, {.beta2 = 1}); }),
             "lathe: Adam: beta2 is 1, which is outside [0, 1)");
   EXPECT_EQ(refusal([&] { Adam({p}, 0.1, {.eps = std::nan("")}); }),
-            "lathe: Adam: eps is nan, which is negative");
+            "lathe: Adam: eps is nan, which is no number from 0 on");
 }
 
 TEST_F(Optim, AStepOutsideOfTrainingModeIsRefused) {

@@ -15,6 +15,7 @@
 
 #include "base/interrupt.h"
 #include "codegen/codegen.h"
+#include "engine/compile_context.h"
 #include "engine/engine.h"
 #include "ir/build.h"
 #include "ir/walk.h"
@@ -32,13 +33,16 @@ struct CountingTrace : RewriteTrace {
 template <class Function>
 std::uint64_t rewrites_of(Function&& function) {
   CountingTrace trace;
-  RewriteTrace* before = set_rewrite_trace(&trace);
+  const engine::ExperimentScope scope({.trace = &trace});
   function();
-  set_rewrite_trace(before);
   return trace.count;
 }
 
-std::vector<std::string> passes_seen;
+struct StepNames : StepSink {
+  void kernel(const StepInfo& step, Node& /*kernel*/) override { seen.emplace_back(step.name); }
+  void program(const StepInfo& step, Program& /*program*/) override { seen.emplace_back(step.name); }
+  std::vector<std::string> seen;
+};
 
 // out[i] = a chain of n / 4 steps, each a load at an index of its own and three ops.
 Node long_kernel(std::int64_t n) {
@@ -60,7 +64,8 @@ TEST(Promises, RewritesGrowLinearlyWithTheKernel) {
   for (std::int64_t n : {100, 1000, 10000}) {
     Node kernel = long_kernel(n);
     auto size = static_cast<double>(toposort(kernel).size());
-    auto count = static_cast<double>(rewrites_of([&] { lower_kernel(kernel, {}, target, "k"); }));
+    auto count =
+        static_cast<double>(rewrites_of([&] { lower_kernel(kernel, {}, engine::compile_for(target), "k"); }));
     EXPECT_GT(count, 0) << n;
     if (last > 0) {
       EXPECT_LE(count / size, last * 1.3 + 0.1) << "a node, at " << n << " nodes";
@@ -75,13 +80,13 @@ TEST(Promises, PassesPerKernelAreAConstant) {
   Target target = named_target("x86-64-v3");
   std::vector<std::string> first;
   for (std::int64_t n : {100, 2000}) {
-    passes_seen.clear();
-    PassHook before = set_pass_hook([](const char* pass) { passes_seen.emplace_back(pass); });
-    lower_kernel(long_kernel(n), {}, target, "k");
-    set_pass_hook(before);
-    EXPECT_EQ(std::count(passes_seen.begin(), passes_seen.end(), "linearize"), 1);
-    if (first.empty()) first = passes_seen;
-    EXPECT_EQ(passes_seen, first);
+    StepNames names;
+    Compile compile(target);
+    compile.sink = &names;
+    lower_kernel(long_kernel(n), {}, compile, "k");
+    EXPECT_EQ(std::count(names.seen.begin(), names.seen.end(), "linearize"), 1);
+    if (first.empty()) first = names.seen;
+    EXPECT_EQ(names.seen, first);
   }
 }
 

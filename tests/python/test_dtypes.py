@@ -1,12 +1,13 @@
 """Dtypes: names, groups, promotion of all pairs, literals, conversions, infos."""
 
+import operator
 import pickle
 
 import numpy as np
 import pytest
 import torch
 
-from lathe import Context, Tensor, dtypes
+from lathe import Context, Tensor, UserError, dtypes
 from lathe.dtype import DTYPES_DICT, least_upper_dtype
 
 NUMPY = [d for d in dtypes.all if d.fmt is not None]
@@ -101,3 +102,41 @@ def test_big_unsigned_numbers_survive():
     x = Tensor([2**64 - 1, 2**63], dtype=dtypes.uint64)
     assert x.tolist() == [2**64 - 1, 2**63]
     assert (Tensor([0], dtype=dtypes.uint64) + (2**64 - 1)).item() == 2**64 - 1
+
+
+def test_numbers_beyond_int64_in_lists():
+    assert Tensor([2**63, 0.5], dtype=dtypes.float64).tolist() == [2.0**63, 0.5]
+    assert Tensor([2**63, 3]).tolist() == [2**63, 3]
+    assert Tensor([-1, 2**63], dtype=dtypes.float64).tolist() == [-1.0, 2.0**63]
+    for dtype in (None, dtypes.int64, dtypes.uint64):
+        with pytest.raises(UserError, match="no integer dtype"):
+            Tensor([-1, 2**63], dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64"])
+def test_integers_compare_with_every_number(dtype):
+    info = np.iinfo(dtype)
+    values = np.array([info.min, info.min + 1, 0, 1, info.max // 2, info.max - 1, info.max], dtype)
+    x = Tensor(values)
+    for number in (-(2**63), -1, 0, 1, 127, 255, 2**31, 2**63 - 1, 2**63, 2**64 - 1, int(info.max), int(info.min)):
+        for name in ("lt", "le", "gt", "ge", "eq", "ne"):
+            compare = getattr(operator, name)
+            expected = [compare(int(v), number) for v in values]
+            assert compare(x, number).tolist() == expected, (name, number)
+
+
+def test_unsigned_and_extreme_integers_have_no_wrapped_distance():
+    a, b = np.array([1, 200, 255], np.uint8), np.array([2, 100, 0], np.uint8)
+    assert Tensor(a).isclose(Tensor(b), rtol=0, atol=1.5).tolist() == [True, False, False]
+    low, high = np.array([-128, 127], np.int8), np.array([127, -128], np.int8)
+    assert Tensor(low).isclose(Tensor(high), rtol=0, atol=300).tolist() == [True, True]
+    assert Tensor(low).isclose(Tensor(high), rtol=0, atol=254).tolist() == [False, False]
+    assert Tensor(a).lerp(Tensor(b), 0.5).tolist() == [1.5, 150.0, 127.5]
+
+
+def test_padding_integers_with_what_they_cannot_hold_is_an_error():
+    x = Tensor([1, 2], dtype=dtypes.int32)
+    assert x.pad((1, 1), value=7.0).tolist() == [7, 1, 2, 7]
+    for value in (1e20, 3e10, 2**40):
+        with pytest.raises(UserError, match="does not fit"):
+            x.pad((1, 1), value=value)

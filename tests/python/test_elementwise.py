@@ -200,6 +200,7 @@ def test_differences_of_small_integers_do_not_wrap():
         want = x.astype(np.float32) + 0.25 * (y.astype(np.float32) - x.astype(np.float32))
         np.testing.assert_allclose(Tensor(x).lerp(Tensor(y), 0.25).numpy(), want)
         np.testing.assert_allclose(Tensor(x).lerp(Tensor(y), Tensor([0.25])).numpy(), want)
+        np.testing.assert_allclose(Tensor(x).softmin().numpy(), (-torch.tensor(x).float()).softmax(0).numpy(), rtol=1e-5)
     assert Tensor([True, False]).isclose(Tensor([True, True])).tolist() == [True, False]
     assert Tensor([2**24]).isclose(Tensor([2**24 + 1]), rtol=0, atol=0).item() is False
 
@@ -213,3 +214,18 @@ def test_what_does_not_fit_is_a_typed_error():
         Tensor([1.0]) + "text"
     with pytest.raises(TypeError):
         bool(Tensor([1.0]))
+
+
+def test_remainders_of_infinities():
+    inf, nan = float("inf"), float("nan")
+    x, y = np.array([inf, -inf, inf, 1.0, -1.0, nan]), np.array([inf, inf, 2.0, inf, inf, inf])
+    with np.errstate(invalid="ignore"):
+        for dtype in (np.float32, np.float64):
+            a, b = x.astype(dtype), y.astype(dtype)
+            np.testing.assert_array_equal((Tensor(a) % Tensor(b)).numpy(), np.mod(a, b))
+            np.testing.assert_array_equal(Tensor(a).fmod(Tensor(b)).numpy(), np.fmod(a, b))
+
+
+def test_numpys_operators_take_lists_beside_tensors():
+    assert np.add([1, 2, 3], Tensor([1, 2, 3])).tolist() == [2, 4, 6]
+    assert np.multiply(Tensor([1, 2, 3]), (2, 2, 2)).tolist() == [2, 4, 6]

@@ -146,3 +146,23 @@ def test_arrays_without_axes_are_data_of_their_own_dtype():
     a, b = Tensor(np.array(2.0, np.float32)), Tensor(np.array(2.0, np.float32))
     assert [g.item() for g in (a * 3 + b * 5).gradient(a, b)] == [3, 5]
     assert Tensor(np.array(3)).dtype == Tensor(np.array([3])).dtype and Tensor(np.array(0.5)).dtype == dtypes.float64
+
+
+def test_a_gradient_behind_a_realized_tensor_is_an_error_and_not_zeros():
+    x = Tensor([1.0, 2.0])
+    y = x * 2
+    assert (y * 3).sum().gradient(x)[0].tolist() == [6.0, 6.0]
+    y.realize()
+    with pytest.raises(UserError, match="requires_grad_"):
+        (y * 3).sum().gradient(x)
+    z = (y + 1).realize()
+    del y
+    with pytest.raises(UserError, match="requires_grad_"):
+        (z * 3).sum().gradient(x)
+    # Another way counts, and what takes no part has zeros.
+    assert (z * x).sum().gradient(x)[0].tolist() == z.tolist()
+    other = Tensor([1.0, 1.0])
+    assert (z * 3).sum().gradient(other)[0].tolist() == [0.0, 0.0]
+    w = Tensor([1.0, 2.0], requires_grad=True)
+    v = (w * 2).realize()
+    assert (v * 3).sum().gradient(w)[0].tolist() == [6.0, 6.0]

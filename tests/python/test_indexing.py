@@ -262,3 +262,12 @@ def test_a_store_outside_is_told_to_the_first_that_reads():
         with pytest.raises(IndexError, match="setitem: index 4"):
             read(x)
         assert np.asarray(x).tolist() == [9.0, 2.0, 3.0]
+
+
+def test_a_one_element_buffer_is_whole_again_once_overwritten():
+    a = Tensor([1.0, 2.0, 3.0]).realize()
+    b = a[Tensor([5])].realize()
+    with pytest.raises(IndexError):
+        b.numpy()
+    b.assign(Tensor([4.0]) * 2).realize()
+    assert b.tolist() == [8.0]

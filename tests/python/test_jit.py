@@ -1,5 +1,6 @@
 """Captured functions: right, or a typed error."""
 
+import collections
 import functools
 import gc
 import pickle
@@ -304,6 +305,57 @@ def test_arrays_in_closures_and_partials_are_watched():
     for h in (f, g):
         with pytest.raises(JitError, match="captured"):
             h(Tensor([1.0, 1.0, 1.0]))
+
+
+@pytest.mark.parametrize("size", [3, 40_000])
+def test_arrays_and_sets_given_as_arguments_are_watched(size):
+    array = np.ones(size, np.float32)
+    f = TinyJit(lambda x, given: (x + Tensor(given)).realize())
+    for _ in range(4):
+        assert f(Tensor.ones(size), array)[-1].item() == 2.0
+    array[-1] = 5
+    with pytest.raises(JitError, match="argument 0"):
+        f(Tensor.ones(size), array)
+
+    chosen = {1, 2}
+    g = TinyJit(lambda x, given: (x * sum(given)).realize())
+    for _ in range(4):
+        assert g(Tensor([1.0]), chosen).item() == 3.0
+    chosen.add(10)
+    with pytest.raises(JitError, match="argument 0"):
+        g(Tensor([1.0]), chosen)
+
+
+def test_modules_imported_inside_and_other_containers_are_watched(tmp_path, monkeypatch):
+    (tmp_path / "own_settings.py").write_text("scale = 2.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    queue, raw = collections.deque([3.0]), bytearray(b"\x04")
+
+    def scaled(x):
+        import own_settings
+
+        return (x * own_settings.scale).realize()
+
+    def scaled_too(x):
+        from own_settings import scale
+
+        return (x * scale).realize()
+
+    import own_settings
+
+    def change():
+        own_settings.scale = 7.0
+        queue[0] = 7.0
+        raw[0] = 7
+
+    captured = [TinyJit(scaled), TinyJit(scaled_too), TinyJit(lambda x: (x * queue[0]).realize())]
+    captured.append(TinyJit(lambda x: (x * raw[0]).realize()))
+    for f, expected in zip(captured, (2.0, 2.0, 3.0, 4.0)):
+        assert [f(Tensor([1.0])).item() for _ in range(4)] == [expected] * 4
+    change()
+    for f in captured:
+        with pytest.raises(JitError, match="captured"):
+            f(Tensor([1.0]))
 
 
 @pytest.mark.parametrize(

@@ -231,3 +231,57 @@ def test_impossible_shapes_are_refused():
     with pytest.raises(ValueError):
         Tensor.ones(2, 3).permute(0, 0)
     assert_same(Tensor.ones(2, 3).reshape(None, 3), np.ones((2, 3), np.float32))
+
+
+def both_ways(value):
+    """What is computed alone, and after the value was read."""
+    alone = [r.numpy() for r in value()[1:]]
+    first, *others = value()
+    first.numpy()
+    return alone, [r.numpy() for r in others]
+
+
+@pytest.mark.parametrize("name", ["cummax", "cummin", "max", "min"])
+def test_indices_and_gradients_do_not_depend_on_what_was_read_before(name):
+    random = np.random.RandomState(1)
+    data, weights = random.randn(6, 7, 37).astype(np.float32), random.randn(37, 5).astype(np.float32)
+    for form in (lambda x: x * x + x * 3, lambda x: x.softmax(2) @ Tensor(weights)):
+
+        def found(form=form):
+            x = Tensor(data).realize()
+            y = form(x)
+            if name in ("cummax", "cummin"):
+                value, index = getattr(y, name)(1)
+            else:
+                value, index = getattr(y, name)(1), y.argmax(1) if name == "max" else y.argmin(1)
+            return value, index, value.sum().gradient(x)[0]
+
+        alone, after = both_ways(found)
+        np.testing.assert_array_equal(alone[0], after[0])
+        np.testing.assert_allclose(alone[1], after[1], rtol=1e-4, atol=1e-5)
+
+
+def test_a_largest_element_behind_a_condition_has_its_gradient():
+    t = Tensor(np.random.RandomState(1).randn(16, 70, 3).astype(np.float32)).realize()
+    for y in (
+        (Tensor.arange(70).reshape(1, -1, 1) < 35).where(0, t * t) + t,
+        t - (Tensor.arange(70).reshape(1, -1, 1) < 35).where(0, t * t),
+        (t * t)[:, 35:].pad(((0, 0), (35, 0), (0, 0))) + t,
+    ):
+        gradient = y.max(1).sum().gradient(t)[0].numpy()
+        assert (gradient != 0).sum(1).min() == 1
+
+
+def test_a_largest_element_behind_a_long_chain_has_its_gradient():
+    data = np.random.RandomState(1).randn(3, 7, 37).astype(np.float32)
+
+    def found():
+        x = Tensor(data).realize()
+        y = x * x + x * 3
+        for k in range(40):
+            y = (y.abs() if k % 2 else -y).clamp(-50 + k * 0.1, 1e9)
+        value = y.max(1)
+        return value, value.sum().gradient(x)[0]
+
+    alone, after = both_ways(found)
+    np.testing.assert_allclose(alone[0], after[0], rtol=1e-5)

@@ -192,6 +192,42 @@ print(Tensor([1.0, 2.0]).mul(2).add(1).tolist(), flush=True)
     assert out.stdout.split("\n")[:2] == ["interrupted True", "[3.0, 5.0]"], out.stderr
 
 
+def test_ctrl_c_does_not_repeat_a_write_in_place():
+    code = """
+import lathe, os, signal, threading, time
+from lathe import Tensor
+signal.signal(signal.SIGINT, signal.default_int_handler)
+x = Tensor.full((300, 300), 1e-3).contiguous().realize()
+a = Tensor.zeros(4).contiguous().realize()
+counters = lathe.helpers.GlobalCounters
+def step():
+    a.assign(a + 1)
+    y, outs = x * (a[0] * 0 + 1), []
+    for i in range(200):
+        y = (y @ x).contiguous()
+        outs.append(y)
+    return outs
+Tensor.realize(a, *step())
+for round in range(3):
+    before = counters.kernel_count
+    def interrupt():
+        while counters.kernel_count - before < 20: time.sleep(0.0005)
+        os.kill(os.getpid(), signal.SIGINT)
+    outs = step()
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        Tensor.realize(a, *outs)
+        thread.join()
+        time.sleep(0.01)
+    except KeyboardInterrupt:
+        pass
+print(a.tolist(), flush=True)
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
+    assert out.stdout.split("\n")[0] == str([4.0] * 4), out.stdout + out.stderr
+
+
 def test_a_handler_of_the_programs_own_raises_from_a_computation():
     class Mine(Exception):
         pass

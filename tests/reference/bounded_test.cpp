@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
+
+#include "ir/dot.h"
 #include "reference/helpers.h"
 #include "reference/rounding.h"
 
@@ -294,6 +298,141 @@ TEST(Bounded, WhatTakesTooLongIsSaidToBeIncomplete) {
   EXPECT_TRUE(report.incomplete);
   EXPECT_NE(report.reason.find("operations"), std::string::npos) << report.reason;
   EXPECT_GT(position_costs(kernel, {})[0], 1000);
+}
+
+// ---- magnitudes from the smallest number to the largest
+
+// Numbers of all magnitudes of the dtype, and those that are none.
+std::vector<double> all_magnitudes(DType dtype) {
+  const double limit = std::min(rounding_of(dtype).limit, 1.7e308);
+  std::vector<double> out = {0, -0.0, INFINITY, -INFINITY, NAN, 1, -1, 0.5, 3};
+  for (double v = 1.37; v < limit; v *= 1 << 12) out.insert(out.end(), {v, -v * 0.7, 1 / v, -0.6 / v});
+  for (const double steps : {2., 6., 1001., 12345678.9}) out.push_back(rounding_of(dtype).tiny * steps);
+  for (const double part : {0.27, 0.51, 0.99}) out.push_back(limit * part);
+  return out;
+}
+
+// What the elements make when a device combines any two of them next, in the dtype.
+double in_some_order(Op op, DType dtype, std::vector<double> values, std::mt19937_64& random) {
+  while (values.size() > 1) {
+    std::swap(values[random() % values.size()], values.back());
+    const double last = values.back();
+    values.pop_back();
+    double& other = values[random() % values.size()];
+    other = round_to(dtype, op == Op::Add ? other + last : other * last);
+  }
+  return values[0];
+}
+
+TEST(Bounded, SumsAndProductsOfAllMagnitudesHoldInEveryOrder) {
+  Scope scope;
+  constexpr std::int64_t kRows = 60;
+  for (const Op op : {Op::Add, Op::Mul})
+    for (const DType d : {dtypes::Float64, dtypes::Float32, dtypes::Float16, dtypes::BFloat16})
+      for (const std::int64_t k : {2, 3, 8, 20}) {
+        std::mt19937_64 random(17);
+        const std::vector<double> from = all_magnitudes(d);
+        Node i = global(kRows, 0), l = reduce_over(k, 1);
+        Node total = reduce_ranges(op, load(param(d, 1, kRows * k), i * c(k) + l), {&l, 1});
+        Node kernel = kernel_of(param(d, 0, kRows), i, total, {i});
+        std::vector<Array> arrays = {Array(d, kRows), Array(d, kRows * k)};
+        for (std::int64_t e = 0; e < kRows * k; ++e) {
+          // Some rows stay near 1, where most can be said; some hold only finite numbers.
+          const std::size_t kind = static_cast<std::size_t>(e / k % 3);
+          const double v = kind == 0
+                               ? std::ldexp(1 + static_cast<double>(random() % 8) / 8, random() % 3)
+                               : from[kind == 1 ? 5 + random() % (from.size() - 5) : random() % from.size()];
+          arrays[1].set(e, convert(d, dtypes::Float64, {0, v}));
+        }
+        const BoundedReport report = bounded(kernel, arrays);
+        int open = 0;
+        for (std::int64_t row = 0; row < kRows; ++row) {
+          const Sample& s = report.samples[static_cast<std::size_t>(row)];
+          open += s.open;
+          if (s.open) continue;
+          std::vector<double> values;
+          for (std::int64_t e = 0; e < k; ++e) values.push_back(arrays[1].number(row * k + e));
+          for (int order = 0; order < 50; ++order) {
+            const double got = in_some_order(op, d, values, random), want = s.value.f;
+            const bool same = got == want || (std::isnan(got) && std::isnan(want));
+            EXPECT_TRUE(same || std::fabs(got - want) <= s.worst * (1 + 1e-6))
+                << info(op).name << " of " << k << " " << d.str() << ", row " << row << ": " << got << " not "
+                << want << " worst " << s.worst;
+          }
+        }
+        EXPECT_LT(open, kRows * 3 / 4) << info(op).name << " of " << k << " " << d.str();
+      }
+}
+
+TEST(Bounded, WhatOverflowsInOneOrderAndNotInAnotherIsOpen) {
+  Scope scope;
+  const auto reduced = [](Op op, DType d, std::vector<double> values) {
+    const auto k = static_cast<std::int64_t>(values.size());
+    Node l = reduce_over(k, 0);
+    Node kernel = kernel_of(param(d, 0, 1), c(0), reduce_ranges(op, load(param(d, 1, k), l), {&l, 1}), {});
+    std::vector<Array> arrays = {Array(d, 1), Array::of(d, values)};
+    return bounded(kernel, arrays).samples[0];
+  };
+  const double inf = INFINITY;
+  EXPECT_TRUE(reduced(Op::Mul, dtypes::Float32, {1e30, 1e30, 1e-30}).open);
+  EXPECT_TRUE(reduced(Op::Mul, dtypes::Float32, {1e30, 1e30, 0}).open) << "0 or NaN";
+  EXPECT_TRUE(reduced(Op::Mul, dtypes::Float32, {1e-30, 1e-30, inf}).open) << "infinite or NaN";
+  EXPECT_FALSE(reduced(Op::Mul, dtypes::Float32, {1e30, 1e20, 2}).open) << "infinite in every order";
+  EXPECT_EQ(reduced(Op::Mul, dtypes::Float32, {1e30, 1e20, -2}).value.f, -inf);
+  EXPECT_FALSE(reduced(Op::Mul, dtypes::Float32, {0, inf, 2}).open) << "NaN in every order";
+  EXPECT_EQ(reduced(Op::Mul, dtypes::Float32, {3, -5, 7}).worst, 0);
+  EXPECT_TRUE(reduced(Op::Add, dtypes::Float64, {1.7e308, 1.7e308, -1.7e308, -1.7e308}).open);
+  EXPECT_TRUE(reduced(Op::Add, dtypes::Float32, {3e38, 3e38, -inf}).open) << "NaN or infinite";
+  EXPECT_EQ(reduced(Op::Add, dtypes::Float32, {3e37, 3e37, -inf}).value.f, -inf);
+}
+
+// Pairs of ops, the second on what the first has rounded.
+TEST(Bounded, BoundsHoldForOpsOnRoundedResultsOfAllMagnitudes) {
+  Scope scope;
+  const Op ops[] = {Op::Recip, Op::Sqrt, Op::Exp2, Op::Log2, Op::Sin, Op::Cos, Op::Neg,
+                    Op::Floor, Op::Add,  Op::Sub,  Op::Mul,  Op::Div, Op::Max, Op::Min};
+  for (const DType d : {dtypes::Float64, dtypes::Float32, dtypes::BFloat16}) {
+    const std::vector<double> from = all_magnitudes(d);
+    const auto n = static_cast<std::int64_t>(from.size());
+    std::vector<double> shuffled = from;
+    std::shuffle(shuffled.begin(), shuffled.end(), std::mt19937_64(3));
+    Node i = global(n, 0), x = load(param(d, 1, n), i), y = load(param(d, 2, n), i);
+    const auto made = [](Op op, Node a, Node b) {
+      return info(op).args > 1 ? apply(op, a, b) : apply(op, a);
+    };
+    for (const Op first : ops)
+      for (const Op second : ops)
+        for (const bool left : {true, false}) {
+          Node inner = made(first, x, y);
+          Node kernel =
+              kernel_of(param(d, 0, n), i, left ? made(second, inner, y) : made(second, y, inner), {i});
+          const std::vector<Array> arrays = {Array(d, n), Array::of(d, from), Array::of(d, shuffled)};
+          EXPECT_EQ(outside_of(kernel, arrays).worst, 0)
+              << info(second).name << " of " << info(first).name << ", " << d.str();
+        }
+  }
+}
+
+// The instructions for sums of bfloat16 products take subnormal numbers for 0.
+TEST(Bounded, AMatrixUnitThatFlushesSubnormalNumbersIsWithinTheBounds) {
+  Scope scope;
+  const DotKind& kind = *find_dot_kind("bf16");
+  Node kernel = product(1, 1, 2, dtypes::BFloat16, dtypes::Float32, dtypes::Float32);
+  const double rows[][4] = {{9.2e-41, 3, 3e38, 0.25},
+                            {1e-30, 1e-10, 1e-30, 1e-29},
+                            {9.2e-41, 0, 1, 0},
+                            {1.5, 3, 2, 0.25},
+                            {2.2e-38, -2.1e-38, 1, 1}};
+  for (const auto& row : rows) {
+    std::vector<Array> arrays = {Array(dtypes::Float32, 1), Array::of(dtypes::BFloat16, {row, 2}),
+                                 Array::of(dtypes::BFloat16, {row + 2, 2})};
+    std::uint32_t words[2];
+    for (const std::size_t i : {0, 1}) std::memcpy(&words[i], arrays[1 + i].data(), 4);
+    const double got = dot_value(kind, words[0], words[1], {0, 0}).f;
+    const Sample s = bounded(kernel, arrays).samples[0];
+    EXPECT_LE(std::fabs(got - s.value.f), s.worst) << row[0] << " " << row[1];
+    EXPECT_EQ(s.worst == 0, row[0] == 1.5) << "what is exact and normal stays so";
+  }
 }
 
 }  // namespace

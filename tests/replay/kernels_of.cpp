@@ -8,6 +8,7 @@
 #include "backends/cpu/host.h"
 #include "backends/cuda/dialect.h"
 #include "codegen/codegen.h"
+#include "engine/compile_context.h"
 #include "engine/graph_key.h"
 #include "ir/walk.h"
 #include "models/benchmarks.h"
@@ -54,7 +55,7 @@ std::vector<Tensor> wanted_of(const Case& c, DataType dtype) {
   Unfilled make(dtype);
   Shape shape = c.shapes == Case::Shapes::Own ? Shape{} : Shape{13, 17};
   std::vector<Tensor> out = {c.build(make, shape)};
-  if (!c.differentiable) return out;
+  if (!c.differentiable || !dtype.is_float()) return out;
   for (Tensor& g : (out[0] * out[0]).sum().gradient(make.inputs)) out.push_back(std::move(g));
   return out;
 }
@@ -72,7 +73,7 @@ Schedule schedule_of(const std::vector<Tensor>& wanted, const Target& target) {
   ScheduleOptions options;
   options.max_buffers = target.max_buffers;
   options.rows = target.threads;
-  return schedule(normal.targets, options);
+  return schedule(normal.targets, options, engine::compile_for_schedule());
 }
 
 }  // namespace
@@ -89,6 +90,7 @@ std::vector<NodeRef> scheduled_kernels(const std::vector<Tensor>& wanted, std::s
 std::string kernels_of(const std::vector<Tensor>& wanted, std::string_view target_name) {
   Scope scope;
   const Target target = target_of(target_name);
+  const Compile compile = engine::compile_for(target);
   const Schedule made = schedule_of(wanted, target);
   NodeMap<std::size_t> uses;
   std::vector<const Step*> first;
@@ -97,9 +99,9 @@ std::string kernels_of(const std::vector<Tensor>& wanted, std::string_view targe
       if (++uses[step.ast] == 1) first.push_back(&step);
   std::string out;
   for (const Step* step : first) {
-    const std::vector<Opt> opts = choose_options(step->ast, target);
+    const std::vector<Opt> opts = choose_options(step->ast, compile);
     out += fmt::format("==== {} x{} {}\n{}\n", step->name, uses[step->ast], to_string(opts),
-                       source_of(lower_kernel(step->ast, opts, target, step->name), target));
+                       source_of(lower_kernel(step->ast, opts, compile, step->name), target));
   }
   return out;
 }
@@ -115,7 +117,7 @@ std::vector<ReplayGraph> replay_graphs() {
 std::vector<ReplayGraph> op_graphs(DataType dtype) {
   std::vector<ReplayGraph> out;
   for (const Case& c : cases())
-    if (c.kinds.find('f') != std::string::npos)
+    if (c.kinds.find(dtype.is_float() ? 'f' : 'i') != std::string::npos)
       out.push_back({"op_" + c.name, [&c, dtype] { return wanted_of(c, dtype); }});
   return out;
 }

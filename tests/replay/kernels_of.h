@@ -28,7 +28,7 @@ struct ReplayGraph {
   std::function<std::vector<Tensor>()> build;
 };
 std::vector<ReplayGraph> replay_graphs();
-// The op suite alone, in any float dtype.
+// The op suite alone, in a float dtype with its gradients or in an integer one.
 std::vector<ReplayGraph> op_graphs(DataType dtype);
 
 }  // namespace lathe::test

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "engine/compile_context.h"
 #include "engine/engine.h"
 #include "replay/kernels_of.h"
 #include "rewrite/rewriter.h"
@@ -17,15 +18,13 @@ namespace {
 // How often each rule was applied, by "table/rule", while it lives.
 class UseCount : public RewriteTrace {
  public:
-  UseCount() : before_(set_rewrite_trace(this)) {}
-  ~UseCount() override { set_rewrite_trace(before_); }
   void applied(std::string_view table, std::string_view rule, Node, Node) override {
     ++count[std::string(table) + "/" + std::string(rule)];
   }
   std::map<std::string, std::uint64_t> count;
 
  private:
-  RewriteTrace* before_;
+  const engine::ExperimentScope scope_{{.trace = this}};
 };
 
 // A rule that is in the list is there for what people write, such as x * 1; a new one should not be.

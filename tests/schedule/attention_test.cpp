@@ -122,15 +122,16 @@ TEST(Attention, CountsAtMostThreeTenthsMoreOperationsThanThePasses) {
   Scope scope;
   for (Mask mask : {Mask::None, Mask::Causal, Mask::Given}) {
     Node out = attention({4, 256, 300, 64, 64}, mask).out;
+    Compile compile;
     auto flops = [&] {
       double n = 0;
-      for (const Step& step : schedule(std::span(&out, 1)).steps) n += count_work(step.ast).flops;
+      for (const Step& step : schedule(std::span(&out, 1), {}, compile).steps)
+        n += count_work(step.ast).flops;
       return n;
     };
     const double fused = flops();
-    set_disabled_rules({"running-maximum"});
+    compile.rules.disabled = {"running-maximum"};
     const double passes = flops();
-    set_disabled_rules({});
     EXPECT_LE(fused, 1.3 * passes);
   }
 }
@@ -144,9 +145,9 @@ TEST(Attention, IsNotFusedWhereTheWeightsAreNeeded) {
 
 TEST(Attention, TheRuleCanBeDisabled) {
   Scope scope;
-  set_disabled_rules({"running-maximum"});
-  Schedule s = schedule(std::vector<Node>{attention({4, 64, 64, 16, 16}, Mask::None).out});
-  set_disabled_rules({});
+  Compile compile;
+  compile.rules.disabled = {"running-maximum"};
+  Schedule s = schedule(std::vector<Node>{attention({4, 64, 64, 16, 16}, Mask::None).out}, {}, compile);
   EXPECT_GT(s.steps.size(), 1u);
 }
 

@@ -47,6 +47,43 @@ TEST(Compared, AProductRightBesideItsOnlyAdditionRoundsAlikeEverywhere) {
   EXPECT_TRUE(compared(hits(outside, 4, 3)).contains(outside)) << "the product may serve several additions";
 }
 
+TEST(Compared, AProductBehindWhatAKernelMayFoldAwayCounts) {
+  Scope scope;
+  Node a = input({4, 3}), b = input({4, 3}), c = input({4, 3}), zero = float_const(dtypes::Float32, 0);
+  Node early = less(input({4, 3}), grow(float_const(dtypes::Float32, 2), {4, 3}));
+  for (Node folded : {where(early, zero, a * b), where(early, a * b, zero), neg(a * b), contiguous(a * b),
+                      where(early, zero, c) + a * b}) {
+    Node x = folded + c;
+    EXPECT_TRUE(compared(hits(x, 4, 3)).contains(x));
+  }
+}
+
+TEST(Compared, ARunningLargestIsALargest) {
+  Scope scope;
+  Node a = input({4, 3}), x = a * a + a * float_const(dtypes::Float32, 3);
+  for (Node highest : {scan(Op::Max, x, 1), scan(Op::Min, contiguous(x), 1)}) {
+    Node hit = equal(x, highest);
+    EXPECT_TRUE(compared(hit).contains(x));
+    set_realized(highest, f32_buffer(12));
+    EXPECT_TRUE(outdated_by_rounding(toposort(hit)).contains(highest));
+    set_realized(highest, Node());
+  }
+  Node sums = scan(Op::Add, x, 1);
+  EXPECT_FALSE(compared(equal(x, sums)).contains(x)) << "a running sum rounds anyway";
+}
+
+TEST(Compared, ALongWayOfExactStepsIsFollowed) {
+  Scope scope;
+  Node a = input({4, 3}), x = a * a + a * float_const(dtypes::Float32, 3);
+  for (const int steps : {100, 3000}) {
+    Node y = x;
+    for (int i = 0; i < steps; ++i) y = i % 2 == 0 ? neg(y) : max(y, float_const(dtypes::Float32, i));
+    Node largest = maximum(y, {1}), hit = hits(y, 4, 3);
+    set_realized(largest, f32_buffer(4));
+    EXPECT_TRUE(outdated_by_rounding(toposort(hit)).contains(largest)) << steps;
+  }
+}
+
 TEST(Compared, OnlyWhatBothSidesAreMadeOfCounts) {
   Scope scope;
   Node x = matmul(input({4, 2}), input({2, 3}), 4, 2, 3), y = matmul(input({4, 2}), input({2, 3}), 4, 2, 3);

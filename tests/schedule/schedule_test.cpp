@@ -237,14 +237,14 @@ TEST(Schedule, ARuleThatLosesAnOutputIsNamedWithTheOutput) {
   Node a = input({4, 5}), b = input({4, 5});
   Node wanted[] = {a + b, a * b};  // one kernel with two stores
   for (std::size_t n : {std::size_t{1}, std::size_t{2}}) {
-    const RuleSet* before = set_planted_rules(&losing);
+    Compile compile;
+    compile.rules.planted = &losing;
     std::string message;
     try {
-      schedule(std::span(wanted, n));
+      schedule(std::span(wanted, n), {}, compile);
     } catch (const InternalError& e) {
       message = e.what();
     }
-    set_planted_rules(before);
     EXPECT_NE(message.find("no kernel makes"), std::string::npos) << message;
     EXPECT_NE(message.find("Add.f32"), std::string::npos) << message;
     EXPECT_NE(message.find("lost by rule lose-a-store of planted"), std::string::npos) << message;

@@ -352,6 +352,18 @@ TEST(Gradient, AParameterThatWasRealizedBetweenItsUsesIsOneVersion) {
   }
 }
 
+TEST(Gradient, ANumberIsNoTargetBecauseEqualNumbersAreOne) {
+  const Tensor x({5.0});
+  for (const Tensor& number : {Tensor(2.0), Tensor::full({}, 2.0), Tensor(2.0).reshape({1, 1}),
+                               Tensor::full({}, 2.0, {.dtype = dtypes::float16})})
+    EXPECT_NE(message_of([&] {
+                (number.cast(dtypes::float32) * 3 + x * 2.0).sum().gradient({number});
+              }).find("is a constant, and equal constants are one"),
+              std::string::npos);
+  Tensor asked = Tensor(2.0).requires_grad_();
+  EXPECT_EQ((asked * 3 + x * 2.0).sum().gradient({asked})[0].item<double>(), 3);
+}
+
 TEST(Gradient, WhatHasNoneIsSaid) {
   const Tensor i({1, 2}), x({1.0, 2.0});
   EXPECT_EQ(message_of([&] { (i * 2.0).sum().gradient({i}); }),

@@ -24,7 +24,7 @@ struct Work {
 // Whether what is only compared with the range is not done again for each of its values.
 bool is_walked(Node kernel, Node range) {
   for (Node n : toposort(kernel))
-    if (n.is(Op::Reduce) && (selected_row(n, range) || running_step(n, range))) return true;
+    if (n.is(Op::Reduce) && (selected_row(n, range) || running_step(n, range, kRulesAsWritten))) return true;
   return false;
 }
 

@@ -21,6 +21,7 @@
 #include "lathe/dev/terminal.h"
 #include "lathe/error.h"
 #include "tools/lathe/commands.h"
+#include "tools/lathe/scratch_folder.h"
 
 namespace lathe::tool {
 namespace {
@@ -182,31 +183,12 @@ double drift_of(const std::vector<double>& seconds) {
   return last / first - 1;
 }
 
-class RowFolder {
- public:
-  RowFolder()
-      : path_((fs::exists("/dev/shm") ? "/dev/shm" : fs::temp_directory_path().string()) +
-              fmt::format("/lathe-bench-{}", getpid())) {
-    fs::create_directories(path_);
-  }
-  ~RowFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  RowFolder(const RowFolder&) = delete;
-  RowFolder& operator=(const RowFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 class Runner {
  public:
   explicit Runner(const Options& options) : options_(options) {}
 
   Measured run(const CpuRow& row) {
-    const RowFolder folder;
+    const ScratchFolder folder("rows");
     Measured measured;
     measured.row = row;
     measured.load = load_average();

@@ -18,6 +18,7 @@
 #include "lathe/error.h"
 #include "tools/lathe/bench_cpu.h"
 #include "tools/lathe/commands.h"
+#include "tools/lathe/scratch_folder.h"
 
 namespace lathe::tool {
 namespace {
@@ -60,32 +61,13 @@ CompilerNotes compiler_notes(const std::string& folder) {
   return notes;
 }
 
-class Folder {
- public:
-  explicit Folder(std::string path) : path_(std::move(path)) { fs::create_directories(path_); }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-std::string scratch_folder(const char* what) {
-  return fmt::format("{}/lathe-bench-{}-{}", fs::exists("/dev/shm") ? "/dev/shm" : "/tmp", what, getpid());
-}
-
 // ---- one row
 
 class Runner {
  public:
   explicit Runner(const Options& options)
       : options_(options),
-        sources_(options.save.empty() ? scratch_folder("kernels") : options.save),
+        sources_(options.save.empty() ? scratch_path("kernels") : options.save),
         own_sources_(options.save.empty()) {
     fs::create_directories(sources_);
     start_contenders();
@@ -105,7 +87,7 @@ class Runner {
 
   Json run(const CpuRow& row, const std::string& section) {
     const auto begin = Clock::now();
-    const Folder folder(scratch_folder("inputs"));
+    const ScratchFolder folder("inputs");
     Json out{{"section", section}, {"name", row.name}, {"unit", row.unit}, {"reach", row.reach}};
     write_inputs(row, folder.path());
     std::set<std::string> before = sources();
@@ -211,7 +193,7 @@ class Runner {
   }
 
   void note_compiler(const std::set<std::string>& before, Json& out) {
-    const Folder fresh(scratch_folder("fresh"));
+    const ScratchFolder fresh("fresh");
     for (const std::string& file : sources())
       if (!before.contains(file))
         fs::copy_file(file, fresh.path() + "/" + fs::path(file).filename().string(),
@@ -278,17 +260,20 @@ void print_rows(const std::vector<Json>& rows) {
 
 std::vector<std::pair<CpuRow, std::string>> chosen_rows(const Options& options) {
   std::vector<std::pair<CpuRow, std::string>> rows;
-  std::vector<std::string> names;
+  std::vector<std::string_view> names;
+  for (const CudaSection& section : cuda_sections()) names.push_back(section.name);
+  if (!options.section.empty() && std::ranges::find(names, options.section) == names.end())
+    throw UserError("bench cuda", fmt::format("there is no section '{}'", options.section))
+        .help(fmt::format("sections: {}", fmt::join(names, ", ")));
   for (const CudaSection& section : cuda_sections()) {
-    names.push_back(section.name);
     if (!options.section.empty() && options.section != section.name) continue;
     for (const CpuRow& row : section.rows)
       if (options.filter.empty() || row.name.find(options.filter) != std::string::npos)
         rows.emplace_back(row, section.name);
   }
   if (rows.empty())
-    throw UserError("bench cuda", "no row is chosen")
-        .help(fmt::format("sections: {}", fmt::join(names, ", ")));
+    throw UserError("bench cuda", fmt::format("no row has '{}' in its name", options.filter))
+        .help("lathe bench cuda --list shows the rows");
   return rows;
 }
 

@@ -10,7 +10,7 @@ namespace {
 int show() {
   const dev::CacheInfo info = dev::cache_info();
   if (info.folder.empty())
-    fmt::print("the cache is off (LATHE_CACHE=off)\n");
+    fmt::print("the cache is off (LATHE_CACHE)\n");
   else
     fmt::print("{}: {} entries, {}\n", info.folder, info.entries, dev::human_bytes(info.bytes));
   return 0;

@@ -1,0 +1,33 @@
+#include "pipeline/compile.h"
+
+namespace lathe {
+namespace {
+
+const Target& no_target() {
+  static const auto* target = new Target;
+  return *target;
+}
+
+}  // namespace
+
+Compile::Compile() : target(no_target()) {}
+Compile::Compile(const Target& t) : target(t) {}
+
+Compile Compile::quiet() const {
+  Compile out = *this;
+  out.sink = nullptr;
+  out.checks = Checks::Borders;
+  return out;
+}
+
+Compile Compile::with(const Target& other) const {
+  Compile out(other);
+  out.invariant = invariant;
+  out.checks = checks;
+  out.rules = rules;
+  out.sink = sink;
+  out.blame = blame;
+  return out;
+}
+
+}  // namespace lathe

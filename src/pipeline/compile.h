@@ -1,0 +1,64 @@
+// What one compile is about, passed down through scheduling, options, lowering and program steps: the target,
+// the flags that change code, rules that are disabled or planted, and who sees the graph after each step.
+// Nothing else decides what is generated: the same graph in the same context gives the same program.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ir/node.h"
+#include "ir/program.h"
+#include "rewrite/rewriter.h"
+#include "target/target.h"
+
+namespace lathe {
+
+// A row of a list of steps, as a reader knows it.
+struct StepInfo {
+  const char* name;
+  const char* purpose;
+  bool optional = false;  // a compile may do without it: slower code, the same values
+};
+
+// Receives what every step gives, by the step's name. It may put something else into its place: so tests
+// plant faults, to show that whoever looks at results notices.
+class StepSink {
+ public:
+  virtual ~StepSink() = default;
+  virtual void tensors(const StepInfo& /*step*/, std::vector<Node>& /*targets*/) {}
+  virtual void kernel(const StepInfo& /*step*/, Node& /*kernel*/) {}
+  virtual void program(const StepInfo& /*step*/, Program& /*program*/) {}
+  virtual void checked(const StepInfo& /*step*/) {}  // what the step gave has been verified
+};
+
+// What is verified. Borders: what comes in and the program that goes out entirely, and that every range is
+// closed wherever ranges become something else. EveryStep: everything after every step.
+enum class Checks : std::uint8_t { Borders, EveryStep };
+#ifdef NDEBUG
+inline constexpr Checks kUsualChecks = Checks::Borders;
+#else
+inline constexpr Checks kUsualChecks = Checks::EveryStep;
+#endif
+
+class Blame;
+
+struct Compile {
+  Compile();                      // of a schedule, whose devices are in its options
+  Compile(const Target& target);  // of kernels; the target outlives it
+
+  const Target& target;
+  // LATHE_INVARIANT: no reduce is split, and products are fused with the sums they are added to and with
+  // nothing else, because what else stands in a kernel depends on sizes.
+  bool invariant = false;
+  Checks checks = kUsualChecks;
+  RuleChanges rules{};
+  StepSink* sink = nullptr;
+  Blame* blame = nullptr;  // records which rule made which node, once something malformed was found
+
+  // The same without onlookers and full checks, for what is tried and thrown away.
+  Compile quiet() const;
+  // The same for another target.
+  Compile with(const Target& other) const;
+};
+
+}  // namespace lathe
