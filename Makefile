@@ -19,6 +19,7 @@ SETUP ?= 1
 FUZZ_SECONDS ?= 60
 FUZZ_PROGRAMS ?= 1000
 FUZZ_LISTS ?= 20
+JUDGE_LISTS ?= 20000
 CTEST = ctest --test-dir build/$(PRESET) --output-on-failure --no-tests=ignore -j $(JOBS)
 
 .PHONY: build python wheel release setup setup-cuda setup-python demo test test-fast test-all bench peers format format-check lint asan tsan \
@@ -92,11 +93,13 @@ tsan: setup
 clang19: setup
 	@scripts/build.sh clang19 $(JOBS)
 
-# Fuzzers are ordinary tests with a fixed seed; here they run for longer from a new seed, which they print. Then lists of
-# options, FUZZ_LISTS of them for each of some thousand kernels. Then random programs, FUZZ_PROGRAMS of them: what was run
-# with this build is in a log, from which a stopped run goes on.
+# Fuzzers are ordinary tests with a fixed seed; here they run for longer from a new seed, which they print. Then what judges
+# kernels: JUDGE_LISTS lists of options, and every mistake at every length in every dtype. Then lists of options, FUZZ_LISTS of
+# them for each of some thousand kernels. Then random programs, FUZZ_PROGRAMS of them: what was run with this build is in a
+# log, from which a stopped run goes on.
 fuzz: setup-python build
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$${FUZZ_SEED:-$$RANDOM} $(CTEST) -L fuzz --verbose
+	@JUDGE_ALL=1 JUDGE_LISTS=$(JUDGE_LISTS) build/$(PRESET)/bin/test_verify --gtest_brief=1 --gtest_filter='Judge.*'
 	@FUZZ_SEED=$${FUZZ_SEED:-$$RANDOM} scripts/fuzz_options.sh $(PRESET) $(FUZZ_LISTS)
 	@scripts/fuzz.sh $(PRESET) --programs $(FUZZ_PROGRAMS)
 

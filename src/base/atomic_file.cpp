@@ -66,18 +66,22 @@ int open_lock_file(const std::string& path) {
 
 }  // namespace
 
-void write_file_atomic(const std::string& path, std::string_view bytes, Sync sync) {
+void write_file_atomic(const std::string& path, std::string_view bytes, Sync sync, Readers readers) {
   static std::atomic<std::uint64_t> counter{0};
   const std::string temporary =
       path + std::string(kTemporaryMark) + std::to_string(getpid()) + "-" + std::to_string(counter++);
   const std::string folder = fs::path(path).parent_path().string();
 
-  int number = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  const auto create = [&] {
+    return open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                readers == Readers::Private ? 0600 : 0666);
+  };
+  int number = create();
   if (number < 0 && errno == ENOENT && !folder.empty()) {
     std::error_code error;
     fs::create_directories(folder, error);
     if (error) throw DeviceError("file", "cannot make folder " + folder + ": " + error.message());
-    number = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    number = create();
   }
   if (number < 0) fail("write", path);
 

@@ -14,9 +14,13 @@ namespace lathe {
 // checksum, because after a power cut the file may be empty or short.
 enum class Sync : std::uint8_t { No, Yes };
 
+// Private: for the user alone, from the moment there is such a file.
+enum class Readers : std::uint8_t { Usual, Private };
+
 // Writes the file in one step, making its folder if need be; throws DeviceError with the reason when it
 // cannot.
-void write_file_atomic(const std::string& path, std::string_view bytes, Sync sync = Sync::Yes);
+void write_file_atomic(const std::string& path, std::string_view bytes, Sync sync = Sync::Yes,
+                       Readers readers = Readers::Usual);
 
 // The file's bytes, or nothing if there is no such file; throws DeviceError for any other reason.
 std::optional<std::string> read_file(const std::string& path);

@@ -11,6 +11,7 @@ namespace {
 
 thread_local bool interruptible = false;
 std::atomic<Interrupt> wanted{Interrupt::None};
+std::atomic<void (*)()> watcher{nullptr};
 static_assert(std::atomic<Interrupt>::is_always_lock_free, "set by a signal handler");
 
 }  // namespace
@@ -24,8 +25,17 @@ void forget_interrupt() {
 
 bool take_interrupt() {
   const Interrupt whom = wanted.load(std::memory_order_relaxed);
-  if (whom == Interrupt::None || (whom != Interrupt::Any && !interruptible)) return false;
+  if (whom == Interrupt::None || (whom == Interrupt::Marked && !interruptible)) return false;
+  if (whom == Interrupt::Watched) {
+    if (auto* look = watcher.load()) look();
+    return false;
+  }
   return wanted.exchange(Interrupt::None) != Interrupt::None;
+}
+
+void watch_interrupt_checks(void (*look)()) {
+  watcher.store(look);
+  wanted.store(look != nullptr ? Interrupt::Watched : Interrupt::None);
 }
 
 void stop_before(std::string_view done, std::string_view kernel) {

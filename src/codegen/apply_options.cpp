@@ -45,8 +45,18 @@ int position_of(const OptionState& state, int serial) {
   return position;
 }
 
+// How many steps of a loop have their panels at the same time, where copies into them are asynchronous.
+std::int64_t slots_of(const OptionState& state, int serial) {
+  std::int64_t slots = 1;
+  if (!state.target().groups) return slots;
+  for (const PipelineRequest& request : state.pipelines())
+    if (request.axis_serial == serial) slots = std::max(slots, request.depth);
+  return slots;
+}
+
 void take_options(Work& work) {
-  OptionState& state = work.state.emplace(work.scheduled, work.compile.target);
+  work.scheduled = work.kernel;
+  OptionState& state = work.state.emplace(work.kernel, work.compile.target);
   for (const Opt& opt : work.opts) state.apply(opt);
   work.kernel = state.kernel();
   work.divided = !work.opts.empty() || has_single_ranges(state);
@@ -55,7 +65,8 @@ void take_options(Work& work) {
   work.kernel = made.kernel;
   for (std::size_t i = 0; i < made.staged.size(); ++i) {
     const StageRequest& request = state.stages()[i];
-    work.stages.push_back({made.staged[i], position_of(state, request.axis_serial), request.order});
+    work.stages.push_back({made.staged[i], position_of(state, request.axis_serial), request.order,
+                           slots_of(state, request.axis_serial)});
   }
 }
 
@@ -71,6 +82,7 @@ void stage(Work& work) {
 }
 
 void prefetch(Work& work) {
+  if (work.compile.target.groups) return;  // there PIPELINE is the number of panels
   std::vector<Pipelined> loops;
   for (const PipelineRequest& request : work.state->pipelines())
     loops.push_back({position_of(*work.state, request.axis_serial), request.depth});
@@ -103,7 +115,7 @@ constexpr StepRow<Work> kOptionSteps[] = {
     {"join_fragments", "TC: sums over fragments that lie in panels become products of fragments",
      [](Work& w) { w.kernel = join_fragments(w.kernel, w.compile.target, w.state->joins_fragments()); }, has_ranges},
     {"join_shares", "TC: the same for fragments that the threads of a warp share",
-     [](Work& w) { if (const MatrixUnit* unit = w.state->shared_unit()) w.kernel = join_shares(w.kernel, *unit); },
+     [](Work& w) { if (const MatrixUnit* unit = w.state->shared_unit()) w.kernel = join_shares(w.kernel, *unit, w.state->fragment_ranges()); },
      has_ranges},
     {"peel_last_steps", "the last, uneven step of a reduce stands behind its loop",
      [](Work& w) {

@@ -126,6 +126,17 @@ class Chooser {
   void for_groups();
   bool group_product();
   bool group_unit(const GroupTile& plain);
+  // A unit on the kernel: the ranges of its rows, columns and words among the facts, and the outputs beside.
+  struct UnitRanges {
+    const MatrixUnit* unit = nullptr;
+    std::size_t row = 0, column = 0, reduce = 0;
+    double batch = 1;
+  };
+  std::optional<UnitRanges> take_unit(const Opt& opt, std::size_t column);
+  bool panel_unit(const GroupTile& plain);
+  bool warp_unit(const GroupTile& plain, bool swizzled);
+  int stage_factors(const UnitRanges& on, std::int64_t steps, std::int64_t layout);
+  std::vector<Opt> unit_rows(const GroupTile& plain, UnitReads reads) const;
   bool group_reduce();
   void group_outputs();
 

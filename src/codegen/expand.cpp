@@ -314,8 +314,12 @@ class Expander {
       whole &= known_divisor(before_offset(here)) % group == 0 && offset_of(here) >= 0 &&
                offset_of(here) % parts == 0;
     });
-    for (const Stride& s : of(index).grows)
+    // Of a panel that each copy writes a part of, what lies between may not be written yet.
+    const Mask own = memory.is(Op::Define) ? dependence(first.arg(0)) : 0;
+    for (const Stride& s : of(index).grows) {
       whole &= axes_[static_cast<std::size_t>(s.axis)].lanes > 1 || (s.step > 0 && s.step % parts == 0);
+      whole &= (own & bit(s.axis)) == 0 || s.step % group == 0;
+    }
     return whole ? every : 0;
   }
   static Node before_offset(Node index) {

@@ -1,5 +1,6 @@
 #include "codegen/fuse_multiply_add.h"
 
+#include <algorithm>
 #include <bit>
 #include <span>
 #include <vector>
@@ -24,9 +25,9 @@ bool is_zero(Node n) {
 
 bool is_accumulator(Node n) { return n.is(Op::Load) && base_memory(n.arg(0)).is(Op::Define); }
 
-// Numbers that tell values apart however the kernel's ranges were split: made of the arithmetic on floats and
-// of where each load begins, not of index expressions, whose form the options and the number of threads
-// change.
+// Numbers that tell values apart in most cases however the kernel's ranges were split, for sums of products
+// that the options made (of an unrolled reduce): made of the arithmetic on floats and of where each load
+// begins, not of index expressions, whose form the options and the number of threads change.
 class ValueNumbers {
  public:
   explicit ValueNumbers(std::span<const Node> order) : order_(order) {}
@@ -59,6 +60,26 @@ class ValueNumbers {
 
 }  // namespace
 
+Node fuse_product_pairs(Node kernel) {
+  const std::vector<Node> order = toposort(kernel);
+  auto is_pair = [](Node n) {
+    return n.is(Op::Add) && is_wide_float(n) && n.arg(0).is(Op::Mul) && n.arg(1).is(Op::Mul);
+  };
+  if (std::ranges::none_of(order, is_pair)) return kernel;
+  const NodeMap<std::uint32_t> uses = use_counts(order);
+  NodeMap<Node> done;
+  done.reserve(order.size());
+  for (Node n : order) {
+    SmallVector<Node, 16> args;
+    for (Node a : n.args()) args.push_back(*done.find(a));
+    Node result = n.arg_count() == 0 ? n : rebuild(n, args);
+    if (is_pair(n) && *uses.find(n.arg(0)) == 1 && *uses.find(n.arg(1)) == 1)
+      result = apply(Op::Fma, args[0].arg(0), args[0].arg(1), args[1]);
+    done.try_emplace(n, result);
+  }
+  return *done.find(kernel);
+}
+
 Node fuse_multiply_add(Node kernel, bool sums_only) {
   std::vector<Node> order = toposort(kernel);
   NodeMap<std::uint32_t> uses = use_counts(order);
@@ -84,6 +105,13 @@ Node fuse_multiply_add(Node kernel, bool sums_only) {
     if (n.is(Op::Add))
       for (std::size_t i = 0; i < 2; ++i) {
         Node product = n.arg(i);
+        if (product.is(Op::PanelDot) && *uses.find(product) == 1 && is_zero(product.arg(4))) {
+          SmallVector<Node, 8> operands;
+          for (std::size_t a = 0; a < 4; ++a) operands.push_back(*done.find(product.arg(a)));
+          operands.push_back(args[1 - i]);
+          result = product.with_args(operands);
+          break;
+        }
         if (!product.is(Op::Dot) || *uses.find(product) != 1 || !is_zero(product.arg(2))) continue;
         result = dot(dot_kind(product), *done.find(product.arg(0)), *done.find(product.arg(1)), args[1 - i],
                      dot_shape(product));

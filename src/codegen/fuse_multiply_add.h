@@ -4,9 +4,9 @@
 //
 //   before   Add(Mul(a, b), c)        after   Fma(a, b, c)
 //
-// A product with another user stays: it would be computed twice. Where both operands are products, the one
-// that is fused follows from what they multiply, not from how the ranges were split: so a result does not
-// depend on the number of threads.
+// A product with another user stays: it would be computed twice. Where both operands are products, which one
+// is fused is decided before the options: they change index expressions, which order the operands, and so a
+// result would depend on the number of threads.
 #pragma once
 
 #include "ir/node.h"
@@ -15,5 +15,8 @@ namespace lathe {
 
 // With `sums_only` just products that are added to an accumulator.
 Node fuse_multiply_add(Node kernel, bool sums_only = false);
+
+// Just sums of two products, in a kernel without options.
+Node fuse_product_pairs(Node kernel);
 
 }  // namespace lathe

@@ -68,7 +68,7 @@ std::optional<Sides> sides_of(const KernelFacts& facts) {
 }  // namespace
 
 WarpTile choose_warp_tile(std::int64_t rows, std::int64_t columns, double batch, const MatrixUnit& unit,
-                          const Target& target) {
+                          const Target& target, std::int64_t whole) {
   // In the time of a fragment's product: reading a word of a panel by a warp, and copying a row of a fragment
   // into one.
   constexpr double kWord = 0.6, kRow = 0.6;
@@ -90,6 +90,7 @@ WarpTile choose_warp_tile(std::int64_t rows, std::int64_t columns, double batch,
               std::min({target.core_threads / threads, target.core_registers / (threads * registers),
                         target.core_shared_bytes / panels});
           if (registers > target.thread_registers || threads > target.max_group || most < 1 ||
+              m % whole != 0 || n % whole != 0 ||
               tile.rows * tile.columns + tile.rows + tile.columns > unit.most_lanes)
             continue;
           auto parts = [](std::int64_t extent, std::int64_t size) {
@@ -107,6 +108,38 @@ WarpTile choose_warp_tile(std::int64_t rows, std::int64_t columns, double batch,
                                kRow * static_cast<double>(m + n) / 4);
           if (least == 0 || time < least) least = time, best = tile;
         }
+  return best;
+}
+
+PanelTile choose_panel_tile(std::int64_t rows, std::int64_t columns, double batch, const MatrixUnit& unit,
+                            const Target& target) {
+  // Cycles: words a core multiplies in one, what a step takes beside products, bytes of panels that come in
+  // one while all cores copy, and how long a copy is under way.
+  constexpr double kWords = 1024, kStep = 150, kBytes = 30, kUnderWay = 2600;
+  constexpr std::int64_t kMostSlots = 8, kMostGroups = 3;
+  PanelTile best, tile;
+  for (tile.fragments = 1; tile.fragments <= unit.most_lanes; tile.fragments *= 2)
+    for (tile.warpgroups = 1; tile.warpgroups <= kMostGroups; ++tile.warpgroups)
+      for (tile.slots = 2; tile.slots <= kMostSlots; ++tile.slots) {
+        const std::int64_t m = unit.m * tile.fragments * tile.warpgroups, n = unit.n,
+                           bytes = (m + n) * unit.k * 4, threads = unit.threads * tile.warpgroups,
+                           registers = tile.fragments * unit.m * unit.n / unit.threads + kOtherRegisters,
+                           most = std::min({target.core_shared_bytes / (bytes * tile.slots),
+                                            target.core_registers / (threads * registers),
+                                            target.core_threads / threads});
+        if (most < 1 || registers > target.thread_registers) continue;
+        auto parts = [](std::int64_t extent, std::int64_t size) {
+          return std::ceil(static_cast<double>(extent) / static_cast<double>(size));
+        };
+        const double groups = batch * parts(rows, m) * parts(columns, n);
+        const double together = std::min(static_cast<double>(most), std::ceil(groups / target.cores));
+        const double product = static_cast<double>(m * n * unit.k) / kWords + kStep / together,
+                     copy = static_cast<double>(bytes) / kBytes,
+                     wait = kUnderWay / (static_cast<double>(tile.slots - 1) * together);
+        tile.time =
+            std::ceil(groups / (target.cores * together)) * together * std::max({product, copy, wait});
+        if (best.time == 0 || tile.time <= best.time) best = tile;  // more slots where they cost nothing
+      }
   return best;
 }
 

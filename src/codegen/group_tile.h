@@ -36,8 +36,18 @@ struct WarpTile {
   std::int64_t rows = 1, columns = 1, row_warps = 1, column_warps = 1;
   std::int64_t steps = 1;  // of fragments along the reduce that panels hold
 };
+// `whole`: rows and columns of the tile are multiples of it.
 WarpTile choose_warp_tile(std::int64_t rows, std::int64_t columns, double batch, const MatrixUnit& unit,
-                          const Target& target);
+                          const Target& target, std::int64_t whole = 1);
+
+// The tile of a group on a unit that reads panels itself: fragments that four warps hold, how often there are
+// four, and how many steps of the reduce panels hold at a time. No time where none fits.
+struct PanelTile {
+  std::int64_t fragments = 1, warpgroups = 1, slots = 1;
+  double time = 0;
+};
+PanelTile choose_panel_tile(std::int64_t rows, std::int64_t columns, double batch, const MatrixUnit& unit,
+                            const Target& target);
 
 // The tile that is done first by a plain count of what each core does, or nothing where the kernel is no sum
 // of products with rows and columns to share.

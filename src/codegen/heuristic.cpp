@@ -45,6 +45,9 @@ constexpr HeuristicRule kRules[] = {
     {"threads",              "the first output range with enough steps is divided among the cores"},
     {"group-product",        "a group of threads computes a tile of outputs in registers, from panels it fills together"},
     {"panel-pairs",          "on a matrix unit of a warp, panels hold two turns of its loop, whose steps are interleaved"},
+    {"swizzled-panels",      "on a matrix unit of a warp, whole matrices are read from panels that hold the numbers in swizzled rows"},
+    {"panel-products",       "a matrix unit of four warps reads such panels itself, where the target has one"},
+    {"async-copies",         "such panels are filled some steps ahead by copies that no thread waits for meanwhile"},
     {"group-reduce",         "the threads of a group share a reduce where its steps are neighbours in memory, or outputs are few"},
     {"wide-access",          "neighbouring elements of a thread make one wide access"},
 };

@@ -3,8 +3,11 @@
 #include <algorithm>
 
 #include "codegen/chooser.h"
+#include "codegen/codegen.h"
 #include "codegen/group_tile.h"
 #include "codegen/matrix_unit.h"
+#include "ir/group_ops.h"
+#include "ir/ranges.h"
 
 namespace lathe {
 namespace {
@@ -57,61 +60,145 @@ bool Chooser::group_product() {
   return true;
 }
 
-// The same on a matrix unit whose fragments a warp shares: panels of words lie as their sources do.
+// The same on a matrix unit whose fragments threads share: one that reads panels itself, else one of a warp,
+// with matrices from swizzled panels or words from panels that lie as their sources do. What a kernel does
+// not take is seen when all of its options are there.
 bool Chooser::group_unit(const GroupTile& plain) {
   if (!uses("matrix-unit") || target_.units.empty()) return false;
-  std::optional<Opt> opt =
-      matrix_unit_option(kernel_, facts_.ranges[plain.columns.range].range, target_, true);
-  if (!opt) return false;
-  const UnitKernel unit = use_matrix_unit(kernel_, *opt, target_);
-  if (!unit.m || unit.unit->threads < 2) return false;
+  const Chooser before = *this;
+  auto tried = [&](auto choose) {
+    bool takes = choose();
+    try {
+      if (takes) apply_options(before.kernel_, opts_, target_);
+    } catch (const KernelOptError&) {
+      takes = false;
+    }
+    if (!takes) {
+      kernel_ = before.kernel_, facts_ = before.facts_;
+      state_ = before.state_, opts_ = before.opts_;
+    }
+    return takes;
+  };
+  if (uses("panel-products") && tried([&] { return panel_unit(plain); })) return true;
+  if (uses("swizzled-panels") && tried([&] { return warp_unit(plain, true); })) return true;
+  return tried([&] { return warp_unit(plain, false); });
+}
+
+// TC with each row that fits and reads its operands so.
+std::vector<Opt> Chooser::unit_rows(const GroupTile& plain, UnitReads reads) const {
+  std::vector<Opt> out;
+  const std::vector<Node> ranges = all_ranges(kernel_);
+  const auto at =
+      std::find(ranges.begin(), ranges.end(), facts_.ranges[plain.columns.range].range) - ranges.begin();
+  for (std::size_t row = 0; row < target_.units.size(); ++row) {
+    Opt opt{OptOp::TC, static_cast<int>(at), {static_cast<std::int64_t>(row), 1, 1}};
+    try {
+      const UnitKernel unit = use_matrix_unit(kernel_, opt, target_);
+      if (unit.m && unit.unit->threads > 1 && unit.unit->reads == reads) out.push_back(std::move(opt));
+    } catch (const KernelOptError&) {
+      continue;  // this row does not fit, or there are not so many
+    }
+  }
+  return out;
+}
+
+std::optional<Chooser::UnitRanges> Chooser::take_unit(const Opt& opt, std::size_t column) {
+  const UnitKernel unit = use_matrix_unit(kernel_, opt, target_);
   OptionState state(kernel_, target_);
   try {
-    state.apply(*opt);
+    state.apply(opt);
   } catch (const KernelOptError&) {
-    return false;
+    return std::nullopt;
   }
   KernelFacts facts = kernel_facts(state.kernel());
-  if (!facts.reduce || !facts.reduce.arg(0).is(Op::Dot)) return false;
-  std::size_t row = 0, reduce = 0;
-  const std::size_t column = plain.columns.range;
-  while (row < facts.ranges.size() && facts.ranges[row].range != unit.m) ++row;
-  while (reduce < facts.ranges.size() && facts.ranges[reduce].range != unit.k) ++reduce;
-  if (row == facts.ranges.size() || reduce == facts.ranges.size()) return false;
-  double batch = 1;
+  if (!facts.reduce || !facts.reduce.arg(0).is(Op::Dot)) return std::nullopt;
+  UnitRanges on{unit.unit, 0, column, 0, 1};
+  while (on.row < facts.ranges.size() && facts.ranges[on.row].range != unit.m) ++on.row;
+  while (on.reduce < facts.ranges.size() && facts.ranges[on.reduce].range != unit.k) ++on.reduce;
+  if (on.row == facts.ranges.size() || on.reduce == facts.ranges.size()) return std::nullopt;
   for (std::size_t r = 0; r < facts.ranges.size(); ++r)
-    if (facts.ranges[r].kind == RangeKind::Global && r != row && r != column)
-      batch *= static_cast<double>(facts.ranges[r].extent);
-  const WarpTile tile =
-      choose_warp_tile(facts.ranges[row].extent, facts.ranges[column].extent, batch, *unit.unit, target_);
+    if (facts.ranges[r].kind == RangeKind::Global && r != on.row && r != column)
+      on.batch *= static_cast<double>(facts.ranges[r].extent);
   kernel_ = state.kernel();
   facts_ = std::move(facts);
   state_ = std::move(state);
-  opts_.push_back(*std::move(opt));
-  auto divide = [&](std::size_t r, std::int64_t registers, std::int64_t warps) {
-    if (registers > 1 && position(r) >= 0) add(OptOp::UPCAST, position(r), {registers});
-    if (warps > 1 && position(r) >= 0) add(OptOp::LOCAL, position(r), {warps});
-  };
-  divide(row, tile.rows, tile.row_warps);
-  divide(column, tile.columns, tile.column_warps);
+  opts_.push_back(opt);
+  return on;
+}
+
+// Both factors at the loop of the reduce that panels hold so many steps of; where that is, or -1.
+int Chooser::stage_factors(const UnitRanges& on, std::int64_t steps, std::int64_t layout) {
   for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
-    if (facts_.ranges[r].kind == RangeKind::Reduce && r != reduce && position(r) > position(reduce))
-      move(position(r), position(reduce));
-  int outside = position(reduce);
-  if (outside >= 0 && tile.steps < left(reduce))
-    add(OptOp::TILE, outside, {tile.steps});
-  else
+    if (facts_.ranges[r].kind == RangeKind::Reduce && r != on.reduce && position(r) > position(on.reduce))
+      move(position(r), position(on.reduce));
+  int outside = position(on.reduce);
+  if (outside >= 0 && steps > 1 && steps < left(on.reduce))
+    add(OptOp::TILE, outside, {steps});
+  else if (steps > 1)
     outside = -1;
+  const int loop = outside;
   if (outside < 0)
     for (std::size_t i = 0; i < state_.axes().size(); ++i)
       if (state_.axes()[i].kind == RangeKind::Global) outside = static_cast<int>(i);
   const std::vector<Node> values = stage_values(kernel_);
   for (Node f : facts_.factors)
     add(OptOp::STAGE, outside >= 0 ? outside : kBeforeLoops,
-        {std::find(values.begin(), values.end(), f) - values.begin(), 1});
+        {std::find(values.begin(), values.end(), f) - values.begin(), layout});
+  return loop;
+}
+
+bool Chooser::panel_unit(const GroupTile& plain) {
+  const std::size_t column = plain.columns.range;
+  const Chooser before = *this;
+  std::optional<PanelTile> best;
+  Opt chosen;
+  for (const Opt& opt : unit_rows(plain, UnitReads::Panels)) {
+    const std::optional<UnitRanges> on = take_unit(opt, column);
+    if (on) {
+      const PanelTile tile = choose_panel_tile(facts_.ranges[on->row].extent, facts_.ranges[column].extent,
+                                               on->batch, *on->unit, target_);
+      if (tile.time > 0 && (!best || tile.time < best->time)) best = tile, chosen = opt;
+    }
+    kernel_ = before.kernel_, facts_ = before.facts_;
+    state_ = before.state_, opts_ = before.opts_;
+  }
+  if (!best) return false;
+  const UnitRanges on = *take_unit(chosen, column);
+  if (best->fragments > 1) add(OptOp::UPCAST, position(on.row), {best->fragments});
+  if (best->warpgroups > 1) add(OptOp::LOCAL, position(on.row), {best->warpgroups});
+  const int loop = stage_factors(on, 1, 2);
+  if (uses("async-copies") && loop >= 0) add(OptOp::PIPELINE, loop, {best->slots});
+  return true;
+}
+
+bool Chooser::warp_unit(const GroupTile& plain, bool swizzled) {
+  std::vector<Opt> rows = unit_rows(plain, UnitReads::Matrices);
+  if (rows.empty() && !swizzled) rows = unit_rows(plain, UnitReads::Words);
+  if (rows.empty()) return false;
+  const std::size_t column = plain.columns.range;
+  const std::optional<UnitRanges> on = take_unit(rows[0], column);
+  if (!on) return false;
+  const WarpTile tile = choose_warp_tile(facts_.ranges[on->row].extent, facts_.ranges[column].extent,
+                                         on->batch, *on->unit, target_, swizzled ? kPanelRow : 1);
+  auto divide = [&](std::size_t r, std::int64_t registers, std::int64_t warps) {
+    if (registers > 1 && position(r) >= 0) add(OptOp::UPCAST, position(r), {registers});
+    if (warps > 1 && position(r) >= 0) add(OptOp::LOCAL, position(r), {warps});
+  };
+  divide(on->row, tile.rows, tile.row_warps);
+  divide(on->column, tile.columns, tile.column_warps);
+  const int loop = stage_factors(*on, tile.steps, swizzled ? 2 : 1);
+  if (swizzled && uses("async-copies") && loop >= 0) {
+    const std::int64_t bytes =
+        (tile.rows * tile.row_warps * on->unit->m + tile.columns * tile.column_warps * on->unit->n) *
+        tile.steps * on->unit->k * 4;
+    // The matrices of one step are read among the products of another.
+    if (uses("panel-pairs")) add(OptOp::UNROLL, reduce_number(on->reduce) + 1, {2});
+    add(OptOp::PIPELINE, loop, {std::clamp<std::int64_t>(target_.core_shared_bytes / 2 / bytes, 2, 4)});
+    return true;
+  }
   // Two panels' steps at a time: half as many barriers, and one's reads among the other's products.
-  if (uses("panel-pairs") && position(reduce) >= 0 && left(reduce) % 2 == 0)
-    add(OptOp::UNROLL, reduce_number(reduce), {2});
+  if (uses("panel-pairs") && position(on->reduce) >= 0 && left(on->reduce) % 2 == 0)
+    add(OptOp::UNROLL, reduce_number(on->reduce), {2});
   return true;
 }
 

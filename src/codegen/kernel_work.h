@@ -28,7 +28,7 @@ class KernelWork final : public StepState {
   Faults quick_faults() const override;
   void show(const StepInfo& step, StepSink& sink) override;
 
-  Node scheduled;  // as it came in
+  Node scheduled;  // as the options found it
   std::span<const Opt> opts;
   Node kernel;  // as it is now
 
@@ -41,12 +41,14 @@ class KernelWork final : public StepState {
   // Of lowering.
   Lowering lowering;
   Program program;
-  bool linear = false;  // the program is what counts now
+  bool linear = false;    // the program is what counts now
+  bool finished = false;  // and nothing is left to be done to it
 };
 
 // What the steps verify.
 Faults has_ranges(const KernelWork& work);
 Faults is_lowered(const KernelWork& work);
+Faults is_ordered(const KernelWork& work);  // a program whose asynchronous work may still lack its waits
 Faults is_program(const KernelWork& work);
 // Of steps that make something else of ranges: one that was left open is seen up to them and not after.
 Faults is_closed(const KernelWork& work);

@@ -11,8 +11,11 @@
 #include "codegen/substitute.h"
 #include "ir/build.h"
 #include "ir/dot.h"
+#include "ir/group_ops.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
+#include "rules/linear.h"
+#include "rules/simplify.h"
 #include "target/matrix_units.h"
 
 namespace lathe {
@@ -147,9 +150,9 @@ bool is_zero_where_gated(Node n, Node range) {
   return n.is(Op::Load) && depends_on(n, range);
 }
 
-class Rewriter {
+class WordRewriter {
  public:
-  Rewriter(const Product& product, const Fit& fit, Node range, UnitUse use)
+  WordRewriter(const Product& product, const Fit& fit, Node range, UnitUse use)
       : product_(product), fit_(fit), kind_(*find_dot_kind(fit.unit->dot)), range_(range), use_(use) {
     const std::int64_t steps = (range.arg(0).const_int() + kind_.parts - 1) / kind_.parts;
     made_ = lathe::range(index_const(steps), range_id(range), range_kind(range));
@@ -325,7 +328,7 @@ UnitKernel use_matrix_unit(Node kernel, const Opt& opt, const Target& target) {
     made.m = row_range(*product, fit.unit->m);
     if (!made.m) refuse("no output range moves the other factor alone");
   }
-  Rewriter rewriter(*product, fit, range, made.use);
+  WordRewriter rewriter(*product, fit, range, made.use);
   NodeMap<Node> map;
   map.try_emplace(product->reduce, rewriter.reduce());
   made.kernel = substitute(kernel, map);
@@ -435,87 +438,176 @@ Node sums_of(Node reduce, const Fragments& f, const MatrixUnit& unit, FreshIds& 
   return each_sum(sums, lanes, f.m * index_const(unit.n) + f.n, ids);
 }
 
-// The ranges of a fragment that a warp shares: row = high*8 + group, column = pair*2 + low.
+// The ranges of a fragment that threads share: row = (warp*2 + high)*8 + group, column = (columns*4 + pair)*2
+// + low.
 struct Shares {
-  Node high, low, k;        // in registers of a thread, and the words of a step
-  Node group, pair;         // over threads
-  std::int64_t column = 0;  // how far neighbouring columns are apart in their panel
+  Node high, low, k, columns;  // in registers of a thread, and the words of a step
+  Node warp, group, pair;      // over threads
 };
 
-std::optional<Shares> find_shares(Node reduce, const MatrixUnit& unit, Node group, Node pair) {
-  Node x = reduce.arg(0).arg(0), y = reduce.arg(0).arg(1);
-  for (Node factor : {x, y})
-    if (!factor.is(Op::Load) || factor.arg_count() > 2 || !base_memory(factor.arg(0)).is(Op::Define) ||
-        define_space(base_memory(factor.arg(0))) != Space::Shared)
-      return std::nullopt;
+std::optional<Shares> find_shares(Node kernel, const MatrixUnit& unit, const FragmentRanges& at) {
   Shares s;
-  std::int64_t stride = 0, row = 0;
-  if (!is_affine(x.arg(1), group, row) || !is_affine(y.arg(1), pair, s.column) || row == 0 ||
-      s.column % 2 != 0)
-    return std::nullopt;
-  s.column /= 2;
-  for (Node r : closed_ranges(reduce))
-    if (range_kind(r) == RangeKind::Unroll && r.arg(0).is_const_int(unit.k) &&
-        is_affine(x.arg(1), r, stride) && is_affine(y.arg(1), r, stride))
-      s.k = r;
-  for (Node r : ranges_of(reduce)) {
-    if (range_kind(r) != RangeKind::Upcast || !r.arg(0).is_const_int(2)) continue;
-    if (moves_by(x.arg(1), r, 8 * row) && moves_by(y.arg(1), r, 0)) s.high = r;
-    if (moves_by(y.arg(1), r, s.column) && moves_by(x.arg(1), r, 0)) s.low = r;
+  bool all = true;
+  auto find = [&](int id, std::int64_t extent) {
+    for (Node r : all_ranges(kernel))
+      if (id >= 0 && range_id(r) == id && r.arg(0).is_const_int(extent)) return r;
+    all &= id < 0;
+    return Node();
+  };
+  s.k = find(at.k, unit.k), s.high = find(at.high, 2), s.low = find(at.low, 2);
+  s.columns = find(at.columns, unit.n / 8), s.warp = find(at.warp, unit.m / 16);
+  s.group = find(at.group, 8), s.pair = find(at.pair, 4);
+  return all ? std::optional(s) : std::nullopt;
+}
+
+// A factor in a panel: words, or the numbers of words in swizzled rows.
+struct PanelFactor {
+  Node memory, index;
+  PanelRows rows = PanelRows::Steps;
+  std::int64_t output = 1;  // how far neighbouring rows of x or columns of y are apart
+  bool swizzled = false;
+};
+
+// How far an index moves with the first step of a range from where all ranges of the fragment are 0; else 0.
+std::int64_t first_step(Node index, const Shares& s, Node range) {
+  NodeMap<Node> zero, one;
+  for (Node r : {s.high, s.low, s.k, s.columns, s.warp, s.group, s.pair}) {
+    if (!r) continue;
+    zero.try_emplace(r, index_const(0));
+    one.try_emplace(r, index_const(r == range ? 1 : 0));
   }
-  if (moves_by(y.arg(1), group, 0)) s.group = group;
-  if (moves_by(x.arg(1), pair, 0)) s.pair = pair;
-  return s.k && s.high && s.low && s.group && s.pair ? std::optional(s) : std::nullopt;
+  Linear apart = linear(simplify(substitute_free(index, one), {}));
+  apart.add(simplify(substitute_free(index, zero), {}), -1);
+  return apart.terms.empty() ? apart.constant : 0;
+}
+
+// The factor of a product: `outputs` are the ranges of its outputs by growing weight, `others` those it must
+// not depend on. Rows of a swizzled panel are even by how they were made; words may lie in any way.
+std::optional<PanelFactor> panel_factor(Node factor, const Shares& s, std::initializer_list<Node> outputs,
+                                        std::initializer_list<Node> others) {
+  PanelFactor f;
+  Node first = factor.is(Op::Pack) && factor.arg_count() == 2 ? factor.arg(0) : factor;
+  if (!first.is(Op::Load) || first.arg_count() > 2) return std::nullopt;
+  Node base = base_memory(first.arg(0));
+  if (!base.is(Op::Define) || define_space(base) != Space::Shared) return std::nullopt;
+  f.memory = first.arg(0), f.index = first.arg(1);
+  f.swizzled = shared_form(base).swizzled;
+  if (f.swizzled != factor.is(Op::Pack)) return std::nullopt;
+  if (f.swizzled) {
+    Linear apart = linear(factor.arg(1).arg(1));
+    apart.add(f.index, -1);
+    f.rows = apart.constant == 1 ? PanelRows::Steps : PanelRows::Outputs;
+  }
+  for (Node r : others)
+    if (r && depends_on(f.index, r)) return std::nullopt;
+  f.output = first_step(f.index, s, *outputs.begin());
+  if (f.output == 0) return std::nullopt;
+  std::int64_t weight = f.output;
+  for (Node r : outputs) {
+    if (!r) continue;
+    if (f.swizzled ? first_step(f.index, s, r) != weight : !moves_by(f.index, r, weight)) return std::nullopt;
+    weight *= r.arg(0).const_int();
+  }
+  return f;
+}
+
+// The index with the ranges of the fragment at their first step.
+Node origin_of(const PanelFactor& f, const Shares& s) {
+  NodeMap<Node> zero;
+  for (Node r : {s.high, s.low, s.k, s.columns, s.warp, s.group, s.pair})
+    if (r) zero.try_emplace(r, index_const(0));
+  return substitute_free(f.index, zero);
+}
+
+// How far the next 64 columns are in a panel whose rows are outputs.
+std::int64_t slab_of(const PanelFactor& f, const Shares& s) {
+  const std::int64_t next = kPanelRow / 8;
+  if (f.rows == PanelRows::Steps || !depends_on(f.index, s.columns) || s.columns.arg(0).const_int() <= next)
+    return 0;
+  NodeMap<Node> there;
+  for (Node r : {s.high, s.low, s.k, s.columns, s.warp, s.group, s.pair})
+    if (r) there.try_emplace(r, index_const(r == s.columns ? next : 0));
+  Linear apart = linear(simplify(substitute_free(f.index, there), {}));
+  apart.add(simplify(origin_of(f, s), {}), -1);
+  return apart.terms.empty() ? apart.constant : 0;
+}
+
+// Matrices of a factor, each of 8 outputs and 8 steps; `outputs` of them lie along the outputs, the next ones
+// 8 steps on. Lane 8*i + j names row j of matrix i.
+Node matrices_of(const PanelFactor& f, const Shares& s, std::int64_t outputs) {
+  Node row = floor_mod(s.group, index_const(2)) * index_const(4) + s.pair,
+       matrix = floor_div(s.group, index_const(2));
+  Node half = outputs > 1 ? floor_div(matrix, index_const(outputs)) : floor_mod(matrix, index_const(2));
+  Node output = outputs > 1 ? floor_mod(matrix, index_const(outputs)) * index_const(8) : index_const(0),
+       step = half * index_const(8);
+  (f.rows == PanelRows::Steps ? output : step) = (f.rows == PanelRows::Steps ? output : step) + row;
+  const std::int64_t step_apart = f.rows == PanelRows::Steps ? 1 : kPanelRow;
+  return matrices(f.memory, origin_of(f, s) + output * index_const(f.output) + step * index_const(step_apart),
+                  static_cast<int>(outputs * 2), f.rows == PanelRows::Outputs);
+}
+
+// The words of a factor that each thread reads itself: x[group + 8*high][pair + 4*half], or those of y, whose
+// columns are the rows.
+Node words_of(const PanelFactor& f, const Shares& s, bool is_x) {
+  Nodes words;
+  for (std::int64_t half = 0; half < 2; ++half)
+    for (std::int64_t high = 0; high < (is_x ? 2 : 1); ++high) {
+      NodeMap<Node> at;
+      at.try_emplace(s.k, s.pair + index_const(half * 4));
+      if (is_x) at.try_emplace(s.high, index_const(high));
+      for (Node r : {s.pair, s.low})
+        if (!is_x) at.try_emplace(r, index_const(0));
+      Node index = substitute_free(f.index, at);
+      words.push_back(load(f.memory, is_x ? index : index + s.group * index_const(f.output)));
+    }
+  return vec(words);
 }
 
 // A thread's sums after its loop, written to registers of its own and read from there one by one.
-Node shared_sums(Node reduce, const Shares& s, const MatrixUnit& unit, FreshIds& ids) {
+std::optional<Node> shared_sums(Node reduce, const Shares& s, const MatrixUnit& unit, FreshIds& ids) {
   const DotKind& kind = *find_dot_kind(unit.dot);
-  Node x = reduce.arg(0).arg(0), y = reduce.arg(0).arg(1);
-  Nodes xs, ys;
-  for (std::int64_t half = 0; half < 2; ++half) {
-    Node word = s.pair + index_const(half * 4);
-    for (std::int64_t high = 0; high < 2; ++high) {
-      NodeMap<Node> at;
-      at.try_emplace(s.k, word);
-      at.try_emplace(s.high, index_const(high));
-      xs.push_back(load(x.arg(0), substitute_free(x.arg(1), at)));
-    }
-    NodeMap<Node> at;
-    at.try_emplace(s.k, word);
-    at.try_emplace(s.pair, index_const(0));
-    at.try_emplace(s.low, index_const(0));
-    ys.push_back(load(y.arg(0), substitute_free(y.arg(1), at) + s.group * index_const(s.column)));
-  }
+  std::optional<PanelFactor> x = panel_factor(reduce.arg(0).arg(0), s, {s.group, s.high, s.warp},
+                                              {s.low, s.pair, s.columns}),
+                             y = panel_factor(reduce.arg(0).arg(1), s, {s.low, s.pair, s.columns},
+                                              {s.group, s.high, s.warp});
+  if (!x || !y) return std::nullopt;
   const auto lanes = static_cast<std::uint16_t>(unit.m * unit.n / unit.threads);
+  Node nothing = splat(zero_of(DType(kind.sum)), lanes), product;
+  if (unit.reads == UnitReads::Panels) {
+    if (!x->swizzled || !y->swizzled) return std::nullopt;
+    PanelShape shape{unit.m, unit.n, unit.k, unit.threads, {}, {}};
+    shape.x = {x->rows, slab_of(*x, s)};
+    shape.y = {y->rows, slab_of(*y, s)};
+    product = panel_dot(kind, shape, x->memory, origin_of(*x, s), y->memory, origin_of(*y, s), nothing);
+  } else {
+    Node xs = x->swizzled ? matrices_of(*x, s, 2) : words_of(*x, s, true),
+         ys = y->swizzled ? matrices_of(*y, s, 1) : words_of(*y, s, false);
+    product = dot(kind, xs, ys, nothing, {unit.m, unit.n, unit.k, unit.threads});
+  }
   Nodes left;
   for (Node r : closed_ranges(reduce))
     if (r != s.k) left.push_back(r);
-  Node nothing = splat(zero_of(DType(kind.sum)), lanes);
-  Node sums = reduce_ranges(
-      Op::Add, dot(kind, vec(xs), vec(ys), nothing, {unit.m, unit.n, unit.k, unit.threads}), left);
-  return each_sum(sums, lanes, s.high * index_const(2) + s.low, ids);
+  Node which = s.high * index_const(2) + s.low;
+  if (s.columns) which = s.columns * index_const(4) + which;
+  return each_sum(reduce_ranges(Op::Add, product, left), lanes, which, ids);
 }
 
 }  // namespace
 
-Node join_shares(Node kernel, const MatrixUnit& unit) {
-  Nodes threads;
-  for (Node r : all_ranges(kernel))
-    if (range_kind(r) == RangeKind::Local || range_kind(r) == RangeKind::Group) threads.push_back(r);
+Node join_shares(Node kernel, const MatrixUnit& unit, const FragmentRanges& at) {
   NodeMap<Node> map;
   FreshIds ids = fresh_ids(kernel);
-  if (threads.size() >= 2 && threads[threads.size() - 2].arg(0).is_const_int(8) &&
-      threads.back().arg(0).is_const_int(4))
+  if (std::optional<Shares> s = find_shares(kernel, unit, at))
     for (Node n : toposort(kernel)) {
       if (!n.is(Op::Reduce) || reduce_op(n) != Op::Add || !n.arg(0).is(Op::Dot)) continue;
       if (n.arg(0).text() != unit.dot) continue;
-      if (std::optional<Shares> s = find_shares(n, unit, threads[threads.size() - 2], threads.back()))
-        map.try_emplace(n, shared_sums(n, *s, unit, ids));
+      if (std::optional<Node> sums = shared_sums(n, *s, unit, ids)) map.try_emplace(n, *sums);
     }
   if (map.empty())
     throw KernelOptError(
-        "TC", "a unit of fragments that a warp shares needs both factors as they were loaded, staged");
+        "TC", unit.reads == UnitReads::Panels
+                  ? "a unit that reads panels needs both factors staged in swizzled rows"
+                  : "a unit of fragments that a warp shares needs both factors as they were loaded, staged");
   return substitute(kernel, map);
 }
 

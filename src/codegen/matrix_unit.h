@@ -46,9 +46,15 @@ Node split_offsets(Node kernel);
 // Throws KernelOptError where `wanted` and a factor is not staged that way.
 Node join_fragments(Node kernel, const Target& target, bool wanted);
 
-// The same for a unit whose fragments are shared by the threads of a warp: the last two ranges over threads
-// are its 8 rows and its 4 pairs of columns, and each thread reads its words from panels that the group
-// shares.
-Node join_shares(Node kernel, const MatrixUnit& unit);
+// The ids of the ranges within a fragment that threads share (ir/dot.h, ir/group_ops.h), or -1: words of a
+// step, halves of 16 rows, columns of a pair, eights of columns; over threads warps, rows and pairs.
+struct FragmentRanges {
+  int k = -1, high = -1, low = -1, columns = -1;
+  int warp = -1, group = -1, pair = -1;
+};
+
+// The same for a unit whose fragments are shared by the threads of a warp or of four: words or matrices are
+// read from panels that the group shares, or the unit reads these itself.
+Node join_shares(Node kernel, const MatrixUnit& unit, const FragmentRanges& at);
 
 }  // namespace lathe

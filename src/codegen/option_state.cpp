@@ -228,8 +228,11 @@ void OptionState::stage(int axis) {
   if (opt_->arg[0] < 0 || static_cast<std::size_t>(opt_->arg[0]) >= values.size())
     refuse(fmt::format("there is no value {}: the kernel has {}", opt_->arg[0], values.size()));
   std::int64_t layout = opt_->arg.size() > 1 ? opt_->arg[1] : 0;
-  if (layout < 0 || layout > 1)
-    refuse(fmt::format("layout {} does not exist: 0 is the consumer's order, 1 the source's", layout));
+  if (layout < 0 || layout > 2)
+    refuse(fmt::format("layout {} does not exist: 0 is the consumer's order, 1 the source's, 2 swizzled rows",
+                       layout));
+  if (layout == 2 && (shared_unit_ == nullptr || shared_unit_->reads == UnitReads::Words || target_->vectors))
+    refuse("swizzled rows are for a matrix unit that reads matrices or panels");
   if (axis != kBeforeLoops)
     need_kind(position(axis), {RangeKind::Global, RangeKind::Loop, RangeKind::Reduce, RangeKind::Thread},
               "a loop");
@@ -246,7 +249,20 @@ void OptionState::stage(int axis) {
     if (n.is(Op::Load) && written.contains(base_memory(n.arg(0))))
       refuse("what the kernel also writes is read where it is written");
   const int serial = axis == kBeforeLoops ? kBeforeLoops : serials_[static_cast<std::size_t>(axis)];
-  stages_.push_back({value, serial, layout == 0 ? PanelOrder::Consumer : PanelOrder::Source});
+  stages_.push_back({value, serial, static_cast<PanelOrder>(layout)});
+}
+
+void OptionState::pipeline(std::size_t at) {
+  need_kind(at, {RangeKind::Global, RangeKind::Loop, RangeKind::Reduce}, "a loop");
+  if (opt_->arg.empty() || opt_->arg[0] < 1) refuse("the depth must be at least 1");
+  const bool fills = std::any_of(stages_.begin(), stages_.end(), [&](const StageRequest& request) {
+    return request.axis_serial == serials_[at];
+  });
+  if (target_->groups && !fills) refuse("no panel is filled at this loop");
+  constexpr std::int64_t kMostSlots = 16;
+  if (target_->groups && opt_->arg[0] > kMostSlots)
+    refuse(fmt::format("panels hold at most {} steps of a loop", kMostSlots));
+  pipelines_.push_back({serials_[at], opt_->arg[0]});
 }
 
 std::int64_t OptionState::copies() const {
@@ -347,7 +363,7 @@ void OptionState::fragments(const UnitKernel& unit) {
 
 // A fragment that a warp shares: 8 of its rows and 4 pairs of its columns are threads, next to each other in
 // the warp; the rest is in registers, and stands last: words of a step, halves of the rows, columns of a
-// pair.
+// pair. One that four warps share has 16 rows for each of them, and eights of columns in registers.
 void OptionState::shares(const UnitKernel& unit) {
   if (!target_->groups) refuse(fmt::format("target {} has no groups of threads", target_->name));
   for (const auto& [range, size] :
@@ -363,17 +379,35 @@ void OptionState::shares(const UnitKernel& unit) {
   split(unit.m, 8, RangeKind::Local);
   split(unit.m, 2, RangeKind::Upcast);
   const int rows = axes_.back().origin;
+  const bool warps = unit.unit->reads == UnitReads::Panels;
+  if (warps)
+    split_low(static_cast<std::size_t>(loop_position(unit.m)), unit.unit->m / 16, RangeKind::Local,
+              after_launch() - 1);
   split(unit.n, 2, RangeKind::Upcast);
   split(unit.n, 4, RangeKind::Local);
-  lane_axes_ = 2;
-  fragment_axes_ = 3;
+  if (warps) split(unit.n, unit.unit->n / 8, RangeKind::Upcast);
+  lane_axes_ = warps ? 3 : 2;
+  fragment_axes_ = warps ? 4 : 3;
   shared_unit_ = unit.unit;
   fragments_held_ = unit.unit->most_lanes;
   fragment_columns_ = axes_.back().origin;
   check_internal(rows != fragment_columns_, "TC", "rows and columns of a fragment are one range");
 }
 
-// The sums of all copies and what feeds them are in registers of the unit at once.
+FragmentRanges OptionState::fragment_ranges() const {
+  FragmentRanges at;
+  const int last = static_cast<int>(axes_.size() - fragment_axes_),
+            threads = static_cast<int>(after_launch());
+  at.k = last, at.high = last + 1, at.low = last + 2;
+  if (fragment_axes_ > 3) at.columns = last + 3;
+  if (lane_axes_ > 2) at.warp = threads;
+  at.group = threads + static_cast<int>(lane_axes_) - 2;
+  at.pair = at.group + 1;
+  return at;
+}
+
+// The sums of all copies and what feeds them are in registers of the unit at once; a unit that reads panels
+// has only the sums there.
 void OptionState::check_fragments() const {
   if (fragment_axes_ == 0) return;
   std::int64_t rows = 1, columns = 1, steps = 1;
@@ -382,7 +416,8 @@ void OptionState::check_fragments() const {
     if (axes_[i].kind == RangeKind::Unroll) steps *= copies;
     if (axes_[i].kind == RangeKind::Upcast) (axes_[i].origin == fragment_columns_ ? columns : rows) *= copies;
   }
-  const std::int64_t held = rows * columns + (rows + columns) * steps;
+  const bool from_panels = shared_unit_ != nullptr && shared_unit_->reads == UnitReads::Panels;
+  const std::int64_t held = rows * columns + (from_panels ? 0 : (rows + columns) * steps);
   if (held > fragments_held_)
     refuse(fmt::format("{} fragments at once are more than the {} the unit holds", held, fragments_held_));
 }
@@ -466,14 +501,7 @@ void OptionState::apply(const Opt& opt) {
       break;
     }
     case OptOp::STAGE: stage(opt.axis); break;
-    case OptOp::PIPELINE: {
-      std::size_t at = position(opt.axis);
-      need_kind(at, {K::Global, K::Loop, K::Reduce}, "a loop");
-      if (opt.arg.empty() || opt.arg[0] < 1) refuse("the depth must be at least 1");
-      // How far copies run ahead changes no value; on targets with groups they run in place.
-      if (!target_->groups) pipelines_.push_back({serials_[at], opt.arg[0]});
-      break;
-    }
+    case OptOp::PIPELINE: pipeline(position(opt.axis)); break;
   }
   started_ = true;
   check_limits();

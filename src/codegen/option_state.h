@@ -45,7 +45,8 @@ struct StageRequest {
   PanelOrder order = PanelOrder::Consumer;
 };
 
-// PIPELINE: how many steps ahead of the loop's its lines are fetched.
+// PIPELINE: how many steps ahead of the loop's its lines are fetched; on targets with groups, how many steps
+// its panels hold at a time.
 struct PipelineRequest {
   int axis_serial;
   std::int64_t depth;
@@ -80,6 +81,7 @@ class OptionState {
   // Whether TC chose a unit of fragments, with its instruction; and that unit where a warp shares fragments.
   bool joins_fragments() const { return fragment_axes_ > 0 && lane_axes_ == 0; }
   const MatrixUnit* shared_unit() const { return lane_axes_ > 0 ? shared_unit_ : nullptr; }
+  FragmentRanges fragment_ranges() const;
 
  private:
   [[noreturn]] void refuse(const std::string& reason) const;
@@ -96,6 +98,7 @@ class OptionState {
   void tile(std::size_t at, std::int64_t size, std::size_t to);
   void pad(std::size_t at, std::int64_t multiple);
   void stage(int axis);
+  void pipeline(std::size_t at);
   bool is_loop_of(std::size_t at, Node range) const;
   void become(std::size_t at, Node index, Node gate_limit);
   void insert(std::size_t to, Axis axis);

@@ -16,7 +16,8 @@
 
 namespace lathe {
 
-enum class PanelOrder : std::uint8_t { Consumer, Source };
+// Swizzled: the numbers themselves, in rows of 128 bytes (ir/group_ops.h), for units that read matrices.
+enum class PanelOrder : std::uint8_t { Consumer, Source, Swizzled };
 
 // One axis: coordinate = sum of weight * range - low, from 0 to extent - 1.
 struct PanelAxis {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "codegen/await_products.h"
 #include "codegen/codegen.h"
 #include "codegen/count.h"
 #include "codegen/decompose.h"
@@ -13,6 +14,7 @@
 #include "codegen/lower_index.h"
 #include "codegen/lower_reduce.h"
 #include "codegen/map_parallel.h"
+#include "codegen/pipeline_copies.h"
 #include "codegen/separate_nests.h"
 
 namespace lathe {
@@ -21,6 +23,11 @@ namespace {
 void make_program(KernelWork& work) {
   work.program = linearize(work.kernel, work.lowering.launch);
   work.linear = true;
+}
+
+void finish_program(KernelWork& work) {
+  if (work.compile.target.groups) work.program = await_products(std::move(work.program));
+  work.finished = true;
 }
 
 constexpr bool kOptional = true, kNeeded = false;
@@ -52,9 +59,22 @@ constexpr StepRow<KernelWork> kLowerSteps[] = {
     {"lower_index", "index arithmetic becomes 32- or 64-bit",
      [](KernelWork& w) { w.kernel = lower_index(w.kernel); }, is_lowered},
     {"linearize", "the kernel as a list in execution order",
-     make_program, is_program, kNeeded, is_closed},
+     make_program, is_ordered, kNeeded, is_closed},
+    {"pipeline_copies", "asynchronous copies stand so many steps of their loop ahead as their panels have slots",
+     [](KernelWork& w) { if (w.compile.target.groups) w.program = pipeline_copies(std::move(w.program)); }, is_ordered},
+    {"await_products", "asynchronous products are waited for where their sums are read",
+     finish_program, is_program},
 };
 // clang-format on
+
+// What is decided while all options still look at the same kernel.
+constexpr StepRow<KernelWork> kFirstSteps[] = {{"fuse_product_pairs",
+                                                "which of two products that are added is fused with the sum",
+                                                [](KernelWork& w) {
+                                                  if (w.compile.target.fma && !w.compile.invariant)
+                                                    w.kernel = fuse_product_pairs(w.kernel);
+                                                },
+                                                has_ranges, kOptional}};
 
 // What comes from the scheduler, or from a user: verified entirely in every build.
 constexpr StepRow<KernelWork> kScheduled{"schedule", "the kernel as scheduled", nullptr, has_ranges};
@@ -63,6 +83,7 @@ Program lowered(Node kernel, std::span<const Opt> opts, const Compile& compile) 
   KernelWork work(kernel, opts, compile);
   blame_step(kScheduled.info(), work, has_ranges(work));
   if (compile.sink != nullptr) compile.sink->checked(kScheduled.info());
+  run_steps(std::span<const StepRow<KernelWork>>(kFirstSteps), work);
   run_steps(option_rows(), work);
   run_steps(lower_rows(), work);
   work.program.checks = std::move(work.lowering.checks);
@@ -72,7 +93,11 @@ Program lowered(Node kernel, std::span<const Opt> opts, const Compile& compile) 
 }  // namespace
 
 std::span<const StepRow<KernelWork>> lower_rows() { return kLowerSteps; }
-std::vector<StepInfo> option_steps() { return infos(option_rows()); }
+std::vector<StepInfo> option_steps() {
+  std::vector<StepInfo> steps = infos(std::span<const StepRow<KernelWork>>(kFirstSteps));
+  for (const StepInfo& step : infos(option_rows())) steps.push_back(step);
+  return steps;
+}
 std::vector<StepInfo> lower_steps() { return infos(lower_rows()); }
 
 Program lower_kernel(Node kernel, std::span<const Opt> opts, const Compile& compile,

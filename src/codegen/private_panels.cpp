@@ -66,7 +66,8 @@ Node private_panels(Node kernel, const Target& target) {
     row_major(panel.outer, outer), row_major(panel.inner, inner);
     const std::int64_t size = outer * memory_size(define_node) * inner;
     bytes += size * define_node.dtype().bytes();
-    panel.memory = define(define_node.dtype(), define_id(define_node), size, define_space(define_node));
+    panel.memory = define(define_node.dtype(), define_id(define_node), size, define_space(define_node),
+                          shared_form(define_node));
   }
   if (bytes > target.shared_bytes)
     throw KernelOptError("UPCAST", fmt::format("panels of {} bytes exceed the {} bytes of target {}", bytes,

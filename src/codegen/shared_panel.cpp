@@ -4,9 +4,12 @@
 #include <numeric>
 #include <vector>
 
+#include "base/error.h"
 #include "codegen/group_memory.h"
 #include "ir/build.h"
+#include "ir/group_ops.h"
 #include "ir/ranges.h"
+#include "ir/shared_memory.h"
 #include "ir/walk.h"
 #include "rules/linear.h"
 
@@ -83,13 +86,96 @@ Node row_major(std::span<const Node> ranges, std::int64_t& size) {
 
 Node both(Node a, Node b) { return !a ? b : !b ? a : logical_and(a, b); }
 
+// A swizzled panel: rows of 64 numbers, which are the steps of an output or the outputs of a step, whichever
+// are neighbours in the source.
+struct MatrixForm {
+  Node first;                 // the load of a word's first number
+  std::int64_t apart = 1;     // how far the second one is in the source
+  std::size_t along, across;  // which axes are columns and rows
+  bool steps = false;         // a row has the steps of one output
+  std::int64_t rows = 1, columns = 1;
+};
+
+bool is_reduce_axis(const PanelAxis& axis) {
+  return std::all_of(axis.ranges.begin(), axis.ranges.end(), [](Node r) {
+    return range_kind(r) == RangeKind::Reduce || range_kind(r) == RangeKind::Unroll;
+  });
+}
+
+MatrixForm matrix_form(Node value, const std::vector<PanelAxis>& axes) {
+  auto refuse = [](const char* reason) { throw KernelOptError("STAGE", reason); };
+  if (!value.is(Op::Pack) || value.arg_count() != 2 || !value.arg(0).is(Op::Load) ||
+      !value.arg(1).is(Op::Load) || value.arg(0).dtype().bits() != 16 || value.dtype().lanes != 1)
+    refuse("a swizzled panel holds words of two 16-bit numbers that were loaded");
+  MatrixForm form;
+  form.first = value.arg(0);
+  Node second = value.arg(1);
+  Linear apart = linear(second.arg(1));
+  apart.add(form.first.arg(1), -1);
+  const bool same_gate = second.arg_count() == form.first.arg_count() &&
+                         (second.arg_count() < 3 || second.arg(2) == form.first.arg(2));
+  if (second.arg(0) != form.first.arg(0) || !apart.terms.empty() || !same_gate)
+    refuse("the numbers of a word lie unevenly in memory");
+  form.apart = apart.constant;
+  if (axes.size() != 2) refuse("a swizzled panel has rows and columns, and no other axes");
+  form.along = axes[0].stride == 1 ? 0 : 1;
+  form.across = 1 - form.along;
+  for (const PanelAxis& axis : axes)
+    if (axis.low != 0 || axis.stride <= 0 || (axis.ranges.size() > 1 && !axis.digits) ||
+        !axis.ranges[0].arg(0).is_const())
+      refuse("the numbers of a row or column lie unevenly in memory");
+  form.steps = is_reduce_axis(axes[form.along]);
+  if (axes[form.along].stride != 1 || form.steps != (packed_neighbours(value) == 2) ||
+      form.steps == is_reduce_axis(axes[form.across]))
+    refuse("neither steps nor outputs are neighbours in memory");
+  form.columns = axes[form.along].extent * (form.steps ? 2 : 1);
+  form.rows = axes[form.across].extent * (form.steps ? 1 : 2);
+  if (form.columns % kPanelRow != 0 || form.rows % kSwizzleRows != 0)
+    refuse("the rows of a swizzled panel are whole, and come by eights");
+  return form;
+}
+
+// The coordinate along an axis, in numbers of which each step of it is so many.
+Node axis_read(const PanelAxis& axis, std::int64_t numbers) {
+  Node sum = index_const(0);
+  for (std::size_t r = 0; r < axis.ranges.size(); ++r)
+    sum = sum + axis.ranges[r] * index_const(axis.weights[r] * numbers);
+  return sum;
+}
+
+// Where a reader finds the first number of a word: slab, row, column. Ranges that step over whole slabs are
+// kept apart from those within.
+Node matrix_read(const MatrixForm& form, const std::vector<PanelAxis>& axes) {
+  PanelAxis slabs, within;
+  const PanelAxis& along = axes[form.along];
+  const std::int64_t numbers = form.steps ? 2 : 1;
+  std::int64_t reach = 0;
+  for (std::size_t r = 0; r < along.ranges.size(); ++r) {
+    const bool whole = along.weights[r] * numbers % kPanelRow == 0;
+    PanelAxis& to = whole ? slabs : within;
+    to.ranges.push_back(along.ranges[r]);
+    to.weights.push_back(whole ? along.weights[r] * numbers / kPanelRow : along.weights[r]);
+    if (!whole) reach += along.weights[r] * numbers * (along.ranges[r].arg(0).const_int() - 1);
+  }
+  Node slab = axis_read(slabs, 1), column = axis_read(within, numbers);
+  if (reach >= kPanelRow) {
+    slab = slab + floor_div(column, index_const(kPanelRow));
+    column = floor_mod(column, index_const(kPanelRow));
+  }
+  return slab * index_const(form.rows * kPanelRow) +
+         axis_read(axes[form.across], form.steps ? 1 : 2) * index_const(kPanelRow) + column;
+}
+
 }  // namespace
 
 PanelCopy shared_copy(Node value, const Nodes& below, const Nodes& group, PanelOrder order,
                       const Target& target, FreshIds& ids) {
   PanelCopy made;
-  const std::vector<PanelAxis> axes = shared_axes(value, below, order);
+  const bool swizzled = order == PanelOrder::Swizzled;
+  const std::vector<PanelAxis> axes = shared_axes(value, below, swizzled ? PanelOrder::Source : order);
   const std::size_t none = axes.size();
+  MatrixForm form;
+  if (swizzled) form = matrix_form(value, axes);
   const std::int64_t words = packed_neighbours(value);  // neighbours of the source that make one element
   Node source = source_load(value);
   std::size_t along = none;
@@ -100,7 +186,12 @@ PanelCopy shared_copy(Node value, const Nodes& below, const Nodes& group, PanelO
   // The pieces of this thread.
   std::int64_t threads = 1, pieces = 1;
   Node thread = row_major(group, threads);
-  for (std::size_t i = 0; i < none; ++i) pieces *= i == along ? axes[i].extent / width : axes[i].extent;
+  std::vector<std::int64_t> counts;  // of pieces along each axis
+  for (std::size_t i = 0; i < none; ++i) {
+    const bool rows = swizzled && i == form.across;
+    counts.push_back(i == along ? axes[i].extent / width : rows ? form.rows : axes[i].extent);
+    pieces *= counts.back();
+  }
   const std::int64_t turns = (pieces + threads - 1) / threads,
                      together = std::clamp<std::int64_t>(kInFlight / width, 1, turns),
                      rounds = (turns + together - 1) / together;
@@ -126,13 +217,21 @@ PanelCopy shared_copy(Node value, const Nodes& below, const Nodes& group, PanelO
   if (along < none)
     std::rotate(digits.begin() + static_cast<std::ptrdiff_t>(along),
                 digits.begin() + static_cast<std::ptrdiff_t>(along) + 1, digits.end());
-  std::vector<Node> coordinates(none);
+  std::vector<Node> coordinates(none), numbers(none);  // the pieces' numbers
   for (std::size_t d = none; d-- > 0;) {
     const std::size_t i = digits[d];
-    const std::int64_t steps = i == along ? axes[i].extent / width : axes[i].extent;
-    Node digit = d == 0 ? piece : floor_mod(piece, index_const(steps));
-    if (d > 0) piece = floor_div(piece, index_const(steps));
+    Node digit = d == 0 ? piece : floor_mod(piece, index_const(counts[i]));
+    if (d > 0) piece = floor_div(piece, index_const(counts[i]));
+    numbers[i] = digit;
     coordinates[i] = i == along && lane ? digit * index_const(width) + lane : digit;
+  }
+  Node part;  // which number of a word
+  if (swizzled && form.steps) {
+    part = range(index_const(2), ids.range++, RangeKind::Upcast);
+    made.loops.push_back(part);
+  } else if (swizzled) {
+    part = floor_mod(numbers[form.across], index_const(2));
+    coordinates[form.across] = floor_div(numbers[form.across], index_const(2));
   }
   NodeMap<Node> map;
   Node inside = made.gate;
@@ -151,10 +250,30 @@ PanelCopy shared_copy(Node value, const Nodes& below, const Nodes& group, PanelO
         inside = both(inside, less(at, axes[i].ranges[r].arg(0)));
     }
   }
-  made.value = substitute_free(value, map);
+  made.value = substitute_free(swizzled ? form.first : value, map);
+  if (swizzled)
+    made.value = load(made.value.arg(0), made.value.arg(1) + part * index_const(form.apart),
+                      made.value.arg_count() > 2 ? made.value.arg(2) : Node());
   if (lane) made.value = with_one_gate(made.value, lane, width);
   if (inside) made.value = under_gate(made.value, inside, [](Node) { return true; });
 
+  if (swizzled) {
+    const std::int64_t piece_numbers = width * (form.steps ? 2 : 1), in_row = kPanelRow / piece_numbers;
+    Node number = numbers[form.along], slab = index_const(0);
+    if (form.columns > kPanelRow) {
+      slab = floor_div(number, index_const(in_row));
+      number = floor_mod(number, index_const(in_row));
+    }
+    Node column = number * index_const(piece_numbers);
+    if (lane) column = column + lane * index_const(form.steps ? 2 : 1);
+    if (form.steps) column = column + part;
+    made.index =
+        slab * index_const(form.rows * kPanelRow) + numbers[form.across] * index_const(kPanelRow) + column;
+    made.read = matrix_read(form, axes);
+    made.size = form.rows * form.columns;
+    made.part = form.steps ? 1 : kPanelRow;
+    return made;
+  }
   made.index = made.read = index_const(0);
   for (std::size_t i = none; i-- > 0;) {
     Node here = index_const(-axes[i].low);

@@ -13,7 +13,9 @@
 #include "codegen/shared_panel.h"
 #include "codegen/substitute.h"
 #include "ir/build.h"
+#include "ir/dot.h"
 #include "ir/ranges.h"
+#include "ir/verify.h"
 #include "ir/walk.h"
 #include "target/cache_line.h"
 
@@ -40,15 +42,20 @@ class Stager {
   bool fills_together() const { return !group_.empty(); }
 
   struct Panel {
-    Node value;         // what it holds
-    Node memory, copy;  // and the loops that fill it
-    Node index;         // where a reader finds its element
+    Node value;             // what it holds
+    Node memory, copy;      // and the loops that fill it
+    Node index;             // where a reader finds its element
+    std::int64_t part = 0;  // and how far from it the other number of a word lies
   };
   Node read(const Panel& panel, Node filled) const {
-    return load(after(panel.memory, {&filled, 1}), panel.index);
+    Node memory = after(panel.memory, {&filled, 1}), first = load(memory, panel.index);
+    if (panel.part == 0) return first;
+    Node parts[] = {first, load(memory, panel.index + index_const(panel.part))};
+    return pack(parts);
   }
 
-  Panel panel(Node value, int position, PanelOrder wanted) {
+  Panel panel(const Staging& staging) {
+    const auto& [value, position, wanted, slots] = staging;
     Nodes above, below;
     for (Node r : ranges_of(value)) {
       const bool thread = range_kind(r) == RangeKind::Thread;
@@ -61,15 +68,19 @@ class Stager {
         if (depends_on(r.arg(0), other))
           throw KernelOptError("STAGE", "a panel over a loop whose length another loop of the panel decides");
     if (!group_.empty()) check_own_work(value);
+    if (group_.empty() && wanted == PanelOrder::Swizzled)
+      throw KernelOptError("STAGE", "a swizzled panel is one that the threads of a group share");
     PanelCopy made = group_.empty() ? private_copy(value, below, wanted)
                                     : shared_copy(value, below, group_, wanted, target_, ids_);
-    bytes_ += made.size * value.dtype().bytes();
+    const bool swizzled = wanted == PanelOrder::Swizzled;
+    const DType dtype = made.value.dtype();
+    bytes_ += made.size * dtype.bytes() * slots;
     if (bytes_ > target_.shared_bytes)
       throw KernelOptError("STAGE", fmt::format("panels of {} bytes exceed the {} bytes of target {}", bytes_,
                                                 target_.shared_bytes, target_.name));
     // Without groups a panel is private to its thread.
-    Node panel =
-        define(value.dtype(), ids_.define++, made.size, group_.empty() ? Space::Register : Space::Shared);
+    Node panel = group_.empty() ? define(dtype, ids_.define++, made.size, Space::Register)
+                                : define(dtype, ids_.define++, made.size, Space::Shared, {swizzled, slots});
     Nodes order;
     for (Node r : above)
       if (range_kind(r) != RangeKind::Upcast) order.push_back(r);
@@ -79,7 +90,8 @@ class Stager {
       if (is_repeated(r)) loops.push_back(r);
     if (!group_.empty() && !loops.empty()) order.push_back(barrier(loops));
     Node memory = order.empty() ? panel : after(panel, order);
-    return {value, panel, end(store(memory, made.index, made.value, made.gate), made.loops), made.read};
+    return {value, panel, end(store(memory, made.index, made.value, made.gate), made.loops), made.read,
+            made.part};
   }
 
  private:
@@ -243,7 +255,7 @@ Node stage_values(Node kernel, std::span<const Staging> stages, const Target& ta
       const Staging& s = stages[last];
       if (last > begin && (!stager.fills_together() || s.position != stages[begin].position)) break;
       if (!s.value || s.value.is_const()) continue;  // folded away: nothing left to copy
-      panels.push_back(stager.panel(s.value, s.position, s.order));
+      panels.push_back(stager.panel(s));
       copies.push_back(panels.back().copy);
     }
     if (panels.empty()) continue;
@@ -252,6 +264,9 @@ Node stage_values(Node kernel, std::span<const Staging> stages, const Target& ta
     for (const Stager::Panel& panel : panels) staged.try_emplace(panel.value, stager.read(panel, filled));
     kernel = substitute(kernel, staged);
   }
+  // The copy is divided by the ranges of the group, of which some are open only inside a reduce or a store.
+  if (stager.fills_together() && !open_ranges(kernel).empty())
+    throw KernelOptError("STAGE", "the value is also read where the threads of the group are no ranges");
   return kernel;
 }
 

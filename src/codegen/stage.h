@@ -19,6 +19,7 @@ struct Staging {
   Node value;    // a node of the kernel
   int position;  // id of the range at whose loop it is staged, or -1: once, before everything
   PanelOrder order = PanelOrder::Consumer;
+  std::int64_t slots = 1;  // steps of that loop that the panel is to hold at a time (pipeline_copies.h)
 };
 
 Node stage_values(Node kernel, std::span<const Staging> stages, const Target& target);

@@ -86,8 +86,8 @@ NodeMap<Node> own_memory(std::span<const Node> order, const NodeMap<Node>& map, 
       for (Node r : closed_ranges(n)) inside.try_emplace(r, r);
       Node written = n.is(Op::Store) ? base_memory(n.arg(0)) : Node();
       if (written && written.is(Op::Define) && !memory.contains(written))
-        memory.try_emplace(
-            written, define(written.dtype(), ids.define++, memory_size(written), define_space(written)));
+        memory.try_emplace(written, define(written.dtype(), ids.define++, memory_size(written),
+                                           define_space(written), shared_form(written)));
     }
   }
   return memory;

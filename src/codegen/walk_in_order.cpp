@@ -152,9 +152,10 @@ std::optional<RunningStep> running_step(Node reduce, Node range, const RuleChang
     const bool negated = c.is(Op::Not);
     Node limit = negated ? c.arg(0) : c;
     if (!limit.is(Op::Less) || limit.arg(0) != out.group || !limit.arg(1).is_const()) continue;
+    const std::int64_t than = limit.arg(1).const_int();
     if (negated)
-      from_zero |= limit.arg(1).const_int() >= 0;
-    else if (limit.arg(1).const_int() <= kMostGroups)
+      from_zero |= than >= 0;
+    else if (than > 0 && than <= kMostGroups)
       out.groups = limit.arg(1);
   }
   return out.groups && from_zero ? std::optional(out) : std::nullopt;

@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "engine/memory_plan.h"
 #include "engine/prepared.h"
+#include "engine/prove.h"
 #include "ir/walk.h"
 #include "lathe/device.h"
 #include "runtime/devices.h"
@@ -109,13 +110,16 @@ CompileReport bench_compile(const std::string& name, const std::function<std::ve
   Compile compile = engine::compile_for(device.compiler->target());
   compile.sink = &timer;
   std::vector<Program> programs;
+  engine::ProofCounts proofs;
   {
     for (const auto& [ast, place] : unique) {
       KernelReport& kernel = report.by_kernel[place];
       const double begin = times.last = thread_seconds();
       const std::vector<Opt> opts = choose_options(ast, compile);
       times.add("choose_options");
-      programs.push_back(lower_kernel(ast, opts, compile, kernel.name));
+      const Node proved = engine::prove_accesses(ast, opts, kernel.name, compile, proofs);
+      times.add("prove_accesses");
+      programs.push_back(lower_kernel(proved, opts, compile, kernel.name));
       times.add("count");
       kernel.lower_ms = (thread_seconds() - begin) * 1e3;
       kernel.options = to_string(opts);

@@ -12,6 +12,7 @@
 #include "engine/compile_context.h"
 #include "engine/disk_cache.h"
 #include "engine/engine.h"
+#include "engine/kernel_check.h"
 #include "engine/roof.h"
 #include "ir/text.h"
 #include "runtime/devices.h"
@@ -140,5 +141,10 @@ DeviceRoof roof_of(const std::string& device) {
 }
 
 double multiply_adds(int steps, float* sink) { return lathe::multiply_adds(steps, sink); }
+
+CheckCounts check_counts() {
+  const engine::CheckCounts counts = engine::check_counts();
+  return {counts.compared, counts.unchecked, counts.replaced};
+}
 
 }  // namespace lathe::dev

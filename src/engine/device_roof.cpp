@@ -19,12 +19,15 @@ constexpr int kCopies = 8, kRounds = 5;
 constexpr std::int64_t kElements = std::int64_t{1} << 23;
 constexpr int kSteps = 256;
 
-// Memory of the device for as long as it is measured.
+// Memory of the device for as long as it is measured. Not from the pool, whose peak is the program's.
 class Scratch {
  public:
   Scratch(OpenDevice& device, std::size_t bytes)
-      : device_(device), place_{&device, {device.pool.take(bytes), 0, bytes}} {}
-  ~Scratch() { device_.pool.give(place_.span.memory); }
+      : device_(device), place_{&device, {device.device->alloc(bytes), 0, bytes}} {}
+  ~Scratch() {
+    executor().wait_unused(device_, place_.span);
+    device_.device->free(place_.span.memory);
+  }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   const Place& place() const { return place_; }

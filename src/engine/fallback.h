@@ -23,8 +23,8 @@ struct Attempt {
 std::vector<Attempt> attempts(const MadeKernel& wrong, const Target& target);
 
 struct FallbackContext {
-  std::uint64_t sizes = 1;  // kinds of sizes (CheckRecord) that this launch stands for
-  bool repeatable = true;   // false: what the launch wrote over was not kept
+  bool whole = true;       // all positions are compared: nothing is left to look at without variables
+  bool repeatable = true;  // false: what the launch wrote over was not kept
 };
 
 // The kernel that replaces this one; it has run. Under LATHE_CHECK=strict nothing does.

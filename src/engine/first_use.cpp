@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <numeric>
+#include <cmath>
 #include <optional>
+#include <utility>
 
 #include "base/env.h"
 #include "base/error.h"
@@ -33,13 +34,15 @@ constexpr double kUnitsPerLaunch = 5e3, kUnitsPerFlop = 2.5e-4, kUnitsPerByte = 
 constexpr double kMostUnits = 1e9;
 // Checks after which the samples that were not compared so far stay so.
 constexpr std::uint64_t kChecks = 4;
+// Kinds of sizes that are looked at when they first come; further ones wait until that was earned.
+constexpr std::size_t kFreeSizes = 64;
 // What REF may do beyond what was foreseen.
 constexpr double kLeastOps = 1e5;
 // Uses whose samples are all alike before the kernel is run on made-up inputs.
 constexpr std::uint32_t kWeakUses = 3;
 
 struct Counts {
-  std::atomic<std::uint64_t> passed{0}, weak{0}, unchecked{0}, replaced{0};
+  std::atomic<std::uint64_t> compared{0}, passed{0}, weak{0}, unchecked{0}, replaced{0};
 };
 Counts& counts() {
   static Counts all;
@@ -56,33 +59,6 @@ void show(const Step& step, std::string_view text, std::int64_t level) {
   if (flag_number(Flag::Debug) >= level) log_note("check", fmt::format("{}: {}", step.name, text));
 }
 
-// Kinds of sizes, one bit each: remainders of the variables by the options' splits, all least, all greatest.
-constexpr int kRemainders = 62;
-
-std::int64_t size_modulus(const SplitUnits& units) {
-  std::int64_t modulus = 1;
-  for (const auto& [range, sizes] : units) {
-    if (range.arg(0).is_const()) continue;
-    for (const std::int64_t size : sizes)
-      if (const std::int64_t both = std::lcm(modulus, size); both <= kRemainders) modulus = both;
-  }
-  return modulus;
-}
-
-std::uint64_t size_bits(const Program& launch, Bindings bindings, std::int64_t modulus) {
-  if (launch.variables.empty()) return 1;
-  std::int64_t kind = 0;
-  bool least = true, greatest = true;
-  for (const NodeRef& variable : launch.variables) {
-    const std::int64_t value = evaluate_index(variable, bindings);
-    kind = (kind * modulus + ((value % modulus) + modulus) % modulus) % kRemainders;
-    least &= value == variable->lo();
-    greatest &= value == variable->hi();
-  }
-  const std::uint64_t one = 1;
-  return (one << kind) | (least ? one << 62 : 0) | (greatest ? one << 63 : 0);
-}
-
 // One use of a kernel that is due, with its check locked.
 class Use {
  public:
@@ -93,27 +69,38 @@ class Use {
         device_(device),
         places_(places),
         bindings_(bindings),
-        record_(kernel.check->record),
-        symbolic_(!kernel.made->launch.variables.empty()) {}
+        check_(*kernel.check),
+        symbolic_(!kernel.made->launch.variables.empty()),
+        kind_(symbolic_ ? kind() : 0) {
+    if (const auto known = check_.record.sizes.find(kind_); known != check_.record.sizes.end())
+      size_ = known->second;
+  }
 
   bool run(LaunchFaultRef& fault) {
-    KernelCheck& check = *kernel_.check;
+    const bool ran = look(fault);
+    put_size();
+    return ran;
+  }
+
+ private:
+  bool look(LaunchFaultRef& fault) {
     if (check_mode() != CheckMode::All && is_done()) return false;
     Trial trial(step_, kernel_, device_, places_, bindings_);
     choose_positions(trial);
-    if (positions_.empty()) return false;
+    if (positions_.empty()) return nothing_to_compare();
     if (units_needed_ > kMostUnits) return leave("two of its outputs take REF too long", true);
-    const bool first = (check.checks == 0 || symbolic_) && units_needed_ <= kFirstLongUnits;
-    if (!first) {
-      check.need = units_needed_;
+    const bool cheap = units_needed_ <= kFirstLongUnits, few = check_.record.sizes.size() < kFreeSizes;
+    set_need(units_needed_);  // about what the rest costs, if there is one
+    if (size_.checks > 0 || !cheap || !few) {
       if (earned < units_needed_ && check_mode() != CheckMode::All)
-        return leave("two of its outputs take REF longer than a first check may take", false);
+        return leave(few ? "two of its outputs take REF longer than a first check may take"
+                         : "its launches have not paid for looking at one more size",
+                     false);
       earned -= units_needed_;
     }
-    ++check.checks;
-    if (!symbolic_) check.need = units_needed_;  // about what the rest costs, if there is one
+    ++size_.checks;
     if (std::string reason = trial.expect(positions_, 4 * ops_ + kLeastOps); !reason.empty())
-      return leave(std::move(reason), check.checks >= kChecks);
+      return leave(std::move(reason), size_.checks >= kChecks);
     const bool repeatable = trial.keep();
     trial.launch(kernel_, Trial::Counted::Yes);
     const Outcome outcome = trial.compare(kernel_);
@@ -122,29 +109,34 @@ class Use {
     } else if (outcome.passed == 0) {
       leave(outcome.unsure > 0 ? "the roundings of its sums may explain any difference"
                                : "no bound says anything about its values",
-            check.checks >= kChecks);
+            size_.checks >= kChecks);
     } else {
       show(step_, fmt::format("{} elements agree with REF", outcome.passed), 3);
+      if (!std::exchange(check_.compared, true)) ++counts().compared;
       outcome.alike ? was_weak(trial, repeatable) : passed();
     }
     fault = trial.fault();
     return true;
   }
 
- private:
-  std::uint64_t bits() {
-    KernelCheck& check = *kernel_.check;
-    if (symbolic_ && check.modulus == 0) {
-      check.sizes = record_.sizes;
-      check.modulus = size_modulus(units());
+  std::uint64_t kind() {
+    if (!check_.has_splits) {
+      check_.splits = size_splits(step_.ast, kernel_.made->options, target());
+      check_.has_splits = true;
     }
-    return size_bits(kernel_.made->launch, bindings_, check.modulus);
+    return size_kind(kernel_.made->launch, bindings_, check_.splits);
   }
   bool is_done() {
-    if (symbolic_) return (bits() & ~record_.sizes) == 0;
-    if (!record_.settled) return false;
-    kernel_.check->due = false;
-    return true;
+    if (size_.settled && !symbolic_) check_.due = false;
+    return size_.settled || size_.left;
+  }
+  void set_need(double units) {
+    size_.need = units;
+    if (!symbolic_) check_.need = units;
+  }
+  void put_size() {
+    const std::lock_guard guard(check_.sizes_mutex);
+    check_.record.sizes[kind_] = size_;
   }
 
   const SplitUnits& units() {
@@ -158,10 +150,10 @@ class Use {
     const std::vector<reference::StoreAxes> stores = reference::store_axes(step_.ast, trial.values());
     const std::vector<double> costs = reference::position_costs(step_.ast, trial.values());
     std::uint64_t seed = hash_string(step_.name + to_string(kernel_.made->options));
-    if (symbolic_) seed = hash_combine(seed, bits());
-    if (check_mode() == CheckMode::All) seed = hash_combine(seed, kernel_.check->checks);
+    seed = hash_combine(seed, kind_);
+    if (check_mode() == CheckMode::All) seed = hash_combine(seed, size_.checks);
     std::vector<reference::Position> all = sample_positions(stores, units(), seed);
-    const std::size_t begin = symbolic_ || check_mode() == CheckMode::All ? 0 : record_.next;
+    const std::size_t begin = check_mode() == CheckMode::All ? 0 : size_.next;
     std::size_t end = begin;
     std::vector<bool> begun(stores.size());
     for (; end < all.size(); ++end) {
@@ -173,63 +165,97 @@ class Use {
       ops_ += costs[store];
     }
     whole_ = end == all.size();
+    known_ = all.size();
+    stores_something_ = std::ranges::any_of(stores, [](const reference::StoreAxes& store) {
+      return std::ranges::all_of(store.extents, [](std::int64_t extent) { return extent > 0; });
+    });
     if (begin < end)
       positions_.assign(all.begin() + static_cast<std::ptrdiff_t>(begin),
                         all.begin() + static_cast<std::ptrdiff_t>(end));
   }
 
-  // Nothing was compared. `for_good`: in this process it is not tried again.
-  bool leave(std::string reason, bool for_good) {
-    if (record_.unchecked.empty()) ++counts().unchecked;
-    record_.unchecked = std::move(reason);
-    show(step_,
-         fmt::format("unchecked: {} ({} kernels so far)", record_.unchecked, counts().unchecked.load()), 2);
-    if (for_good && check_mode() != CheckMode::All) kernel_.check->due = false;
+  // No positions: all of them passed, the kernel stores nothing at this size, or they cannot be told apart.
+  bool nothing_to_compare() {
+    if (known_ > 0)
+      settle(true);
+    else if (stores_something_)
+      leave("several of its stores write one buffer", true);
     return false;
   }
 
+  // Nothing was compared. `for_good`: in this process it is not tried again, at sizes of this kind.
+  bool leave(std::string reason, bool for_good) {
+    std::string& unchecked = check_.record.unchecked;
+    if (unchecked.empty()) ++counts().unchecked;
+    unchecked = std::move(reason);
+    show(step_, fmt::format("unchecked: {} ({} kernels so far)", unchecked, counts().unchecked.load()), 2);
+    if (for_good && check_mode() != CheckMode::All) {
+      size_.left = true;
+      if (!symbolic_) check_.due = false;
+    }
+    return false;
+  }
+
+  // Samples agreed. With other random positions at every launch there is no telling which are left.
   void passed() {
-    record_.weak = 0;
-    if (!symbolic_) record_.next += static_cast<std::uint32_t>(positions_.size());
-    settle(whole_ || kernel_.check->checks >= kChecks);
+    check_.record.unchecked.clear();
+    if (check_mode() == CheckMode::All) {
+      ++counts().passed;
+      return;
+    }
+    const std::uint32_t checks = size_.checks - size_.weak;  // those that said something
+    size_.next += static_cast<std::uint32_t>(positions_.size());
+    settle(whole_ || checks >= kChecks);
   }
 
   void settle(bool done) {
-    record_.unchecked.clear();
-    record_.sizes |= bits();
-    kernel_.check->sizes = record_.sizes;
-    if (done && !symbolic_) {
-      record_.settled = true;
-      if (check_mode() != CheckMode::All) kernel_.check->due = false;
+    if (done) {
+      size_.settled = true;
+      if (!symbolic_) check_.due = false;
+      ++counts().passed;
     }
-    if (done) ++counts().passed;
+    put_size();
     keep_record(kernel_, device_);
   }
 
   void replace(Trial& trial, const Outcome& outcome, bool repeatable) {
     ++counts().replaced;
-    kernel_ = fall_back(trial, kernel_, device_, outcome, {symbolic_ ? bits() : 1, repeatable});
+    const bool whole = whole_ && size_.next == 0 && check_mode() != CheckMode::All;
+    kernel_ = fall_back(trial, kernel_, device_, outcome, {whole, repeatable});
   }
 
-  // All samples of some store are one value: a zero says little about a sum of products. The next uses may
-  // bring other inputs; else the kernel runs once on made-up ones.
+  // Of some store no two values were told apart: a zero says little about a sum of products. The next uses
+  // may bring other inputs; else the kernel runs once on made-up ones. Where those say no more, it stays due,
+  // and each further look waits until more was earned.
   void was_weak(Trial& real, bool repeatable) {
-    if (record_.weak++ == 0) ++counts().weak;
+    if (size_.weak++ == 0) ++counts().weak;
     show(step_, "weak: all samples of a store are one value", 2);
-    if (record_.weak < kWeakUses) return;
-    if (const MadeUp inputs(step_, device_, places_); inputs.fits()) {
-      Trial trial(step_, kernel_, device_, inputs.places(), bindings_);
-      if (trial.expect(positions_, 4 * ops_ + kLeastOps).empty()) {
-        trial.keep();
-        trial.launch(kernel_);
-        if (const Outcome outcome = trial.compare(kernel_); outcome.failed > 0) {
-          replace(trial, outcome, repeatable);
-          real.restore();
-          return real.launch(kernel_);
-        }
-      }
+    if (size_.weak < kWeakUses) return;
+    if (size_.weak == kWeakUses && agrees_on_made_up_inputs(real, repeatable)) return;
+    set_need(units_needed_ * std::pow(size_.weak, 2));
+    leave("all its samples are one value", false);
+  }
+
+  // False where that says nothing either.
+  bool agrees_on_made_up_inputs(Trial& real, bool repeatable) {
+    const MadeUp inputs(step_, device_, places_);
+    if (!inputs.fits()) return false;
+    Trial trial(step_, kernel_, device_, inputs.places(), bindings_);
+    if (!trial.expect(positions_, 4 * ops_ + kLeastOps).empty()) return false;
+    trial.keep();
+    trial.launch(kernel_);
+    const Outcome outcome = trial.compare(kernel_);
+    trial.disown_fault();
+    if (outcome.failed > 0) {
+      replace(trial, outcome, repeatable);
+      trial.disown_fault();
+      real.restore();
+      real.launch(kernel_);
+      return true;
     }
-    settle(true);
+    if (outcome.passed == 0 || outcome.alike) return false;
+    passed();
+    return true;
   }
 
   const Step& step_;
@@ -237,12 +263,15 @@ class Use {
   OpenDevice& device_;
   std::span<const Place> places_;
   Bindings bindings_;
-  CheckRecord& record_;
+  KernelCheck& check_;  // of the kernel that was to run
   const bool symbolic_;
+  const std::uint64_t kind_;
+  SizeCheck size_;
   std::optional<SplitUnits> units_;
   std::vector<reference::Position> positions_;
   double ops_ = 0, units_needed_ = 0;
-  bool whole_ = false;
+  std::size_t known_ = 0;  // positions of all checks together
+  bool whole_ = false, stores_something_ = false;
 };
 
 }  // namespace
@@ -253,11 +282,15 @@ bool has_something_due(const ReadyKernel& kernel, Bindings bindings) {
   // LATHE_VERIFY compares everything.
   const CheckMode mode = check_mode();
   if (mode == CheckMode::Off || flag_on(Flag::Verify)) return false;
-  if (const double have = earn(kernel.made->launch); check.need > have && mode != CheckMode::All)
-    return false;
-  const std::int64_t modulus = check.modulus;
-  if (modulus == 0 || mode == CheckMode::All) return true;
-  return (size_bits(kernel.made->launch, bindings, modulus) & ~check.sizes) != 0;
+  const double have = earn(kernel.made->launch);
+  if (mode == CheckMode::All) return true;
+  if (kernel.made->launch.variables.empty()) return check.need <= have;
+  if (!check.has_splits) return true;
+  const std::uint64_t kind = size_kind(kernel.made->launch, bindings, check.splits);
+  const std::lock_guard guard(kernel.check->sizes_mutex);
+  const auto known = check.record.sizes.find(kind);
+  if (known == check.record.sizes.end()) return true;
+  return !known->second.settled && !known->second.left && known->second.need <= have;
 }
 
 bool launch_checked(const Step& step, ReadyKernel& kernel, OpenDevice& device, std::span<const Place> places,
@@ -271,6 +304,9 @@ bool launch_checked(const Step& step, ReadyKernel& kernel, OpenDevice& device, s
   return Use(step, kernel, device, places, bindings).run(fault);
 }
 
-CheckCounts check_counts() { return {counts().passed, counts().weak, counts().unchecked, counts().replaced}; }
+CheckCounts check_counts() {
+  const Counts& all = counts();
+  return {all.compared, all.passed, all.weak, all.unchecked, all.replaced};
+}
 
 }  // namespace lathe::engine

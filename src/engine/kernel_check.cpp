@@ -10,10 +10,10 @@ namespace lathe::engine {
 namespace {
 
 // Changes whenever a check would find more than it did: kernels that passed an older one are checked again.
-constexpr int kCheckerVersion = 1;
+constexpr int kCheckerVersion = 2;
 
-std::string_view next_line(std::string_view& text) {
-  const std::size_t end = std::min(text.find('\n'), text.size());
+std::string_view next_part(std::string_view& text, char stop = '\n') {
+  const std::size_t end = std::min(text.find(stop), text.size());
   const std::string_view line = text.substr(0, end);
   text.remove_prefix(std::min(end + 1, text.size()));
   return line;
@@ -36,23 +36,32 @@ CheckMode check_mode() {
                             : CheckMode::Off;
 }
 
+bool CheckRecord::settled() const {
+  const auto at = sizes.find(0);
+  return at != sizes.end() && at->second.settled;
+}
+
 std::string to_text(const CheckRecord& record, std::string_view driver) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", kCheckerVersion, driver, record.sizes, record.next,
-                     record.weak, record.settled ? 1 : 0, record.unchecked, record.replaced);
+  std::string sizes;
+  for (const auto& [kind, size] : record.sizes)
+    if (size.next > 0 || size.settled)
+      sizes += fmt::format("{} {} {} ", kind, size.next, size.settled ? 1 : 0);
+  return fmt::format("{}\n{}\n{}\n{}\n{}", kCheckerVersion, driver, sizes, record.unchecked, record.replaced);
 }
 
 std::optional<CheckRecord> parse_check_record(std::string_view text, std::string_view driver) {
-  if (number(next_line(text)) != kCheckerVersion || next_line(text) != driver) return std::nullopt;
-  const auto sizes = number(next_line(text)), next = number(next_line(text)), weak = number(next_line(text)),
-             settled = number(next_line(text));
-  if (!sizes || !next || !weak || !settled) return std::nullopt;
+  if (number(next_part(text)) != kCheckerVersion || next_part(text) != driver) return std::nullopt;
   CheckRecord record;
-  record.sizes = *sizes;
-  record.next = static_cast<std::uint32_t>(*next);
-  record.weak = static_cast<std::uint32_t>(*weak);
-  record.settled = *settled != 0;
-  record.unchecked = next_line(text);
-  record.replaced = next_line(text);
+  for (std::string_view sizes = next_part(text); !sizes.empty();) {
+    const auto kind = number(next_part(sizes, ' ')), next = number(next_part(sizes, ' ')),
+               settled = number(next_part(sizes, ' '));
+    if (!kind || !next || !settled) return std::nullopt;
+    SizeCheck& size = record.sizes[*kind];
+    size.next = static_cast<std::uint32_t>(*next);
+    size.settled = *settled != 0;
+  }
+  record.unchecked = next_part(text);
+  record.replaced = next_part(text);
   return record;
 }
 

@@ -21,17 +21,9 @@
 #include "ir/value.h"
 #include "ir/walk.h"
 #include "runtime/executor.h"
-#include "verify/bounds.h"
-#include "verify/guard.h"
 
 namespace lathe::engine {
 namespace {
-
-// Steps of the solver for one access: usually the intervals have answered already. The questions of the op
-// suite take up to 1,400.
-constexpr unsigned kQuickEffort = 20000, kThoroughEffort = 500000;
-
-constexpr StepInfo kGuardUnproved{"guard_unproved", "accesses not proved inside their memory are guarded"};
 
 // One kernel of one backend and target under one way of choosing options.
 struct CacheKey {
@@ -156,7 +148,7 @@ bool take_packed(std::string_view packed, Entry& entry, const OpenDevice& device
     entry.check.record = *std::move(record);
     if (!entry.check.record.replaced.empty()) entry.made.options_from = "fallback";
   }
-  if (entry.check.record.settled && check_mode() != CheckMode::All) entry.check.due = false;
+  if (entry.check.record.settled() && check_mode() != CheckMode::All) entry.check.due = false;
   return true;
 }
 
@@ -167,7 +159,7 @@ void find_record(DiskCache& disk, Entry& entry, const OpenDevice& device) {
   auto record = text ? parse_check_record(*text, device.device->driver()) : std::nullopt;
   if (!record) return;
   entry.check.record = *std::move(record);
-  if (entry.check.record.settled && check_mode() != CheckMode::All) entry.check.due = false;
+  if (entry.check.record.settled() && check_mode() != CheckMode::All) entry.check.due = false;
 }
 
 bool take_saved(std::string_view saved, const Compiler& compiler, Entry& entry, const OpenDevice& device) {
@@ -197,42 +189,11 @@ std::string usual_source(const KernelRequest& request) {
   return request.options ? "user" : flag_on(Flag::NoOpt) ? "none" : "heuristic";
 }
 
-// The kernel with every access proved to stay inside its memory, or guarded.
-Node proved(const MadeKernel& made, const KernelRequest& request, const Compile& compile) {
-  const bool thorough = flag_on(Flag::Verify);
-  auto prove = [&](Node kernel) {
-    verify::BoundsOptions options;
-    options.effort = thorough ? kThoroughEffort : kQuickEffort;
-    verify::BoundsReport report = verify::prove_bounds(kernel, options);
-    for (verify::AccessProof& access : report.accesses) {
-      if (access.proof != verify::Proof::Refuted) continue;
-      // A value that a variable could be bound to, and that its user need not bind it to: told when it is.
-      const bool by_variable =
-          std::ranges::any_of(toposort(access.access), [](Node n) { return n.is(Op::Var); });
-      if (!by_variable)
-        throw InternalError(
-            "bounds", fmt::format("kernel {} leaves its memory: {}", request.name, access.counterexample))
-            .note(print_node(access.access));
-      access.proof = verify::Proof::Unproved;
-    }
-    return report;
-  };
-  const verify::BoundsReport report = prove(made.ast);
-  ProofCounts& counts = table().proofs;
-  counts.by_interval += report.count(verify::Proof::Interval);
-  counts.by_solver += report.count(verify::Proof::Solver);
-  counts.guarded += report.count(verify::Proof::Unproved);
-  Node kernel = verify::guard_unproved(made.ast, report);
-  if (compile.sink != nullptr) compile.sink->kernel(kGuardUnproved, kernel);
-  if (thorough) prove(apply_options(kernel, made.options, compile.quiet()));
-  return kernel;
-}
-
 void lower(Pending& work) {
   MadeKernel& made = work.entry->made;
   const Compile compile = compile_for(work.compiler->target());
   if (made.options_from.empty()) choose(made, *work.request, compile);
-  const Node kernel = proved(made, *work.request, compile);
+  const Node kernel = prove_accesses(made.ast, made.options, work.request->name, compile, table().proofs);
   work.program = lower_kernel(kernel, made.options, compile, work.request->name);
   made.launch = work.program;
   made.launch.code.clear();

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/prove.h"
 #include "ir/node.h"
 #include "ir/program.h"
 #include "lathe/options.h"
@@ -81,9 +82,6 @@ using OptionSource = std::function<std::optional<std::vector<Opt>>(const KernelR
 void set_option_source(OptionSource source);
 
 // How the accesses of the kernels lowered since the last reset were shown to stay inside their memory.
-struct ProofCounts {
-  std::uint64_t by_interval = 0, by_solver = 0, guarded = 0;
-};
 ProofCounts proof_counts();
 
 // Kernels lowered and compiled since the last reset; those found on disk do not count.

@@ -73,8 +73,7 @@ std::string write_repro(const Trial& trial, const MadeKernel& wrong, const OpenD
     std::error_code ignored;
     std::filesystem::create_directories(std::filesystem::path(where).parent_path(), ignored);
     mkdir(where.c_str(), 0700);
-    write_file_atomic(path, text, Sync::No);
-    chmod(path.c_str(), 0600);
+    write_file_atomic(path, text, Sync::No, Readers::Private);
   } catch (const DeviceError&) {
     return "";  // the kernel matters more than the file about it
   }

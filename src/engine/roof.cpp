@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/multiply_adds.h"
 #include "base/thread_pool.h"
 #include "engine/device_roof.h"
@@ -98,6 +102,21 @@ Roof measure_cpu() {
   return roof;
 }
 
+// Devices of one backend may be different chips. One whose memory is taken has no roof: what a program runs
+// in is not spent on measuring.
+const Roof& roof_of_groups(const std::string& name) {
+  static std::mutex mutex;
+  static std::map<std::string, Roof> roofs;
+  const std::lock_guard guard(mutex);
+  const auto [at, is_new] = roofs.try_emplace(name);
+  if (!is_new) return at->second;
+  try {
+    at->second = measure_groups(open_device(name));
+  } catch (const OutOfMemory&) {
+  }
+  return at->second;
+}
+
 }  // namespace
 
 double Roof::bytes_rate(double touched) const {
@@ -110,13 +129,14 @@ double Roof::bytes_rate(double touched) const {
 const Roof& roof_of(const OpenDevice& device) {
   static const Roof unknown;
   if (device.compiler == nullptr) return unknown;
-  if (device.compiler->target().kind == TargetKind::Cuda) {
-    static const Roof roof = measure_groups(open_device(device.text));
-    return roof;
+  switch (device.compiler->target().kind) {
+    case TargetKind::Cpu: {
+      static const Roof roof = measure_cpu();
+      return roof;
+    }
+    case TargetKind::Cuda: return roof_of_groups(device.text);
+    default: return unknown;
   }
-  if (device.compiler->target().kind != TargetKind::Cpu) return unknown;
-  static const Roof roof = measure_cpu();
-  return roof;
 }
 
 double share_of_roof(const OpenDevice& device, double flops, double bytes, double ns) {

@@ -21,7 +21,7 @@ struct Roof {
   double bytes_rate(double touched) const;
 };
 
-// Measured on first use (about a tenth of a second) and remembered for the process.
+// Measured on first use (about a tenth of a second) and remembered for the process, one for each device.
 const Roof& roof_of(const OpenDevice& device);
 
 // The shortest time these flops and bytes could take over the time they took; 0 where the roof is not known.

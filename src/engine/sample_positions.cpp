@@ -1,6 +1,7 @@
 #include "engine/sample_positions.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
@@ -22,12 +23,18 @@ bool is_index_expression(Node expression) {
   });
 }
 
-// The value of an expression over variables and ranges that are all 0 but one, which is 1.
-std::int64_t value_with(Node expression, Node one, Bindings bindings) {
+// An expression over variables and ranges where these are all 0 but one, which is 1.
+Node with_ranges(Node expression, Node one) {
   NodeMap<Node> numbers;
   for (Node n : toposort(expression))
     if (n.is(Op::Range)) numbers[n] = index_const(n == one ? 1 : 0);
-  return evaluate_index(substitute(expression, numbers), bindings);
+  return substitute(expression, numbers);
+}
+std::int64_t value_with(Node expression, Node one, Bindings bindings) {
+  return evaluate_index(with_ranges(expression, one), bindings);
+}
+bool has_variables(Node expression) {
+  return std::ranges::any_of(toposort(expression), [](Node n) { return n.is(Op::Var); });
 }
 
 std::vector<std::int64_t> units_of(const OptionState& state, std::size_t origin, Bindings bindings) {
@@ -43,6 +50,33 @@ std::vector<std::int64_t> units_of(const OptionState& state, std::size_t origin,
       if (unit > 1) units.insert(unit);
   }
   return {units.begin(), units.end()};
+}
+
+// The same without what depends on variables.
+void add_fixed_units(const OptionState& state, std::size_t origin, std::set<std::int64_t>& units) {
+  const Node index = state.origins()[origin].index;
+  if (!is_index_expression(index)) return;
+  const Node base = with_ranges(index, Node());
+  for (const Axis& axis : state.axes()) {
+    if (static_cast<std::size_t>(axis.origin) != origin) continue;
+    const Node one = with_ranges(index, axis.stand_in);
+    if (has_variables(base) || has_variables(one)) continue;
+    const std::int64_t step = evaluate_index(one, {}) - evaluate_index(base, {});
+    const std::int64_t extent = axis.extent.is_const() ? axis.extent.const_int() : 1;
+    for (const std::int64_t unit : {step, step * extent})
+      if (unit > 1) units.insert(unit);
+  }
+}
+
+// The kernel's state after its options; nothing where it does not take them.
+std::optional<OptionState> state_with(Node kernel, std::span<const Opt> options, const Target& target) {
+  OptionState state(kernel, target);
+  try {
+    for (const Opt& opt : options) state.apply(opt);
+  } catch (const KernelOptError&) {
+    return std::nullopt;
+  }
+  return state;
 }
 
 class Random {
@@ -163,20 +197,24 @@ class StorePositions {
 
 SplitUnits split_units(Node kernel, std::span<const Opt> options, const Target& target, Bindings bindings) {
   SplitUnits out;
-  OptionState state(kernel, target);
-  try {
-    for (const Opt& opt : options) state.apply(opt);
-  } catch (const KernelOptError&) {
-    return out;  // the positions without edges still tell something
-  }
+  const std::optional<OptionState> state = state_with(kernel, options, target);
+  if (!state) return out;  // the positions without edges still tell something
   // A matrix unit may stand for another kernel, whose output ranges have the same numbers.
   const std::vector<Node> ranges = all_ranges(kernel);
-  for (std::size_t i = 0; i < state.origins().size(); ++i) {
-    const Node range = state.origins()[i].range;
+  for (std::size_t i = 0; i < state->origins().size(); ++i) {
+    const Node range = state->origins()[i].range;
     for (const Node& mine : ranges)
-      if (range_id(mine) == range_id(range)) out[mine] = units_of(state, i, bindings);
+      if (range_id(mine) == range_id(range)) out[mine] = units_of(*state, i, bindings);
   }
   return out;
+}
+
+std::vector<std::int64_t> fixed_split_units(Node kernel, std::span<const Opt> options, const Target& target) {
+  std::set<std::int64_t> units;
+  if (const std::optional<OptionState> state = state_with(kernel, options, target))
+    for (std::size_t i = 0; i < state->origins().size(); ++i)
+      if (!state->origins()[i].range.arg(0).is_const()) add_fixed_units(*state, i, units);
+  return {units.begin(), units.end()};
 }
 
 std::vector<reference::Position> sample_positions(std::span<const reference::StoreAxes> stores,

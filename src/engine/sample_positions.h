@@ -21,6 +21,10 @@ namespace lathe::engine {
 using SplitUnits = NodeMap<std::vector<std::int64_t>>;
 SplitUnits split_units(Node kernel, std::span<const Opt> options, const Target& target, Bindings bindings);
 
+// Those of the ranges whose length depends on variables, as far as they do not: ascending, all ranges
+// together.
+std::vector<std::int64_t> fixed_split_units(Node kernel, std::span<const Opt> options, const Target& target);
+
 // Positions of all stores, those that tell most first, stores in turn. The seed chooses the random ones.
 std::vector<reference::Position> sample_positions(std::span<const reference::StoreAxes> stores,
                                                   const SplitUnits& units, std::uint64_t seed);

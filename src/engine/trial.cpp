@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -123,6 +124,7 @@ reference::Cell Trial::result(const reference::Sample& sample) const {
 }
 
 void Trial::launch(const ReadyKernel& kernel, Counted counted) {
+  disown_fault();
   const Grid grid = grid_of(kernel.made->launch, bindings_);
   if (is_empty(grid)) return;
   Launch launch(step_, device_, kernel, grid, bindings_,
@@ -131,6 +133,11 @@ void Trial::launch(const ReadyKernel& kernel, Counted counted) {
   if (counted == Counted::Yes) return run_launch(step_, *kernel.made, launch, Wait::Yes);
   launch.leave_uncounted();
   executor().wait(executor().launch(launch.work()));
+}
+
+void Trial::disown_fault() {
+  if (fault_ != nullptr) fault_->told = true;
+  fault_ = nullptr;
 }
 
 Outcome Trial::compare(const ReadyKernel& ran) const {
@@ -142,7 +149,11 @@ Outcome Trial::compare(const ReadyKernel& ran) const {
     stored.push_back(step_.buffers[static_cast<std::size_t>(sample.slot)].node().dtype());
     device.push_back(has_element(sample) ? result(sample) : reference::Cell{});
   }
-  const verify::Judgement judgement = verify::judge(samples, stored, device, before_);
+  verify::Judgement judgement = verify::judge(samples, stored, device, before_);
+  if (judgement.failed == 0 && judgement.unsure > 0) {
+    resolve_unsure(ran, device, judgement);
+    judgement.recount(samples, stored, device, before_);
+  }
   Outcome out;
   out.passed = judgement.passed;
   out.failed = judgement.failed;
@@ -151,27 +162,24 @@ Outcome Trial::compare(const ReadyKernel& ran) const {
                                 : fmt::format("in buffer {} {}", judgement.slot, judgement.text());
   for (std::size_t i = 0; i < samples_.size(); ++i)
     if (judgement.verdicts[i] == verify::Verdict::Failed) out.differing.push_back(i);
-  out.alike = reads_memory_ && some_store_is_constant();
-  if (out.failed == 0 && out.unsure > 0) resolve_unsure(ran, judgement, device, out);
+  out.alike = reads_memory_ && some_store_is_constant(judgement);
   return out;
 }
 
 // What lies between the likely bound and the worst may be an unlucky order of roundings, or a wrong kernel:
 // the kernel with its options on REF, in float64 and in its own dtypes, tells which. Those are whole runs, so
 // only where they are short; else the samples stay unsure.
-void Trial::resolve_unsure(const ReadyKernel& ran, const verify::Judgement& judgement,
-                           std::span<const reference::Cell> device, Outcome& out) const {
+void Trial::resolve_unsure(const ReadyKernel& ran, std::span<const reference::Cell> device,
+                           verify::Judgement& judgement) const {
   const WholeRun wide = with_options(ran, true), plain = with_options(ran, false);
   for (std::size_t i = 0; i < samples_.size(); ++i) {
     const reference::Sample& sample = samples_[i];
     if (judgement.verdicts[i] != verify::Verdict::Unsure || !wide.has(sample) || !plain.has(sample)) continue;
-    --out.unsure;
     const auto slot = static_cast<std::size_t>(sample.slot);
     const bool rounding =
         verify::is_rounding(sample, wide.after[slot].dtype(), device[i],
                             wide.after[slot].cell(sample.element), plain.after[slot].cell(sample.element));
-    ++(rounding ? out.passed : out.failed);
-    if (!rounding) out.differing.push_back(i);
+    judgement.verdicts[i] = rounding ? verify::Verdict::Passed : verify::Verdict::Failed;
   }
 }
 
@@ -210,34 +218,39 @@ const std::byte* Trial::bytes_before(std::size_t slot) const {
   for (const Kept& kept : kept_) {
     const ByteRange range = byte_range(places_[kept.slot]);
     if (!range.overlaps(mine)) continue;
-    const bool whole = range.begin <= mine.begin && mine.end <= range.end;
+    const bool whole = kept.bytes != nullptr && range.begin <= mine.begin && mine.end <= range.end;
     return whole ? kept.bytes.get() + (mine.begin - range.begin) : nullptr;
   }
   return views_[slot].data;
 }
 
-// Whether all samples of some store are one value; a single one says little where it is zero.
-bool Trial::some_store_is_constant() const {
+// Whether some store has no two samples that agree and differ from each other. Numbers that are not finite
+// say little of how they came about; neither does a single zero.
+bool Trial::some_store_is_constant(const verify::Judgement& judgement) const {
   struct Seen {
-    std::int64_t count = 0;
+    std::int64_t written = 0, finite = 0;
     double first = 0;
     bool differs = false;
+    bool says_little() const {
+      return written > 0 && !differs && !(written == 1 && finite == 1 && first != 0);
+    }
   };
   std::vector<Seen> stores;
   for (std::size_t i = 0; i < samples_.size(); ++i) {
     const reference::Sample& sample = samples_[i];
-    if (!sample.written || sample.open) continue;
+    if (!sample.written) continue;
     const std::size_t store = positions_[i].store;
     if (store >= stores.size()) stores.resize(store + 1);
+    Seen& seen = stores[store];
+    ++seen.written;
     const bool is_float = step_.buffers[static_cast<std::size_t>(sample.slot)].node().dtype().is_float();
     const double value = is_float ? sample.value.f : static_cast<double>(sample.value.i);
-    Seen& seen = stores[store];
-    if (seen.count++ == 0) seen.first = value;
+    const verify::Verdict verdict = judgement.verdicts[i];
+    if (!std::isfinite(value) || verdict == verify::Verdict::Unjudged) continue;
+    if (seen.finite++ == 0) seen.first = value;
     seen.differs |= value != seen.first;
   }
-  return std::ranges::any_of(stores, [](const Seen& seen) {
-    return !seen.differs && (seen.count > 1 || (seen.count == 1 && seen.first == 0));
-  });
+  return std::ranges::any_of(stores, &Seen::says_little);
 }
 
 bool Trial::keep() {
@@ -260,10 +273,7 @@ bool Trial::keep() {
     total += places_[slot].span.bytes;
     kept_.push_back({slot, nullptr});
   }
-  if (total > kKeepBytes) {
-    kept_.clear();
-    return false;
-  }
+  if (total > kKeepBytes) return false;  // bytes_before sees that they are gone
   for (Kept& kept : kept_) {
     const Place& place = places_[kept.slot];
     kept.bytes = std::make_unique_for_overwrite<std::byte[]>(place.span.bytes);
@@ -302,6 +312,7 @@ std::vector<ElementRead> Trial::elements_read(const Outcome& outcome) const {
 
 void Trial::restore() {
   for (Kept& kept : kept_) {
+    if (kept.bytes == nullptr) continue;
     const Place& place = places_[kept.slot];
     if (std::byte* data = host_bytes(place)) {
       std::memcpy(data, kept.bytes.get(), place.span.bytes);

@@ -24,7 +24,7 @@ namespace lathe::engine {
 struct Outcome {
   std::int64_t passed = 0, failed = 0;  // samples
   std::int64_t unsure = 0;              // beyond the likely bound of rounding, within the worst
-  bool alike = false;                   // everything that some store wrote is one value, so little was seen
+  bool alike = false;                   // of some store no two values were told apart, so little was seen
   std::vector<std::size_t> differing;   // samples that failed
   std::string text;  // of the sample that is furthest off: "element 3 of buffer 0 is 2, not 1.5: ..."
 };
@@ -50,6 +50,8 @@ class Trial {
   void launch(const ReadyKernel& kernel, Counted counted = Counted::No);
   // What the last launch may report of indices; null where it checks none.
   const LaunchFaultRef& fault() const { return fault_; }
+  // Nobody is told of it: what the last launch left is not used.
+  void disown_fault();
   // Compares what this kernel left with what REF expects.
   Outcome compare(const ReadyKernel& ran) const;
 
@@ -69,11 +71,11 @@ class Trial {
  private:
   struct Kept {
     std::size_t slot;
-    std::unique_ptr<std::byte[]> bytes;
+    std::unique_ptr<std::byte[]> bytes;  // null: too much to keep
   };
   std::string read_inputs();
   reference::Cell read(std::int64_t slot, std::int64_t element) const;
-  bool some_store_is_constant() const;
+  bool some_store_is_constant(const verify::Judgement& judgement) const;
   const std::byte* bytes_before(std::size_t slot) const;
   struct WholeRun {
     std::vector<reference::Array> after;  // of slots that are written
@@ -81,8 +83,8 @@ class Trial {
     bool has(const reference::Sample& sample) const;
   };
   WholeRun with_options(const ReadyKernel& ran, bool wide_floats) const;
-  void resolve_unsure(const ReadyKernel& ran, const verify::Judgement& judgement,
-                      std::span<const reference::Cell> device, Outcome& out) const;
+  void resolve_unsure(const ReadyKernel& ran, std::span<const reference::Cell> device,
+                      verify::Judgement& judgement) const;
 
   const Step& step_;
   OpenDevice& device_;

@@ -54,7 +54,13 @@ Node variable(std::string_view name, std::int64_t min, std::int64_t max);  // dt
 Node new_buffer(DType dtype, std::int64_t size, std::string_view device);  // a fresh identity
 Node buffer_with_id(std::int64_t id, DType dtype, std::int64_t size, std::string_view device);
 Node param(DType dtype, std::int64_t slot, std::int64_t size);
-Node define(DType dtype, std::int64_t id, std::int64_t size, Space space);
+// How the memory of a group lies and how often it is there: in rows of 128 bytes with exchanged pieces
+// (ir/shared_memory.h), and for so many steps of the loop that fills it.
+struct SharedForm {
+  bool swizzled = false;
+  std::int64_t slots = 1;
+};
+Node define(DType dtype, std::int64_t id, std::int64_t size, Space space, SharedForm form = {});
 Node range(Node extent, std::int64_t id, RangeKind kind);
 Node special(std::string_view name, std::int64_t extent, DType dtype = dtypes::Index);
 
@@ -78,6 +84,10 @@ inline std::int64_t param_slot(Node param) { return param.ints()[0]; }
 inline std::int64_t memory_size(Node memory) { return memory.ints()[1]; }  // of Param, Define and Buffer
 inline std::int64_t define_id(Node define) { return define.ints()[0]; }
 inline Space define_space(Node define) { return static_cast<Space>(define.ints()[2]); }
+inline SharedForm shared_form(Node define) {
+  const auto& ints = define.ints();
+  return ints.size() > 4 ? SharedForm{ints[3] != 0, ints[4]} : SharedForm{};
+}
 
 // ---- tensor graph
 Node arange(DType dtype, Node size);  // 0..size-1, shape (size,)

@@ -20,10 +20,12 @@ struct VerifyFault {
   std::string text;
 };
 
+// Planned: over the buffers of the graph, before they are numbered as params. Range ids need not be in order.
+// Numbered: over params; equal indices may still be written in several ways.
 // Ranges: indices have the dtype Index and iteration spaces are ranges, from scheduling to expansion.
 // Lowered: on the way to a program; indices may be machine integers and parallel ranges may be launch
 // indices.
-enum class KernelStage : std::uint8_t { Ranges, Lowered };
+enum class KernelStage : std::uint8_t { Planned, Numbered, Ranges, Lowered };
 
 std::vector<VerifyFault> verify_tensor(std::span<const Node> roots);
 std::vector<VerifyFault> verify_kernel(Node kernel, KernelStage stage = KernelStage::Ranges);

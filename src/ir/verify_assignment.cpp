@@ -126,11 +126,13 @@ class AssignmentVerifier {
     for (const NodeRef& ref : program_.code) {
       if (ref->is(Op::If)) ++conditions_;
       if (ref->is(Op::EndIf)) --conditions_;
-      if (!ref->is(Op::Load) && !ref->is(Op::Store)) continue;
+      if (!ref->is(Op::Load) && !ref->is(Op::Store) && !ref->is(Op::CopyAsync)) continue;
       Node memory = base_memory(ref->arg(0));
       if (!memory.is(Op::Define) || define_space(memory) == Space::Barrier) continue;
-      if (ref->is(Op::Store))
-        note_store(ref, memory);
+      if (ref->is(Op::CopyAsync))
+        note_store(ref, memory, memory.dtype().vec(static_cast<std::uint16_t>(ref->int_attr())));
+      else if (ref->is(Op::Store))
+        note_store(ref, memory, ref->arg(2).dtype());
       else
         check_load(ref, memory);
     }
@@ -154,9 +156,9 @@ class AssignmentVerifier {
     return sum;
   }
 
-  void note_store(Node store, Node memory) {
+  void note_store(Node store, Node memory, DType value) {
     Written& to = written_[memory];
-    std::optional<Affine> index = index_of(store, memory, store.arg(2).dtype());
+    std::optional<Affine> index = index_of(store, memory, value);
     const std::optional<Spans> exact = index ? values(*index) : std::nullopt;
     if (exact) {
       for (Span s : *exact) to.add(s);
@@ -164,7 +166,7 @@ class AssignmentVerifier {
     }
     const std::int64_t last = std::min(store.arg(1).hi(), memory_size(memory) - 1),
                        beside = store.arg(1).dtype().lanes == 1
-                                    ? std::max(store.arg(2).dtype().lanes / memory.dtype().lanes, 1)
+                                    ? std::max(value.lanes / memory.dtype().lanes, 1)
                                     : 1;
     to.add({std::max<std::int64_t>(store.arg(1).lo(), 0), std::max<std::int64_t>(last, 0) + beside - 1});
   }

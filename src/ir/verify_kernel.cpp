@@ -20,7 +20,8 @@ class KernelVerifier {
       fault(kernel_, fmt::format("a kernel is a Sink, not {}", info(kernel_.op()).name));
       return std::move(faults_);
     }
-    Form form = stage_ == KernelStage::Lowered ? Form::LoweredKernel : Form::Kernel;
+    constexpr Form kForms[] = {Form::Planned, Form::Kernel, Form::Kernel, Form::LoweredKernel};
+    const Form form = kForms[static_cast<int>(stage_)];
     for (Node n : order_)
       if (std::string text = local_fault(n, form); !text.empty()) fault(n, text);
     if (!faults_.empty()) return std::move(faults_);  // what follows relies on well-formed nodes
@@ -120,7 +121,7 @@ class KernelVerifier {
       if (!n.is(Op::Load)) continue;
       if (n.arg(0).is(Op::Define))
         fault(n, fmt::format("define {} is read with no write before it", define_id(n.arg(0))));
-      if (vectors || !n.arg(0).is(Op::Param)) continue;
+      if (vectors || !n.arg(0).is(Op::Param) || stage_ == KernelStage::Numbered) continue;
       const std::vector<Node>* at = stored.find(n.arg(0));
       if (at != nullptr && std::find(at->begin(), at->end(), n.arg(1)) == at->end())
         fault(n, fmt::format("param {} is written, and read at another index", param_slot(n.arg(0))));

@@ -7,6 +7,7 @@
 
 #include "ir/build.h"
 #include "ir/dot.h"
+#include "ir/group_ops.h"
 #include "ir/ranges.h"
 #include "ir/wellformed.h"
 
@@ -82,18 +83,21 @@ std::string check_fault(Node n) {
 
 // ---- memory
 
-std::string memory_fault(Node user, Node memory) {
+bool is_kernel_memory(Node base, Form form) {
+  return base.is(Op::Define) || base.is(form == Form::Planned ? Op::Buffer : Op::Param);
+}
+
+std::string memory_fault(Node user, Node memory, Form form) {
   Node base = base_memory(memory);
-  if (base.is(Op::Param) || base.is(Op::Define)) return "";
+  if (is_kernel_memory(base, form)) return "";
   return fmt::format("{} of {}, which is no memory", name_of(user), name_of(base));
 }
 
 std::string index_fault(Node user, Node index, Form form) {
   Scalar s = index.dtype().scalar;
   bool machine = s == Scalar::Int32 || s == Scalar::Int64;
-  bool ok = form == Form::Kernel    ? s == Scalar::Index
-            : form == Form::Program ? machine
-                                    : machine || s == Scalar::Index;
+  const bool ranges = form == Form::Kernel || form == Form::Planned;
+  bool ok = ranges ? s == Scalar::Index : form == Form::Program ? machine : machine || s == Scalar::Index;
   return ok ? "" : fmt::format("the index of {} is {}", name_of(user), index.dtype().str());
 }
 
@@ -108,7 +112,7 @@ std::string gate_fault(Node user, std::size_t place, std::uint16_t lanes) {
 std::string access_fault(Node n, Node value, std::size_t most, Form form) {
   if (n.arg_count() > most)
     return fmt::format("{} has {} operands, at most {}", name_of(n), n.arg_count(), most);
-  if (std::string f = memory_fault(n, n.arg(0)); !f.empty()) return f;
+  if (std::string f = memory_fault(n, n.arg(0), form); !f.empty()) return f;
   if (std::string f = index_fault(n, n.arg(1), form); !f.empty()) return f;
   DType memory = n.arg(0).dtype(), index = n.arg(1).dtype();
   if (value.dtype().scalar != memory.scalar)
@@ -146,12 +150,14 @@ std::string store_fault(Node n, Form form) {
 
 std::string after_fault(Node n, Form form) {
   Node base = base_memory(n);
-  bool memory = form == Form::Tensor ? base.is(Op::Buffer) : base.is(Op::Param) || base.is(Op::Define);
+  bool memory = form == Form::Tensor ? base.is(Op::Buffer) : is_kernel_memory(base, form);
   if (!memory) return fmt::format("After of {}, which is no memory", name_of(base));
   if (n.dtype() != base.dtype())
     return fmt::format("After of {} memory is {}", base.dtype().str(), n.dtype().str());
   if (form != Form::Tensor) return "";
   for (Node effect : n.args().subspan(1)) {
+    if (effect.is(Op::Buffer) && effect.ints()[1] == 0)
+      continue;  // the name of a version (tensor/versions.h)
     if (!is_effect(effect)) return fmt::format("After waits for {}, which is no effect", name_of(effect));
     if (effect.is(Op::Launch)) {
       auto names = [&](Node memory) { return base_memory(memory) == base; };
@@ -307,12 +313,62 @@ std::string dot_fault(Node n) {
                            n.arg(1).dtype().str(), n.arg(2).dtype().str(), n.dtype().str());
 }
 
+// ---- what the threads of a group do together
+
+std::string panel_fault(Node n, Node memory, Node index) {
+  Node base = base_memory(memory);
+  if (!base.is(Op::Define) || define_space(base) != Space::Shared || !shared_form(base).swizzled)
+    return fmt::format("{} of what is no swizzled panel", name_of(n));
+  if (base.dtype().bits() != 16 || base.dtype().lanes != 1)
+    return fmt::format("{} of a panel of {}", name_of(n), base.dtype().str());
+  return index.dtype().lanes == 1 && index.dtype().is_int()
+             ? ""
+             : fmt::format("{} at {}", name_of(n), index.dtype().str());
+}
+
+std::string copy_async_fault(Node n) {
+  if (!is_effect(n)) return "a CopyAsync has the dtype void";
+  Node to = base_memory(n.arg(0)), from = base_memory(n.arg(2));
+  if (!to.is(Op::Define) || define_space(to) != Space::Shared) return "a CopyAsync to what is not shared";
+  if (!from.is(Op::Param)) return "a CopyAsync of what is no param";
+  if (to.dtype() != from.dtype())
+    return fmt::format("CopyAsync of {} to {}", from.dtype().str(), to.dtype().str());
+  const std::int64_t bytes = n.int_attr() * to.dtype().bytes();
+  if (bytes != 4 && bytes != 8 && bytes != 16) return fmt::format("a CopyAsync of {} bytes", bytes);
+  for (std::size_t i : {std::size_t{1}, std::size_t{3}})
+    if (n.arg(i).dtype().lanes != 1 || !n.arg(i).dtype().is_int()) return "a CopyAsync of several places";
+  for (std::size_t i = 4; i < n.arg_count(); ++i)
+    if (n.arg(i).dtype() != dtypes::Bool) return "a CopyAsync under a gate of " + n.arg(i).dtype().str();
+  return n.arg_count() <= 6 ? "" : "a CopyAsync of more than six operands";
+}
+
+std::string matrices_fault(Node n) {
+  const std::int64_t count = n.ints()[0];
+  if (count != 1 && count != 2 && count != 4) return fmt::format("{} Matrices at once", count);
+  if (n.dtype() != dtypes::UInt32.vec(static_cast<std::uint16_t>(count)))
+    return fmt::format("{} Matrices give {}", count, n.dtype().str());
+  return panel_fault(n, n.arg(0), n.arg(1));
+}
+
+std::string panel_dot_fault(Node n) {
+  const DotKind* kind = find_dot_kind(n.text());
+  if (kind == nullptr) return fmt::format("PanelDot of kind '{}', which does not exist", n.text());
+  const PanelShape shape = panel_shape(n);
+  const DType sum = DType(kind->sum).vec(static_cast<std::uint16_t>(shape.m * shape.n / shape.threads));
+  if (n.dtype() != sum || n.arg(4).dtype() != sum)
+    return fmt::format("PanelDot {} adds to {} and gives {}", n.text(), n.arg(4).dtype().str(),
+                       n.dtype().str());
+  std::string x = panel_fault(n, n.arg(0), n.arg(1));
+  return x.empty() ? panel_fault(n, n.arg(2), n.arg(3)) : x;
+}
+
 std::string form_fault(Node n, Form form) {
   char letter = form == Form::Tensor ? 'T' : form == Form::Program ? 'P' : 'K';
   std::string_view forms = info(n.op()).form;
   bool ok = forms.find(letter) != std::string_view::npos;
   if (form == Form::LoweredKernel && n.is(Op::Special)) ok = true;
-  constexpr const char* kNames[] = {"a tensor graph", "a kernel", "a kernel", "a program"};
+  if (form == Form::Planned && n.is(Op::Buffer)) ok = true;
+  constexpr const char* kNames[] = {"a tensor graph", "a kernel", "a kernel", "a kernel", "a program"};
   if (!ok) return fmt::format("{} does not stand in {}", name_of(n), kNames[static_cast<int>(form)]);
   if (form == Form::Tensor && n.dtype().lanes != 1)
     return fmt::format("{} in a tensor graph", n.dtype().str());
@@ -360,6 +416,13 @@ std::string local_fault(Node n, Form form) {
     case Op::HReduce: return vector_fault(n);
     case Op::Pack: return pack_fault(n);
     case Op::Dot: return dot_fault(n);
+    case Op::CopyAsync: return copy_async_fault(n);
+    case Op::Matrices: return matrices_fault(n);
+    case Op::PanelDot: return panel_dot_fault(n);
+    case Op::WaitProducts:
+      return n.dtype() == n.arg(0).dtype()
+                 ? ""
+                 : fmt::format("WaitProducts of {} gives {}", n.arg(0).dtype().str(), n.dtype().str());
     case Op::Bind:
       if (!n.arg(0).is(Op::Var) || !n.arg(1).is_const()) return "Bind takes a variable and a constant";
       return n.arg(1).lo() >= n.arg(0).lo() && n.arg(1).hi() <= n.arg(0).hi()

@@ -8,7 +8,8 @@
 
 namespace lathe {
 
-enum class Form : std::uint8_t { Tensor, Kernel, LoweredKernel, Program };
+// Planned: a kernel over the buffers of the graph, before they are numbered as params.
+enum class Form : std::uint8_t { Tensor, Planned, Kernel, LoweredKernel, Program };
 
 // What is wrong with the node in this form, or "".
 std::string local_fault(Node node, Form form);

@@ -5,6 +5,7 @@
 
 #include "base/small_vector.h"
 #include "ir/build.h"
+#include "ir/group_ops.h"
 #include "ir/shared_memory.h"
 #include "ir/verify.h"
 #include "ir/verify_assignment.h"
@@ -23,6 +24,7 @@ class ProgramVerifier {
   std::vector<VerifyFault> run() {
     scopes_.push_back({});
     listed_.reserve(program_.code.size());
+    find_in_flight();
     for (const NodeRef& ref : program_.code) instruction(ref);
     for (std::size_t i = scopes_.size(); i-- > 1;) fault(scopes_[i].opener, "this scope is never closed");
     check_shared_bytes();
@@ -64,7 +66,8 @@ class ProgramVerifier {
     if (!closes)
       for (Node a : n.args()) divergent = operand(n, a) || divergent;
     note_memory(n);
-    if (n.is(Op::Barrier)) check_barrier(n);
+    if (meets(n)) check_barrier(n);
+    check_products(n);
     if (closes) {
       close(n);
     } else if (n.is(Op::Range) || n.is(Op::If)) {
@@ -73,9 +76,35 @@ class ProgramVerifier {
     if (!is_operand_only(n)) listed_.try_emplace(n, {scopes_.back().number, divergent || varies(n)});
   }
 
+  // Whether several threads take it together, so that none may miss it.
+  static bool meets(Node n) {
+    return n.is(Op::Barrier) || n.is(Op::Matrices) || n.is(Op::PanelDot) || n.is(Op::WaitProducts);
+  }
+
+  // The result of a PanelDot is nowhere before the wait for it; memory of the thread's own may stand for it.
+  void check_products(Node n) {
+    if (n.is(Op::WaitProducts)) return;
+    for (std::size_t i = 0; i < n.arg_count(); ++i) {
+      Node a = n.arg(i);
+      const bool loaded = a.is(Op::Load) && in_flight_.contains(base_memory(a.arg(0)));
+      const bool kept = n.is(Op::Store) && i == 2 && in_flight_.contains(base_memory(n.arg(0)));
+      if ((is_in_flight(a) || loaded) && !(n.is(Op::PanelDot) && i == 4) && !kept)
+        fault(n, "takes the result of a PanelDot that nothing waited for");
+    }
+  }
+  // Registers that hold such a result.
+  void find_in_flight() {
+    for (const NodeRef& n : program_.code) {
+      if (!n->is(Op::Store) || !n->arg(2).is(Op::WaitProducts) || !is_in_flight(n->arg(2))) continue;
+      Node base = base_memory(n->arg(0));
+      if (base.is(Op::Define) && define_space(base) == Space::Register) in_flight_.try_emplace(base);
+    }
+  }
+
   // Whether the value itself may differ between the threads of a group.
   static bool varies(Node n) {
     if (n.is(Op::Special)) return n.text().starts_with("l");
+    if (n.is(Op::Matrices) || n.is(Op::PanelDot)) return true;
     if (!n.is(Op::Load)) return false;
     Node base = base_memory(n.arg(0));
     return base.is(Op::Define) && define_space(base) != Space::Shared;
@@ -129,12 +158,13 @@ class ProgramVerifier {
   }
 
   void note_memory(Node n) {
-    if (!n.is(Op::Load) && !n.is(Op::Store)) return;
-    Node base = base_memory(n.arg(0));
-    const ProgramParam* param = base.is(Op::Param) ? argument(base) : nullptr;
-    if (param != nullptr && !(n.is(Op::Load) ? param->reads : param->writes))
-      fault(n, fmt::format("param {} is {}, which its argument does not say", param->slot,
-                           n.is(Op::Load) ? "read" : "written"));
+    for_each_memory(n, [&](Node memory) {
+      Node base = base_memory(memory);
+      const ProgramParam* param = base.is(Op::Param) ? argument(base) : nullptr;
+      if (param != nullptr && !(n.is(Op::Store) ? param->writes : param->reads))
+        fault(n, fmt::format("param {} is {}, which its argument does not say", param->slot,
+                             n.is(Op::Store) ? "written" : "read"));
+    });
   }
   const ProgramParam* argument(Node param) const {
     auto found = params_.find(param_slot(param));
@@ -143,7 +173,9 @@ class ProgramVerifier {
 
   void check_barrier(Node n) {
     for (const Scope& s : scopes_)
-      if (s.divergent) fault(n, fmt::format("a barrier inside a divergent {}", info(s.opener.op()).name));
+      if (s.divergent)
+        fault(n, fmt::format("a {} inside a divergent {}", n.is(Op::Barrier) ? "barrier" : info(n.op()).name,
+                             info(s.opener.op()).name));
   }
 
   void close(Node n) {
@@ -157,12 +189,12 @@ class ProgramVerifier {
   void check_shared_bytes() {
     NodeMap<char> seen;
     std::int64_t bytes = 0;
-    for (const NodeRef& ref : program_.code) {
-      if (!ref->is(Op::Load) && !ref->is(Op::Store)) continue;
-      Node base = base_memory(ref->arg(0));
-      if (base.is(Op::Define) && define_space(base) == Space::Shared && seen.try_emplace(base).second)
-        bytes += shared_bytes_of(base);
-    }
+    for (const NodeRef& ref : program_.code)
+      for_each_memory(ref, [&](Node memory) {
+        Node base = base_memory(memory);
+        if (base.is(Op::Define) && define_space(base) == Space::Shared && seen.try_emplace(base).second)
+          bytes += shared_bytes_of(base);
+      });
     if (bytes > program_.shared_bytes)
       fault(Node(),
             fmt::format("shared memory takes {} bytes, the program says {}", bytes, program_.shared_bytes));
@@ -173,6 +205,7 @@ class ProgramVerifier {
   std::vector<Scope> scopes_;
   std::size_t last_scope_ = 0;
   NodeMap<Listed> listed_;
+  NodeMap<char> in_flight_;
   std::vector<VerifyFault> faults_;
 };
 

@@ -13,7 +13,7 @@ namespace {
 // none.
 struct AttrRow {
   Op op;
-  enum Form : std::uint8_t { Number, Integer, OpName, Ints, OpThenInts, Text, TextInts } form;
+  enum Form : std::uint8_t { Number, Integer, OpName, Ints, OpThenInts, Text, TextInts, MaybeText } form;
   std::size_t least, most;  // how many ints
   const char* expected;
 };
@@ -24,7 +24,7 @@ constexpr AttrRow kAttrRows[] = {
     {Op::Var,     AttrRow::TextInts,   2, 2,     "\"name\" [min, max]"},
     {Op::Buffer,  AttrRow::TextInts,   2, 2,     "\"device\" [id, size]"},
     {Op::Param,   AttrRow::Ints,       2, 2,     "[slot, size]"},
-    {Op::Define,  AttrRow::Ints,       3, 3,     "[id, size, space]"},
+    {Op::Define,  AttrRow::Ints,       3, 5,     "[id, size, space] or [id, size, space, swizzled, slots]"},
     {Op::Special, AttrRow::TextInts,   1, 1,     "\"name\" [extent]"},
     {Op::Permute, AttrRow::Ints,       0, kMany, "[order...]"},
     {Op::Flip,    AttrRow::Ints,       0, kMany, "[axes...]"},
@@ -39,7 +39,9 @@ constexpr AttrRow kAttrRows[] = {
     {Op::Carry,   AttrRow::Ints,       3, 3,     "[fold id, component, side]"},
     {Op::Get,     AttrRow::Integer,    0, 0,     "a component number"},
     {Op::Custom,  AttrRow::TextInts,   0, kMany, "\"name\" [...]"},
+    {Op::Contiguous, AttrRow::MaybeText, 0, 0,   "\"[options]\", or none"},
     {Op::Copy,    AttrRow::Text,       0, 0,     "\"device\""},
+    {Op::Launch,  AttrRow::Text,       0, 0,     "\"name, options and kernel\""},
     {Op::Check,   AttrRow::Text,       0, 0,     "\"op\""},
     {Op::Range,   AttrRow::Ints,       2, 2,     "[id, kind]"},
     {Op::Kernel,  AttrRow::TextInts,   0, kMany, "\"name\""},
@@ -47,6 +49,13 @@ constexpr AttrRow kAttrRows[] = {
     {Op::HReduce, AttrRow::OpName,     0, 0,     "an op"},
     {Op::Prefetch, AttrRow::Integer,   0, 0,     "the number of a cache"},
     {Op::Dot,     AttrRow::Text,       0, 4,     "\"kind\", \"kind\" [m, n, k] or \"kind\" [m, n, k, threads]"},
+    {Op::CopyAsync, AttrRow::Integer,  0, 0,     "how many elements"},
+    {Op::CommitCopies, AttrRow::Integer, 0, 0,   "a number"},
+    {Op::WaitCopies, AttrRow::Ints,    2, 2,     "[batches, number]"},
+    {Op::ProxyFence, AttrRow::Integer, 0, 0,     "a number"},
+    {Op::WaitProducts, AttrRow::Integer, 0, 0,   "how many products are left"},
+    {Op::Matrices, AttrRow::Ints,      2, 2,     "[count, transposed]"},
+    {Op::PanelDot, AttrRow::Text,      8, 8,     "\"kind\" [m, n, k, threads, order of x, slab of x, order of y, slab of y]"},
 };
 // clang-format on
 
@@ -85,10 +94,12 @@ std::string attr_fault(Op op, DType dtype, const Attr& attr) {
       [[fallthrough]];
     default: break;
   }
+  if (row.form == AttrRow::MaybeText && attr.kind == Attr::Kind::None) return "";
   if (attr.kind != Attr::Kind::Data) return refuse();
   const AttrData& d = *attr.data;
   if (d.ints.size() < row.least || d.ints.size() > row.most) return refuse();
-  bool text = row.form == AttrRow::Text || row.form == AttrRow::TextInts;
+  const bool text =
+      row.form == AttrRow::Text || row.form == AttrRow::TextInts || row.form == AttrRow::MaybeText;
   if (d.text.empty() == text) return refuse();
   if ((op == Op::Reduce || op == Op::Scan) && !is_op(d.ints[0])) return refuse();
   if (op == Op::Dot && !d.ints.empty() &&
@@ -96,6 +107,12 @@ std::string attr_fault(Op op, DType dtype, const Attr& attr) {
     return refuse();
   if (op == Op::Range && (d.ints[1] < 0 || d.ints[1] >= kRangeKindCount)) return refuse();
   if (op == Op::Define && (d.ints[2] < 0 || d.ints[2] >= kSpaceCount)) return refuse();
+  if (op == Op::Define && d.ints.size() > 3 &&
+      (d.ints.size() < 5 || d.ints[3] < 0 || d.ints[3] > 1 || d.ints[4] < 1))
+    return refuse();
+  if (op == Op::PanelDot &&
+      (d.ints[0] < 1 || d.ints[1] < 1 || d.ints[2] < 1 || d.ints[3] < 1 || d.ints[0] * d.ints[1] > 65535))
+    return refuse();
   if (op == Op::Fold && (d.ints[1] < 1 || d.ints[1] > kMaxComponents || d.ints[2] < 0 || d.ints[2] > 1))
     return refuse();
   if (op == Op::Carry && (d.ints[1] < 0 || d.ints[1] >= kMaxComponents)) return refuse();

@@ -25,9 +25,16 @@ enum class Act : std::uint8_t {
   Pack,      // a word of dst = the neighbouring parts from a on; `jump` parts of dtype `from`, `lanes` words
   Dot,       // dst = products of the packed words a and b added to c
   GroupDot,  // the same, of which each thread of a warp has its share: all threads of the group meet for it
-  Load,      // dst = memory[a] where gate b
-  Store,     // memory[a] = c where gate b
-  PrivateLoad,  // the same on memory that lives in registers
+  Matrices,  // dst = words of matrices whose rows the threads of a warp name by a; all threads meet for it
+  PanelDot,  // dst = c + products of panels at a in memory and at b in memory `id`; all threads meet for it
+  WaitProducts,  // dst = a, a PanelDot's result: its panels may change from here on
+  CopyAsync,     // memory[a] = memory `id` [c] where dst, else 0, for all `lanes` where b; done at a wait
+  CommitCopies,  // ends a batch of them
+  WaitCopies,    // all but the last `jump` batches are done
+  ProxyFence,    // what the thread wrote may be read by a PanelDot after the next barrier
+  Load,          // dst = memory[a] where gate b
+  Store,         // memory[a] = c where gate b
+  PrivateLoad,   // the same on memory that lives in registers
   PrivateStore,
   LoopBegin,  // dst counts 0..a-1; jump is the distance to the LoopEnd
   LoopEnd,    // jump is the distance back to the LoopBegin
@@ -89,6 +96,7 @@ struct Code {
   std::vector<std::pair<std::uint32_t, std::string>> variables;
   std::vector<MemorySlot> memories;
   std::vector<ThreadDims> threads;
+  bool has_fences = false;               // a program, in which fences stand where they are needed
   std::vector<std::uint32_t> positions;  // of code_of_store: registers of the output ranges, outermost first
 
   std::uint32_t take(std::uint32_t count) {

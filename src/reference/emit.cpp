@@ -137,6 +137,23 @@ void Emitter::value(std::vector<Step>& out, Node node, std::span<const std::uint
       s.b = args[1];
       s.c = args[2];
       break;
+    case Op::Matrices:
+      s.act = Act::Matrices;
+      s.memory = memory(base_memory(x), true);
+      s.a = args[1];
+      break;
+    case Op::PanelDot:
+      s.act = Act::PanelDot;
+      s.memory = memory(base_memory(x), true);
+      s.id = memory(base_memory(node.arg(2)), true);
+      s.a = args[1];
+      s.b = args[3];
+      s.c = args[4];
+      break;
+    case Op::WaitProducts:
+      s.act = Act::WaitProducts;
+      s.a = args[0];
+      break;
     case Op::HReduce:
       s.act = Act::HReduce;
       s.a = args[0];

@@ -448,8 +448,14 @@ class LaneMachine {
     Panel& panel = panels_[s.from->memory];
     const std::int64_t size = code_.memories[s.from->memory].size;
     const auto lanes = static_cast<std::size_t>(lanes_);
+    const bool gated = s.from->b != kNoRegister;
     for (int i = 0; i < s.n; ++i) {
-      if (stands_still(i) || (s.from->b != kNoRegister && s.y.v[i].i == 0)) continue;
+      if (stands_still(i)) continue;
+      if (s.x.w[i] != 0 || (gated && s.y.w[i] != 0)) {
+        undecided_store(s, panel, i);
+        continue;
+      }
+      if (gated && s.y.v[i].i == 0) continue;
       const std::int64_t index = s.x.v[i].i;
       if (index < 0 || index >= size) {
         fault(s, "store", index, size);
@@ -460,6 +466,34 @@ class LaneMachine {
       if (panel.l.empty()) continue;
       panel.l[at] = s.z.l[i];
       panel.w[at] = s.z.w[i];
+      if (facts_.pairs) panel.low[at] = s.z.low[i];
+    }
+  }
+
+  // A store whose gate or index is undecided: every element that it may reach holds what it held, or what is
+  // stored.
+  void undecided_store(const LaneStep& s, Panel& panel, int i) {
+    const MemorySlot& m = code_.memories[s.from->memory];
+    const bool gated = s.from->b != kNoRegister, passes = !gated || s.y.v[i].i != 0;
+    const bool gate_likely = gated && s.y.l[i] != 0;
+    const auto index = static_cast<double>(s.x.v[i].i);
+    const double reach = s.x.w[i], likely_reach = s.x.l[i];
+    const double first = std::max(0.0, index - reach);
+    const double last = std::min(static_cast<double>(m.size) - 1, index + reach);
+    for (double e = first; e <= last; ++e) {
+      const std::size_t at = static_cast<std::size_t>(e) * zeros_.size() + static_cast<std::size_t>(i);
+      const bool taken = passes && e == index;
+      const bool likely =
+          (gate_likely || (passes && likely_reach != 0)) && std::fabs(e - index) <= likely_reach;
+      const double apart = distance(panel.v[at], s.z.v[i], m.dtype.is_float());
+      auto bound = [&](double held, double stored, bool either) {
+        if (!either) return taken ? stored : held;
+        return taken ? std::max(stored, apart + held) : std::max(held, apart + stored);
+      };
+      panel.l[at] = bound(panel.l[at], s.z.l[i], likely);
+      panel.w[at] = bound(panel.w[at], s.z.w[i], true);
+      if (!taken) continue;
+      panel.v[at] = s.z.v[i];
       if (facts_.pairs) panel.low[at] = s.z.low[i];
     }
   }

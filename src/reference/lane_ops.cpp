@@ -40,11 +40,9 @@ void special(const LaneStep& s, int i, const Lane& at, double a[2], double b[2],
   const bool open_w = is_open(a[1]) || is_open(b[1]) || is_open(c[1]);
   // In one rounding with the addition that follows, a product does not overflow on the way.
   const bool fused = s.may_fuse && std::isfinite(at.x) && std::isfinite(at.y);
-  if (fused) {
-    l = w = kOpen;
-  } else if (!open_w && special_result<Rule>(s, at, a[1], b[1], c[1], v)) {
+  if (!fused && !open_w && special_result<Rule>(s, at, a[1], b[1], c[1], v)) {
     l = w = 0;
-  } else if (!open_l && special_result<Rule>(s, at, a[0], b[0], c[0], v)) {
+  } else if (!fused && !open_l && special_result<Rule>(s, at, a[0], b[0], c[0], v)) {
     l = 0;
     w = kOpen;
   } else {
@@ -85,13 +83,6 @@ void float_op(const LaneStep& s) {
     if constexpr (Pairs) s.d.low[i] = low;
     if (!(size + w < limit)) special<Rule>(s, i, {x, y, z}, a, b, c);
   }
-}
-
-// How far apart two floats are; 0 for the same infinity and for two NaN.
-double distance(double x, double y) {
-  if (x == y || (std::isnan(x) && std::isnan(y))) return 0;
-  const double d = std::fabs(x - y);
-  return std::isnan(d) ? kOpen : d;
 }
 
 template <bool IsMax>
@@ -153,7 +144,7 @@ void choose(const LaneStep& s) {
     const LaneOperand &taken = first ? s.y : s.z, &other = first ? s.z : s.y;
     double l = taken.l[i], w = taken.w[i];
     if (s.x.l[i] + s.x.w[i] != 0) {
-      const double apart = IsFloat ? distance(s.y.v[i].f, s.z.v[i].f) : gap(s.y.v[i], s.z.v[i], false);
+      const double apart = distance(s.y.v[i], s.z.v[i], IsFloat);
       if (s.x.l[i] != 0) l = std::max(l, apart + other.l[i]);
       if (s.x.w[i] != 0) w = std::max(w, apart + other.w[i]);
     }
@@ -464,6 +455,13 @@ void flushing_conversion(const LaneStep& s) {
     s.d.w[i] = std::max(s.x.w[i], size);
     if (s.d.low != nullptr) s.d.low[i] = s.x.low[i];
   }
+}
+
+double distance(Cell x, Cell y, bool is_float) {
+  if (!is_float) return gap(x, y, false);
+  if (x.f == y.f || (std::isnan(x.f) && std::isnan(y.f))) return 0;
+  const double d = std::fabs(x.f - y.f);
+  return std::isnan(d) ? kOpen : d;
 }
 
 double own_error(Op op, DType dtype) {

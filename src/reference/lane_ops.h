@@ -32,7 +32,7 @@ struct SumPlanes {
   double* magnitude = nullptr;  // sum of |element|, the finite ones
   double* squares = nullptr;    // sum of element^2
   double* partial = nullptr;    // sum of |running value|
-  double* terms = nullptr;      // elements that are not exactly 0
+  double* terms = nullptr;      // elements that are not 0, or need not be
   double* uneven = nullptr;     // elements that are inexact or no multiples of kQuantum
   double* beyond = nullptr;     // sum of the elements that are infinite or NaN
   // Of a maximum or minimum, beside `terms`.
@@ -71,6 +71,9 @@ inline constexpr double kFlushed = 0x1p-126;
 LaneFn lane_function(const Step& step, bool bounded, bool pairs);
 // A conversion whose result may be flushed.
 void flushing_conversion(const LaneStep& step);
+
+// How far apart two values are; 0 for the same infinity and for two NaN.
+double distance(Cell x, Cell y, bool is_float);
 
 // The own error of a scalar op or of a conversion to a float dtype, as a multiple of |value|.
 double own_error(Op op, DType dtype);

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "ir/dot.h"
+#include "ir/group_ops.h"
 #include "ir/text.h"
 #include "reference/memory.h"
 
@@ -33,11 +34,24 @@ class Random {
   std::uint64_t state_;
 };
 
+// A copy that has not arrived.
+struct Flight {
+  std::uint32_t memory = 0;
+  std::int64_t index = 0;
+  Cell value{};
+  std::int64_t batch = 0;
+};
+
 struct Thread {
   std::vector<Cell> registers;
   std::size_t at = 0;
   Agent agent;
   bool finished = false;
+  std::vector<Flight> flights;
+  std::int64_t batch = 0;                     // of the copies it makes now
+  std::uint32_t fences = 0, fence_epoch = 0;  // that it passed, and when the last one was
+  // Elements that products may still read, for each of them.
+  std::vector<std::vector<std::pair<std::uint32_t, std::int64_t>>> in_products;
 };
 
 // What a run costs: all of it, and with one position of each sampled nest.
@@ -173,12 +187,67 @@ class Machine {
         out = zero;
         continue;
       }
-      if (!m.is_set(p.index))
-        fault(s, "uninitialised read",
-              fmt::format("load of {} at {}", code_.memories[s.memory].name, p.index));
-      if (m.note_read(p.index, t.agent)) conflict(s, p.index, "load", t);
+      check_read(s, s.memory, p.index, t, "load");
       out = s.first ? m.read_first(p.index) : m.read(p.index);
     }
+  }
+
+  void check_read(const Step& s, std::uint32_t memory, std::int64_t index, const Thread& t,
+                  const char* what) {
+    WatchedMemory& m = memories_[memory];
+    if (m.is_in_flight(index))
+      fault(s, "read before arrival",
+            fmt::format("{} of {} at {}", what, code_.memories[memory].name, index));
+    else if (!m.is_set(index))
+      fault(s, "uninitialised read", fmt::format("{} of {} at {}", what, code_.memories[memory].name, index));
+    if (m.note_read(index, t.agent)) conflict(s, memory, index, what, t);
+  }
+  void check_write(const Step& s, std::int64_t index, Thread& t, const char* what) {
+    WatchedMemory& m = memories_[s.memory];
+    if (m.is_in_flight(index))
+      fault(s, "write before arrival",
+            fmt::format("{} to {} at {}", what, code_.memories[s.memory].name, index));
+    if (m.note_write(index, t.agent) && !code_.memories[s.memory].is_fault_cell)
+      conflict(s, s.memory, index, what, t);
+    if (code_.memories[s.memory].kind == MemorySlot::Kind::Group) m.note_fences(index, t.fences);
+  }
+
+  // ---- copies that arrive later
+
+  void copy_async(const Step& s, Thread& t) {
+    const Cell* r = t.registers.data();
+    if (s.b != kNoRegister && r[s.b].i == 0) return;
+    const auto source = static_cast<std::uint32_t>(s.id);
+    for (int lane = 0; lane < s.lanes; ++lane) {
+      const std::int64_t to = r[s.a].i + lane, from = r[s.c].i + lane;
+      if (!in_bounds(s, to, memories_[s.memory].size(), "copy")) continue;
+      check_write(s, to, t, "copy");
+      Cell value{};
+      if (r[s.dst].i != 0) {
+        if (from < 0 || from >= memories_[source].size()) {
+          fault(s, "out of bounds",
+                fmt::format("copy of {} at {}, which has {} elements", code_.memories[source].name, from,
+                            memories_[source].size()));
+          continue;
+        }
+        check_read(s, source, from, t, "copy");
+        value = memories_[source].read(from);
+      }
+      memories_[s.memory].set_in_flight(to, true);
+      t.flights.push_back({s.memory, to, value, t.batch});
+    }
+  }
+  void wait_copies(const Step& s, Thread& t) {
+    const std::int64_t left = t.batch - s.jump;  // batches before it have arrived
+    for (const Flight& f : t.flights) {
+      if (f.batch >= left) continue;
+      WatchedMemory& m = memories_[f.memory];
+      m.set_in_flight(f.index, false);
+      if (m.note_write(f.index, t.agent)) conflict(s, f.memory, f.index, "copy", t);
+      m.note_fences(f.index, t.fences);
+      m.write(f.index, f.value);
+    }
+    std::erase_if(t.flights, [&](const Flight& f) { return f.batch < left; });
   }
 
   void store(const Step& s, Thread& t) {
@@ -187,16 +256,15 @@ class Machine {
     for (int lane = 0; lane < s.lanes; ++lane) {
       Place p = place(s, r, lane);
       if (!p.open || !in_bounds(s, p.index, m.size(), "store")) continue;
-      if (m.note_write(p.index, t.agent) && !code_.memories[s.memory].is_fault_cell)
-        conflict(s, p.index, "store", t);
+      check_write(s, p.index, t, "store");
       m.write(p.index, r[s.c + static_cast<unsigned>(lane)]);
     }
   }
 
-  void conflict(const Step& s, std::int64_t index, const char* what, const Thread& t) {
+  void conflict(const Step& s, std::uint32_t memory, std::int64_t index, const char* what, const Thread& t) {
     fault(s, "race",
           fmt::format("{} of {} at {} by thread {} with no order to another's access", what,
-                      code_.memories[s.memory].name, index, t.agent.thread));
+                      code_.memories[memory].name, index, t.agent.thread));
   }
 
   void private_load(const Step& s, Thread& t) {
@@ -396,7 +464,14 @@ class Machine {
         case Act::If:
           if (r[s.a].i == 0) t.at += static_cast<std::size_t>(s.jump);
           break;
+        case Act::CopyAsync: copy_async(s, t); break;
+        case Act::CommitCopies: ++t.batch; break;
+        case Act::WaitCopies: wait_copies(s, t); break;
+        case Act::ProxyFence: ++t.fences, t.fence_epoch = t.agent.epoch; break;
+        case Act::WaitProducts: wait_products(s, t); break;
         case Act::GroupDot:
+        case Act::Matrices:
+        case Act::PanelDot:
         case Act::Barrier: ++t.at; return;
         case Act::ThreadsBegin:
           run_group(s, t);
@@ -431,6 +506,10 @@ class Machine {
       t.agent = driver.agent;
       t.agent.thread = static_cast<std::uint16_t>(i);
       t.agent.epoch = 0;
+      t.flights.clear();
+      t.in_products.clear();
+      t.batch = 0;
+      t.fences = t.fence_epoch = 0;
       std::int64_t rest = i;
       for (std::size_t d = dims.index.size(); d-- > 0;) {
         std::int64_t n = driver.registers[dims.extent[d]].i;
@@ -446,8 +525,11 @@ class Machine {
       for (std::size_t k : order) go(group_[k]);
       if (!all_met(s, order)) return;
       const Step& met = code_.steps[group_[order[0]].at - 1];
-      if (!group_[order[0]].finished && met.act == Act::GroupDot) {
-        if (!group_dot(met, order.size())) return;
+      if (!group_[order[0]].finished && met.act != Act::Barrier) {
+        const bool done = met.act == Act::GroupDot   ? group_dot(met, order.size())
+                          : met.act == Act::Matrices ? matrices(met, order.size())
+                                                     : panel_dot(met, order.size());
+        if (!done) return;
         continue;  // no thread has waited for another's memory
       }
       std::erase_if(order, [&](std::size_t k) { return group_[k].finished; });
@@ -479,6 +561,120 @@ class Machine {
           own[s.dst + i] = cell_of(DType(kind.sum), dot_row_value(kind, x, y, sum));
         }
     return true;
+  }
+
+  bool whole_warps(const Step& s, std::size_t threads, std::size_t together) {
+    if (threads % together == 0 && threads == group_.size()) return true;
+    fault(s, "a part of a warp", fmt::format("{} threads meet", threads));
+    return false;
+  }
+  std::uint32_t bits_at(std::uint32_t memory, std::int64_t index) const {
+    const DType dtype = code_.memories[memory].dtype;
+    return static_cast<std::uint32_t>(
+        reinterpret(dtypes::UInt16, dtype, element_of_cell(dtype, memories_[memory].read(index))).i);
+  }
+
+  // Rows of 8 numbers that the lanes of each warp name, shared out in words (ir/group_ops.h).
+  bool matrices(const Step& s, std::size_t threads) {
+    constexpr std::size_t kWarp = 32, kSide = 8;
+    if (!whole_warps(s, threads, kWarp)) return false;
+    const auto count = static_cast<std::size_t>(s.node.ints()[0]);
+    const bool transposed = s.node.ints()[1] != 0;
+    for (std::size_t first = 0; first < threads; first += kWarp) {
+      std::uint32_t numbers[4][kSide][kSide] = {};
+      for (std::size_t i = 0; i < count; ++i)
+        for (std::size_t row = 0; row < kSide; ++row) {
+          const Thread& t = group_[first + i * kSide + row];
+          const std::int64_t at = t.registers[s.a].i;
+          if (at % static_cast<std::int64_t>(kSide) != 0)
+            fault(s, "misaligned read", fmt::format("a row of a matrix at {}", at));
+          for (std::size_t c = 0; c < kSide; ++c) {
+            const std::int64_t index = at + static_cast<std::int64_t>(c);
+            if (!in_bounds(s, index, memories_[s.memory].size(), "matrix")) continue;
+            check_read(s, s.memory, index, t, "matrix");
+            numbers[i][row][c] = bits_at(s.memory, index);
+          }
+        }
+      for (std::size_t lane = 0; lane < kWarp; ++lane)
+        for (std::size_t i = 0; i < count; ++i) {
+          const std::size_t x = lane / 4, y = lane % 4 * 2;
+          const std::uint32_t low = transposed ? numbers[i][y][x] : numbers[i][x][y],
+                              high = transposed ? numbers[i][y + 1][x] : numbers[i][x][y + 1];
+          group_[first + lane].registers[s.dst + i].i = static_cast<std::int64_t>(high << 16 | low);
+        }
+    }
+    return true;
+  }
+
+  // The words of a panel, output by output.
+  std::vector<std::uint32_t> panel_words(const Step& s, std::uint32_t memory, std::int64_t at,
+                                         const PanelOperand& operand, int outputs, int words, Thread& t) {
+    std::vector<std::uint32_t> out;
+    for (int output = 0; output < outputs; ++output)
+      for (int word = 0; word < words; ++word) {
+        std::uint32_t bits = 0;
+        for (int part = 0; part < 2; ++part) {
+          const std::int64_t index = at + operand.place(output, 2 * word + part);
+          if (!in_bounds(s, index, memories_[memory].size(), "product")) continue;
+          check_read(s, memory, index, t, "product");
+          const WatchedMemory::LastWrite writer = memories_[memory].last_write(index);
+          const Thread& wrote = group_[writer.thread];
+          const bool fenced = wrote.fences > writer.fences && wrote.fence_epoch < t.agent.epoch;
+          if (code_.has_fences && !fenced)
+            fault(s, "missing proxy fence",
+                  fmt::format("product of {} at {}, written by thread {}", code_.memories[memory].name, index,
+                              writer.thread));
+          t.in_products.back().emplace_back(memory, index);
+          bits |= bits_at(memory, index) << (16 * part);
+        }
+        out.push_back(bits);
+      }
+    return out;
+  }
+  // A product of panels for each warpgroup; the first thread stands for what all of them read.
+  bool panel_dot(const Step& s, std::size_t threads) {
+    const DotKind& kind = dot_kind(s.node);
+    const PanelShape shape = panel_shape(s.node);
+    const auto together = static_cast<std::size_t>(shape.threads), step = std::size_t{8};
+    if (!whole_warps(s, threads, together)) return false;
+    const auto words = static_cast<std::size_t>(shape.k);
+    for (std::size_t first = 0; first < threads; first += together) {
+      Thread& head = group_[first];
+      head.in_products.emplace_back();
+      for (std::size_t i = 1; i < together; ++i)
+        if (group_[first + i].registers[s.a].i != head.registers[s.a].i ||
+            group_[first + i].registers[s.b].i != head.registers[s.b].i)
+          fault(s, "different panels", fmt::format("of threads {} and {}", first, first + i));
+      const std::vector<std::uint32_t> x =
+          panel_words(s, s.memory, head.registers[s.a].i, shape.x, shape.m, shape.k, head);
+      const std::vector<std::uint32_t> y = panel_words(
+          s, static_cast<std::uint32_t>(s.id), head.registers[s.b].i, shape.y, shape.n, shape.k, head);
+      if (x.size() != words * static_cast<std::size_t>(shape.m) ||
+          y.size() != words * static_cast<std::size_t>(shape.n))
+        return false;
+      for (std::size_t lane = 0; lane < together; ++lane) {
+        Cell* own = group_[first + lane].registers.data();
+        for (std::uint32_t i = 0; i < s.lanes; ++i) {
+          const std::size_t row = lane / 32 * 16 + lane % 32 / 4 + i / 2 % 2 * 8,
+                            column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+          Element sum = element_of_cell(DType(kind.sum), own[s.c + i]);
+          for (std::size_t k = 0; k < words; k += step)
+            sum = dot_row_value(kind, std::span(x).subspan(row * words + k, step),
+                                std::span(y).subspan(column * words + k, step), sum);
+          own[s.dst + i] = cell_of(DType(kind.sum), sum);
+        }
+      }
+    }
+    return true;
+  }
+  // The unit has read the panels of a product when the wait for it is over, not before.
+  void wait_products(const Step& s, Thread& t) {
+    const auto left = static_cast<std::size_t>(s.node.int_attr());
+    while (t.in_products.size() > left) {
+      for (const auto& [memory, index] : t.in_products.front()) check_read(s, memory, index, t, "product");
+      t.in_products.erase(t.in_products.begin());
+    }
+    std::copy_n(t.registers.begin() + s.a, s.lanes, t.registers.begin() + s.dst);
   }
 
   // Whether all threads of the group stopped at the same place.

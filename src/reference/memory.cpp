@@ -25,6 +25,7 @@ void WatchedMemory::keep_first() { first_.assign(data_, data_ + size_ * width_);
 
 void WatchedMemory::forget() {
   if (!set_.empty()) set_.assign(set_.size(), false);
+  in_flight_.assign(in_flight_.size(), false);
   if (writes_ != nullptr) std::fill_n(writes_.get(), size_, Access{});
   if (reads_ != nullptr) std::fill_n(reads_.get(), size_, Access{});
 }

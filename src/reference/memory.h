@@ -41,6 +41,28 @@ class WatchedMemory {
     if (!set_.empty()) set_[static_cast<std::size_t>(i)] = true;
   }
 
+  // An element that a copy will bring holds nothing that anybody may touch.
+  bool is_in_flight(std::int64_t i) const {
+    return !in_flight_.empty() && in_flight_[static_cast<std::size_t>(i)];
+  }
+  void set_in_flight(std::int64_t i, bool flies) {
+    if (in_flight_.empty()) in_flight_.assign(static_cast<std::size_t>(size_), false);
+    in_flight_[static_cast<std::size_t>(i)] = flies;
+  }
+  // How many fences its writer had passed when it wrote an element, and who that was.
+  struct LastWrite {
+    std::uint16_t thread = 0;
+    std::uint32_t fences = 0;
+  };
+  void note_fences(std::int64_t i, std::uint32_t fences) {
+    if (fences_.empty()) fences_.assign(static_cast<std::size_t>(size_), 0);
+    fences_[static_cast<std::size_t>(i)] = fences;
+  }
+  LastWrite last_write(std::int64_t i) const {
+    return {writes_ != nullptr ? writes_[i].thread : std::uint16_t{0},
+            fences_.empty() ? 0 : fences_[static_cast<std::size_t>(i)]};
+  }
+
   // Notes an access; true if it conflicts with an earlier one.
   bool note_read(std::int64_t i, Agent who);
   bool note_write(std::int64_t i, Agent who);
@@ -70,7 +92,8 @@ class WatchedMemory {
   int width_;
   Reader read_;
   Writer write_;
-  std::vector<bool> set_;
+  std::vector<bool> set_, in_flight_;
+  std::vector<std::uint32_t> fences_;
   std::vector<std::byte> first_;
   Accesses writes_, reads_;
 };

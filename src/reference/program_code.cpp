@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ir/build.h"
+#include "ir/group_ops.h"
 #include "ir/text.h"
 #include "reference/emit.h"
 
@@ -25,7 +26,7 @@ class ProgramCode {
   explicit ProgramCode(const Program& program) : program_(program), emit_(code_) {
     for (const NodeRef& ref : program.code) {
       Node n = ref;
-      meet_ = meet_ || n.is(Op::Barrier);
+      meet_ = meet_ || n.is(Op::Barrier) || n.is(Op::CopyAsync);
       for (Node a : n.args()) meet_ = meet_ || (a.is(Op::Define) && define_space(a) == Space::Shared);
     }
   }
@@ -37,6 +38,7 @@ class ProgramCode {
                                       {"g0", program_.groups[0]}};
     std::vector<LaunchAxis> locals = {
         {"l2", program_.locals[2]}, {"l1", program_.locals[1]}, {"l0", program_.locals[0]}};
+    code_.has_fences = true;
     find_memory();
     std::vector<std::size_t> loops;
     double combinations = 1;
@@ -69,13 +71,13 @@ class ProgramCode {
 
   void find_memory() {
     for (const NodeRef& ref : program_.code) {
-      Node n = ref;
-      if (!n.is(Op::Load) && !n.is(Op::Store)) continue;
-      Node base = base_memory(n.arg(0));
-      const std::uint32_t slot =
-          emit_.memory(base, base.is(Op::Define) && define_space(base) == Space::Shared);
-      if (!program_.checks.empty() && base.is(Op::Param) && param_slot(base) == program_.params.back().slot)
-        code_.memories[slot].is_fault_cell = true;
+      for_each_memory(ref, [&](Node memory) {
+        Node base = base_memory(memory);
+        const std::uint32_t slot =
+            emit_.memory(base, base.is(Op::Define) && define_space(base) == Space::Shared);
+        if (!program_.checks.empty() && base.is(Op::Param) && param_slot(base) == program_.params.back().slot)
+          code_.memories[slot].is_fault_cell = true;
+      });
     }
   }
 
@@ -192,15 +194,34 @@ class ProgramCode {
       case Op::Prefetch: return;  // changes no value
       case Op::End:
       case Op::EndIf: close_scope(n); return;
-      case Op::Barrier: {
-        Step s;
-        s.act = Act::Barrier;
-        s.node = n;
-        add(s);
-        return;
-      }
+      case Op::Barrier: return order(n, Act::Barrier, 0);
+      case Op::CommitCopies: return order(n, Act::CommitCopies, 0);
+      case Op::ProxyFence: return order(n, Act::ProxyFence, 0);
+      case Op::WaitCopies: return order(n, Act::WaitCopies, n.ints()[0]);
+      case Op::CopyAsync: return copy_async(n);
       default: compute(n);
     }
+  }
+  void order(Node n, Act act, std::int64_t count) {
+    Step s;
+    s.act = act;
+    s.jump = static_cast<std::int32_t>(count);
+    s.node = n;
+    add(s);
+  }
+  void copy_async(Node n) {
+    Step s;
+    s.act = Act::CopyAsync;
+    s.memory = emit_.memory(base_memory(n.arg(0)), true);
+    s.id = emit_.memory(base_memory(n.arg(2)), false);
+    code_.memories[static_cast<std::size_t>(s.id)].reads = true;
+    s.a = operand(n, n.arg(1));
+    s.c = operand(n, n.arg(3));
+    s.dst = operand(n, n.arg(4));
+    if (n.arg_count() > 5) s.b = operand(n, n.arg(5));
+    s.lanes = static_cast<std::uint16_t>(n.int_attr());
+    s.node = n;
+    add(s);
   }
 
   void compute(Node n) {

@@ -15,13 +15,18 @@ std::string CPrinter::zero(DType dtype) {
 
 void CPrinter::declare_locals() {
   std::int64_t shared_offset = 0;
-  for (const LocalMemory& memory : layout_locals(program_, dialect_.stack_bytes).memories) {
+  std::vector<LocalMemory> memories = layout_locals(program_, dialect_.stack_bytes).memories;
+  auto swizzled = [](const LocalMemory& m) { return shared_form(m.define).swizzled; };
+  const bool any_swizzled = std::any_of(memories.begin(), memories.end(), swizzled);
+  std::stable_partition(memories.begin(), memories.end(), swizzled);
+  for (const LocalMemory& memory : memories) {
     Node define = memory.define;
     std::string name = fmt::format("m{}", define_id(define)), type = unit_.memory_type(define.dtype());
     names_[define] = name;
     bool shared = define_space(define) == Space::Shared && !dialect_.shared.empty();
     if (shared) {
-      if (shared_offset == 0) line("{}", dialect_.shared);
+      const std::int64_t aligned = any_swizzled ? kSwizzleRow * kSwizzleRows : kSwizzlePiece;
+      if (shared_offset == 0) line("{}", fill(dialect_.shared, {{"align", fmt::format("{}", aligned)}}));
       line("{0}* {1} = ({0}*)(lathe_shared + {2});", type, name, shared_offset);
       shared_offset += shared_bytes_of(define);
     } else if (memory.scratch_offset >= 0) {
@@ -34,7 +39,7 @@ void CPrinter::declare_locals() {
 
 std::string CPrinter::pointer(Node memory, Node index) {
   std::string base = value(base_memory(memory));
-  return index.is_const_int(0) ? base : fmt::format("({} + {})", base, value(index));
+  return index.is_const_int(0) ? base : fmt::format("({} + {})", base, placed(memory, index));
 }
 
 std::string CPrinter::element_at(Node memory, const std::string& index) {
@@ -56,7 +61,7 @@ std::string CPrinter::load_value(Node node) {
   if (gate && gate.is_const_int(1)) gate = Node();
   bool whole = base_memory(memory).dtype().lanes == dtype.lanes && index.dtype().lanes == 1;
   if (!whole) return vector_load(node);
-  std::string element = element_at(memory, value(index));
+  std::string element = element_at(memory, placed(memory, index));
   if (dtype.is_bool() && dtype.lanes == 1) element = fmt::format("({} != 0)", element);
   return gate ? fmt::format("({} ? {} : {})", value(gate), element, zero(dtype)) : element;
 }
@@ -77,7 +82,7 @@ std::string CPrinter::vector_load(Node node) {
     std::vector<std::string> lanes;
     for (int i = 0; i < dtype.lanes; ++i) {
       std::string at = gather ? lane_value(index, i) : fmt::format("{} + {}", value(index), i);
-      std::string x = fmt::format("{}{}", element_at(memory, at), read);
+      std::string x = fmt::format("{}{}", element_at(memory, placed(memory, at, index.dtype())), read);
       lanes.push_back(gate ? fmt::format("({} ? {} : 0)", lane_value(gate, i), x) : x);
     }
     return vector_literal(dtype, lanes);
@@ -118,7 +123,7 @@ void CPrinter::store_value(Node node) {
   bool whole = base_memory(memory).dtype().lanes == stored.dtype().lanes && index.dtype().lanes == 1;
   if (!whole) return vector_store(node);
   std::string condition = gate ? fmt::format("if ({}) ", value(gate)) : "";
-  line("{}{} = {};", condition, element_at(memory, value(index)), value(stored));
+  line("{}{} = {};", condition, element_at(memory, placed(memory, index)), value(stored));
 }
 
 void CPrinter::vector_store(Node node) {
@@ -137,7 +142,7 @@ void CPrinter::vector_store(Node node) {
     for (int i = 0; i < dtype.lanes; ++i) {
       std::string at = scatter ? lane_value(index, i) : fmt::format("{} + {}", value(index), i);
       std::string when = gate ? fmt::format("if ({}) ", lane_value(gate, i)) : "";
-      line("{}{} = {};", when, element_at(memory, at), lane_value(stored, i));
+      line("{}{} = {};", when, element_at(memory, placed(memory, at, index.dtype())), lane_value(stored, i));
     }
     return;
   }

@@ -270,8 +270,6 @@ std::string CPrinter::cast_text(DType to, DType from, const std::string& x, bool
     return fmt::format("{}({})", unit_.helper("float_to_half", to), x);
   if (from.scalar == Scalar::Float32 && to.scalar == Scalar::BFloat16)
     return fmt::format("{}({})", unit_.helper("float_to_bfloat16", to), x);
-  if (from.scalar == Scalar::BFloat16 && to.scalar == Scalar::Float32)
-    return fmt::format("{}({})", unit_.helper("bfloat16_to_float", from), x);
   if (!from.is_float() || to.is_float()) return fmt::format("(({}){})", type, x);
   const char* name = to.scalar == Scalar::UInt64                      ? "to_u64"
                      : to.bits() == 64 || to.scalar == Scalar::UInt32 ? "to_i64"

@@ -1,5 +1,6 @@
 // The C printer's state, shared by its files: c_text.cpp walks programs, c_ops.cpp prints what computes,
-// c_memory.cpp what loads and stores, c_unit.cpp collects the types and helper functions a source needs.
+// c_memory.cpp what loads and stores, c_group.cpp what a group's threads do together, c_unit.cpp collects the
+// types and helper functions a source needs.
 #pragma once
 
 #include <set>
@@ -91,6 +92,15 @@ class CPrinter {
   void dot_product(Node node);
   void group_product(Node node);
   std::string hreduce(Node node);
+
+  // ---- c_group.cpp
+  std::string placed(Node memory, Node index);  // where it is in memory that is swizzled
+  std::string placed(Node memory, const std::string& index, DType dtype);
+  bool group_instruction(Node node);  // whether it was one
+  void copy_async(Node node);
+  void matrices(Node node);
+  void panel_product(Node node);
+  void wait_products(Node node);
 
   // ---- c_memory.cpp
   void declare_locals();

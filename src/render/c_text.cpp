@@ -160,6 +160,7 @@ void CPrinter::instruction(Node node) {
     case Op::Dot: return dot_product(node);
     default: break;
   }
+  if (group_instruction(node)) return;
   if (!is_scalar_op(node.op()))
     throw InternalError("c_text", fmt::format("{} does not stand in a program", info(node.op()).name));
   define_value(node, scalar_op(node));
@@ -210,7 +211,7 @@ void CPrinter::group_product(Node node) {
     const bool real = node.dtype().is_float();
     const std::string to = places(sums), a = places(xs), b = places(ys), c = places(sums);
     return fmt::format(
-        "{} {} {}({} x, {} y, {} c) {{\n  {} r;\n  asm volatile(\"{} {}, {}, {}, {};\" : {} : {}, {}, {});\n"
+        "{} {} {}({} x, {} y, {} c) {{\n  {} r;\n  asm(\"{} {}, {}, {}, {};\" : {} : {}, {}, {});\n"
         "  return r;\n}}",
         dialect_.helper, sum, name, x, y, sum, sum, unit->text, to, a, b, c,
         values(real ? "=f" : "=r", "r", sums), values("r", "x", xs), values("r", "y", ys),

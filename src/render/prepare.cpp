@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ir/build.h"
+#include "ir/group_ops.h"
 
 namespace lathe::render {
 
@@ -25,7 +26,7 @@ LocalLayout layout_locals(const Program& program, std::int64_t stack_bytes) {
   for (const NodeRef& instruction : program.code) {
     Node node = instruction;
     if (node.is(Op::Define)) add(node);
-    if (node.is(Op::Load) || node.is(Op::Store)) add(node.arg(0));
+    for_each_memory(node, add);
   }
   if (stack_bytes == 0) return layout;
   std::int64_t on_stack = 0;

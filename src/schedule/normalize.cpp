@@ -33,7 +33,8 @@ NormalKernel normalize_kernel(Node sink) {
   std::int64_t panels = 0;
   for (Node n : order) {
     if (n.is(Op::Buffer)) number(n);
-    if (n.is(Op::Define)) to[n] = define(n.dtype(), panels++, memory_size(n), define_space(n));
+    if (n.is(Op::Define))
+      to[n] = define(n.dtype(), panels++, memory_size(n), define_space(n), shared_form(n));
   }
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     Node r = ranges[i];  // an extent may name ranges that stand before it, and buffers

@@ -113,36 +113,65 @@ Node join_bitcasts(Node node) {
   return reshape(bitcast(inner.arg(0), node.dtype()), node.shape());
 }
 
-Node prepare_reduce(Node node, const Compile& compile) {
-  const bool split = !compile.invariant;
-  if (!compile.rules.disables(kPutBackRule))
-    if (Node apart = put_back_by_residue(node); apart != node) return apart;
-  Node spread = compile.rules.disables(kSpreadSumRule) ? node : spread_sum(node);
-  if (spread == node) return split ? split_reduce(node) : node;
-  Node inner = spread.arg(0);  // below the reshape
-  return reshape(split ? split_reduce(inner) : inner, spread.shape());
-}
+// The rules by which one node, whose operands have been prepared, becomes another.
+class Preparer {
+ public:
+  explicit Preparer(const Compile& compile)
+      : compile_(compile), folder_(compile.rules), planted_(none(), compile.rules) {}
 
-Node prepare_node(Node node, const Compile& compile) {
-  switch (node.op()) {
-    case Op::Detach:
-    case Op::GradFence:
-    case Op::Custom: return node.arg(0);
-    case Op::Reduce: return prepare_reduce(node, compile);
-    case Op::Bitcast: return join_bitcasts(node);
-    case Op::Contiguous:
-      // Stored already: a whole buffer, or another forced store. Options ask for a kernel all the same.
-      if (attached_options(node).empty())
-        return node.arg(0).is(Op::Contiguous) || node.arg(0).is(Op::Buffer) ? node.arg(0) : node;
-      return node.arg(0).is(Op::Contiguous) ? contiguous(node.arg(0).arg(0), attached_options(node)) : node;
-    case Op::Copy: {
-      std::string from = device_of(node.arg(0));
-      if (from == node.text()) return node.arg(0);
-      return from.empty() ? node : copy_base(node);
-    }
-    default: return node;
+  Node run(Node node) {
+    node = named("fold-constants", node, folder_.fold(node));
+    node = prepared(node);
+    return compile_.rules.planted == nullptr ? node : planted_.simplify(node);
   }
-}
+
+ private:
+  static const RuleSet& none() {
+    static const auto* rules = new RuleSet("prepare", {});
+    return *rules;
+  }
+  bool uses(std::string_view rule) const { return !compile_.rules.disables(rule); }
+  Node named(std::string_view rule, Node before, Node after) const {
+    RewriteTrace* trace = compile_.rules.trace;
+    if (after != before && trace != nullptr) trace->applied("prepare", rule, before, after);
+    return after;
+  }
+
+  Node prepared(Node node) const {
+    switch (node.op()) {
+      case Op::Detach:
+      case Op::GradFence:
+      case Op::Custom: return node.arg(0);
+      case Op::Reduce: return reduce(node);
+      case Op::Bitcast: return named("join-bitcasts", node, join_bitcasts(node));
+      case Op::Contiguous:
+        // Stored already: a whole buffer, or another forced store. Options ask for a kernel all the same.
+        if (attached_options(node).empty())
+          return node.arg(0).is(Op::Contiguous) || node.arg(0).is(Op::Buffer) ? node.arg(0) : node;
+        return node.arg(0).is(Op::Contiguous) ? contiguous(node.arg(0).arg(0), attached_options(node)) : node;
+      case Op::Copy: {
+        std::string from = device_of(node.arg(0));
+        if (from == node.text()) return node.arg(0);
+        return from.empty() ? node : named("copy-base", node, copy_base(node));
+      }
+      default: return node;
+    }
+  }
+
+  Node reduce(Node node) const {
+    if (uses(kPutBackRule))
+      if (Node apart = named(kPutBackRule, node, put_back_by_residue(node)); apart != node) return apart;
+    Node spread = uses(kSpreadSumRule) ? named(kSpreadSumRule, node, spread_sum(node)) : node;
+    if (compile_.invariant) return spread;
+    if (spread == node) return named("split-reduce", node, split_reduce(node));
+    Node inner = spread.arg(0);  // below the reshape
+    return reshape(named("split-reduce", inner, split_reduce(inner)), spread.shape());
+  }
+
+  const Compile& compile_;
+  ConstantFolder folder_;
+  Rewriter planted_;  // rules of tests
+};
 
 }  // namespace
 
@@ -150,7 +179,7 @@ Prepared prepare(std::span<const Node> targets, const Compile& compile) {
   Prepared out;
   NodeMap<Node> done;
   NodeMap<std::int64_t> bound;
-  ConstantFolder folder(compile.rules);
+  Preparer preparer(compile);
   SmallVector<Node, 16> args;
   for (Node n : toposort(targets)) {
     if (n.is(Op::Bind)) {
@@ -167,7 +196,7 @@ Prepared prepare(std::span<const Node> targets, const Compile& compile) {
     args.clear();
     for (Node a : n.args()) args.push_back(*done.find(a));
     Node now = rebuild(n, std::span<const Node>(args.data(), args.size()));
-    done.try_emplace(n, prepare_node(folder.fold(now), compile));
+    done.try_emplace(n, preparer.run(now));
   }
   for (Node t : targets) out.targets.push_back(*done.find(t));
   return out;

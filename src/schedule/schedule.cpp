@@ -11,13 +11,11 @@
 #include "ir/shape.h"
 #include "ir/walk.h"
 #include "schedule/check_outputs.h"
-#include "schedule/join_steps.h"
 #include "schedule/kernel_rules.h"
 #include "schedule/memory_view.h"
-#include "schedule/normalize.h"
-#include "schedule/order.h"
 #include "schedule/planner.h"
 #include "schedule/prepare.h"
+#include "schedule/schedule_work.h"
 
 namespace lathe {
 namespace {
@@ -106,15 +104,6 @@ std::string describe(const Plan& plan, const JoinedStep& step) {
   return names.size() > 8 ? out + " ..." : out;
 }
 
-// Rewrites of a kernel depend on nothing but the kernel, so equal kernels share one.
-Node finished_kernel(Node normal, NodeMap<Node>& known, const RuleChanges& rules) {
-  auto [slot, fresh] = known.try_emplace(normal);
-  if (!fresh) return *slot;
-  Node simple = simplify_kernel(merge_ranges(split_ranges(simplify_kernel(normal, rules), rules)), rules);
-  *known.find(normal) = simple;
-  return simple;
-}
-
 // The values that can be read from the results, once the schedule has run.
 NodeMap<char> read_afterwards(std::span<const Node> targets) {
   NodeMap<char> out;
@@ -125,82 +114,180 @@ NodeMap<char> read_afterwards(std::span<const Node> targets) {
   return out;
 }
 
+void prepare_graph(ScheduleWork& work) {
+  Prepared made = prepare(work.targets, work.compile);
+  work.targets = std::move(made.targets);
+  work.bindings = std::move(made.bindings);
+}
+
+void plan_kernels(ScheduleWork& work) {
+  NodeMap<char> forced, overwritten = replaced_versions(work.targets);
+  for (Node t : work.targets)
+    if (Node base = to_store(t, overwritten)) forced[base] = 1;
+  work.stage = ScheduleWork::Stage::Planned;
+  // Every round stores at least one value more, so this ends.
+  for (;;) {
+    work.plan = Planner(work.targets, forced, work.options, work.compile).run();
+    std::size_t before = forced.size();
+    for (Node n : work.plan.must_store) forced[n] = 1;
+    split_by_buffers(work.plan, work.targets, work.options.max_buffers, forced);
+    if (forced.size() != before) continue;
+    work.order = order_steps(work.plan);
+    if (!work.order.cycle) return;
+    for (Node version : work.order.break_at) forced[version] = 1;
+    if (forced.size() == before) throw InternalError("schedule", "stores wait for each other");
+  }
+}
+
+void join_kernels(ScheduleWork& work) {
+  work.joined = join_steps(work.plan, work.order, read_afterwards(work.targets), work.options.max_buffers,
+                           work.compile.rules);
+  work.stage = ScheduleWork::Stage::Joined;
+}
+
+// Whether the kernel is made here, and not given by hand.
+bool is_made(const ScheduleWork& work, const JoinedStep& step) {
+  const PlannedStep& first = work.plan.steps[static_cast<std::size_t>(step.members[0])];
+  return step.sink && !first.source && !first.root.is(Op::Launch);
+}
+
+void number_buffers(ScheduleWork& work) {
+  NodeMap<std::size_t> known;
+  work.which.resize(work.joined.size());
+  work.buffers.resize(work.joined.size());
+  for (std::size_t i = 0; i < work.joined.size(); ++i) {
+    if (!is_made(work, work.joined[i])) continue;
+    NormalKernel normal = normalize_kernel(work.joined[i].sink);
+    auto [slot, fresh] = known.try_emplace(normal.ast, work.distinct.size());
+    if (fresh) work.distinct.push_back(normal.ast);
+    work.which[i] = *slot;
+    work.buffers[i] = std::move(normal.buffers);
+  }
+  work.stage = ScheduleWork::Stage::Numbered;
+}
+
+// Simplifying may have dropped buffers and ranges: what is left is numbered again.
+void number_again(ScheduleWork& work) {
+  work.last.resize(work.joined.size());
+  for (std::size_t i = 0; i < work.joined.size(); ++i) {
+    if (!is_made(work, work.joined[i])) continue;
+    Node ast = work.distinct[work.which[i]];
+    NodeMap<Node> back;
+    for (Node n : toposort(ast))
+      if (n.is(Op::Param)) back[n] = work.buffers[i][static_cast<std::size_t>(param_slot(n))];
+    work.last[i] = normalize_kernel(substitute(ast, back));
+  }
+  work.stage = ScheduleWork::Stage::Last;
+}
+
+template <Node (*rewrite)(Node, const RuleChanges&)>
+void each_kernel(ScheduleWork& work) {
+  for (Node& kernel : work.distinct) kernel = rewrite(kernel, work.compile.rules);
+}
+
+constexpr bool kOptional = true;
+
+// What happens to a tensor graph until it is a list of kernels, in order.
+// clang-format off
+constexpr StepRow<ScheduleWork> kScheduleSteps[] = {
+    {"prepare", "variables lose their bindings, constants are folded, long reduces split, copies move bases",
+     prepare_graph, is_tensor_graph},
+    {"plan_kernels", "which values are stored, and each of them as a kernel over ranges",
+     plan_kernels, are_planned},
+    {"join_steps", "kernels over the same ranges become one with several stores, where that saves traffic",
+     join_kernels, are_planned},
+    {"number_buffers", "buffers become params, so that equal computations are equal kernels",
+     number_buffers, are_numbered},
+    {"simplify_kernel", "index algebra, and reduces that join, collapse or vanish",
+     each_kernel<simplify_kernel>, are_numbered, kOptional},
+    {"split_ranges", "a range that indices divide evenly becomes two",
+     each_kernel<split_ranges>, are_numbered, kOptional},
+    {"merge_ranges", "neighbouring ranges that every index walks as one become one",
+     each_kernel<[](Node kernel, const RuleChanges&) { return merge_ranges(kernel); }>, are_numbered, kOptional},
+    {"simplify_merged", "index algebra over the ranges that are left",
+     each_kernel<simplify_kernel>, are_numbered, kOptional},
+    {"number_again", "params and ranges that are left, numbered by first visit",
+     number_again, are_kernels},
+};
+// clang-format on
+
+std::span<const StepRow<ScheduleWork>> rows() { return kScheduleSteps; }
+
+// What is asked for: verified in every build.
+constexpr StepInfo kWanted{"tensor", "the graph as it was built"};
+
+Step copy_step(const ScheduleWork& work, const PlannedStep& planned) {
+  Step step;
+  const Node* made = work.plan.stored.find(planned.source);
+  step.buffers = {planned.buffer, made != nullptr ? *made : base_memory(planned.source)};
+  step.from_offset = planned.source_offset;
+  step.device = buffer_device(planned.buffer);
+  step.name = "copy";
+  step.origin = "Copy";
+  return step;
+}
+
+Step launch_step(const ScheduleWork& work, const PlannedStep& planned) {
+  Step step;
+  const HandWritten kernel = hand_written(planned.root);
+  step.ast = kernel.kernel;
+  for (Node memory : planned.root.args()) {
+    const Node* made = work.plan.stored.find(memory);
+    step.buffers.push_back(made != nullptr ? *made : base_memory(memory));
+  }
+  step.device = buffer_device(step.buffers[0]);
+  step.name = kernel.name;
+  step.origin = "custom_kernel";
+  step.options = kernel.options;
+  return step;
+}
+
+Step kernel_step(const ScheduleWork& work, std::size_t number, const PlannedStep& planned) {
+  Step step;
+  const NormalKernel& kernel = work.last[number];
+  step.ast = kernel.ast;
+  for (Node b : kernel.buffers) step.buffers.push_back(b);
+  step.device = buffer_device(planned.buffer);
+  step.name = kernel_name(kernel.ast);
+  step.origin = describe(work.plan, work.joined[number]);
+  if (planned.root.is(Op::Contiguous)) step.options = attached_options(planned.root);
+  return step;
+}
+
+Schedule written_down(const ScheduleWork& work) {
+  Schedule out;
+  for (std::size_t i = 0; i < work.joined.size(); ++i) {
+    const PlannedStep& first = work.plan.steps[static_cast<std::size_t>(work.joined[i].members[0])];
+    if (first.source)
+      out.steps.push_back(copy_step(work, first));
+    else if (first.root.is(Op::Launch))
+      out.steps.push_back(launch_step(work, first));
+    else if (work.joined[i].sink)  // else an empty tensor
+      out.steps.push_back(kernel_step(work, i, first));
+  }
+  NodeMap<Node> replaced;
+  for (const auto& [node, buffer] : work.plan.stored) replaced[node] = view_of(buffer, node.shape());
+  for (Node n : toposort(work.targets))
+    if (n.is(Op::After)) replaced.try_emplace(n, base_memory(n));
+  for (Node t : work.targets) out.results.push_back(substitute(t, replaced));
+  for (const auto& [variable, value] : work.bindings) out.bindings.emplace_back(variable, value);
+  return out;
+}
+
 }  // namespace
+
+std::vector<StepInfo> schedule_steps() { return infos(rows()); }
 
 Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options, const Compile& compile) {
   Scope scope;
-  Prepared graph = prepare(targets, compile);
-  NodeMap<char> forced, overwritten = replaced_versions(graph.targets);
-  for (Node t : graph.targets)
-    if (Node base = to_store(t, overwritten)) forced[base] = 1;
-  Plan plan;
-  StepOrder order;
-  // Every round stores at least one value more, so this ends.
-  for (;;) {
-    plan = Planner(graph.targets, forced, options, compile).run();
-    std::size_t before = forced.size();
-    for (Node n : plan.must_store) forced[n] = 1;
-    split_by_buffers(plan, graph.targets, options.max_buffers, forced);
-    if (forced.size() != before) continue;
-    order = order_steps(plan);
-    if (!order.cycle) break;
-    for (Node version : order.break_at) forced[version] = 1;
-    if (forced.size() == before) throw InternalError("schedule", "stores wait for each other");
-  }
-
-  Schedule out;
-  NodeMap<Node> known;
-  const std::vector<JoinedStep> kernels =
-      join_steps(plan, order, read_afterwards(graph.targets), options.max_buffers, compile.rules);
-  for (const JoinedStep& joined : kernels) {
-    const PlannedStep& s = plan.steps[static_cast<std::size_t>(joined.members[0])];
-    Step step;
-    if (s.source) {
-      const Node* made = plan.stored.find(s.source);
-      step.buffers = {s.buffer, made != nullptr ? *made : base_memory(s.source)};
-      step.from_offset = s.source_offset;
-      step.device = buffer_device(s.buffer);
-      step.name = "copy";
-      step.origin = "Copy";
-    } else if (s.root.is(Op::Launch)) {
-      const HandWritten kernel = hand_written(s.root);
-      step.ast = kernel.kernel;
-      for (Node memory : s.root.args()) {
-        const Node* made = plan.stored.find(memory);
-        step.buffers.push_back(made != nullptr ? *made : base_memory(memory));
-      }
-      step.device = buffer_device(step.buffers[0]);
-      step.name = kernel.name;
-      step.origin = "custom_kernel";
-      step.options = kernel.options;
-    } else if (joined.sink) {
-      NormalKernel normal = normalize_kernel(joined.sink);
-      Node ast = finished_kernel(normal.ast, known, compile.rules);
-      // Simplifying may have dropped buffers and ranges: number what is left again.
-      NodeMap<Node> back;
-      for (Node n : toposort(ast))
-        if (n.is(Op::Param)) back[n] = normal.buffers[static_cast<std::size_t>(param_slot(n))];
-      NormalKernel last = normalize_kernel(substitute(ast, back));
-      step.ast = last.ast;
-      for (Node b : last.buffers) step.buffers.push_back(b);
-      step.device = buffer_device(s.buffer);
-      step.name = kernel_name(last.ast);
-      step.origin = describe(plan, joined);
-      if (s.root.is(Op::Contiguous)) step.options = attached_options(s.root);
-    } else {
-      continue;  // an empty tensor
-    }
-    out.steps.push_back(std::move(step));
-  }
-
-  NodeMap<Node> replaced;
-  for (const auto& [node, buffer] : plan.stored) replaced[node] = view_of(buffer, node.shape());
-  for (Node n : toposort(graph.targets))
-    if (n.is(Op::After)) replaced.try_emplace(n, base_memory(n));
-  for (Node t : graph.targets) out.results.push_back(substitute(t, replaced));
-  for (auto& [variable, value] : graph.bindings) out.bindings.emplace_back(variable, value);
-  check_outputs(plan, kernels, out, compile.rules);
-  return out;
+  return with_blame(compile, [&](const Compile& context) {
+    ScheduleWork work(targets, options, context);
+    blame_step(kWanted, work, is_tensor_graph(work));
+    run_steps(rows(), work);
+    Schedule out = written_down(work);
+    check_outputs(work.plan, work.joined, out, context.rules);
+    return out;
+  });
 }
 
 }  // namespace lathe

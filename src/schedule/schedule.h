@@ -43,4 +43,7 @@ struct ScheduleOptions {
 Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options = {},
                   const Compile& compile = {});
 
+// What it does, in order.
+std::vector<StepInfo> schedule_steps();
+
 }  // namespace lathe

@@ -196,6 +196,8 @@ class Space {
     each_loop(*state, [&](int axis, bool, int) {
       for (std::int64_t value = 0; value < values; ++value) add(OptOp::STAGE, axis, {value, 0});
     });
+    if (target_.groups && state->pipelines().empty())
+      each_loop(*state, [&](int axis, bool, int) { add(OptOp::PIPELINE, axis, {3}); });
     if (!target_.groups && target_.threads && state->pipelines().empty())
       each_loop(*state, [&](int axis, bool, int) { add(OptOp::PIPELINE, axis, {1}); });
   }

@@ -17,6 +17,7 @@ constexpr std::string_view kAddBytes =
 constexpr std::string_view kAddWords = "vpmaddwd %[y], %[x], %[t]; vpaddd %[t], %[sum], %[sum]";
 
 constexpr auto Done = UnitSum::Done, Add = UnitSum::Add, Pairs = UnitSum::AddPairs;
+constexpr auto Matrices = UnitReads::Matrices, Panels = UnitReads::Panels;
 constexpr MatrixUnit kUnits[] = {
     // name          feature        dot     m   n   k   lanes  sum    llvm                                registers, assembly
     {"tdpbf16ps",    "amx-bf16",    "bf16", 16, 16, 16, 8,     Done,  "llvm.x86.tdpbf16ps",               "", ""},
@@ -33,11 +34,15 @@ constexpr MatrixUnit kUnits[] = {
     {"vpmaddwd_z",   "avx512bw",    "i16",  1,  1,  1,  16,    Add,   kPairsOfWords,                      "v", kAddWords},
     {"vpmaddubsw",   "avx2",        "u7i8", 1,  1,  1,  8,     Pairs, kPairsOfBytes,                      "x", kAddBytes},
     {"vpmaddwd",     "avx2",        "i16",  1,  1,  1,  8,     Add,   kPairsOfWords,                      "x", kAddWords},
-    {"mma_bf16",     "sm_80",       "bf16", 16, 8,  8,  64,    Done,  "", "", "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 32},
+    {"mma_bf16",     "sm_80",       "bf16", 16, 8,  8,  64,    Done,  "", "", "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 32, Matrices},
     {"mma_s8",       "sm_80",       "i8i8", 16, 8,  8,  64,    Done,  "", "", "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", 32},
     {"mma_s8u8",     "sm_80",       "i8u8", 16, 8,  8,  64,    Done,  "", "", "mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32", 32},
     {"mma_u8s8",     "sm_80",       "u8i8", 16, 8,  8,  64,    Done,  "", "", "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32", 32},
     {"mma_u8",       "sm_80",       "u8u8", 16, 8,  8,  64,    Done,  "", "", "mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32", 32},
+    {"wgmma_bf16_256", "sm_90a",    "bf16", 64, 256, 32, 1,    Done,  "", "", "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16", 128, Panels, 8},
+    {"wgmma_bf16_192", "sm_90a",    "bf16", 64, 192, 32, 2,    Done,  "", "", "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16", 128, Panels, 8},
+    {"wgmma_bf16_128", "sm_90a",    "bf16", 64, 128, 32, 2,    Done,  "", "", "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16", 128, Panels, 8},
+    {"wgmma_bf16_64",  "sm_90a",    "bf16", 64, 64,  32, 4,    Done,  "", "", "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16",  128, Panels, 8},
 };
 // clang-format on
 
@@ -94,7 +99,7 @@ std::vector<std::string> units_of_features(std::string_view features) {
   std::vector<std::string> names;
   for (const MatrixUnit& unit : kUnits)
     for_each_feature(features, [&](std::string_view feature) {
-      const bool better = unit_for_dot(names, unit.dot, unit.m > 1) != nullptr ||
+      const bool better = (unit.threads == 1 && unit_for_dot(names, unit.dot, unit.m > 1) != nullptr) ||
                           (unit.dot == "u7i8" && unit_for_dot(names, "u8i8") != nullptr);
       if (feature == unit.feature && !better) names.emplace_back(unit.name);
     });

@@ -16,6 +16,11 @@ namespace lathe {
 // are sums of two in 16 bits, to be added in pairs first.
 enum class UnitSum : std::uint8_t { Done, Add, AddPairs };
 
+// How the operands of a unit that several threads share come to it: as words that each thread has read; as
+// words or as matrices that a warp reads together from a swizzled panel; or the unit reads such panels
+// itself.
+enum class UnitReads : std::uint8_t { Words, Matrices, Panels };
+
 struct MatrixUnit {
   std::string_view name;     // the instruction's
   std::string_view feature;  // of the target, by LLVM's name
@@ -30,9 +35,11 @@ struct MatrixUnit {
   std::string_view text;  // in inline assembly, with the names sum, x, y, t (scratch) and ones; of a unit
                           // of several threads, the instruction's name
   int threads = 1;        // that hold a fragment together: each has its share in words (ir/dot.h)
+  UnitReads reads = UnitReads::Words;
+  int step = 0;  // of a unit that reads panels: words of one instruction along k
 };
 
-// All rows, best first.
+// All rows, best first; those that read panels themselves, which fit fewer kernels, last.
 std::span<const MatrixUnit> matrix_units();
 const MatrixUnit* find_matrix_unit(std::string_view name);
 bool is_fragment_unit(std::string_view name);

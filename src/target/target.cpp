@@ -81,12 +81,15 @@ Target cuda(const CudaRow& row) {
   t.core_shared_bytes = row.core_shared_bytes;
   t.shared_bytes = row.core_shared_bytes - kKiB;
   t.warp = 32;
+  t.async_copies = true;  // since sm_80
   t.thread_registers = 255;
   t.core_threads = row.core_threads;
   t.core_registers = 64 * kKiB;
   t.emulated = kSmallFloats;
   t.converted = {Scalar::Float16, Scalar::BFloat16};
-  t.units = units_of_features("+sm_80");  // every row is at least that
+  t.features = "+sm_80";  // every row is at least that
+  if (t.name != "sm_80") t.features += ",+" + t.name;
+  t.units = units_of_features(t.features);
   return t;
 }
 
@@ -104,7 +107,10 @@ Target ref() {
   for (int i = 0; i < 3; ++i) t.max_locals[i] = 1024, t.max_groups[i] = 2147483647;
   t.shared_bytes = 64 * kMiB;
   t.warp = 4;
-  for (const MatrixUnit& unit : matrix_units()) t.units.emplace_back(unit.name);
+  t.async_copies = true;
+  // Panels that a unit reads itself are made where no value is a vector.
+  for (const MatrixUnit& unit : matrix_units())
+    if (unit.reads != UnitReads::Panels) t.units.emplace_back(unit.name);
   return t;
 }
 
@@ -141,8 +147,8 @@ bool Target::emulates(DType dtype) const {
 std::string Target::key() const {
   const auto& [name, kind, features, cpu, vectors, groups, threads, fma, vector_bytes, vector_registers,
                max_load_bytes, cores, l1, l2, l3, max_buffers, max_group, max_locals, max_groups,
-               shared_bytes, warp, thread_registers, core_threads, core_registers, core_shared_bytes,
-               emulated, converted, units] = *this;
+               shared_bytes, warp, thread_registers, async_copies, core_threads, core_registers,
+               core_shared_bytes, emulated, converted, units] = *this;
   auto names = [](const std::vector<Scalar>& scalars) {
     std::vector<std::string_view> list;
     for (Scalar s : scalars) list.push_back(DType(s).name());
@@ -151,12 +157,13 @@ std::string Target::key() const {
   return fmt::format(
       "{} kind={} cpu={} features={} vectors={} groups={} threads={} fma={} vector_bytes={} "
       "vector_registers={} max_load_bytes={} cores={} l1={} l2={} l3={} max_buffers={} max_group={} "
-      "max_locals={} max_groups={} shared_bytes={} warp={} thread_registers={} core={},{},{} emulated={} "
+      "max_locals={} max_groups={} shared_bytes={} warp={} thread_registers={} async_copies={} core={},{},{} "
+      "emulated={} "
       "converted={} units={}",
       name, static_cast<int>(kind), cpu, features, vectors, groups, threads, fma, vector_bytes,
       vector_registers, max_load_bytes, cores, l1, l2, l3, max_buffers, max_group, fmt::join(max_locals, "x"),
-      fmt::join(max_groups, "x"), shared_bytes, warp, thread_registers, core_threads, core_registers,
-      core_shared_bytes, names(emulated), names(converted), fmt::join(units, ","));
+      fmt::join(max_groups, "x"), shared_bytes, warp, thread_registers, async_copies, core_threads,
+      core_registers, core_shared_bytes, names(emulated), names(converted), fmt::join(units, ","));
 }
 
 Target named_target(std::string_view name) {

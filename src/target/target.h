@@ -38,6 +38,7 @@ struct Target {
   // Of targets with groups: threads that take each step together, 32-bit registers of a thread at most, and
   // what the groups that are at work on one core (multiprocessor) have together.
   int warp = 1, thread_registers = 0;
+  bool async_copies = false;  // from memory to that of a group, while its threads go on
   std::int64_t core_threads = 0, core_registers = 0, core_shared_bytes = 0;
   std::vector<Scalar> emulated;  // dtypes without native arithmetic (stored, computed in float)
   std::vector<Scalar>

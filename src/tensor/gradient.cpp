@@ -392,28 +392,23 @@ class Differentiated {
     return found;
   }
 
-  // Whether an After names what its buffer holds now. Realising a tensor between two uses gives it one more
-  // such name, and all of them are one version.
-  static bool is_held(Node memory) {
-    return memory.is(Op::After) && realized(memory) && !is_overwritten(memory);
-  }
-
   // The target over each version of its memory that is read, other than by the store that made a later one.
+  // The names of what the memory holds now are one version: the store that made it, and those it has since.
   std::vector<Node> versions_read(const Tensor& target, Node memory) const {
     const TensorImpl& impl = *target.impl();
     const Node value = impl.storage->value, buffer = base_memory(memory);
     std::vector<Node> found, stack{root_};
-    bool found_held = false;
     NodeMap<char> seen;
+    bool found_current = false;
     while (!stack.empty()) {
       const Node n = stack.back();
       stack.pop_back();
       if (!seen.try_emplace(n, 1).second) continue;
       if (is_memory(n) && base_memory(n) == buffer) {
         const Node old = apply_view(impl.view, over_memory(value, memory, n));
-        if (!contains(old)) continue;
-        if (!is_held(n) || !found_held) found.push_back(old);
-        found_held |= is_held(n);
+        const bool current = (!n.is(Op::After) || realized(n)) && !is_overwritten(n);
+        if (contains(old) && !(current && found_current)) found.push_back(old);
+        found_current |= current && contains(old);
         continue;
       }
       for (Node a : n.args()) stack.push_back(a);

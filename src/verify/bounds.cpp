@@ -29,7 +29,7 @@ bool inside_by_interval(const BoundsQuestion& q) {
   Assumptions assumptions;
   if (q.gate) assumptions.assume(q.gate);
   if (!assumptions.possible()) return true;
-  Interval at = assumptions.of(q.index);
+  Interval at = assumptions.of_sum(q.index);
   return (at.lo >= 0 && at.hi < q.size - more) || at.lo > at.hi || !assumptions.possible();
 }
 

@@ -56,12 +56,6 @@ const Array& of(std::span<const Array> arrays, const Sample& s) {
   return arrays[static_cast<std::size_t>(s.slot)];
 }
 
-void recount(Judgement& judgement) {
-  judgement.passed = judgement.failed = judgement.unsure = judgement.unjudged = 0;
-  std::int64_t* counts[] = {&judgement.passed, &judgement.failed, &judgement.unsure, &judgement.unjudged};
-  for (Verdict v : judgement.verdicts) ++*counts[static_cast<std::size_t>(v)];
-}
-
 }  // namespace
 
 std::vector<Position> choose_positions(std::span<const StoreAxes> stores, std::span<const double> costs,
@@ -119,7 +113,10 @@ Judgement Expected::judge(std::span<const Array> before, std::span<const Array> 
     there.push_back(inside ? of(before, s).cell(s.element) : Cell{});
   }
   Judgement out = verify::judge(samples, stored, left, there);
-  if (out.failed == 0 && out.unsure > 0) settle(out, before, after, with_options);
+  if (out.failed == 0 && out.unsure > 0) {
+    settle(out, before, after, with_options);
+    out.recount(samples, stored, left, there);
+  }
   if (everywhere_) look_elsewhere(out, before, after);
   return out;
 }
@@ -168,7 +165,6 @@ void Expected::settle(Judgement& judgement, std::span<const Array> before, std::
                                   ? Verdict::Passed
                                   : Verdict::Failed;
   }
-  recount(judgement);
 }
 
 double Expected::relative_bound(std::int64_t slot, DType stored) const {

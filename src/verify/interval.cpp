@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ir/value.h"
+#include "rules/linear.h"
 
 namespace lathe::verify {
 namespace {
@@ -83,6 +84,46 @@ Interval Assumptions::of(Node expression) {
   for (Node n : toposort(expression))
     if (n.dtype().is_int() || n.dtype().is_bool()) computed_[n] = compute(n);
   return known(expression);
+}
+
+namespace {
+
+// How often the terms of `part` are in `sum`, all of them alike; 0 where they are not.
+std::int64_t times_in(const Linear& part, const Linear& sum) {
+  std::int64_t times = 0;
+  for (const Term& t : part.terms) {
+    const auto found = std::find_if(sum.terms.begin(), sum.terms.end(),
+                                    [&](const Term& other) { return other.node == t.node; });
+    if (found == sum.terms.end() || found->coefficient % t.coefficient != 0) return 0;
+    const std::int64_t here = found->coefficient / t.coefficient;
+    if (times != 0 && here != times) return 0;
+    times = here;
+  }
+  return times;
+}
+
+}  // namespace
+
+Interval Assumptions::of_sum(Node index) {
+  Interval own = of(index);
+  if (!index.dtype().is_index() || index.dtype().lanes != 1) return own;
+  Linear rest = linear(index);
+  Wide lo = 0, hi = 0;
+  auto add = [&](Interval part, std::int64_t times) {
+    lo += Wide(times) * (times > 0 ? part.lo : part.hi);
+    hi += Wide(times) * (times > 0 ? part.hi : part.lo);
+  };
+  for (const auto& [node, to] : narrowed_) {
+    if (!node.is(Op::Add) || !node.dtype().is_index()) continue;
+    const Linear part = linear(node);
+    const std::int64_t times = part.terms.size() > 1 ? times_in(part, rest) : 0;
+    if (times == 0) continue;
+    for (const Term& t : part.terms) rest.add_term(t.node, -times * t.coefficient);
+    rest.constant -= times * part.constant;
+    add(known(node), times);
+  }
+  for (const Term& t : rest.terms) add(of(t.node), t.coefficient);
+  return meet(own, {clamp(lo + rest.constant), clamp(hi + rest.constant)});
 }
 
 void Assumptions::narrow(Node node, Interval to) {

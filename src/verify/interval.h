@@ -19,6 +19,10 @@ class Assumptions {
   // The values an integer expression can have.
   Interval of(Node expression);
 
+  // The same of an index that is a sum, in which sums that the assumptions speak of are put together again:
+  // under 0 <= 2*i + k - 1 < 56, 112*i + 56*k - 56 is 56 times something below 56.
+  Interval of_sum(Node index);
+
  private:
   void assume_one(Node condition, bool holds);
   void narrow(Node node, Interval to);

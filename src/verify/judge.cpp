@@ -32,6 +32,15 @@ double distance(DType dtype, Cell x, Cell y) {
   return std::isnan(d) ? HUGE_VAL : d;
 }
 
+// What a sample must be: where nothing is written, what was there before.
+Sample expected(std::span<const Sample> samples, std::span<const Cell> before, std::size_t i) {
+  Sample s = samples[i];
+  if (s.written || s.open || before.empty()) return s;
+  s.value = before[i];
+  s.likely = s.worst = 0;
+  return s;
+}
+
 }  // namespace
 
 Verdict judge(const Sample& sample, DType stored, Cell device, double scale) {
@@ -58,14 +67,14 @@ bool is_rounding(const Sample& sample, DType stored, Cell device, Cell in_float6
 }
 
 double scale_of(std::span<const Sample> samples, std::int64_t slot, DType stored) {
-  double squares = 0, count = 0;
+  double root = 0, count = 0;
   for (const Sample& s : samples) {
     const double v = number(stored, s.value);
     if (s.slot != slot || !s.written || !std::isfinite(v)) continue;
-    squares += v * v;
+    root = std::hypot(root, v);  // squares may overflow
     count += 1;
   }
-  return count > 0 ? std::sqrt(squares / count) : 0;
+  return count > 0 ? root / std::sqrt(count) : 0;
 }
 
 Judgement judge(std::span<const Sample> samples, std::span<const DType> stored, std::span<const Cell> device,
@@ -78,34 +87,38 @@ Judgement judge(std::span<const Sample> samples, std::span<const DType> stored, 
     scales.emplace_back(s.slot, scale_of(samples, s.slot, dtype));
     return scales.back().second;
   };
-  double furthest = -1;
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    Sample s = samples[i];
-    if (!s.written && !s.open) {
-      if (before.empty()) {
-        out.verdicts.push_back(Verdict::Unjudged);
-        ++out.unjudged;
-        continue;
-      }
-      s.value = before[i];
-      s.likely = s.worst = 0;
-    }
-    const Verdict verdict = judge(s, stored[i], device[i], scale(s, stored[i]));
-    out.verdicts.push_back(verdict);
-    std::int64_t* counts[] = {&out.passed, &out.failed, &out.unsure, &out.unjudged};
-    ++*counts[static_cast<std::size_t>(verdict)];
-    if (verdict != Verdict::Failed && verdict != Verdict::Unsure) continue;
+    const bool unknown = !samples[i].written && !samples[i].open && before.empty();
+    const Sample s = expected(samples, before, i);
+    out.verdicts.push_back(unknown ? Verdict::Unjudged : judge(s, stored[i], device[i], scale(s, stored[i])));
+  }
+  out.recount(samples, stored, device, before);
+  return out;
+}
+
+void Judgement::recount(std::span<const Sample> samples, std::span<const DType> stored,
+                        std::span<const Cell> device, std::span<const Cell> before) {
+  passed = failed = unsure = unjudged = 0;
+  worst = slot = -1;
+  error = 0;
+  worst_text.clear();
+  double furthest = -1;
+  std::int64_t* counts[] = {&passed, &failed, &unsure, &unjudged};
+  for (const Verdict verdict : verdicts) ++*counts[static_cast<std::size_t>(verdict)];
+  const Verdict shown = failed > 0 ? Verdict::Failed : Verdict::Unsure;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    if (verdicts[i] != shown) continue;
+    const Sample s = expected(samples, before, i);
     const double off = distance(stored[i], device[i], s.value), beyond = off / std::max(s.likely, 1e-300);
     if (beyond <= furthest) continue;
     furthest = beyond;
-    out.worst = static_cast<std::ptrdiff_t>(i);
-    out.error = off;
-    out.slot = s.slot;
-    out.worst_text =
+    worst = static_cast<std::ptrdiff_t>(i);
+    error = off;
+    slot = s.slot;
+    worst_text =
         fmt::format("element {} is {}, not {}: off by {}, likely {}, at worst {}", s.element,
                     number(stored[i], device[i]), number(stored[i], s.value), off, s.likely, s.worst);
   }
-  return out;
 }
 
 std::string Judgement::text() const {

@@ -32,12 +32,16 @@ double scale_of(std::span<const reference::Sample> samples, std::int64_t slot, D
 struct Judgement {
   std::int64_t passed = 0, failed = 0, unsure = 0, unjudged = 0;
   std::vector<Verdict> verdicts;  // by sample
-  std::ptrdiff_t worst = -1;      // the failed or unsure sample that is furthest beyond its likely bound
-  double error = 0;               // there
+  std::ptrdiff_t worst = -1;  // the failed sample that is furthest beyond its likely bound, else the unsure
+  double error = 0;           // there
   std::int64_t judged() const { return passed + failed + unsure; }
   std::int64_t slot = -1;    // there
   std::string worst_text;    // "element 7 is 1.5, not 1.25: off by 0.25, likely 1e-6, at worst 2e-6"
   std::string text() const;  // the same and "; 3 of 64 differ"
+
+  // Counts and worst sample from `verdicts`, after some of them changed; the rest as for judge().
+  void recount(std::span<const reference::Sample> samples, std::span<const DType> stored,
+               std::span<const reference::Cell> device, std::span<const reference::Cell> before);
 };
 
 // All samples; `stored`, `device` and `before` (may be empty) hold, for each of them, the dtype of its

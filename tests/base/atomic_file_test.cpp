@@ -1,6 +1,7 @@
 #include "base/atomic_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,6 +32,15 @@ TEST_F(AtomicFile, WhatIsWrittenIsReadAndNothingElseIsLeft) {
     EXPECT_EQ(read_file(path("deep/er/file")), bytes);
   }
   EXPECT_EQ(std::distance(fs::directory_iterator(path("deep/er")), {}), 1);
+}
+
+TEST_F(AtomicFile, APrivateFileIsForTheUserAloneWhateverTheUmask) {
+  const mode_t before = umask(0);
+  write_file_atomic(path("private"), "x", Sync::No, Readers::Private);
+  write_file_atomic(path("usual"), "x", Sync::No);
+  umask(before);
+  EXPECT_EQ(fs::status(path("private")).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  EXPECT_EQ(fs::status(path("usual")).permissions() & fs::perms::others_read, fs::perms::others_read);
 }
 
 TEST_F(AtomicFile, AMissingFileIsNothingAndAFolderIsAnError) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/env.h"
+#include "base/error.h"
 #include "capture/ramp.h"
 #include "engine/compile_context.h"
 #include "engine/engine.h"
@@ -57,18 +58,50 @@ TEST(CheckedCapture, AReplacedKernelIsReplacedInReplaysAndInTheSavedProgram) {
   std::filesystem::remove_all(folder);
 }
 
-// A kernel with a symbolic size passes at one size and is wrong at another: the check sees each remainder.
+// Kernels are wrong at one value of their variable.
+struct WrongAt : StepSink {
+  explicit WrongAt(std::int64_t value) : value_(value) {}
+  void kernel(const StepInfo& step, Node& kernel) override {
+    if (step.name != std::string_view("option_ranges")) return;
+    NodeMap<Node> map;
+    Node size;
+    const std::vector<Node> order = toposort(kernel);
+    for (Node n : order)
+      if (n.is(Op::Var)) size = n;
+    for (Node n : order)
+      if (size && n.is(Op::Load) && n.dtype() == dtypes::Float32)
+        map[n] = where(equal(size, index_const(value_)), n + float_const(dtypes::Float32, 1), n);
+    if (!map.empty()) kernel = substitute(kernel, map);
+  }
+  std::int64_t value_;
+};
+
+// A kernel with a symbolic size passes at one size and is wrong at another: the check sees each remainder of
+// what the options split by once, and the least and the greatest size.
 TEST(CheckedCapture, ASymbolicKernelIsCheckedAtEveryRemainderOfItsSplits) {
   const FlagScope strict(Flag::Check, "strict"), cache(Flag::Cache, "off");
-  engine::drop_caches();
-  const std::uint64_t passed = engine::check_counts().passed;
-  const Variable n("n", 1, 64);
-  const Tensor x = ramp(64, 0);
-  for (int size : {17, 33, 18, 34, 1, 64}) {
+  constexpr int kMost = 4000, kMultiple = 32 * 3 * 5 * 7;  // of what options split by
+  const Variable n("n", 1, kMost);
+  Tensor x = ramp(kMost, 0) * 0.25;
+  x.realize();
+  const auto checks_at = [&](int size) {
+    const std::uint64_t passed = engine::check_counts().passed;
     const Tensor part = x.shrink({{0, n.bind(size)}});
-    EXPECT_EQ((part * 2 + 1).sum().item(), static_cast<double>(size) * (size - 1) + size);
+    EXPECT_EQ((part * 2 + 1).max().item(), 0.5 * (size - 1) + 1) << size;
+    return engine::check_counts().passed - passed;
+  };
+  engine::drop_caches();
+  {
+    WrongAt fault(kMost);
+    const engine::ExperimentScope scope({.sink = &fault});
+    EXPECT_GT(checks_at(17), 0u);
+    EXPECT_EQ(checks_at(17), 0u);
+    EXPECT_EQ(checks_at(17 + kMultiple), 0u) << "the same remainder";
+    EXPECT_GT(checks_at(1), 0u);
+    EXPECT_THROW(checks_at(kMost), InternalError);
   }
-  EXPECT_GT(engine::check_counts().passed, passed + 3);
+  engine::drop_caches();
+  EXPECT_GT(checks_at(kMost), 0u) << "without the fault";
 }
 
 }  // namespace

@@ -56,6 +56,14 @@ Node seven_bit_matmul(std::int64_t m, std::int64_t n, std::int64_t k) {
                    sum(cast(bits, dtypes::Int32) * cast(y, dtypes::Int32), {l}), {i, j});
 }
 
+Node turned_matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool steps_x, bool steps_y) {
+  Node i = global(m, 0), j = global(n, 1), l = reduce_over(k, 2);
+  Node x = load(param(dtypes::BFloat16, 1, m * k), steps_x ? i * c(k) + l : l * c(m) + i),
+       y = load(param(dtypes::BFloat16, 2, n * k), steps_y ? j * c(k) + l : l * c(n) + j);
+  return one_store(param(dtypes::Float32, 0, m * n), i * c(n) + j,
+                   sum(cast(x, dtypes::Float32) * cast(y, dtypes::Float32), {l}), {i, j});
+}
+
 Node bf16_matmul(std::int64_t m, std::int64_t n, std::int64_t k, double added) {
   Node i = global(m, 0), j = global(n, 1), l = reduce_over(k, 2);
   Node x = load(param(dtypes::BFloat16, 1, m * k), i * c(k) + l),

@@ -20,6 +20,9 @@ Node matmul_transposed(std::int64_t m, std::int64_t n, std::int64_t k);  // B st
 Node small_matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType a, DType b, DType sum);
 // The lower 7 bits of bytes by bytes with a sign.
 Node seven_bit_matmul(std::int64_t m, std::int64_t n, std::int64_t k);
+// out[i][j] = sum of x[i][l] * y[l][j] of bfloat16 numbers; each factor has its steps (l) or its outputs as
+// neighbours.
+Node turned_matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool steps_x, bool steps_y);
 // bf16 by bf16, summed in floats and rounded; `added` to each sum before.
 Node bf16_matmul(std::int64_t m, std::int64_t n, std::int64_t k, double added = 0);
 // A matrix of small numbers by a vector of floats.

@@ -79,6 +79,30 @@ TEST(Options, AnyNumberOfThreadsStoresTheSameBits) {
   EXPECT_GT(tried, 50);
 }
 
+// x*y + z*w where both products begin at the same elements: of a matrix and its transpose, of every element
+// and every second, third... one.
+TEST(Options, AnyNumberOfThreadsStoresTheSameBitsOfProductsThatBeginTogether) {
+  const Target target = named_target("x86-64-v3");
+  const Scope scope;
+  for (const std::int64_t n : {6, 12, 16, 18, 24, 36, 48})
+    for (const std::int64_t step : {0, 1, 2, 3, 5}) {
+      Node i = range(index_const(n), 0, RangeKind::Global), j = range(index_const(n), 1, RangeKind::Global);
+      const Node size = index_const(n), here = i * size + j;
+      const Node other = step == 0 ? j * size + i : here * index_const(step) + j;
+      const std::int64_t last = n * n * std::max<std::int64_t>(step, 1) + n;
+      auto at = [&](int slot, Node index) { return load(param(dtypes::Float32, slot, last), index); };
+      Node sum = at(1, here) * at(2, here) + at(1, other) * at(2, other);
+      const std::vector<Node> ranges = {i, j};
+      Node effect = end(store(param(dtypes::Float32, 0, n * n), here, sum), ranges),
+           kernel = sink({&effect, 1});
+      for (const char* opts : {"", "UPCAST(1, 2)", "UPCAST(0, 2)", "SWAP(0, 1)"})
+        for (const char* threads : {" THREAD(0, 2)", " THREAD(0, 3)", " THREAD(1, 2)"})
+          EXPECT_EQ(compare_bits(kernel, parse_opts(opts), parse_opts(opts + std::string(threads)), target),
+                    "")
+              << n << " " << step << " " << opts << threads;
+    }
+}
+
 TEST(Options, MisspeltOptionsAreNamed) {
   try {
     parse_opts("UPCAST(0, 4) UNROL(0, 4)");
@@ -105,6 +129,12 @@ TEST(Options, EachPutsItsRangeWhereItBelongs) {
   EXPECT_EQ(list_of(k, "TILE(2, 16)", "x86-64-v3"), "global 96, global 64, reduce 3, reduce 16");
   EXPECT_EQ(list_of(k, "TILE(2, 16, 0)", "x86-64-v3"), "reduce 3, global 96, global 64, reduce 16");
   EXPECT_EQ(list_of(k, "TILE(1, 1, 0)", "x86-64-v3"), "global 64, global 96, reduce 48");
+}
+
+TEST(Options, APanelThatIsReadOutsideTheReduceOfItsThreadsIsRefused) {
+  Scope scope;
+  EXPECT_EQ(refusal(centred_rows(6, 16), "GROUPTOP(1, 16) STAGE(2, 0, 0)", "sm_90a"),
+            "lathe: STAGE: the value is also read where the threads of the group are no ranges");
 }
 
 TEST(Options, TheListOfTheWorkedMatrixProduct) {
@@ -161,7 +191,8 @@ TEST(Options, RefusalsSayWhy) {
   EXPECT_EQ(refusal(k, "STAGE(2, 9, 0)"), "lathe: STAGE(2, 9, 0): there is no value 9: the kernel has 2");
   EXPECT_EQ(refusal(k, "STAGE(-2, 0, 0)"), "lathe: STAGE(-2, 0, 0): there is no axis -2: the list has 3");
   EXPECT_EQ(refusal(k, "STAGE(2, 0, 3)"),
-            "lathe: STAGE(2, 0, 3): layout 3 does not exist: 0 is the consumer's order, 1 the source's");
+            "lathe: STAGE(2, 0, 3): layout 3 does not exist: 0 is the consumer's order, 1 the source's, "
+            "2 swizzled rows");
   EXPECT_EQ(refusal(k, "PIPELINE(2, 0)"), "lathe: PIPELINE(2, 0): the depth must be at least 1");
   EXPECT_EQ(refusal(k, "UPCAST(0, 2) SWAP(0, 3)"), "lathe: SWAP(0, 3): axis 3 is of kind upcast, not a loop");
   EXPECT_EQ(refusal(arg_max(4, 8), "UNROLL(0, 2)"),
@@ -247,9 +278,8 @@ TEST(Options, PipelineFetchesWhatTheNextStepReads) {
     EXPECT_EQ(fetches, 1);
     EXPECT_EQ(lines, 8);
   }
-  // What is written, and what a loaded index reads, is left alone; groups run without.
-  for (Node n : lower_kernel(kernel, parse_opts("PIPELINE(0, 1)"), named_target("sm_90a"), "k").code)
-    EXPECT_FALSE(n.is(Op::Prefetch));
+  // Groups have copies of their own that run ahead (group_panels_test.cpp).
+  EXPECT_THROW(apply_options(kernel, parse_opts("PIPELINE(0, 1)"), named_target("sm_90a")), KernelOptError);
 }
 
 // Where a pass has many lines to ask for, each step of the sum asks for one of them, and all are asked for.
@@ -505,7 +535,10 @@ TEST(Options, EveryRowOfAMatrixUnitEqualsTheReferenceInAllItsModes) {
           }
         }
     }
-  EXPECT_EQ(seen.size(), matrix_units().size());
+  // Those that read panels themselves are in group_panels_test.cpp.
+  const auto rows = std::count_if(matrix_units().begin(), matrix_units().end(),
+                                  [](const MatrixUnit& unit) { return unit.reads != UnitReads::Panels; });
+  EXPECT_EQ(static_cast<std::ptrdiff_t>(seen.size()), rows);
 }
 
 // A negative byte in 16 bits without a sign is a large number: its product is not that of the bytes.
@@ -613,22 +646,40 @@ TEST(Options, OneStoreOfSeveralDoesNotAddUpInTheOutputOfAllGroups) {
 
 // Copies of a row have their parts of a panel beside each other, and each is written and read for itself: one
 // is not read along with another that is not there yet.
-TEST(Options, ACopyOfARowReadsOnlyWhatItWrote) {
-  Scope scope;
-  const Node eight = index_const(8);
-  Node i = range(index_const(3), 0, RangeKind::Global), fill = range(eight, 1, RangeKind::Loop),
-       out = range(eight, 2, RangeKind::Loop), k = range(eight, 3, RangeKind::Reduce), row[] = {i, out};
-  auto x = [&](Node at) { return load(param(dtypes::Float32, 1, 24), i * eight + at); };
-  Node panel = define(dtypes::Float32, 0, 8, Space::Register), scale = load(param(dtypes::Float32, 2, 3), i);
+Node scaled_rows_plus_sum(std::int64_t rows, std::int64_t columns) {
+  const Node n = index_const(columns);
+  Node i = range(index_const(rows), 0, RangeKind::Global), fill = range(n, 1, RangeKind::Loop),
+       out = range(n, 2, RangeKind::Loop), k = range(n, 3, RangeKind::Reduce), row[] = {i, out};
+  auto from = [&](int slot, Node at) {
+    return load(param(dtypes::Float32, slot, rows * columns), i * n + at);
+  };
+  auto x = [&](Node at) { return from(1, at); };
+  Node panel = define(dtypes::Float32, 0, columns, Space::Register),
+       scale = load(param(dtypes::Float32, 2, rows), i);
   Node filled = end(store(after(panel, {&i, 1}), fill, x(fill) * scale), {&fill, 1});
   Node full = after(panel, {&filled, 1});
-  Node sum = reduce_ranges(Op::Add, x(k) * load(full, k), {&k, 1});
-  Node effect = end(store(param(dtypes::Float32, 0, 24), i * eight + out, sum + load(full, out)), row);
+  Node sum = reduce_ranges(Op::Add, x(k) * load(full, k) * from(3, k) * from(4, k), {&k, 1});
+  Node effect =
+      end(store(param(dtypes::Float32, 0, rows * columns), i * n + out, sum + load(full, out)), row);
+  return sink({&effect, 1});
+}
+
+TEST(Options, ACopyOfARowReadsOnlyWhatItWrote) {
+  Scope scope;
   for (const char* name : {"x86-64-v2", "x86-64-v3", "x86-64-v4"})
-    for (const char* opts :
-         {"UPCAST(1, 8) UNROLL(0, 8) UPCAST(0, 2)", "UPCAST(1, 8) UPCAST(1, 8) UNROLL(0, 8) UPCAST(0, 4)"})
-      EXPECT_EQ(compare_with_reference(sink({&effect, 1}), parse_opts(opts), named_target(name), 1), "")
-          << opts << " on " << name;
+    for (std::int64_t rows : {3, 19})
+      for (std::int64_t columns : {8, 24})
+        for (const char* before :
+             {"UPCAST(1, {0}) UNROLL(0, {0})", "UPCAST(1, {0}) UPCAST(1, {0}) UNROLL(0, {0})",
+              "UPCAST(2, {0}) UPCAST(1, {0}) UNROLL(0, {0})"})
+          for (std::int64_t copies : {2, 4}) {
+            const std::string opts =
+                fmt::format(fmt::runtime(before), columns) + fmt::format(" UPCAST(0, {})", copies);
+            EXPECT_EQ(compare_with_reference(scaled_rows_plus_sum(rows, columns), parse_opts(opts),
+                                             named_target(name), 1),
+                      "")
+                << opts << " on " << name;
+          }
 }
 
 // Each store sums in a nest of its own, and what is copied for the value behind the sum belongs to that nest.

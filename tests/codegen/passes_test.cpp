@@ -11,6 +11,7 @@
 #include "codegen/lower_index.h"
 #include "codegen/lower_reduce.h"
 #include "codegen/option_state.h"
+#include "codegen/walk_in_order.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
 #include "ir/text.h"
@@ -101,6 +102,21 @@ TEST(WalkInOrder, StepsOfAGroupBelowZeroCountLikeOthers) {
   Node sum = reduce_ranges(Op::Add, cast(counts, dtypes::Int32), {&t, 1});
   Node effect = end(store(param(dtypes::Int32, 0, 11), i, sum), {&i, 1}), kernel = sink({&effect, 1});
   EXPECT_EQ(compare_with_reference(kernel, parse_opts("TILE(1, 1, 0)"), named_target("x86-64-v3"), 1), "");
+}
+
+// Conditions that leave no group say nothing about how many there are.
+TEST(WalkInOrder, ThereIsNoMemoryForGroupsThatNoStepCanHave) {
+  Scope scope;
+  Node i = range(index_const(11), 0, RangeKind::Global), t = range(index_const(11), 1, RangeKind::Reduce);
+  auto group = [](Node at) { return cast(load(param(dtypes::Int32, 1, 11), at), dtypes::Index); };
+  for (std::int64_t most : {0, -1}) {
+    Node inside = logical_and(less(group(t), index_const(most)), logical_not(less(group(t), index_const(1))));
+    Node counts = logical_and(logical_not(less(i, t)), logical_and(equal(group(t), group(i)), inside));
+    Node sum = reduce_ranges(Op::Add, cast(counts, dtypes::Int32), {&t, 1});
+    EXPECT_FALSE(running_step(sum, i, {})) << most;
+    Node effect = end(store(param(dtypes::Int32, 0, 11), i, sum), {&i, 1}), kernel = sink({&effect, 1});
+    EXPECT_EQ(compare_with_reference(kernel, parse_opts("TILE(1, 1, 0)"), named_target("x86-64-v3"), 1), "");
+  }
 }
 
 TEST(Expand, CopiesOfALoadShareOneAddress) {
@@ -425,6 +441,8 @@ TEST(Heuristic, EachRuleChangesTheOptionsOfSomeKernel) {
   kernels.push_back({"attention", attention(64, 4, 32, 64)});
   kernels.push_back(
       {"bf16", small_matmul(256, 256, 256, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)});
+  kernels.push_back({"bf16 in rows of no whole pieces",
+                     small_matmul(256, 256, 255, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)});
   std::vector<std::string> targets = target_names();
   targets.emplace_back("x86-64-v4+avx512bf16");
   for (const HeuristicRule& rule : heuristic_rules()) {

@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "base/error.h"
 #include "codegen/codegen.h"
 
 namespace lathe::test {
@@ -16,6 +17,9 @@ inline bool fits(Node kernel, const std::vector<Opt>& opts, const Target& target
     return true;
   } catch (const KernelOptError&) {
     return false;
+  } catch (InternalError& error) {
+    error.note("options '" + to_string(opts) + "' for " + target.name);
+    throw;
   }
 }
 

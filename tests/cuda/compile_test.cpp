@@ -122,6 +122,8 @@ TEST(CudaCompiler, SpillsNothingInTheFlagshipKernels) {
       {"product_f32", matmul(4096, 4096, 4096), 128},
       {"product_bf16", small_matmul(4096, 4096, 4096, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32),
        224},
+      {"product_bf16_nt", turned_matmul(4096, 4096, 4096, true, true), 224},
+      {"product_bf16_tn", turned_matmul(4096, 4096, 4096, false, false), 224},
       {"product_odd", matmul(1000, 1000, 999), 168},
       {"row_sum", row_sum(32768, 8192), 64},
   };
@@ -146,6 +148,23 @@ TEST(CudaCompiler, SpillsNothingInTheFlagshipKernels) {
       }
     }
   }
+}
+
+// The units and copies that a chip has, in the source of a product.
+TEST(CudaSource, OfAProductUsesWhatTheChipHas) {
+  Scope scope;
+  Node kernel = turned_matmul(4096, 4096, 4096, true, false);
+  const auto has = [&](const char* target, const char* text) {
+    const Target t = named_target(target);
+    const Program program = lower_kernel(kernel, choose_options(kernel, t), t, "product");
+    return render::c_text(program, backends::cuda_c()).find(text) != std::string::npos;
+  };
+  for (const char* target : {"sm_80", "sm_89"}) {
+    for (const char* text : {"cp.async.cg", "ldmatrix", "mma.sync"}) EXPECT_TRUE(has(target, text)) << target;
+    EXPECT_FALSE(has(target, "wgmma"));
+  }
+  for (const char* text : {"cp.async.cg", "wgmma.mma_async", "fence.proxy.async"})
+    EXPECT_TRUE(has("sm_90a", text)) << text;
 }
 
 TEST(CudaCompiler, ItsLogIsRead) {

@@ -96,6 +96,31 @@ TEST(CudaDevice, RunsProductsFromPanelsThatAGroupFills) {
     expect_same_as_reference(*device, programs[i], binaries[i]);
 }
 
+// Every order of the factors, by asynchronous copies: on the unit that the chip would take, and on that of a
+// warp.
+TEST(CudaDevice, RunsProductsFromSwizzledPanelsInEveryOrder) {
+  LATHE_NEEDS_GPU();
+  Scope scope;
+  std::shared_ptr<const Compiler> compiler = cuda_compiler();
+  std::unique_ptr<Device> device = backends::open_cuda_device(0);
+  std::vector<Program> programs;
+  for (int order = 0; order < 4; ++order) {
+    Node square = turned_matmul(192, 256, 320, order % 2 == 0, order / 2 == 0),
+         odd = turned_matmul(136, 200, 264, order % 2 == 0, order / 2 == 0);
+    for (Node kernel : {square, odd})
+      programs.push_back(lower_kernel(kernel, choose_options(kernel, compiler->target()), compiler->target(),
+                                      "product" + std::to_string(programs.size())));
+    programs.push_back(
+        lower_kernel(turned_matmul(64, 64, 256, order % 2 == 0, order / 2 == 0),
+                     parse_opts("TC(1, 0, 1, 1) UPCAST(0, 2) LOCAL(0, 2) UPCAST(0, 4) LOCAL(0, 2) TILE(4, 4) "
+                                "STAGE(4, 4, 2) STAGE(4, 5, 2) PIPELINE(4, 3)"),
+                     compiler->target(), "product" + std::to_string(programs.size())));
+  }
+  std::vector<Binary> binaries = compiler->compile_all(programs);
+  for (std::size_t i = 0; i < programs.size(); ++i)
+    expect_same_as_reference(*device, programs[i], binaries[i]);
+}
+
 TEST(CudaDevice, RandomListsOfOptionsRunAsReferenceDoes) {
   LATHE_NEEDS_GPU();
   Scope scope;

@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <fmt/format.h>
+
+#include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "base/atomic_file.h"
 #include "base/env.h"
@@ -14,6 +18,7 @@
 #include "engine/kernel_check.h"
 #include "engine/prepared.h"
 #include "engine/sample_positions.h"
+#include "engine/size_kinds.h"
 #include "graphs.h"
 #include "ir/launch.h"
 #include "ir/ranges.h"
@@ -112,6 +117,26 @@ std::vector<float> product(const std::vector<float>& a, const std::vector<float>
   return out;
 }
 
+// The names of the steps that compiles take, in order.
+std::vector<std::string> steps_of(std::span<const NodeRef> graphs) {
+  struct Names : StepSink {
+    void kernel(const StepInfo& step, Node&) override { add(step); }
+    void program(const StepInfo& step, Program&) override { add(step); }
+    void add(const StepInfo& step) {
+      if (std::ranges::find(all, step.name) == all.end()) all.emplace_back(step.name);
+    }
+    std::vector<std::string> all;
+  } names;
+  drop_caches();
+  const ExperimentScope scope({.sink = &names});
+  for (const NodeRef& graph : graphs) test::realize(graph);
+  drop_caches();
+  return names.all;
+}
+
+// All but the first, which is over tensors.
+std::size_t kernel_steps_of_scheduling() { return schedule_steps().size() - 1; }
+
 // Sums of products, a sum along rows with what follows it, and plain arithmetic, at sizes that no vector
 // divides.
 std::vector<NodeRef> graphs() {
@@ -126,13 +151,15 @@ std::vector<NodeRef> graphs() {
 TEST(FirstUse, AFaultPlantedAfterAnyStepOfTheCodeGeneratorIsCaught) {
   const Scope scope;
   const FlagScope strict(Flag::Check, "strict");
-  const char* const steps[] = {"guard_unproved", "option_ranges",      "stage_values",   "place_folds",
-                               "private_panels", "place_accumulators", "prefetch_tiles", "split_offsets",
-                               "join_fragments", "peel_last_steps",    "group_reduce",   "simplify",
-                               "expand",         "group_memory",       "lower_reduce",   "fuse_multiply_add",
-                               "decompose",      "map_parallel",       "separate_nests", "lower_checks",
-                               "lower_index",    "linearize"};
-  for (const char* step : steps)
+  std::vector<std::string> steps{"guard_unproved"};
+  for (const std::vector<StepInfo>& rows : {option_steps(), lower_steps()})
+    for (const StepInfo& row : rows) steps.emplace_back(row.name);
+  const std::vector<std::string> taken = steps_of(graphs());
+  for (const std::string& step : steps)
+    EXPECT_NE(std::ranges::find(taken, step), taken.end()) << step << " is listed and not taken";
+  EXPECT_EQ(taken.size(), steps.size() + kernel_steps_of_scheduling())
+      << "a compile takes other steps than those of the lists";
+  for (const std::string& step : steps)
     for (const Mutation mutation : {wrong_operand, step_less}) {
       int planted = 0, caught = 0;
       {
@@ -239,6 +266,130 @@ TEST(FirstUse, AnUpdateInPlaceIsRepeatedOnWhatItFound) {
   EXPECT_GT(planted, 0);
 }
 
+// What cannot be kept is gone: the file about the kernel does not show what it was overwritten with.
+TEST(FirstUse, InputsThatWereWrittenOverAndNotKeptAreNotShown) {
+  const Scope scope;
+  const FlagScope strict(Flag::Check, "strict");
+  char pattern[] = "/tmp/lathe-check-test-XXXXXX";
+  const std::string folder = mkdtemp(pattern);
+  const FlagScope save(Flag::Save, folder);
+  drop_caches();
+  int planted = 0;
+  const PlantedFault fault("expand", wrong_operand, planted);
+  std::vector<float> values((std::size_t{65} << 20) / sizeof(float), 2);
+  for (std::size_t i = 0; i < values.size(); i += 3) values[i] = 4;
+  const NodeRef memory = floats(values);
+  EXPECT_THROW(test::realize(test::assign(memory, memory.node() * memory.node() + memory.node())),
+               InternalError);
+  EXPECT_GT(planted, 0);
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (!entry.path().filename().string().starts_with("wrong_")) continue;
+    ++files;
+    EXPECT_EQ(read_file(entry.path().string())->find("# read"), std::string::npos);
+  }
+  EXPECT_EQ(files, 1);
+  std::filesystem::remove_all(folder);
+}
+
+// What is stored is off by a thousand.
+NodeMap<Node> far_off(std::span<const Node> order) {
+  NodeMap<Node> map;
+  for (Node n : order)
+    if (n.is(Op::Store) && is_float(n.arg(2)))
+      map[n] =
+          store(n.arg(0), n.arg(1), n.arg(2) + splat(number(dtypes::Float32, 1000), n.arg(2).dtype().lanes));
+  return map;
+}
+
+// Sums that cancel have bounds that nearly anything is within: a wrong kernel is beyond them, and of another
+// nothing is known.
+TEST(FirstUse, AKernelOfWhichNothingAgreesForCertainReplacesNoOther) {
+  const Scope scope;
+  const FlagScope first(Flag::Check, "first");
+  drop_caches();
+  int planted = 0;
+  class FirstKernelOnly : public PlantedFault {
+   public:
+    explicit FirstKernelOnly(int& planted)
+        : PlantedFault("lower_reduce", far_off, planted), planted_(planted) {}
+    void kernel(const StepInfo& step, Node& kernel) override {
+      if (planted_ == 0) PlantedFault::kernel(step, kernel);
+    }
+
+   private:
+    int& planted_;
+  };
+  const FirstKernelOnly fault(planted);
+  std::vector<float> values(40 * 2000);
+  for (std::size_t i = 0; i < values.size(); i += 2)
+    values[i + 1] = -(values[i] = static_cast<float>(i % 991) / 997);
+  const NodeRef a = floats(values);
+  EXPECT_THROW(test::realize(test::sum(test::shaped(a.node(), {40, 2000}), {1})), InternalError);
+  EXPECT_EQ(planted, 1);
+}
+
+TEST(FirstUse, AnAttemptThatCannotBeMadeIsNotTheLast) {
+  const Scope scope;
+  const FlagScope first(Flag::Check, "first");
+  drop_caches();
+  int planted = 0, refused = 0;
+  class RefusesOptionsLater : public PlantedFault {
+   public:
+    RefusesOptionsLater(int& planted, int& refused)
+        : PlantedFault("option_ranges", wrong_with_options, planted), refused_(refused) {}
+    void kernel(const StepInfo& step, Node& kernel) override {
+      if (check_counts().replaced > before_ && has_options(toposort(kernel))) {
+        ++refused_;
+        throw InternalError("test", "malformed");
+      }
+      PlantedFault::kernel(step, kernel);
+    }
+
+   private:
+    int& refused_;
+    std::uint64_t before_ = check_counts().replaced;
+  };
+  const RefusesOptionsLater fault(planted, refused);
+  const std::vector<float> a = numbers(33 * 29, 1), b = numbers(29 * 47, 2);
+  const NodeRef left = floats(a), right = floats(b);
+  const Node graph = test::matmul(left.node(), test::shaped(right.node(), {29, 47}), 33, 29, 47);
+  EXPECT_EQ(read(test::realize(graph)), product(a, b, 33, 29, 47));
+  EXPECT_GT(planted, 0);
+  EXPECT_GT(refused, 0);
+}
+
+// Indices are looked at as if there were one row to choose.
+NodeMap<Node> wrong_check(std::span<const Node> order) {
+  NodeMap<Node> map;
+  for (Node n : order) {
+    if (!n.is(Op::Check) || !has_options(order)) continue;
+    std::vector<Node> args(n.args().begin(), n.args().end());
+    args[1] = number(args[1].dtype(), 1);
+    map[n] = intern(n.op(), n.dtype(), args, n.attr());
+  }
+  return map;
+}
+
+TEST(FirstUse, AnIndexThatAWrongKernelReportsByMistakeIsNotTold) {
+  const Scope scope;
+  const FlagScope first(Flag::Check, "first");
+  drop_caches();
+  int planted = 0;
+  const PlantedFault fault("option_ranges", wrong_check, planted);
+  const std::uint64_t before = check_counts().replaced;
+  std::vector<std::int32_t> rows(400);
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int32_t>(i * 7 % 50);
+  const NodeRef index = buffer_from_host(dtypes::Int32, 400, "CPU", rows.data()), x = floats(numbers(50, 1));
+  const Node checked = check(index, int_const(dtypes::Int32, 50), bool_const(true), "gather");
+  const std::vector<float> got = read(test::realize(take(x, checked) * number(dtypes::Float32, 2)));
+  EXPECT_NO_THROW(synchronize());
+  EXPECT_GT(planted, 0);
+  EXPECT_EQ(check_counts().replaced, before + 1);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    EXPECT_EQ(got[i], 2 * numbers(50, 1)[static_cast<std::size_t>(rows[i])]);
+}
+
 // Stores that a gate closes are done all the same.
 NodeMap<Node> no_gate(std::span<const Node> order) {
   NodeMap<Node> map;
@@ -314,6 +465,103 @@ TEST(FirstUse, AFaultThatZerosHideIsFoundOnMadeUpInputs) {
   EXPECT_GT(runs, 0) << "zeros said enough";
 }
 
+// What says nothing of a kernel is no verdict: it is looked at when other inputs come.
+template <class Run>
+void expect_a_fault_found_later(Run run, std::span<const float> silent, int silent_runs, float telling) {
+  const FlagScope strict(Flag::Check, "strict");
+  drop_caches();
+  int planted = 0;
+  const PlantedFault fault("expand", wrong_operand, planted);
+  for (int i = 0; i < silent_runs; ++i)
+    EXPECT_NO_THROW(run(silent[static_cast<std::size_t>(i) % silent.size()]));
+  EXPECT_GT(planted, 0);
+  EXPECT_THROW(for (int i = 0; i < 4; ++i) run(telling), InternalError);
+}
+
+TEST(FirstUse, AKernelTooLargeForMadeUpInputsThatSawOnlyZerosIsLookedAtWhenOthersCome) {
+  const Scope scope;
+  const auto run = [](float first) {
+    std::vector<float> values(3'000'000);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = first * static_cast<float>(1 + i % 7);
+    const NodeRef a = floats(values), b = floats(values);
+    test::realize(a.node() * b.node() + a.node());
+  };
+  const float zero[] = {0};
+  expect_a_fault_found_later(run, zero, 4, 1);
+}
+
+TEST(FirstUse, AKernelThatIsConstantOnMadeUpInputsTooIsLookedAtWhenOthersCome) {
+  const Scope scope;
+  const auto run = [](float scale) {
+    std::vector<float> values = numbers(500, 3);
+    for (float& v : values) v *= scale;
+    const NodeRef a = floats(values), b = floats(numbers(500, 4));
+    test::realize(max(a.node() * b.node(), number(dtypes::Float32, 5)));
+  };
+  const float small[] = {0, 1e-3f};
+  expect_a_fault_found_later(run, small, 6, 100);
+}
+
+TEST(FirstUse, NumbersThatAreNotFiniteAreNoEvidence) {
+  const Scope scope;
+  const auto run = [](float first) {
+    std::vector<float> values = numbers(300, 3);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (std::isnan(first)) values[i] = i % 2 == 0 ? first : 0;
+    const NodeRef a = floats(values);
+    test::realize(a.node() * number(dtypes::Float32, 0.5) + a.node());
+  };
+  const float nan[] = {NAN};
+  expect_a_fault_found_later(run, nan, 1, 1);
+}
+
+TEST(FirstUse, AllComparesAndLeavesTheRecordOfAKernelAlone) {
+  const Scope scope;
+  char pattern[] = "/tmp/lathe-check-test-XXXXXX";
+  const std::string folder = mkdtemp(pattern);
+  const FlagScope cache(Flag::Cache, folder + "/cache");
+  const auto run = [] {
+    const NodeRef a = floats(numbers(700, 1));
+    test::realize(a.node() * a.node() + number(dtypes::Float32, 7));
+  };
+  drop_caches();
+  {
+    const FlagScope all(Flag::Check, "all");
+    const CheckCounts before = check_counts();
+    for (int i = 0; i < 3; ++i) run();
+    EXPECT_EQ(check_counts().passed, before.passed + 3);
+  }
+  drop_caches();
+  const FlagScope first(Flag::Check, "first");
+  const CheckCounts before = check_counts();
+  run();
+  EXPECT_EQ(check_counts().passed, before.passed + 1) << "positions that were never compared count as passed";
+  drop_caches();
+  std::filesystem::remove_all(folder);
+}
+
+TEST(FirstUse, AKernelWhoseStoresWriteOneBufferIsCountedAndNotTriedForEver) {
+  const Scope scope;
+  const FlagScope first(Flag::Check, "first");
+  drop_caches();
+  const Node out = param(dtypes::Float32, 0, 300), in = param(dtypes::Float32, 1, 150);
+  std::vector<Node> effects;
+  for (const std::int64_t half : {0, 1}) {
+    const Node r = range(index_const(150), half, RangeKind::Global);
+    effects.push_back(end(store(out, r + index_const(150 * half), load(in, r)), std::vector<Node>{r}));
+  }
+  const Node kernel = sink(effects);
+  const CheckCounts before = check_counts();
+  for (int i = 0; i < 3; ++i) {
+    const NodeRef memory = floats(numbers(300, 1)), source = floats(numbers(150, 2));
+    const Node slots[] = {memory, source};
+    const Node effect = launch({"halves", "", kernel}, slots);
+    test::realize(after(memory, std::span(&effect, 1)));
+  }
+  const CheckCounts now = check_counts();
+  EXPECT_EQ(now.unchecked + now.passed, before.unchecked + before.passed + 1);
+}
+
 TEST(FirstUse, PositionsLieOnBothSidesOfTheEdgesOfTheSplits) {
   const Scope scope;
   const Node memory = param(dtypes::Float32, 0, 1000), input = param(dtypes::Float32, 1, 1000);
@@ -330,6 +578,85 @@ TEST(FirstUse, PositionsLieOnBothSidesOfTheEdgesOfTheSplits) {
     seen[static_cast<std::size_t>(p.at[0])] = true;
   for (const std::size_t edge : {0, 15, 16, 991, 992, 255, 256, 767, 768, 999})
     EXPECT_TRUE(seen[edge]) << edge;
+}
+
+// ---- sizes that depend on variables
+
+Node bound(std::int64_t n) {
+  return intern(Op::Bind, dtypes::Index, {variable("n", 1, 200), index_const(n)});
+}
+// The first n of 200 numbers, computed with.
+Node first_of(Node memory, std::int64_t n) {
+  const Node begin[] = {index_const(0)}, end[] = {bound(n)};
+  const Node x = shrink(memory, begin, end);
+  return x * x + x;
+}
+
+TEST(FirstUse, KindsOfSizesFollowFromTheSplitsAlone) {
+  const Scope scope;
+  const Target target = named_target("x86-64-v3");
+  const Node n = variable("n", 1, 1000), m = variable("m", 1, 1000);
+  const Node i = range(n, 0, RangeKind::Global), j = range(m, 1, RangeKind::Global);
+  const Node at = i * index_const(1000) + j;
+  const Node memory = param(dtypes::Float32, 0, 1000000), input = param(dtypes::Float32, 1, 1000000);
+  const Node kernel =
+      sink(std::vector<Node>{end(store(memory, at, load(input, at)), std::vector<Node>{i, j})});
+  Program launch;
+  launch.variables = {n, m};
+  const auto kind = [&](std::int64_t rows, std::int64_t columns, const SizeSplits& splits) {
+    const std::pair<NodeRef, std::int64_t> values[] = {{n, rows}, {m, columns}};
+    return size_kind(launch, values, splits);
+  };
+  const SizeSplits whole = size_splits(kernel, {}, target);
+  EXPECT_EQ(whole, (SizeSplits{7, {}})) << "nothing is split";
+  EXPECT_EQ(kind(17, 18, whole), kind(24, 32, whole));
+  EXPECT_NE(kind(17, 18, whole), kind(18, 18, whole));
+  EXPECT_NE(kind(1, 1, whole), kind(40, 33, whole));
+  EXPECT_NE(kind(1000, 1000, whole), kind(40, 33, whole));
+
+  const SizeSplits lanes = size_splits(kernel, parse_opts("UPCAST(1, 16)"), target);
+  EXPECT_EQ(lanes, (SizeSplits{16, {}}));
+  EXPECT_EQ(kind(17, 33, lanes), kind(33, 17, lanes));
+  EXPECT_NE(kind(17, 33, lanes), kind(17, 34, lanes));
+  EXPECT_NE(kind(18, 33, lanes), kind(17, 34, lanes)) << "two variables";
+
+  const SizeSplits large = size_splits(kernel, parse_opts("UPCAST(1, 128)"), target);
+  EXPECT_EQ(large, (SizeSplits{7, {128}}));
+  EXPECT_NE(kind(16, 256, large), kind(16, 263, large)) << "a split by 128";
+  EXPECT_EQ(kind(16, 272, large), kind(16, 328, large));
+}
+
+// In any order and in several processes, one size of each kind is compared.
+TEST(FirstUse, OneSizeOfEachKindIsComparedInTheLifeOfAKernel) {
+  const Scope scope;
+  const FlagScope first(Flag::Check, "first");
+  char pattern[] = "/tmp/lathe-check-test-XXXXXX";
+  const std::string folder = mkdtemp(pattern);
+  int run = 0;
+  for (const std::vector<std::int64_t>& order : {std::vector<std::int64_t>{17, 34, 51, 0, 40, 17, 80},
+                                                 std::vector<std::int64_t>{40, 0, 80, 17, 34, 0, 51, 40}}) {
+    const FlagScope cache(Flag::Cache, fmt::format("{}/{}", folder, run++));
+    drop_caches();
+    const std::uint64_t before = check_counts().passed;
+    std::set<std::uint64_t> kinds;
+    for (const std::int64_t n : order) {
+      if (n == 0) {
+        drop_caches();  // the next process
+        continue;
+      }
+      const NodeRef memory = floats(numbers(200, 1));
+      const Node graph = first_of(memory, n);
+      const PreparedStep step = prepare_only({&graph, 1})->steps[0];
+      const MadeKernel& made = *step.kernel.made;
+      const std::pair<NodeRef, std::int64_t> values[] = {{variable("n", 1, 200), n}};
+      kinds.insert(size_kind(made.launch, values,
+                             size_splits(made.ast, made.options, step.device->compiler->target())));
+      test::realize(graph);
+    }
+    EXPECT_EQ(check_counts().passed, before + kinds.size()) << "order " << run;
+  }
+  drop_caches();
+  std::filesystem::remove_all(folder);
 }
 
 TEST(FirstUse, AttemptsKeepWhatLowersTheOrderOfTheWorkAndEndWithoutOptions) {

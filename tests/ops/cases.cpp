@@ -337,6 +337,7 @@ std::vector<Case> make_cases() {
           "max_", "min_", "softplus", "mish", "logsigmoid", "logaddexp", "usum"})
       if (c.name.starts_with(start)) c.any_zero = true;
     if (c.name == "lerp") c.fused = true;
+    c.normalized = c.name == "layernorm" || c.name == "normalize";
   }
   return all;
 }

@@ -35,8 +35,9 @@ struct Case {
   enum class Shapes { Any, NotEmpty, Ranked, Own } shapes = Shapes::Any;
   bool random = false;  // draws random numbers, whose counter moves: not repeated for differences
   // What docs/numerics.md leaves open about special values.
-  bool any_zero = false;  // the sign of a zero: of max and min over both, and of sums of negative zeros
-  bool fused = false;     // x * y + z in one rounding does not overflow on the way
+  bool any_zero = false;    // the sign of a zero: of max and min over both, and of sums of negative zeros
+  bool fused = false;       // x * y + z in one rounding does not overflow on the way
+  bool normalized = false;  // the squares always have about the same sum, whose gradient is only rounding
 };
 
 const std::vector<Case>& cases();

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <optional>
 
 #include <fmt/format.h>
 
@@ -337,22 +336,14 @@ void add_wanted(const Variant& variant, const std::string& device, std::vector<W
   std::string what = variant.str();
   bool special = variant.layout == Layout::Special;
   if (c.random) Tensor::manual_seed(7);
-  std::optional<Tensor> built;
-  try {
-    built = c.build(make, variant.shape);
-  } catch (const UserError& error) {  // some ops need plain sizes, and name the one that is not
-    const std::string text = error.what();
-    const bool named = text.find("is symbolic") != std::string::npos || text.find("(n") != std::string::npos;
-    if (variant.layout != Layout::Symbolic || !named) throw;
-    return;
-  }
-  const Tensor& value = *built;
-  const bool alike = variant.layout > Layout::Special || variant.layout == Layout::Transposed;
+  const Tensor value = c.build(make, variant.shape);
+  const bool alike = variant.layout == Layout::Constant || variant.layout == Layout::Expanded;
   all.push_back({value, what, &c, special, alike});
   if (special || make.inputs.empty() || !c.differentiable || !d.is_float() || d.itemsize() < 2 ||
       !value.dtype().is_float())
     return;
-  std::vector<Tensor> grads = (value * value).sum().gradient(make.inputs);
+  const Tensor squares = value * value;
+  std::vector<Tensor> grads = (c.normalized ? squares * value : squares).sum().gradient(make.inputs);
   for (std::size_t i = 0; i < grads.size(); ++i)
     all.push_back({grads[i], fmt::format("{} gradient {}", what, i), &c, false, alike});
 }

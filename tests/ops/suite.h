@@ -78,7 +78,7 @@ struct Wanted {
   std::string what;
   const Case* of = nullptr;
   bool special = false;
-  bool alike = false;  // operands may be constants, or equal in places
+  bool alike = false;  // operands are constants, or equal in places
 };
 // The variant's value and, where it has them, gradients.
 void add_wanted(const Variant& variant, const std::string& device, std::vector<Wanted>& all);

@@ -2,10 +2,14 @@
 // instructions, never in seconds.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "base/interrupt.h"
 #include "engine/engine.h"
 #include "ir/node.h"
 #include "lathe/dev/compile_bench.h"
@@ -123,7 +127,7 @@ TEST(Promises, SmallGradientProgramsAreShortKernels) {
       Tensor x = numbers(c.x, 0.1), w = numbers(c.w, 0.2);
       return c.value(x, w).mean().gradient({x, w});
     };
-    for (const char* device : {"CPU", "NULL:x86-64-v3", "NULL:x86-64-v4"})
+    for (const char* device : {"NULL:x86-64-v3", "NULL:x86-64-v4"})  // whatever CPU this is
       for (const dev::KernelReport& k :
            dev::bench_compile(c.name, build, {.device = device, .machine_code = false}).by_kernel)
         EXPECT_LE(k.instructions, 20000u)
@@ -172,16 +176,49 @@ TEST(Promises, ManyTensorsAreSwappedBeforeOneRealize) {
   }
 }
 
+struct DefaultDeviceScope {
+  explicit DefaultDeviceScope(const char* device) { set_default_device(device); }
+  ~DefaultDeviceScope() { set_default_device(""); }
+};
+
+// 12 of 2 elements that are all moved, so that each is a range of its kernels, and 28 of one.
 TEST(Promises, TensorsMayHaveAnyNumberOfAxes) {
+  constexpr int kBits = 12, kSize = 1 << kBits;
   for (const char* device : {"CPU", "REF"}) {
-    set_default_device(device);
-    Shape many(40, Size(1));
-    many.push_back(2);
-    many.push_back(3);
-    Tensor x = numbers({6}, 1).reshape(many).flip({40}).transpose(40, 41) * 2;
-    EXPECT_EQ(x.ndim(), 42);
-    EXPECT_EQ(x.tolist(), (std::vector<double>{6, 0, 8, 2, 10, 4})) << device;
-    set_default_device("");
+    const DefaultDeviceScope scope(device);
+    Shape many(28, Size(1));
+    std::vector<std::int64_t> back, odd;
+    for (int i = 0; i < kBits; ++i) {
+      many.insert(many.begin() + 2 * i, 2);
+      back.push_back(2 * (kBits - 1 - i));
+      if (i % 2 == 1) odd.push_back(i);
+    }
+    std::vector<std::int64_t> order = back;
+    for (std::int64_t a = 0; a < 40; ++a)
+      if (std::ranges::find(back, a) == back.end()) order.push_back(a);
+    // Axis i holds bit i of the position, the others 0; the odd ones are flipped.
+    const Tensor x = numbers({kSize}, 1).reshape(many).permute(order).flip(odd) * 2;
+    EXPECT_EQ(x.ndim(), 40);
+    const std::vector<double> from = numbers({kSize}, 1).tolist(), got = x.tolist();
+    const std::vector<double> sums = x.sum(odd).tolist(), running = x.cumsum(kBits - 1).tolist();
+    for (int at = 0; at < kSize; ++at) {
+      const auto source = [&](int position) {
+        int out = 0;
+        for (int i = 0; i < kBits; ++i) {
+          const int bit = (position >> (kBits - 1 - i) & 1) ^ (i % 2);
+          out |= bit << i;
+        }
+        return 2 * from[static_cast<std::size_t>(out)];
+      };
+      ASSERT_EQ(got[static_cast<std::size_t>(at)], source(at)) << device << " " << at;
+      const double before = at % 2 == 1 ? source(at - 1) : 0;
+      ASSERT_EQ(running[static_cast<std::size_t>(at)], before + source(at)) << device << " " << at;
+    }
+    ASSERT_EQ(sums.size(), std::size_t{1} << (kBits / 2));
+    double total = 0, all = 0;
+    for (const double v : sums) total += v;
+    for (const double v : from) all += 2 * v;
+    EXPECT_EQ(total, all) << device;
   }
 }
 
@@ -209,6 +246,36 @@ TEST(Promises, StacksOfManyAreRight) {
   std::vector<Tensor> scaled;
   for (int i = 0; i < 50; ++i) scaled.push_back(x * i);
   EXPECT_EQ(Tensor::stack(scaled).sum().gradient({x})[0].tolist(), std::vector<double>(3, 50 * 49 / 2));
+}
+
+// Work is counted in nodes that were asked for, of which a second is enough for millions.
+std::uint64_t nodes_asked() {
+  const InternerStats stats = interner_stats();
+  return stats.created + stats.hits;
+}
+std::uint64_t last_look = 0, longest_wait = 0;
+
+// R19: Ctrl-C ends a compile within a second, because something looks for it often enough.
+TEST(Promises, WorkBetweenTwoLooksForAnInterruptIsBounded) {
+  constexpr std::uint64_t kMost = 100'000;
+  for (const auto& build :
+       {std::function([] { return stacked(1000); }), std::function([] { return chain_of_sines(400); }),
+        std::function([] { return recurrent(32, true); })}) {
+    last_look = nodes_asked();
+    longest_wait = 0;
+    watch_interrupt_checks([] {
+      const std::uint64_t now = nodes_asked();
+      longest_wait = std::max(longest_wait, now - last_look);
+      last_look = now;
+    });
+    const dev::CompileReport report = dev::bench_compile("program", build, {.machine_code = false});
+    watch_interrupt_checks(nullptr);
+    longest_wait = std::max(longest_wait, nodes_asked() - last_look);
+    fmt::print("{} kernels, {} nodes, at most {} between two looks\n", report.kernels, report.nodes,
+               longest_wait);
+    EXPECT_LT(longest_wait, kMost);
+    EXPECT_GT(longest_wait, 0u);
+  }
 }
 
 }  // namespace

@@ -73,3 +73,43 @@ def test_a_planted_fault_is_found_and_made_small(op, monkeypatch):
         assert f"test_seed_{seed}" in text_of_test(small, finding)
         return
     pytest.fail("no program has it as an output")
+
+
+def raising(text):
+    def run(program, weights):
+        raise RuntimeError(text)
+
+    return run
+
+
+def test_a_refusal_is_a_finding_where_an_input_reaches_the_loss(monkeypatch):
+    """A lost gradient says what a loss of constants says."""
+    monkeypatch.setattr(compare, "run_lathe", raising("the loss does not depend on any tensor that requires a gradient"))
+    findings = Counter()
+    for seed in range(1, 60):
+        program = generate(seed)
+        if not program.variables and not program.exact and program.wrt and program.differentiable():
+            findings[compare.check(program) is not None] += 1
+    assert findings[True] > 10, findings
+    assert compare.check(generate(3).copy(wrt=[])) is None
+
+
+def test_a_result_of_a_capture_that_depends_on_arguments_was_not_computed_before(monkeypatch):
+    monkeypatch.setattr(compare, "run_lathe", raising("output 0 was computed before the call"))
+    seeds = [s for s in range(1, 200) if generate(s).mode == "captured"]
+    assert sum(compare.check(generate(s)) is not None for s in seeds[:12]) > 8
+
+
+def test_positions_are_read_after_the_values_they_were_found_at():
+    """And values before gradients in every mode."""
+    pairs, reads = Counter(), set()
+    for seed in range(5000, 5400):
+        program = generate(seed)
+        reads.add((program.mode, program.reads))
+        at = {s.name: s for s in program.steps if s.name in program.outputs}
+        for one, two in zip(program.outputs, program.outputs[1:]):
+            if at[one].row.then == at[two].row.name and at[one].operands == at[two].operands:
+                pairs[at[two].row.name] += 1
+    assert set(pairs) == {row.then for row in ROWS.values() if row.then}, pairs
+    orders = ("together", "values", "each")
+    assert reads == {(m, r) for m in ("gradient", "backward", "captured") for r in orders} | {("gradient", "before"), ("backward", "before")}

@@ -15,8 +15,8 @@ ORDINARY = [-709.5, -370.0, -88.8, -40.5, -20.25, -7.5, -1.0, -0.3, 0.5, 1.0, 3.
 
 def numbers(dtype):
     low, high = FLOATS[dtype]
-    scales = np.linspace(low, high, 30)
-    return np.concatenate([ORDINARY, 1.2345 * 10.0**scales, -2.3456 * 10.0**scales, [0.0, -0.0, np.inf, -np.inf, np.nan]])
+    scales = 10.0 ** np.linspace(low, high, 30)
+    return np.concatenate([ORDINARY, 1.2345 * scales, -1.7654 * scales, [0.0, -0.0, np.inf, -np.inf, np.nan]])
 
 
 def tensor(values, dtype):

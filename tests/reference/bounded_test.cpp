@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "ir/dot.h"
+#include "reference/float_rules.h"
 #include "reference/helpers.h"
 #include "reference/rounding.h"
 
@@ -206,6 +207,59 @@ TEST(Bounded, AnUndecidedIndexIsOpen) {
   EXPECT_TRUE(bounded(kernel, arrays).samples[0].open);
   set(1.1, 3.2 / 1.1);
   EXPECT_FALSE(bounded(kernel, arrays).samples[0].open);
+}
+
+// A sum of two terms, the first of which is 0 or 5: undecided, and 0 by REF.
+TEST(Bounded, ATermThatIsZeroOnlyByREFRoundsLikeOthers) {
+  Scope scope;
+  const double square = static_cast<double>(0.1f) * static_cast<double>(0.1f);
+  const bool below = square < static_cast<double>(static_cast<float>(square));
+  Node l = reduce_over(2, 0),
+       zero_or_five = where(less(x(1) * x(2), x(3)), f32(below ? 0 : 5), f32(below ? 5 : 0));
+  Node term = where(equal(l, c(0)), zero_or_five, x(4));
+  const Sample sum = only(reduce_ranges(Op::Add, term, {&l, 1}), {0.1, 0.1, square, 0.3});
+  EXPECT_EQ(sum.value.f, static_cast<double>(0.3f));
+  EXPECT_GE(sum.worst, static_cast<double>(0.3f + 5.0f) - static_cast<double>(0.3f));
+}
+
+// The divisor is a sum that reaches 0 only if all its roundings go one way.
+TEST(Bounded, AProductThatIsAddedIsLikelyWhereOnlyItsWorstIsUnknown) {
+  Scope scope;
+  Node l = reduce_over(1001, 0);
+  Node divisor = reduce_ranges(Op::Add, load(param(dtypes::Float32, 1, 1001), l), {&l, 1});
+  Node value = x(2) / divisor * x(3) + x(4);
+  Node kernel = kernel_of(param(dtypes::Float32, 0, 1), c(0), value, {});
+  std::vector<Array> arrays = {Array(dtypes::Float32, 1), Array(dtypes::Float32, 1001)};
+  for (std::int64_t i = 0; i < 1000; ++i)
+    arrays[1].set(i, {0, static_cast<double>(i % 2 == 0 ? 0.1f : -0.1f)});
+  arrays[1].set(1000, {0, static_cast<double>(0.001f)});
+  for (double v : {0.5, 0.3, 0.7}) arrays.push_back(Array::of(dtypes::Float32, {&v, 1}));
+  const Sample s = bounded(kernel, arrays).samples[0];
+  EXPECT_FALSE(s.open);
+  EXPECT_LT(s.likely, 10);
+  EXPECT_EQ(s.worst, kOpen);
+}
+
+// What the memory of a kernel's own holds after a store behind an undecided gate, or to an undecided element.
+TEST(Bounded, AnUndecidedStoreLeavesEitherValue) {
+  Scope scope;
+  const double square = static_cast<double>(0.1f) * static_cast<double>(0.1f);
+  auto held = [&](Node index, Node gate, std::int64_t read) {
+    Node tile = define(dtypes::Float32, 0, 4, Space::Register), j = range(c(4), 5, RangeKind::Loop);
+    Node filled = end(store(tile, j, f32(2)), {&j, 1});
+    Node stored = store(after(tile, {&filled, 1}), index, f32(7), gate);
+    const std::vector<Node> both = {filled, stored};
+    return only(load(after(tile, both), c(read)), {0.1, 0.1, square});
+  };
+  Node near = less(x(1) * x(2), x(3)), far = less(x(1) * x(2), f32(1));
+  EXPECT_EQ(held(c(1), near, 1).worst, 5);
+  EXPECT_EQ(held(c(1), near, 2).worst, 0);
+  EXPECT_EQ(held(c(1), far, 1).value.f, 7);
+  EXPECT_EQ(held(c(1), far, 1).worst, 0);
+  // 1 or 2, whichever side of the bound REF is on.
+  Node index = where(near, c(1), c(2));
+  for (std::int64_t e : {1, 2}) EXPECT_EQ(held(index, Node(), e).worst, 5) << e;
+  EXPECT_EQ(held(where(far, c(1), c(3)), Node(), 1).worst, 0);
 }
 
 TEST(Bounded, ResultsThatOverflowAreInfiniteAndThoseThatMayAreOpen) {

@@ -4,8 +4,11 @@
 #include <random>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "evaluate_graph.h"
 #include "rules/linear.h"
+#include "rules/order.h"
 #include "rules/simplify.h"
 #include "support/fuzz.h"
 
@@ -197,6 +200,9 @@ TEST(Rules, EveryRowKeepsTheValueAndCanFire) {
         Node right = rewriter.simplify(left);
         if (right == left) continue;
         ++fired;
+        ASSERT_TRUE(shrinks(*find_rule_order(t.name), left, right))
+            << t.name << "/" << rule.name << " seed " << kSeed << ": " << index_text(left) << " -> "
+            << index_text(right);
         Element want = evaluate_graph(left, values), got = evaluate_graph(right, values);
         bool same = want.i == got.i && (want.f == got.f || (want.f != want.f && got.f != got.f)) &&
                     std::signbit(want.f) == std::signbit(got.f);
@@ -206,6 +212,45 @@ TEST(Rules, EveryRowKeepsTheValueAndCanFire) {
       }
       EXPECT_GT(fired, 0) << t.name << "/" << rule.name << " never fired";
     }
+  }
+}
+
+// Looks at every application of a rule.
+class OrderCheck : public RewriteTrace {
+ public:
+  void applied(std::string_view table, std::string_view rule, Node before, Node after) override {
+    ++applications;
+    const RuleOrder* order = find_rule_order(table);
+    if (order == nullptr || !shrinks(*order, before, after))
+      faults.push_back(fmt::format("{}/{}: {} -> {}", table, rule, index_text(before), index_text(after)));
+  }
+  std::vector<std::string> faults;
+  std::uint64_t applications = 0;
+};
+
+// R19: so rewriting ends.
+TEST(Rules, EveryApplicationMakesWhatItsTableDeclaresSmaller) {
+  Scope scope;
+  const std::vector<Leaf> leaves = index_leaves();
+  OrderCheck check;
+  for (test::FuzzSeeds seeds(3000); seeds.next() && check.faults.empty();) {
+    const Scope inside;
+    std::mt19937 rng(static_cast<unsigned>(seeds.seed()));
+    Node e = random_index(rng, leaves, 1 + static_cast<int>(rng() % 5));
+    if (seeds.seed() % 4 == 0) e = less(e, random_index(rng, leaves, 3));
+    RuleChanges watched;
+    watched.trace = &check;
+    simplify(e, watched);
+    ASSERT_TRUE(check.faults.empty()) << "FUZZ_SEED=" << seeds.seed() << ": " << check.faults[0];
+  }
+  EXPECT_GT(check.applications, 1000u);
+}
+
+TEST(Rules, EveryTableDeclaresTheOrderItShrinks) {
+  for (const RuleTable& table : simplify_rules().tables()) {
+    const RuleOrder* order = find_rule_order(table.name);
+    ASSERT_NE(order, nullptr) << table.name;
+    EXPECT_FALSE(order->words.empty());
   }
 }
 

@@ -226,6 +226,89 @@ TEST(Schedule, ALimitOfBuffersSplitsTheKernel) {
   }
 }
 
+// The sum of a float32 and a float64.
+Node mix_dtypes(Node node, const Bindings&, Rewriter&) {
+  return node.dtype() == dtypes::Float32
+             ? intern(Op::Add, node.dtype(), {node.arg(0), cast(node.arg(1), dtypes::Float64)})
+             : Node();
+}
+// A load at a half.
+Node read_at_a_half(Node node, const Bindings&, Rewriter&) {
+  return intern(Op::Load, node.dtype(), {node.arg(0), float_const(dtypes::Float32, 0.5)});
+}
+constexpr Rule kMixing[] = {{"mix-dtypes", any(0) + any(1), by(mix_dtypes)}};
+constexpr Rule kHalving[] = {{"read-at-a-half", node_of(Op::Load), by(read_at_a_half)}};
+
+std::string refusal(Node wanted, const Compile& compile) {
+  try {
+    schedule(std::span(&wanted, 1), {}, compile);
+  } catch (const InternalError& e) {
+    return e.what();
+  }
+  return "nothing was refused";
+}
+
+TEST(Schedule, AMalformedNodeNamesTheStepAndTheRuleThatMadeIt) {
+  Scope scope;
+  Node wanted = input({4, 5}) + input({4, 5});
+  struct Case {
+    std::span<const Rule> rules;
+    const char* says;
+  };
+  for (const Case& c :
+       {Case{kMixing, "the tensor graph is malformed after pass prepare, rule mix-dtypes of planted"},
+        Case{kHalving, "the kernel is malformed after pass simplify_kernel, rule read-at-a-half"}})
+    for (Checks checks : {Checks::Borders, Checks::EveryStep}) {
+      const RuleSet planted("planted", {{"planted", c.rules, [](Node) { return true; }}});
+      Compile compile;
+      compile.checks = checks;
+      compile.rules.planted = &planted;
+      const std::string message = refusal(wanted, compile);
+      EXPECT_NE(message.find(c.says), std::string::npos) << message;
+    }
+}
+
+// Puts a graph that is malformed into the place of what one step gave.
+struct Spoiled : StepSink {
+  explicit Spoiled(std::string name) : step(std::move(name)) {}
+  void tensors(const StepInfo& from, std::vector<Node>& targets) override {
+    if (from.name != step) return;
+    targets[0] = intern(Op::Add, targets[0].dtype(), {targets[0], cast(targets[0], dtypes::Float64)});
+  }
+  void kernel(const StepInfo& from, Node& kernel) override {
+    if (from.name != step) return;
+    NodeMap<Node> map;
+    for (Node n : toposort(kernel))
+      if (n.is(Op::Load)) map[n] = intern(Op::Load, n.dtype(), {n.arg(0), float_const(dtypes::Float32, 0.5)});
+    kernel = substitute(kernel, map);
+  }
+  std::string step;
+};
+
+TEST(Schedule, EachStepIsBlamedForWhatItBreaks) {
+  Scope scope;
+  Node wanted = input({4, 5}) + input({4, 5});
+  for (const StepInfo& step : schedule_steps())
+    for (Checks checks : {Checks::Borders, Checks::EveryStep}) {
+      Spoiled spoiled(step.name);
+      Compile compile;
+      compile.checks = checks;
+      compile.sink = &spoiled;
+      const std::string message = refusal(wanted, compile);
+      EXPECT_NE(message.find(std::string("malformed after pass ") + step.name + ":"), std::string::npos)
+          << step.name << ": " << message;
+    }
+}
+
+TEST(Schedule, AMalformedTensorGraphIsRefusedInEveryBuild) {
+  Scope scope;
+  Node x = input({4, 5}), wanted = intern(Op::Add, x.dtype(), {x, cast(x, dtypes::Float64)});
+  Compile compile;
+  compile.checks = Checks::Borders;
+  EXPECT_NE(refusal(wanted, compile).find("the tensor graph is malformed after pass tensor"),
+            std::string::npos);
+}
+
 Node drop_first_effect(Node node, const Bindings&, Rewriter&) {
   return node.arg_count() == 0 ? Node() : sink(node.args().subspan(1));
 }

@@ -338,7 +338,7 @@ TEST(Gradient, SeveralVersionsOfAParameterInOneGraphAreRefused) {
   EXPECT_EQ((before + (x * 5).sum()).gradient({x})[0].tolist(), (std::vector<double>{5, 5}));
 }
 
-TEST(Gradient, AParameterThatWasRealizedBetweenItsUsesIsOneVersion) {
+TEST(Gradient, AParameterIsOneVersionWhicheverOfItsUsesWasRealized) {
   for (const bool by_itself : {true, false}) {
     Tensor p = Tensor::full({3}, 1.0).contiguous().requires_grad_();
     Tensor before = p * 2;
@@ -362,6 +362,22 @@ TEST(Gradient, ANumberIsNoTargetBecauseEqualNumbersAreOne) {
               std::string::npos);
   Tensor asked = Tensor(2.0).requires_grad_();
   EXPECT_EQ((asked * 3 + x * 2.0).sum().gradient({asked})[0].item<double>(), 3);
+}
+
+// Realizing what a parameter was made of is no write: both uses have a part of the gradient.
+TEST(Gradient, AParameterThatWasRealizedBetweenItsUsesIsOneVersion) {
+  const std::function<Tensor()> made[] = {
+      [] { return Tensor::full({2}, 2.0); }, [] { return Tensor::full({2}, 2.0).contiguous(); },
+      [] { return Tensor::arange(2).cast(dtypes::float32) * 0 + 2; }, [] { return Tensor({2.0, 2.0}); }};
+  for (const auto& make : made) {
+    Tensor p = make().requires_grad_();
+    const Tensor square = (p * p).realize();
+    EXPECT_EQ((square + p * 3).sum().gradient({p})[0].tolist(), (std::vector<double>{7, 7}));
+    (square + p * 3).sum().backward();
+    EXPECT_EQ(p.grad()->tolist(), (std::vector<double>{7, 7}));
+    p.assign(p.detach() + 1).realize();
+    EXPECT_THROW((square + p * 3).sum().gradient({p}), UserError);
+  }
 }
 
 TEST(Gradient, WhatHasNoneIsSaid) {

@@ -2,6 +2,10 @@
 // the op, on every device that computes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
 #include "engine/engine.h"
 #include "lathe/jit.h"
 #include "lathe/lathe.h"
@@ -147,6 +151,10 @@ TEST_P(IndexErrors, NothingIsWrittenToAFile) {
   const Tensor y = numbers(10).gather(0, indices({1, 10}));
   EXPECT_EQ(message_of([&] { y.to("DISK:" + file).realize(); }),
             "gather: index 10 is outside an axis of size 10");
+  // Not even the element that was read from a place inside.
+  std::ifstream written(file, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(written)), std::istreambuf_iterator<char>());
+  EXPECT_TRUE(std::ranges::all_of(bytes, [](char c) { return c == 0; })) << bytes.size() << " bytes";
   std::remove(file.c_str());
 }
 

@@ -26,6 +26,28 @@ const reference::Bindings kBindings = {{"n", 5}};
 // More than any of these kernels takes: everything is judged.
 constexpr double kAll = 1e12;
 
+// Of two that were unsure one turned out to be a rounding: the other is the one to show.
+TEST(Judge, WhatIsShownIsWhatFailedInTheEnd) {
+  std::vector<reference::Sample> samples(2);
+  std::vector<reference::Cell> device(2);
+  for (const std::size_t i : {0, 1}) {
+    samples[i].element = static_cast<std::int64_t>(i);
+    samples[i].written = true;
+    samples[i].value.f = 100;
+    samples[i].likely = 1e-3;
+    samples[i].worst = 1;
+    device[i].f = i == 0 ? 100.5 : 100.25;
+  }
+  const std::vector<DType> stored(2, dtypes::Float32);
+  Judgement judgement = verify::judge(samples, stored, device);
+  EXPECT_EQ(judgement.unsure, 2);
+  EXPECT_TRUE(judgement.text().starts_with("element 0 is 100.5")) << judgement.text();
+  judgement.verdicts = {verify::Verdict::Passed, verify::Verdict::Failed};
+  judgement.recount(samples, stored, device, {});
+  EXPECT_TRUE(judgement.text().starts_with("element 1 is 100.25")) << judgement.text();
+  EXPECT_TRUE(judgement.text().ends_with("; 1 of 2 differ")) << judgement.text();
+}
+
 TEST(Judge, ResultsOfRandomOptionListsAreAccepted) {
   Scope scope;
   const std::vector<NamedKernel> kernels = small_kernels();
@@ -33,7 +55,7 @@ TEST(Judge, ResultsOfRandomOptionListsAreAccepted) {
                             named_target("sm_90a")};
   const char* count = std::getenv("JUDGE_LISTS");
   std::int64_t passed = 0, unjudged = 0;
-  for (FuzzSeeds seeds(count != nullptr ? std::strtoull(count, nullptr, 10) : 150); seeds.next();) {
+  for (FuzzSeeds seeds(count != nullptr ? std::strtoull(count, nullptr, 10) : 1000); seeds.next();) {
     Scope inner;
     std::mt19937 random(static_cast<unsigned>(seeds.seed()));
     const NamedKernel& named = kernels[seeds.seed() % kernels.size()];

@@ -25,7 +25,7 @@ struct CompileReport {
   std::uint64_t instructions = 0;  // of all programs
   double tensor_ms = 0;            // building the graph, gradients included
   double schedule_ms = 0;          // kernels, their order and the memory plan
-  double codegen_ms = 0;           // options, expansion and lowering of each unique kernel
+  double codegen_ms = 0;           // options, proofs, expansion and lowering of each unique kernel
   double linearize_ms = 0;         // into lists of instructions
   double compile_ms = 0;           // into machine code, apart from the total
   double total_ms() const { return tensor_ms + schedule_ms + codegen_ms + linearize_ms; }

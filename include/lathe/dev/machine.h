@@ -36,6 +36,13 @@ CacheInfo cache_info();
 std::string cache_folder();  // the same without looking into it
 void clear_cache();
 
+// Kernels whose first samples agreed with REF, that could not be compared so far, that were replaced, since
+// the process began (LATHE_CHECK).
+struct CheckCounts {
+  std::uint64_t compared = 0, unchecked = 0, replaced = 0;
+};
+CheckCounts check_counts();
+
 // While on, every kernel is timed.
 void set_profiling(bool on);
 struct KernelCost {

@@ -31,8 +31,6 @@ constexpr Spelling kHelpers[] = {
     // Half as its bits: one instruction each way, and no header.
     {"half_to_float", "$helper float lathe_half_to_float_$s(unsigned short x) {\n"
                       "  float r;\n  asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) : \"h\"(x));\n  return r;\n}"},
-    {"bfloat16_to_float", "$helper float lathe_bfloat16_to_float_$s(unsigned short x) {\n"
-                          "  return __uint_as_float((unsigned int)x << 16);\n}"},
     {"float_to_bfloat16", "$helper unsigned short lathe_float_to_bfloat16_$s(float x) {\n"
                           "  unsigned short r;\n  asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(x));\n  return r;\n}"},
     {"float_to_half", "$helper unsigned short lathe_float_to_half_$s(float x) {\n"
@@ -50,7 +48,7 @@ const CDialect& cuda_c() {
     d.kernel = "extern \"C\" __global__ void __launch_bounds__($block)";
     d.helper = "static __device__ __forceinline__";
     d.packed_arguments = false;
-    d.shared = "extern __shared__ __align__(16) unsigned char lathe_shared[];";
+    d.shared = "extern __shared__ __align__($align) unsigned char lathe_shared[];";
     d.barrier = "__syncthreads();";
     d.vectors = false;
     d.vector_type = "struct __align__($align) $name { $T v[$lanes]; };";
@@ -60,7 +58,7 @@ const CDialect& cuda_c() {
     d.specials = kSpecials;
     d.types = kTypes;
     d.helpers = kHelpers;
-    static const std::vector<std::string> units = units_of_features("+sm_80");
+    static const std::vector<std::string> units = units_of_features("+sm_80,+sm_90a");
     d.units = units;
     return d;
   }();

@@ -1,5 +1,6 @@
 """Compares Lathe's results of a program with the evaluators': what differs is a finding."""
 
+import re
 import traceback
 from dataclasses import dataclass, field
 
@@ -10,9 +11,6 @@ from fuzz.evaluate import NumpyRun, difference, run_lathe, run_torch, torch_read
 
 RUNS = 3  # with noise
 SLACK = 12.0  # times what they show
-# What is said of symbolic sizes where an op takes none, of results of a capture that depend on no argument, and of a loss
-# that depends on no input.
-REFUSED = ("is symbolic where a plain number is needed", "was computed before the call", "does not depend on any tensor")
 
 
 @dataclass
@@ -34,12 +32,17 @@ def spread(plain, noisy):
     return SLACK * most + 4 * (most.mean() if most.size else 0)  # noise may be small by chance in all runs
 
 
+def undecided(plain, noisy):
+    """As spread, of whole numbers and truths: those that rounding changes may be anything."""
+    return np.where(np.any([other != plain for other in noisy], axis=0), np.inf, 0.0) if noisy else np.zeros(plain.shape)
+
+
 def differs(got, want, bound):
     """Where two arrays differ by more than the bound, as text; or None."""
     if got.shape != want.shape:
         return f"shape {got.shape} instead of {want.shape}"
     with np.errstate(all="ignore"):
-        wrong = ~(np.abs(got.astype(np.float64) - want.astype(np.float64)) <= bound) if want.dtype.kind == "f" else got != want
+        wrong = ~(np.abs(got.astype(np.float64) - want.astype(np.float64)) <= bound) if want.dtype.kind == "f" else (got != want) & np.isfinite(bound)
     if not wrong.any():
         return None
     at = tuple(int(i) for i in np.argwhere(wrong)[0])
@@ -64,7 +67,7 @@ def check(program):
         results = run_lathe(program, weights)
     except Exception as error:  # noqa: BLE001: whatever it is, it is a finding
         text = f"{type(error).__name__}: {error}".strip()
-        if any(words in text for words in REFUSED):
+        if refusal_is_right(program, weights, wants, text):
             return None
         return Finding("error", program.outputs[0] if program.outputs else "", text, got=traceback.format_exc(), weights=short(weights))
     for k, ((values, bounds, gradients, slack), (outputs, grads)) in enumerate(zip(wants, results)):
@@ -79,6 +82,44 @@ def check(program):
     return None
 
 
+def refusal_is_right(program, weights, wants, text):
+    """Whether the evaluators too say that there is nothing to compute. What a lost gradient raises reads the same."""
+    if "is symbolic where a plain number is needed" in text:
+        return bool(program.variables)
+    if "does not depend on any tensor" in text:
+        return not any(reaches_loss(program, e, weights, want) for e, want in zip(program.environments, wants))
+    if "was written to since it was used" in text:  # a gradient that needs what a write in place replaced
+        return "write" in [s.row.family for s in program.steps] and (program.reads == "before" or "realize" in program.ops())
+    early = re.search(r"output (\d+) was computed before the call", text)
+    return early is not None and not depends_on_arguments(wants, int(early[1]), len(program.outputs))
+
+
+def reaches_loss(program, environment, weights, want):
+    """Whether an input that gradients are wanted of changes the loss: by PyTorch, or where it lacks an op by differences."""
+    gradients, slack = want[2], want[3]
+    if gradients is not None:
+        return any(np.abs(g).max(initial=0) > np.max(s, initial=0) for g, s in zip(gradients, slack))
+    reached = set(program.wrt)
+    for s in program.steps:
+        if dtypes.is_float(s.dtype) and s.row.smooth and not (s.row.steps and s.row.name != "cast"):
+            reached |= {s.name} if any(n in reached and dtypes.is_float(program.dtype(n)) for n in s.operands.values()) else set()
+    if not reached.intersection(program.differentiable()):
+        return False
+    directions = [np.random.default_rng(program.seed).uniform(-1, 1, environment.arrays[n].shape) for n in program.wrt]
+    return any(difference(program, environment, weights, n, d)[0] != 0 for n, d in zip(program.wrt, directions))
+
+
+def depends_on_arguments(wants, index, outputs):
+    """Whether a result of a capture, counted through outputs and gradients, differs from one environment to another."""
+    if index < outputs:
+        seen = [want[0][index] for want in wants]
+    elif any(want[2] is None for want in wants):
+        return False  # nothing tells
+    else:
+        seen = [want[2][index - outputs] for want in wants]
+    return any(not np.array_equal(seen[0], other) for other in seen[1:])
+
+
 def short(weights):
     return {n: w if isinstance(w, float) else f"Tensor(np.array({w.tolist()}, dtype=np.float32))" if w.size <= 64 else "..." for n, w in weights.items()}
 
@@ -90,7 +131,7 @@ def expected(program, environment, weights):
     noisy = [NumpyRun(program, environment, np.random.default_rng(k)).all() for k in range(0 if program.exact else RUNS)]
     bounds = []
     for name, value in zip(program.outputs, outputs):
-        bounds.append(spread(value, [n[name] for n in noisy]) if value.dtype.kind == "f" and noisy else np.zeros(value.shape))
+        bounds.append((spread if value.dtype.kind == "f" else undecided)(value, [n[name] for n in noisy]))
     if not torch_ready(program):
         return outputs, bounds, None, None
     try:

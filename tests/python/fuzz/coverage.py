@@ -48,7 +48,7 @@ def record_of(program, rules, finding):
         "seed": program.seed,
         "ops": program.ops(),
         "dtypes": sorted({v.dtype for v in values}),
-        "mode": ("symbolic " if program.variables else "") + ("exact " if program.exact else "") + program.mode,
+        "mode": ("symbolic " if program.variables else "") + ("exact " if program.exact else "") + f"{program.mode} {program.reads}",
         "rules": rules,
         "finding": finding,
     }

@@ -252,6 +252,14 @@ def realize(tensors):
         tensors[0].realize(*tensors[1:])
 
 
+def realize_in_order(program, outputs, gradients):
+    """Computes the results in the order the program says."""
+    every = [*outputs, *gradients]
+    groups = {"together": [every], "values": [outputs, gradients]}.get(program.reads, [[t] for t in every])
+    for group in groups:
+        realize(group)
+
+
 def kernels_of(program, weights):
     """What Lathe would run."""
     function, scale = function_of(program, weights)
@@ -269,8 +277,8 @@ def run_lathe(program, weights):
 
     def read(pair):
         outputs, gradients = pair
-        if program.mode != "apart":
-            realize([*outputs, *gradients])
+        if program.mode != "captured":
+            realize_in_order(program, outputs, gradients)
         return [(t.dtype.name, as_numpy(t)) for t in outputs], [None if g is None else (g.dtype.name, as_numpy(g)) for g in gradients]
 
     def call(environment, function):
@@ -282,7 +290,7 @@ def run_lathe(program, weights):
     def plain(*arguments):
         outputs, gradients = function(*arguments, scale)
         if program.mode == "captured":
-            realize([*outputs, *gradients])
+            realize_in_order(program, outputs, gradients)
         return outputs, gradients
 
     if program.mode != "captured":

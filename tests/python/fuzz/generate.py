@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from fuzz import dtypes, evaluate, ops_elementwise, ops_index, ops_movement, ops_products, ops_reduce, ops_symbolic
-from fuzz.program import Environment, Input, Program, Step, Variable
+from fuzz.program import READS, Environment, Input, Program, Step, Variable
 from fuzz.table import ROWS
 
 assert ops_elementwise and ops_index and ops_movement and ops_products and ops_reduce and ops_symbolic  # they fill ROWS
@@ -29,6 +29,10 @@ FAMILY_WEIGHTS = {
 # Families that are drawn more often for what the step before made.
 FOLLOWS = {"norm": 5, "reduce": 3, "scan": 3, "movement": 2}
 MOVES = ("permute", "permute", "slice", "take", "gather", "pad", "expand_axis", "reshape", "sum", "cat_self", "flip")
+ROUNDED, ADDED = ("square", "mul", "mul", "softmax"), ("add", "add_number", "sub", "lerp", "where", "masked_fill")
+KEPT = ("neg", "where", "contiguous", "permute", "relu", "clamp", "flip", "pad")
+EXTREMES = ("max", "min", "cummax", "cummin", "sort", "topk")
+PLACES = [0.2, 0.1, 0.2, 0.1, 0.15, 0.15, 0.1]
 HUGE = 72 << 20  # bytes
 VIEWS = ("movement", "keep", "constant", "symbolic")
 
@@ -60,10 +64,11 @@ class Generator:
         self.large = kind > 0.88
         self.huge = kind > 0.995  # a walk over more memory than caches hold
         captured = rng.random() < (0.5 if self.symbolic else 0.12)
-        mode = "captured" if captured else str(rng.choice(["together", "apart", "backward"], p=[0.5, 0.3, 0.2]))
+        mode = "captured" if captured else str(rng.choice(["gradient", "backward"], p=[0.75, 0.25]))
+        reads = str(rng.choice(READS, p=[0.5, 0.25, 0.25, 0] if captured else [0.4, 0.15, 0.3, 0.15]))
         if self.huge:
-            captured, mode = False, "apart"
-        self.program = Program(seed=seed, exact=bool(rng.random() < 0.5) or self.huge, mode=mode)
+            captured, mode, reads = False, "gradient", "each"
+        self.program = Program(seed=seed, exact=bool(rng.random() < 0.5) or self.huge, mode=mode, reads=reads)
         if self.symbolic:
             self.program.variables = [Variable("n", 2, 7)]
             if rng.random() < 0.6:
@@ -77,6 +82,7 @@ class Generator:
                 self.program.environments[0].sizes[v.name], self.program.environments[1].sizes[v.name] = v.high, v.low
         self.values = []
         self.runs = None
+        self.pairs = set()  # values and the positions they were found at: both are outputs
         self.follow = False  # whether the next step reads what the last one made
 
     # ---- what a row's draw may ask for
@@ -235,6 +241,8 @@ class Generator:
         except NothingFits:
             drawn = None
         if drawn is not None and self.keeps(row, drawn):
+            if row.then and self.rng.random() < 0.5 and self.keeps(ROWS[row.then], drawn):
+                self.pairs.update(s.name for s in self.program.steps[-2:])
             return True
         for unused in self.program.inputs[before[0] :]:
             for environment in self.program.environments:
@@ -304,6 +312,8 @@ class Generator:
         families = sorted({r.family for r in rows})
         if self.symbolic:
             self.step(ROWS["slice_by_variable"])
+        elif not self.large and not program.exact and rng.random() < 0.3:
+            self.draw_extremes()
         elif not self.large and rng.random() < 0.6:
             self.draw_moved_rows(rows)
         weights = np.array([FAMILY_WEIGHTS[f] * (5 if self.large and f == "product" else 1) for f in families])
@@ -331,6 +341,17 @@ class Generator:
         if self.rng.random() < 0.6:  # nothing else reads it: it is a kernel of its own
             del self.values[1:]
 
+    def draw_extremes(self):
+        """Values that two kernels may round differently, and the extremes among them: an op that looks for where an extreme
+        stood compares it with the values."""
+        self.leaf(tuple(int(n) for n in self.rng.choice([3, 5, 7, 8, 16, 37, 70], int(self.rng.integers(1, 4)), p=PLACES)), "float32")
+        moved = [str(self.rng.choice(m)) for m in (ROUNDED, ADDED, KEPT) if m is not KEPT or self.rng.random() < 0.4]
+        for name in [*moved, str(self.rng.choice(EXTREMES))]:
+            self.follow = True
+            if not self.step(ROWS[name]):
+                return
+        self.pairs.add(next(s.name for s in reversed(self.program.steps) if s.row.name in EXTREMES))
+
     def draw_huge(self):
         """A few walks over one array that is larger than the last cache of most machines."""
         columns = int(self.rng.choice([2048, 4096, 4160]))
@@ -347,7 +368,7 @@ class Generator:
         program, rng = self.program, self.rng
         read = {name for s in program.steps for name in s.operands.values()}
         ends = [s.name for s in program.steps if s.name not in read]
-        between = [s.name for s in program.steps if s.name in read and rng.random() < 0.12]
+        between = [s.name for s in program.steps if s.name in read and (rng.random() < 0.12 or s.name in self.pairs)]
         if program.mode == "captured":  # a constant, or a view of an argument, is no result of a replay
             fed, made = {i.name for i in program.inputs}, set()
             for s in program.steps:

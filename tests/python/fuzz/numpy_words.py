@@ -99,6 +99,12 @@ def topk(x, k, axis, largest):
     return np.take(sort(x, axis, largest), np.arange(k), axis=axis)
 
 
+def running_index(extreme, x, axis):
+    """The position of the running extreme, the last of equals."""
+    line = np.arange(x.shape[axis], dtype=np.int32).reshape([-1 if a == axis else 1 for a in range(x.ndim)])
+    return np.maximum.accumulate(np.where(x == extreme.accumulate(x, axis), line, 0), axis)
+
+
 def conv2d(x, w, bias, groups, stride, dilation, padding):
     """padding: left, right, top, bottom."""
     x = np.pad(x, [(0, 0), (0, 0), tuple(padding[2:]), tuple(padding[:2])])

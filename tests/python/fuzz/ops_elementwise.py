@@ -60,12 +60,13 @@ FUNCTIONS = {
     "celu":        ("{x}.celu(2.0)",                  "np.maximum({x}, 0) + np.minimum(2 * np.expm1({x} / 2), 0)", "F.celu({x}, 2.0)"),
     "selu":        ("{x}.selu()", "1.0507009873554805 * np.where({x} > 0, {x}, 1.6732632423543772 * np.expm1({x}))", "F.selu({x})"),
     "softsign":    ("{x}.softsign()",                 "{x} / (1 + np.abs({x}))",                 "F.softsign({x})"),
-    "hardswish":   ("{x}.hardswish()",                "{x} * np.clip({x} + 3, 0, 6) / 6",        "F.hardswish({x})"),
-    "hardsigmoid": ("{x}.hardsigmoid()",              "np.clip({x} / 6 + 0.5, 0, 1)",            "F.hardsigmoid({x})"),
+    "hardswish":   ("{x}.hardswish()",                "{x} * np.clip({x} + 3, 0, 6) / 6",        "{x} * torch.clip({x} + 3, 0, 6) / 6"),
+    "hardsigmoid": ("{x}.hardsigmoid()",              "np.clip({x} / 6 + 0.5, 0, 1)",            "torch.clip({x} / 6 + 0.5, 0, 1)"),
     "relu6":       ("{x}.relu6()",                    "np.clip({x}, 0, 6)",                      "F.relu6({x})"),
     "hardtanh":    ("{x}.hardtanh(-1.1, 1.2)",        "np.clip({x}, -1.1, 1.2)",                 "F.hardtanh({x}, -1.1, 1.2)"),
     "leaky_relu":  ("{x}.leaky_relu(0.125)",          "np.where({x} > 0, {x}, {x} * 0.125)",     "F.leaky_relu({x}, 0.125)"),
 }
+# (PyTorch's own hardsigmoid and hardswish take a sixth as a float32 on the way back.)
 # Polynomials and formulas with the precision of float32, whatever the dtype.
 SINGLE = {"asin", "acos", "atan", "asinh", "acosh", "atanh", "sinh", "erf", "softplus", "logsigmoid", "mish", "tanh"}
 # Values of the smaller floats fall on their edges.

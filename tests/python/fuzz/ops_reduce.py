@@ -23,8 +23,8 @@ def draw_axis(kind, most=1 << 20):
 REDUCE = "{x}.sum({axis}, keepdim={keep})"
 # fmt: off
 op("sum", "reduce", draw_reduce("any"), summed, REDUCE, "{x}.sum({axis}, keepdims={keep})", "=", exact=True, sums=True, symbolic=True, weight=3)
-op("max", "reduce", draw_reduce("number"), same, "{x}.max({axis}, keepdim={keep})", "{x}.max({axis}, keepdims={keep})", "torch.amax({x}, {axis}, {keep})", exact=True, moves=True, ties=True, symbolic=True, weight=2)
-op("min", "reduce", draw_reduce("number"), same, "{x}.min({axis}, keepdim={keep})", "{x}.min({axis}, keepdims={keep})", "torch.amin({x}, {axis}, {keep})", exact=True, moves=True, ties=True, symbolic=True)
+op("max", "reduce", draw_reduce("number"), same, "{x}.max({axis}, keepdim={keep})", "{x}.max({axis}, keepdims={keep})", "torch.amax({x}, {axis}, {keep})", exact=True, moves=True, ties=True, symbolic=True, weight=2, then="argmax")
+op("min", "reduce", draw_reduce("number"), same, "{x}.min({axis}, keepdim={keep})", "{x}.min({axis}, keepdims={keep})", "torch.amin({x}, {axis}, {keep})", exact=True, moves=True, ties=True, symbolic=True, then="argmin")
 op("mean", "reduce", draw_reduce("float"), same, "{x}.mean({axis}, keepdim={keep})", "{x}.mean({axis}, keepdims={keep})", "=", sums=True, symbolic=True)
 op("prod", "reduce", draw_axis("float", 400), same, "{x}.prod({axis})", "{x}.prod({axis})", "=", exact=True, ulps=16, sums=True)
 op("var", "reduce", draw_reduce("wide"), same, "{x}.var({axis}, keepdim={keep})", "positive({x}.var({axis}, keepdims={keep}, ddof=1))", "var({x}, {axis}, 1, {keep})", sums=True, symbolic=True, ulps=4, term_ulps=8)
@@ -42,8 +42,10 @@ op("normalize", "norm", draw_axis("wide"), lifted, "({x}.abs() + 0.5).normalize(
 
 op("cumsum", "scan", draw_axis("number", 20000), summed, "{x}.cumsum({axis})", "np.cumsum({x}, {axis})", "=", exact=True, sums=True, symbolic=True, weight=3)
 op("cumprod", "scan", draw_axis("float", 400), same, "{x}.cumprod({axis})", "np.cumprod({x}, {axis})", "=", exact=True, sums=True, ulps=16)
-op("cummax", "scan", draw_axis("number", 20000), same, "{x}.cummax({axis})[0]", "np.maximum.accumulate({x}, {axis})", "=", exact=True, moves=True, ties=True)
-op("cummin", "scan", draw_axis("number", 20000), same, "{x}.cummin({axis})[0]", "np.minimum.accumulate({x}, {axis})", "=", exact=True, moves=True, ties=True)
+op("cummax", "scan", draw_axis("number", 20000), same, "{x}.cummax({axis})[0]", "np.maximum.accumulate({x}, {axis})", "=", exact=True, moves=True, ties=True, then="cummax_index")
+op("cummin", "scan", draw_axis("number", 20000), same, "{x}.cummin({axis})[0]", "np.minimum.accumulate({x}, {axis})", "=", exact=True, moves=True, ties=True, then="cummin_index")
+op("cummax_index", "scan", draw_axis("number", 20000), index_dtype, "{x}.cummax({axis})[1]", "running_index(np.maximum, {x}, {axis})", "{x}.cummax({axis})[1].int()", exact=True, steps=True, ties=True, weight=0.5)
+op("cummin_index", "scan", draw_axis("number", 20000), index_dtype, "{x}.cummin({axis})[1]", "running_index(np.minimum, {x}, {axis})", "{x}.cummin({axis})[1].int()", exact=True, steps=True, ties=True, weight=0.5)
 op("logcumsumexp", "scan", draw_axis("float", 5000), lifted, "{x}.logcumsumexp({axis})", "np.logaddexp.accumulate({x}, {axis})", "=", sums=True, ulps=8, absolute=True)
 # fmt: on
 
@@ -53,7 +55,7 @@ def draw_sort(g):
     return g.bound(x=x, axis=g.axis(x), down=bool(g.rng.random() < 0.5))
 
 
-op("sort", "sort", draw_sort, same, "{x}.sort({axis}, {down})[0]", "sort({x}, {axis}, {down})", "sort({x}, {axis}, {down})", exact=True, moves=True, ties=True)
+op("sort", "sort", draw_sort, same, "{x}.sort({axis}, {down})[0]", "sort({x}, {axis}, {down})", "sort({x}, {axis}, {down})", exact=True, moves=True, ties=True, then="argsort")
 op("argsort", "sort", draw_sort, index_dtype, "{x}.argsort({axis}, {down})", "argsort({x}, {axis}, {down}).astype(np.int32)", "argsort({x}, {axis}, {down})", exact=True, steps=True, ties=True)
 
 
@@ -65,4 +67,5 @@ def draw_topk(g):
     return g.bound(x=x, k=int(g.rng.integers(1, x.shape[axis] + 1)), axis=axis, largest=bool(g.rng.random() < 0.5))
 
 
-op("topk", "sort", draw_topk, same, "{x}.topk({k}, {axis}, {largest})[0]", "topk({x}, {k}, {axis}, {largest})", "sort({x}, {axis}, {largest}).narrow({axis}, 0, {k})", exact=True, moves=True, ties=True)
+op("topk", "sort", draw_topk, same, "{x}.topk({k}, {axis}, {largest})[0]", "topk({x}, {k}, {axis}, {largest})", "sort({x}, {axis}, {largest}).narrow({axis}, 0, {k})", exact=True, moves=True, ties=True, then="topk_index")
+op("topk_index", "sort", draw_topk, index_dtype, "{x}.topk({k}, {axis}, {largest})[1]", "np.take(argsort({x}, {axis}, {largest}), np.arange({k}), {axis}).astype(np.int32)", "argsort({x}, {axis}, {largest}).narrow({axis}, 0, {k})", exact=True, steps=True, ties=True, weight=0.5)

@@ -62,11 +62,17 @@ class Environment:
     sizes: dict = field(default_factory=dict)
 
 
+# When results are computed: all in one, values and then gradients, each on its own, or values before there is a loss.
+# What was computed is data for what is read later, which must come out as if nothing had been.
+READS = ("together", "values", "each", "before")
+
+
 @dataclass
 class Program:
     seed: int = 0
     exact: bool = False  # all values are whole numbers that their dtypes hold
-    mode: str = "together"  # together, apart, backward, captured
+    mode: str = "gradient"  # gradient, backward, captured
+    reads: str = "together"  # a name of READS
     inputs: list = field(default_factory=list)
     variables: list = field(default_factory=list)
     steps: list = field(default_factory=list)
@@ -104,7 +110,7 @@ class Program:
 
     def marked(self):
         """Whether inputs say before that they want a gradient: a realized tensor keeps its expression only then."""
-        return self.mode == "backward" or any(s.row.name == "realize" for s in self.steps)
+        return self.mode == "backward" or self.reads == "before" or any(s.row.name == "realize" for s in self.steps)
 
     def ops(self):
         return [s.row.name for s in self.steps]
@@ -136,6 +142,8 @@ def source(program):
     lines += [f"    {s.text('lathe')}" for s in program.steps]
     outputs = ", ".join(program.outputs) + ("," if program.outputs else "")
     floats = program.differentiable()
+    if program.reads == "before":
+        lines += [f"    {n}.realize()" for n in program.outputs]
     if program.wrt and floats:
         terms = " + ".join(f"({n}.float() * weights[{n!r}]).sum()" for n in floats)
         lines.append(f"    loss = {terms}")
@@ -148,6 +156,16 @@ def source(program):
     else:
         lines.append(f"    return [{outputs}], []")
     return "\n".join(lines) + "\n"
+
+
+def reading_text(program):
+    """Statements that compute outputs and gradients in the program's order."""
+    every = "[*outputs, *[g for g in gradients if g is not None]]"
+    if program.reads == "together":
+        return [f"Tensor.realize(*{every})"]
+    if program.reads == "values":
+        return ["Tensor.realize(*outputs)"]
+    return [f"for t in {every}:", "    t.realize()"]
 
 
 def inputs_text(program, environment, finding):
@@ -180,6 +198,7 @@ def test_text(program, finding):
     lines.append(f"    weights = {{{weights}}}")
     call = ", ".join([i.name for i in program.inputs] + [v.name for v in program.variables] + ["weights"])
     lines.append(f"    outputs, gradients = program({call})")
+    lines += [f"    {line}" for line in reading_text(program)]
     if finding.want is not None:
         index = program.outputs.index(finding.name) if finding.kind != "gradient" else program.wrt.index(finding.name)
         group = "gradients" if finding.kind == "gradient" else "outputs"

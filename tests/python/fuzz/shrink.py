@@ -21,8 +21,10 @@ def smaller(program):
         for i in range(len(program.environments)):
             kept = program.environments[:i] + program.environments[i + 1 :]
             yield program.copy(environments=kept)
-    if program.mode != "apart":
-        yield program.copy(mode="apart")
+    if program.mode != "gradient":
+        yield program.copy(mode="gradient")
+    if program.reads != "each":
+        yield program.copy(reads="each")
     for name in program.outputs:
         if len(program.outputs) > 1:
             yield program.copy(outputs=[name]).pruned()
@@ -86,7 +88,7 @@ def measure(program):
     arrays = [a for e in program.environments for a in e.arrays.values()]
     plain = sum(2 if (a == 1).all() else int(np.array_equal(a, stripes(a.shape))) for a in arrays)
     sizes = sum(a.size for a in arrays)
-    return len(program.steps), len(program.outputs), len(program.wrt), len(program.environments), program.mode != "apart", sizes, -plain
+    return len(program.steps), len(program.outputs), len(program.wrt), len(program.environments), program.mode != "gradient", program.reads != "each", sizes, -plain
 
 
 def shrink(program, finding, seconds=60):

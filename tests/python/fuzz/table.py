@@ -34,6 +34,7 @@ class Op:
     ties: bool = False  # but not where elements are equal
     single: bool = False  # no more precise than float32
     absolute: bool = False  # its error is of the size of 1's, where the result is smaller
+    then: str = ""  # the row of the positions of what this one finds, read after it
 
     def error(self, dtype):
         """The relative error a result of the dtype may have."""

@@ -1,0 +1,53 @@
+#include "ir/group_ops.h"
+
+#include "base/small_vector.h"
+#include "ir/build.h"
+
+namespace lathe {
+
+Node panel_dot(const DotKind& kind, const PanelShape& shape, Node x, Node x_index, Node y, Node y_index,
+               Node sum) {
+  AttrData d{std::string(kind.name),
+             {shape.m, shape.n, shape.k, shape.threads, static_cast<std::int64_t>(shape.x.rows), shape.x.slab,
+              static_cast<std::int64_t>(shape.y.rows), shape.y.slab}};
+  return intern(Op::PanelDot, sum.dtype(), {x, x_index, y, y_index, sum}, Attr::of(d));
+}
+
+PanelShape panel_shape(Node dot) {
+  const auto& v = dot.ints();
+  PanelShape shape{
+      static_cast<int>(v[0]), static_cast<int>(v[1]), static_cast<int>(v[2]), static_cast<int>(v[3]), {}, {}};
+  shape.x = {static_cast<PanelRows>(v[4]), v[5]};
+  shape.y = {static_cast<PanelRows>(v[6]), v[7]};
+  return shape;
+}
+
+Node matrices(Node memory, Node index, int count, bool transposed) {
+  AttrData d{"", {count, transposed ? 1 : 0}};
+  return intern(Op::Matrices, dtypes::UInt32.vec(static_cast<std::uint16_t>(count)), {memory, index},
+                Attr::of(d));
+}
+
+Node copy_async(Node memory, Node index, Node source, Node source_index, Node inside, Node gate,
+                std::int64_t elements) {
+  SmallVector<Node, 8> args{memory, index, source, source_index, inside ? inside : bool_const(true)};
+  if (gate) args.push_back(gate);
+  return intern(Op::CopyAsync, dtypes::Void, args, Attr::of(elements));
+}
+
+Node commit_copies(std::int64_t number) {
+  return intern(Op::CommitCopies, dtypes::Void, {}, Attr::of(number));
+}
+Node wait_copies(std::int64_t batches, std::int64_t number) {
+  AttrData d{"", {batches, number}};
+  return intern(Op::WaitCopies, dtypes::Void, {}, Attr::of(d));
+}
+Node proxy_fence(std::int64_t number) { return intern(Op::ProxyFence, dtypes::Void, {}, Attr::of(number)); }
+Node wait_products(Node x, std::int64_t left) {
+  return intern(Op::WaitProducts, x.dtype(), {x}, Attr::of(left));
+}
+bool is_in_flight(Node value) {
+  return value.is(Op::PanelDot) || (value.is(Op::WaitProducts) && value.int_attr() > 0);
+}
+
+}  // namespace lathe

@@ -1,0 +1,166 @@
+// What the threads of a group do together, as CUDA's PTX: asynchronous copies, matrices that a warp reads,
+// and products of panels in shared memory (ir/group_ops.h).
+#include "base/error.h"
+#include "ir/build.h"
+#include "ir/group_ops.h"
+#include "ir/shared_memory.h"
+#include "render/c_printer.h"
+#include "target/matrix_units.h"
+
+namespace lathe::render {
+namespace {
+
+// "%3, %4, %5" and "\"+f\"(c.v[0]), ...", the registers of a vector in inline assembly.
+std::string places(int first, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += fmt::format("{}%{}", i > 0 ? ", " : "", first + i);
+  return text;
+}
+std::string registers(const CUnit& unit, std::string_view constraint, const std::string& vector, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i)
+    text += fmt::format("{}\"{}\"({})", i > 0 ? ", " : "", constraint, unit.lane(vector, i));
+  return text;
+}
+
+}  // namespace
+
+// An index into swizzled memory as it lies there. Whole groups of rows change nothing about the exchange of
+// pieces, so that what is added for them stays outside.
+std::string CPrinter::placed(Node memory, Node index) {
+  Node base = base_memory(memory);
+  if (!base.is(Op::Define) || !shared_form(base).swizzled) return value(index);
+  const std::int64_t rows = kSwizzleRow * kSwizzleRows / base.dtype().bytes();
+  if (index.is(Op::Add) && index.arg(1).is_const() && index.arg(1).int_attr() % rows == 0)
+    return fmt::format("{} + {}", placed(memory, value(index.arg(0)), index.dtype()), value(index.arg(1)));
+  return placed(memory, value(index), index.dtype());
+}
+std::string CPrinter::placed(Node memory, const std::string& index, DType dtype) {
+  Node base = base_memory(memory);
+  if (!base.is(Op::Define) || !shared_form(base).swizzled) return index;
+  const std::int64_t bytes = base.dtype().bytes();
+  const std::string name = fmt::format("lathe_swizzled_{}", bytes * 8), type = unit_.type(dtype.element());
+  unit_.function(name + type, [&] {
+    return fmt::format("{0} {1} {2}({1} i) {{ return i ^ (i / {3} % {4} * {5}); }}", dialect_.helper, type,
+                       name, kSwizzleRow / bytes, kSwizzleRows, kSwizzlePiece / bytes);
+  });
+  return fmt::format("{}({})", name, index);
+}
+
+void CPrinter::copy_async(Node node) {
+  const std::int64_t bytes = node.int_attr() * base_memory(node.arg(0)).dtype().bytes();
+  const bool always = node.arg(4).is_const_int(1);
+  const std::string name = fmt::format("lathe_copy_{}{}", bytes, always ? "" : "_if");
+  unit_.function(name, [&] {
+    return fmt::format(
+        "{} void {}(void* to, const void* from{}) {{\n"
+        "  asm volatile(\"cp.async.{}.shared.global [%0], [%1], {}{};\" :: "
+        "\"r\"((unsigned int)__cvta_generic_to_shared(to)), \"l\"(from){} : \"memory\");\n}}",
+        dialect_.helper, name, always ? "" : ", bool inside", bytes == 16 ? "cg" : "ca", bytes,
+        always ? "" : ", %2", always ? "" : fmt::format(", \"r\"(inside ? {} : 0)", bytes));
+  });
+  const std::string when = node.arg_count() > 5 ? fmt::format("if ({}) ", value(node.arg(5))) : "";
+  line("{}{}({} + {}, {}{});", when, name, value(base_memory(node.arg(0))), placed(node.arg(0), node.arg(1)),
+       pointer(node.arg(2), node.arg(3)), always ? "" : ", " + value(node.arg(4)));
+}
+
+void CPrinter::matrices(Node node) {
+  const int count = static_cast<int>(node.ints()[0]);
+  const bool transposed = node.ints()[1] != 0;
+  const std::string name = fmt::format("lathe_matrices_{}{}", count, transposed ? "_transposed" : ""),
+                    type = unit_.type(node.dtype());
+  unit_.function(name, [&] {
+    const std::string to = count > 1 ? registers(unit_, "=r", "r", count) : "\"=r\"(r)";
+    return fmt::format(
+        "{} {} {}(const void* row) {{\n  {} r;\n"
+        "  asm volatile(\"ldmatrix.sync.aligned.m8n8.x{}{}.shared.b16 {{{}}}, [%{}];\" : {} : "
+        "\"r\"((unsigned int)__cvta_generic_to_shared(row)) : \"memory\");\n  return r;\n}}",
+        dialect_.helper, type, name, type, count, transposed ? ".trans" : "", places(0, count), count, to);
+  });
+  define_value(node, fmt::format("{}({} + {})", name, value(base_memory(node.arg(0))),
+                                 placed(node.arg(0), node.arg(1))));
+}
+
+// The instructions of one product: as many as its steps, each a fixed distance further on in both panels.
+void CPrinter::panel_product(Node node) {
+  const PanelShape shape = panel_shape(node);
+  const MatrixUnit* unit = nullptr;
+  for (const std::string& candidate : dialect_.units)
+    if (const MatrixUnit* u = find_matrix_unit(candidate);
+        u->reads == UnitReads::Panels && u->dot == node.text() && u->m == shape.m && u->n == shape.n)
+      unit = u;
+  if (unit == nullptr)
+    throw InternalError("c_text", fmt::format("{} has no unit for {}", dialect_.name, node.text()));
+  unit_.function("lathe_panel", [&] {
+    return fmt::format(
+        "{} unsigned long long lathe_panel(const void* p, unsigned int slab) {{\n"
+        "  const unsigned long long at = (unsigned int)__cvta_generic_to_shared(p) & 0x3ffff;\n"
+        "  return at >> 4 | (unsigned long long)(slab >> 4) << 16 | {}ull << 32 | 1ull << 62;\n}}",
+        dialect_.helper, kSwizzleRow * kSwizzleRows >> 4);
+  });
+  auto slab = [](const PanelOperand& o) { return o.rows == PanelRows::Steps ? 16 : o.slab * 2; };
+  // In sixteens of bytes, to the next instruction's steps.
+  auto next = [&](const PanelOperand& o) {
+    const std::int64_t numbers = unit->step * 2;
+    return (o.rows == PanelRows::Steps ? numbers * 2 : numbers * kSwizzleRow) >> 4;
+  };
+  const int sums = node.dtype().lanes;
+  const bool turned_x = shape.x.rows == PanelRows::Outputs, turned_y = shape.y.rows == PanelRows::Outputs;
+  const std::string name =
+                        fmt::format("lathe_{}_{}{}", unit->name, turned_x ? "t" : "n", turned_y ? "t" : "n"),
+                    type = unit_.type(node.dtype());
+  unit_.function(name, [&] {
+    std::string text = fmt::format(
+        "{0} {1} {2}(unsigned long long x, unsigned long long y, {1} c) {{\n"
+        "  asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");\n",
+        dialect_.helper, type, name);
+    for (std::int64_t i = 0; i < unit->k / unit->step; ++i)
+      text += fmt::format(
+          "  asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{0}, 0;\\n{1} {{{2}}}, %{3}, %{4}, p, 1, 1, "
+          "{5}, "
+          "{6};\\n}}\" : {7} : \"l\"(x + {8}), \"l\"(y + {9}), \"r\"(1));\n",
+          sums + 2, unit->text, places(0, sums), sums, sums + 1, turned_x ? 1 : 0, turned_y ? 1 : 0,
+          registers(unit_, "+f", "c", sums), i * next(shape.x), i * next(shape.y));
+    return text + "  asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");\n  return c;\n}";
+  });
+  define_value(node, fmt::format("{}(lathe_panel({}, {}), lathe_panel({}, {}), {})", name,
+                                 pointer(node.arg(0), node.arg(1)), slab(shape.x),
+                                 pointer(node.arg(2), node.arg(3)), slab(shape.y), value(node.arg(4))));
+}
+
+// A result that is there goes through the wait, so that nothing that uses it comes before; one that is not is
+// left where it is.
+void CPrinter::wait_products(Node node) {
+  if (is_in_flight(node)) {
+    line("asm volatile(\"wgmma.wait_group.sync.aligned {};\" ::: \"memory\");", node.int_attr());
+    names_[node] = value(node.arg(0));
+    return;
+  }
+  const std::string type = unit_.type(node.dtype()), name = "lathe_wait_" + node.dtype().str();
+  unit_.function(name, [&] {
+    return fmt::format(
+        "{0} {1} {2}({1} c) {{\n  asm volatile(\"wgmma.wait_group.sync.aligned 0;\" : {3} :: \"memory\");\n"
+        "  return c;\n}}",
+        dialect_.helper, type, name, registers(unit_, "+f", "c", node.dtype().lanes));
+  });
+  define_value(node, fmt::format("{}({})", name, value(node.arg(0))));
+}
+
+bool CPrinter::group_instruction(Node node) {
+  switch (node.op()) {
+    case Op::CopyAsync: copy_async(node); return true;
+    case Op::CommitCopies: line("asm volatile(\"cp.async.commit_group;\" ::: \"memory\");"); return true;
+    case Op::WaitCopies:
+      line("asm volatile(\"cp.async.wait_group {};\" ::: \"memory\");", node.ints()[0]);
+      return true;
+    case Op::ProxyFence:
+      line("asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\");");
+      return true;
+    case Op::Matrices: matrices(node); return true;
+    case Op::PanelDot: panel_product(node); return true;
+    case Op::WaitProducts: wait_products(node); return true;
+    default: return false;
+  }
+}
+
+}  // namespace lathe::render
