@@ -121,11 +121,17 @@ std::shared_ptr<const Prepared> prepared_for(std::span<const Node> targets, cons
   return prepared;
 }
 
+// Cut to a symbolic size: of a result, that is the part of its buffer that was written.
+bool is_symbolic_cut(Node view) {
+  return view.is(Op::Shrink) &&
+         std::ranges::any_of(view.shape(), [](Node size) { return !unbound(size).is_const(); });
+}
+
 // Remembers where a value is now. A target that is a view was computed as what it is a view of; the two
 // chains of movement ops run in step.
 void remember(Node target, Node result) {
-  while (is_movement(target.op()) && target.op() == result.op() && target.arg_count() == result.arg_count() &&
-         target.attr() == result.attr()) {
+  while (is_movement(target.op()) && !is_symbolic_cut(result) && target.op() == result.op() &&
+         target.arg_count() == result.arg_count() && target.attr() == result.attr()) {
     target = target.arg(0);
     result = result.arg(0);
   }

@@ -501,7 +501,7 @@ void check_target(const Tensor& t) {
   if (!t.is_floating_point())
     throw TypeError("gradient", fmt::format("target {} has no gradient: only floats have", describe(t)))
         .help("cast it to a float dtype before it is used");
-  if (device_of(n).empty() && n.is(Op::Expand) && n.arg(0).is_const())
+  if (viewed(n).is_const())
     throw UserError("gradient",
                     fmt::format("target {} is a constant, and equal constants are one", describe(t)))
         .help("call requires_grad_() on it before it is used");

@@ -200,6 +200,7 @@ def test_differences_of_small_integers_do_not_wrap():
         want = x.astype(np.float32) + 0.25 * (y.astype(np.float32) - x.astype(np.float32))
         np.testing.assert_allclose(Tensor(x).lerp(Tensor(y), 0.25).numpy(), want)
         np.testing.assert_allclose(Tensor(x).lerp(Tensor(y), Tensor([0.25])).numpy(), want)
+        np.testing.assert_allclose(Tensor(x).softmin().numpy(), (-torch.tensor(x).float()).softmax(0).numpy(), rtol=1e-5)
     assert Tensor([True, False]).isclose(Tensor([True, True])).tolist() == [True, False]
     assert Tensor([2**24]).isclose(Tensor([2**24 + 1]), rtol=0, atol=0).item() is False
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import assert_same, check
 
-from lathe import Tensor, dtypes
+from lathe import Tensor, Variable, dtypes
 from lathe.nn.state import safe_save
 
 SHAPE = (4, 3, 5)
@@ -218,6 +218,17 @@ def test_the_mean_of_scattered_integers_is_rounded_down_and_exact():
         assert_same(Tensor(x).scatter_reduce(0, Tensor(index), Tensor(src), "mean", include_self=include_self), theirs)
     half = Tensor([0.0], dtype=dtypes.float16).scatter_reduce(0, Tensor([0, 0]), Tensor([60000.0, 60000.0], dtype=dtypes.float16), "mean", include_self=False)
     assert half.item() == 60000
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.int8, dtypes.fp8e4m3])
+def test_a_part_of_symbolic_size_that_was_computed_is_not_taken_for_the_whole(dtype):
+    x = np.arange(28.0, dtype=np.float32).reshape(7, 4) % 5
+    for rows in (2, 3, 7):
+        whole = Tensor(x, dtype=dtype)
+        part, least = whole[: Variable("rows", 2, 7).bind(rows)].permute(1, 0), whole.cummin(1)[0]
+        del whole  # the part is computed alone
+        assert part.realize().shape[0] == 4
+        np.testing.assert_array_equal(least.float().numpy(), np.minimum.accumulate(x, 1))
 
 
 def test_a_fixed_size_makes_masked_select_a_plain_kernel():

@@ -352,6 +352,18 @@ TEST(Gradient, AParameterIsOneVersionWhicheverOfItsUsesWasRealized) {
   }
 }
 
+TEST(Gradient, ANumberIsNoTargetBecauseEqualNumbersAreOne) {
+  const Tensor x({5.0});
+  for (const Tensor& number : {Tensor(2.0), Tensor::full({}, 2.0), Tensor(2.0).reshape({1, 1}),
+                               Tensor::full({}, 2.0, {.dtype = dtypes::float16})})
+    EXPECT_NE(message_of([&] {
+                (number.cast(dtypes::float32) * 3 + x * 2.0).sum().gradient({number});
+              }).find("is a constant, and equal constants are one"),
+              std::string::npos);
+  Tensor asked = Tensor(2.0).requires_grad_();
+  EXPECT_EQ((asked * 3 + x * 2.0).sum().gradient({asked})[0].item<double>(), 3);
+}
+
 // Realizing what a parameter was made of is no write: both uses have a part of the gradient.
 TEST(Gradient, AParameterThatWasRealizedBetweenItsUsesIsOneVersion) {
   const std::function<Tensor()> made[] = {

@@ -235,7 +235,7 @@ def tensors_of(program, environment):
 
     tensors = []
     for i in program.inputs:
-        array, dtype = environment.arrays[i.name], getattr(lathe.dtypes, i.dtype)
+        array, dtype = np.asarray(environment.arrays[i.name]), getattr(lathe.dtypes, i.dtype)
         if i.constant is not None:
             t = Tensor.full(array.shape, i.constant, dtype=dtype).contiguous()
         else:

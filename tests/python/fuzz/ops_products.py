@@ -140,6 +140,8 @@ def draw_conv(g):
     bias = g.leaf((outputs,), x.dtype) if g.rng.random() < 0.4 else Text("None")
     padding = [int(v) for v in g.rng.integers(0, 3, 4)] if g.rng.random() < 0.4 else [v for v in pair(g, 0, 3) for _ in range(2)]
     stride, dilation = window_steps(g, kernel)
+    if stride == kernel or g.rng.random() < 0.3:
+        padding = [0, 0, 0, 0]
     if g.large and g.rng.random() < 0.7:  # as nets have them
         edge = int(g.rng.integers(0, 2))
         stride, dilation, padding = (1, 1), (1, 1), [k // 2 * edge for k in reversed(kernel) for _ in range(2)]
@@ -149,8 +151,9 @@ def draw_conv(g):
 def window_steps(g, kernel):
     """Stride and dilation; often windows side by side, which neither overlap nor leave anything out along an axis."""
     stride, dilation = pair(g, 1, 4), pair(g, 1, 3)
+    side_by_side = 0.7 * g.rng.random()
     for k in range(2):
-        if g.rng.random() < 0.3:
+        if g.rng.random() < side_by_side:
             stride = tuple(kernel[k] if i == k else n for i, n in enumerate(stride))
             dilation = tuple(1 if i == k else n for i, n in enumerate(dilation))
     return stride, dilation
