@@ -7,7 +7,10 @@ std::vector<Node> KernelWork::roots() const {
   return {program.code.begin(), program.code.end()};
 }
 
-Faults KernelWork::quick_faults() const { return linear ? verify_program(program) : open_ranges(kernel); }
+Faults KernelWork::quick_faults() const {
+  if (linear) return verify_program(program);
+  return open_ranges(kernel, groups_closed ? KernelStage::Ranges : KernelStage::Options);
+}
 
 void KernelWork::show(const StepInfo& step, StepSink& sink) {
   if (linear)
@@ -16,6 +19,7 @@ void KernelWork::show(const StepInfo& step, StepSink& sink) {
     sink.kernel(step, kernel);
 }
 
+Faults takes_options(const KernelWork& work) { return verify_kernel(work.kernel, KernelStage::Options); }
 Faults has_ranges(const KernelWork& work) { return verify_kernel(work.kernel, KernelStage::Ranges); }
 Faults is_lowered(const KernelWork& work) { return verify_kernel(work.kernel, KernelStage::Lowered); }
 Faults is_program(const KernelWork& work) { return verify_program(work.program); }

@@ -17,6 +17,7 @@
 #include "engine/debug.h"
 #include "engine/disk_cache.h"
 #include "engine/kernel_check.h"
+#include "engine/steps.h"
 #include "ir/text.h"
 #include "ir/value.h"
 #include "ir/walk.h"
@@ -30,8 +31,6 @@ namespace {
 // Steps of the solver for one access: usually the intervals have answered already. The questions of the op
 // suite take up to 1,400.
 constexpr unsigned kQuickEffort = 20000, kThoroughEffort = 500000;
-
-constexpr StepInfo kGuardUnproved{"guard_unproved", "accesses not proved inside their memory are guarded"};
 
 // One kernel of one backend and target under one way of choosing options.
 struct CacheKey {

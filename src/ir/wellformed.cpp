@@ -38,9 +38,11 @@ constexpr AttrRow kAttrRows[] = {
     {Op::Carry,   AttrRow::Ints,       3, 3,     "[fold id, component, side]"},
     {Op::Get,     AttrRow::Integer,    0, 0,     "a component number"},
     {Op::Custom,  AttrRow::TextInts,   0, kMany, "\"name\" [...]"},
+    {Op::Contiguous, AttrRow::Text,    0, 0,     "none, or \"[options]\""},
     {Op::Copy,    AttrRow::Text,       0, 0,     "\"device\""},
     {Op::Check,   AttrRow::Text,       0, 0,     "\"op\""},
     {Op::Range,   AttrRow::Ints,       2, 2,     "[id, kind]"},
+    {Op::Launch,  AttrRow::Text,       0, 0,     "\"name, options and kernel\""},
     {Op::Kernel,  AttrRow::TextInts,   0, kMany, "\"name\""},
     {Op::Lane,    AttrRow::Integer,    0, 0,     "a lane number"},
     {Op::HReduce, AttrRow::OpName,     0, 0,     "an op"},
@@ -63,6 +65,7 @@ std::string attr_fault(Op op, DType dtype, const Attr& attr) {
       std::find_if(std::begin(kAttrRows), std::end(kAttrRows), [&](const AttrRow& r) { return r.op == op; });
   if (row == std::end(kAttrRows))
     return attr.kind == Attr::Kind::None ? "" : fmt::format("{} takes no attribute", info(op).name);
+  if (op == Op::Contiguous && attr.kind == Attr::Kind::None) return "";
   auto refuse = [&] { return fmt::format("{} needs the attribute {}", info(op).name, row->expected); };
   switch (row->form) {
     case AttrRow::Number: {

@@ -197,7 +197,7 @@ constexpr StepRow<ScheduleWork> kScheduleSteps[] = {
     {"join_steps", "kernels over the same ranges become one with several stores, where that saves traffic",
      join_kernels, are_planned},
     {"number_buffers", "buffers become params, so that equal computations are equal kernels",
-     number_buffers, are_kernels},
+     number_buffers, are_numbered},
     {"simplify_kernel", "index algebra, and reduces that join, collapse or vanish",
      each_kernel<simplify_kernel>, are_kernels, kOptional},
     {"split_ranges", "a range that indices divide evenly becomes two",

@@ -48,6 +48,7 @@ class ScheduleWork final : public StepState {
 // What the steps verify.
 Faults is_tensor_graph(const ScheduleWork& work);
 Faults are_planned(const ScheduleWork& work);
+Faults are_numbered(const ScheduleWork& work);
 Faults are_kernels(const ScheduleWork& work);
 
 }  // namespace lathe
