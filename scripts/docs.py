@@ -155,6 +155,48 @@ def support_page():
     return "\n".join(lines) + "\n"
 
 
+# The lists of steps, in the order in which a compile goes through them.
+STEP_LISTS = [
+    ("Scheduling", "src/schedule/schedule.cpp", "from the tensor graph to kernels over params"),
+    ("Proof", "src/engine/steps.h", "of each kernel"),
+    ("Options", "src/codegen/apply_options.cpp", "from a kernel and its list of options to the kernel as it will be looped"),
+    ("Lowering", "src/codegen/pipeline.cpp", "from there to the program that printers print"),
+]
+
+
+def steps_page():
+    """docs/reference/steps.md from the lists of steps."""
+    lines = [
+        "# Steps of a compile",
+        "",
+        "Made by `make docs` from the lists themselves. Every compile goes through these rows in order; after each the graph is handed",
+        "to whoever watches and is verified, and what is malformed is blamed on the step, and on the rule, that made it. Optional ones",
+        "can be left out by name (`LATHE_WITHOUT=peel_last_steps`): slower code, values that differ by rounding at most. `lathe inspect",
+        "--steps` shows what each makes of a kernel, `--step expand` what one of them takes away and adds. Each has examples in",
+        "`tests/passes/`.",
+    ]
+    for title, path, about in STEP_LISTS:
+        lines += ["", f"## {title}", "", f"{about[0].upper()}{about[1:]} (`{path}`).", "", "| Step | Optional | What happens |", "| --- | --- | --- |"]
+        with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+            text = file.read()
+        for name, purpose, optional in step_rows(text):
+            lines.append(f"| `{name}` | {'yes' if optional else ''} | {purpose} |")
+    return "\n".join(lines) + "\n"
+
+
+def step_rows(text):
+    """(name, purpose, optional) of the rows of a list of steps, or of single ones."""
+    table = re.search(r"constexpr StepRow<\w+> k\w+Steps\[\] = \{\n(.*?)\n\};", text, re.S)
+    if table is None:
+        for name, purpose in re.findall(r'constexpr StepInfo \w+\{\s*"(\w+)",\s*"([^"]+)"\}', text):
+            yield name, purpose, False
+        return
+    for part in re.split(r'\n(?=    \{")', "\n" + table.group(1)):
+        match = re.match(r'\s*\{"(\w+)",\s*"([^"]+)"', part)
+        if match:
+            yield match.group(1), match.group(2), "kOptional" in part
+
+
 def promises():
     """Which tests name which numbered requirement, as a table for the terminal."""
     places = {}
@@ -175,6 +217,7 @@ PAGES = {
     "docs/reference/errors.md": errors_page,
     "docs/reference/flags.md": flags_page,
     "docs/reference/ops.md": ops_page,
+    "docs/reference/steps.md": steps_page,
     "docs/reference/support.md": support_page,
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codegen/codegen.h"
+#include "codegen/fuse_multiply_add.h"
 #include "codegen/group_reduce.h"
 #include "codegen/kernel_work.h"
 #include "codegen/matrix_unit.h"
@@ -94,34 +95,39 @@ constexpr bool kOptional = true;
 // What happens to a kernel as scheduled, with its list of options, in order.
 // clang-format off
 constexpr StepRow<Work> kOptionSteps[] = {
+    // First, because options change index expressions, and with them the order of operands.
+    {"fuse_product_pairs", "which of two products that are added is fused with the sum",
+     [](Work& w) {
+       if (w.compile.target.fma && !w.compile.invariant) w.kernel = fuse_product_pairs(w.kernel);
+     }, has_ranges, kOptional},
     {"option_ranges", "the kernel over the ranges its options leave, with gates where a split is not even",
-     take_options, has_ranges},
+     take_options, takes_options},
     {"stage_values", "STAGE: the tile of a value used below a loop is copied into a panel there",
-     stage, has_ranges},
+     stage, takes_options},
     {"skip_steps", "steps of a sum that only add zeros, and masked tiles of attention, are not taken",
-     [](Work& w) { if (!w.skipped.empty()) w.kernel = substitute(w.kernel, w.skipped); }, has_ranges, kOptional},
+     [](Work& w) { if (!w.skipped.empty()) w.kernel = substitute(w.kernel, w.skipped); }, takes_options, kOptional},
     {"place_folds", "components of a tuple reduce with further ranges become arrays below its loop",
-     [](Work& w) { w.kernel = place_folds(w.kernel); }, has_ranges},
+     [](Work& w) { w.kernel = place_folds(w.kernel); }, takes_options},
     {"private_panels", "copies of a body in registers get panels of their own",
-     [](Work& w) { w.kernel = private_panels(w.kernel, w.compile.target); }, has_ranges},
+     [](Work& w) { w.kernel = private_panels(w.kernel, w.compile.target); }, takes_options},
     // The nests of a row share their outer loops: there reduces run innermost, whatever the order says.
     {"place_accumulators", "sums of reduces that stand outside output ranges are kept in memory",
      [](Work& w) { if (!has_rows(w.scheduled)) w.kernel = place_accumulators(w.kernel, w.compile); },
-     has_ranges, kOptional},
+     takes_options, kOptional},
     {"prefetch_tiles", "PIPELINE: what the next steps of a loop read is fetched during this one",
-     prefetch, has_ranges, kOptional},
+     prefetch, takes_options, kOptional},
     {"split_offsets", "TC: sums of differences of products become differences of sums",
-     [](Work& w) { w.kernel = split_offsets(w.kernel); }, has_ranges},
+     [](Work& w) { w.kernel = split_offsets(w.kernel); }, takes_options},
     {"join_fragments", "TC: sums over fragments that lie in panels become products of fragments",
-     [](Work& w) { w.kernel = join_fragments(w.kernel, w.compile.target, w.state->joins_fragments()); }, has_ranges},
+     [](Work& w) { w.kernel = join_fragments(w.kernel, w.compile.target, w.state->joins_fragments()); }, takes_options},
     {"join_shares", "TC: the same for fragments that the threads of a warp share",
      [](Work& w) { if (const MatrixUnit* unit = w.state->shared_unit()) w.kernel = join_shares(w.kernel, *unit, w.state->fragment_ranges()); },
-     has_ranges},
+     takes_options},
     {"peel_last_steps", "the last, uneven step of a reduce stands behind its loop",
      [](Work& w) {
        const Target& target = w.compile.target;
        if (target.vectors && !target.groups) w.kernel = peel_last_steps(w.kernel, w.compile.rules);
-     }, has_ranges, kOptional},
+     }, takes_options, kOptional},
     // Before expansion, so that the copies of a register tile share one barrier.
     {"group_reduce", "reduces over the threads of a group go through shared memory and barriers",
      [](Work& w) { w.kernel = group_reduce(w.kernel); }, has_ranges},

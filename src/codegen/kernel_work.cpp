@@ -16,6 +16,7 @@ void KernelWork::show(const StepInfo& step, StepSink& sink) {
     sink.kernel(step, kernel);
 }
 
+Faults takes_options(const KernelWork& work) { return verify_kernel(work.kernel, KernelStage::Options); }
 Faults has_ranges(const KernelWork& work) { return verify_kernel(work.kernel, KernelStage::Ranges); }
 Faults is_lowered(const KernelWork& work) { return verify_kernel(work.kernel, KernelStage::Lowered); }
 Faults is_closed(const KernelWork& work) { return open_ranges(work.kernel); }

@@ -36,7 +36,7 @@ class KernelWork final : public StepState {
   std::optional<OptionState> state;  // all of them taken
   bool divided = false;              // whether the kernel has other ranges than it came in with
   std::vector<Staging> stages;
-  NodeMap<Node> skipped;  // ranges and what they become where steps are skipped
+  NodeMap<Node> skipped;       // ranges and what they become where steps are skipped
 
   // Of lowering.
   Lowering lowering;
@@ -46,6 +46,7 @@ class KernelWork final : public StepState {
 };
 
 // What the steps verify.
+Faults takes_options(const KernelWork& work);
 Faults has_ranges(const KernelWork& work);
 Faults is_lowered(const KernelWork& work);
 Faults is_ordered(const KernelWork& work);  // a program whose asynchronous work may still lack its waits

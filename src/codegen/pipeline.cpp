@@ -67,15 +67,6 @@ constexpr StepRow<KernelWork> kLowerSteps[] = {
 };
 // clang-format on
 
-// What is decided while all options still look at the same kernel.
-constexpr StepRow<KernelWork> kFirstSteps[] = {{"fuse_product_pairs",
-                                                "which of two products that are added is fused with the sum",
-                                                [](KernelWork& w) {
-                                                  if (w.compile.target.fma && !w.compile.invariant)
-                                                    w.kernel = fuse_product_pairs(w.kernel);
-                                                },
-                                                has_ranges, kOptional}};
-
 // What comes from the scheduler, or from a user: verified entirely in every build.
 constexpr StepRow<KernelWork> kScheduled{"schedule", "the kernel as scheduled", nullptr, has_ranges};
 
@@ -83,7 +74,6 @@ Program lowered(Node kernel, std::span<const Opt> opts, const Compile& compile) 
   KernelWork work(kernel, opts, compile);
   blame_step(kScheduled.info(), work, has_ranges(work));
   if (compile.sink != nullptr) compile.sink->checked(kScheduled.info());
-  run_steps(std::span<const StepRow<KernelWork>>(kFirstSteps), work);
   run_steps(option_rows(), work);
   run_steps(lower_rows(), work);
   work.program.checks = std::move(work.lowering.checks);
@@ -93,11 +83,7 @@ Program lowered(Node kernel, std::span<const Opt> opts, const Compile& compile) 
 }  // namespace
 
 std::span<const StepRow<KernelWork>> lower_rows() { return kLowerSteps; }
-std::vector<StepInfo> option_steps() {
-  std::vector<StepInfo> steps = infos(std::span<const StepRow<KernelWork>>(kFirstSteps));
-  for (const StepInfo& step : infos(option_rows())) steps.push_back(step);
-  return steps;
-}
+std::vector<StepInfo> option_steps() { return infos(option_rows()); }
 std::vector<StepInfo> lower_steps() { return infos(lower_rows()); }
 
 Program lower_kernel(Node kernel, std::span<const Opt> opts, const Compile& compile,

@@ -28,7 +28,7 @@ struct PassTimes {
     auto found = std::find_if(passes.begin(), passes.end(), [&](const auto& p) { return p.first == pass; });
     if (found == passes.end()) found = passes.insert(passes.end(), {std::string(pass), 0});
     found->second += (now - last) * 1e3;
-    last = thread_seconds();
+    last = now;
   }
   double take(const std::string& pass) {
     auto found = std::find_if(passes.begin(), passes.end(), [&](const auto& p) { return p.first == pass; });

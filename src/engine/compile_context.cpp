@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "codegen/codegen.h"
+#include "engine/steps.h"
 #include "schedule/kernel_rules.h"
 #include "schedule/put_back.h"
 #include "schedule/running_maximum.h"
@@ -26,12 +27,16 @@ void add_disabled(const std::string& text, std::vector<std::string>& names) {
     std::string name = text.substr(at, end - at);
     at = end + 1;
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      auto error = UserError("LATHE_WITHOUT", "there is no rule named '" + name + "'");
+      for (const ListedStep& row : all_steps())
+        if (name == row.step.name)
+          throw UserError("LATHE_WITHOUT",
+                          "step '" + name + "' cannot be left out: no program is made without it");
+      auto error = UserError("LATHE_WITHOUT", "there is no rule and no step named '" + name + "'");
       if (const auto meant = nearest_word(name, known))
         error.help("did you mean " + std::string(*meant) + "?");
       throw error.help(
-          "lathe bench cpu --ablation lists those of the heuristic; those of rewriting are the rows under "
-          "src/rules");
+          "lathe bench cpu --ablation lists rules of the heuristic, those of rewriting are the rows under "
+          "src/rules, and docs/reference/steps.md has the steps");
     }
     names.push_back(std::move(name));
   }
@@ -44,6 +49,8 @@ std::vector<std::string_view> known_rules() {
   for (const HeuristicRule& rule : heuristic_rules()) names.emplace_back(rule.name);
   for (const RuleTable& table : all_tables())
     for (const Rule& rule : table.rules) names.emplace_back(rule.name);
+  for (const ListedStep& row : all_steps())
+    if (row.step.optional) names.emplace_back(row.step.name);
   return names;
 }
 

@@ -11,7 +11,7 @@
 
 namespace lathe::engine {
 
-// Names that LATHE_WITHOUT takes: rules of rewriting, of scheduling and of the heuristic.
+// Names that LATHE_WITHOUT takes: rules of rewriting, of scheduling and of the heuristic, and optional steps.
 std::vector<std::string_view> known_rules();
 
 Compile compile_for(const Target& target);

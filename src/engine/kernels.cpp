@@ -17,6 +17,7 @@
 #include "engine/debug.h"
 #include "engine/disk_cache.h"
 #include "engine/kernel_check.h"
+#include "engine/steps.h"
 #include "ir/text.h"
 #include "ir/value.h"
 #include "ir/walk.h"

@@ -7,6 +7,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "codegen/codegen.h"
+#include "engine/steps.h"
 #include "ir/text.h"
 #include "ir/walk.h"
 #include "verify/bounds.h"
@@ -18,8 +19,6 @@ namespace {
 // Steps of the solver for one access: usually the intervals have answered already. The questions of the op
 // suite take up to 1,400.
 constexpr unsigned kQuickEffort = 20000, kThoroughEffort = 500000;
-
-constexpr StepInfo kGuardUnproved{"guard_unproved", "accesses not proved inside their memory are guarded"};
 
 verify::BoundsReport prove(Node kernel, const std::string& name, unsigned effort) {
   verify::BoundsOptions options;

@@ -21,16 +21,18 @@ struct VerifyFault {
 };
 
 // Planned: over the buffers of the graph, before they are numbered as params. Range ids need not be in order.
-// Numbered: over params; equal indices may still be written in several ways.
+// Options: while options are applied, and before indices are simplified: ranges over the threads of a group
+// may be open, and what is read where it is written may be so at an index that is written differently.
 // Ranges: indices have the dtype Index and iteration spaces are ranges, from scheduling to expansion.
 // Lowered: on the way to a program; indices may be machine integers and parallel ranges may be launch
 // indices.
-enum class KernelStage : std::uint8_t { Planned, Numbered, Ranges, Lowered };
+enum class KernelStage : std::uint8_t { Planned, Options, Ranges, Lowered };
 
 std::vector<VerifyFault> verify_tensor(std::span<const Node> roots);
 std::vector<VerifyFault> verify_kernel(Node kernel, KernelStage stage = KernelStage::Ranges);
 std::vector<VerifyFault> verify_program(const Program& program);
-std::vector<VerifyFault> open_ranges(Node kernel);  // that are closed nowhere on the way to the Sink
+// That are closed nowhere on the way to the Sink.
+std::vector<VerifyFault> open_ranges(Node kernel, KernelStage stage = KernelStage::Ranges);
 
 // The same, throwing InternalError for the first fault: it names the pass, the rule (may be empty) and the
 // guilty node.

@@ -17,7 +17,8 @@ namespace lathe {
 struct StepInfo {
   const char* name;
   const char* purpose;
-  bool optional = false;  // a compile may do without it: slower code, the same values
+  bool optional =
+      false;  // a compile may do without it: slower code, and results that differ by rounding at most
 };
 
 // Receives what every step gives, by the step's name. It may put something else into its place: so tests
@@ -31,9 +32,10 @@ class StepSink {
   virtual void checked(const StepInfo& /*step*/) {}  // what the step gave has been verified
 };
 
-// What is verified. Borders: what comes in and the program that goes out entirely, and that every range is
-// closed wherever ranges become something else. EveryStep: everything after every step.
-enum class Checks : std::uint8_t { Borders, EveryStep };
+// What is verified. None: nothing, for what is thrown away. Borders: what comes in and what goes out
+// entirely, and that every range is closed wherever ranges become something else; where a fault is found,
+// everything is run again with EveryStep, for the name of the step. EveryStep: everything after every step.
+enum class Checks : std::uint8_t { None, Borders, EveryStep };
 #ifdef NDEBUG
 inline constexpr Checks kUsualChecks = Checks::Borders;
 #else
@@ -55,7 +57,7 @@ struct Compile {
   StepSink* sink = nullptr;
   Blame* blame = nullptr;  // records which rule made which node, once something malformed was found
 
-  // The same without onlookers and full checks, for what is tried and thrown away.
+  // The same without onlookers and checks, for what is tried and thrown away.
   Compile quiet() const;
   // The same for another target.
   Compile with(const Target& other) const;

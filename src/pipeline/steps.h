@@ -55,6 +55,7 @@ template <class State>
 void finish_step(const StepRow<State>& step, State& state) {
   const StepInfo info = step.info();
   if (state.compile.sink != nullptr) state.show(info, *state.compile.sink);
+  if (state.compile.checks == Checks::None) return;
   const bool all = state.compile.checks == Checks::EveryStep;
   blame_step(info, state, all ? step.verify(state) : state.quick_faults());
   if (state.compile.sink != nullptr) state.compile.sink->checked(info);
@@ -63,7 +64,7 @@ void finish_step(const StepRow<State>& step, State& state) {
 template <class State>
 void run_step(const StepRow<State>& step, State& state) {
   if (step.optional && state.compile.rules.disables(step.name)) return;
-  if (step.last_seen != nullptr && state.compile.checks != Checks::EveryStep)
+  if (step.last_seen != nullptr && state.compile.checks == Checks::Borders)
     blame_step(step.info(), state, step.last_seen(state));
   if (state.compile.blame != nullptr) state.compile.blame->begin_step(state.roots());
   try {

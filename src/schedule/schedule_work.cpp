@@ -41,12 +41,7 @@ std::vector<Node> ScheduleWork::roots() const {
 }
 
 Faults ScheduleWork::quick_faults() const {
-  Faults out;
-  if (stage == Stage::Tensors) return out;
-  if (stage == Stage::Last) return are_kernels(*this);  // what goes out is verified entirely
-  for (Node kernel : roots())
-    for (VerifyFault& fault : open_ranges(kernel)) out.push_back(std::move(fault));
-  return out;
+  return stage == Stage::Last ? are_kernels(*this) : Faults();  // what goes out, entirely
 }
 
 void ScheduleWork::show(const StepInfo& step, StepSink& sink) {
@@ -56,7 +51,7 @@ void ScheduleWork::show(const StepInfo& step, StepSink& sink) {
 
 Faults is_tensor_graph(const ScheduleWork& work) { return verify_tensor(work.targets); }
 Faults are_planned(const ScheduleWork& work) { return kernels_at(work, KernelStage::Planned); }
-Faults are_numbered(const ScheduleWork& work) { return kernels_at(work, KernelStage::Numbered); }
+Faults are_numbered(const ScheduleWork& work) { return kernels_at(work, KernelStage::Options); }
 Faults are_kernels(const ScheduleWork& work) { return kernels_at(work, KernelStage::Ranges); }
 
 }  // namespace lathe

@@ -245,6 +245,15 @@ TEST(Cli, InspectGivesTheSavedSourceByteForByte) {
   EXPECT_TRUE(contains(run("inspect --options 'UPCAST(0, 2)' " + file).out, "UPCAST(0, 2) (given)"));
   EXPECT_TRUE(contains(run("inspect --graph " + file).out, "Param"));
   EXPECT_EQ(run("inspect --options 'UPCAST(9, 2)' " + file).status, 2);
+  const std::string steps = run("inspect --steps --options 'UPCAST(0, 2)' " + file).out;
+  for (const char* row :
+       {"== plan_kernels (schedule): ", "== option_ranges (options): ", "== linearize (lower): "})
+    EXPECT_TRUE(contains(steps, row)) << steps;
+  const std::string one = run("inspect --step option_ranges --options 'UPCAST(0, 2)' " + file).out;
+  EXPECT_TRUE(contains(one, "+ Range.idx [3, upcast]")) << one;
+  EXPECT_FALSE(contains(one, "linearize")) << one;
+  EXPECT_TRUE(contains(run("inspect --step simplify " + file, "LATHE_WITHOUT=simplify").out, "; left out"));
+  EXPECT_EQ(run("inspect --step nothing " + file).status, 2);
   EXPECT_EQ(run("inspect /nonexistent").status, 2);
 }
 

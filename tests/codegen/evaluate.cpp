@@ -68,11 +68,11 @@ std::string fault(const reference::EvalReport& report) {
 
 }  // namespace
 
-std::string compare_with_reference(Node kernel, std::span<const Opt> opts, const Target& target,
+std::string compare_with_reference(Node kernel, std::span<const Opt> opts, const Compile& compile,
                                    std::uint64_t seed) {
   auto blame = [&](std::string_view form, const std::string& what) {
-    return fmt::format("{} for {} with options '{}', seed {}: {}", form, target.name, to_string(opts), seed,
-                       what);
+    return fmt::format("{} for {} with options '{}', seed {}: {}", form, compile.target.name, to_string(opts),
+                       seed, what);
   };
   reference::EvalOptions options;
   options.seed = seed;
@@ -83,7 +83,7 @@ std::string compare_with_reference(Node kernel, std::span<const Opt> opts, const
 
   std::vector<Array> optimised = made_up(kernel);
   memory = views(optimised);
-  Node after = apply_options(kernel, opts, target);
+  Node after = apply_options(kernel, opts, compile);
   reference::EvalReport report = reference::kernel_eval(after, memory, kBindings, options);
   if (!report.ok()) return blame("kernel", fault(report) + "\n" + print_graph(after));
   if (std::string d = difference(want, optimised, report); !d.empty())
@@ -91,7 +91,7 @@ std::string compare_with_reference(Node kernel, std::span<const Opt> opts, const
 
   std::vector<Array> lowered = made_up(kernel);
   memory = views(lowered);
-  Program program = lower_kernel(kernel, opts, target, "k");
+  Program program = lower_kernel(kernel, opts, compile, "k");
   report = reference::program_eval(program, memory, kBindings, options);
   if (!report.ok()) return blame("program", fault(report) + "\n" + print_program(program));
   if (std::string d = difference(want, lowered, report); !d.empty())

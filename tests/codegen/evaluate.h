@@ -7,13 +7,13 @@
 
 #include "ir/node.h"
 #include "lathe/options.h"
-#include "target/target.h"
+#include "pipeline/compile.h"
 
 namespace lathe::test {
 
 // "" where the kernel with the options applied, and the program made of it for the target, both store what
 // the kernel as scheduled stores; else what went wrong, with everything needed to repeat it.
-std::string compare_with_reference(Node kernel, std::span<const Opt> opts, const Target& target,
+std::string compare_with_reference(Node kernel, std::span<const Opt> opts, const Compile& compile,
                                    std::uint64_t seed);
 
 // "" where two option lists give programs that store the same bits; else the first element that differs.

@@ -4,7 +4,9 @@
 #include <memory>
 
 #include "lathe/dev/search.h"
+#include "lathe/dev/steps.h"
 #include "lathe/device.h"
+#include "lathe/error.h"
 #include "tools/lathe/commands.h"
 
 namespace lathe::tool {
@@ -12,12 +14,37 @@ namespace {
 
 struct Options {
   std::string file, options = "file", device;
-  bool graph = false, program = false, source = false, check = false;
+  std::string step;
+  bool graph = false, program = false, source = false, check = false, steps = false;
 };
 
+// Every step with what it made of the kernel, or one of them with what it changed.
+int show_steps(const Options& options, const std::string& device) {
+  bool found = options.step.empty();
+  for (const dev::CompileStep& step : dev::inspect_steps(options.file, device, options.options)) {
+    if (!options.step.empty() && step.name != options.step) continue;
+    found = true;
+    const bool before = step.part == "schedule" || step.part == "prove";  // it made what is in the file
+    if (before) {
+      fmt::print("== {} ({}): {}; done before\n", step.name, step.part, step.purpose);
+      continue;
+    }
+    fmt::print("== {} ({}{}): {}{}\n", step.name, step.part, step.optional ? ", optional" : "", step.purpose,
+               step.changed ? ""
+               : step.shown ? "; changes nothing"
+                            : "; left out");
+    if (step.changed) fmt::print("{}", options.step.empty() ? step.text : step.difference + step.text);
+  }
+  if (!found)
+    throw UserError("inspect", "there is no step named '" + options.step + "'")
+        .help("--steps shows them all");
+  return 0;
+}
+
 int run(const Options& options) {
-  const dev::InspectedKernel kernel = dev::inspect_kernel_file(
-      options.file, options.device.empty() ? default_device() : options.device, options.options);
+  const std::string device = options.device.empty() ? default_device() : options.device;
+  if (options.steps || !options.step.empty()) return show_steps(options, device);
+  const dev::InspectedKernel kernel = dev::inspect_kernel_file(options.file, device, options.options);
   if (options.check) {
     const bool same = kernel.source == kernel.saved_source;
     fmt::print("{}: {}\n", kernel.name,
@@ -50,6 +77,8 @@ std::vector<Command> add_inspect(CLI::App& app) {
   command->add_flag("--graph", options->graph, "only the kernel's graph");
   command->add_flag("--program", options->program, "only its program");
   command->add_flag("--source", options->source, "only its source");
+  command->add_flag("--steps", options->steps, "the steps of its compile, with the graph after each");
+  command->add_option("--step", options->step, "one of them, with the nodes it takes away and adds");
   command->add_flag("--check", options->check,
                     "compare the source with the one in the file: status 1 where they differ");
   return {{command, [options] { return run(*options); }}};

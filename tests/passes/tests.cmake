@@ -1,0 +1,2 @@
+set(LIBS schedule codegen)
+set(LABELS fast golden)
