@@ -36,7 +36,7 @@ class KernelWork final : public StepState {
   std::optional<OptionState> state;  // all of them taken
   bool divided = false;              // whether the kernel has other ranges than it came in with
   std::vector<Staging> stages;
-  NodeMap<Node> skipped;       // ranges and what they become where steps are skipped
+  NodeMap<Node> skipped;  // ranges and what they become where steps are skipped
 
   // Of lowering.
   Lowering lowering;

@@ -61,8 +61,8 @@ class Arena {
 class LaneMachine {
  public:
   LaneMachine(const Code& code, std::span<const View> params, const Bindings& bindings,
-              std::span<const Position* const> positions, std::size_t lanes,
-              std::span<const OpError> native, double max_ops, BoundedReport& report)
+              std::span<const Position* const> positions, std::size_t lanes, std::span<const OpError> native,
+              double max_ops, BoundedReport& report)
       : code_(code),
         params_(params),
         split_(split_lanes(code, positions.size(), lanes)),

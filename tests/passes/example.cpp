@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <optional>
 #include <regex>
 #include <span>
 #include <sstream>
@@ -56,7 +58,7 @@ std::string scheduled(std::string_view step, Node target, const Target& facts) {
   Compile compile;
   compile.checks = Checks::EveryStep;
   compile.sink = &watched;
-  schedule({&target, 1}, {"CPU", facts.max_buffers, facts.threads}, compile);
+  schedule({&target, 1}, {"CPU", facts.max_buffers, rows_of(facts)}, compile);
   return watched.now == watched.before ? kUnchanged : numbered_buffers(watched.now);
 }
 
@@ -74,10 +76,29 @@ std::string launch_text(const KernelWork& work) {
   return text;
 }
 
+// Steps from program to program begin with the kernel too: a program is long, and what made it is not.
+std::optional<std::string> on_program(std::string_view step, KernelWork& work) {
+  const std::span<const StepRow<KernelWork>> rows = lower_rows();
+  const auto named = [&](std::string_view name) {
+    return std::ranges::find_if(rows, [&](const StepRow<KernelWork>& row) { return row.name == name; });
+  };
+  if (named(step) == rows.end() || named(step) <= named("linearize")) return std::nullopt;
+  run_steps(option_rows(), work);
+  for (const StepRow<KernelWork>& row : rows) {
+    const std::string before = work.linear ? print_program(work.program) : "";
+    run_step(row, work);
+    if (row.name != step) continue;
+    const std::string after = print_program(work.program);
+    return after == before ? kUnchanged : after;
+  }
+  return std::nullopt;
+}
+
 std::string on_kernel(std::string_view step, Node kernel, std::span<const Opt> opts, const Target& target) {
   Compile compile(target);
   compile.checks = Checks::EveryStep;
   KernelWork work(kernel, opts, compile);
+  if (const auto program = on_program(step, work)) return *program;
   auto run = [&](const StepRow<KernelWork>& row) {
     const Node before = work.kernel;
     run_step(row, work);
