@@ -129,18 +129,6 @@ TEST(Steps, TheSinkSeesEachOnceInOrderAndNothingThatWasOnlyTried) {
   EXPECT_EQ(seen.names, want);
 }
 
-// Threads of a group fill the panel and reduce: their range is closed by group_reduce, after several steps.
-TEST(Steps, RangesOverThreadsOfAGroupMayBeOpenUntilTheyAreReduced) {
-  Scope scope;
-  const Target target = named_target("sm_90a");
-  for (Checks checks : {Checks::Borders, Checks::EveryStep}) {
-    Compile compile(target);
-    compile.checks = checks;
-    for (const char* opts : {"TILE(1, 16) GROUP(0, 8) STAGE(-1, 0, 0)", "GROUP(0, 8) STAGE(-1, 0, 0)"})
-      EXPECT_EQ(compare_with_reference(centred_rows(3, 9), parse_opts(opts), compile, 1), "") << opts;
-  }
-}
-
 TEST(Steps, WithoutAnOptionalOneTheValuesAreTheSame) {
   Scope scope;
   for (const StepInfo& step : kernel_steps()) {
