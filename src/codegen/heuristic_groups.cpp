@@ -197,8 +197,11 @@ bool Chooser::warp_unit(const GroupTile& plain, bool swizzled) {
     add(OptOp::PIPELINE, loop, {std::clamp<std::int64_t>(target_.core_shared_bytes / 2 / bytes, 2, 4)});
     return true;
   }
-  // Two panels' steps at a time: half as many barriers, and one's reads among the other's products.
-  if (uses("panel-pairs") && position(on->reduce) >= 0 && left(on->reduce) % 2 == 0)
+  // Two panels' steps at a time: half as many barriers, and one's reads among the other's products. Not below
+  // other reduces: the addresses of windows for two steps take the registers that let groups share a core.
+  const auto reduces = std::ranges::count_if(
+      facts_.ranges, [](const RangeFacts& range) { return range.kind == RangeKind::Reduce; });
+  if (uses("panel-pairs") && reduces == 1 && position(on->reduce) >= 0 && left(on->reduce) % 2 == 0)
     add(OptOp::UNROLL, reduce_number(on->reduce), {2});
   return true;
 }
