@@ -116,8 +116,7 @@ PanelTile choose_panel_tile(std::int64_t rows, std::int64_t columns, double batc
   // Cycles: words a core multiplies in one, what a step takes beside products, bytes of panels that come in
   // one while all cores copy, and how long a copy is under way.
   constexpr double kWords = 1024, kStep = 150, kBytes = 30, kUnderWay = 2600;
-  // No larger tiles and no more slots than were measured.
-  constexpr std::int64_t kMostSlots = 4, kMostGroups = 2, kMostSums = 128;
+  constexpr std::int64_t kMostSlots = 8, kMostGroups = 3;
   PanelTile best, tile;
   for (tile.fragments = 1; tile.fragments <= unit.most_lanes; tile.fragments *= 2)
     for (tile.warpgroups = 1; tile.warpgroups <= kMostGroups; ++tile.warpgroups)
@@ -128,7 +127,7 @@ PanelTile choose_panel_tile(std::int64_t rows, std::int64_t columns, double batc
                            most = std::min({target.core_shared_bytes / (bytes * tile.slots),
                                             target.core_registers / (threads * registers),
                                             target.core_threads / threads});
-        if (most < 1 || registers > kMostSums + kOtherRegisters) continue;
+        if (most < 1 || registers > target.thread_registers) continue;
         auto parts = [](std::int64_t extent, std::int64_t size) {
           return std::ceil(static_cast<double>(extent) / static_cast<double>(size));
         };
