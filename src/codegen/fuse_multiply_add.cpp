@@ -58,6 +58,21 @@ class ValueNumbers {
   NodeMap<std::uint64_t> known_;
 };
 
+// The kernel from its leaves up; `change` gives what stands for a node, from the node and what became of its
+// operands, or null where that is the node over them.
+template <class Change>
+Node rebuilt(std::span<const Node> order, NodeMap<Node>& done, Change&& change) {
+  done.reserve(order.size());
+  for (Node n : order) {
+    SmallVector<Node, 16> args;
+    for (Node a : n.args()) args.push_back(*done.find(a));
+    Node changed = change(n, args);
+    if (!changed) changed = n.arg_count() == 0 ? n : rebuild(n, args);
+    done.try_emplace(n, changed);
+  }
+  return *done.find(order.back());
+}
+
 }  // namespace
 
 Node fuse_product_pairs(Node kernel) {
@@ -68,16 +83,11 @@ Node fuse_product_pairs(Node kernel) {
   if (std::ranges::none_of(order, is_pair)) return kernel;
   const NodeMap<std::uint32_t> uses = use_counts(order);
   NodeMap<Node> done;
-  done.reserve(order.size());
-  for (Node n : order) {
-    SmallVector<Node, 16> args;
-    for (Node a : n.args()) args.push_back(*done.find(a));
-    Node result = n.arg_count() == 0 ? n : rebuild(n, args);
-    if (is_pair(n) && *uses.find(n.arg(0)) == 1 && *uses.find(n.arg(1)) == 1)
-      result = apply(Op::Fma, args[0].arg(0), args[0].arg(1), args[1]);
-    done.try_emplace(n, result);
-  }
-  return *done.find(kernel);
+  return rebuilt(order, done, [&](Node n, std::span<const Node> args) {
+    if (!is_pair(n) || *uses.find(n.arg(0)) != 1 || *uses.find(n.arg(1)) != 1) return Node();
+    const Node product = n.arg(0);
+    return apply(Op::Fma, *done.find(product.arg(0)), *done.find(product.arg(1)), args[1]);
+  });
 }
 
 Node fuse_multiply_add(Node kernel, bool sums_only) {
@@ -85,12 +95,10 @@ Node fuse_multiply_add(Node kernel, bool sums_only) {
   NodeMap<std::uint32_t> uses = use_counts(order);
   ValueNumbers numbers(order);
   NodeMap<Node> done;
-  done.reserve(order.size());
-  for (Node n : order) {
-    SmallVector<Node, 16> args;
-    for (Node a : n.args()) args.push_back(*done.find(a));
-    Node result = n.arg_count() == 0 ? n : rebuild(n, args);
-    if (n.is(Op::Add) && is_wide_float(n)) {
+  return rebuilt(order, done, [&](Node n, std::span<const Node> args) {
+    if (!n.is(Op::Add)) return Node();
+    Node result;
+    if (is_wide_float(n)) {
       auto fusible = [&](std::size_t i) {
         if (sums_only && !is_accumulator(n.arg(1 - i))) return false;
         return n.arg(i).is(Op::Mul) && *uses.find(n.arg(i)) == 1;
@@ -102,24 +110,22 @@ Node fuse_multiply_add(Node kernel, bool sums_only) {
         result = apply(Op::Fma, x, y, args[1 - i]);
       }
     }
-    if (n.is(Op::Add))
-      for (std::size_t i = 0; i < 2; ++i) {
-        Node product = n.arg(i);
-        if (product.is(Op::PanelDot) && *uses.find(product) == 1 && is_zero(product.arg(4))) {
-          SmallVector<Node, 8> operands;
-          for (std::size_t a = 0; a < 4; ++a) operands.push_back(*done.find(product.arg(a)));
-          operands.push_back(args[1 - i]);
-          result = product.with_args(operands);
-          break;
-        }
-        if (!product.is(Op::Dot) || *uses.find(product) != 1 || !is_zero(product.arg(2))) continue;
-        result = dot(dot_kind(product), *done.find(product.arg(0)), *done.find(product.arg(1)), args[1 - i],
-                     dot_shape(product));
+    for (std::size_t i = 0; i < 2; ++i) {
+      Node product = n.arg(i);
+      if (product.is(Op::PanelDot) && *uses.find(product) == 1 && is_zero(product.arg(4))) {
+        SmallVector<Node, 8> operands;
+        for (std::size_t a = 0; a < 4; ++a) operands.push_back(*done.find(product.arg(a)));
+        operands.push_back(args[1 - i]);
+        result = product.with_args(operands);
         break;
       }
-    done.try_emplace(n, result);
-  }
-  return *done.find(kernel);
+      if (!product.is(Op::Dot) || *uses.find(product) != 1 || !is_zero(product.arg(2))) continue;
+      result = dot(dot_kind(product), *done.find(product.arg(0)), *done.find(product.arg(1)), args[1 - i],
+                   dot_shape(product));
+      break;
+    }
+    return result;
+  });
 }
 
 }  // namespace lathe

@@ -16,51 +16,6 @@
 namespace lathe::test {
 namespace {
 
-// A panel that nothing fills, in place of what is loaded.
-Node read_nothing(Node node, const Bindings&, Rewriter&) {
-  if (!node.arg(0).is(Op::Param)) return Node();
-  return load(after(define(node.dtype(), 7, 64, Space::Register), ranges_of(node)), index_const(0));
-}
-constexpr Rule kForgetting[] = {{"forget-to-fill", node_of(Op::Load), by(read_nothing)}};
-
-// An index that is a float.
-Node read_at_a_half(Node node, const Bindings&, Rewriter&) {
-  return intern(Op::Load, node.dtype(), {node.arg(0), float_const(dtypes::Float32, 0.5)});
-}
-constexpr Rule kHalving[] = {{"read-at-a-half", node_of(Op::Load), by(read_at_a_half)}};
-
-TEST(LowerKernel, NamesKernelStepAndNodeOfWhatIsMalformedInEveryBuild) {
-  Scope scope;
-  Node r = range(index_const(16), 0, RangeKind::Global);
-  Node value = load(param(dtypes::Float32, 1, 16), r);
-  Node open = store(param(dtypes::Float32, 0, 16), r, value), closed = end(open, {&r, 1});
-  const RuleSet forgetting("planted", {{"planted", kForgetting, [](Node) { return true; }}});
-  const RuleSet halving("planted", {{"planted", kHalving, [](Node) { return true; }}});
-  struct Case {
-    Node effect;
-    const RuleSet* planted;
-    const char* says;
-  };
-  for (const Case& c :
-       {Case{open, nullptr, "after pass schedule: range 0 is not closed on the way to the Sink"},
-        Case{closed, &forgetting, "define 7 is read"},
-        Case{closed, &halving, "after pass simplify, rule read-at-a-half of planted: "}})
-    for (Checks checks : {Checks::Borders, Checks::EveryStep}) {
-      const Target target = named_target("x86-64-v3");
-      Compile compile(target);
-      compile.checks = checks;
-      compile.rules.planted = c.planted;
-      std::string message;
-      try {
-        lower_kernel(sink({&c.effect, 1}), {}, compile, "some_kernel");
-      } catch (const InternalError& e) {
-        message = e.what();
-      }
-      for (const char* part : {c.says, "after pass", "guilty: ", "kernel some_kernel"})
-        EXPECT_NE(message.find(part), std::string::npos) << "wanted " << part << " in\n" << message;
-    }
-}
-
 // The kernel with one range missing in an End, as many ways as there are.
 std::vector<Node> with_a_range_open(Node kernel) {
   std::vector<Node> kernels;

@@ -1,0 +1,55 @@
+// What a run of REF watches: the memories, the threads of the group that runs, and the faults that were
+// found.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "reference/code.h"
+#include "reference/memory.h"
+#include "reference/reference.h"
+
+namespace lathe::reference {
+
+// A copy that has not arrived.
+struct Flight {
+  std::uint32_t memory = 0;
+  std::int64_t index = 0;
+  Cell value{};
+  std::int64_t batch = 0;
+};
+
+struct Thread {
+  std::vector<Cell> registers;
+  std::size_t at = 0;
+  Agent agent;
+  bool finished = false;
+  std::vector<Flight> flights;
+  std::int64_t batch = 0;                     // of the copies it makes now
+  std::uint32_t fences = 0, fence_epoch = 0;  // that it passed, and when the last one was
+  // Elements that products may still read, for each of them.
+  std::vector<std::vector<std::pair<std::uint32_t, std::int64_t>>> in_products;
+};
+
+struct CheckedMemory {
+  CheckedMemory(const Code& its_code, EvalReport& its_report) : code(its_code), report(its_report) {}
+
+  // One fault a step and kind: the first says enough.
+  void fault(const Step& step, const char* kind, const std::string& detail);
+  bool in_bounds(const Step& s, std::int64_t index, std::int64_t size, const char* what);
+  void check_read(const Step& s, std::uint32_t memory, std::int64_t index, const Thread& t, const char* what);
+  void check_write(const Step& s, std::int64_t index, Thread& t, const char* what);
+  void conflict(const Step& s, std::uint32_t memory, std::int64_t index, const char* what, const Thread& t);
+
+  const Code& code;
+  EvalReport& report;
+  std::deque<WatchedMemory> memories;
+  std::vector<Thread> group;
+  std::set<std::pair<const Step*, std::string>> told;
+};
+
+}  // namespace lathe::reference
