@@ -166,7 +166,7 @@ def _custom_kernel(self, *others, fxn, name="custom", options=None, grad_fxn=Non
     if grad_fxn is None:
         return _native_custom_kernel(self, *others, fxn=fxn, name=name, options=options)
     inputs = [t.contiguous() for t in (self, *others)]
-    key = (fxn, grad_fxn, name, str(options))
+    key = (fxn, grad_fxn, name, options)
     if key not in _kernels_with_gradients:
 
         def forward(before, *given):  # what a kernel finds in its output is the tensor's contents

@@ -772,3 +772,17 @@ def test_sizes_are_equal_however_they_were_written():
     assert 2 * (i + 1) == i + i + 2 and i * j * k == k * (j * i) and (i + j) * (i - j) == i * i - j * j and {i + j: 1}[j + i] == 1
     assert i + j != i + k and i != 3 and i + 1 != i and i - i == 0
     assert Tensor.rand(5, 3)[:i].cat(Tensor.rand(5, 3)[:i], Tensor.rand(3, 3)).shape[0] == 2 * i + 3
+
+
+def test_a_kernel_with_a_gradient_finds_the_contents_of_its_output():
+    def body(k):
+        i = k.range(3)
+        k.store(0, i, k.load(0, i) + k.load(1, i) * 2.0)
+
+    for options in (None, "UPCAST(0, 3)"):
+        x = Tensor([1.0, 2.0, 3.0], requires_grad=True)
+        start = Tensor([10.0, 20.0, 30.0]).realize()
+        out = start.custom_kernel(x, fxn=body, options=options, grad_fxn=lambda grad, x: [grad * 2.0])[0]
+        assert out.tolist() == [12.0, 24.0, 36.0]
+        out.sum().backward()
+        assert x.grad.tolist() == [2.0, 2.0, 2.0]
