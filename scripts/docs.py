@@ -159,7 +159,7 @@ def support_page():
 STEP_LISTS = [
     ("Scheduling", "src/schedule/schedule.cpp", "from the tensor graph to kernels over params"),
     ("Proof", "src/engine/steps.h", "of each kernel"),
-    ("Options", "src/codegen/apply_options.cpp", "from a kernel and its list of options to the kernel as it will be looped"),
+    ("Options", "src/codegen/options/apply_options.cpp", "from a kernel and its list of options to the kernel as it will be looped"),
     ("Lowering", "src/codegen/pipeline.cpp", "from there to the program that printers print"),
 ]
 

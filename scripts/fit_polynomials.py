@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fits the polynomials of src/codegen/decompose_math.cpp and src/tensor/functions.cpp and prints their tables.
+"""Fits the polynomials of src/codegen/decompose/decompose_math.cpp and src/tensor/functions.cpp and prints their tables.
 
 For each row: the function g(v) that the polynomial stands for, the interval of v, the weight that turns an error of g
 into a relative error of the final result, and the number of coefficients. The best polynomial in the weighted maximum

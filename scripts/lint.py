@@ -35,6 +35,14 @@ ARROWS = {
     "capture": ENGINE + ["engine", "tensor", "lathe"],
     "dev": ENGINE + ["engine", "search", "tensor", "capture", "lathe"],
 }
+# The rooms of src/codegen: what each may include of the others. Files beside them chain the rooms; `codegen/codegen.h` is for all.
+ROOMS = {
+    "kernel": [],
+    "decompose": ["kernel"],
+    "lower": ["kernel"],
+    "options": ["kernel"],
+    "choose": ["kernel", "options"],
+}
 # Folders written like a user's own code see the public headers and each other.
 USER = ["lathe", "nn", "models", "formats", "apps"]
 USER_FOLDERS = ["nn", "models", "formats", "apps", "tools", "examples", "bench"]
@@ -100,6 +108,19 @@ def check_include(path, number, line):
             problem(path, number, arrow_text(folder, match.group(1), allowed))
     elif target != folder and target not in allowed:
         problem(path, number, arrow_text(folder, match.group(1), allowed))
+    elif folder == target == "codegen":
+        check_room(path, number, match.group(1))
+
+
+def check_room(path, number, include):
+    """An include of one file of src/codegen by another: along the arrows of its rooms."""
+    room, target = (p.split("/")[-2] for p in (path, include))
+    if room == "codegen" or target in (room, "codegen"):
+        return
+    if room not in ROOMS:
+        problem(path, number, f"src/codegen/{room} is not in the rooms of scripts/lint.py")
+    elif target not in ROOMS[room]:
+        problem(path, number, arrow_text(f"codegen/{room}", include, ROOMS[room]))
 
 
 def arrow_text(folder, include, allowed):

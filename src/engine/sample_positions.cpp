@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "codegen/option_state.h"
+#include "codegen/options/option_state.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
 

@@ -1,7 +1,7 @@
 // A list of steps and how it is run: after each the result goes to the context's sink and is verified, and
 // what is malformed is blamed on the step, and on the rule, that made it. Scheduling, options and lowering
-// are such lists (schedule/schedule.cpp, codegen/apply_options.cpp, codegen/pipeline.cpp); engine/steps.h
-// joins them.
+// are such lists (schedule/schedule.cpp, codegen/options/apply_options.cpp, codegen/pipeline.cpp);
+// engine/steps.h joins them.
 #pragma once
 
 #include <span>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "ir/build.h"
 
@@ -119,6 +120,13 @@ bool is_normal_sum(Node node) {
     if (!more) return true;
     node = node.arg(0);
   }
+}
+
+std::int64_t known_divisor(Node n) {
+  if (n.is_const()) return n.int_attr() < 0 ? -n.int_attr() : n.int_attr();
+  if (n.is(Op::Add)) return std::gcd(known_divisor(n.arg(0)), known_divisor(n.arg(1)));
+  if (n.is(Op::Mul) && n.arg(1).is_const()) return known_divisor(n.arg(0)) * known_divisor(n.arg(1));
+  return 1;
 }
 
 }  // namespace lathe

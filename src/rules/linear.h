@@ -31,4 +31,7 @@ Linear linear(Node node);
 // Whether a sum is what Linear::build would make of it.
 bool is_normal_sum(Node node);
 
+// The largest number known to divide an index; 0 for the constant 0, which everything divides.
+std::int64_t known_divisor(Node index);
+
 }  // namespace lathe

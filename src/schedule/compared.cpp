@@ -35,8 +35,8 @@ bool may_be_product(Node n, int depth = 0) {
   return (keeps_bits(n) || n.is(Op::Neg) || n.is(Op::Cast)) && may_be_product(n.arg(0), depth + 1);
 }
 
-// Whether x*y + z is one rounding in one kernel and two in another (codegen/fuse_multiply_add.h). Not where
-// the product stands right there for no other user, in all kernels alike.
+// Whether x*y + z is one rounding in one kernel and two in another (codegen/kernel/fuse_multiply_add.h). Not
+// where the product stands right there for no other user, in all kernels alike.
 bool contracts_by_kernel(Node add, const NodeMap<int>* uses) {
   if (!(add.is(Op::Add) || add.is(Op::Sub)) || !add.dtype().is_float()) return false;
   const bool left = may_be_product(add.arg(0)), right = may_be_product(add.arg(1));

@@ -239,7 +239,7 @@ void Planner::expand_ragged(Node node, Request& r) {
 
 // A step of the walk at a time: of a Scatter all positions t, compared with the row; of a Scan all up to i.
 // What is compared is the meaning; a target that walks well does only the steps that count
-// (codegen/walk_in_order.h).
+// (codegen/kernel/walk_in_order.h).
 void Planner::expand_in_order(Node node, Request& r) {
   Node x = node.arg(0);
   const std::size_t axis = walked_axis(node);

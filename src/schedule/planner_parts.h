@@ -70,9 +70,9 @@ inline SmallVector<Node, 8> ranges_at(const Position& at) {
 }
 
 // The share of the turns of a sum's loops that are taken: a step whose position lies outside the value is
-// skipped where a loop outside the innermost output decides it (codegen/skip_steps.h), as in the gradient of
-// a convolution, which has more positions than it has windows. Along the innermost output, positions are
-// computed several at a time.
+// skipped where a loop outside the innermost output decides it (codegen/options/skip_steps.h), as in the
+// gradient of a convolution, which has more positions than it has windows. Along the innermost output,
+// positions are computed several at a time.
 inline double share_taken(const Position& at, std::span<const Node> shape, Node innermost) {
   double share = 1;
   if (!at.valid) return share;

@@ -16,7 +16,7 @@ struct Split {
 };
 
 // Ranges that are compared with data, or with another range of their length: they may be walked in order
-// (codegen/walk_in_order.h), which needs them whole.
+// (codegen/kernel/walk_in_order.h), which needs them whole.
 void add_compared(Node comparison, NodeMap<char>& whole) {
   if ((!comparison.is(Op::Eq) && !comparison.is(Op::Less)) || !comparison.arg(0).dtype().is_index()) return;
   Linear difference = linear(comparison.arg(0));

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "codegen/codegen.h"
-#include "codegen/option_state.h"
+#include "codegen/options/option_state.h"
 #include "engine/compile_context.h"
 
 namespace lathe::search {

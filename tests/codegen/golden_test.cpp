@@ -7,7 +7,7 @@
 #include "codegen/codegen.h"
 #include "codegen/evaluate.h"
 #include "codegen/kernels.h"
-#include "codegen/option_state.h"
+#include "codegen/options/option_state.h"
 #include "ir/build.h"
 #include "ir/text.h"
 #include "support/golden.h"

@@ -6,12 +6,12 @@
 #include "base/error.h"
 #include "codegen/codegen.h"
 #include "codegen/evaluate.h"
-#include "codegen/group_memory.h"
+#include "codegen/kernel/walk_in_order.h"
 #include "codegen/kernels.h"
-#include "codegen/lower_index.h"
-#include "codegen/lower_reduce.h"
-#include "codegen/option_state.h"
-#include "codegen/walk_in_order.h"
+#include "codegen/lower/group_memory.h"
+#include "codegen/lower/lower_index.h"
+#include "codegen/lower/lower_reduce.h"
+#include "codegen/options/option_state.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
 #include "ir/text.h"
@@ -215,13 +215,6 @@ TEST(GroupMemory, JoinsAlignedNeighboursOnly) {
   EXPECT_EQ(count_ops(aligned, Op::Store), 1);
   Program odd = lower_kernel(scale_add(63), parse_opts("UPCAST(0, 3)"), gpu, "k");
   EXPECT_EQ(count_ops(odd, Op::Load, 1), 6);
-}
-
-TEST(GroupMemory, KnowsWhatDividesAnIndex) {
-  Scope scope;
-  Node r = range(index_const(16), 0, RangeKind::Global);
-  EXPECT_EQ(known_divisor(r * index_const(12) + index_const(8)), 4);
-  EXPECT_EQ(known_divisor(index_const(0)), 0);
 }
 
 TEST(MapParallel, MergesRangesBeyondTheThirdAndThoseAboveALimit) {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "codegen/decompose.h"
+#include "codegen/decompose/decompose.h"
 #include "decompose/block_evaluator.h"
 #include "ir/build.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "codegen/count.h"
+#include "codegen/kernel/count.h"
 #include "engine/compile_context.h"
 #include "engine/graph_key.h"
 #include "ir/build.h"

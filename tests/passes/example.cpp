@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "codegen/kernel_work.h"
+#include "codegen/options/kernel_work.h"
 #include "ir/build.h"
 #include "ir/text.h"
 #include "schedule/schedule.h"

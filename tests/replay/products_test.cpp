@@ -9,7 +9,7 @@
 
 #include "base/atomic_file.h"
 #include "codegen/codegen.h"
-#include "codegen/option_state.h"
+#include "codegen/options/option_state.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"

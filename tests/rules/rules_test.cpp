@@ -281,5 +281,12 @@ TEST(Rewriter, VisitsLongChainsOnceAndWithoutRecursion) {
   EXPECT_LE(r.stats().visited, 1000100u);
 }
 
+TEST(Linear, KnowsWhatDividesAnIndex) {
+  Scope scope;
+  Node r = range(index_const(16), 0, RangeKind::Loop);
+  EXPECT_EQ(known_divisor(r * index_const(12) + index_const(8)), 4);
+  EXPECT_EQ(known_divisor(index_const(0)), 0);
+}
+
 }  // namespace
 }  // namespace lathe

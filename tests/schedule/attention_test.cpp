@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "codegen/count.h"
+#include "codegen/kernel/count.h"
 #include "evaluate.h"
 #include "graphs.h"
 #include "ir/ranges.h"

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <functional>
 
-#include "codegen/count.h"
-#include "codegen/walk_in_order.h"
+#include "codegen/kernel/count.h"
+#include "codegen/kernel/walk_in_order.h"
 #include "ir/ranges.h"
 #include "lathe/lathe.h"
 #include "schedule/schedule.h"

@@ -1,0 +1,307 @@
+// The rules for sums of products: blocks of small integers, tile units, and tiles of registers with panels.
+#include <cmath>
+#include <limits>
+
+#include "codegen/choose/border_steps.h"
+#include "codegen/choose/chooser.h"
+#include "codegen/choose/product_threads.h"
+#include "codegen/choose/window_rows.h"
+#include "codegen/kernel/lanes.h"
+#include "codegen/options/matrix_unit.h"
+#include "ir/ranges.h"
+#include "ir/walk.h"
+
+namespace lathe {
+
+// Products of small integers with a scale for each block of them: a lane takes a block, so that its sum is
+// complete before it is converted and scaled, and no lanes have to be added before the row's end. The other
+// factor is the same for all rows and lies as the lanes want it in a panel.
+bool Chooser::blocks() {
+  const std::int64_t lanes = target_.vector_bytes / 4;
+  if (!uses("matrix-unit") || target_.units.empty() || lanes < 2) return false;
+  for (std::size_t block = 0; block < facts_.ranges.size(); ++block) {
+    if (facts_.ranges[block].kind != RangeKind::Reduce || !splittable(block)) continue;
+    if (facts_.ranges[block].extent % lanes != 0) continue;
+    std::optional<Opt> opt = matrix_unit_option(kernel_, facts_.ranges[block].range, target_, false);
+    if (!opt) continue;
+    OptionState state(kernel_, target_);
+    state.apply(*opt);
+    KernelFacts facts = kernel_facts(state.kernel());
+    if (!takes_blocks(facts, block)) continue;
+    kernel_ = state.kernel();
+    facts_ = std::move(facts);
+    state_ = std::move(state);
+    opts_.push_back(*std::move(opt));
+    for (std::size_t r = facts_.ranges.size(); r-- > 0;)
+      if (r != block && facts_.ranges[r].kind == RangeKind::Reduce && left(r) > 1)
+        add(OptOp::UNROLL, reduce_number(r), {0});
+    add(OptOp::UNROLL, reduce_number(block), {lanes});
+    block_rows();
+    return true;
+  }
+  return false;
+}
+
+// Whether words of one factor lie near enough for lanes of blocks, and the other is a panel that stays in a
+// cache.
+bool Chooser::takes_blocks(const KernelFacts& facts, std::size_t block) const {
+  constexpr std::int64_t kMostWords = 16;  // of a block: they have no loop
+  std::int64_t words = 1;
+  for (std::size_t r = 0; r < facts.ranges.size(); ++r) {
+    if (facts.ranges[r].kind == RangeKind::Global && facts.depends(facts.factors[1], r)) return false;
+    if (r != block && facts.ranges[r].kind == RangeKind::Reduce) words *= facts.ranges[r].extent;
+  }
+  const double panel = 4.0 * static_cast<double>(words * facts.ranges[block].extent);
+  if (words > kMostWords || panel * 4 > static_cast<double>(target_.l2)) return false;
+  const std::vector<Node> first = toposort(facts.factors[0]);
+  return std::all_of(facts.accesses.begin(), facts.accesses.end(), [&](const AccessFacts& a) {
+    if (std::find(first.begin(), first.end(), a.node) == first.end()) return true;
+    const std::int64_t bytes = a.strides[block] * a.node.dtype().bytes();
+    return a.strides[block] > 0 && !a.gated && bytes % 4 == 0 && bytes / 4 <= kMostWordsApart;
+  });
+}
+
+// Two walks over rows. The panel is filled once for a thread's rows, or for many.
+void Chooser::block_rows() {
+  constexpr std::int64_t kRows = 2, kMany = 128;
+  const std::vector<std::size_t> outputs = output_order();
+  std::size_t row = facts_.ranges.size();
+  const bool threaded = threads(outputs, 4);
+  for (std::size_t r : outputs)
+    if (position(r) >= 0 && (row == facts_.ranges.size() || left(r) > left(row))) row = r;
+  bool outside = threaded;
+  if (row < facts_.ranges.size()) {
+    const std::int64_t rows = left(row), together = rows % kRows == 0 ? kRows : 1;
+    std::int64_t piece = rows / together;
+    if (!threaded && piece > kMany)
+      for (piece = kMany; rows % (piece * together) != 0 && piece > kMany / 2;) --piece;
+    outside |= piece * together < rows;
+    const int at = position(row);
+    if (piece > 1 && piece < rows) add(OptOp::TILE, at, {piece});
+    if (together > 1) add(OptOp::UPCAST, at, {together});
+  }
+  const std::vector<Node> values = stage_values(kernel_);
+  if (outside)
+    add(OptOp::STAGE, 0, {std::find(values.begin(), values.end(), facts_.factors[1]) - values.begin(), 0});
+}
+
+// A unit of fragments does many times what a vector does, so it is taken wherever its fragments are filled
+// to a fair share: two by two of them in registers, both factors packed.
+bool Chooser::fragments() {
+  constexpr double kFilled = 0.25;
+  for (std::size_t lane = facts_.ranges.size(); lane-- > 0;) {
+    if (!is_output(lane)) continue;
+    std::optional<Opt> opt = matrix_unit_option(kernel_, facts_.ranges[lane].range, target_, true);
+    if (!opt) continue;
+    UnitKernel unit = use_matrix_unit(kernel_, *opt, target_);
+    std::size_t row = 0;
+    while (facts_.ranges[row].range != unit.m) ++row;
+    auto filled = [](Node range, int size) {
+      const auto extent = static_cast<double>(range.arg(0).const_int());
+      return extent / (std::ceil(extent / size) * size);
+    };
+    if (filled(unit.m, unit.unit->m) * filled(unit.n, unit.unit->n) * filled(unit.k, unit.unit->k) < kFilled)
+      continue;
+    OptionState state(kernel_, target_);
+    state.apply(*opt);
+    KernelFacts facts = kernel_facts(state.kernel());
+    if (!facts.reduce || !facts.reduce.arg(0).is(Op::Dot))
+      continue;  // the kernel's main work is another reduce
+    kernel_ = state.kernel();
+    facts_ = std::move(facts);
+    state_ = std::move(state);
+    opts_.push_back(*std::move(opt));
+    std::vector<std::int64_t> taken(facts_.ranges.size(), 1);
+    taken[row] = unit.unit->m, taken[lane] = unit.unit->n;
+    // Products of one fragment of columns follow each other: what is read past the first cache is then read
+    // half a step apart, not twice in a row.
+    for (std::size_t r : {lane, row})
+      if (left(r) > 1) {
+        add(OptOp::UPCAST, position(r), {2});
+        taken[r] *= 2;
+      }
+    ProductTile tile = fragment_tile(facts_, target_, lane, row, steps_left(true), taken);
+    nest(tile, product_threads(tile) ? 1 : 0);
+    return true;
+  }
+  return false;
+}
+
+std::vector<std::int64_t> Chooser::steps_left(bool reduces) const {
+  std::vector<std::int64_t> steps(facts_.ranges.size(), reduces ? 1 : 0);
+  for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+    if ((is_output(r) || reduces) && position(r) >= 0 && facts_.ranges[r].constant) steps[r] = left(r);
+  return steps;
+}
+
+bool Chooser::product_threads(const ProductTile& tile) {
+  const std::int64_t wanted = parts_wanted(tile.panel ? 2 : 4);
+  if (wanted < 2) return false;
+  ThreadParts chosen = choose_product_threads(facts_, target_, tile, steps_left(false), wanted);
+  if (chosen.parts > 1) add(OptOp::THREAD, position(chosen.range), {chosen.parts});
+  return chosen.parts > 1;
+}
+
+bool Chooser::product() {
+  if (uses("matrix-unit") && fragments()) return true;
+  if (!uses("product-tile")) return false;
+  std::optional<ProductTile> tile = choose_product_tile(facts_, target_);
+  if (tile && tile->rows.empty() && window_rows()) return true;
+  if (std::optional<ProductTile> words = uses("matrix-unit") ? with_unit(tile) : std::nullopt) tile = words;
+  // One product at a time also waits for the sum before.
+  double scalar_cost = 2.0 * static_cast<double>(target_.vector_bytes / std::max(facts_.element_bytes, 1));
+  if (!tile || tile->cost >= scalar_cost) return false;  // no better than one product at a time
+  if (uses("border-steps") && uses("product-panels")) leave_border_out(*tile);
+  for (auto [range, size] : tile->rows) add(OptOp::UPCAST, position(range), {size});
+  if (tile->lanes_reduce)
+    add(OptOp::UNROLL, reduce_number(tile->lane_range), {tile->width});
+  else
+    add(OptOp::UPCAST, position(tile->lane_range), {tile->width});
+
+  const bool panels = uses("product-panels");
+  if (panels && (tile->stage[0] || tile->stage[1])) {
+    std::vector<Node> values = stage_values(kernel_);
+    int at = position(tile->lane_range);
+    if (at >= 0 && tile->reduce_steps < left(tile->lane_range)) add(OptOp::TILE, at, {tile->reduce_steps});
+    for (int i = 0; i < 2; ++i)
+      if (tile->stage[i])
+        add(OptOp::STAGE, std::max(at, 0),
+            {std::find(values.begin(), values.end(), facts_.factors[i]) - values.begin(), 0});
+  }
+  const bool threaded = product_threads(*tile);
+  if (panels && tile->panel)
+    nest(*tile, threaded ? 1 : 0);
+  else if (uses("product-order") && !tile->panel && !tile->lanes_reduce)
+    lanes_outside(*tile);
+  return true;
+}
+
+// Windows that share nothing but their pictures.
+bool Chooser::window_rows() {
+  std::optional<WindowRows> plan;
+  if (uses("window-rows")) plan = choose_window_rows(facts_, target_);
+  if (!plan) return false;
+  add(OptOp::UPCAST, position(plan->row), {plan->rows});
+  add(OptOp::UPCAST, position(plan->lane), {plan->width});
+  add(OptOp::UNROLL, reduce_number(plan->window), {0});
+  if (plan->across) add(OptOp::UNROLL, reduce_number(*plan->across), {0});
+  threads(output_order(), 4);
+  return true;
+}
+
+// The window's steps come before the lanes in the panel, which then lie side by side.
+void Chooser::leave_border_out(ProductTile& tile) {
+  const std::optional<BorderSteps> border = choose_border_steps(facts_, target_, tile);
+  if (!border) return;
+  add(OptOp::UNROLL, reduce_number(border->window), {0});
+  tile.rows = {{border->row, facts_.ranges[border->row].extent}};
+  tile.width = border->width;
+  tile.other_panel = false;
+  tile.lane_steps = tile.reduce_steps = std::numeric_limits<std::int64_t>::max();
+}
+
+// The same on a matrix unit, where its words pay: a step of it does several products.
+std::optional<ProductTile> Chooser::with_unit(const std::optional<ProductTile>& plain) {
+  if (target_.units.empty()) return std::nullopt;
+  std::size_t lane = facts_.ranges.size();
+  if (plain && !plain->lanes_reduce) lane = plain->lane_range;
+  for (std::size_t r = 0; r < facts_.ranges.size() && lane == facts_.ranges.size(); ++r)
+    if (is_output(r) && matrix_unit_option(kernel_, facts_.ranges[r].range, target_, false)) lane = r;
+  if (lane == facts_.ranges.size()) return std::nullopt;
+  // Which factor is the vector is known once the tile is: then the unit takes it that way round.
+  for (int round = 0; round < 2; ++round) {
+    std::optional<Opt> opt = matrix_unit_option(kernel_, facts_.ranges[lane].range, target_, false);
+    if (!opt) return std::nullopt;
+    OptionState state(kernel_, target_);
+    state.apply(*opt);
+    KernelFacts facts = kernel_facts(state.kernel());
+    std::optional<ProductTile> tile = choose_product_tile(facts, target_);
+    const double products = facts_.reduce ? steps_of(facts_) / steps_of(facts) : 1;
+    if (!tile || tile->lanes_reduce || (plain && tile->cost / products >= plain->cost)) return std::nullopt;
+    if (tile->lane_range != lane && round == 0) {
+      lane = tile->lane_range;
+      continue;
+    }
+    kernel_ = state.kernel();
+    facts_ = std::move(facts);
+    state_ = std::move(state);
+    opts_.push_back(*std::move(opt));
+    return tile;
+  }
+  return std::nullopt;
+}
+
+double Chooser::steps_of(const KernelFacts& facts) {
+  double n = 1;
+  for (const RangeFacts& r : facts.ranges) n *= static_cast<double>(r.extent);
+  return n;
+}
+
+// The loops of a product in blocks, outermost first: what moves the vector factor beside the lanes, blocks
+// of lanes, blocks of the reduce, [its panel], blocks of rows, [the other panel], lanes, rows, reduce.
+void Chooser::nest(const ProductTile& tile, int at) {
+  Node f = facts_.factors[tile.factor], g = facts_.factors[1 - tile.factor];
+  std::vector<Node> values = stage_values(kernel_);
+  auto number = [&](Node value) { return std::find(values.begin(), values.end(), value) - values.begin(); };
+  auto place = [&](std::size_t r) {
+    if (position(r) >= 0) move(position(r), at++);
+  };
+  for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+    if (is_output(r) && r != tile.lane_range && facts_.depends(f, r)) place(r);
+  auto block = [&](std::size_t r, std::int64_t steps) {
+    if (position(r) < 0 || steps >= left(r)) return;
+    std::size_t before = opts_.size();
+    // Even blocks of what is left here: a part of a thread is no multiple of a block of the whole.
+    std::int64_t blocks = (left(r) + steps - 1) / steps;
+    add(OptOp::TILE, position(r), {(left(r) + blocks - 1) / blocks, at});
+    at += opts_.size() > before;
+  };
+  auto outside = [&] { return at > 0 ? at - 1 : kBeforeLoops; };
+  auto stage_other = [&] { add(OptOp::STAGE, outside(), {number(g), tile.fragments ? 0 : 1}); };
+  if (tile.other_panel && tile.other_first) stage_other();
+  block(tile.lane_range, tile.lane_steps);
+  for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+    if (facts_.ranges[r].kind == RangeKind::Reduce && facts_.depends(facts_.reduce.arg(0), r)) {
+      block(r, tile.reduce_steps);
+      break;
+    }
+  add(OptOp::STAGE, outside(), {number(f), 0});
+  if (tile.other_panel) {
+    for (std::size_t r : tile.outside) place(r);
+    if (tile.tiled > 0) block(tile.tiled - 1, tile.tile);
+    if (!tile.other_first) stage_other();
+  }
+  // Within a block.
+  const int lanes = state_.last_loop_position(facts_.ranges[tile.lane_range].range);
+  if (lanes >= at) move(lanes, at);
+  if (tile.lane_steps == 1) fetch_next(tile);
+}
+
+// Without panels: where the vector factor does not fit the second cache, one step of lanes of it serves all
+// rows before the next one is read. The other factor is read again instead, which is as much less as a step
+// of lanes is wider than one of rows.
+void Chooser::lanes_outside(const ProductTile& tile) {
+  Node f = facts_.factors[tile.factor];
+  double bytes = facts_.reduce.dtype().bytes();
+  for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+    if (facts_.depends(f, r) && (!is_output(r) || r == tile.lane_range))
+      bytes *= static_cast<double>(facts_.ranges[r].extent);
+  if (position(tile.lane_range) < 0 || bytes <= static_cast<double>(target_.l2)) return;
+  int first = position(tile.lane_range);
+  for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+    if (is_output(r) && !facts_.depends(f, r) && position(r) >= 0) first = std::min(first, position(r));
+  move(position(tile.lane_range), first);
+  fetch_next(tile);
+}
+
+// Products do not wait for memory while they work on what is there.
+void Chooser::fetch_next(const ProductTile& tile) {
+  if (uses("pipeline") && tile.from_memory && position(tile.lane_range) >= 0)
+    add(OptOp::PIPELINE, position(tile.lane_range), {1});
+}
+
+void Chooser::move(int from, int to) {
+  if (from != to) add(OptOp::TILE, from, {1, to});
+}
+
+}  // namespace lathe

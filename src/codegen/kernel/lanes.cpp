@@ -1,0 +1,208 @@
+#include "codegen/kernel/lanes.h"
+
+#include <algorithm>
+
+#include "base/small_vector.h"
+#include "codegen/kernel/panel_layout.h"
+#include "ir/build.h"
+#include "ir/ranges.h"
+#include "ir/walk.h"
+#include "rules/linear.h"
+
+namespace lathe {
+namespace {
+
+struct Candidate {
+  std::size_t which;
+  double score =
+      0;  // accesses that gain from lanes along the range, less those that lose, by how often they happen
+  std::uint16_t lanes = 1;
+};
+
+// The widest power of two that divides the extent and fits a register with the widest element the range
+// touches.
+std::uint16_t lanes_for(std::int64_t extent, int vector_bytes, int element_bytes) {
+  std::int64_t lanes = 1;
+  while (lanes * 2 * element_bytes <= vector_bytes && extent % (lanes * 2) == 0) lanes *= 2;
+  return static_cast<std::uint16_t>(lanes);
+}
+
+bool in_registers(Node range) {
+  return range_kind(range) == RangeKind::Upcast || range_kind(range) == RangeKind::Unroll;
+}
+
+// How many places steps of ranges in registers are at. Those that move along together (x + k of a window)
+// meet at most of theirs, which are one access each.
+double places(Node index, std::span<const Node> ranges) {
+  struct Reach {
+    std::int64_t step;
+    double places;
+  };
+  SmallVector<Reach, 4> reaches;
+  double n = 1;
+  for (Node r : ranges) {
+    const auto extent = static_cast<double>(std::max<std::int64_t>(r.arg(0).hi(), 1));
+    std::int64_t step = 0;
+    if (!is_affine(index, r, step)) {
+      n *= extent;
+      continue;
+    }
+    step = step < 0 ? -step : step;
+    auto known =
+        std::find_if(reaches.begin(), reaches.end(), [&](const Reach& reach) { return reach.step == step; });
+    if (known == reaches.end())
+      reaches.push_back({step, extent});
+    else
+      known->places += extent - 1;
+  }
+  for (const Reach& reach : reaches) n *= reach.places;
+  return n;
+}
+
+// How often each load and store happens. One inside a reduce's loop happens for every step of all loops
+// around it; ranges in registers count only where it depends on them.
+NodeMap<double> times_executed(std::span<const Node> order) {
+  NodeMap<double> times;
+  auto count = [](Node access, std::span<const Node> around) {
+    double n = 1;
+    SmallVector<Node, 4> together;
+    for (Node r : around) {
+      if (!in_registers(r))
+        n *= static_cast<double>(std::max<std::int64_t>(r.arg(0).hi(), 1));
+      else if (depends_on(access, r))
+        together.push_back(r);
+    }
+    return n * places(access.arg(1), together);
+  };
+  for (Node n : order)
+    if (n.is(Op::Load) || n.is(Op::Store)) times.try_emplace(n, count(n, ranges_of(n)));
+  for (Node reduce : order) {
+    if (!reduce.is(Op::Reduce)) continue;
+    for (Node n : toposort(reduce.arg(0))) {
+      if (!n.is(Op::Load)) continue;
+      bool inside = false;
+      for (Node r : closed_ranges(reduce)) inside |= !in_registers(r) && depends_on(n, r);
+      if (inside) times[n] = std::max(times[n], count(n, ranges_of(reduce.arg(0))));
+    }
+  }
+  return times;
+}
+
+}  // namespace
+
+bool is_affine(Node index, Node range, std::int64_t& stride) {
+  stride = 0;
+  if (!depends_on(index, range)) return true;
+  for (const Term& t : linear(index).terms) {
+    if (t.node == range)
+      stride = t.coefficient;
+    else if (depends_on(t.node, range))
+      return false;
+  }
+  return true;
+}
+
+std::int64_t elements_apart(Node load, Node range, std::span<const Node> beside) {
+  Node index = load.arg(1);
+  std::int64_t every = 0;
+  if (load.dtype().is_bool() || load.dtype().lanes > 1 || !is_affine(index, range, every)) return 0;
+  if (every < 2 || every > kMostElementsApart) return 0;
+  if (load.arg_count() > 2 && depends_on(load.arg(2), range)) return 0;
+  if (memory_size(base_memory(load.arg(0))) % every != 0) return 0;
+  const Linear sum = linear(index);
+  const bool whole = std::all_of(sum.terms.begin(), sum.terms.end(), [&](const Term& t) {
+    const bool known = std::find(beside.begin(), beside.end(), t.node) != beside.end();
+    // Of a panel that each of those steps writes a part of, what lies between may not be written yet.
+    if (known) return t.coefficient > 0 && !depends_on(load.arg(0), t.node);
+    return t.coefficient * known_divisor(t.node) % every == 0;
+  });
+  return whole && sum.constant >= 0 ? every : 0;
+}
+
+bool is_woven(Node store, Node range, std::span<const Node> beside) {
+  std::int64_t every = 0;
+  if (!store.is(Op::Store) || store.arg(2).dtype().is_bool() || !is_affine(store.arg(1), range, every))
+    return false;
+  auto gated = [&](Node r) { return store.arg_count() > 3 && depends_on(store.arg(3), r); };
+  if (every < 2 || every > kMostElementsApart || gated(range)) return false;
+  return std::any_of(beside.begin(), beside.end(), [&](Node r) {
+    std::int64_t step = 0;
+    return r != range && r.arg(0).is_const_int(every) && is_affine(store.arg(1), r, step) && step == 1 &&
+           !gated(r);
+  });
+}
+
+std::vector<ExpandedRange> choose_lanes(Node kernel, const Target& target) {
+  std::vector<ExpandedRange> all;
+  std::vector<Node> order = toposort(kernel);
+  for (Node n : order)
+    if (n.is(Op::Range) && (range_kind(n) == RangeKind::Upcast || range_kind(n) == RangeKind::Unroll))
+      all.push_back({n, n.arg(0).const_int(), 1});
+  std::sort(all.begin(), all.end(), [](const ExpandedRange& a, const ExpandedRange& b) {
+    return range_id(a.range) < range_id(b.range);
+  });
+  if (!target.vectors || all.empty()) return all;
+
+  NodeMap<double> executed = times_executed(order);
+  NodeMap<std::int64_t> words;  // loads whose neighbours are packed into one word, and how many
+  for (Node n : order)
+    if (std::int64_t parts = n.is(Op::Pack) ? packed_neighbours(n) : 1; parts > 1)
+      for (Node part : n.args()) words[part] = parts;
+  std::vector<Candidate> candidates;
+  std::vector<Node> registers;
+  for (const ExpandedRange& e : all) registers.push_back(e.range);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    Node r = all[i].range;
+    Candidate c{i};
+    int element_bytes = 1;
+    for (Node n : order) {
+      bool memory = n.is(Op::Load) || n.is(Op::Store);
+      if (!depends_on(n, r)) continue;
+      if (memory || n.is(Op::Cast) || n.is(Op::Reduce)) {
+        DType dtype = n.is(Op::Store) ? n.arg(2).dtype() : n.dtype();
+        if (!dtype.is_index()) element_bytes = std::max(element_bytes, dtype.bytes());
+      }
+      if (!memory) continue;
+      double times = *executed.find(n);
+      std::int64_t stride = 0;
+      bool affine = is_affine(n.arg(1), r, stride);
+      // All the loads of one word are one load.
+      if (const std::int64_t* parts = words.find(n)) {
+        times /= static_cast<double>(*parts);
+        if (stride % *parts == 0) stride /= *parts;
+      }
+      // Words a little apart are loaded with those between them, which other steps want, for a shuffle or
+      // two; so are elements.
+      const bool spread = words.contains(n) ? stride > 1 && stride <= kMostWordsApart
+                                            : n.is(Op::Load) && elements_apart(n, r, registers) > 0;
+      if (affine && stride == 1)
+        c.score += (n.is(Op::Store) ? 2 : 1) * times;
+      else if (affine && (spread || is_woven(n, r, registers)))
+        c.score += times * 0.75;
+      else if (!affine || stride != 0)
+        c.score -= 2 * times;
+    }
+    c.lanes = lanes_for(all[i].copies, target.vector_bytes, element_bytes);
+    if (c.score > 0 && c.lanes > 1) candidates.push_back(c);
+  }
+  // Best first: lanes also divide the arithmetic, so few of them have to gain much more in memory. Of equals
+  // the inner one.
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    const double gain_a = a.score * a.lanes, gain_b = b.score * b.lanes;
+    return gain_a != gain_b ? gain_a > gain_b : a.which > b.which;
+  });
+  std::vector<Node> taken;
+  for (const Candidate& c : candidates) {
+    Node r = all[c.which].range;
+    bool free = true;  // no value may depend on two ranges with lanes
+    for (Node other : taken)
+      for (Node n : order) free &= !(depends_on(n, r) && depends_on(n, other));
+    if (!free) continue;
+    taken.push_back(r);
+    all[c.which].lanes = c.lanes;
+    all[c.which].copies /= c.lanes;
+  }
+  return all;
+}
+
+}  // namespace lathe

@@ -1,0 +1,97 @@
+#include "codegen/lower/await_products.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/small_vector.h"
+#include "ir/build.h"
+#include "ir/group_ops.h"
+#include "ir/walk.h"
+
+namespace lathe {
+namespace {
+
+class Waiter {
+ public:
+  explicit Waiter(Program program) : program_(std::move(program)) {}
+
+  Program run() {
+    std::vector<NodeRef> code = std::move(program_.code);
+    program_.code.clear();
+    held_.emplace_back();
+    for (const NodeRef& n : code)
+      if (n->is(Op::Store) && n->arg(2).is(Op::WaitProducts)) in_flight_.try_emplace(base_memory(n->arg(0)));
+    for (const NodeRef& ref : code) instruction(ref);
+    return std::move(program_);
+  }
+
+ private:
+  void instruction(Node n) {
+    if (n.is(Op::End) || n.is(Op::EndIf)) {
+      release();
+      held_.pop_back();
+    } else if (touches_held(n)) {
+      release();
+    }
+    if (n.is(Op::Barrier)) program_.code.emplace_back(proxy_fence(fences_++));
+    SmallVector<Node, 8> args;
+    for (std::size_t i = 0; i < n.arg_count(); ++i) {
+      const bool stays = (n.is(Op::PanelDot) && i == 4) || n.is(Op::WaitProducts);
+      args.push_back(needs_wait(n.arg(i)) && !stays ? wait_products(named(n.arg(i))) : named(n.arg(i)));
+    }
+    Node now = n.arg_count() == 0 ? n : n.with_args(args);
+    if (now != n) names_[n] = now;
+    if (n.is(Op::Store) && n.arg(2).is(Op::PanelDot) && held_.size() > 1)
+      held_.back().push_back(now);
+    else
+      list(now);
+    if (n.is(Op::Range) || n.is(Op::If)) held_.emplace_back();
+  }
+
+  // What a node became; memory is after what its effects became.
+  Node named(Node n) const {
+    if (const Node* now = names_.find(n)) return *now;
+    if (!n.is(Op::After)) return n;
+    SmallVector<Node, 8> args;
+    for (Node a : n.args()) args.push_back(named(a));
+    return n.with_args(args);
+  }
+  bool needs_wait(Node value) const {
+    return value.is(Op::PanelDot) || (value.is(Op::Load) && in_flight_.contains(base_memory(value.arg(0))));
+  }
+
+  void list(Node n) {
+    for (Node a : n.args())
+      if (a.is(Op::WaitProducts) && listed_.try_emplace(a).second) program_.code.emplace_back(a);
+    if (n.is(Op::WaitProducts)) listed_.try_emplace(n);
+    program_.code.emplace_back(n);
+  }
+  void release() {
+    for (Node store : held_.back()) list(store);
+    held_.back().clear();
+  }
+  // Whether an instruction needs what a store that waits has not stored yet.
+  bool touches_held(Node n) const {
+    bool any = false;
+    for_each_memory(n, [&](Node memory) {
+      for (Node store : held_.back()) any |= base_memory(memory) == base_memory(store.arg(0));
+    });
+    return any;
+  }
+
+  Program program_;
+  std::vector<std::vector<Node>> held_;  // stores of results, by scope
+  NodeMap<char> listed_, in_flight_;
+  NodeMap<Node> names_;
+  std::int64_t fences_ = 0;
+};
+
+}  // namespace
+
+Program await_products(Program program) {
+  const bool any = std::any_of(program.code.begin(), program.code.end(),
+                               [](const NodeRef& n) { return n->is(Op::PanelDot); });
+  return any ? Waiter(std::move(program)).run() : program;
+}
+
+}  // namespace lathe

@@ -1,0 +1,542 @@
+#include "codegen/lower/pipeline_copies.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "base/small_vector.h"
+#include "ir/build.h"
+#include "ir/group_ops.h"
+#include "ir/shared_memory.h"
+#include "ir/walk.h"
+
+namespace lathe {
+namespace {
+
+using Nodes = SmallVector<Node, 16>;
+
+// Up to so many slots copies run as far ahead as they can instead.
+constexpr std::int64_t kFewSlots = 4;
+
+struct Item {
+  Node node;       // an instruction, or what opens a scope
+  int scope = -1;  // that scope
+};
+struct Block {
+  int parent = -1;
+  std::vector<Item> items;
+};
+
+bool is_shared(Node memory) {
+  Node base = base_memory(memory);
+  return base.is(Op::Define) && define_space(base) == Space::Shared;
+}
+bool is_ring(Node base) { return base.is(Op::Define) && shared_form(base).slots > 1; }
+
+// Operands that are no instructions of a list.
+bool is_operand_only(Node n) {
+  return n.is(Op::Const) || n.is(Op::Param) || n.is(Op::Var) || n.is(Op::Special) || n.is(Op::Define) ||
+         n.is(Op::Iota);
+}
+
+// The load that a value is, lane for lane, or null.
+Node whole_load(Node value) {
+  if (value.is(Op::Load)) return value;
+  if (!value.is(Op::Vec) || !value.arg(0).is(Op::Lane)) return Node();
+  Node load = value.arg(0).arg(0);
+  if (!load.is(Op::Load) || load.dtype().lanes != value.dtype().lanes) return Node();
+  for (std::size_t i = 0; i < value.arg_count(); ++i) {
+    Node lane = value.arg(i);
+    if (!lane.is(Op::Lane) || lane.arg(0) != load || lane.int_attr() != static_cast<std::int64_t>(i))
+      return Node();
+  }
+  return load;
+}
+
+// A loop whose panels become rings.
+struct Pipelined {
+  int block = 0;  // its body
+  Node range;
+  std::int64_t slots = 1;
+  std::vector<Node> panels;        // as they were
+  std::vector<char> fill, needed;  // items that fill panels, and what those need of the others
+  std::size_t full = 0;            // the barrier after which panels are read
+  bool waits = false;              // some copies are asynchronous
+  std::int64_t products = 0;       // of a unit that reads the panels, in a step
+};
+
+class Pipeliner {
+ public:
+  explicit Pipeliner(Program program) : program_(std::move(program)) {
+    parse();
+    for (const NodeRef& n : program_.code) {
+      if (n->is(Op::Range)) next_range_ = std::max(next_range_, range_id(n) + 1);
+      if (n->is(Op::Store)) written_.try_emplace(base_memory(n->arg(0)));
+    }
+  }
+
+  Program run() {
+    find_loops();
+    program_.code.clear();
+    listed_.emplace_back();
+    emit(0);
+    program_.shared_bytes = 0;
+    NodeMap<char> seen;
+    for (const NodeRef& n : program_.code)
+      for_each_memory(n, [&](Node memory) {
+        if (is_shared(memory) && seen.try_emplace(base_memory(memory)).second)
+          program_.shared_bytes += shared_bytes_of(base_memory(memory));
+      });
+    return std::move(program_);
+  }
+
+ private:
+  // ---- the list as a tree
+
+  void parse() {
+    blocks_.emplace_back();
+    int here = 0;
+    for (const NodeRef& ref : program_.code) {
+      Node n = ref;
+      if (n.is(Op::End) || n.is(Op::EndIf)) {
+        here = blocks_[static_cast<std::size_t>(here)].parent;
+      } else if (n.is(Op::Range) || n.is(Op::If)) {
+        const int inside = static_cast<int>(blocks_.size());
+        blocks_[static_cast<std::size_t>(here)].items.push_back({n, inside});
+        blocks_.push_back({here, {}});
+        openers_.push_back(n);
+        here = inside;
+      } else if (!n.is(Op::After) && !n.is(Op::Sink)) {
+        blocks_[static_cast<std::size_t>(here)].items.push_back({n, -1});
+      }
+    }
+  }
+  Block& block(int i) { return blocks_[static_cast<std::size_t>(i)]; }
+  Node opener(int i) const { return openers_[static_cast<std::size_t>(i) - 1]; }
+
+  template <class Visit>
+  void each_inside(const Item& item, Visit visit) {
+    visit(item.node);
+    if (item.scope < 0) return;
+    for (const Item& inner : block(item.scope).items) each_inside(inner, visit);
+  }
+
+  // ---- which loops
+
+  void find_loops() {
+    std::vector<Node> panels;
+    for (const NodeRef& n : program_.code)
+      for_each_memory(n, [&](Node memory) {
+        Node base = base_memory(memory);
+        if (is_ring(base) && std::find(panels.begin(), panels.end(), base) == panels.end())
+          panels.push_back(base);
+      });
+    for (Node panel : panels) {
+      const int where = innermost(0, panel);
+      Pipelined* loop = nullptr;
+      for (Pipelined& l : loops_)
+        if (l.block == where) loop = &l;
+      if (loop == nullptr) {
+        loops_.push_back({where,
+                          where > 0 ? opener(where) : Node(),
+                          shared_form(panel).slots,
+                          {},
+                          {},
+                          {},
+                          0,
+                          false,
+                          false});
+        loop = &loops_.back();
+      }
+      loop->panels.push_back(panel);
+    }
+    std::erase_if(loops_, [&](Pipelined& l) { return !plan(l); });
+    for (Node panel : panels) rings_.try_emplace(panel, resized(panel, 1));
+    for (const Pipelined& l : loops_)
+      for (Node panel : l.panels) rings_[panel] = resized(panel, l.slots);
+  }
+  static Node resized(Node panel, std::int64_t slots) {
+    return define(panel.dtype(), define_id(panel), memory_size(panel) * slots, Space::Shared,
+                  {shared_form(panel).swizzled, 1});
+  }
+  // The innermost block with all accesses of a panel.
+  int innermost(int at, Node panel) {
+    for (const Item& item : block(at).items) {
+      if (item.scope < 0) continue;
+      bool all = true;
+      each_access(0, panel, item.scope, false, all);
+      if (all) return innermost(item.scope, panel);
+    }
+    return at;
+  }
+  void each_access(int at, Node panel, int wanted, bool inside, bool& all) {
+    inside |= at == wanted;
+    for (const Item& item : block(at).items) {
+      for_each_memory(item.node, [&](Node memory) { all &= inside || base_memory(memory) != panel; });
+      if (item.scope >= 0) each_access(item.scope, panel, wanted, inside, all);
+    }
+  }
+
+  bool fills(const Item& item, const Pipelined& l) {
+    bool any = false;
+    each_inside(item, [&](Node n) {
+      any |= n.is(Op::Store) &&
+             std::find(l.panels.begin(), l.panels.end(), base_memory(n.arg(0))) != l.panels.end();
+    });
+    return any;
+  }
+
+  // Whether the loop is barrier, fills, barrier, work; and what belongs to the fills.
+  bool plan(Pipelined& l) {
+    if (l.block == 0 || !l.range.is(Op::Range)) return false;
+    const std::vector<Item>& items = block(l.block).items;
+    l.fill.assign(items.size(), 0);
+    l.needed.assign(items.size(), 0);
+    std::vector<std::size_t> barriers;
+    std::size_t first = items.size(), last = 0;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      bool barrier_inside = false;
+      each_inside(items[i], [&](Node n) {
+        barrier_inside |= n.is(Op::Barrier);
+        l.products += n.is(Op::PanelDot);
+      });
+      if (items[i].node.is(Op::Barrier)) {
+        barriers.push_back(i);
+      } else if (barrier_inside) {
+        return false;
+      } else if (fills(items[i], l)) {
+        if (!only_fills(items[i], l)) return false;
+        l.fill[i] = 1;
+        first = std::min(first, i), last = i;
+      }
+    }
+    if (barriers.size() != 2 || first == items.size() || barriers[0] > first || barriers[1] < last)
+      return false;
+    l.full = barriers[1];
+    // What the fills need, from the back: pure values of this step.
+    NodeMap<char> wanted;
+    auto want = [&](Node n) {
+      for (Node a : n.args()) wanted.try_emplace(a);
+    };
+    for (std::size_t i = items.size(); i-- > 0;) {
+      if (l.fill[i]) {
+        each_inside(items[i], want);
+      } else if (wanted.contains(items[i].node) && items[i].scope < 0 && !items[i].node.is(Op::Barrier)) {
+        if (!is_pure(items[i].node)) return false;
+        l.needed[i] = 1;
+        want(items[i].node);
+      }
+    }
+    return true;
+  }
+  // Loads of what nothing writes have no order either.
+  bool is_pure(Node n) const {
+    if (n.dtype() == dtypes::Void || n.is(Op::Matrices) || n.is(Op::PanelDot)) return false;
+    return !n.is(Op::Load) ||
+           (base_memory(n.arg(0)).is(Op::Param) && !written_.contains(base_memory(n.arg(0))));
+  }
+  bool only_fills(const Item& item, Pipelined& l) {
+    bool only = true;
+    each_inside(item, [&](Node n) {
+      if (n.is(Op::Store))
+        only &= std::find(l.panels.begin(), l.panels.end(), base_memory(n.arg(0))) != l.panels.end();
+      else if (!n.is(Op::Range))
+        only &= is_pure(n);
+      l.waits |= n.is(Op::Store) && is_copy(n);
+    });
+    return only;
+  }
+  // A store of neighbours as they were loaded, as many as an asynchronous copy takes.
+  static bool is_copy(Node store) {
+    Node load = whole_load(store.arg(2));
+    if (!load || !base_memory(load.arg(0)).is(Op::Param) || load.dtype().is_bool()) return false;
+    Node to = base_memory(store.arg(0));
+    if (to.dtype() != base_memory(load.arg(0)).dtype() || to.dtype().lanes != 1) return false;
+    const std::int64_t bytes = std::int64_t{load.dtype().lanes} * load.dtype().bytes();
+    for (Node index : {store.arg(1), load.arg(1)})
+      if (index.dtype().lanes != 1) return false;
+    for (Node access : {store, load})
+      for (std::size_t i = access.is(Op::Store) ? 3 : 2; i < access.arg_count(); ++i)
+        if (access.arg(i).dtype().lanes != 1) return false;
+    return bytes == 4 || bytes == 8 || bytes == 16;
+  }
+
+  // ---- the new list
+
+  // Lists a node after operands that are new.
+  void list(Node root) {
+    std::vector<Node> stack{root};
+    while (!stack.empty()) {
+      Node n = stack.back();
+      bool ready = true;
+      for (Node a : n.args())
+        if (!is_operand_only(a) && a.dtype() != dtypes::Void && !available(a)) {
+          stack.push_back(a);
+          ready = false;
+        }
+      if (!ready) continue;
+      stack.pop_back();
+      if (n != root && available(n)) continue;
+      listed_.back().try_emplace(n);
+      program_.code.emplace_back(n);
+    }
+  }
+  bool available(Node n) const {
+    return std::any_of(listed_.begin(), listed_.end(), [&](const auto& scope) { return scope.contains(n); });
+  }
+  void open(Node n) {
+    list(n);
+    listed_.emplace_back();
+  }
+  void close(Node n) {
+    listed_.pop_back();
+    program_.code.emplace_back(intern(n.is(Op::If) ? Op::EndIf : Op::End, dtypes::Void, {n}));
+  }
+
+  // What a node became, in the program or in the copy of a step.
+  struct Names {
+    NodeMap<Node> map;
+    const Names* outer = nullptr;
+    Node of(Node n) const {
+      if (const Node* to = map.find(n)) return *to;
+      return outer != nullptr ? outer->of(n) : n;
+    }
+  };
+  // The memory, after what became of the effects it waits for.
+  Node memory_of(Node memory, const Names& names) const {
+    if (memory.is(Op::After)) {
+      Nodes args;
+      args.push_back(memory_of(memory.arg(0), names));
+      for (std::size_t i = 1; i < memory.arg_count(); ++i) args.push_back(names.of(memory.arg(i)));
+      return memory.with_args(args);
+    }
+    const Node* ring = rings_.find(memory);
+    return ring != nullptr ? *ring : memory;
+  }
+  static Node plus(Node index, Node offset) {
+    if (offset.is_const_int(0)) return index;
+    return apply(Op::Add, index, offset.dtype() == index.dtype() ? offset : cast(offset, index.dtype()));
+  }
+  // Where the slot of a step begins in the ring of a panel.
+  Node slot_offset(Node panel) const {
+    const Node* slot = slots_.find(panel);
+    if (slot == nullptr || !*slot) return int_const(dtypes::Int32, 0);
+    return apply(Op::Mul, *slot, int_const(slot->dtype(), memory_size(panel)));
+  }
+  Nodes operands(Node n, const Names& names) const {
+    Nodes args;
+    for (Node a : n.args()) {
+      const bool memory = a.is(Op::After) || a.is(Op::Define);
+      args.push_back(memory ? memory_of(a, names) : names.of(a));
+    }
+    auto move = [&](std::size_t memory, std::size_t index) {
+      args[index] = plus(args[index], slot_offset(base_memory(n.arg(memory))));
+    };
+    if (n.is(Op::Load) || n.is(Op::Store) || n.is(Op::Matrices)) move(0, 1);
+    if (n.is(Op::PanelDot)) move(0, 1), move(2, 3);
+    return args;
+  }
+  void instruction(Node n, Names& names) {
+    if (is_operand_only(n)) {
+      if (n.is(Op::Special)) list(n);
+      return;
+    }
+    Node now = n.arg_count() == 0 ? n : rebuild(n, operands(n, names));
+    names.map[n] = now;
+    if (n.dtype() == dtypes::Void || n.is(Op::Load) || !available(now)) list(now);
+  }
+  void emit(int at) {
+    for (const Item& item : block(at).items) {
+      if (item.scope < 0) {
+        instruction(item.node, names_);
+        continue;
+      }
+      Node now = rebuild(item.node, operands(item.node, names_));
+      names_.map[item.node] = now;
+      const auto loop = std::find_if(loops_.begin(), loops_.end(),
+                                     [&](const Pipelined& l) { return l.block == item.scope; });
+      if (loop != loops_.end()) {
+        pipelined(*loop, now, at > 0);
+        continue;
+      }
+      open(now);
+      emit(item.scope);
+      close(now);
+    }
+  }
+
+  void pipelined(const Pipelined& l, Node range, bool again) {
+    const DType dtype = range.dtype();
+    auto number = [&](std::int64_t v) { return int_const(dtype, v); };
+    Node extent = range.arg(0);
+    if (again) {  // others may still work on the last steps of the time before
+      Node wait = wait_copies(0, next_number_++);
+      list(wait);
+      list(barrier({&wait, 1}));
+    }
+    const bool overlaps = l.slots > kFewSlots && products_overlap(l);
+    const std::int64_t ahead = l.slots - (overlaps ? 2 : 1);
+    // A loop even of one step: what is computed there depends on it, and so is listed nowhere else.
+    Node early = fresh_range(number(ahead), dtype);
+    open(early);
+    fill(l, early, early, extent);
+    close(early);
+    open(range);
+    Node slot = apply(Op::TruncMod, range, number(l.slots));
+    Node arrived = wait_copies(ahead - 1, next_number_++), met = barrier({&arrived, 1});
+    list(arrived);
+    list(met);
+    const std::vector<Item>& items = block(l.block).items;
+    for (const Item& item : items)
+      if (item.node.is(Op::Barrier)) names_.map[item.node] = met;
+    std::size_t last_product = l.full;
+    for (std::size_t i = 0; i < items.size(); ++i)
+      each_inside(items[i], [&](Node n) {
+        if (n.is(Op::PanelDot)) last_product = i;
+      });
+    use_slot(l, slot);
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (!l.fill[i] && !items[i].node.is(Op::Barrier) && !(l.needed[i] && only_for_fills(l, i)))
+        overlaps&& is_result(items[i].node) ? keep(items[i].node, l.products) : one(items[i]);
+      if (i != last_product) continue;
+      Node step = apply(Op::Add, range, number(ahead));
+      fill(l, step, apply(Op::TruncMod, step, number(l.slots)), extent);
+      for (Node panel : l.panels) slots_[panel] = slot;
+    }
+    for (Node panel : l.panels) slots_[panel] = Node();
+    close(range);
+  }
+  // From here on the panels of the loop are those of a slot; where it begins stands before all that needs it.
+  void use_slot(const Pipelined& l, Node slot) {
+    for (Node panel : l.panels) {
+      slots_[panel] = slot;
+      if (Node offset = slot_offset(panel); !is_operand_only(offset) && !available(offset)) list(offset);
+    }
+  }
+  // Whether all products are in the body itself and their results go to registers for the next step.
+  bool products_overlap(const Pipelined& l) {
+    std::int64_t here = 0;
+    bool kept = true;
+    for (const Item& item : block(l.block).items) {
+      here += item.node.is(Op::PanelDot);
+      each_inside(item, [&](Node n) {
+        for (std::size_t i = 0; i < n.arg_count(); ++i)
+          if (n.arg(i).is(Op::PanelDot)) kept &= is_result(n) || (n.is(Op::PanelDot) && i == 4);
+      });
+    }
+    return here > 0 && here == l.products && kept;
+  }
+  static bool is_result(Node n) {
+    if (!n.is(Op::Store) || !n.arg(2).is(Op::PanelDot)) return false;
+    Node base = base_memory(n.arg(0));
+    return base.is(Op::Define) && define_space(base) == Space::Register;
+  }
+  // A result that the next step adds to, with the products of this step still under way.
+  void keep(Node store, std::int64_t products) {
+    Nodes args = operands(store, names_);
+    args[2] = wait_products(args[2], products);
+    Node now = store.with_args(args);
+    names_.map[store] = now;
+    list(now);
+  }
+  void one(const Item& item) {
+    if (item.scope < 0) return instruction(item.node, names_);
+    Node now = rebuild(item.node, operands(item.node, names_));
+    names_.map[item.node] = now;
+    open(now);
+    emit(item.scope);
+    close(now);
+  }
+  // Whether nothing but the fills uses an item of the body.
+  bool only_for_fills(const Pipelined& l, std::size_t which) {
+    const std::vector<Item>& items = block(l.block).items;
+    bool other = false;
+    for (std::size_t i = which + 1; i < items.size(); ++i) {
+      if (l.fill[i]) continue;
+      each_inside(items[i], [&](Node n) {
+        for (Node a : n.args()) other |= a == items[which].node && !(l.needed[i] && only_for_fills(l, i));
+      });
+    }
+    return !other;
+  }
+  Node fresh_range(Node extent, DType dtype) {
+    AttrData d{"", {next_range_++, static_cast<std::int64_t>(RangeKind::Loop)}};
+    return intern(Op::Range, dtype, {extent}, Attr::of(d));
+  }
+
+  // The copies of a step into a slot, where there is such a step, as one batch.
+  void fill(const Pipelined& l, Node step, Node slot, Node extent) {
+    Node exists = less(step, extent), condition;
+    if (exists.lo() != 1) {
+      condition = intern(Op::If, dtypes::Void, {exists});
+      open(condition);
+    }
+    Names names;
+    names.outer = &names_;
+    names.map[l.range] = step;
+    use_slot(l, slot);
+    const std::vector<Item>& items = block(l.block).items;
+    for (std::size_t i = 0; i < items.size(); ++i)
+      if (l.fill[i] || l.needed[i]) copy(items[i], names);
+    if (condition) close(condition);
+    if (l.waits) list(commit_copies(next_number_++));
+  }
+  static bool from_memory(Node n) {
+    return n.is(Op::Lane) || std::any_of(n.args().begin(), n.args().end(), [](Node a) {
+             return a.is(Op::Load) || a.is(Op::Lane) || a.is(Op::Vec);
+           });
+  }
+  void copy(const Item& item, Names& names) {
+    Node n = item.node;
+    if (item.scope >= 0) {
+      Node now = fresh_range(names.of(n.arg(0)), n.dtype());
+      names.map[n] = now;
+      open(now);
+      for (const Item& inner : block(item.scope).items) copy(inner, names);
+      close(now);
+      return;
+    }
+    // What only a copy needs is listed with it.
+    if (n.is(Op::Store) && is_copy(n)) {
+      Node load = whole_load(n.arg(2));
+      Nodes to = operands(n, names), from = operands(load, names);
+      list(copy_async(base_memory(to[0]), to[1], base_memory(from[0]), from[1],
+                      from.size() > 2 ? from[2] : Node(), to.size() > 3 ? to[3] : Node(),
+                      load.dtype().lanes));
+      return;
+    }
+    if (is_operand_only(n)) return;
+    Nodes args = operands(n, names);
+    if (n.is(Op::Store) || n.is(Op::Load)) args[0] = base_memory(args[0]);
+    if (n.is(Op::Store)) return list(n.with_args(args));
+    Node now = n.arg_count() == 0 ? n : rebuild(n, args);
+    names.map[n] = now;
+    // Several loops may need a part of an index: it stands before them, as it did.
+    const bool index = n.dtype().lanes == 1 && (n.dtype().is_int() || n.dtype().is_bool()) && !n.is(Op::Load);
+    if (index && !is_operand_only(now) && !from_memory(now) && !available(now)) list(now);
+  }
+
+  Program program_;
+  std::vector<Block> blocks_;
+  std::vector<Node> openers_;
+  std::vector<Pipelined> loops_;
+  NodeMap<Node> rings_;  // of a panel
+  NodeMap<Node> slots_;  // of a panel: which of its ring is meant here
+  NodeMap<char> written_;
+  std::vector<NodeMap<char>> listed_;  // by open scope
+  Names names_;
+  std::int64_t next_range_ = 0, next_number_ = 0;
+};
+
+}  // namespace
+
+Program pipeline_copies(Program program) {
+  const bool any = std::any_of(program.code.begin(), program.code.end(), [](const NodeRef& n) {
+    bool ring = false;
+    for_each_memory(n, [&](Node memory) { ring |= is_ring(base_memory(memory)); });
+    return ring;
+  });
+  return any ? Pipeliner(std::move(program)).run() : program;
+}
+
+}  // namespace lathe

@@ -1,0 +1,151 @@
+// Applying an option list: the options change an OptionState, the kernel is rewritten once over the final
+// ranges, and what some of them need beside that is a step each.
+#include <algorithm>
+
+#include "codegen/codegen.h"
+#include "codegen/kernel/fuse_multiply_add.h"
+#include "codegen/kernel/substitute.h"
+#include "codegen/options/group_reduce.h"
+#include "codegen/options/kernel_work.h"
+#include "codegen/options/matrix_unit.h"
+#include "codegen/options/option_ranges.h"
+#include "codegen/options/peel_steps.h"
+#include "codegen/options/place_accumulators.h"
+#include "codegen/options/place_folds.h"
+#include "codegen/options/prefetch_tiles.h"
+#include "codegen/options/private_panels.h"
+#include "codegen/options/skip_steps.h"
+#include "codegen/options/skip_tiles.h"
+#include "codegen/options/stage.h"
+#include "ir/build.h"
+#include "ir/ranges.h"
+#include "rules/simplify.h"
+
+namespace lathe {
+namespace {
+
+using Work = KernelWork;
+
+bool has_single_ranges(const OptionState& state) {
+  const std::vector<Axis>& axes = state.axes();
+  return std::any_of(axes.begin(), axes.end(), [](const Axis& a) { return a.extent.is_const_int(1); });
+}
+
+// Whether the kernel as scheduled works on rows: several nests, one after the other, inside the same loops.
+bool has_rows(Node kernel) {
+  std::vector<Node> order = toposort(kernel);
+  return std::any_of(order.begin(), order.end(), [](Node n) {
+    return n.is(Op::Define) || (n.is(Op::Range) && range_kind(n) == RangeKind::Loop);
+  });
+}
+
+int position_of(const OptionState& state, int serial) {
+  int position = -1;
+  for (std::size_t i = 0; i < state.axes().size(); ++i)
+    if (state.serial_of(i) == serial) position = static_cast<int>(i);
+  return position;
+}
+
+// How many steps of a loop have their panels at the same time, where copies into them are asynchronous.
+std::int64_t slots_of(const OptionState& state, int serial) {
+  std::int64_t slots = 1;
+  if (!state.target().groups) return slots;
+  for (const PipelineRequest& request : state.pipelines())
+    if (request.axis_serial == serial) slots = std::max(slots, request.depth);
+  return slots;
+}
+
+void take_options(Work& work) {
+  work.scheduled = work.kernel;
+  OptionState& state = work.state.emplace(work.kernel, work.compile.target);
+  for (const Opt& opt : work.opts) state.apply(opt);
+  work.kernel = state.kernel();
+  work.divided = !work.opts.empty() || has_single_ranges(state);
+  if (!work.divided) return;
+  OptionRanges made = option_ranges(state);
+  work.kernel = made.kernel;
+  for (std::size_t i = 0; i < made.staged.size(); ++i) {
+    const StageRequest& request = state.stages()[i];
+    work.stages.push_back({made.staged[i], position_of(state, request.axis_serial), request.order,
+                           slots_of(state, request.axis_serial)});
+  }
+}
+
+void stage(Work& work) {
+  if (!work.divided) return;
+  // What is skipped shows in the gates of loads, which panels do not have. Threads of a group wait for each
+  // other inside these loops, so there all of them take every step.
+  if (!work.compile.target.groups) {
+    work.skipped = skipped_steps(work.kernel);
+    for (const auto& [tile, shorter] : skipped_tiles(work.kernel)) work.skipped.try_emplace(tile, shorter);
+  }
+  work.kernel = stage_values(work.kernel, work.stages, work.compile.target);
+}
+
+void prefetch(Work& work) {
+  if (work.compile.target.groups) return;  // there PIPELINE is the number of panels
+  std::vector<Pipelined> loops;
+  for (const PipelineRequest& request : work.state->pipelines())
+    loops.push_back({position_of(*work.state, request.axis_serial), request.depth});
+  work.kernel = prefetch_tiles(work.kernel, loops);
+}
+
+constexpr bool kOptional = true;
+
+// What happens to a kernel as scheduled, with its list of options, in order.
+// clang-format off
+constexpr StepRow<Work> kOptionSteps[] = {
+    // First, because options change index expressions, and with them the order of operands.
+    {"fuse_product_pairs", "which of two products that are added is fused with the sum",
+     [](Work& w) {
+       if (w.compile.target.fma && !w.compile.invariant) w.kernel = fuse_product_pairs(w.kernel);
+     }, has_ranges, kOptional},
+    {"option_ranges", "the kernel over the ranges its options leave, with gates where a split is not even",
+     take_options, takes_options},
+    {"stage_values", "STAGE: the tile of a value used below a loop is copied into a panel there",
+     stage, takes_options},
+    {"skip_steps", "steps of a sum that only add zeros, and masked tiles of attention, are not taken",
+     [](Work& w) { if (!w.skipped.empty()) w.kernel = substitute(w.kernel, w.skipped); }, takes_options, kOptional},
+    {"place_folds", "components of a tuple reduce with further ranges become arrays below its loop",
+     [](Work& w) { w.kernel = place_folds(w.kernel); }, takes_options},
+    {"private_panels", "copies of a body in registers get panels of their own",
+     [](Work& w) { w.kernel = private_panels(w.kernel, w.compile.target); }, takes_options},
+    // The nests of a row share their outer loops: there reduces run innermost, whatever the order says.
+    {"place_accumulators", "sums of reduces that stand outside output ranges are kept in memory",
+     [](Work& w) { if (!has_rows(w.scheduled)) w.kernel = place_accumulators(w.kernel, w.compile); },
+     takes_options, kOptional},
+    {"prefetch_tiles", "PIPELINE: what the next steps of a loop read is fetched during this one",
+     prefetch, takes_options, kOptional},
+    {"split_offsets", "TC: sums of differences of products become differences of sums",
+     [](Work& w) { w.kernel = split_offsets(w.kernel); }, takes_options},
+    {"join_fragments", "TC: sums over fragments that lie in panels become products of fragments",
+     [](Work& w) { w.kernel = join_fragments(w.kernel, w.compile.target, w.state->joins_fragments()); }, takes_options},
+    {"join_shares", "TC: the same for fragments that the threads of a warp share",
+     [](Work& w) { if (const MatrixUnit* unit = w.state->shared_unit()) w.kernel = join_shares(w.kernel, *unit, w.state->fragment_ranges()); },
+     takes_options},
+    {"peel_last_steps", "the last, uneven step of a reduce stands behind its loop",
+     [](Work& w) {
+       const Target& target = w.compile.target;
+       if (target.vectors && !target.groups) w.kernel = peel_last_steps(w.kernel, w.compile.rules);
+     }, takes_options, kOptional},
+    // Before expansion, so that the copies of a register tile share one barrier.
+    {"group_reduce", "reduces over the threads of a group go through shared memory and barriers",
+     [](Work& w) { w.kernel = group_reduce(w.kernel); }, has_ranges},
+    {"simplify", "index algebra, logic and constant folding over all of it",
+     [](Work& w) { w.kernel = simplify(w.kernel, w.compile.rules); }, has_ranges, kOptional},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const StepRow<KernelWork>> option_rows() { return kOptionSteps; }
+
+Node apply_options(Node kernel, std::span<const Opt> opts, const Compile& compile) {
+  return with_blame(compile, [&](const Compile& context) {
+    KernelWork work(kernel, opts, context);
+    run_steps(option_rows(), work);
+    return work.kernel;
+  });
+}
+
+}  // namespace lathe

@@ -1,0 +1,61 @@
+// One kernel on its way from the scheduler to a program: what the steps of options and lowering share.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "codegen/kernel/lowering.h"
+#include "codegen/options/option_state.h"
+#include "codegen/options/stage.h"
+#include "ir/walk.h"
+#include "lathe/options.h"
+#include "pipeline/steps.h"
+
+namespace lathe {
+
+class KernelWork final : public StepState {
+ public:
+  KernelWork(Node from, std::span<const Opt> list, const Compile& context)
+      : StepState(context),
+        scheduled(from),
+        opts(list),
+        kernel(from),
+        lowering{context.target, {}, {}, context.invariant} {}
+
+  const char* form() const override { return linear ? "program" : "kernel"; }
+  std::vector<Node> roots() const override;
+  Faults quick_faults() const override;
+  void show(const StepInfo& step, StepSink& sink) override;
+
+  Node scheduled;  // as the options found it
+  std::span<const Opt> opts;
+  Node kernel;  // as it is now
+
+  // Of options.
+  std::optional<OptionState> state;  // all of them taken
+  bool divided = false;              // whether the kernel has other ranges than it came in with
+  std::vector<Staging> stages;
+  NodeMap<Node> skipped;  // ranges and what they become where steps are skipped
+
+  // Of lowering.
+  Lowering lowering;
+  Program program;
+  bool linear = false;    // the program is what counts now
+  bool finished = false;  // and nothing is left to be done to it
+};
+
+// What the steps verify.
+Faults takes_options(const KernelWork& work);
+Faults has_ranges(const KernelWork& work);
+Faults is_lowered(const KernelWork& work);
+Faults is_ordered(const KernelWork& work);  // a program whose asynchronous work may still lack its waits
+Faults is_program(const KernelWork& work);
+// Of steps that make something else of ranges: one that was left open is seen up to them and not after.
+Faults is_closed(const KernelWork& work);
+
+// The rows, in order: from the kernel as scheduled to one with its options, and from there to a program.
+std::span<const StepRow<KernelWork>> option_rows();
+std::span<const StepRow<KernelWork>> lower_rows();
+
+}  // namespace lathe

@@ -1,0 +1,169 @@
+#include "codegen/options/place_folds.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/small_vector.h"
+#include "codegen/kernel/substitute.h"
+#include "ir/build.h"
+#include "ir/ranges.h"
+#include "ir/walk.h"
+
+namespace lathe {
+namespace {
+
+using Nodes = SmallVector<Node, 16>;
+
+bool contains(std::span<const Node> list, Node n) {
+  return std::find(list.begin(), list.end(), n) != list.end();
+}
+Node carry_of(Node fold, std::size_t i) {
+  AttrData d{"", {fold.ints()[0], static_cast<std::int64_t>(i), 0}};
+  return intern(Op::Carry, fold.arg(i).dtype(), {}, Attr::of(d));
+}
+
+// What a component depends on outside the fold's own ranges, and which components its step reads.
+struct Component {
+  Nodes ranges;
+  std::vector<char> reads;
+  Nodes further;  // ranges that not all components have
+  Node memory;
+};
+
+std::vector<Component> components_of(Node fold) {
+  auto n = static_cast<std::size_t>(fold.ints()[1]);
+  std::vector<Component> all(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    all[i].reads.assign(n, 0);
+    all[i].reads[i] = 1;
+    for (Node part : {fold.arg(i), fold.arg(n + i)})
+      for (Node r : ranges_of(part))
+        if (!contains(closed_ranges(fold), r) && !contains(all[i].ranges, r)) all[i].ranges.push_back(r);
+    for (Node c : toposort(fold.arg(n + i)))
+      if (c.is(Op::Carry) && c.ints()[0] == fold.ints()[0])
+        all[i].reads[static_cast<std::size_t>(c.ints()[1])] = 1;
+  }
+  for (std::size_t round = 0; round < n; ++round)
+    for (Component& c : all)
+      for (std::size_t j = 0; j < n; ++j)
+        if (c.reads[j])
+          for (Node r : all[j].ranges)
+            if (!contains(c.ranges, r)) c.ranges.push_back(r);
+  for (Component& c : all)
+    for (Node r : c.ranges)
+      if (!std::all_of(all.begin(), all.end(), [&](const Component& o) { return contains(o.ranges, r); }))
+        c.further.push_back(r);
+  for (Component& c : all)
+    std::sort(c.further.begin(), c.further.end(), [](Node a, Node b) { return range_id(a) < range_id(b); });
+  return all;
+}
+
+// Only what no other component reads may be an array: then its elements change one by one.
+bool can_place(const std::vector<Component>& all) {
+  bool any = false;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].further.empty()) continue;
+    any = true;
+    for (std::size_t j = 0; j < all.size(); ++j)
+      if (i != j && all[j].reads[i]) return false;
+    for (Node r : all[i].further)
+      if (!r.arg(0).is_const()) return false;
+  }
+  return any;
+}
+
+class Placer {
+ public:
+  explicit Placer(Node kernel) : ids_(fresh_ids(kernel)) {}
+
+  // The components once the fold is done, each at its own ranges.
+  std::vector<Node> place(Node fold, std::vector<Component>& all) {
+    auto n = all.size();
+    Nodes common;
+    for (Node r : all[0].ranges)
+      if (!contains(all[0].further, r)) common.push_back(r);
+    std::sort(common.begin(), common.end(), [](Node a, Node b) { return range_id(a) < range_id(b); });
+    Nodes loops(closed_ranges(fold).begin(), closed_ranges(fold).end());
+
+    NodeMap<Node> carries;
+    Nodes old, inside(n);  // running values that one element holds; memory within the loop
+    for (std::size_t i = 0; i < n; ++i) {
+      Component& c = all[i];
+      std::int64_t size = 1;
+      for (Node r : c.further) size *= r.arg(0).const_int();
+      c.memory = define(fold.arg(i).dtype(), ids_.define++, size, Space::Register);
+      Nodes order, ranges;
+      NodeMap<Node> map = clone(c.further, ranges);
+      Node fresh = common.empty() ? c.memory : after(c.memory, common);
+      Node init = copy_for_loop(fold.arg(i), map, ids_);
+      order.push_back(end(store(fresh, row_major(ranges), init), ranges));
+      order.append(loops.begin(), loops.end());
+      order.append(common.begin(), common.end());
+      inside[i] = after(c.memory, order);
+      Node value = load(inside[i], row_major(c.further));
+      carries.try_emplace(carry_of(fold, i), value);
+      if (c.further.empty()) old.push_back(value);
+    }
+    Nodes steps;
+    for (std::size_t i = 0; i < n; ++i) steps.push_back(fold.arg(n + i));
+    Node now = substitute(sink(steps), carries);
+    Nodes done;
+    for (std::size_t i = 0; i < n; ++i) {
+      const Component& c = all[i];
+      Nodes ranges;
+      NodeMap<Node> map = clone(c.further, ranges);
+      // No running value changes before all of them have been read.
+      Node memory = c.further.empty() && n > 1 ? after(inside[i], old) : inside[i];
+      Node value = copy_for_loop(now.arg(i), map, ids_);
+      done.push_back(end(end(store(memory, row_major(ranges), value), ranges), loops));
+    }
+    std::vector<Node> out;
+    for (const Component& c : all) out.push_back(load(after(c.memory, done), row_major(c.further)));
+    return out;
+  }
+
+ private:
+  static Node row_major(std::span<const Node> ranges) {
+    Node index = index_const(0);
+    for (Node r : ranges) index = index * r.arg(0) + r;
+    return index;
+  }
+  // The same ranges with ids of their own. Inside the fold nothing is spread over groups.
+  NodeMap<Node> clone(std::span<const Node> ranges, Nodes& made) {
+    NodeMap<Node> map;
+    for (Node r : ranges) {
+      RangeKind kind = range_kind(r) == RangeKind::Upcast ? RangeKind::Upcast : RangeKind::Loop;
+      made.push_back(range(r.arg(0), ids_.range++, kind));
+      map.try_emplace(r, made.back());
+    }
+    return map;
+  }
+
+  FreshIds ids_;
+};
+
+}  // namespace
+
+Node place_folds(Node kernel) {
+  std::vector<Node> order = toposort(kernel);
+  if (std::none_of(order.begin(), order.end(), [](Node n) { return n.is(Op::Fold); })) return kernel;
+  Placer placer(kernel);
+  NodeMap<std::vector<Node>> results;
+  NodeMap<Node> done;
+  for (Node n : order) {
+    Nodes args;
+    for (Node a : n.args()) args.push_back(*done.find(a));
+    Node now = n.arg_count() == 0 ? n : rebuild(n, args);
+    if (n.is(Op::Fold)) {
+      std::vector<Component> all = components_of(now);
+      if (can_place(all)) results.try_emplace(n, placer.place(now, all));
+    } else if (n.is(Op::Get)) {
+      if (const std::vector<Node>* values = results.find(n.arg(0)))
+        now = (*values)[static_cast<std::size_t>(n.int_attr())];
+    }
+    done.try_emplace(n, now);
+  }
+  return *done.find(kernel);
+}
+
+}  // namespace lathe

@@ -1,0 +1,290 @@
+#include "codegen/options/shared_panel.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "base/error.h"
+#include "ir/build.h"
+#include "ir/group_ops.h"
+#include "ir/ranges.h"
+#include "ir/shared_memory.h"
+#include "ir/walk.h"
+#include "rules/linear.h"
+
+namespace lathe {
+namespace {
+
+using Nodes = SmallVector<Node, 16>;
+
+// A thread has so many elements in flight at most: they are in registers between their load and their store.
+constexpr std::int64_t kInFlight = 32;
+
+bool is_multiple(const Linear& sum, std::int64_t n, const SmallVector<Node, 4>& except) {
+  for (const Term& t : sum.terms) {
+    if (std::find(except.begin(), except.end(), t.node) != except.end()) continue;
+    if (t.coefficient * known_divisor(t.node) % n != 0) return false;
+  }
+  return true;
+}
+
+// How many neighbours along the axis one load takes: the panel has whole pieces of them, and they lie
+// aligned.
+std::int64_t piece_width(Node source, const PanelAxis& axis, std::int64_t words, const Target& target) {
+  Linear index = linear(source.arg(1));
+  for (std::int64_t n = target.max_load_bytes / std::max(source.dtype().bytes(), 1); n > words; n /= 2)
+    if (axis.extent * words % n == 0 && (index.constant + axis.low * words) % n == 0 &&
+        is_multiple(index, n, axis.ranges))
+      return n / words;
+  return 1;
+}
+
+// Elements more between rows of a panel, of so many each. Words that a warp's threads read for a product
+// (ir/dot.h) are 4 steps for each of 8 rows or columns: the next row of the panel begins as many banks
+// further on as neighbours are read. Others are a piece apart where they are not written as they are read.
+std::int64_t between_rows(Node value, const PanelAxis& axis, std::int64_t row, bool turned,
+                          const Target& target) {
+  constexpr std::int64_t kBanks = 32, kSteps = 4, kOutputs = 8;
+  if (value.is(Op::Pack)) {
+    const bool steps = std::any_of(axis.ranges.begin(), axis.ranges.end(), [](Node r) {
+      return range_kind(r) == RangeKind::Reduce || range_kind(r) == RangeKind::Unroll;
+    });
+    return ((steps ? kSteps : kOutputs) + kBanks - row % kBanks) % kBanks;
+  }
+  return turned ? std::max<std::int64_t>(target.max_load_bytes / std::max(value.dtype().bytes(), 1), 1) : 0;
+}
+
+// Comparisons that have one answer for all neighbours of a piece are made for its first: a piece that is one
+// load then has one gate. n*q + lane < 0 is q < 0 for every lane below n.
+Node with_one_gate(Node value, Node lane, std::int64_t n) {
+  NodeMap<Node> first, same;
+  first.try_emplace(lane, index_const(0));
+  SmallVector<Node, 4> except{lane};
+  for (Node less_node : toposort(value)) {
+    if (!less_node.is(Op::Less) || !less_node.arg(0).dtype().is_index() || !depends_on(less_node, lane))
+      continue;
+    Linear apart = linear(less_node.arg(0));
+    apart.add(less_node.arg(1), -1);
+    const bool grows = std::any_of(apart.terms.begin(), apart.terms.end(),
+                                   [&](const Term& t) { return t.node == lane && t.coefficient == 1; });
+    if (grows && apart.constant % n == 0 && is_multiple(apart, n, except))
+      same.try_emplace(less_node, substitute_free(less_node, first));
+  }
+  return same.empty() ? value : substitute(value, same);
+}
+
+Node row_major(std::span<const Node> ranges, std::int64_t& size) {
+  Node index = index_const(0);
+  for (Node r : ranges) {
+    const std::int64_t extent = std::max<std::int64_t>(r.arg(0).hi(), 1);
+    index = index * index_const(extent) + r;
+    size *= extent;
+  }
+  return index;
+}
+
+Node both(Node a, Node b) { return !a ? b : !b ? a : logical_and(a, b); }
+
+// A swizzled panel: rows of 64 numbers, which are the steps of an output or the outputs of a step, whichever
+// are neighbours in the source.
+struct MatrixForm {
+  Node first;                 // the load of a word's first number
+  std::int64_t apart = 1;     // how far the second one is in the source
+  std::size_t along, across;  // which axes are columns and rows
+  bool steps = false;         // a row has the steps of one output
+  std::int64_t rows = 1, columns = 1;
+};
+
+bool is_reduce_axis(const PanelAxis& axis) {
+  return std::all_of(axis.ranges.begin(), axis.ranges.end(), [](Node r) {
+    return range_kind(r) == RangeKind::Reduce || range_kind(r) == RangeKind::Unroll;
+  });
+}
+
+MatrixForm matrix_form(Node value, const std::vector<PanelAxis>& axes) {
+  auto refuse = [](const char* reason) { throw KernelOptError("STAGE", reason); };
+  if (!value.is(Op::Pack) || value.arg_count() != 2 || !value.arg(0).is(Op::Load) ||
+      !value.arg(1).is(Op::Load) || value.arg(0).dtype().bits() != 16 || value.dtype().lanes != 1)
+    refuse("a swizzled panel holds words of two 16-bit numbers that were loaded");
+  MatrixForm form;
+  form.first = value.arg(0);
+  Node second = value.arg(1);
+  Linear apart = linear(second.arg(1));
+  apart.add(form.first.arg(1), -1);
+  const bool same_gate = second.arg_count() == form.first.arg_count() &&
+                         (second.arg_count() < 3 || second.arg(2) == form.first.arg(2));
+  if (second.arg(0) != form.first.arg(0) || !apart.terms.empty() || !same_gate)
+    refuse("the numbers of a word lie unevenly in memory");
+  form.apart = apart.constant;
+  if (axes.size() != 2) refuse("a swizzled panel has rows and columns, and no other axes");
+  form.along = axes[0].stride == 1 ? 0 : 1;
+  form.across = 1 - form.along;
+  for (const PanelAxis& axis : axes)
+    if (axis.low != 0 || axis.stride <= 0 || (axis.ranges.size() > 1 && !axis.digits) ||
+        !axis.ranges[0].arg(0).is_const())
+      refuse("the numbers of a row or column lie unevenly in memory");
+  form.steps = is_reduce_axis(axes[form.along]);
+  if (axes[form.along].stride != 1 || form.steps != (packed_neighbours(value) == 2) ||
+      form.steps == is_reduce_axis(axes[form.across]))
+    refuse("neither steps nor outputs are neighbours in memory");
+  form.columns = axes[form.along].extent * (form.steps ? 2 : 1);
+  form.rows = axes[form.across].extent * (form.steps ? 1 : 2);
+  if (form.columns % kPanelRow != 0 || form.rows % kSwizzleRows != 0)
+    refuse("the rows of a swizzled panel are whole, and come by eights");
+  return form;
+}
+
+// The coordinate along an axis, in numbers of which each step of it is so many.
+Node axis_read(const PanelAxis& axis, std::int64_t numbers) {
+  Node sum = index_const(0);
+  for (std::size_t r = 0; r < axis.ranges.size(); ++r)
+    sum = sum + axis.ranges[r] * index_const(axis.weights[r] * numbers);
+  return sum;
+}
+
+// Where a reader finds the first number of a word: slab, row, column. Ranges that step over whole slabs are
+// kept apart from those within.
+Node matrix_read(const MatrixForm& form, const std::vector<PanelAxis>& axes) {
+  PanelAxis slabs, within;
+  const PanelAxis& along = axes[form.along];
+  const std::int64_t numbers = form.steps ? 2 : 1;
+  std::int64_t reach = 0;
+  for (std::size_t r = 0; r < along.ranges.size(); ++r) {
+    const bool whole = along.weights[r] * numbers % kPanelRow == 0;
+    PanelAxis& to = whole ? slabs : within;
+    to.ranges.push_back(along.ranges[r]);
+    to.weights.push_back(whole ? along.weights[r] * numbers / kPanelRow : along.weights[r]);
+    if (!whole) reach += along.weights[r] * numbers * (along.ranges[r].arg(0).const_int() - 1);
+  }
+  Node slab = axis_read(slabs, 1), column = axis_read(within, numbers);
+  if (reach >= kPanelRow) {
+    slab = slab + floor_div(column, index_const(kPanelRow));
+    column = floor_mod(column, index_const(kPanelRow));
+  }
+  return slab * index_const(form.rows * kPanelRow) +
+         axis_read(axes[form.across], form.steps ? 1 : 2) * index_const(kPanelRow) + column;
+}
+
+}  // namespace
+
+PanelCopy shared_copy(Node value, const Nodes& below, const Nodes& group, PanelOrder order,
+                      const Target& target, FreshIds& ids) {
+  PanelCopy made;
+  const bool swizzled = order == PanelOrder::Swizzled;
+  const std::vector<PanelAxis> axes = shared_axes(value, below, swizzled ? PanelOrder::Source : order);
+  const std::size_t none = axes.size();
+  MatrixForm form;
+  if (swizzled) form = matrix_form(value, axes);
+  const std::int64_t words = packed_neighbours(value);  // neighbours of the source that make one element
+  Node source = source_load(value);
+  std::size_t along = none;
+  for (std::size_t i = 0; i < none; ++i)
+    if (source && axes[i].stride == 1) along = i;
+  const std::int64_t width = along < none ? piece_width(source, axes[along], words, target) : 1;
+
+  // The pieces of this thread.
+  std::int64_t threads = 1, pieces = 1;
+  Node thread = row_major(group, threads);
+  std::vector<std::int64_t> counts;  // of pieces along each axis
+  for (std::size_t i = 0; i < none; ++i) {
+    const bool rows = swizzled && i == form.across;
+    counts.push_back(i == along ? axes[i].extent / width : rows ? form.rows : axes[i].extent);
+    pieces *= counts.back();
+  }
+  const std::int64_t turns = (pieces + threads - 1) / threads,
+                     together = std::clamp<std::int64_t>(kInFlight / width, 1, turns),
+                     rounds = (turns + together - 1) / together;
+  Node piece = thread;
+  auto count = [&](std::int64_t n, RangeKind kind, std::int64_t step) {
+    if (n == 1) return;
+    Node r = range(index_const(n), ids.range++, kind);
+    made.loops.push_back(r);
+    piece = r * index_const(step) + piece;
+  };
+  count(rounds, RangeKind::Loop, together * threads);
+  count(together, RangeKind::Upcast, threads);
+  if (rounds * together * threads > pieces) made.gate = less(piece, index_const(pieces));
+  Node lane;
+  if (width > 1) {
+    lane = range(index_const(width), ids.range++, RangeKind::Upcast);
+    made.loops.push_back(lane);
+  }
+
+  // Its coordinates: pieces along the source first, then along the panel.
+  std::vector<std::size_t> digits(none);
+  std::iota(digits.begin(), digits.end(), 0);
+  if (along < none)
+    std::rotate(digits.begin() + static_cast<std::ptrdiff_t>(along),
+                digits.begin() + static_cast<std::ptrdiff_t>(along) + 1, digits.end());
+  std::vector<Node> coordinates(none), numbers(none);  // the pieces' numbers
+  for (std::size_t d = none; d-- > 0;) {
+    const std::size_t i = digits[d];
+    Node digit = d == 0 ? piece : floor_mod(piece, index_const(counts[i]));
+    if (d > 0) piece = floor_div(piece, index_const(counts[i]));
+    numbers[i] = digit;
+    coordinates[i] = i == along && lane ? digit * index_const(width) + lane : digit;
+  }
+  Node part;  // which number of a word
+  if (swizzled && form.steps) {
+    part = range(index_const(2), ids.range++, RangeKind::Upcast);
+    made.loops.push_back(part);
+  } else if (swizzled) {
+    part = floor_mod(numbers[form.across], index_const(2));
+    coordinates[form.across] = floor_div(numbers[form.across], index_const(2));
+  }
+  NodeMap<Node> map;
+  Node inside = made.gate;
+  for (std::size_t i = 0; i < none; ++i) {
+    Node rest = coordinates[i];
+    for (std::size_t r = 0; axes[i].digits && r < axes[i].ranges.size(); ++r) {
+      Node steps = axes[i].ranges[r].arg(0);
+      const bool top = r + 1 == axes[i].ranges.size();
+      map.try_emplace(axes[i].ranges[r], top ? rest : floor_mod(rest, steps));
+      if (!top) rest = floor_div(rest, steps);
+    }
+    for (std::size_t r = 0; !axes[i].digits && r < axes[i].ranges.size(); ++r) {
+      Node at = r == axes[i].unit ? coordinates[i] + index_const(axes[i].low) : index_const(0);
+      map.try_emplace(axes[i].ranges[r], at);
+      if (r == axes[i].unit && !axes[i].ranges[r].arg(0).is_const())
+        inside = both(inside, less(at, axes[i].ranges[r].arg(0)));
+    }
+  }
+  made.value = substitute_free(swizzled ? form.first : value, map);
+  if (swizzled)
+    made.value = load(made.value.arg(0), made.value.arg(1) + part * index_const(form.apart),
+                      made.value.arg_count() > 2 ? made.value.arg(2) : Node());
+  if (lane) made.value = with_one_gate(made.value, lane, width);
+  if (inside) made.value = under_gate(made.value, inside, [](Node) { return true; });
+
+  if (swizzled) {
+    const std::int64_t piece_numbers = width * (form.steps ? 2 : 1), in_row = kPanelRow / piece_numbers;
+    Node number = numbers[form.along], slab = index_const(0);
+    if (form.columns > kPanelRow) {
+      slab = floor_div(number, index_const(in_row));
+      number = floor_mod(number, index_const(in_row));
+    }
+    Node column = number * index_const(piece_numbers);
+    if (lane) column = column + lane * index_const(form.steps ? 2 : 1);
+    if (form.steps) column = column + part;
+    made.index =
+        slab * index_const(form.rows * kPanelRow) + numbers[form.across] * index_const(kPanelRow) + column;
+    made.read = matrix_read(form, axes);
+    made.size = form.rows * form.columns;
+    made.part = form.steps ? 1 : kPanelRow;
+    return made;
+  }
+  made.index = made.read = index_const(0);
+  for (std::size_t i = none; i-- > 0;) {
+    Node here = index_const(-axes[i].low);
+    for (std::size_t r = 0; r < axes[i].ranges.size(); ++r)
+      here = here + axes[i].ranges[r] * index_const(axes[i].weights[r]);
+    made.index = coordinates[i] * index_const(made.size) + made.index;
+    made.read = here * index_const(made.size) + made.read;
+    made.size *= axes[i].extent;
+    if (i + 1 == none && none > 1)
+      made.size += between_rows(value, axes[i], made.size, along != i || order == PanelOrder::Source, target);
+  }
+  return made;
+}
+
+}  // namespace lathe

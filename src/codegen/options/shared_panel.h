@@ -1,0 +1,35 @@
+// How the threads of a group fill a staged panel together. The panel's elements are numbered in pieces, each
+// as many neighbours of the source as one load takes, and thread t of T takes pieces t, t + T, t + 2T ...:
+// whichever ranges the value has, every thread copies an equal share, and neighbouring threads read
+// neighbouring pieces.
+//
+//   value   Load(A, (m0*16 + m)*K + k0*8 + k)    m over 16 threads, n over 16 more, k a loop of 8
+//   copy    i, v: piece = i*256 + t;  panel[(piece%2*4 + v)*20 + piece/2] = Load(A, ... m = piece/2, k =
+//   piece%2*4 + v) read    panel[k*20 + m]
+#pragma once
+
+#include <cstdint>
+
+#include "base/small_vector.h"
+#include "codegen/kernel/panel_layout.h"
+#include "codegen/kernel/substitute.h"
+#include "ir/node.h"
+#include "target/target.h"
+
+namespace lathe {
+
+// The loops that fill a panel, and both sides' index into it.
+struct PanelCopy {
+  SmallVector<Node, 16> loops;  // of one thread, those in registers last
+  Node index, read;             // into the panel: of the copy, of the value's readers
+  Node value, gate;             // what the copy stores, and where; no gate where every thread's pieces exist
+  std::int64_t size = 1;        // elements of the panel
+  std::int64_t part = 0;        // of words whose numbers are elements: how far apart a word's two are
+};
+
+// `below` are the ranges the panel runs over, `group` those of the threads, outermost first. Throws
+// KernelOptError where a swizzled panel is asked for and the value is no matrix of words of two numbers.
+PanelCopy shared_copy(Node value, const SmallVector<Node, 16>& below, const SmallVector<Node, 16>& group,
+                      PanelOrder order, const Target& target, FreshIds& ids);
+
+}  // namespace lathe

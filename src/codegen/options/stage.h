@@ -1,0 +1,27 @@
+// STAGE: the tile of a value that is used below a loop is copied to memory of its own there, in a copy loop,
+// and read from that. The panel is indexed by the ranges the value uses below the loop (panel_layout.h), so
+// any index and any gate is legal; where the value's loads are gated, the panel holds the zeros.
+//
+//   before   k0: m: k: ... Load(B, (k0*4 + k)*N + n) ...                     STAGE of that load at k0
+//   after    k0: { k', n': panel[k'*N + n'] = Load(B, (k0*4 + k')*N + n') }
+//                m: k: ... Load(panel, k*N + n) ...
+#pragma once
+
+#include <span>
+
+#include "codegen/kernel/panel_layout.h"
+#include "ir/node.h"
+#include "target/target.h"
+
+namespace lathe {
+
+struct Staging {
+  Node value;    // a node of the kernel
+  int position;  // id of the range at whose loop it is staged, or -1: once, before everything
+  PanelOrder order = PanelOrder::Consumer;
+  std::int64_t slots = 1;  // steps of that loop that the panel is to hold at a time (pipeline_copies.h)
+};
+
+Node stage_values(Node kernel, std::span<const Staging> stages, const Target& target);
+
+}  // namespace lathe
