@@ -312,10 +312,12 @@ class Differentiated {
 
   bool contains(Node n) const { return in_graph_.contains(n); }
 
-  // Whether it reads something that was computed from this memory and has no expression any more.
-  bool has_given_up(Node memory) const {
+  // Whether it reads something that was computed from the target and has no expression any more.
+  bool has_given_up(const Tensor& target) const {
+    const Storage& storage = *target.impl()->storage;
+    const Node memory = memory_of(storage.value), buffer = memory ? base_memory(memory) : Node();
     return std::ranges::any_of(order_, [&](Node n) {
-      return n.is(Op::Buffer) && n.dtype().is_float() && was_computed_from(n, memory);
+      return n.is(Op::Buffer) && n.dtype().is_float() && was_computed_from(n, buffer, storage.number);
     });
   }
 
@@ -546,11 +548,8 @@ std::vector<Tensor> Tensor::gradient(const std::vector<Tensor>& targets, const T
         .help(
             "a value that was computed keeps its expression where requires_grad_() was called on what it is "
             "computed from");
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    const Node memory = memory_of(targets[i].impl()->storage->value);
-    if (memory && !graph.contains(nodes[i][0]) && graph.has_given_up(base_memory(memory)))
-      refuse_given_up(*this, targets[i]);
-  }
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    if (!graph.contains(nodes[i][0]) && graph.has_given_up(targets[i])) refuse_given_up(*this, targets[i]);
   std::vector<Node> grads = summed_gradients(root, start, nodes, device());
   if (graph.reads_overwritten()) check_still_there(grads, *this);
   std::vector<Tensor> out;
