@@ -139,6 +139,8 @@ UNDEFINED = {
     "a sum of what was rounded": program_of(
         {"a0": np.array([[3.0]]), "a1": np.array([[3.0]]), "a2": np.array([1.0])}, ("linear", {"y": "a1", "b": "a2"}, {}), dtype="fp8e5m2", exact=True
     ),
+    "a square beyond its dtype": program_of({"a0": np.array([1040.0])}, ("rsqrt", {}, {}), dtype="float16"),
+    "a product beyond its dtype": program_of({"a0": np.array([3.0]), "a1": np.array([192.0])}, ("mul", {"y": "a1"}, {}), dtype="fp8e4m3", exact=True),
     "the slope of a corner": program_of({"a0": np.array([0.0, 1.0])}, ("leaky_relu", {}, {})),
 }
 
@@ -152,6 +154,19 @@ def test_programs_whose_answer_is_not_defined_are_not_drawn(what):
 def test_a_zero_that_was_only_moved_has_its_sign():
     flipped = program_of({"a0": np.array([0.0, 1.0])}, ("flip", {}, {"axes": (0,)}), ("bitcast", {}, {"source": "float32", "target": "uint32"}, "uint32"))
     assert NumpyRun(flipped, flipped.environments[0]).all()["v1"].tolist() == [0x3F800000, 0]
+
+
+def test_partial_sums_are_rounded():
+    """So that a running sum that comes back to zero does so roughly."""
+    values = np.concatenate([np.full(100, 0.7), np.full(100, -0.7)])
+    program = program_of({"a0": values}, ("cumsum", {}, {"axis": 0}))
+    assert compare.expected(program, program.environments[0], {})[1][0][-1] > 3e-5
+
+
+def test_the_slope_of_a_tanh_has_few_digits_far_out():
+    program = program_of({"a0": np.array([4.9, 0.1])}, ("tanh", {}, {}), wrt=["a0"])
+    slack = compare.expected(program, program.environments[0], {"v0": np.ones(2)})[3][0]
+    assert slack[0] > 1e-7
 
 
 def test_elements_that_share_a_mean_share_its_error():
@@ -186,6 +201,13 @@ def test_a_corner_is_not_judged_by_differences():
         found = compare.by_differences(program, program.environments[0], {"v0": weights}, [weights], grads)
         judged[found is not None] += 1
     assert judged[True] == 0, judged
+
+
+def test_corners_of_two_ops_that_cancel_are_corners():
+    """The running minimum of a running maximum is the first element, along whatever direction."""
+    weights, grads = np.ones((5,)), [("float32", np.array([0.0, 0.0, 0.0, 0.0, 5.0]))]  # of one order of the equals
+    program = program_of({"a0": np.full(5, 0.25)}, ("cummax", {}, {"axis": 0}), ("cummin", {}, {"axis": 0}), wrt=["a0"])
+    assert compare.by_differences(program, program.environments[0], {"v1": weights}, [grads[0][1]], grads) is None
 
 
 def test_parts_of_a_gradient_that_cancel_leave_their_rounding():

@@ -47,7 +47,7 @@ class NumpyRun:
         values = np.where(np.abs(values) <= 2 * dtypes.tiny(dtype), 0, values)  # underflow
         return np.where(values == 0, values, values + size * self.noise.uniform(-1, 1, np.shape(values)))
 
-    def compute(self, step):
+    def compute(self, step, language="numpy"):
         row = step.row
         names = dict(self.environment.sizes)
         for name in step.operands.values():
@@ -59,25 +59,35 @@ class NumpyRun:
             assert not (row.signs and name in self.unsigned) or (value != 0).all()
             names[name] = value
         if dtypes.is_float(step.dtype):
-            names["kept"], names["limits"] = self.kept(step.dtype), dtypes.limits(step.dtype)
+            names["limits"] = dtypes.limits(step.dtype)
+        names["kept"] = self.kept(step.dtype)
         with np.errstate(all="ignore"):
-            exec(compiled(step.text("numpy")), NUMPY_WORDS, names)
+            exec(compiled(step.text(language)), NUMPY_WORDS, names)
+        if language != "numpy":
+            return names[step.name]
         value = np.asarray(names[step.name])
         value = value.astype(dtypes.storage(step.dtype))
+        self.check_range(value, step.dtype)
         if self.noise is not None and not self.program.exact and row.rounds and dtypes.is_float(step.dtype):
             value = self.noisy(value, step.dtype, row.error(step.dtype), 1 if row.absolute else 0)
             if step.dtype in dtypes.SMALL_FLOATS and not self.smooth:
                 value = dtypes.rounded(value, step.dtype)
         return value
 
+    def check_range(self, values, dtype):
+        """What a dtype has no number for has no one answer."""
+        if dtypes.is_float(dtype) and not self.smooth:
+            assert dtypes.fits(values, dtype) if self.program.exact else (np.abs(values) <= dtypes.FLOATS[dtype][2] / 2).all()
+
     def kept(self, dtype):
         """How a value inside an op is rounded."""
 
-        def word(values, size=None):
-            assert not self.program.exact or dtypes.fits(values, dtype)
+        def word(values, size=None, wide=False):
+            self.check_range(values, dtype)
             if self.noise is None or self.program.exact:
                 return values
-            size = (np.abs(values) if size is None else size) * 2 * dtypes.unit(dtype) * self.loud
+            unit = dtypes.unit(dtypes.accumulator(dtype) if wide else dtype)
+            size = (np.abs(values) if size is None else size) * 2 * unit * self.loud
             return values + size * self.noise.uniform(-1, 1, np.shape(values))
 
         return word
@@ -94,7 +104,7 @@ class NumpyRun:
             return value
         if not dtypes.is_float(target):
             return value.astype(target)
-        assert not self.program.exact or dtypes.fits(value, target)
+        self.check_range(value, target)
         return value if self.noise is None else self.noisy(value.astype(np.float64), target, dtypes.unit(target))
 
     def keep(self, step, value):

@@ -293,9 +293,14 @@ class Generator:
                             run.keep(s, run.compute(s))
                     if not np.array_equal(run.compute(step), value):
                         return False
+                    if step.row.edge and not np.array_equal(run.compute(step, "edge"), self.plain_run(environment).compute(step, "edge")):
+                        return False
                 except AssertionError:
                     return False
         return True
+
+    def plain_run(self, environment):
+        return next(r for r in self.runs if r.environment is environment and r.noise is None)
 
     @staticmethod
     def tells_apart(value):

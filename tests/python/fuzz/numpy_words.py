@@ -113,6 +113,12 @@ def topk(x, k, axis, largest):
     return np.take(sort(x, axis, largest), np.arange(k), axis=axis)
 
 
+def running_sum(x, axis, kept):
+    """Each partial sum is rounded, and so are all behind it."""
+    total = np.cumsum(x, axis)
+    return total + np.cumsum(kept(np.zeros(total.shape), np.abs(total), wide=True), axis) if total.dtype.kind == "f" else total
+
+
 def running_index(extreme, x, axis):
     """The position of the running extreme, the last of equals."""
     line = np.arange(x.shape[axis], dtype=np.int32).reshape([-1 if a == axis else 1 for a in range(x.ndim)])

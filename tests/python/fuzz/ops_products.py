@@ -33,7 +33,7 @@ def draw_large_matmul(g):
     return g.bound(x=x, y=g.leaf((x.shape[1], n), dtype))
 
 
-op("matmul", "product", draw_matmul, common, "{x} @ {y}", None, "=", exact=True, sums=True, lift=True, weight=3)
+op("matmul", "product", draw_matmul, common, "{x} @ {y}", None, "=", exact=True, sums=True, term_ulps=8, lift=True, weight=3)
 
 
 def draw_matmul_vector(g):
@@ -43,7 +43,7 @@ def draw_matmul_vector(g):
     return g.bound(x=x, y=g.leaf((x.shape[1],), x.dtype))
 
 
-op("matmul_vector", "product", draw_matmul_vector, same, "{x} @ {y}", None, "=", exact=True, sums=True)
+op("matmul_vector", "product", draw_matmul_vector, same, "{x} @ {y}", None, "=", exact=True, sums=True, term_ulps=8)
 
 
 def draw_rows_matmul(g):
@@ -53,15 +53,15 @@ def draw_rows_matmul(g):
     return g.bound(x=x, y=g.leaf((int(g.rng.integers(1, 9)), x.shape[0]), x.dtype))
 
 
-op("rows_matmul", "product", draw_rows_matmul, same, "{y} @ {x}", None, "=", exact=True, sums=True)
+op("rows_matmul", "product", draw_rows_matmul, same, "{y} @ {x}", None, "=", exact=True, sums=True, term_ulps=8)
 
 
 def draw_self(g):
     return g.bound(x=g.pick("float", rank=(2, 3), most=1 << 16))
 
 
-op("gram", "product", draw_self, same, "{x} @ {x}.transpose(-1, -2)", "{x} @ np.swapaxes({x}, -1, -2)", "=", exact=True, sums=True, symbolic=True)
-op("gram_other", "product", draw_self, same, "{x}.transpose(-1, -2) @ {x}", "np.swapaxes({x}, -1, -2) @ {x}", "=", exact=True, sums=True, symbolic=True)
+op("gram", "product", draw_self, same, "{x} @ {x}.transpose(-1, -2)", "{x} @ np.swapaxes({x}, -1, -2)", "=", exact=True, sums=True, term_ulps=8, symbolic=True)
+op("gram_other", "product", draw_self, same, "{x}.transpose(-1, -2) @ {x}", "np.swapaxes({x}, -1, -2) @ {x}", "=", exact=True, sums=True, term_ulps=8, symbolic=True)
 
 
 def draw_integer_product(g):
@@ -94,7 +94,7 @@ def draw_linear(g):
     return g.bound(x=x, y=g.leaf((x.shape[-1], n), x.dtype), b=g.leaf((n,), x.dtype))
 
 
-op("linear", "product", draw_linear, same, "{x}.linear({y}, {b})", "kept({x} @ {y}) + {b}", "kept({x} @ {y}) + {b}", exact=True, sums=True)
+op("linear", "product", draw_linear, same, "{x}.linear({y}, {b})", "kept({x} @ {y}) + {b}", "kept({x} @ {y}) + {b}", exact=True, sums=True, term_ulps=8)
 
 FORMULAS = ["ij,jk->ik", "ij,ik->jk", "bij,bkj->bik", "ij,j->i", "ij,ij->", "ij,kl->il", "bij,bij->ij", "ij,ij->ij", "i,j->ij", "bij,jk->kib"]
 
@@ -109,7 +109,7 @@ def draw_einsum(g):
     return g.bound(x=x, y=y, formula=formula)
 
 
-op("einsum", "product", draw_einsum, common, "Tensor.einsum({formula}, {x}, {y})", "np.einsum({formula}, {x}, {y})", "torch.einsum({formula}, {x}, {y})", exact=True, sums=True, lift=True)
+op("einsum", "product", draw_einsum, common, "Tensor.einsum({formula}, {x}, {y})", "np.einsum({formula}, {x}, {y})", "torch.einsum({formula}, {x}, {y})", exact=True, sums=True, term_ulps=8, lift=True)
 
 
 def pair(g, low, high):
@@ -168,7 +168,7 @@ def whole_window(g, kernel, x):
 
 
 CONV = "conv2d({x}, {w}, {bias}, {groups}, {stride}, {dilation}, {padding}, kept)"
-op("conv2d", "product", draw_conv, same, "{x}.conv2d({w}, {bias}, {groups}, {stride}, {dilation}, {padding})", CONV, CONV, exact=True, sums=True, weight=3)
+op("conv2d", "product", draw_conv, same, "{x}.conv2d({w}, {bias}, {groups}, {stride}, {dilation}, {padding})", CONV, CONV, exact=True, sums=True, term_ulps=8, weight=3)
 
 
 def draw_conv_transpose(g):
@@ -194,6 +194,7 @@ op(
     "F.conv_transpose2d({x}, {w}, None, {stride}, {padding}, {extra}, {groups}, {dilation})",
     exact=True,
     sums=True,
+    term_ulps=8,
     weight=3,
 )
 

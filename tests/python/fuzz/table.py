@@ -36,6 +36,7 @@ class Op:
     single: bool = False  # no more precise than float32
     absolute: bool = False  # its error is of the size of 1's, where the result is smaller
     signs: bool = False  # shows the sign of a zero, which sums and products may give either of
+    edge: Optional[str] = None  # where rounding does not show in the result, what has to be the same however operands are rounded
     then: str = ""  # the row of the positions of what this one finds, read after it
 
     @property
