@@ -20,6 +20,20 @@ TEST(Symbolic, SizesAreExpressions) {
   EXPECT_EQ(Size(-7) / 2, -4);
 }
 
+TEST(Symbolic, ASizeThatIsOneVariableOrANumberIsThat) {
+  Variable n("n", 2, 7);
+  const Size b = n.bind(6);
+  EXPECT_EQ(b + 1 - 1, b);
+  EXPECT_EQ((b * 2 + 1) / 2, b);
+  EXPECT_EQ((b * b + b - 1) / b, b);
+  EXPECT_EQ((b + b - 1) / b, Size(1));
+  EXPECT_EQ(b + 3 - b, Size(3));
+  // It holds for every value of the variable, or not at all.
+  EXPECT_TRUE(((b * 2 - 5) / b).is_symbolic());
+  EXPECT_EQ(((b * 2 - 5) / b).bound_value(), 1);
+  EXPECT_EQ(((b + 1) / 2).bound_value(), 3);
+}
+
 TEST(Symbolic, ASliceFollowsTheBoundValue) {
   Variable n("n", 1, 6);
   Tensor x = Tensor::arange(6).cast(dtypes::float32).contiguous().realize();
