@@ -16,10 +16,17 @@ namespace lathe {
 // The options a kernel gets without search: a pure function of the kernel and the context.
 std::vector<Opt> choose_options(Node kernel, const Compile& compile);
 
-// The rules it is made of, each with what it is for; a compile may disable any.
+// The rules it is made of (choose/rules.def), each with what it is for and what it does; a compile may
+// disable any.
+class Chooser;
+enum class RulePlace : std::uint8_t { Kernel, Rest, Part };
 struct HeuristicRule {
   const char* name;
   const char* reason;
+  RulePlace place;
+  bool needed;  // a kernel without it may be too slow to be of any use
+  bool (Chooser::*applies)() const;
+  bool (Chooser::*propose)();
 };
 std::span<const HeuristicRule> heuristic_rules();
 
