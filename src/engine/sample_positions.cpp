@@ -142,7 +142,7 @@ class StorePositions {
         at[d] = rest % store_.extents[d];
         rest /= store_.extents[d];
       }
-      add(std::move(at));
+      list.push_back({number_, std::move(at)});
     }
   }
 
@@ -183,14 +183,14 @@ class StorePositions {
   }
 
   void add(At at) {
-    if (known_.insert(at).second) list.push_back({number_, std::move(at)});
+    const bool known = std::ranges::any_of(list, [&](const reference::Position& p) { return p.at == at; });
+    if (!known) list.push_back({number_, std::move(at)});
   }
 
   const reference::StoreAxes& store_;
   std::size_t number_;
   Random random_;
   std::vector<std::vector<std::int64_t>> edges_;
-  std::set<At> known_;
 };
 
 // Whether what the store leaves at its positions is what the kernel leaves there. Of several stores to a
