@@ -413,22 +413,6 @@ TEST(Options, TheFirstOuterStepSetsTheSumAndTheLastFinishesIt) {
                 "");
 }
 
-// The masked reduce in a reduce, spread over a group: every thread takes part, whatever order they run in.
-TEST(Options, AGroupedReduceWorksInsideAReduce) {
-  Scope scope;
-  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
-    EXPECT_EQ(compare_with_reference(masked_reduce_in_reduce(16, 25, 25), parse_opts("GROUPTOP(1, 16)"),
-                                     named_target("ref"), seed),
-              "");
-    EXPECT_EQ(compare_with_reference(masked_reduce_in_reduce(7, 11, 13),
-                                     parse_opts("GROUPTOP(1, 5) LOCAL(0, 3)"), named_target("sm_90a"), seed),
-              "");
-    EXPECT_EQ(compare_with_reference(masked_reduce_in_reduce(7, 11, 13),
-                                     parse_opts("GROUP(1, 4) UPCAST(0, 2)"), named_target("ref"), seed),
-              "");
-  }
-}
-
 // Rows of 512 floats, half a page each, would share two places of the first cache: a line more between them.
 TEST(Options, RowsOfAPanelDoNotMeetInTheCache) {
   Scope scope;
