@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/kernel/refusal.h"
 #include "ir/node.h"
 #include "ir/program.h"
 #include "lathe/options.h"
@@ -30,7 +31,9 @@ struct HeuristicRule {
 };
 std::span<const HeuristicRule> heuristic_rules();
 
-// The kernel with options applied: still kernel form. Throws KernelOptError naming the option and the reason.
+// The kernel with options applied, still kernel form, or which option it does not take and why.
+OrRefusal<Node> try_options(Node kernel, std::span<const Opt> opts, const Compile& compile);
+// The same for a list that has to fit: throws KernelOptError.
 Node apply_options(Node kernel, std::span<const Opt> opts, const Compile& compile);
 
 // Options, expansion, lowering, linearising. What is malformed is an InternalError that names the kernel, the

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "codegen/choose/group_tile.h"
 #include "codegen/choose/kernel_facts.h"
 #include "codegen/choose/lane_gain.h"

@@ -57,21 +57,19 @@ std::vector<Opt> Chooser::run() {
 void Chooser::add(OptOp op, int axis, std::vector<std::int64_t> arg) {
   Opt opt{op, axis, std::move(arg)};
   const OptionState before = state_;
-  try {
-    for (;;) {
-      state_.apply(opt);
-      const double length = state_.body_length();
-      if (length <= kLongBody || length <= before.body_length()) break;
-      state_ = before;
-      const std::int64_t least = std::max(target_.vector_bytes / facts_.element_bytes, 1);
-      const bool copies = op == OptOp::UPCAST || op == OptOp::UNROLL;
-      if (!copies || opt.arg[0] % 2 != 0 || opt.arg[0] < 2 * least) return;
-      opt.arg[0] /= 2;
+  while (state_.takes(opt)) {
+    const double length = state_.body_length();
+    if (length <= kLongBody || length <= before.body_length()) {
+      opts_.push_back(std::move(opt));
+      return;
     }
-    opts_.push_back(std::move(opt));
-  } catch (const KernelOptError&) {
     state_ = before;
+    const std::int64_t least = std::max(target_.vector_bytes / facts_.element_bytes, 1);
+    const bool copies = op == OptOp::UPCAST || op == OptOp::UNROLL;
+    if (!copies || opt.arg[0] % 2 != 0 || opt.arg[0] < 2 * least) return;
+    opt.arg[0] /= 2;
   }
+  state_ = before;
 }
 
 void Chooser::move(int from, int to) {
@@ -79,7 +77,7 @@ void Chooser::move(int from, int to) {
 }
 
 void Chooser::add_stage(int axis, Node value, std::int64_t layout) {
-  const std::vector<Node> values = stage_values(kernel_);
+  const std::vector<Node> values = stageable_values(kernel_);
   add(OptOp::STAGE, axis, {std::find(values.begin(), values.end(), value) - values.begin(), layout});
 }
 
@@ -274,14 +272,7 @@ std::vector<Opt> choose_options(Node kernel, const Compile& compile) {
   auto needs_care = [&](const Opt& o) { return stages(o) || o.op == OptOp::TC; };
   if (std::none_of(options.begin(), options.end(), needs_care)) return options;
   // How large panels are shows when they are made: where they do not fit, the loops stand without them.
-  auto fits = [&] {
-    try {
-      apply_options(kernel, options, compile.quiet());
-      return true;
-    } catch (const KernelOptError&) {
-      return false;
-    }
-  };
+  auto fits = [&] { return static_cast<bool>(try_options(kernel, options, compile.quiet())); };
   if (fits()) return options;
   std::erase_if(options, stages);
   if (options.empty() || options[0].op != OptOp::TC || fits()) return options;

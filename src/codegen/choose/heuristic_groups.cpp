@@ -58,14 +58,7 @@ bool Chooser::group_unit() {
          try_unit([&] { return warp_unit(false); });
 }
 
-bool Chooser::takes(Node kernel) const {
-  try {
-    apply_options(kernel, opts_, target_);
-    return true;
-  } catch (const KernelOptError&) {
-    return false;
-  }
-}
+bool Chooser::takes(Node kernel) const { return static_cast<bool>(try_options(kernel, opts_, target_)); }
 
 void Chooser::restore(const Chooser& before) {
   kernel_ = before.kernel_, facts_ = before.facts_;
@@ -80,30 +73,24 @@ std::vector<Opt> Chooser::unit_rows(UnitReads reads) const {
                   ranges.begin();
   for (std::size_t row = 0; row < target_.units.size(); ++row) {
     Opt opt{OptOp::TC, static_cast<int>(at), {static_cast<std::int64_t>(row), 1, 1}};
-    try {
-      const UnitKernel unit = use_matrix_unit(kernel_, opt, target_);
-      if (unit.m && unit.unit->threads > 1 && unit.unit->reads == reads) out.push_back(std::move(opt));
-    } catch (const KernelOptError&) {
-      continue;  // this row does not fit, or there are not so many
-    }
+    // A row that is refused does not fit, or there are not so many.
+    const OrRefusal<UnitKernel> unit = use_matrix_unit(kernel_, opt, target_);
+    if (unit && unit->m && unit->unit->threads > 1 && unit->unit->reads == reads)
+      out.push_back(std::move(opt));
   }
   return out;
 }
 
 std::optional<Chooser::UnitRanges> Chooser::take_unit(const Opt& opt) {
   const std::size_t column = group_tile_->columns.range;
-  const UnitKernel unit = use_matrix_unit(kernel_, opt, target_);
+  const OrRefusal<UnitKernel> unit = use_matrix_unit(kernel_, opt, target_);
   OptionState state(kernel_, target_);
-  try {
-    state.apply(opt);
-  } catch (const KernelOptError&) {
-    return std::nullopt;
-  }
+  if (!unit || !state.takes(opt)) return std::nullopt;
   KernelFacts facts = kernel_facts(state.kernel());
   if (!facts.reduce || !facts.reduce.arg(0).is(Op::Dot)) return std::nullopt;
-  UnitRanges on{unit.unit, 0, column, 0, 1};
-  while (on.row < facts.ranges.size() && facts.ranges[on.row].range != unit.m) ++on.row;
-  while (on.reduce < facts.ranges.size() && facts.ranges[on.reduce].range != unit.k) ++on.reduce;
+  UnitRanges on{unit->unit, 0, column, 0, 1};
+  while (on.row < facts.ranges.size() && facts.ranges[on.row].range != unit->m) ++on.row;
+  while (on.reduce < facts.ranges.size() && facts.ranges[on.reduce].range != unit->k) ++on.reduce;
   if (on.row == facts.ranges.size() || on.reduce == facts.ranges.size()) return std::nullopt;
   for (std::size_t r = 0; r < facts.ranges.size(); ++r)
     if (facts.ranges[r].kind == RangeKind::Global && r != on.row && r != column)

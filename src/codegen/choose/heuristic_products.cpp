@@ -88,7 +88,7 @@ bool Chooser::fragments() {
     if (!is_output(lane)) continue;
     std::optional<Opt> opt = matrix_unit_option(kernel_, facts_.ranges[lane].range, target_, true);
     if (!opt) continue;
-    UnitKernel unit = use_matrix_unit(kernel_, *opt, target_);
+    const UnitKernel unit = use_matrix_unit(kernel_, *opt, target_).value();
     std::size_t row = 0;
     while (facts_.ranges[row].range != unit.m) ++row;
     auto filled = [](Node range, int size) {
