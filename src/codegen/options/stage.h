@@ -10,6 +10,7 @@
 #include <span>
 
 #include "codegen/kernel/panel_layout.h"
+#include "codegen/kernel/refusal.h"
 #include "ir/node.h"
 #include "target/target.h"
 
@@ -22,6 +23,6 @@ struct Staging {
   std::int64_t slots = 1;  // steps of that loop that the panel is to hold at a time (pipeline_copies.h)
 };
 
-Node stage_values(Node kernel, std::span<const Staging> stages, const Target& target);
+OrRefusal<Node> stage_values(Node kernel, std::span<const Staging> stages, const Target& target);
 
 }  // namespace lathe
