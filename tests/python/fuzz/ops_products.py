@@ -132,7 +132,10 @@ def draw_conv(g):
     channels = x.shape[1]
     groups = int(g.rng.choice([d for d in range(1, channels + 1) if channels % d == 0])) if g.rng.random() < 0.4 else 1
     kernel = whole_window(g, pair(g, 1, 4), x)
-    if g.large:
+    across = int(g.rng.integers(2)) if g.rng.random() < 0.2 and max(x.shape[2:]) <= 32 else None  # one axis whole, the other step by step
+    if across is not None:
+        kernel = tuple(x.shape[2 + k] if k == across else 1 for k in range(2))
+    elif g.large:
         kernel = (3, 3) if g.rng.random() < 0.5 else kernel
         groups = channels if g.rng.random() < 0.3 else groups
     outputs = groups * int(g.rng.integers(1, 4)) if not g.large else groups * (1 if groups > 8 else int(g.rng.choice([1, 8, 16, 64])))
@@ -142,7 +145,9 @@ def draw_conv(g):
     stride, dilation = window_steps(g, kernel)
     if stride == kernel or g.rng.random() < 0.3:
         padding = [0, 0, 0, 0]
-    if g.large and g.rng.random() < 0.7:  # as nets have them
+    if across is not None:
+        stride, dilation, padding = tuple(kernel[k] if k == across else stride[k] for k in range(2)), (1, 1), [0, 0, 0, 0]
+    elif g.large and g.rng.random() < 0.7:  # as nets have them
         edge = int(g.rng.integers(0, 2))
         stride, dilation, padding = (1, 1), (1, 1), [k // 2 * edge for k in reversed(kernel) for _ in range(2)]
     return g.bound(x=x, w=w, bias=bias, groups=groups, stride=stride, dilation=dilation, padding=padding)
