@@ -64,6 +64,7 @@ void add(BoundedReport& to, const BoundedReport& part) {
   to.index_fault = to.index_fault || part.index_fault;
   to.incomplete = to.incomplete || part.incomplete;
   if (to.reason.empty()) to.reason = part.reason;
+  to.missing.insert(to.missing.end(), part.missing.begin(), part.missing.end());
   to.ops += part.ops;
 }
 

@@ -493,7 +493,7 @@ class LaneMachine {
   void load(const LaneStep& s) {
     const View& view = view_of(s);
     const MemorySlot& m = code_.memories[s.from->memory];
-    if (s.exact_operands && active_ == nullptr && view.reads == nullptr) {
+    if (s.exact_operands && active_ == nullptr && view.reads == nullptr && view.fetched == nullptr) {
       if (view.dtype == dtypes::Float32) return load_exact<float>(s, view, m.size);
       if (view.dtype == dtypes::Int32) return load_exact<std::int32_t>(s, view, m.size);
     }
@@ -501,7 +501,11 @@ class LaneMachine {
     const int width = view.dtype.bytes();
     load_lanes(s, m.size, [&](int, std::int64_t index, Cell& v, double&, double&) {
       if (view.reads != nullptr) view.reads->push_back(index);
-      v = reader(view.data + index * width);
+      const std::byte* at = view.fetched == nullptr ? view.data + index * width : view.fetched->find(index);
+      if (at != nullptr)
+        v = reader(at);
+      else
+        report_.missing.emplace_back(m.slot, index);
     });
   }
 
