@@ -10,6 +10,7 @@
 #include "codegen/codegen.h"
 #include "codegen/options/option_state.h"
 #include "engine/compile_context.h"
+#include "ir/range_tests.h"
 
 namespace lathe::search {
 namespace {
@@ -65,8 +66,7 @@ std::optional<OptionState> after(Node kernel, std::span<const Opt> list, const T
 bool within(const OptionState& state, const Limits& limits) {
   double group = 1;
   for (const Axis& axis : state.axes())
-    if (axis.kind == RangeKind::Local || axis.kind == RangeKind::Group)
-      group *= static_cast<double>(axis.extent.hi());
+    if (in_group(axis.kind)) group *= static_cast<double>(axis.extent.hi());
   return state.copies() <= limits.max_upcast && group <= static_cast<double>(limits.max_locals);
 }
 
@@ -154,7 +154,7 @@ class Space {
     int reduces = 0;
     for (int axis = 0; axis < static_cast<int>(state.axes().size()); ++axis) {
       const RangeKind kind = state.axes()[static_cast<std::size_t>(axis)].kind;
-      if (kind == RangeKind::Upcast || kind == RangeKind::Unroll) continue;
+      if (in_registers(kind)) continue;
       const bool reduce = kind == RangeKind::Reduce;
       add_to(axis, reduce, reduce ? reduces++ : -1);
     }

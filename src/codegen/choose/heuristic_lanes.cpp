@@ -4,6 +4,7 @@
 
 #include "codegen/choose/chooser.h"
 #include "ir/build.h"
+#include "ir/range_tests.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
 
@@ -164,7 +165,7 @@ bool Chooser::divides(Node index, Node range) {
 std::int64_t Chooser::register_copies() const {
   std::int64_t copies = 1;
   for (const Axis& axis : state_.axes())
-    if (axis.kind == RangeKind::Upcast || axis.kind == RangeKind::Unroll) copies *= axis.extent.hi();
+    if (in_registers(axis.kind)) copies *= axis.extent.hi();
   return copies;
 }
 

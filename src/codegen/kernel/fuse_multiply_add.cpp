@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/small_vector.h"
 #include "ir/build.h"
+#include "ir/conditions.h"
 #include "ir/dot.h"
 #include "ir/walk.h"
 
@@ -16,11 +17,6 @@ namespace {
 
 bool is_wide_float(Node n) {
   return n.dtype().scalar == Scalar::Float32 || n.dtype().scalar == Scalar::Float64;
-}
-
-bool is_zero(Node n) {
-  if (n.is(Op::Splat)) n = n.arg(0);
-  return n.is_const() && (n.dtype().is_float() ? n.float_attr() == 0 : n.int_attr() == 0);
 }
 
 bool is_accumulator(Node n) { return n.is(Op::Load) && base_memory(n.arg(0)).is(Op::Define); }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "codegen/options/matrix_unit.h"
 #include "ir/build.h"
+#include "ir/range_tests.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
 #include "rules/linear.h"
@@ -330,7 +331,7 @@ std::int64_t OptionState::copies() const {
     std::int64_t copies = 1;
     for (std::size_t i = 0; i + fragment_axes_ < axes_.size() && copies <= kMostCopies; ++i) {
       const Axis& axis = axes_[i];
-      if (axis.kind != RangeKind::Upcast && axis.kind != RangeKind::Unroll) continue;
+      if (!in_registers(axis.kind)) continue;
       if (std::find(set.origins.begin(), set.origins.end(), axis.origin) == set.origins.end()) continue;
       copies *= std::min(std::max<std::int64_t>(axis.extent.hi(), 1), kMostCopies + 1);
     }
@@ -346,7 +347,7 @@ double OptionState::body_length() const {
     double copies = 1, longest = 1;
     for (std::size_t i = 0; i + fragment_axes_ < axes_.size(); ++i) {
       const Axis& axis = axes_[i];
-      if (axis.kind != RangeKind::Upcast && axis.kind != RangeKind::Unroll) continue;
+      if (!in_registers(axis.kind)) continue;
       if (std::find(set.origins.begin(), set.origins.end(), axis.origin) == set.origins.end()) continue;
       const auto extent = static_cast<double>(std::max<std::int64_t>(axis.extent.hi(), 1));
       copies *= extent;
@@ -358,13 +359,13 @@ double OptionState::body_length() const {
 }
 
 bool OptionState::within_limits() {
-  auto in_group = [](const Axis& a) { return a.kind == RangeKind::Local || a.kind == RangeKind::Group; };
+  auto is_thread = [](const Axis& a) { return in_group(a.kind); };
   bool meets = !stages_.empty() || std::any_of(axes_.begin(), axes_.end(),
                                                [](const Axis& a) { return a.kind == RangeKind::Group; });
   for (const Axis& ragged : axes_)
     for (Node r : ranges_of(ragged.extent))
       for (const Axis& a : axes_)
-        if (meets && in_group(a) && origins_[static_cast<std::size_t>(a.origin)].range == r)
+        if (meets && is_thread(a) && origins_[static_cast<std::size_t>(a.origin)].range == r)
           return refuse("the threads of a group would meet at barriers a different number of times");
   for (std::size_t i = 0; i < axes_.size(); ++i)
     for (Node r : ranges_of(origins_[static_cast<std::size_t>(axes_[i].origin)].range.arg(0)))
@@ -372,7 +373,7 @@ bool OptionState::within_limits() {
         if (origins_[static_cast<std::size_t>(axes_[j].origin)].range == r)
           return refuse(
               fmt::format("the extent of axis {} depends on axis {}, which would stand inside it", i, j));
-  if (!stages_.empty() && std::any_of(axes_.begin(), axes_.end(), in_group)) {
+  if (!stages_.empty() && std::any_of(axes_.begin(), axes_.end(), is_thread)) {
     bool reduces = false;
     for (const Axis& a : axes_) {
       reduces |= a.kind == RangeKind::Reduce;
@@ -394,7 +395,7 @@ bool OptionState::within_limits() {
   }
   std::int64_t group = 1;
   for (std::size_t i = 0; i < axes_.size(); ++i)
-    if (in_group(axes_[i]) && threads_of(i) == i) group *= std::max<std::int64_t>(axes_[i].extent.hi(), 1);
+    if (is_thread(axes_[i]) && threads_of(i) == i) group *= std::max<std::int64_t>(axes_[i].extent.hi(), 1);
   if (copies() > kMostCopies)
     return refuse(fmt::format("the body would be copied more than {} times", kMostCopies));
   if (group > target_->max_group)
@@ -579,8 +580,7 @@ bool OptionState::exchange() {
 
 bool OptionState::no_locals() {
   for (const Axis& axis : axes_)
-    if (axis.kind == RangeKind::Local || axis.kind == RangeKind::Group)
-      return refuse("the kernel already has local ranges");
+    if (in_group(axis.kind)) return refuse("the kernel already has local ranges");
   no_locals_ = true;
   return true;
 }

@@ -5,6 +5,7 @@
 #include "base/small_vector.h"
 #include "codegen/kernel/substitute.h"
 #include "ir/build.h"
+#include "ir/range_tests.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
 #include "rules/linear.h"
@@ -196,7 +197,7 @@ class Prefetcher {
     for (bool grown = true; grown;) {
       grown = false;
       for (Node r : ranges_of(index)) {
-        const bool copied = range_kind(r) == RangeKind::Upcast || range_kind(r) == RangeKind::Unroll;
+        const bool copied = in_registers(r);
         if (!copied || map.contains(r) || !r.arg(0).is_const() || step_of(r) != span) continue;
         map.try_emplace(r, index_const(0));
         span *= r.arg(0).const_int();

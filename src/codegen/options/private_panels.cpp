@@ -9,6 +9,7 @@
 #include "base/small_vector.h"
 #include "codegen/kernel/lanes.h"
 #include "ir/build.h"
+#include "ir/range_tests.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
 
@@ -21,10 +22,6 @@ struct Panel {
   Nodes outer, inner;  // ranges in registers that it is private to; the inner ones lie side by side
   Node memory;         // the larger one
 };
-
-bool contains(std::span<const Node> list, Node n) {
-  return std::find(list.begin(), list.end(), n) != list.end();
-}
 
 // Whether what is stored is read side by side along the range, so that lanes will be.
 bool runs_along(Node value, Node range) {

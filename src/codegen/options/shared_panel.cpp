@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ir/build.h"
+#include "ir/conditions.h"
 #include "ir/group_ops.h"
 #include "ir/ranges.h"
 #include "ir/shared_memory.h"
@@ -82,8 +83,6 @@ Node row_major(std::span<const Node> ranges, std::int64_t& size) {
   }
   return index;
 }
-
-Node both(Node a, Node b) { return !a ? b : !b ? a : logical_and(a, b); }
 
 // A swizzled panel: rows of 64 numbers, which are the steps of an output or the outputs of a step, whichever
 // are neighbours in the source.

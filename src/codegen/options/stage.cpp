@@ -14,6 +14,7 @@
 #include "codegen/options/shared_panel.h"
 #include "ir/build.h"
 #include "ir/dot.h"
+#include "ir/range_tests.h"
 #include "ir/ranges.h"
 #include "ir/verify.h"
 #include "ir/walk.h"
@@ -23,10 +24,6 @@ namespace lathe {
 namespace {
 
 using Nodes = SmallVector<Node, 16>;
-
-bool in_group(Node range) {
-  return range_kind(range) == RangeKind::Local || range_kind(range) == RangeKind::Group;
-}
 
 // A panel is indexed by the ranges below its loop; threads of a group fill it together, each its own part.
 class Stager {
@@ -228,9 +225,6 @@ class Stager {
     return under_gate(value, gate, [](Node) { return true; });
   }
   static Node plus(Node index, std::int64_t c) { return c == 0 ? index : index + index_const(c); }
-  static bool in_registers(Node r) {
-    return range_kind(r) == RangeKind::Upcast || range_kind(r) == RangeKind::Unroll;
-  }
 
   // A loop of one group; a global range is one only where it stands inside a reduce, which a reduce spread
   // over the group does not allow (place_accumulators.h).
