@@ -220,7 +220,7 @@ def _words(obj):
         except Exception:  # a layer whose making was not finished
             extra = "..."
         return f"{kind.__name__}({extra})"
-    if callable(obj) and not isinstance(obj, type) and hasattr(obj, "__name__"):
+    if callable(obj) and not isinstance(obj, type) and isinstance(getattr(obj, "__name__", None), str):
         return obj.__name__
     return kind.__name__
 
@@ -246,7 +246,7 @@ def _children(obj):
             continue
         if isinstance(value, _core.Module) or (not callable(value) and get_state_dict(value)) or _is_layer(value):
             yield name, value
-        elif callable(value) and isinstance(obj, (list, tuple)):
+        elif callable(value) and (isinstance(obj, (list, tuple)) or hasattr(obj, "_asdict")):
             yield name, value
 
 

@@ -8,9 +8,9 @@ from lathe._core import Tensor
 # The methods by the file that has them.
 METHODS = {
     "elementwise": (
-        "addcdiv addcmul atan2 bernoulli clamp_max clamp_min deg2rad digamma erfc erfinv float_power fmax fmin frac frexp gcd "
+        "addcdiv addcmul angle atan2 bernoulli clamp_max clamp_min deg2rad digamma erfc erfinv float_power fmax fmin frac frexp gcd "
         "hardshrink heaviside hypot i0 isneginf isposinf isreal lcm ldexp lgamma logaddexp2 logical_and logical_or logical_xor "
-        "logit mvlgamma nan_to_num nextafter positive prelu rad2deg sgn signbit sinc xlogy"
+        "logit mvlgamma nan_to_num nextafter polygamma positive prelu rad2deg sgn signbit sinc xlogy"
     ),
     "shapes": (
         "broadcast_to diag_embed diagflat diff dsplit expand_as fliplr flipud hsplit narrow narrow_copy ravel reshape_as rot90 "
@@ -33,8 +33,8 @@ METHODS = {
     "places": (
         "apply_ bernoulli_ byte cauchy_ char conj conj_physical copy_ cpu cuda data_ptr dequantize detach_ dim exponential_ "
         "fill_ geometric_ get_device is_complex is_contiguous is_cpu is_cuda is_inference is_ipu is_meta is_mkldnn is_mps "
-        "is_nested is_nonzero is_ort is_quantized is_same_size is_signed is_sparse is_sparse_csr is_vulkan is_xpu log_normal_ "
-        "map_ ndimension nelement new_empty new_full new_ones new_tensor new_zeros normal_ pin_memory random_ real resize_as "
+        "is_conj is_neg is_nested is_nonzero is_ort is_quantized is_same_size is_signed is_sparse is_sparse_csr is_vulkan itemsize is_xpu log_normal_ "
+        "map2_ map_ ndimension nelement new_empty new_full new_ones new_tensor new_zeros normal_ pin_memory random_ real resize_ resize_as resize_as_ "
         "resolve_conj resolve_neg retain_grad storage_offset stride to_dense type type_as uniform_ zero_"
     ),
 }

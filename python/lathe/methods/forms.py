@@ -19,7 +19,8 @@ def _added(name):
         x = other if x is None else x
         if alpha is None or x is None:
             raise NoForm
-        return native(self, x * alpha)
+        scaled = x * alpha
+        return native(self, scaled.cast(x.dtype) if isinstance(x, Tensor) and isinstance(alpha, int) else scaled)
 
     return form
 

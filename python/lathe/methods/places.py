@@ -411,3 +411,56 @@ def _kind(kind):
 is_cuda, is_meta, is_sparse, is_quantized, is_mps, is_xpu, is_nested, is_mkldnn, is_vulkan, is_ipu, is_sparse_csr, is_ort = map(
     _kind, ("cuda", "meta", "sparse", "quantized", "mps", "xpu", "nested", "mkldnn", "vulkan", "ipu", "sparse_csr", "ort")
 )
+
+
+def is_neg(self):
+    """False: numbers are stored as they are.
+
+    >>> Tensor([1.0]).is_neg()
+    False
+    """
+    return False
+
+
+def is_conj(self):
+    """False: the numbers are real.
+
+    >>> Tensor([1.0]).is_conj()
+    False
+    """
+    return False
+
+
+def map2_(self, x, y, callable):
+    """A Python function of three elements each, in place; slow, as in PyTorch.
+
+    >>> Tensor([1.0]).map2_(Tensor([2.0]), Tensor([3.0]), lambda a, b, c: a + b * c).tolist()
+    [7.0]
+    """
+    rows = zip(*(t.expand(*self.shape).reshape(-1).tolist() for t in (self, x, y)))
+    return self.assign(Tensor([callable(*row) for row in rows], dtype=self.dtype, device=self.device).reshape(*self.shape))
+
+
+def resize_(self, *sizes, memory_format=None):
+    """Another shape for the same elements; a larger one is refused, since its new elements would have no values.
+
+    >>> Tensor([1, 2, 3, 4]).resize_(2, 1).tolist()
+    [[1], [2]]
+    """
+    shape = _shape(sizes)
+    count = math.prod(shape)
+    if count > self.numel():
+        raise UserError(f"lathe: resize_: {self.numel()} elements cannot become {count}\n  help: pad, or Tensor.empty of that shape")
+    return self.replace(self.reshape(-1)[:count].reshape(*shape), True)
+
+
+def resize_as_(self, other):
+    """The shape of another for the same elements.
+
+    >>> Tensor([1, 2]).resize_as_(Tensor([[3], [4]])).tolist()
+    [[1], [2]]
+    """
+    return resize_(self, *other.shape)
+
+
+itemsize = property(lambda self: self.dtype.itemsize, doc="Bytes of an element.\n\n    >>> Tensor([1.0]).itemsize\n    4\n    ")

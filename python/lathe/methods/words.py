@@ -27,7 +27,7 @@ def names_of(native):
             else:
                 word += c
         names += [re.match(r"\s*(\**\w+)", part).group(1) for part in [*parts, word] if part.strip() and part.strip() != "/"]
-    return [name for name in dict.fromkeys(names) if name not in ("self", "*args", "**kwargs")]
+    return [name for name in dict.fromkeys(names) if name not in ("self", "*args", "**kwargs", "_converting")]
 
 
 _renames = {}  # of a method: its own name for each other
