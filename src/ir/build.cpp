@@ -239,8 +239,13 @@ Node end(Node effect, std::span<const Node> ranges) {
 }
 Node sink(std::span<const Node> effects) { return intern(Op::Sink, dtypes::Void, effects); }
 Node barrier(std::span<const Node> effects) { return intern(Op::Barrier, dtypes::Void, effects); }
-Node prefetch(Node memory, Node index) {
-  return intern(Op::Prefetch, dtypes::Void, {memory, index}, Attr::of(std::int64_t{2}));
+Node prefetch(Node memory, Node index, std::int64_t cache) {
+  return intern(Op::Prefetch, dtypes::Void, {memory, index}, Attr::of(cache));
+}
+
+Node constant_of(Node node) {
+  if (node.is(Op::Splat)) node = node.arg(0);
+  return node.is_const() ? node : Node();
 }
 
 Node base_memory(Node memory) {

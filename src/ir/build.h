@@ -22,6 +22,8 @@ Node number(DType dtype, double v);           // v as a constant of any dtype
 Node zero_of(DType dtype);
 Node bool_const(bool v);
 Element element_of(Node constant);
+// The constant in every lane of a Const or a Splat of one, else null.
+Node constant_of(Node node);
 
 // ---- scalar ops
 Node apply(Op op, Node x);
@@ -119,7 +121,7 @@ Node after(Node memory, std::span<const Node> effects);
 Node end(Node effect, std::span<const Node> ranges);  // itself where there are no ranges
 Node sink(std::span<const Node> effects);
 Node barrier(std::span<const Node> effects);
-Node prefetch(Node memory, Node index);
+Node prefetch(Node memory, Node index, std::int64_t cache = 2);
 inline Op reduce_op(Node reduce) {
   return static_cast<Op>(reduce.attr().kind == Attr::Kind::Int ? reduce.int_attr() : reduce.ints()[0]);
 }

@@ -230,6 +230,7 @@ class ProgramCode {
     if (n.is(Op::Store)) {
       std::uint32_t slot = emit_.memory(base_memory(n.arg(0)), false);
       std::uint32_t index = emit_.scaled_index(code_.steps, n, args[1]);
+      index = emit_.row_index(code_.steps, n, n.arg(2).dtype(), index);
       add(emit_.store(n, slot, index, args[2], args.size() > 3 ? args[3] : kNoRegister));
       return;
     }
@@ -237,6 +238,7 @@ class ProgramCode {
     if (n.is(Op::Load)) {
       std::uint32_t slot = emit_.memory(base_memory(n.arg(0)), false);
       std::uint32_t index = emit_.scaled_index(code_.steps, n, args[1]);
+      index = emit_.row_index(code_.steps, n, n.dtype(), index);
       add(emit_.load(n, slot, index, args.size() > 2 ? args[2] : kNoRegister, dst));
     } else {
       emit_.value(code_.steps, n, args, dst);

@@ -5,6 +5,7 @@
 #include "ir/shared_memory.h"
 #include "render/c_printer.h"
 #include "render/prepare.h"
+#include "rules/linear.h"
 
 namespace lathe::render {
 

@@ -92,6 +92,7 @@ class CPrinter {
   void dot_product(Node node);
   void group_product(Node node);
   std::string hreduce(Node node);
+  std::string machine_op(Node node);  // one lane after the other: a compiler of C has no such instructions
 
   // ---- c_group.cpp
   std::string placed(Node memory, Node index);  // where it is in memory that is swizzled

@@ -158,6 +158,10 @@ void CPrinter::instruction(Node node) {
     case Op::Pack:
       return define_value(node, fmt::format("(({}){})", unit_.type(node.dtype()), value(node.arg(0))));
     case Op::Dot: return dot_product(node);
+    case Op::Narrow:
+    case Op::Table:
+    case Op::Fraction:
+    case Op::Scale: return define_value(node, machine_op(node));
     default: break;
   }
   if (group_instruction(node)) return;
