@@ -48,6 +48,8 @@ constexpr HeuristicRule kRules[] = {
     {"swizzled-panels",      "on a matrix unit of a warp, whole matrices are read from panels that hold the numbers in swizzled rows"},
     {"panel-products",       "a matrix unit of four warps reads such panels itself, where the target has one"},
     {"async-copies",         "such panels are filled some steps ahead by copies that no thread waits for meanwhile"},
+    {"bulk-copies",          "and one thread starts them for all, a box of a matrix at a time"},
+    {"group-order",          "groups that run at the same time share rows and columns: blocks of columns one after the other"},
     {"group-reduce",         "the threads of a group share a reduce where its steps are neighbours in memory, or outputs are few"},
     {"group-rows",           "the threads of a group share every loop over a row, each with the same elements in all of them"},
     {"wide-access",          "neighbouring elements of a thread make one wide access"},

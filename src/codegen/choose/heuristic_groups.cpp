@@ -168,8 +168,25 @@ bool Chooser::panel_unit(const GroupTile& plain) {
   if (best->fragments > 1) add(OptOp::UPCAST, position(on.row), {best->fragments});
   if (best->warpgroups > 1) add(OptOp::LOCAL, position(on.row), {best->warpgroups});
   const int loop = stage_factors(on, 1, 2);
-  if (uses("async-copies") && loop >= 0) add(OptOp::PIPELINE, loop, {best->slots});
+  if (uses("async-copies") && loop >= 0) {
+    if (uses("bulk-copies") && target_.bulk_copies)
+      add(OptOp::PIPELINE, loop, {best->slots, 1});
+    else
+      add(OptOp::PIPELINE, loop, {best->slots});
+  }
+  order_groups(on.row, column);
   return true;
+}
+
+// Groups that run at the same time read as few rows and columns as they can from memory. A block of columns
+// beside all rows, then the next block.
+void Chooser::order_groups(std::size_t row, std::size_t column) {
+  constexpr std::int64_t kBlock = 8;
+  if (!uses("group-order") || position(row) < 0 || position(column) < 0) return;
+  const std::size_t inner = position(row) < position(column) ? column : row,
+                    outer = inner == row ? column : row;
+  if (left(inner) <= kBlock || left(inner) % kBlock != 0 || left(row) * left(column) <= target_.cores) return;
+  add(OptOp::TILE, position(inner), {kBlock, position(outer)});
 }
 
 bool Chooser::warp_unit(const GroupTile& plain, bool swizzled) {
