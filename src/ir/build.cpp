@@ -144,7 +144,9 @@ Node param(DType dtype, std::int64_t slot, std::int64_t size) {
 Node define(DType dtype, std::int64_t id, std::int64_t size, Space space, SharedForm form) {
   const auto where = static_cast<std::int64_t>(space);
   if (!form.swizzled && form.slots == 1) return with_ints(Op::Define, dtype, {id, size, where});
-  return with_ints(Op::Define, dtype, {id, size, where, form.swizzled ? 1 : 0, form.slots});
+  const std::int64_t swizzled = form.swizzled ? 1 : 0;
+  if (form.bulk) return with_ints(Op::Define, dtype, {id, size, where, swizzled, form.slots, 1});
+  return with_ints(Op::Define, dtype, {id, size, where, swizzled, form.slots});
 }
 Node range(Node extent, std::int64_t id, RangeKind kind) {
   return with_ints(Op::Range, dtypes::Index, {id, static_cast<std::int64_t>(kind)}, {&extent, 1});

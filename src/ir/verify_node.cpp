@@ -374,6 +374,32 @@ std::string copy_async_fault(Node n) {
   return n.arg_count() <= 6 ? "" : "a CopyAsync of more than six operands";
 }
 
+// A barrier that threads and copies arrive at, from operand `at` on.
+std::string arrivals_fault(Node n, std::size_t at) {
+  Node base = base_memory(n.arg(at));
+  if (!base.is(Op::Define) || define_space(base) != Space::Barrier || base.dtype() != dtypes::UInt64)
+    return fmt::format("{} at what is no barrier", name_of(n));
+  for (std::size_t i = at + 1; i < n.arg_count(); ++i)
+    if (n.arg(i).dtype().lanes != 1 || !n.arg(i).dtype().is_int())
+      return fmt::format("{} at a barrier numbered by {}", name_of(n), n.arg(i).dtype().str());
+  return is_effect(n) ? "" : fmt::format("{} has the dtype void", name_of(n));
+}
+
+std::string bulk_copy_fault(Node n) {
+  Node to = base_memory(n.arg(0)), from = base_memory(n.arg(2));
+  if (!to.is(Op::Define) || define_space(to) != Space::Shared) return "a BulkCopy to what is not shared";
+  if (!from.is(Op::Param)) return "a BulkCopy of what is no param";
+  if (to.dtype() != from.dtype())
+    return fmt::format("BulkCopy of {} to {}", from.dtype().str(), to.dtype().str());
+  const BulkBox box = bulk_box(n);
+  if (box.all_columns > box.pitch || (box.all_rows - 1) * box.pitch + box.all_columns > memory_size(from))
+    return fmt::format("a BulkCopy of {} rows of {} elements, {} apart, of {}", box.all_rows, box.all_columns,
+                       box.pitch, memory_size(from));
+  for (std::size_t i : {std::size_t{1}, std::size_t{3}, std::size_t{4}})
+    if (n.arg(i).dtype().lanes != 1 || !n.arg(i).dtype().is_int()) return "a BulkCopy of several places";
+  return arrivals_fault(n, 5);
+}
+
 std::string matrices_fault(Node n) {
   const std::int64_t count = n.ints()[0];
   if (count != 1 && count != 2 && count != 4) return fmt::format("{} Matrices at once", count);
@@ -453,6 +479,10 @@ std::string local_fault(Node n, Form form) {
     case Op::Pack: return pack_fault(n);
     case Op::Dot: return dot_fault(n);
     case Op::CopyAsync: return copy_async_fault(n);
+    case Op::BulkCopy: return bulk_copy_fault(n);
+    case Op::BeginArrivals:
+    case Op::ArriveBytes:
+    case Op::AwaitArrivals: return arrivals_fault(n, 0);
     case Op::Matrices: return matrices_fault(n);
     case Op::PanelDot: return panel_dot_fault(n);
     case Op::WaitProducts:

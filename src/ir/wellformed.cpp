@@ -34,7 +34,7 @@ constexpr AttrRow kAttrRows[] = {
     {Op::Var,     AttrRow::TextInts,   2, 2,     "\"name\" [min, max]"},
     {Op::Buffer,  AttrRow::TextInts,   2, 2,     "\"device\" [id, size]"},
     {Op::Param,   AttrRow::Ints,       2, 2,     "[slot, size]"},
-    {Op::Define,  AttrRow::Ints,       3, 5,     "[id, size, space] or [id, size, space, swizzled, slots]"},
+    {Op::Define,  AttrRow::Ints,       3, 6,     "[id, size, space] or [id, size, space, swizzled, slots] with 1 for bulk copies"},
     {Op::Special, AttrRow::TextInts,   1, 1,     "\"name\" [extent]"},
     {Op::Permute, AttrRow::Ints,       0, kMany, "[order...]"},
     {Op::Flip,    AttrRow::Ints,       0, kMany, "[axes...]"},
@@ -69,6 +69,9 @@ constexpr AttrRow kAttrRows[] = {
     {Op::ProxyFence, AttrRow::Integer, 0, 0,     "a number"},
     {Op::WaitProducts, AttrRow::Integer, 0, 0,   "how many products are left"},
     {Op::Matrices, AttrRow::Ints,      2, 2,     "[count, transposed]"},
+    {Op::BeginArrivals, AttrRow::Integer, 0, 0,  "how many arrivals"},
+    {Op::ArriveBytes, AttrRow::Integer, 0, 0,    "how many bytes"},
+    {Op::BulkCopy, AttrRow::Ints,      5, 5,     "[columns, rows, all columns, all rows, pitch]"},
     {Op::PanelDot, AttrRow::Text,      8, 8,     "\"kind\" [m, n, k, threads, order of x, slab of x, order of y, slab of y]"},
 };
 // clang-format on
@@ -122,7 +125,10 @@ std::string attr_fault(Op op, DType dtype, const Attr& attr) {
   if (op == Op::Range && (d.ints[1] < 0 || d.ints[1] >= kRangeKindCount)) return refuse();
   if (op == Op::Define && (d.ints[2] < 0 || d.ints[2] >= kSpaceCount)) return refuse();
   if (op == Op::Define && d.ints.size() > 3 &&
-      (d.ints.size() < 5 || d.ints[3] < 0 || d.ints[3] > 1 || d.ints[4] < 1))
+      (d.ints.size() < 5 || d.ints[3] < 0 || d.ints[3] > 1 || d.ints[4] < 1 ||
+       (d.ints.size() > 5 && d.ints[5] != 1)))
+    return refuse();
+  if (op == Op::BulkCopy && std::any_of(d.ints.begin(), d.ints.end(), [](std::int64_t v) { return v < 1; }))
     return refuse();
   if ((op == Op::Load || op == Op::Store) &&
       (d.ints[0] < -1 || d.ints.size() == 2 || (d.ints.size() == 3 && d.ints[1] < 1)))

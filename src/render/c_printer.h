@@ -102,6 +102,9 @@ class CPrinter {
   void matrices(Node node);
   void panel_product(Node node);
   void wait_products(Node node);
+  void bulk_copy(Node node);
+  void arrivals(Node node);
+  void find_box_maps();  // and lists them in the unit
 
   // ---- c_memory.cpp
   void declare_locals();
@@ -119,7 +122,8 @@ class CPrinter {
   const Program& program_;
   std::string body_;
   NodeMap<std::string> names_;
-  int depth_ = 1, next_ = 0;
+  std::vector<Node> boxes_;  // a bulk copy for each kind of box
+  int depth_ = 1, loops_ = 0, next_ = 0;
 };
 
 }  // namespace lathe::render

@@ -86,6 +86,7 @@ Target cuda(const CudaRow& row) {
   t.shared_bytes = row.core_shared_bytes - kKiB;
   t.warp = 32;
   t.async_copies = true;  // since sm_80
+  t.bulk_copies = t.name == "sm_90a";
   t.thread_registers = 255;
   t.core_threads = row.core_threads;
   t.core_registers = 64 * kKiB;
@@ -115,7 +116,7 @@ Target ref() {
   for (int i = 0; i < 3; ++i) t.max_locals[i] = 1024, t.max_groups[i] = 2147483647;
   t.shared_bytes = 64 * kMiB;
   t.warp = 4;
-  t.async_copies = true;
+  t.async_copies = t.bulk_copies = true;
   // Panels that a unit reads itself are made where no value is a vector.
   for (const MatrixUnit& unit : matrix_units())
     if (unit.reads != UnitReads::Panels) t.units.emplace_back(unit.name);
@@ -161,8 +162,8 @@ std::string Target::key() const {
   const auto& [name, kind, features, cpu, triple, vectors, groups, threads, fma, vector_bytes,
                vector_registers, max_load_bytes, strided_lanes, table_lanes, scales, rounds_products, cores,
                l1, l2, l3, max_buffers, max_group, max_locals, max_groups, shared_bytes, warp,
-               thread_registers, async_copies, core_threads, core_registers, core_shared_bytes, emulated,
-               converted, native, units] = *this;
+               thread_registers, async_copies, bulk_copies, core_threads, core_registers, core_shared_bytes,
+               emulated, converted, native, units] = *this;
   auto names = [](const std::vector<Scalar>& scalars) {
     std::vector<std::string_view> list;
     for (Scalar s : scalars) list.push_back(DType(s).name());
@@ -174,13 +175,14 @@ std::string Target::key() const {
       "{} kind={} cpu={} triple={} features={} vectors={} groups={} threads={} fma={} vector_bytes={} "
       "vector_registers={} max_load_bytes={} strided_lanes={} table_lanes={} scales={} rounds_products={} "
       "cores={} l1={} l2={} l3={} max_buffers={} max_group={} "
-      "max_locals={} max_groups={} shared_bytes={} warp={} thread_registers={} async_copies={} core={},{},{} "
+      "max_locals={} max_groups={} shared_bytes={} warp={} thread_registers={} async_copies={} "
+      "bulk_copies={} core={},{},{} "
       "emulated={} converted={} native={} units={}",
       name, static_cast<int>(kind), cpu, triple, features, vectors, groups, threads, fma, vector_bytes,
       vector_registers, max_load_bytes, strided_lanes, table_lanes, scales, rounds_products, cores, l1, l2,
       l3, max_buffers, max_group, fmt::join(max_locals, "x"), fmt::join(max_groups, "x"), shared_bytes, warp,
-      thread_registers, async_copies, core_threads, core_registers, core_shared_bytes, names(emulated),
-      names(converted), fmt::join(functions, ","), fmt::join(units, ","));
+      thread_registers, async_copies, bulk_copies, core_threads, core_registers, core_shared_bytes,
+      names(emulated), names(converted), fmt::join(functions, ","), fmt::join(units, ","));
 }
 
 Target named_target(std::string_view name) {

@@ -46,6 +46,7 @@ struct Target {
   // what the groups that are at work on one core (multiprocessor) have together.
   int warp = 1, thread_registers = 0;
   bool async_copies = false;  // from memory to that of a group, while its threads go on
+  bool bulk_copies = false;   // of whole boxes of a matrix, which arrive at barriers
   std::int64_t core_threads = 0, core_registers = 0, core_shared_bytes = 0;
   std::vector<Scalar> emulated;  // dtypes without native arithmetic (stored, computed in float)
   std::vector<Scalar>
