@@ -72,11 +72,8 @@ void add_fixed_units(const OptionState& state, std::size_t origin, std::set<std:
 // The kernel's state after its options; nothing where it does not take them.
 std::optional<OptionState> state_with(Node kernel, std::span<const Opt> options, const Target& target) {
   OptionState state(kernel, target);
-  try {
-    for (const Opt& opt : options) state.apply(opt);
-  } catch (const KernelOptError&) {
-    return std::nullopt;
-  }
+  for (const Opt& opt : options)
+    if (!state.takes(opt)) return std::nullopt;
   return state;
 }
 
