@@ -1,6 +1,7 @@
 """Functions captured once and replayed: `TinyJit`, also `jit`."""
 
 import functools
+import threading
 import weakref
 
 from lathe import _core
@@ -8,6 +9,14 @@ from lathe._core import Tensor, Variable
 from lathe.errors import JitError
 from lathe.guards import Guards, key_of
 from lathe.helpers import JIT
+
+
+_traces = threading.local()
+
+
+def capturing():
+    """Whether this thread is inside of a function that is being captured."""
+    return getattr(_traces, "open", 0) > 0
 
 
 class _Value:
@@ -117,12 +126,21 @@ class TinyJit:
         """The number of kernels and copies a replay runs."""
         return 0 if self._jit is None else self._jit.kernels
 
+    def __repr__(self):
+        from lathe.printing import jit_text
+
+        return jit_text(self)
+
     def free_intermediates(self):
         """Nothing is kept between calls but the state, so there is nothing to free."""
 
     def _trace(self, tensors, sizes):
         args, kwargs = _rebuild(self._args.shape, iter(tensors), iter(sizes), iter(self._args.others))
-        result = _Flat(self._fxn(*args, **kwargs))
+        _traces.open = getattr(_traces, "open", 0) + 1
+        try:
+            result = _Flat(self._fxn(*args, **kwargs))
+        finally:
+            _traces.open -= 1
         if result.sizes:
             raise JitError("lathe: jit: the function returns a symbolic size\n  help: return a tensor")
         if self._result is not None and self._result.shape != result.shape:

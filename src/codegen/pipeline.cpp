@@ -75,6 +75,7 @@ Program lowered(Node kernel, std::span<const Opt> opts, const Compile& compile) 
   blame_step(kScheduled.info(), work, has_ranges(work));
   if (compile.sink != nullptr) compile.sink->checked(kScheduled.info());
   run_steps(option_rows(), work);
+  if (work.refusal) throw work.refusal->error();
   run_steps(lower_rows(), work);
   work.program.checks = std::move(work.lowering.checks);
   return std::move(work.program);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -35,7 +36,6 @@ void copy_out(const Place& place, std::byte* to) {
   executor().wait(executor().copy(host, place));
 }
 
-// Most of what it takes is the system giving out fresh pages, which it does for all cores at once.
 void copy_on_all_cores(std::byte* to, const std::byte* from, std::size_t bytes) {
   constexpr std::size_t kPart = std::size_t{1} << 20;
   const auto parts = static_cast<std::int64_t>((bytes + kPart - 1) / kPart);
@@ -239,7 +239,7 @@ const std::byte* Trial::bytes_before(std::size_t slot) const {
     const ByteRange range = byte_range(places_[kept.slot]);
     if (!range.overlaps(mine)) continue;
     const bool whole = kept.bytes != nullptr && range.begin <= mine.begin && mine.end <= range.end;
-    return whole ? kept.bytes.get() + (mine.begin - range.begin) : nullptr;
+    return whole ? kept.bytes + (mine.begin - range.begin) : nullptr;
   }
   return views_[slot].data;
 }
@@ -294,13 +294,14 @@ bool Trial::keep() {
     kept_.push_back({slot, nullptr});
   }
   if (total > kKeepBytes) return false;  // bytes_before sees that they are gone
+  std::byte* next = kept_block_.take(total);
   for (Kept& kept : kept_) {
     const Place& place = places_[kept.slot];
-    kept.bytes = std::make_unique_for_overwrite<std::byte[]>(place.span.bytes);
+    kept.bytes = std::exchange(next, next + place.span.bytes);
     if (const std::byte* data = host_bytes(place))
-      copy_on_all_cores(kept.bytes.get(), data, place.span.bytes);
+      copy_on_all_cores(kept.bytes, data, place.span.bytes);
     else
-      copy_out(place, kept.bytes.get());
+      copy_out(place, kept.bytes);
   }
   return true;
 }
@@ -335,10 +336,10 @@ void Trial::restore() {
     if (kept.bytes == nullptr) continue;
     const Place& place = places_[kept.slot];
     if (std::byte* data = host_bytes(place)) {
-      copy_on_all_cores(data, kept.bytes.get(), place.span.bytes);
+      copy_on_all_cores(data, kept.bytes, place.span.bytes);
       continue;
     }
-    const Place host{nullptr, {{0, place.span.bytes, kept.bytes.get()}, 0, place.span.bytes}};
+    const Place host{nullptr, {{0, place.span.bytes, kept.bytes}, 0, place.span.bytes}};
     executor().wait(executor().copy(place, host));
   }
 }

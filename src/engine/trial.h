@@ -5,11 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "engine/kept_block.h"
 #include "engine/kernels.h"
 #include "ir/launch.h"
 #include "reference/array.h"
@@ -72,7 +72,7 @@ class Trial {
  private:
   struct Kept {
     std::size_t slot;
-    std::unique_ptr<std::byte[]> bytes;  // null: too much to keep
+    std::byte* bytes;  // in kept_block_; null: too much to keep
   };
   std::string read_inputs();
   reference::Cell read(std::int64_t slot, std::int64_t element) const;
@@ -99,6 +99,7 @@ class Trial {
   std::vector<reference::Sample> samples_;
   std::vector<reference::Cell> before_;  // of samples that are not written
   std::vector<Kept> kept_;
+  KeptBlock kept_block_;
   LaunchFaultRef fault_;
   std::vector<SlotUse> uses_;
   bool reads_memory_ = true;  // some value stored comes from memory

@@ -68,7 +68,7 @@ void add(BoundedReport& to, const BoundedReport& part) {
 }
 
 // Operations that are worth another thread.
-constexpr double kOpsOfThread = 5e4;
+constexpr double kOpsOfThread = 1.5e4;
 
 // The positions of one store.
 void evaluate(const Code& code, std::span<const View> params, const Bindings& bindings,

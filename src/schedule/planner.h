@@ -98,6 +98,8 @@ class Planner {
   Work& work(int step) { return work_[static_cast<std::size_t>(step)]; }
   Node nested(Node loops, int step) const;
   std::string home_of(Node node) const;
+  bool has_device(Node node) const;
+  bool is_placement(Node node) const;
   bool in_reach(Node node, const Request& r, Node buffer) const;
   void visit(Node node);
   std::uint32_t request(Node node, int step, const Position& at, Node loops, bool in_sum, bool in_reduce);
@@ -128,6 +130,7 @@ class Planner {
   Rows rows_;
   bool invariant_;
   std::vector<Node> order_;
+  NodeMap<Node> device_sources_;
   NodeMap<ElementCost> costs_;
   NodeMap<std::vector<Request>> requests_;
   NodeMap<int> step_of_;  // stored value, effect or copy -> step

@@ -4,7 +4,6 @@
 
 #include "base/small_vector.h"
 #include "ir/build.h"
-#include "ir/device_of.h"
 #include "ir/ranges.h"
 #include "ir/shape.h"
 #include "rules/linear.h"
@@ -100,7 +99,7 @@ bool Planner::plan_row(Node node) {
   if (w.product) return false;
   const bool alone =
       std::all_of(asked.begin(), asked.end(), [&](const Request& r) { return r.step == step; });
-  if (!alone && device_of(node).empty()) return false;  // the others may be on other devices
+  if (!alone && !has_device(node)) return false;  // the others may be on other devices
   Nest nest = w.nest;
   const std::vector<Node> outputs = nest.order();
   for (Node o : outputs)

@@ -56,13 +56,10 @@ std::vector<std::int64_t> around(std::span<const std::int64_t> table, std::int64
 
 // The state after a list, or nothing where an option of it is refused.
 std::optional<OptionState> after(Node kernel, std::span<const Opt> list, const Target& target) {
-  try {
-    OptionState state(kernel, target);
-    for (const Opt& opt : list) state.apply(opt);
-    return state;
-  } catch (const KernelOptError&) {
-    return std::nullopt;
-  }
+  OptionState state(kernel, target);
+  for (const Opt& opt : list)
+    if (!state.takes(opt)) return std::nullopt;
+  return state;
 }
 
 bool within(const OptionState& state, const Limits& limits) {
@@ -166,7 +163,7 @@ class Space {
   void append() {
     const std::optional<OptionState> state = after(kernel_, list_, target_);
     if (!state) return;
-    const auto values = static_cast<std::int64_t>(stage_values(state->kernel()).size());
+    const auto values = static_cast<std::int64_t>(stageable_values(state->kernel()).size());
     each_loop(*state, [&](int axis, bool reduce, int) {
       if (!reduce) add_sizes(OptOp::UPCAST, axis);
     });
@@ -221,12 +218,7 @@ bool allowed(Node kernel, std::span<const Opt> list, const Target& target, const
   if (!state || !within(*state, limits)) return false;
   // How large panels are shows when they are made.
   if (std::none_of(list.begin(), list.end(), [](const Opt& o) { return o.op == OptOp::STAGE; })) return true;
-  try {
-    apply_options(kernel, list, engine::compile_for(target).quiet());
-    return true;
-  } catch (const KernelOptError&) {
-    return false;
-  }
+  return static_cast<bool>(try_options(kernel, list, engine::compile_for(target).quiet()));
 }
 
 StepKinds neighbours(Node kernel, std::span<const Opt> list, const Target& target, const Limits& limits) {

@@ -62,15 +62,14 @@ const ScalarRules kScalarRules[] = {
 // ---- the other ops
 
 Node sum_to(Node g, std::span<const Node> sizes) {
-  if (g.rank() == sizes.size()) {
-    Axes axes;
-    for (std::size_t i = 0; i < sizes.size(); ++i)
-      if (g.shape()[i] != sizes[i]) axes.push_back(static_cast<std::int64_t>(i));
-    return axes.empty() ? g : reduce_axes(Op::Add, g, axes);
-  }
+  const bool same_rank = g.rank() == sizes.size();
   Axes axes;
-  for (std::size_t i = 0; i < g.rank(); ++i) axes.push_back(static_cast<std::int64_t>(i));
-  return reshape_to(reduce_axes(Op::Add, g, axes), sizes);
+  for (std::size_t i = 0; i < g.rank(); ++i)
+    if (!same_rank || g.shape()[i] != sizes[i]) axes.push_back(static_cast<std::int64_t>(i));
+  if (same_rank && axes.empty()) return g;
+  const DType wide = ir_dtype(sum_accumulator(data_type(g.dtype())));
+  Node sum = cast(reduce_axes(Op::Add, cast(g, wide), axes), g.dtype());
+  return same_rank ? sum : reshape_to(sum, sizes);
 }
 
 Node whole(Node x, std::span<const Node> sizes) { return expand_to(x, sizes); }

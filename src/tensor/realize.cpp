@@ -153,10 +153,14 @@ void forget_done_versions(const Tensor& counter) {
 
 namespace {
 
-// Results name variables without their values; a tensor keeps the values its sizes were bound to.
+// Results name variables without their values; a tensor keeps the values that its sizes, and where it begins
+// in its memory, were bound to.
 Node with_bindings(Node result, Node value) {
+  std::vector<Node> sizes(value.shape().begin(), value.shape().end());
+  for (Node v = value; is_movement(v.op()); v = v.arg(0))
+    sizes.insert(sizes.end(), v.args().begin() + 1, v.args().end());
   NodeMap<Node> map;
-  for (Node n : toposort(value.shape()))
+  for (Node n : toposort(sizes))
     if (n.is(Op::Bind)) {
       map.try_emplace(n.arg(0), n);
       map.try_emplace(n, n);

@@ -29,7 +29,7 @@ void check(const std::string& name, Node kernel, const char* opts, const char* t
 
 // The number by which STAGE knows the load of a param.
 std::int64_t value_of(Node kernel, std::int64_t slot) {
-  std::vector<Node> values = stage_values(kernel);
+  std::vector<Node> values = stageable_values(kernel);
   for (std::size_t i = 0; i < values.size(); ++i)
     if (values[i].is(Op::Load) && param_slot(base_memory(values[i].arg(0))) == slot)
       return static_cast<std::int64_t>(i);

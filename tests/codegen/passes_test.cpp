@@ -482,12 +482,14 @@ TEST(Heuristic, EachRuleChangesTheOptionsOfSomeKernel) {
   kernels.push_back({"attention", attention(64, 4, 32, 64)});
   kernels.push_back({"long rows", centred_rows(64, 1024)});
   kernels.push_back({"blocks of 4 bits", block_matvec(8192, 64)});
+  kernels.push_back({"bytes by a vector", matvec(8192, 8192, dtypes::Int8)});
   kernels.push_back(
       {"bf16", small_matmul(256, 256, 256, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)});
   kernels.push_back({"bf16 in rows of no whole pieces",
                      small_matmul(256, 256, 255, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)});
   std::vector<std::string> targets = target_names();
   targets.emplace_back("x86-64-v4+avx512bf16");
+  targets.emplace_back("x86-64-v4+amx-tile+amx-bf16");
   for (const HeuristicRule& rule : heuristic_rules()) {
     bool changed = false;
     for (const NamedKernel& k : kernels)

@@ -75,7 +75,9 @@ TEST(CudaDevice, RunsGroupedReducesWithSharedMemoryAndBarriers) {
   const Case cases[] = {
       {"rows", row_sum(64, 256), "LOCAL(0, 4) GROUP(0, 8)"},
       {"rows_top", row_sum(64, 250), "GROUPTOP(0, 16)"},
-      {"nested", masked_reduce_in_reduce(16, 50, 64), "GROUPTOP(1, 16)"},
+      {"nested", masked_reduce_in_reduce(16, 250, 250), "GROUPTOP(1, 16)"},
+      {"nested_primes", masked_reduce_in_reduce(7, 251, 241), "GROUPTOP(1, 16)"},
+      {"nested_twice", masked_reduces_in_reduce(16, 25, 25, 25), "GROUPTOP(2, 16)"},
       {"product", matmul(32, 32, 64), "LOCAL(0, 4) LOCAL(1, 4) GROUP(0, 8)"},
   };
   for (const Case& c : cases) {

@@ -105,7 +105,7 @@ Backend toy_backend() {
   backend.targets = [] { return std::vector<std::string>{"toy"}; };
   backend.compiler = [](std::string_view) { return std::make_shared<ToyCompiler>(); };
   backend.open = [](int) { return std::make_unique<ToyDevice>(); };
-  backend.unavailable = [] { return std::string(); };
+  backend.unavailable = [] { return std::string(); };  // or the reason why not, for `lathe devices`
   return backend;
 }
 

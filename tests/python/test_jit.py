@@ -420,3 +420,10 @@ def test_a_capture_keeps_no_object_alive():
     del model
     gc.collect()
     assert weak() is None
+
+
+def test_a_function_that_does_nothing_is_refused():
+    nothing = TinyJit(lambda a: None)
+    with pytest.raises(JitError, match="nothing to capture"):
+        for _ in range(3):
+            nothing(Tensor.ones(3).realize())

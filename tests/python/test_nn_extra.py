@@ -59,7 +59,7 @@ def test_masks_mean_what_pytorch_means():
                 key_padding_mask=None if pad is None else torch.tensor(pad),
                 attn_mask=None if mask is None else torch.tensor(mask),
             )
-            got = layer(
+            got, _ = layer(
                 *map(Tensor, (q, k, k)),
                 key_padding_mask=None if pad is None else Tensor(pad),
                 attn_mask=None if mask is None else Tensor(mask),

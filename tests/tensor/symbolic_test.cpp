@@ -87,6 +87,18 @@ TEST(Symbolic, ASliceBetweenTwoVariablesFollowsBoth) {
   }
 }
 
+// Its size is plain, so that only where it begins knows the variable.
+TEST(Symbolic, APartThatBeginsAtAVariableIsReadWhenItsWholeIsGone) {
+  Variable m("m", 1, 2);
+  for (std::int64_t v : {1, 2}) {
+    const Size begin = m.bind(v);
+    Tensor ones = Tensor::full({7}, 1.0).contiguous().shrink({{begin, begin + 2}});
+    expect_values(ones.realize(), {1, 1});
+    Tensor counted = Tensor::arange(7).cast(dtypes::float32).clone().shrink({{begin, begin + 2}});
+    expect_values(counted.realize(), {static_cast<double>(v), static_cast<double>(v + 1)});
+  }
+}
+
 TEST(Symbolic, ArithmeticWithAVariableIsATensor) {
   Variable n("n", 1, 6);
   expect_values(Tensor({1, 2}).mul(n.bind(5)), {5, 10});

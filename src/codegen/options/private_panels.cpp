@@ -47,7 +47,7 @@ Node row_major(std::span<const Node> ranges, std::int64_t& size) {
 
 }  // namespace
 
-Node private_panels(Node kernel, const Target& target) {
+OrRefusal<Node> private_panels(Node kernel, const Target& target) {
   std::vector<Node> order = toposort(kernel);
   NodeMap<Panel> panels;
   for (Node n : order) {
@@ -70,8 +70,8 @@ Node private_panels(Node kernel, const Target& target) {
                           shared_form(define_node));
   }
   if (bytes > target.shared_bytes)
-    throw KernelOptError("UPCAST", fmt::format("panels of {} bytes exceed the {} bytes of target {}", bytes,
-                                               target.shared_bytes, target.name));
+    return Refusal{"UPCAST", fmt::format("panels of {} bytes exceed the {} bytes of target {}", bytes,
+                                         target.shared_bytes, target.name)};
   NodeMap<Node> done;
   for (Node n : order) {
     if (const Panel* panel = panels.find(n)) {

@@ -101,11 +101,11 @@ bool is_reduce_axis(const PanelAxis& axis) {
   });
 }
 
-MatrixForm matrix_form(Node value, const std::vector<PanelAxis>& axes) {
-  auto refuse = [](const char* reason) { throw KernelOptError("STAGE", reason); };
+OrRefusal<MatrixForm> matrix_form(Node value, const std::vector<PanelAxis>& axes) {
+  auto refused = [](const char* reason) { return Refusal{"STAGE", reason}; };
   if (!value.is(Op::Pack) || value.arg_count() != 2 || !value.arg(0).is(Op::Load) ||
       !value.arg(1).is(Op::Load) || value.arg(0).dtype().bits() != 16 || value.dtype().lanes != 1)
-    refuse("a swizzled panel holds words of two 16-bit numbers that were loaded");
+    return refused("a swizzled panel holds words of two 16-bit numbers that were loaded");
   MatrixForm form;
   form.first = value.arg(0);
   Node second = value.arg(1);
@@ -114,23 +114,23 @@ MatrixForm matrix_form(Node value, const std::vector<PanelAxis>& axes) {
   const bool same_gate = second.arg_count() == form.first.arg_count() &&
                          (second.arg_count() < 3 || second.arg(2) == form.first.arg(2));
   if (second.arg(0) != form.first.arg(0) || !apart.terms.empty() || !same_gate)
-    refuse("the numbers of a word lie unevenly in memory");
+    return refused("the numbers of a word lie unevenly in memory");
   form.apart = apart.constant;
-  if (axes.size() != 2) refuse("a swizzled panel has rows and columns, and no other axes");
+  if (axes.size() != 2) return refused("a swizzled panel has rows and columns, and no other axes");
   form.along = axes[0].stride == 1 ? 0 : 1;
   form.across = 1 - form.along;
   for (const PanelAxis& axis : axes)
     if (axis.low != 0 || axis.stride <= 0 || (axis.ranges.size() > 1 && !axis.digits) ||
         !axis.ranges[0].arg(0).is_const())
-      refuse("the numbers of a row or column lie unevenly in memory");
+      return refused("the numbers of a row or column lie unevenly in memory");
   form.steps = is_reduce_axis(axes[form.along]);
   if (axes[form.along].stride != 1 || form.steps != (packed_neighbours(value) == 2) ||
       form.steps == is_reduce_axis(axes[form.across]))
-    refuse("neither steps nor outputs are neighbours in memory");
+    return refused("neither steps nor outputs are neighbours in memory");
   form.columns = axes[form.along].extent * (form.steps ? 2 : 1);
   form.rows = axes[form.across].extent * (form.steps ? 1 : 2);
   if (form.columns % kPanelRow != 0 || form.rows % kSwizzleRows != 0)
-    refuse("the rows of a swizzled panel are whole, and come by eights");
+    return refused("the rows of a swizzled panel are whole, and come by eights");
   return form;
 }
 
@@ -167,14 +167,18 @@ Node matrix_read(const MatrixForm& form, const std::vector<PanelAxis>& axes) {
 
 }  // namespace
 
-PanelCopy shared_copy(Node value, const Nodes& below, const Nodes& group, PanelOrder order,
-                      const Target& target, FreshIds& ids) {
+OrRefusal<PanelCopy> shared_copy(Node value, const Nodes& below, const Nodes& group, PanelOrder order,
+                                 const Target& target, FreshIds& ids) {
   PanelCopy made;
   const bool swizzled = order == PanelOrder::Swizzled;
   const std::vector<PanelAxis> axes = shared_axes(value, below, swizzled ? PanelOrder::Source : order);
   const std::size_t none = axes.size();
   MatrixForm form;
-  if (swizzled) form = matrix_form(value, axes);
+  if (swizzled) {
+    OrRefusal<MatrixForm> found = matrix_form(value, axes);
+    if (!found) return found.refusal();
+    form = *found;
+  }
   const std::int64_t words = packed_neighbours(value);  // neighbours of the source that make one element
   Node source = source_load(value);
   std::size_t along = none;

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "codegen/kernel/panel_layout.h"
+#include "codegen/kernel/refusal.h"
 #include "ir/node.h"
 #include "target/target.h"
 
@@ -23,6 +24,6 @@ struct Staging {
   bool bulk = false;       // and they come as bulk copies, where they are boxes of a matrix
 };
 
-Node stage_values(Node kernel, std::span<const Staging> stages, const Target& target);
+OrRefusal<Node> stage_values(Node kernel, std::span<const Staging> stages, const Target& target);
 
 }  // namespace lathe

@@ -40,6 +40,11 @@ def tiny(name):
     return 2.0 ** (least - bits)
 
 
+def limits(name):
+    """The least and the largest numbers it has all digits of."""
+    return 2.0 ** FLOATS[name][1], FLOATS[name][2]
+
+
 def accumulator(name):
     """What sums of it are formed in."""
     return "float64" if name == "float64" else "float32"

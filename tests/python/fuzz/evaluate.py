@@ -24,12 +24,14 @@ def compiled(text):
 
 
 class NumpyRun:
-    """The values of a program under one environment; with a generator, rounding is played by noise."""
+    """The values of a program under one environment; with a generator, rounding is played by noise, some times as loud. Results are
+    numbers of their dtypes then, unless what is computed has to be smooth."""
 
-    def __init__(self, program, environment, noise=None, precise=False):
-        self.program, self.environment, self.noise, self.precise = program, environment, noise, precise
+    def __init__(self, program, environment, noise=None, loud=1.0, smooth=False):
+        self.program, self.environment, self.noise, self.loud, self.smooth = program, environment, noise, loud, smooth
         self.values = {}
         self.dtypes = {}
+        self.unsigned = set()  # whose zeros may have either sign
         for i in program.inputs:
             self.add_input(i.name)
 
@@ -41,7 +43,7 @@ class NumpyRun:
         self.values.pop(name, None)
 
     def noisy(self, values, dtype, relative, least=0):
-        size = np.maximum(np.abs(values), least) * relative + 4 * dtypes.tiny(dtype)
+        size = np.maximum(np.abs(values), least) * relative * self.loud + 4 * dtypes.tiny(dtype)
         values = np.where(np.abs(values) <= 2 * dtypes.tiny(dtype), 0, values)  # underflow
         return np.where(values == 0, values, values + size * self.noise.uniform(-1, 1, np.shape(values)))
 
@@ -54,15 +56,31 @@ class NumpyRun:
                 value = self.lifted(value, self.dtypes[name], self.meeting(step))
             if self.noise is not None and not self.program.exact and row.sums and dtypes.is_float(self.dtypes[name]):
                 value = self.noisy(value, dtypes.accumulator(self.dtypes[name]), row.term_error(self.dtypes[name]))
+            assert not (row.signs and name in self.unsigned) or (value != 0).all()
             names[name] = value
+        if dtypes.is_float(step.dtype):
+            names["kept"], names["limits"] = self.kept(step.dtype), dtypes.limits(step.dtype)
         with np.errstate(all="ignore"):
             exec(compiled(step.text("numpy")), NUMPY_WORDS, names)
         value = np.asarray(names[step.name])
         value = value.astype(dtypes.storage(step.dtype))
-        if self.noise is not None and not self.program.exact and not row.moves and dtypes.is_float(step.dtype):
-            if not (row.steps and row.family != "cast"):
-                value = self.noisy(value, step.dtype, row.error(step.dtype), 1 if row.absolute else 0)
+        if self.noise is not None and not self.program.exact and row.rounds and dtypes.is_float(step.dtype):
+            value = self.noisy(value, step.dtype, row.error(step.dtype), 1 if row.absolute else 0)
+            if step.dtype in dtypes.SMALL_FLOATS and not self.smooth:
+                value = dtypes.rounded(value, step.dtype)
         return value
+
+    def kept(self, dtype):
+        """How a value inside an op is rounded."""
+
+        def word(values, size=None):
+            assert not self.program.exact or dtypes.fits(values, dtype)
+            if self.noise is None or self.program.exact:
+                return values
+            size = (np.abs(values) if size is None else size) * 2 * dtypes.unit(dtype) * self.loud
+            return values + size * self.noise.uniform(-1, 1, np.shape(values))
+
+        return word
 
     def meeting(self, step):
         """The dtype an op brings its operands to."""
@@ -82,6 +100,8 @@ class NumpyRun:
     def keep(self, step, value):
         self.values[step.name] = value
         self.dtypes[step.name] = step.dtype
+        if not step.row.moves or self.unsigned.intersection(step.operands.values()):
+            self.unsigned.add(step.name)
 
     def all(self):
         """Computes every step."""
@@ -131,6 +151,10 @@ def run_torch(program, environment, weights, noise=None):
     def factor(t, unit):
         return 1 + unit * torch.from_numpy(np.asarray(noise.uniform(-1, 1, tuple(t.shape))))
 
+    def kept(t, size=None):
+        return t if noise is None or program.exact else t * factor(t, 2 * dtypes.unit(step.dtype))
+
+    words["kept"] = kept
     seen = set()
 
     def watch(t, dtype):
@@ -171,7 +195,7 @@ def run_torch(program, environment, weights, noise=None):
         names.update(kept)
         if dtypes.is_float(step.dtype):
             out = out.to(torch.float64)
-            if noise is not None and not program.exact and not step.row.moves and not step.row.steps:
+            if noise is not None and not program.exact and step.row.rounds:
                 out = out * factor(out, step.row.error(step.dtype))
             watch(out, step.dtype)
         else:
@@ -191,12 +215,14 @@ def run_torch(program, environment, weights, noise=None):
 # ---- differences
 
 
-def difference(program, environment, weights, name, direction, h=1e-4):
-    """The slope of the loss along a direction of one input, and how far it is from those to both sides and nearby."""
+def difference(program, environment, weights, name, direction, h=1e-4, noise=None):
+    """The slope of the loss along a direction of one input, and how far it is from those to both sides and nearby. With the seed
+    of a noise, that of a program whose steps are each off by constant factors."""
 
     def loss(t):
         arrays = {**environment.arrays, name: environment.arrays[name] + t * direction}
-        return loss_of(program, NumpyRun(program, type(environment)(arrays, environment.sizes)).all(), weights)
+        errors = None if noise is None else np.random.default_rng(noise)
+        return loss_of(program, NumpyRun(program, type(environment)(arrays, environment.sizes), errors, smooth=True).all(), weights)
 
     middle, left, right = loss(0.0), loss(-h), loss(h)
     slope, near = (right - left) / (2 * h), (loss(h / 4) - loss(-h / 4)) / (h / 2)

@@ -58,13 +58,13 @@ FUNCTIONS = {
     "mish":        ("{x}.mish()",                     "{x} * np.tanh(softplus({x}))",            "F.mish({x})"),
     "elu":         ("{x}.elu()",                      "np.where({x} > 0, {x}, np.expm1({x}))",   "F.elu({x})"),
     "celu":        ("{x}.celu(2.0)",                  "np.maximum({x}, 0) + np.minimum(2 * np.expm1({x} / 2), 0)", "F.celu({x}, 2.0)"),
-    "selu":        ("{x}.selu()", "1.0507009873554805 * np.where({x} > 0, {x}, 1.6732632423543772 * np.expm1({x}))", "F.selu({x})"),
+    "selu":        ("{x}.selu()", "1.0507009873554805 * np.where(beside({x}) > 0, {x}, 1.6732632423543772 * np.expm1({x}))", "F.selu({x})"),
     "softsign":    ("{x}.softsign()",                 "{x} / (1 + np.abs({x}))",                 "F.softsign({x})"),
     "hardswish":   ("{x}.hardswish()",                "{x} * np.clip({x} + 3, 0, 6) / 6",        "{x} * torch.clip({x} + 3, 0, 6) / 6"),
     "hardsigmoid": ("{x}.hardsigmoid()",              "np.clip({x} / 6 + 0.5, 0, 1)",            "torch.clip({x} / 6 + 0.5, 0, 1)"),
     "relu6":       ("{x}.relu6()",                    "np.clip({x}, 0, 6)",                      "F.relu6({x})"),
     "hardtanh":    ("{x}.hardtanh(-1.1, 1.2)",        "np.clip({x}, -1.1, 1.2)",                 "F.hardtanh({x}, -1.1, 1.2)"),
-    "leaky_relu":  ("{x}.leaky_relu(0.125)",          "np.where({x} > 0, {x}, {x} * 0.125)",     "F.leaky_relu({x}, 0.125)"),
+    "leaky_relu":  ("{x}.leaky_relu(0.125)",          "np.where(beside({x}) > 0, {x}, {x} * 0.125)", "F.leaky_relu({x}, 0.125)"),
 }
 # (PyTorch's own hardsigmoid and hardswish take a sixth as a float32 on the way back.)
 # Polynomials and formulas with the precision of float32, whatever the dtype.
@@ -112,7 +112,7 @@ for name, sign in BITS.items():
 
 op("divide", "binary", two("number"), lifted_common, "{x} / ({y}.abs() + 1)", "{x} / (np.abs({y}) + 1)", "=", symbolic=True, ulps=4)
 op("logaddexp", "binary", two("float"), common, "{x}.logaddexp({y})", "np.logaddexp({x}, {y})", "=", symbolic=True, ulps=8, lift=True)
-op("lerp", "binary", two("float"), common, "{x}.lerp({y}, 0.25)", "{x} + ({y} - {x}) * 0.25", "torch.lerp({x}, {y}, 0.25)", ulps=4, lift=True)
+op("lerp", "binary", two("float"), common, "{x}.lerp({y}, 0.25)", "{x} + kept(({y} - {x}) * 0.25)", "torch.lerp({x}, {y}, 0.25)", ulps=4, lift=True)
 op("floor_divide", "integer", two("integer"), common, "{x} // {y}", "floor_divide({x}, {y})", None, exact=True, symbolic=True, lift=True)
 op("remainder", "integer", two("integer"), common, "{x} % {y}", "remainder({x}, {y})", None, exact=True, symbolic=True, lift=True)
 op("bitwise_not", "integer", one("integer"), same, "{x}.bitwise_not()", "~{x}", "~{x}", exact=True, symbolic=True)
@@ -179,7 +179,7 @@ def draw_bits(g):
     return g.bound(x=g.pick(source), dtype=Text(f"dtypes.{target}"), source=source, target=target)
 
 
-op("bitcast", "cast", draw_bits, given, "{x}.bitcast({dtype})", "bits({x}, {source}, {target})", None, exact=True, steps=True, symbolic=True)
+op("bitcast", "cast", draw_bits, given, "{x}.bitcast({dtype})", "bits({x}, {source}, {target})", None, exact=True, steps=True, symbolic=True, signs=True)
 
 
 # ---- constants

@@ -94,7 +94,7 @@ def draw_linear(g):
     return g.bound(x=x, y=g.leaf((x.shape[-1], n), x.dtype), b=g.leaf((n,), x.dtype))
 
 
-op("linear", "product", draw_linear, same, "{x}.linear({y}, {b})", "{x} @ {y} + {b}", "{x} @ {y} + {b}", exact=True, sums=True)
+op("linear", "product", draw_linear, same, "{x}.linear({y}, {b})", "kept({x} @ {y}) + {b}", "kept({x} @ {y}) + {b}", exact=True, sums=True)
 
 FORMULAS = ["ij,jk->ik", "ij,ik->jk", "bij,bkj->bik", "ij,j->i", "ij,ij->", "ij,kl->il", "bij,bij->ij", "ij,ij->ij", "i,j->ij", "bij,jk->kib"]
 
@@ -167,7 +167,7 @@ def whole_window(g, kernel, x):
     return kernel
 
 
-CONV = "conv2d({x}, {w}, {bias}, {groups}, {stride}, {dilation}, {padding})"
+CONV = "conv2d({x}, {w}, {bias}, {groups}, {stride}, {dilation}, {padding}, kept)"
 op("conv2d", "product", draw_conv, same, "{x}.conv2d({w}, {bias}, {groups}, {stride}, {dilation}, {padding})", CONV, CONV, exact=True, sums=True, weight=3)
 
 

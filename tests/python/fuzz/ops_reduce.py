@@ -26,7 +26,7 @@ op("sum", "reduce", draw_reduce("any"), summed, REDUCE, "{x}.sum({axis}, keepdim
 op("max", "reduce", draw_reduce("number"), same, "{x}.max({axis}, keepdim={keep})", "{x}.max({axis}, keepdims={keep})", "torch.amax({x}, {axis}, {keep})", exact=True, moves=True, ties=True, symbolic=True, weight=2, then="argmax")
 op("min", "reduce", draw_reduce("number"), same, "{x}.min({axis}, keepdim={keep})", "{x}.min({axis}, keepdims={keep})", "torch.amin({x}, {axis}, {keep})", exact=True, moves=True, ties=True, symbolic=True, then="argmin")
 op("mean", "reduce", draw_reduce("float"), same, "{x}.mean({axis}, keepdim={keep})", "{x}.mean({axis}, keepdims={keep})", "=", sums=True, symbolic=True)
-op("prod", "reduce", draw_axis("float", 400), same, "{x}.prod({axis})", "{x}.prod({axis})", "=", exact=True, ulps=16, sums=True)
+op("prod", "reduce", draw_axis("float", 400), same, "{x}.prod({axis})", "in_range({x}, {axis}, limits).prod({axis})", "{x}.prod({axis})", exact=True, ulps=16, sums=True)
 op("var", "reduce", draw_reduce("wide"), same, "{x}.var({axis}, keepdim={keep})", "positive({x}.var({axis}, keepdims={keep}, ddof=1))", "var({x}, {axis}, 1, {keep})", sums=True, symbolic=True, ulps=4, term_ulps=8)
 op("std", "reduce", draw_reduce("wide"), same, "{x}.std({axis}, keepdim={keep}, correction=0)", "np.sqrt(positive({x}.var({axis}, keepdims={keep})))", "torch.std({x}, dim={axis}, correction=0, keepdim={keep})", sums=True, symbolic=True, ulps=4, term_ulps=8)
 op("any", "reduce", draw_reduce("any"), boolean, "{x}.any({axis}, keepdim={keep})", "({x} != 0).any({axis}, keepdims={keep})", None, exact=True, steps=True, symbolic=True)
@@ -37,11 +37,11 @@ op("argmin", "reduce", draw_axis("number"), index_dtype, "{x}.argmin({axis})", "
 
 op("softmax", "norm", draw_axis("float"), lifted, "{x}.softmax({axis})", "softmax({x}, {axis})", "softmax({x}, {axis})", sums=True, symbolic=True, ulps=8, weight=3)
 op("log_softmax", "norm", draw_axis("float"), lifted, "{x}.log_softmax({axis})", "({x} - logsumexp({x}, {axis}, True))", "{x} - {x}.amax({axis}, True).detach() - ({x} - {x}.amax({axis}, True).detach()).exp().sum({axis}, True).log()", sums=True, symbolic=True, ulps=8, absolute=True)
-op("layernorm", "norm", draw_axis("wide"), lifted, "{x}.layernorm({axis})", "layernorm({x}, {axis})", "({x} - {x}.mean({axis}, True)) / ({x}.var({axis}, False, True) + 1e-5).sqrt()", sums=True, symbolic=True, ulps=8, term_ulps=16, weight=2)
+op("layernorm", "norm", draw_axis("wide"), lifted, "{x}.layernorm({axis})", "layernorm({x}, {axis}, kept)", "({x} - kept({x}.mean({axis}, True))) / ({x}.var({axis}, False, True) + 1e-5).sqrt()", sums=True, symbolic=True, ulps=8, term_ulps=16, weight=2)
 op("normalize", "norm", draw_axis("wide"), lifted, "({x}.abs() + 0.5).normalize(dim={axis})", "(np.abs({x}) + 0.5) / np.sqrt(((np.abs({x}) + 0.5) ** 2).sum({axis}, keepdims=True))", "F.normalize({x}.abs() + 0.5, dim={axis})", sums=True, symbolic=True, ulps=8)
 
 op("cumsum", "scan", draw_axis("number", 20000), summed, "{x}.cumsum({axis})", "np.cumsum({x}, {axis})", "=", exact=True, sums=True, symbolic=True, weight=3)
-op("cumprod", "scan", draw_axis("float", 400), same, "{x}.cumprod({axis})", "np.cumprod({x}, {axis})", "=", exact=True, sums=True, ulps=16)
+op("cumprod", "scan", draw_axis("float", 400), same, "{x}.cumprod({axis})", "np.cumprod(in_range({x}, {axis}, limits), {axis})", "=", exact=True, sums=True, ulps=16)
 op("cummax", "scan", draw_axis("number", 20000), same, "{x}.cummax({axis})[0]", "np.maximum.accumulate({x}, {axis})", "=", exact=True, moves=True, ties=True, then="cummax_index")
 op("cummin", "scan", draw_axis("number", 20000), same, "{x}.cummin({axis})[0]", "np.minimum.accumulate({x}, {axis})", "=", exact=True, moves=True, ties=True, then="cummin_index")
 op("cummax_index", "scan", draw_axis("number", 20000), index_dtype, "{x}.cummax({axis})[1]", "running_index(np.maximum, {x}, {axis})", "{x}.cummax({axis})[1].int()", exact=True, steps=True, ties=True, weight=0.5)

@@ -67,8 +67,9 @@ def argsort(x, axis, descending):
     return torch.sort(x, dim=axis, descending=descending, stable=True)[1].int()
 
 
-def conv2d(x, w, bias, groups, stride, dilation, padding):
-    return F.conv2d(F.pad(x, padding), w, bias, stride=stride, dilation=dilation, groups=groups)
+def conv2d(x, w, bias, groups, stride, dilation, padding, kept):
+    out = F.conv2d(F.pad(x, padding), w, None, stride=stride, dilation=dilation, groups=groups)
+    return out if bias is None else kept(out) + bias.reshape(1, -1, 1, 1)
 
 
 def where(c, x, y):
