@@ -7,6 +7,7 @@
 #include "render/power_of_two.h"
 #include "render/prepare.h"
 #include "render/small_tables.h"
+#include "render/unit_text.h"
 #include "target/matrix_units.h"
 
 namespace lathe::render {

@@ -19,7 +19,7 @@ constexpr std::int64_t kKiB = 1024, kMiB = 1024 * kKiB;
 const std::vector<Scalar> kSmallFloats = {Scalar::Float16, Scalar::BFloat16,    Scalar::Fp8e4m3,
                                           Scalar::Fp8e5m2, Scalar::Fp8e4m3fnuz, Scalar::Fp8e5m2fnuz};
 
-// One row an x86-64 level. Caches are those of a plain server core of that level: the rows are for golden
+// One row per x86-64 level. Caches are those of a plain server core of that level: the rows are for golden
 // files and offline compiles; a real machine fills in its own.
 struct X86Row {
   const char* name;
@@ -38,7 +38,6 @@ constexpr X86Row kX86[] = {
 Target x86(const X86Row& row) {
   Target t;
   t.name = t.cpu = row.name;
-  t.kind = TargetKind::Cpu;
   t.vectors = t.threads = true;
   t.fma = row.fma;
   t.vector_bytes = row.vector_bytes;
@@ -70,7 +69,6 @@ constexpr CudaRow kCuda[] = {
 Target cuda(const CudaRow& row) {
   Target t;
   t.name = row.name;
-  t.kind = TargetKind::Cuda;
   t.groups = t.fma = true;
   t.max_load_bytes = 16;
   t.cores = row.cores;
@@ -100,7 +98,7 @@ Target cuda(const CudaRow& row) {
 Target ref() {
   Target t;
   t.name = "ref";
-  t.kind = TargetKind::Ref;
+  t.reference = true;
   t.vectors = t.groups = t.threads = true;
   t.vector_bytes = 16;
   t.vector_registers = 16;
@@ -151,7 +149,7 @@ bool Target::has_native(Op op) const {
 
 // Every member is bound by name, so that one added to Target does not compile until it is in the key.
 std::string Target::key() const {
-  const auto& [name, kind, features, cpu, vectors, groups, threads, fma, vector_bytes, vector_registers,
+  const auto& [name, reference, features, cpu, vectors, groups, threads, fma, vector_bytes, vector_registers,
                max_load_bytes, cores, l1, l2, l3, max_buffers, max_group, max_locals, max_groups,
                shared_bytes, warp, thread_registers, async_copies, core_threads, core_registers,
                core_shared_bytes, emulated, converted, native, units] = *this;
@@ -163,12 +161,13 @@ std::string Target::key() const {
   std::vector<std::string> functions;
   for (const OpError& own : native) functions.push_back(fmt::format("{}:{}", info(own.op).name, own.ulp));
   return fmt::format(
-      "{} kind={} cpu={} features={} vectors={} groups={} threads={} fma={} vector_bytes={} "
+      "{} reference={} cpu={} features={} vectors={} groups={} threads={} fma={} "
+      "vector_bytes={} "
       "vector_registers={} max_load_bytes={} cores={} l1={} l2={} l3={} max_buffers={} max_group={} "
       "max_locals={} max_groups={} shared_bytes={} warp={} thread_registers={} async_copies={} core={},{},{} "
       "emulated={} converted={} native={} units={}",
-      name, static_cast<int>(kind), cpu, features, vectors, groups, threads, fma, vector_bytes,
-      vector_registers, max_load_bytes, cores, l1, l2, l3, max_buffers, max_group, fmt::join(max_locals, "x"),
+      name, reference, cpu, features, vectors, groups, threads, fma, vector_bytes, vector_registers,
+      max_load_bytes, cores, l1, l2, l3, max_buffers, max_group, fmt::join(max_locals, "x"),
       fmt::join(max_groups, "x"), shared_bytes, warp, thread_registers, async_copies, core_threads,
       core_registers, core_shared_bytes, names(emulated), names(converted), fmt::join(functions, ","),
       fmt::join(units, ","));
