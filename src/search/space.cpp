@@ -194,7 +194,10 @@ class Space {
       for (std::int64_t value = 0; value < values; ++value) add(OptOp::STAGE, axis, {value, 0});
     });
     if (target_.groups && state->pipelines().empty())
-      each_loop(*state, [&](int axis, bool, int) { add(OptOp::PIPELINE, axis, {3}); });
+      each_loop(*state, [&](int axis, bool, int) {
+        add(OptOp::PIPELINE, axis, {3});
+        if (target_.bulk_copies) add(OptOp::PIPELINE, axis, {3, 1});
+      });
     if (!target_.groups && target_.threads && state->pipelines().empty())
       each_loop(*state, [&](int axis, bool, int) { add(OptOp::PIPELINE, axis, {1}); });
   }

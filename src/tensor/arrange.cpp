@@ -233,7 +233,7 @@ Tensor put_back(const Tensor& windows, std::span<const std::int64_t> stride,
                     unskew(node_of(out), lead + i, lead + count + i, stride[at(i)], dilation[at(i)], size));
     steps.push_back(lead + count + i);
   }
-  Tensor sum = reduce_keep(Op::Add, out, steps);
+  Tensor sum = reduce_keep(Op::Add, out.cast(sum_accumulator(out.dtype())), steps).cast(out.dtype());
   Shape shape(sum.shape().begin(), sum.shape().begin() + lead + count);
   return sum.reshape(shape);
 }

@@ -131,6 +131,13 @@ TEST(CudaDevice, RunsProductsFromSwizzledPanelsInEveryOrder) {
                      parse_opts("TC(1, 0, 1, 1) UPCAST(0, 2) LOCAL(0, 2) UPCAST(0, 4) LOCAL(0, 2) TILE(4, 4) "
                                 "STAGE(4, 4, 2) STAGE(4, 5, 2) PIPELINE(4, 3)"),
                      compiler->target(), "product" + std::to_string(programs.size())));
+    // Products that are under way when the loop ends, whose sums are stored under a condition.
+    if (compiler->target().bulk_copies)
+      for (const char* pipeline : {"PIPELINE(5, 5)", "PIPELINE(5, 3, 1)"})
+        programs.push_back(
+            lower_kernel(turned_matmul(136, 200, 1288, order % 2 == 0, order / 2 == 0),
+                         parse_opts(std::string("TC(1, 4, 1, 1) STAGE(5, 4, 2) STAGE(5, 5, 2) ") + pipeline),
+                         compiler->target(), "product" + std::to_string(programs.size())));
   }
   std::vector<Binary> binaries = compiler->compile_all(programs);
   for (std::size_t i = 0; i < programs.size(); ++i)

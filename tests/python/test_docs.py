@@ -14,7 +14,7 @@ import pytest
 
 import lathe
 from lathe import Context, JitError, KernelOptError, Opt, OptOps, Tensor, TinyJit, Variable, amp, autograd, data, dtypes, getenv, helpers, nn, no_grad, options, set_options
-from lathe import _core
+from lathe import _core, methods
 from lathe.helpers import DEBUG
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -29,10 +29,10 @@ NAMES = dict(
 
 
 def public_objects():
-    for name, value in vars(Tensor).items():
+    for name, value in list(vars(Tensor).items()):
         if not name.startswith("_"):
-            yield f"Tensor.{name}", value
-    for module in (lathe, nn, nn.optim, nn.schedulers, nn.state, nn.datasets, amp, autograd, data):
+            yield f"Tensor.{name}", getattr(Tensor, name) if isinstance(value, methods._Late) else value
+    for module in (lathe, nn, nn.init, nn.optim, nn.schedulers, nn.state, nn.datasets, amp, autograd, data):
         for name in module.__all__:
             value = getattr(module, name)
             if not inspect.ismodule(value) and not (inspect.isclass(value) and issubclass(value, (Exception, enum.Enum))):

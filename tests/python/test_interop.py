@@ -242,6 +242,17 @@ def test_arange_with_a_symbolic_step_and_slices_between_two_variables():
     np.testing.assert_array_equal((part * 2 + 1).numpy(), x[3:60] * 2 + 1)
 
 
+def test_arange_with_a_step_has_as_many_numbers_as_the_slice_it_meets():
+    n = Variable("n", 2, 7)
+    for k in (2, 4, 7):
+        b = n.bind(k)
+        x = np.arange(7, dtype=np.int32)
+        np.testing.assert_array_equal((Tensor.arange(0, 2 * b, 2) + Tensor(x)[:b]).numpy(), 3 * x[:k])
+        np.testing.assert_array_equal((Tensor.arange(0, b * b, b) + Tensor(x)[:b]).numpy(), (k + 1) * x[:k])
+        np.testing.assert_array_equal((Tensor.arange(1, b + 1) + Tensor(x)[:b]).numpy(), 2 * x[:k] + 1)
+        assert (Tensor.arange(0, b, b) + Tensor(x)).reshape(7, 1).shape == (7, 1)
+
+
 def test_variables_in_shapes_slices_and_arithmetic():
     n = Variable("n", 1, 10).bind(3)
     x = Tensor.arange(10)[:n]

@@ -222,7 +222,7 @@ def test_shapes_and_axes_are_taken_by_name_too():
     assert x.permute(order=(1, 0)).shape == (3, 2) and x.flip(axis=0).tolist() == [[3, 4, 5], [0, 1, 2]]
     assert x.reshape(2, 1, 3).expand(shape=(2, 4, 3)).shape == (2, 4, 3) and x.repeat(repeats=(1, 2)).shape == (2, 6)
     with pytest.raises(TypeError):
-        x.reshape(size=(3, 2))
+        x.reshape(lengths=(3, 2))
 
 
 def test_a_window_given_as_one_number_is_square():

@@ -54,21 +54,6 @@ class ValueNumbers {
   NodeMap<std::uint64_t> known_;
 };
 
-// The kernel from its leaves up; `change` gives what stands for a node, from the node and what became of its
-// operands, or null where that is the node over them.
-template <class Change>
-Node rebuilt(std::span<const Node> order, NodeMap<Node>& done, Change&& change) {
-  done.reserve(order.size());
-  for (Node n : order) {
-    SmallVector<Node, 16> args;
-    for (Node a : n.args()) args.push_back(*done.find(a));
-    Node changed = change(n, args);
-    if (!changed) changed = n.arg_count() == 0 ? n : rebuild(n, args);
-    done.try_emplace(n, changed);
-  }
-  return *done.find(order.back());
-}
-
 }  // namespace
 
 Node fuse_product_pairs(Node kernel) {

@@ -46,13 +46,15 @@ int position_of(const OptionState& state, int serial) {
   return position;
 }
 
-// How many steps of a loop have their panels at the same time, where copies into them are asynchronous.
-std::int64_t slots_of(const OptionState& state, int serial) {
-  std::int64_t slots = 1;
-  if (!state.target().groups) return slots;
+// How many steps of a loop have their panels at the same time, and how they come there, where copies into
+// them are asynchronous.
+void pipeline_panel(const OptionState& state, int serial, Staging& staging) {
+  if (!state.target().groups) return;
   for (const PipelineRequest& request : state.pipelines())
-    if (request.axis_serial == serial) slots = std::max(slots, request.depth);
-  return slots;
+    if (request.axis_serial == serial) {
+      staging.slots = std::max(staging.slots, request.depth);
+      staging.bulk |= request.bulk;
+    }
 }
 
 void take_options(Work& work) {
@@ -70,8 +72,8 @@ void take_options(Work& work) {
   work.kernel = made.kernel;
   for (std::size_t i = 0; i < made.staged.size(); ++i) {
     const StageRequest& request = state.stages()[i];
-    work.stages.push_back({made.staged[i], position_of(state, request.axis_serial), request.order,
-                           slots_of(state, request.axis_serial)});
+    work.stages.push_back({made.staged[i], position_of(state, request.axis_serial), request.order});
+    pipeline_panel(state, request.axis_serial, work.stages.back());
   }
 }
 

@@ -219,8 +219,14 @@ void OptionState::split_apart(std::size_t at, std::int64_t size, std::size_t to)
   axes_[at].extent = index_const(size);
   axes_[at].stand_in = inner;
   axes_[at].leading = false;
-  // On a GPU the inner half is a block that one thread works through.
-  if (axes_[at].kind == RangeKind::Global && target_->groups) axes_[at].kind = RangeKind::Loop;
+  // On a GPU the inner half is a block that one thread works through, unless the outer half moves past other
+  // launched ranges: then both are launched, and it is the order of the groups that changes.
+  const bool orders_groups = to < at && std::any_of(
+                                            axes_.begin() + static_cast<std::ptrdiff_t>(to),
+                                            axes_.begin() + static_cast<std::ptrdiff_t>(at),
+                                            [](const Axis& axis) { return axis.kind == RangeKind::Global; });
+  if (axes_[at].kind == RangeKind::Global && target_->groups && !orders_groups)
+    axes_[at].kind = RangeKind::Loop;
   insert(to, outer);
   std::size_t stays = to <= at ? at + 1 : at;
   for (std::size_t i : {std::max(to, stays), std::min(to, stays)}) drop_if_single(i);
@@ -321,7 +327,12 @@ bool OptionState::pipeline() {
   if (target_->groups && !fills) return refuse("no panel is filled at this loop");
   if (target_->groups && opt_->arg[0] > kMostSlots)
     return refuse(fmt::format("panels hold at most {} steps of a loop", kMostSlots));
-  pipelines_.push_back({serials_[*at], opt_->arg[0]});
+  const bool bulk = opt_->arg.size() > 1 && opt_->arg[1] != 0;
+  if (opt_->arg.size() > 1 && (opt_->arg[1] < 0 || opt_->arg[1] > 1))
+    return refuse("panels are filled by threads (0) or by bulk copies (1)");
+  if (bulk && !target_->bulk_copies)
+    return refuse(fmt::format("target {} has no bulk copies", target_->name));
+  pipelines_.push_back({serials_[*at], opt_->arg[0], bulk});
   return true;
 }
 

@@ -49,10 +49,11 @@ struct StageRequest {
 };
 
 // PIPELINE: how many steps ahead of the loop's its lines are fetched; on targets with groups, how many steps
-// its panels hold at a time.
+// its panels hold at a time, and whether they are filled by bulk copies.
 struct PipelineRequest {
   int axis_serial;
   std::int64_t depth;
+  bool bulk = false;
 };
 
 class OptionState {

@@ -23,9 +23,7 @@ bool has(std::span<const Node> ranges, Node r) {
   return std::find(ranges.begin(), ranges.end(), r) != ranges.end();
 }
 // A line that is read so soon that it goes to the first cache.
-Node soon(Node memory, Node index) {
-  return intern(Op::Prefetch, dtypes::Void, {memory, index}, Attr::of(std::int64_t{1}));
-}
+Node soon(Node memory, Node index) { return prefetch(memory, index, 1); }
 bool is_loop(Node r) { return range_kind(r) == RangeKind::Loop || range_kind(r) == RangeKind::Global; }
 
 class Prefetcher {

@@ -16,6 +16,7 @@
 #include "ir/dot.h"
 #include "ir/range_tests.h"
 #include "ir/ranges.h"
+#include "ir/shared_memory.h"
 #include "ir/verify.h"
 #include "ir/walk.h"
 #include "target/cache_line.h"
@@ -52,7 +53,7 @@ class Stager {
   }
 
   OrRefusal<Panel> panel(const Staging& staging) {
-    const auto& [value, position, wanted, slots] = staging;
+    const auto& [value, position, wanted, slots, bulk] = staging;
     Nodes above, below;
     for (Node r : ranges_of(value)) {
       const bool thread = range_kind(r) == RangeKind::Thread;
@@ -76,12 +77,14 @@ class Stager {
     const bool swizzled = wanted == PanelOrder::Swizzled;
     const DType dtype = made.value.dtype();
     bytes_ += made.size * dtype.bytes() * slots;
+    if (bulk) bytes_ += slots * kSwizzlePiece;  // for the barriers that they arrive at
     if (bytes_ > target_.shared_bytes)
       return Refusal{"STAGE", fmt::format("panels of {} bytes exceed the {} bytes of target {}", bytes_,
                                           target_.shared_bytes, target_.name)};
     // Without groups a panel is private to its thread.
     Node panel = group_.empty() ? define(dtype, ids_.define++, made.size, Space::Register)
-                                : define(dtype, ids_.define++, made.size, Space::Shared, {swizzled, slots});
+                                : define(dtype, ids_.define++, made.size, Space::Shared,
+                                         {swizzled, slots, bulk && slots > 1});
     Nodes order;
     for (Node r : above)
       if (range_kind(r) != RangeKind::Upcast) order.push_back(r);

@@ -21,6 +21,7 @@ struct Staging {
   int position;  // id of the range at whose loop it is staged, or -1: once, before everything
   PanelOrder order = PanelOrder::Consumer;
   std::int64_t slots = 1;  // steps of that loop that the panel is to hold at a time (pipeline_copies.h)
+  bool bulk = false;       // and they come as bulk copies, where they are boxes of a matrix
 };
 
 OrRefusal<Node> stage_values(Node kernel, std::span<const Staging> stages, const Target& target);

@@ -1,14 +1,17 @@
-#include "render/streamed_stores.h"
+#include "codegen/lower/stream_stores.h"
 
 #include <algorithm>
 #include <bit>
 #include <set>
+#include <vector>
 
+#include "codegen/lower/relist.h"
+#include "ir/access.h"
 #include "ir/build.h"
-#include "render/prepare.h"
+#include "rules/linear.h"
+#include "target/cache_line.h"
 
-namespace lathe::render {
-
+namespace lathe {
 namespace {
 
 struct Place {
@@ -50,25 +53,35 @@ bool fills_lines(Node store, const std::vector<Node>& stores) {
   return true;
 }
 
-}  // namespace
-
-StreamedStores streamed_stores(const Program& program, const Target& target) {
-  StreamedStores out;
-  if (target.l3 <= 0) return out;
-  for (std::size_t i = 0; i < program.params.size(); ++i) {
-    const ProgramParam& param = program.params[i];
+// All of a program's stores that can.
+NodeMap<char> streamed(const Program& program, const Target& target) {
+  NodeMap<char> out;
+  for (const ProgramParam& param : program.params) {
     if (!param.writes || param.reads || param.size * param.dtype.bytes() <= target.l3) continue;
     std::vector<Node> stores;
     for (const NodeRef& node : program.code)
       if (node->is(Op::Store) && base_memory(node->arg(0)).is(Op::Param) &&
           param_slot(base_memory(node->arg(0))) == param.slot && is_plain_vector(node))
         stores.push_back(node);
-    const std::size_t before = out.stores.size();
     for (Node store : stores)
-      if (fills_lines(store, stores)) out.stores[store] = 1;
-    if (out.stores.size() > before) out.params.push_back(i);
+      if (fills_lines(store, stores)) out.try_emplace(store);
   }
   return out;
 }
 
-}  // namespace lathe::render
+}  // namespace
+
+Program stream_stores(Program program, const Target& target) {
+  if (target.l3 <= 0 || !target.vectors) return program;
+  const NodeMap<char> stores = streamed(program, target);
+  if (stores.empty()) return program;
+  Relist list(std::move(program));
+  for (Node n : list.before())
+    if (stores.contains(n))
+      list.replace(n, with_access(n, {.past = 0}));
+    else
+      list.keep(n);
+  return list.take();
+}
+
+}  // namespace lathe
