@@ -116,9 +116,7 @@ void bind_reduce(TensorClass& c) {
       "axis"_a = -1, "dtype"_a.none() = nb::none(), doc("Tensor.log_softmax"));
   c.def(
       "softmin",
-      [](const Tensor& t, std::int64_t axis, std::optional<DataType> d) {
-        return t.cast(d ? *d : least_upper_float(t.dtype())).softmin(axis);  // integers would wrap
-      },
+      [](const Tensor& t, std::int64_t axis, std::optional<DataType> d) { return t.softmin(axis, d); },
       "axis"_a = -1, "dtype"_a.none() = nb::none(), doc("Tensor.softmin"));
   c.def(
       "normalize",

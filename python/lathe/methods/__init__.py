@@ -2,6 +2,7 @@
 for each on the class, so that a program loads only those that it uses."""
 
 import importlib
+import sys
 
 from lathe._core import Tensor
 
@@ -90,9 +91,15 @@ class _Late:
         return method.__get__(instance, owner) if hasattr(method, "__get__") else method
 
 
-for _name in [
+_NAMES = [
     *(name for names in METHODS.values() for name in names.split()),
     *ALIASES,
     *(f"{name}_" for name in (*TWINS.split(), *VIEW_TWINS.split())),
-]:
+]
+for _name in _NAMES:
     setattr(Tensor, _name, _Late(_name))
+if getattr(sys, "argv", [""])[:1] and sys.argv[0].endswith("stubgen.py"):  # stubs are made from the methods themselves
+    for _name in _NAMES:
+        _method = getattr(Tensor, _name)
+        if hasattr(_method, "__code__"):
+            _method.__module__, _method.__qualname__ = Tensor.__module__, f"Tensor.{_name}"

@@ -57,7 +57,7 @@ class Chooser {
   bool tile_reads_in_place() const { return !tile_->panel && !tile_->lanes_reduce; }
   bool tile_is_far() const { return tile_->from_memory && position(tile_->lane_range) >= 0; }
   bool fills_in_loop() const { return fill_loop_ >= 0; }
-  bool fills_boxes() const { return target_.bulk_copies && fills_boxes_; }
+  bool fills_in_bulk() const { return fills_in_loop() && target_.bulk_copies && uses(RuleId::AsyncCopies); }
 
   // ---- what they propose
   bool walk();
@@ -199,23 +199,22 @@ class Chooser {
   std::vector<Opt> opts_;
 
   // What rules have found, and what they are asked about.
-  std::size_t about_ = 0;                        // a range
-  std::int64_t vectors_ = 1;                     // that lanes along it may be
-  std::int64_t width_ = 1;                       // elements of a thread that make one access
-  int access_bytes_ = 1;                         // of one of them
-  std::optional<StreamPlan> walk_;               // over memory
-  std::optional<ScoreLanes> scores_;             // of attention
-  bool has_priced_ = false;                      // the tile is known, if there is one
-  std::optional<ProductTile> tile_;              // of a product
-  std::vector<std::size_t> parallel_;            // ranges that cores may divide, in order
-  std::int64_t parts_per_core_ = 4;              // into which
-  bool divides_product_ = false;                 // or they divide the tile's ranges
-  std::optional<GroupTile> group_tile_;          // of a product by a group
-  int fill_loop_ = -1;                           // the loop whose steps fill panels
-  std::int64_t fill_slots_ = 1;                  // panels it has
-  bool fills_boxes_ = false;                     // whether each is a box of a matrix
-  std::pair<std::size_t, std::size_t> ordered_;  // the range of rows and that of columns of a group's tile
-  int pair_reduce_ = 0;                          // the reduce whose steps are taken two by two
+  std::size_t about_ = 0;                                   // a range
+  std::int64_t vectors_ = 1;                                // that lanes along it may be
+  std::int64_t width_ = 1;                                  // elements of a thread that make one access
+  int access_bytes_ = 1;                                    // of one of them
+  std::optional<StreamPlan> walk_;                          // over memory
+  std::optional<ScoreLanes> scores_;                        // of attention
+  bool has_priced_ = false;                                 // the tile is known, if there is one
+  std::optional<ProductTile> tile_;                         // of a product
+  std::vector<std::size_t> parallel_;                       // ranges that cores may divide, in order
+  std::int64_t parts_per_core_ = 4;                         // into which
+  bool divides_product_ = false;                            // or they divide the tile's ranges
+  std::optional<GroupTile> group_tile_;                     // of a product by a group
+  int fill_loop_ = -1;                                      // the loop whose steps fill panels
+  std::int64_t fill_slots_ = 1;                             // panels it has
+  std::size_t rows_of_groups_ = 0, columns_of_groups_ = 0;  // ranges whose tiles are launched
+  int pair_reduce_ = 0;                                     // the reduce whose steps are taken two by two
 };
 
 }  // namespace lathe

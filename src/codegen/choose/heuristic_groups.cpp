@@ -137,15 +137,13 @@ bool Chooser::panel_tile() {
   if (best->warpgroups > 1) add(OptOp::LOCAL, position(on.row), {best->warpgroups});
   fill_loop_ = stage_factors(on, 1, 2);
   fill_slots_ = best->slots;
-  fills_boxes_ = true;
-  take(RuleId::AsyncCopies);
-  ordered_ = {on.row, column};
+  if (!take(RuleId::BulkCopies)) take(RuleId::AsyncCopies);
+  rows_of_groups_ = on.row, columns_of_groups_ = column;
   take(RuleId::GroupOrder);
   return true;
 }
 
 bool Chooser::fill_ahead() {
-  if (take(RuleId::BulkCopies)) return true;
   add(OptOp::PIPELINE, fill_loop_, {fill_slots_});
   return true;
 }
@@ -155,16 +153,15 @@ bool Chooser::fill_in_bulk() {
   return true;
 }
 
-// Groups that run at the same time read as few rows and columns as they can from memory. A block of columns
+// Groups that run at the same time read as few rows and columns as they can from memory: a block of columns
 // beside all rows, then the next block.
 bool Chooser::order_groups() {
   constexpr std::int64_t kBlock = 8;
-  const auto [row, column] = ordered_;
-  if (position(row) < 0 || position(column) < 0) return false;
+  const std::size_t row = rows_of_groups_, column = columns_of_groups_;
+  if (position(row) < 0 || position(column) < 0 || left(row) * left(column) <= target_.cores) return false;
   const std::size_t inner = position(row) < position(column) ? column : row,
                     outer = inner == row ? column : row;
-  if (left(inner) <= kBlock || left(inner) % kBlock != 0 || left(row) * left(column) <= target_.cores)
-    return false;
+  if (left(inner) <= kBlock || left(inner) % kBlock != 0) return false;
   add(OptOp::TILE, position(inner), {kBlock, position(outer)});
   return true;
 }
