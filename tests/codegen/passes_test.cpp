@@ -489,6 +489,8 @@ TEST(Heuristic, EachRuleChangesTheOptionsOfSomeKernel) {
   kernels.push_back({"bytes by a vector", matvec(8192, 8192, dtypes::Int8)});
   kernels.push_back(
       {"bf16", small_matmul(256, 256, 256, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)});
+  kernels.push_back(
+      {"large bf16", small_matmul(4096, 4096, 256, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)});
   kernels.push_back({"bf16 in rows of no whole pieces",
                      small_matmul(256, 256, 255, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)});
   std::vector<std::string> targets = target_names();

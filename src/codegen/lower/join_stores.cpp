@@ -133,8 +133,14 @@ class Joiner {
       }
       AttrData number{"", {branches_++}};
       Node branch = list_.put(intern(Op::If, dtypes::Void, {list_.named(group.gate)}, Attr::of(number)));
-      for (Node store : group.stores)
-        list_.replace(store, intern(Op::Store, dtypes::Void, store.args().first(3), store.attr()));
+      for (Node store : group.stores) {
+        const Node bare = intern(Op::Store, dtypes::Void, store.args().first(3), store.attr());
+        // Stores of one value to one place that differ in their gates alone would be one instruction.
+        if (bare_.try_emplace(bare).second)
+          list_.replace(store, bare);
+        else
+          list_.keep(store);
+      }
       list_.put(intern(Op::EndIf, dtypes::Void, {branch}));
     }
   }
@@ -142,6 +148,7 @@ class Joiner {
   Relist list_;
   const Target& target_;
   std::vector<Group> groups_;
+  NodeMap<char> bare_;  // stores that lost their gates
   std::int64_t branches_ = 0;
 };
 
