@@ -64,6 +64,35 @@ Node turned_matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool steps_x,
                    sum(cast(x, dtypes::Float32) * cast(y, dtypes::Float32), {l}), {i, j});
 }
 
+Node channel_convolution(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
+                         std::int64_t window, std::int64_t every) {
+  const std::int64_t whole = (size - 1) * every + window;
+  Node b = global(batch, 0), o = global(out, 1), y = global(size, 2), x = global(size, 3),
+       i = reduce_over(in, 4), ky = reduce_over(window, 5), kx = reduce_over(window, 6);
+  Node picture = load(param(dtypes::BFloat16, 1, batch * whole * whole * in),
+                      ((b * c(whole) + y * c(every) + ky) * c(whole) + x * c(every) + kx) * c(in) + i),
+       weight = load(param(dtypes::BFloat16, 2, out * window * window * in),
+                     ((o * c(window) + ky) * c(window) + kx) * c(in) + i);
+  return one_store(
+      param(dtypes::Float32, 0, batch * out * size * size), ((b * c(out) + o) * c(size) + y) * c(size) + x,
+      sum(cast(weight, dtypes::Float32) * cast(picture, dtypes::Float32), {i, ky, kx}), {b, o, y, x});
+}
+
+Node channel_weight_gradient(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
+                             std::int64_t window) {
+  const std::int64_t whole = size - 1 + window;
+  Node o = global(out, 0), i = global(in, 1), ky = global(window, 2), kx = global(window, 3),
+       b = reduce_over(batch, 4), y = reduce_over(size, 5), x = reduce_over(size, 6);
+  Node picture = load(param(dtypes::BFloat16, 1, batch * whole * whole * in),
+                      ((b * c(whole) + y + ky) * c(whole) + x + kx) * c(in) + i),
+       gradient = load(param(dtypes::BFloat16, 2, batch * size * size * out),
+                       ((b * c(size) + y) * c(size) + x) * c(out) + o);
+  return one_store(param(dtypes::Float32, 0, out * in * window * window),
+                   ((o * c(in) + i) * c(window) + ky) * c(window) + kx,
+                   sum(cast(gradient, dtypes::Float32) * cast(picture, dtypes::Float32), {b, y, x}),
+                   {o, i, ky, kx});
+}
+
 Node bf16_matmul(std::int64_t m, std::int64_t n, std::int64_t k, double added) {
   Node i = global(m, 0), j = global(n, 1), l = reduce_over(k, 2);
   Node x = load(param(dtypes::BFloat16, 1, m * k), i * c(k) + l),

@@ -134,6 +134,7 @@ class Chooser {
   };
   std::optional<UnitRanges> take_unit(const Opt& opt, std::size_t column);
   bool panel_unit(const GroupTile& plain);
+  bool joined_panel_unit();
   bool warp_unit(const GroupTile& plain, bool swizzled);
   int stage_factors(const UnitRanges& on, std::int64_t steps, std::int64_t layout);
   std::vector<Opt> unit_rows(const GroupTile& plain, UnitReads reads) const;
@@ -142,6 +143,7 @@ class Chooser {
   bool group_rows();
   void copy_steps(std::size_t r, std::int64_t steps);
   void divide_row(std::size_t r, std::int64_t width, std::int64_t threads, bool kept);
+  bool group_turn();
   void group_outputs();
 
   Node kernel_;

@@ -46,9 +46,12 @@ constexpr HeuristicRule kRules[] = {
     {"group-product",        "a group of threads computes a tile of outputs in registers, from panels it fills together"},
     {"panel-pairs",          "on a matrix unit of a warp, panels hold two turns of its loop, whose steps are interleaved"},
     {"swizzled-panels",      "on a matrix unit of a warp, whole matrices are read from panels that hold the numbers in swizzled rows"},
+    {"laid-out-factors",     "factors of large products are stored once more as rows of neighbours, where a matrix unit reads such panels"},
+    {"joined-sides",         "pixels and the places of windows are rows, columns and steps of one such product"},
     {"panel-products",       "a matrix unit of four warps reads such panels itself, where the target has one"},
     {"async-copies",         "such panels are filled some steps ahead by copies that no thread waits for meanwhile"},
     {"group-reduce",         "the threads of a group share a reduce where its steps are neighbours in memory, or outputs are few"},
+    {"group-turn",           "a copy that turns rows into columns reads and writes whole rows, through a panel of the group"},
     {"group-rows",           "the threads of a group share every loop over a row, each with the same elements in all of them"},
     {"wide-access",          "neighbouring elements of a thread make one wide access"},
 };

@@ -4,6 +4,7 @@
 
 #include "codegen/choose/chooser.h"
 #include "codegen/choose/group_tile.h"
+#include "codegen/choose/join_sides.h"
 #include "codegen/codegen.h"
 #include "codegen/options/matrix_unit.h"
 #include "ir/group_ops.h"
@@ -31,7 +32,42 @@ void Chooser::for_groups() {
   if (!has_rows() && group_product()) return;
   if (group_rows()) return;
   if (!has_rows() && group_reduce()) return;
+  if (!has_rows() && group_turn()) return;
   group_outputs();
+}
+
+// A copy whose source and result are neighbours along different ranges goes through a panel: the group reads
+// pieces of rows of the source and writes pieces of rows of the result.
+bool Chooser::group_turn() {
+  constexpr std::int64_t kRow = 32, kPieces = 8;
+  const std::size_t none = facts_.ranges.size();
+  if (!uses("group-turn") || facts_.reduce) return false;
+  const AccessFacts *store = nullptr, *load = nullptr;
+  for (const AccessFacts& a : facts_.accesses) {
+    const AccessFacts*& here = a.is_store ? store : load;
+    if (here != nullptr) return false;
+    here = &a;
+  }
+  if (store == nullptr || load == nullptr) return false;
+  auto neighbours = [&](const AccessFacts& a) {
+    for (std::size_t r = 0; r < none; ++r)
+      if (is_output(r) && splittable(r) && a.strides[r] == 1) return r;
+    return none;
+  };
+  const std::size_t to = neighbours(*store), from = neighbours(*load);
+  if (to == none || from == none || to == from || facts_.ranges[to].extent < kRow ||
+      facts_.ranges[from].extent < kRow)
+    return false;
+  const std::int64_t piece = target_.max_load_bytes / std::max(load->node.dtype().bytes(), 1);
+  if (facts_.ranges[to].extent % piece == 0) add(OptOp::UPCAST, position(to), {piece});
+  add(OptOp::LOCAL, position(from), {kRow});
+  add(OptOp::LOCAL, position(to), {kPieces});
+  int outside = -1;
+  for (std::size_t i = 0; i < state_.axes().size(); ++i)
+    if (state_.axes()[i].kind == RangeKind::Global) outside = static_cast<int>(i);
+  const std::vector<Node> values = stage_values(kernel_);
+  add(OptOp::STAGE, outside, {std::find(values.begin(), values.end(), load->node) - values.begin(), 1});
+  return true;
 }
 
 bool Chooser::group_product() {
@@ -80,6 +116,8 @@ bool Chooser::group_unit(const GroupTile& plain) {
     }
     return takes;
   };
+  if (uses("panel-products") && uses("joined-sides") && tried([&] { return joined_panel_unit(); }))
+    return true;
   if (uses("panel-products") && tried([&] { return panel_unit(plain); })) return true;
   if (uses("swizzled-panels") && tried([&] { return warp_unit(plain, true); })) return true;
   return tried([&] { return warp_unit(plain, false); });
@@ -170,6 +208,18 @@ bool Chooser::panel_unit(const GroupTile& plain) {
   const int loop = stage_factors(on, 1, 2);
   if (uses("async-copies") && loop >= 0) add(OptOp::PIPELINE, loop, {best->slots});
   return true;
+}
+
+bool Chooser::joined_panel_unit() {
+  std::optional<JoinedSides> joined = join_sides(kernel_, facts_, target_);
+  if (!joined) return false;
+  kernel_ = joined->kernel;
+  facts_ = kernel_facts(kernel_);
+  state_ = OptionState(kernel_, target_);
+  opts_.insert(opts_.end(), joined->joins.begin(), joined->joins.end());
+  GroupTile plain;
+  while (facts_.ranges[plain.columns.range].range != joined->columns) ++plain.columns.range;
+  return panel_unit(plain);
 }
 
 bool Chooser::warp_unit(const GroupTile& plain, bool swizzled) {

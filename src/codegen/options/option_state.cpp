@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "codegen/options/join_ranges.h"
 #include "codegen/options/matrix_unit.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
@@ -473,6 +474,14 @@ void OptionState::apply(const Opt& opt) {
       opt_ = &opt;
       if (unit.m) fragments(unit);
       break;
+    }
+    case OptOp::JOIN: {
+      if (started_) refuse("ranges are joined before all other options");
+      if (opt.arg.empty()) refuse("the other position is needed");
+      const std::size_t outer = position(opt.axis), inner = position(static_cast<int>(opt.arg[0]));
+      Node joined = join_ranges(kernel_, origins_[outer].range, origins_[inner].range, opt);
+      *this = OptionState(joined, *target_);
+      return;
     }
     case OptOp::UPCAST: {
       std::size_t at = position(opt.axis);

@@ -119,10 +119,6 @@ MatrixForm matrix_form(Node value, const std::vector<PanelAxis>& axes) {
   if (axes.size() != 2) refuse("a swizzled panel has rows and columns, and no other axes");
   form.along = axes[0].stride == 1 ? 0 : 1;
   form.across = 1 - form.along;
-  for (const PanelAxis& axis : axes)
-    if (axis.low != 0 || axis.stride <= 0 || (axis.ranges.size() > 1 && !axis.digits) ||
-        !axis.ranges[0].arg(0).is_const())
-      refuse("the numbers of a row or column lie unevenly in memory");
   form.steps = is_reduce_axis(axes[form.along]);
   if (axes[form.along].stride != 1 || form.steps != (packed_neighbours(value) == 2) ||
       form.steps == is_reduce_axis(axes[form.across]))
@@ -168,10 +164,11 @@ Node matrix_read(const MatrixForm& form, const std::vector<PanelAxis>& axes) {
 }  // namespace
 
 PanelCopy shared_copy(Node value, const Nodes& below, const Nodes& group, PanelOrder order,
-                      const Target& target, FreshIds& ids) {
+                      std::span<const RangePlace> places, const Target& target, FreshIds& ids) {
   PanelCopy made;
   const bool swizzled = order == PanelOrder::Swizzled;
-  const std::vector<PanelAxis> axes = shared_axes(value, below, swizzled ? PanelOrder::Source : order);
+  const std::vector<PanelAxis> axes =
+      swizzled ? matrix_axes(value, below, places) : shared_axes(value, below, order);
   const std::size_t none = axes.size();
   MatrixForm form;
   if (swizzled) form = matrix_form(value, axes);
@@ -180,6 +177,7 @@ PanelCopy shared_copy(Node value, const Nodes& below, const Nodes& group, PanelO
   std::size_t along = none;
   for (std::size_t i = 0; i < none; ++i)
     if (source && axes[i].stride == 1) along = i;
+  if (swizzled) along = form.along;
   const std::int64_t width = along < none ? piece_width(source, axes[along], words, target) : 1;
 
   // The pieces of this thread.

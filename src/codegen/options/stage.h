@@ -22,6 +22,8 @@ struct Staging {
   std::int64_t slots = 1;  // steps of that loop that the panel is to hold at a time (pipeline_copies.h)
 };
 
-Node stage_values(Node kernel, std::span<const Staging> stages, const Target& target);
+// `places`: of all ranges, for panels that are matrices.
+Node stage_values(Node kernel, std::span<const Staging> stages, std::span<const RangePlace> places,
+                  const Target& target);
 
 }  // namespace lathe
