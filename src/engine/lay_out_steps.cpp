@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "codegen/choose/lay_out_factors.h"
+#include "codegen/choose/split_sum.h"
 #include "engine/compile_context.h"
 #include "ir/build.h"
 #include "ir/walk.h"
+#include "schedule/kernel_rules.h"
 #include "schedule/normalize.h"
 
 namespace lathe::engine {
@@ -32,9 +34,12 @@ class Layouts {
     std::vector<Step> steps;
     for (Step& step : schedule_.steps) {
       const Target* target = step.is_copy() || !step.options.empty() ? nullptr : target_of_(step.device);
-      if (target != nullptr && target->groups)
-        if (const std::optional<LaidOut> laid_out = lay_out_factors(step.ast, compile_for(*target)))
-          replace(step, *laid_out, steps);
+      if (target != nullptr && target->groups) {
+        const Compile compile = compile_for(*target);
+        if (const std::optional<LaidOut> made = lay_out_factors(step.ast, compile))
+          replace(step, *made, steps);
+        if (const std::optional<SplitSum> made = split_sum(step.ast, compile)) take_parts(step, *made, steps);
+      }
       for (Node buffer : written_by(step))
         std::erase_if(known_, [&](const Known& known) { return Node(known.source) == buffer; });
       steps.push_back(std::move(step));
@@ -61,6 +66,29 @@ class Layouts {
     const NormalKernel product = normalize_kernel(substitute(laid_out.kernel, buffers));
     step.ast = product.ast;
     step.buffers.assign(product.buffers.begin(), product.buffers.end());
+  }
+
+  static void take_parts(Step& step, const SplitSum& split, std::vector<Step>& steps) {
+    const NodeRef sums = new_buffer(dtypes::Float32, split.size, buffer_device(step.buffers[0]));
+    auto with_buffers = [&](Node kernel, int slot_of_sums, Step& to) {
+      NodeMap<Node> buffers;
+      for (Node n : toposort(kernel))
+        if (n.is(Op::Param)) {
+          const auto slot = static_cast<int>(param_slot(n));
+          buffers[n] = slot == slot_of_sums ? Node(sums) : Node(step.buffers[static_cast<std::size_t>(slot)]);
+        }
+      const NormalKernel normal = normalize_kernel(merge_ranges(substitute(kernel, buffers)));
+      to.ast = normal.ast;
+      to.name = kernel_name(normal.ast);
+      to.buffers.assign(normal.buffers.begin(), normal.buffers.end());
+    };
+    Step parts, whole = step;
+    parts.device = step.device;
+    parts.origin = step.origin + " in parts";
+    with_buffers(split.parts, 0, parts);
+    with_buffers(split.whole, split.params, whole);
+    steps.push_back(std::move(parts));
+    step = std::move(whole);
   }
 
   Node copy_of(const Step& product, const FactorCopy& copy, std::vector<Step>& steps) {

@@ -1,5 +1,6 @@
-// Products of a schedule whose factors are stored once more, as the device's matrix units read them
-// (codegen/choose/lay_out_factors.h): the kernels that do so become steps before them.
+// Products of a schedule that take several kernels on a device: their factors are stored once more, as its
+// matrix units read them (codegen/choose/lay_out_factors.h), and long sums are taken in parts
+// (codegen/choose/split_sum.h). The kernels that do so become steps before them.
 #pragma once
 
 #include <functional>

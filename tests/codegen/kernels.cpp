@@ -229,18 +229,21 @@ Node transpose(std::int64_t rows, std::int64_t columns) {
 
 // Same padding: out[b, o, y, x] = sum W[o, i, ky, kx] * X[b, i, y + ky - pad, x + kx - pad].
 Node convolution(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
-                 std::int64_t window) {
+                 std::int64_t window, DType dtype) {
   Node b = global(batch, 0), o = global(out, 1), y = global(size, 2), x = global(size, 3);
   Node i = reduce_over(in, 4), ky = reduce_over(window, 5), kx = reduce_over(window, 6);
   Node pad = c(-(window / 2));
   Node sy = y + ky + pad, sx = x + kx + pad;
   Node inside = logical_and(logical_and(less(c(-1), sy), less(sy, c(size))),
                             logical_and(less(c(-1), sx), less(sx, c(size))));
-  Node pixel =
-      load(f32(1, batch * in * size * size), ((b * c(in) + i) * c(size) + sy) * c(size) + sx, inside);
-  Node weight = load(f32(2, out * in * window * window), ((o * c(in) + i) * c(window) + ky) * c(window) + kx);
+  Node pixel = load(param(dtype, 1, batch * in * size * size),
+                    ((b * c(in) + i) * c(size) + sy) * c(size) + sx, inside);
+  Node weight =
+      load(param(dtype, 2, out * in * window * window), ((o * c(in) + i) * c(window) + ky) * c(window) + kx);
   Node index = ((b * c(out) + o) * c(size) + y) * c(size) + x;
-  return one_store(f32(0, batch * out * size * size), index, sum(weight * pixel, {i, ky, kx}), {b, o, y, x});
+  return one_store(f32(0, batch * out * size * size), index,
+                   sum(cast(weight, dtypes::Float32) * cast(pixel, dtypes::Float32), {i, ky, kx}),
+                   {b, o, y, x});
 }
 
 Node depthwise(std::int64_t channels, std::int64_t size, std::int64_t window, std::int64_t every) {

@@ -57,7 +57,7 @@ Node scale_add(std::int64_t n);                                                 
 Node scaled(std::int64_t n);                                                    // out[i] = a[i] * 2
 Node transpose(std::int64_t rows, std::int64_t columns);
 Node convolution(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
-                 std::int64_t window);
+                 std::int64_t window, DType dtype = dtypes::Float32);
 // Each channel by a window of its own, at every `every`th position.
 Node depthwise(std::int64_t channels, std::int64_t size, std::int64_t window, std::int64_t every = 1);
 Node input_gradient(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -125,6 +126,8 @@ class Chooser {
   // targets with groups of threads
   void for_groups();
   bool group_product();
+  // Options that some choice adds, or none of them where the kernel does not take them all.
+  bool tried(const std::function<bool()>& choose);
   bool group_unit(const GroupTile& plain);
   // A unit on the kernel: the ranges of its rows, columns and words among the facts, and the outputs beside.
   struct UnitRanges {

@@ -47,6 +47,7 @@ constexpr HeuristicRule kRules[] = {
     {"panel-pairs",          "on a matrix unit of a warp, panels hold two turns of its loop, whose steps are interleaved"},
     {"swizzled-panels",      "on a matrix unit of a warp, whole matrices are read from panels that hold the numbers in swizzled rows"},
     {"laid-out-factors",     "factors of large products are stored once more as rows of neighbours, where a matrix unit reads such panels"},
+    {"split-products",       "long sums of products with few outputs are taken in parts, so that all cores are busy"},
     {"joined-sides",         "pixels and the places of windows are rows, columns and steps of one such product"},
     {"panel-products",       "a matrix unit of four warps reads such panels itself, where the target has one"},
     {"async-copies",         "such panels are filled some steps ahead by copies that no thread waits for meanwhile"},

@@ -71,8 +71,11 @@ bool Chooser::group_turn() {
 }
 
 bool Chooser::group_product() {
-  std::optional<GroupTile> tile;
-  if (uses("group-product")) tile = choose_group_tile(facts_, target_);
+  if (!uses("group-product")) return false;
+  if (uses("matrix-unit") && uses("panel-products") && uses("joined-sides") &&
+      tried([&] { return joined_panel_unit(); }))
+    return true;
+  const std::optional<GroupTile> tile = choose_group_tile(facts_, target_);
   if (!tile) return false;
   if (group_unit(*tile)) return true;
   // The last ranges of threads are neighbours in a warp.
@@ -97,27 +100,26 @@ bool Chooser::group_product() {
   return true;
 }
 
+bool Chooser::tried(const std::function<bool()>& choose) {
+  const Chooser before = *this;
+  bool takes = choose();
+  try {
+    if (takes) apply_options(before.kernel_, opts_, target_);
+  } catch (const KernelOptError&) {
+    takes = false;
+  }
+  if (!takes) {
+    kernel_ = before.kernel_, facts_ = before.facts_;
+    state_ = before.state_, opts_ = before.opts_;
+  }
+  return takes;
+}
+
 // The same on a matrix unit whose fragments threads share: one that reads panels itself, else one of a warp,
 // with matrices from swizzled panels or words from panels that lie as their sources do. What a kernel does
 // not take is seen when all of its options are there.
 bool Chooser::group_unit(const GroupTile& plain) {
   if (!uses("matrix-unit") || target_.units.empty()) return false;
-  const Chooser before = *this;
-  auto tried = [&](auto choose) {
-    bool takes = choose();
-    try {
-      if (takes) apply_options(before.kernel_, opts_, target_);
-    } catch (const KernelOptError&) {
-      takes = false;
-    }
-    if (!takes) {
-      kernel_ = before.kernel_, facts_ = before.facts_;
-      state_ = before.state_, opts_ = before.opts_;
-    }
-    return takes;
-  };
-  if (uses("panel-products") && uses("joined-sides") && tried([&] { return joined_panel_unit(); }))
-    return true;
   if (uses("panel-products") && tried([&] { return panel_unit(plain); })) return true;
   if (uses("swizzled-panels") && tried([&] { return warp_unit(plain, true); })) return true;
   return tried([&] { return warp_unit(plain, false); });

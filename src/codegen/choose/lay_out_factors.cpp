@@ -1,7 +1,7 @@
 #include "codegen/choose/lay_out_factors.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <tuple>
 
 #include "base/small_vector.h"
 #include "codegen/codegen.h"
@@ -81,16 +81,31 @@ std::optional<Factor> factor_of(Node widened, Node value) {
   return factor;
 }
 
-// A step that both factors can have as neighbours: one that lies so in most of them, then the longest.
+// A step that both factors can have as neighbours: one that lies so in most of them, then one that fills
+// rows, then the longest.
 Node common_step(const Factor& x, const Factor& y, Node reduce) {
   Node best;
   auto rank = [&](Node r) {
-    return std::pair(int{lies_along(x, r)} + int{lies_along(y, r)}, r.arg(0).const_int());
+    return std::tuple(int{lies_along(x, r)} + int{lies_along(y, r)}, fills_rows(r), r.arg(0).const_int());
   };
   for (Node r : closed_ranges(reduce))
-    if (own_axis(x, r) != nullptr && own_axis(y, r) != nullptr && fills_rows(r))
+    if (own_axis(x, r) != nullptr && own_axis(y, r) != nullptr && r.arg(0).const_int() >= kPanelRow)
       if (!best || rank(r) > rank(best)) best = r;
   return best;
+}
+
+// The extent of a range in whole rows.
+std::int64_t whole_rows(Node range) {
+  return (range.arg(0).const_int() + kPanelRow - 1) / kPanelRow * kPanelRow;
+}
+
+// Whether the steps of the product are those of nothing else.
+bool is_own_step(Node kernel, Node reduce, Node step) {
+  for (Node n : toposort(kernel)) {
+    const std::span<const Node> closed = closed_ranges(n);
+    if (n != reduce && std::find(closed.begin(), closed.end(), step) != closed.end()) return false;
+  }
+  return true;
 }
 
 // An output that a factor can have as neighbours.
@@ -124,21 +139,26 @@ Copied copied(const Factor& factor, Node last) {
   Nodes loops;
   Node to = index_const(0), from = index_const(0);
   std::int64_t size = 1;
+  Node inside;
   for (const PanelAxis* axis : axes) {
-    Node r = range(index_const(axis->extent), static_cast<std::int64_t>(loops.size()), RangeKind::Global);
+    // Rows of whole pieces; only steps are filled up.
+    const std::int64_t extent = axis == axes.back() && is_step(last) ? whole_rows(last) : axis->extent;
+    Node r = range(index_const(extent), static_cast<std::int64_t>(loops.size()), RangeKind::Global);
+    if (extent > axis->extent) inside = less(r, index_const(axis->extent));
     loops.push_back(r);
     Node here = index_const(-axis->low);
     for (std::size_t i = 0; i < axis->ranges.size(); ++i) {
       map.try_emplace(axis->ranges[i], i == axis->unit ? r + index_const(axis->low) : index_const(0));
       here = here + axis->ranges[i] * index_const(axis->weights[i]);
     }
-    to = to * index_const(axis->extent) + r;
-    from = from * index_const(axis->extent) + here;
-    size *= axis->extent;
+    to = to * index_const(extent) + r;
+    from = from * index_const(extent) + here;
+    size *= extent;
   }
   Node source = factor.value.arg(0), at = substitute_free(factor.value, map);
   Node moved =
       load(param(source.dtype(), 1, memory_size(source)), at.arg(1), at.arg_count() > 2 ? at.arg(2) : Node());
+  if (inside) moved = under_gate(moved, inside, [](Node) { return true; });
   Node effect = end(store(param(source.dtype(), 0, size), to, moved), loops);
   return {{simplify(sink({&effect, 1}), {}), static_cast<int>(param_slot(source)), source.dtype(), size},
           from};
@@ -161,7 +181,7 @@ bool takes_panels(Node kernel, const Compile& compile) {
 
 }  // namespace
 
-std::optional<LaidOut> lay_out_factors(Node kernel, const Compile& compile) {
+std::optional<LaidOut> lay_out_factors(Node kernel, const Compile& compile, Worth worth) {
   if (!compile.target.groups || compile.rules.disables("laid-out-factors")) return std::nullopt;
   const std::optional<SmallProduct> product = small_product(kernel, compile.target);
   if (!product || !reads_panels(compile.target, product->x.dtype())) return std::nullopt;
@@ -175,9 +195,10 @@ std::optional<LaidOut> lay_out_factors(Node kernel, const Compile& compile) {
   Node step = common_step(*factors[0], *factors[1], product->reduce);
   // Outputs instead where they are longer rows: those of a weight's gradient are its channels.
   const Node outputs[2] = {own_output(*factors[0]), own_output(*factors[1])};
-  if (step && outputs[0] && outputs[1] && step.arg(0).const_int() < outputs[0].arg(0).const_int() &&
-      step.arg(0).const_int() < outputs[1].arg(0).const_int())
+  if (step && outputs[0] && outputs[1] && 2 * step.arg(0).const_int() <= outputs[0].arg(0).const_int() &&
+      2 * step.arg(0).const_int() <= outputs[1].arg(0).const_int())
     step = Node();
+  if (step && !fills_rows(step) && !is_own_step(kernel, product->reduce, step)) return std::nullopt;
   // Without one, words are neighbouring steps whose places are evenly apart.
   const Node last = closed_ranges(product->reduce).back();
   if (!step && (!last.arg(0).is_const() || last.arg(0).const_int() % 2 != 0)) return std::nullopt;
@@ -186,10 +207,20 @@ std::optional<LaidOut> lay_out_factors(Node kernel, const Compile& compile) {
   LaidOut made;
   for (Node n : toposort(kernel))
     if (n.is(Op::Param)) made.params = std::max(made.params, static_cast<int>(param_slot(n)) + 1);
-  NodeMap<Node> to;
+  NodeMap<Node> to, longer;
+  if (step && !fills_rows(step))
+    longer.try_emplace(step, range(index_const(whole_rows(step)), range_id(step), range_kind(step)));
   for (std::size_t i = 0; i < 2; ++i) {
     const std::optional<Factor>& factor = factors[i];
-    if (lies[i] && (lies[i] == step || !is_step(lies[i]))) continue;
+    if (lies[i] && (lies[i] == step ? fills_rows(step) : !is_step(lies[i]))) {
+      // What is no step of the kernel as it was gives 0.
+      if (!longer.empty())
+        to.try_emplace(factor->widened,
+                       cast(under_gate(substitute_free(factor->value, longer),
+                                       less(*longer.find(step), step.arg(0)), [](Node) { return true; }),
+                            factor->widened.dtype()));
+      continue;
+    }
     const Node along = step ? step : outputs[i];
     if (!along) return std::nullopt;
     Copied copy = copied(*factor, along);
@@ -204,8 +235,9 @@ std::optional<LaidOut> lay_out_factors(Node kernel, const Compile& compile) {
   const double before = products / kOtherProducts,
                laid_out = products / kPanelProducts + moved / kMoved +
                           kLaunch * static_cast<double>(made.copies.size());
-  if (laid_out > before) return std::nullopt;
+  if (worth == Worth::Estimated && laid_out > before) return std::nullopt;
   made.kernel = substitute(kernel, to);
+  if (!longer.empty()) made.kernel = substitute(made.kernel, longer);
   return takes_panels(made.kernel, compile) ? std::optional(std::move(made)) : std::nullopt;
 }
 

@@ -88,7 +88,7 @@ Node both(Node a, Node b) { return !a ? b : !b ? a : logical_and(a, b); }
 // A swizzled panel: rows of 64 numbers, which are the steps of an output or the outputs of a step, whichever
 // are neighbours in the source.
 struct MatrixForm {
-  Node first;                 // the load of a word's first number
+  Node first, second;         // the loads of a word's numbers
   std::int64_t apart = 1;     // how far the second one is in the source
   std::size_t along, across;  // which axes are columns and rows
   bool steps = false;         // a row has the steps of one output
@@ -107,13 +107,13 @@ MatrixForm matrix_form(Node value, const std::vector<PanelAxis>& axes) {
       !value.arg(1).is(Op::Load) || value.arg(0).dtype().bits() != 16 || value.dtype().lanes != 1)
     refuse("a swizzled panel holds words of two 16-bit numbers that were loaded");
   MatrixForm form;
-  form.first = value.arg(0);
-  Node second = value.arg(1);
+  form.first = value.arg(0), form.second = value.arg(1);
+  Node second = form.second;
   Linear apart = linear(second.arg(1));
   apart.add(form.first.arg(1), -1);
   const bool same_gate = second.arg_count() == form.first.arg_count() &&
                          (second.arg_count() < 3 || second.arg(2) == form.first.arg(2));
-  if (second.arg(0) != form.first.arg(0) || !apart.terms.empty() || !same_gate)
+  if (second.arg(0) != form.first.arg(0) || !apart.terms.empty())
     refuse("the numbers of a word lie unevenly in memory");
   form.apart = apart.constant;
   if (axes.size() != 2) refuse("a swizzled panel has rows and columns, and no other axes");
@@ -123,11 +123,23 @@ MatrixForm matrix_form(Node value, const std::vector<PanelAxis>& axes) {
   if (axes[form.along].stride != 1 || form.steps != (packed_neighbours(value) == 2) ||
       form.steps == is_reduce_axis(axes[form.across]))
     refuse("neither steps nor outputs are neighbours in memory");
+  if (form.steps && !same_gate) refuse("the numbers of a row are there or not one by one");
   form.columns = axes[form.along].extent * (form.steps ? 2 : 1);
   form.rows = axes[form.across].extent * (form.steps ? 1 : 2);
   if (form.columns % kPanelRow != 0 || form.rows % kSwizzleRows != 0)
     refuse("the rows of a swizzled panel are whole, and come by eights");
   return form;
+}
+
+// The gate of a word's first number, or of its second one where `part` is 1.
+Node gate_of_part(const MatrixForm& form, Node part) {
+  Node gates[2];
+  for (std::size_t i = 0; i < 2; ++i)
+    if (Node load = i == 0 ? form.first : form.second; load.arg_count() > 2) gates[i] = load.arg(2);
+  if (gates[0] == gates[1]) return gates[0];
+  Node is_first = less(part, index_const(1)), is_second = logical_not(is_first);
+  return apply(Op::Or, gates[0] ? logical_and(is_first, gates[0]) : is_first,
+               gates[1] ? logical_and(is_second, gates[1]) : is_second);
 }
 
 // The coordinate along an axis, in numbers of which each step of it is so many.
@@ -247,10 +259,14 @@ PanelCopy shared_copy(Node value, const Nodes& below, const Nodes& group, PanelO
         inside = both(inside, less(at, axes[i].ranges[r].arg(0)));
     }
   }
-  made.value = substitute_free(swizzled ? form.first : value, map);
-  if (swizzled)
-    made.value = load(made.value.arg(0), made.value.arg(1) + part * index_const(form.apart),
-                      made.value.arg_count() > 2 ? made.value.arg(2) : Node());
+  if (swizzled) {
+    Node gate = gate_of_part(form, part);
+    made.value =
+        load(form.first.arg(0), substitute_free(form.first.arg(1), map) + part * index_const(form.apart),
+             gate ? substitute_free(gate, map) : Node());
+  } else {
+    made.value = substitute_free(value, map);
+  }
   if (lane) made.value = with_one_gate(made.value, lane, width);
   if (inside) made.value = under_gate(made.value, inside, [](Node) { return true; });
 
