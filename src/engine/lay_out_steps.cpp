@@ -15,6 +15,9 @@
 namespace lathe::engine {
 namespace {
 
+// A copy serves products up to so many steps later: until then it takes memory.
+constexpr std::size_t kNear = 24;
+
 // The first buffer of a kernel is the one it writes; kernels with several stores say so by theirs.
 std::vector<Node> written_by(const Step& step) {
   if (step.is_copy()) return {step.buffers[0]};
@@ -51,6 +54,7 @@ class Layouts {
  private:
   struct Known {
     NodeRef kernel, source, copy;
+    std::size_t made = 0;  // the number of the step that stores it
   };
 
   void replace(Step& step, const LaidOut& laid_out, std::vector<Step>& steps) {
@@ -94,14 +98,15 @@ class Layouts {
   Node copy_of(const Step& product, const FactorCopy& copy, std::vector<Step>& steps) {
     const NodeRef source = product.buffers[static_cast<std::size_t>(copy.source)];
     for (const Known& known : known_)
-      if (known.kernel == copy.kernel && known.source == source) return known.copy;
+      if (known.kernel == copy.kernel && known.source == source && steps.size() - known.made < kNear)
+        return known.copy;
     Step step;
     step.ast = copy.kernel;
     step.buffers = {new_buffer(copy.dtype, copy.size, buffer_device(source)), source};
     step.device = product.device;
     step.name = kernel_name(copy.kernel);
     step.origin = "layout of " + product.origin;
-    known_.push_back({copy.kernel, source, step.buffers[0]});
+    known_.push_back({copy.kernel, source, step.buffers[0], steps.size()});
     steps.push_back(std::move(step));
     return known_.back().copy;
   }

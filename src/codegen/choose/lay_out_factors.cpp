@@ -182,7 +182,8 @@ bool takes_panels(Node kernel, const Compile& compile) {
 }  // namespace
 
 std::optional<LaidOut> lay_out_factors(Node kernel, const Compile& compile, Worth worth) {
-  if (!compile.target.groups || compile.rules.disables("laid-out-factors")) return std::nullopt;
+  if (!compile.target.groups || compile.invariant || compile.rules.disables("laid-out-factors"))
+    return std::nullopt;
   const std::optional<SmallProduct> product = small_product(kernel, compile.target);
   if (!product || !reads_panels(compile.target, product->x.dtype())) return std::nullopt;
   const Node element = product->reduce.arg(0);
