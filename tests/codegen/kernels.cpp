@@ -93,6 +93,13 @@ Node channel_weight_gradient(std::int64_t batch, std::int64_t in, std::int64_t o
                    {o, i, ky, kx});
 }
 
+Node product_over_window(std::int64_t m, std::int64_t n, std::int64_t k) {
+  Node i = global(m, 0), j = global(n, 1), w = reduce_over(4, 2), l = reduce_over(k, 3);
+  Node product = sum(load(f32(1, m * k), i * c(k) + l) * load(f32(2, k * n), l * c(n) + j), {l});
+  Node window = load(f32(3, m * n * 4), (i * c(n) + j) * c(4) + w);
+  return one_store(f32(0, m * n), i * c(n) + j, product + sum(window, {w}), {i, j});
+}
+
 Node bf16_matmul(std::int64_t m, std::int64_t n, std::int64_t k, double added) {
   Node i = global(m, 0), j = global(n, 1), l = reduce_over(k, 2);
   Node x = load(param(dtypes::BFloat16, 1, m * k), i * c(k) + l),

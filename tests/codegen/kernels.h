@@ -29,6 +29,8 @@ Node channel_convolution(std::int64_t batch, std::int64_t in, std::int64_t out, 
                          std::int64_t window, std::int64_t every = 1);
 Node channel_weight_gradient(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
                              std::int64_t window);
+// A product of floats, to each of which a few neighbours are added: two reduces in one kernel.
+Node product_over_window(std::int64_t m, std::int64_t n, std::int64_t k);
 // bf16 by bf16, summed in floats and rounded; `added` to each sum before.
 Node bf16_matmul(std::int64_t m, std::int64_t n, std::int64_t k, double added = 0);
 // A matrix of small numbers by a vector of floats.

@@ -85,6 +85,23 @@ TEST(LayOutFactors, AreLeftAloneWhereTheyLieWellOrTooLittleIsMultiplied) {
   EXPECT_FALSE(lay_out_factors(convolution(64, 256, 256, 56, 3, dtypes::BFloat16), named_target("sm_80")));
 }
 
+bool has_tile(Node kernel) {
+  const std::vector<Opt> opts = choose_options(kernel, named_target("sm_90a"));
+  int stages = 0;
+  for (const Opt& opt : opts) stages += opt.op == OptOp::STAGE;
+  return stages == 2;
+}
+
+TEST(GroupTiles, OfProductsBesideAShortSumAndOfSidesAlongSeveralShortRanges) {
+  Scope scope;
+  const Target target = named_target("sm_90a");
+  // The gradient of the weights of a first layer: 3 x 7 x 7 rows.
+  for (Node kernel : {product_over_window(48, 64, 40), weight_gradient(2, 16, 6, 5)}) {
+    EXPECT_TRUE(has_tile(kernel));
+    EXPECT_EQ(compare_with_reference(kernel, choose_options(kernel, target), target, 5), "");
+  }
+}
+
 // The sums of parts, and the sum of those.
 TEST(SplitSums, StoreWhatTheWholeSumStores) {
   Scope scope;

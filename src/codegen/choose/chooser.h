@@ -138,6 +138,8 @@ class Chooser {
   std::optional<UnitRanges> take_unit(const Opt& opt, std::size_t column);
   bool panel_unit(const GroupTile& plain);
   bool joined_panel_unit();
+  Node join_product();
+  void group_tile(const GroupTile& tile);
   bool warp_unit(const GroupTile& plain, bool swizzled);
   int stage_factors(const UnitRanges& on, std::int64_t steps, std::int64_t layout);
   std::vector<Opt> unit_rows(const GroupTile& plain, UnitReads reads) const;

@@ -75,20 +75,32 @@ bool Chooser::group_product() {
   if (uses("matrix-unit") && uses("panel-products") && uses("joined-sides") &&
       tried([&] { return joined_panel_unit(); }))
     return true;
-  const std::optional<GroupTile> tile = choose_group_tile(facts_, target_);
-  if (!tile) return false;
-  if (group_unit(*tile)) return true;
+  std::optional<GroupTile> tile = choose_group_tile(facts_, target_);
+  if (tile && facts_.reduces == 1 && group_unit(*tile)) return true;
+  // Sides that are too short for a tile by themselves.
+  if (!tile)
+    return uses("joined-sides") && tried([&] {
+             if (!join_product()) return false;
+             tile = choose_group_tile(facts_, target_);
+             if (tile) group_tile(*tile);
+             return tile.has_value();
+           });
+  group_tile(*tile);
+  return true;
+}
+
+void Chooser::group_tile(const GroupTile& tile) {
   // The last ranges of threads are neighbours in a warp.
-  for (const GroupSide* side : {&tile->rows, &tile->columns}) {
+  for (const GroupSide* side : {&tile.rows, &tile.columns}) {
     add(OptOp::UPCAST, position(side->range), {side->near});
     add(OptOp::LOCAL, position(side->range), {side->threads});
     if (side->far > 1 && position(side->range) >= 0) add(OptOp::UPCAST, position(side->range), {side->far});
   }
-  for (std::size_t r : tile->outside)
-    if (position(r) >= 0 && position(r) > position(tile->reduce)) move(position(r), position(tile->reduce));
-  int outside = position(tile->reduce);
-  if (tile->steps < left(tile->reduce))
-    add(OptOp::TILE, outside, {tile->steps});
+  for (std::size_t r : tile.outside)
+    if (position(r) >= 0 && position(r) > position(tile.reduce)) move(position(r), position(tile.reduce));
+  int outside = position(tile.reduce);
+  if (tile.steps < left(tile.reduce))
+    add(OptOp::TILE, outside, {tile.steps});
   else
     --outside;
   while (outside >= 0 && (state_.axes()[static_cast<std::size_t>(outside)].kind == RangeKind::Local))
@@ -97,7 +109,6 @@ bool Chooser::group_product() {
   for (Node f : facts_.factors)
     add(OptOp::STAGE, outside >= 0 ? outside : kBeforeLoops,
         {std::find(values.begin(), values.end(), f) - values.begin(), 0});
-  return true;
 }
 
 bool Chooser::tried(const std::function<bool()>& choose) {
@@ -213,15 +224,24 @@ bool Chooser::panel_unit(const GroupTile& plain) {
 }
 
 bool Chooser::joined_panel_unit() {
+  if (target_.units.empty()) return false;
+  const Node columns = join_product();
+  if (!columns) return false;
+  GroupTile plain;
+  while (facts_.ranges[plain.columns.range].range != columns) ++plain.columns.range;
+  return panel_unit(plain);
+}
+
+// Rows, columns and steps that lie along several ranges become one each; its columns, or null where nothing
+// is to be joined.
+Node Chooser::join_product() {
   std::optional<JoinedSides> joined = join_sides(kernel_, facts_, target_);
-  if (!joined) return false;
+  if (!joined) return Node();
   kernel_ = joined->kernel;
   facts_ = kernel_facts(kernel_);
   state_ = OptionState(kernel_, target_);
   opts_.insert(opts_.end(), joined->joins.begin(), joined->joins.end());
-  GroupTile plain;
-  while (facts_.ranges[plain.columns.range].range != joined->columns) ++plain.columns.range;
-  return panel_unit(plain);
+  return joined->columns;
 }
 
 bool Chooser::warp_unit(const GroupTile& plain, bool swizzled) {

@@ -36,7 +36,7 @@ int position_of(Node kernel, std::int64_t id) {
 }  // namespace
 
 std::optional<JoinedSides> join_sides(Node kernel, const KernelFacts& facts, const Target& target) {
-  if (!facts.factors[0] || facts.reduces != 1 || target.units.empty()) return std::nullopt;
+  if (!facts.factors[0] || facts.reduces != 1) return std::nullopt;
   Ranges sides[3];  // of the first factor alone, of the second, of the reduce
   for (std::size_t r = 0; r < facts.ranges.size(); ++r) {
     const bool x = facts.depends(facts.factors[0], r), y = facts.depends(facts.factors[1], r),

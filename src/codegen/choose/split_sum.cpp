@@ -17,8 +17,9 @@ namespace {
 
 using Nodes = SmallVector<Node, 16>;
 
-// Outputs that a group computes in one go, steps that are too few to share, and the most parts.
-constexpr double kTile = 128 * 256, kFewSteps = 4096;
+// Outputs that a group computes in one go, steps that are too few to share, groups that are to be busy, and
+// the most parts. Not the cores of this very chip: results would depend on them.
+constexpr double kTile = 128 * 256, kFewSteps = 4096, kCores = 132;
 constexpr std::int64_t kMostParts = 32;
 
 struct Parts {
@@ -27,11 +28,11 @@ struct Parts {
 };
 
 // The parts with which cores idle least, as few of them as that takes.
-Parts choose_parts(Node reduce, double outputs, double cores) {
+Parts choose_parts(Node reduce, double outputs) {
   const double tiles = std::max(1.0, outputs / kTile);
   auto busy = [&](std::int64_t parts) {
     const double groups = tiles * static_cast<double>(parts);
-    return groups / (cores * std::ceil(groups / cores));
+    return groups / (kCores * std::ceil(groups / kCores));
   };
   Parts best;
   constexpr double kClearly = 1.1;
@@ -80,7 +81,7 @@ std::optional<SplitSum> split_sum(Node kernel, const Compile& compile, Worth wor
   for (Node r : ranges_of(reduce)) outputs.push_back(r);
   const double steps = product_of(closed_ranges(reduce));
   if (worth == Worth::Estimated && steps < kFewSteps) return std::nullopt;
-  const Parts parts = choose_parts(reduce, product_of(outputs), compile.target.cores);
+  const Parts parts = choose_parts(reduce, product_of(outputs));
   if (parts.count < 2) return std::nullopt;
 
   SplitSum made;

@@ -41,8 +41,10 @@ std::int64_t piece_width(Node source, const PanelAxis& axis, std::int64_t words,
 
 // Elements more between rows of a panel, of so many each. Words that a warp's threads read for a product
 // (ir/dot.h) are 4 steps for each of 8 rows or columns: the next row of the panel begins as many banks
-// further on as neighbours are read. Others are a piece apart where they are not written as they are read.
-std::int64_t between_rows(Node value, const PanelAxis& axis, std::int64_t row, bool turned,
+// further on as neighbours are read. Others are a piece apart where they are not written as they are read, or
+// one element where nothing is written or read by pieces: threads that read a column, some rows each, then
+// meet few banks twice.
+std::int64_t between_rows(Node value, const PanelAxis& axis, std::int64_t row, bool turned, bool one_by_one,
                           const Target& target) {
   constexpr std::int64_t kBanks = 32, kSteps = 4, kOutputs = 8;
   if (value.is(Op::Pack)) {
@@ -51,6 +53,7 @@ std::int64_t between_rows(Node value, const PanelAxis& axis, std::int64_t row, b
     });
     return ((steps ? kSteps : kOutputs) + kBanks - row % kBanks) % kBanks;
   }
+  if (turned && one_by_one) return 1;
   return turned ? std::max<std::int64_t>(target.max_load_bytes / std::max(value.dtype().bytes(), 1), 1) : 0;
 }
 
@@ -296,7 +299,8 @@ PanelCopy shared_copy(Node value, const Nodes& below, const Nodes& group, PanelO
     made.read = here * index_const(made.size) + made.read;
     made.size *= axes[i].extent;
     if (i + 1 == none && none > 1)
-      made.size += between_rows(value, axes[i], made.size, along != i || order == PanelOrder::Source, target);
+      made.size += between_rows(value, axes[i], made.size, along != i || order == PanelOrder::Source,
+                                order == PanelOrder::Source && width == 1, target);
   }
   return made;
 }
