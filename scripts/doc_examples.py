@@ -1,31 +1,40 @@
 #!/usr/bin/env python3
-"""doc_examples.py FOLDER: writes each ```cpp compile block of README.md and docs/ to FOLDER/<page>_<number>.cpp and prints
-the files. A file is rewritten only when its text changed, so that nothing is rebuilt needlessly."""
+"""doc_examples.py FOLDER: writes each block of C++ in README.md, CONTRIBUTING.md and docs/ to FOLDER/<page>_<number>.cpp and
+prints the files. ```cpp compile is a program; ```cpp is a part of one, which gets a main() around it and may throw an error of
+Lathe's. A file is rewritten only when its text changed, so that nothing is rebuilt needlessly."""
 
 import os
+import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def pages():
-    yield "README.md"
+    yield from ("README.md", "CONTRIBUTING.md")
     for folder, _, names in sorted(os.walk(os.path.join(ROOT, "docs"))):
         for name in sorted(names):
             if name.endswith(".md"):
                 yield os.path.relpath(os.path.join(folder, name), ROOT)
 
 
+BEFORE = """#include <cstdio>
+
+#include "lathe/lathe.h"
+
+using namespace lathe;
+
+int main() try {
+"""
+AFTER = """} catch (const Error& error) {
+  std::puts(error.what());
+}
+"""
+
+
 def blocks(text):
-    block = None
-    for line in text.split("\n"):
-        if block is None and line.strip() == "```cpp compile":
-            block = []
-        elif block is not None and line.strip() == "```":
-            yield "\n".join(block) + "\n"
-            block = None
-        elif block is not None:
-            block.append(line)
+    for kind, block in re.findall(r"^```(cpp compile|cpp)\n(.*?)^```", text, re.M | re.S):
+        yield block if kind == "cpp compile" else BEFORE + block + AFTER
 
 
 def main():

@@ -43,6 +43,7 @@ class Index {
  public:
   enum class Kind : std::uint8_t { Int, Slice, NewAxis, Ellipsis, Tensor };
 
+  Index(bool) = delete;  // neither a position nor a tensor: a mask is Tensor(true)
   template <std::integral T>
   Index(T i) : kind_(Kind::Int), slice_{Size(i), {}, 1} {}          // NOLINT
   Index(Size i) : kind_(Kind::Int), slice_{std::move(i), {}, 1} {}  // NOLINT

@@ -341,7 +341,7 @@ class Tensor {
   Tensor logsumexp(const Ints& axes = {}, bool keepdim = false) const;
   Tensor softmax(std::int64_t axis = -1, std::optional<DataType> dtype = std::nullopt) const;
   Tensor log_softmax(std::int64_t axis = -1, std::optional<DataType> dtype = std::nullopt) const;
-  Tensor softmin(std::int64_t axis = -1) const { return neg().softmax(axis); }
+  Tensor softmin(std::int64_t axis = -1, std::optional<DataType> dtype = std::nullopt) const;
   Tensor normalize(double p = 2, std::int64_t axis = 1, double eps = 1e-12) const;
   Tensor usum(const std::vector<Tensor>& others) const;   // this plus all of them
   Tensor uprod(const std::vector<Tensor>& others) const;  // this times all of them

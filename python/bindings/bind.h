@@ -36,6 +36,8 @@ void bind_indexing(TensorClass& c);
 void bind_reduce(TensorClass& c);
 void bind_products(TensorClass& c);  // matmul, convolutions, losses, linear algebra
 
+void bind_fallback(TensorClass& c);  // calls that fit no form, after all methods are bound
+
 void bind_kernels(nb::module_& m, TensorClass& c);  // schedules, kernels by hand
 void bind_custom(nb::module_& m);                   // user-defined ops
 void bind_places(nb::module_& m);                   // lines that made tensors, memory in use

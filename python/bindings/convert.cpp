@@ -140,9 +140,11 @@ nb::object flat_arguments(const nb::args& args) {
 
 nb::object flat_arguments(const nb::args& args, const nb::kwargs& named, const char* name) {
   if (named.size() == 0) return flat_arguments(args);
+  // PyTorch's names of the same argument.
+  for (const char* other : {"dims", "dim", "sizes", "size", "shape"})
+    if (!named.contains(name) && named.contains(other)) name = other;
   if (args.size() != 0 || named.size() != 1 || !named.contains(name))
-    throw nb::type_error(
-        (std::string("the arguments are numbers, a sequence of them, or ") + name + "=").c_str());
+    throw TypeError("arguments", std::string("numbers are needed, a sequence of them, or ") + name + "=");
   nb::object value = named[name];
   return PyTuple_Check(value.ptr()) || PyList_Check(value.ptr()) ? value : nb::object(nb::make_tuple(value));
 }

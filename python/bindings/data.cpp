@@ -344,6 +344,10 @@ void bind_data(TensorClass& c) {
   c.def(
       "to",
       [target](nb::handle self, nb::handle device) -> nb::object {
+        // Other things than a device, such as a dtype, are further forms.
+        if (!device.is_none() && !PyUnicode_Check(device.ptr()) && !PyTuple_Check(device.ptr()) &&
+            !PyList_Check(device.ptr()))
+          throw nb::next_overload();
         const Tensor& t = nb::cast<const Tensor&>(self);
         Tensor out = t.to(target(device));
         return out.impl() == t.impl() ? nb::borrow(self) : nb::cast(out);

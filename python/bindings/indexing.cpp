@@ -41,6 +41,10 @@ Index index_of(nb::handle h, const Tensor& t) {
     if (empty) return to_tensor(h, t, dtypes::default_int());
     return to_tensor(h, t);
   }
+  // A single bool of another library is a mask, although it would also pass for a number.
+  const bool is_mask = !PyLong_Check(object) && nb::hasattr(h, "dtype") &&
+                       nb::cast<std::string>(nb::repr(h.attr("dtype"))).find("bool") != std::string::npos;
+  if (is_mask) return to_tensor(h, t);
   if (auto size = to_size(h)) return *size;
   if (nb::hasattr(h, "shape")) return to_tensor(h, t);
   IndexTypeError error("getitem", "an index is " + nb::cast<std::string>(nb::repr(h)));

@@ -18,6 +18,7 @@ NB_MODULE(_core, m) {
   bind_reduce(c);
   bind_products(c);
   bind_kernels(m, c);
+  bind_fallback(c);
   bind_custom(m);
   bind_places(m);
   bind_jit(m);

@@ -10,6 +10,12 @@ namespace {
 
 using namespace lathe::nn;
 
+// A module written in Python: its parts are attributes of the Python object.
+class OwnModule : public Module {
+ public:
+  void parts(Parts&) override {}
+};
+
 // padding="same" and "valid" as numbers.
 Ints padding_of(nb::handle padding, const Ints& kernel, const Ints& stride, const Ints& dilation) {
   if (!PyUnicode_Check(padding.ptr())) return nb::cast<Ints>(padding);
@@ -278,7 +284,13 @@ void bind_sequences(nb::module_& m) {
 
 void bind_nn(nb::module_& m) {
   set_parameters_ask(false);  // the optimizers do, or backward() finds them
-  nb::class_<Module>(m, "Module", nb::dynamic_attr(), doc("nn.Module"));
+  nb::class_<Module, OwnModule>(m, "Module", nb::dynamic_attr(), doc("nn.Module"))
+      .def("__init__", [](Module* self) { new (self) OwnModule(); })
+      .def("__getstate__", [](nb::handle self) { return nb::object(self.attr("__dict__")); })
+      .def("__setstate__", [](nb::pointer_and_handle<Module> self, const nb::dict& state) {
+        self.h.attr("__dict__").attr("update")(state);
+        new (self.p) OwnModule();
+      });
   m.def("module_parts", [](Module& module) {
     nb::dict out;
     for (const auto& [name, tensor] : get_state_dict(module)) out[name.c_str()] = tensor;

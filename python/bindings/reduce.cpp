@@ -13,6 +13,8 @@ struct Reduced {
       tensor = t.unsqueeze(-1);
       axes = Ints(-1);
       keepdim = false;
+    } else if (nb::isinstance<PyTensor>(axis)) {
+      throw nb::next_overload();  // the other operand of PyTorch's max(other)
     } else if (!nb::try_cast(axis, axes)) {
       throw TypeError("reduce", "an axis is an integer, a sequence of them or None, not " +
                                     nb::cast<std::string>(nb::repr(axis)));
@@ -114,9 +116,7 @@ void bind_reduce(TensorClass& c) {
       "axis"_a = -1, "dtype"_a.none() = nb::none(), doc("Tensor.log_softmax"));
   c.def(
       "softmin",
-      [](const Tensor& t, std::int64_t axis, std::optional<DataType> d) {
-        return t.cast(d ? *d : least_upper_float(t.dtype())).softmin(axis);  // integers would wrap
-      },
+      [](const Tensor& t, std::int64_t axis, std::optional<DataType> d) { return t.softmin(axis, d); },
       "axis"_a = -1, "dtype"_a.none() = nb::none(), doc("Tensor.softmin"));
   c.def(
       "normalize",

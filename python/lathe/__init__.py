@@ -23,6 +23,8 @@ def __getattr__(name):  # what costs time to import and is not always needed
         return importlib.import_module(f"lathe.{name}")
     if name in ("save", "load"):
         return getattr(importlib.import_module("lathe.nn.state"), name)
+    if name in ("set_printoptions", "summary"):
+        return getattr(importlib.import_module("lathe.printing"), name)
     if name in ("checkpoint", "register_op"):
         return getattr(importlib.import_module("lathe.autograd"), name)
     raise AttributeError(f"module 'lathe' has no attribute {name!r}")

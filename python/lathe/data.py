@@ -56,7 +56,7 @@ class DataLoader:
         self.dataset, self.batch_size, self.shuffle = dataset, batch_size, shuffle
         self.num_workers, self.prefetch, self.drop_last = num_workers, prefetch, drop_last
         self.seed, self.collate, self.process, self.processes = seed, collate, process, processes
-        self.epoch = self.batch = 0
+        self.epoch = self.batch = self._resume = 0
 
     def _samples(self):
         tensors = isinstance(self.dataset, (tuple, list)) and self.dataset and isinstance(self.dataset[0], Tensor)
@@ -95,8 +95,9 @@ class DataLoader:
             pool.shutdown(cancel_futures=True)
 
     def __iter__(self):
-        """The rest of the current epoch. A loop that is left early goes on there the next time."""
-        first = self.batch
+        """The batches of an epoch, from its beginning; after load_state_dict from there on."""
+        first, self._resume = self._resume, 0
+        self.batch = first
         for batch in self._prepared(self._batches()[first:]):
             self.batch += 1
             yield batch
@@ -109,6 +110,7 @@ class DataLoader:
     def load_state_dict(self, state):
         """Goes on where another loader was."""
         self.epoch, self.batch = state["epoch"], state["batch"]
+        self._resume = self.batch
 
 
 __all__ = ["DataLoader"]

@@ -104,44 +104,92 @@ class Timing(contextlib.ContextDecorator):
             print(f"{self.prefix}{self.et * 1e-6:6.2f} ms" + (self.on_exit(self.et) if self.on_exit else ""))
 
 
-class trange:
-    """range() with a progress line on the error stream; `set_description` and `write` as in tqdm."""
+class tqdm:
+    """An iterable, or a count that `update` moves on, with a progress line on the error stream: in place on a terminal, a new
+    line every ten seconds elsewhere. `disable=True` or TQDM_DISABLE in the environment silences it.
 
-    def __init__(self, n, desc="", disable=False, **kwargs):
-        self.n, self.desc, self.iterable = n, desc, range(n)
-        self.disable = disable or not sys.stderr.isatty()
+    >>> from lathe.helpers import tqdm
+    >>> [x for x in tqdm([1, 2])]
+    [1, 2]
+    """
+
+    def __init__(self, iterable=None, desc="", disable=False, total=None, **kwargs):
+        self.iterable, self.n, self.postfix = iterable, 0, ""
+        self.total = total if total is not None else len(iterable) if hasattr(iterable, "__len__") else 0
+        self.disable = bool(disable) or os.environ.get("TQDM_DISABLE", "0") not in ("", "0")
+        self.set_description(desc)
+        self._in_place = sys.stderr.isatty()
+        self._every = 0.1 if self._in_place else 10.0
+        self._begin = self._last = time.perf_counter()
+        self._shown = False
 
     def __len__(self):
-        return self.n
+        return self.total
 
     def __iter__(self):
-        begin = time.perf_counter()
-        for i, item in enumerate(self.iterable):
-            yield item
-            if not self.disable:
-                rate = (i + 1) / max(time.perf_counter() - begin, 1e-9)
-                print(f"\r{self.desc}{i + 1}/{self.n} [{rate:.2f} it/s]", end="", file=sys.stderr)
-        if not self.disable:
-            print(file=sys.stderr)
+        try:
+            for item in self.iterable:
+                yield item
+                self.update(1)
+        finally:
+            self.close()
 
-    def set_description(self, desc):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+    def update(self, n=1):
+        """Moves the count on."""
+        self.n += n
+        if not self.disable and time.perf_counter() - self._last >= self._every:
+            self._show()
+
+    def _show(self, end=False):
+        self._last, self._shown = time.perf_counter(), True
+        rate = self.n / max(self._last - self._begin, 1e-9)
+        of = f"/{self.total}" if self.total else ""
+        text = f"{self.desc}{self.n}{of} [{rate:.2f} it/s]{self.postfix}"
+        if self._in_place:
+            print(f"\r{text}\033[K", end="\n" if end else "", file=sys.stderr, flush=True)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def close(self):
+        """Ends the line."""
+        if not self.disable and (self._shown or self._in_place):
+            self._show(end=True)
+        self.disable = True
+
+    def set_description(self, desc=None, refresh=True):
+        """The words before the count."""
         self.desc = f"{desc}: " if desc else ""
 
-    def set_description_str(self, desc):
-        self.desc = desc
+    def set_description_str(self, desc=None, refresh=True):
+        """The text before the count."""
+        self.desc = desc or ""
+
+    def set_postfix(self, values=None, refresh=True, **more):
+        """Values behind the count: set_postfix(loss=0.1)."""
+        self.postfix = "".join(f", {k}={v:.3g}" if isinstance(v, float) else f", {k}={v}" for k, v in {**(values or {}), **more}.items())
 
     @staticmethod
     def write(text):
+        """Prints a line without harming the progress line."""
         print(text)
 
 
-class tqdm(trange):
-    """An iterable with a progress line on the error stream."""
+class trange(tqdm):
+    """range() with a progress line.
 
-    def __init__(self, iterable=None, desc="", disable=False, total=None, **kwargs):
-        length = total if total is not None else len(iterable) if hasattr(iterable, "__len__") else 0
-        super().__init__(length, f"{desc}: " if desc else "", disable)
-        self.iterable = iterable
+    >>> from lathe.helpers import trange
+    >>> sum(trange(3))
+    3
+    """
+
+    def __init__(self, n, desc="", disable=False, **kwargs):
+        super().__init__(range(n), desc, disable, **kwargs)
 
 
 def unwrap(x):

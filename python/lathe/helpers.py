@@ -397,5 +397,8 @@ def fetch(url, name=None, subdir=None, gunzip=False, allow_caching=True, headers
             _core.fetch(str(url), str(name or ""), subdir or "", gunzip, allow_caching, sha256 or "", size, download)
         )
     except urllib.error.URLError as error:
-        raise _core.UserError(f"lathe: fetch: {url} cannot be loaded: {error}") from error
+        raise _core.UserError(
+            f"lathe: fetch: {url} cannot be loaded: {error}\n"
+            "  help: without a network, put the file into a folder and name that in LATHE_MIRROR, or pass the file's path"
+        ) from error
     return _unpacked(file, not allow_caching) if extract else file

@@ -1,6 +1,7 @@
 """Functions captured once and replayed: `TinyJit`, also `jit`."""
 
 import functools
+import threading
 import weakref
 
 from lathe import _core
@@ -8,6 +9,14 @@ from lathe._core import Tensor, Variable
 from lathe.errors import JitError
 from lathe.guards import Guards, key_of
 from lathe.helpers import JIT
+
+
+_traces = threading.local()
+
+
+def capturing():
+    """Whether this thread is inside of a function that is being captured."""
+    return getattr(_traces, "open", 0) > 0
 
 
 class _Value:
@@ -66,6 +75,10 @@ def _rebuild(shape, tensors, sizes, others):
     return kind(*items) if hasattr(kind, "_fields") else kind(items)
 
 
+def _shapes(tensors):
+    return tuple((tuple(map(str, t.shape)), t.dtype, t.device) for t in tensors)
+
+
 def _describe(shape):
     return f"{shape[1]!r}" if shape[0] == "value" else str(shape[0])
 
@@ -73,8 +86,9 @@ def _describe(shape):
 class TinyJit:
     """A function whose kernels are captured by the first two calls, which are compared, and replayed by later ones. (The
     first call may read data: then it is a warm-up, and the next two capture.) Tensors and bound variables in its arguments
-    (also inside lists, tuples and dicts) may change from call to call; everything else must stay what it was, shapes, dtypes
+    (also inside lists, tuples and dicts) may change from call to call; everything else must stay what it was, dtypes
     and what the function reads from Python too (docs/python/quickstart.md has the list): otherwise a JitError says what differs.
+    Tensors of other shapes, such as a last short batch, are captured beside, up to `captures` in all.
 
     >>> @TinyJit
     ... def double(x): return (x * 2).realize()
@@ -82,8 +96,9 @@ class TinyJit:
     [0, 2, 4, 6]
     """
 
-    def __init__(self, fxn=None, prune=False, **ignored):
+    def __init__(self, fxn=None, prune=False, captures=8, **ignored):
         self._fxn = fxn
+        self._most = captures
         self._owners = weakref.WeakKeyDictionary()
         self._owner = None  # of a method: its function and, weakly, the object
         if fxn is not None:
@@ -95,6 +110,8 @@ class TinyJit:
         self._args = None  # how the arguments are nested, and what else they are
         self._result = None
         self._guards = None  # of a captured function: what else it reads
+        self._shapes = None  # of the tensors it was captured with
+        self._others = {}  # captures with tensors of other shapes, such as a last short batch
         self.cnt = 0
 
     @property
@@ -117,12 +134,21 @@ class TinyJit:
         """The number of kernels and copies a replay runs."""
         return 0 if self._jit is None else self._jit.kernels
 
+    def __repr__(self):
+        from lathe.printing import jit_text
+
+        return jit_text(self)
+
     def free_intermediates(self):
         """Nothing is kept between calls but the state, so there is nothing to free."""
 
     def _trace(self, tensors, sizes):
         args, kwargs = _rebuild(self._args.shape, iter(tensors), iter(sizes), iter(self._args.others))
-        result = _Flat(self._fxn(*args, **kwargs))
+        _traces.open = getattr(_traces, "open", 0) + 1
+        try:
+            result = _Flat(self._fxn(*args, **kwargs))
+        finally:
+            _traces.open -= 1
         if result.sizes:
             raise JitError("lathe: jit: the function returns a symbolic size\n  help: return a tensor")
         if self._result is not None and self._result.shape != result.shape:
@@ -162,11 +188,40 @@ class TinyJit:
                 "  help: pass what changes as a Tensor or a bound Variable, keep it in a realized tensor and assign to that, "
                 "or reset() the function"
             )
-        out = self._jit(given.tensors, given.sizes)
+        try:
+            out = self._jit(given.tensors, given.sizes)
+        except JitError as error:
+            other = self._of_other_shapes(given.tensors)
+            if other is None:
+                raise
+            if isinstance(other, int):
+                raise JitError(
+                    f"{error}\n  note: {other + 1} captures of other shapes are kept already\n"
+                    f"  help: pad to few shapes, pass the size as a bound Variable, or TinyJit(f, captures={2 * self._most})"
+                ) from None
+            return other(*args, **kwargs)
+        if self._shapes is None and self._jit.captured:
+            self._shapes = _shapes(given.tensors)
         if self._guards is None and self._fxn is not None and self._jit.captured:
             function, owner = self._owner or (self._fxn, None)
             self._guards = Guards(function, owner, given.others)
         return _rebuild(self._result.shape, iter(out), iter(()), iter(self._result.others))
+
+    def _of_other_shapes(self, tensors):
+        """The capture for tensors that differ from the captured ones in nothing but shape; None where that is not so, and
+        the number of captures where there is no room for another."""
+        if self._shapes is None or self._fxn is None:
+            return None
+        now = _shapes(tensors)
+        same_kinds = len(now) == len(self._shapes) and all(a[1:] == b[1:] for a, b in zip(now, self._shapes))
+        if not same_kinds or now == self._shapes:
+            return None
+        if now not in self._others:
+            if len(self._others) + 1 >= self._most:
+                return len(self._others)
+            made = self._others[now] = type(self)(self._fxn, captures=1)
+            made._owner = self._owner
+        return self._others[now]
 
     @staticmethod
     def _difference(now, then):

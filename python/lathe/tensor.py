@@ -64,11 +64,14 @@ def _reduce_ex(self, protocol):
 
 
 def _repr(self):
-    grad = self.grad
-    return (
-        f"<Tensor {self.shape} {str(self.dtype)[7:]} on {self.device} with grad "
-        f"{None if grad is None else grad.shape}>"
-    )
+    from lathe.printing import tensor_text
+
+    return tensor_text(self)
+
+
+def _format(self, spec):
+    """f"{loss:.3f}" of a tensor with one element is its value's."""
+    return format(self.item() if self.numel() == 1 else self.tolist(), spec) if spec else str(self)
 
 
 def _from_url(url, gunzip=False, **kwargs):
@@ -186,12 +189,15 @@ Tensor.schedule = _schedule
 Tensor.schedule_linear = _schedule
 Tensor.schedule_with_vars = Tensor.linear_with_vars = _schedule_with_vars
 Tensor.__repr__ = _repr
+Tensor.__format__ = _format
 Tensor.__reduce_ex__ = _reduce_ex
 Tensor.train = _Train
 Tensor.test = _Test
 Tensor.from_url = staticmethod(_from_url)
 Tensor.__array_priority__ = 1000
 Tensor.__array_ufunc__ = _array_ufunc
+
+import lathe.methods  # noqa: E402, F401  (puts its methods on Tensor)
 
 __getattr__ = absent(__name__)
 __all__ = ["Tensor", "dtypes"]

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "base/error.h"
 #include "capture/captured.h"
 #include "ir/build.h"
@@ -28,7 +30,13 @@ Node output_value(const Output& out, Node buffer, const Bound& bound) {
           map[n] = intern(Op::Bind, n.dtype(), args, n.attr());
         }
     }
-  return substitute(out.value, map);
+  const Node value = substitute(out.value, map);
+  for (const Node& size : value.shape())
+    if (size.hi() < 0)
+      throw UserError("jit", fmt::format("an output would have {} elements along an axis of {}", size.hi(),
+                                         index_text(size)))
+          .help("the captured program needs larger values of its variables: bind those it was written for");
+  return value;
 }
 
 }  // namespace

@@ -254,6 +254,9 @@ Trace trace(const CallArguments& arguments, const std::function<std::vector<Tens
     made.targets.push_back(calls[k].targets);
   }
   add_outputs(made, sources);
+  if (made.program.computations.empty() && made.program.outputs.empty())
+    throw JitError("jit", "the function computed and returned nothing, so there is nothing to capture")
+        .help("return the tensors it makes, or realize() them inside it");
   for (const Source& source : made.program.written()) {
     if (source.kind == Source::Kind::State) made.literal[source.index] = false;
     if (source.kind == Source::Kind::Argument && arguments.copied[source.index])

@@ -8,13 +8,17 @@
 #include "codegen/lower/await_products.h"
 #include "codegen/lower/expand.h"
 #include "codegen/lower/group_memory.h"
+#include "codegen/lower/join_stores.h"
 #include "codegen/lower/linearize.h"
 #include "codegen/lower/lower_checks.h"
 #include "codegen/lower/lower_index.h"
 #include "codegen/lower/lower_reduce.h"
 #include "codegen/lower/map_parallel.h"
 #include "codegen/lower/pipeline_copies.h"
+#include "codegen/lower/round_products.h"
 #include "codegen/lower/separate_nests.h"
+#include "codegen/lower/small_tables.h"
+#include "codegen/lower/stream_stores.h"
 #include "codegen/options/kernel_work.h"
 
 namespace lathe {
@@ -26,7 +30,7 @@ void make_program(KernelWork& work) {
 }
 
 void finish_program(KernelWork& work) {
-  if (work.compile.target.groups) work.program = await_products(std::move(work.program));
+  work.program = join_stores(std::move(work.program), work.compile.target);
   work.finished = true;
 }
 
@@ -44,6 +48,11 @@ constexpr StepRow<KernelWork> kLowerSteps[] = {
     {"fuse_multiply_add", "x*y + z where the target does it in one step",
      [](KernelWork& w) { if (w.compile.target.fma) w.kernel = fuse_multiply_add(w.kernel, w.compile.invariant); },
      has_ranges, kOptional},
+    // Before decompose, which would write both with integers.
+    {"round_products", "sums of bfloat16 products are rounded to bfloat16 by one instruction, where the target has it",
+     [](KernelWork& w) { w.kernel = round_products(w.kernel, w.compile.target); }, has_ranges, kOptional},
+    {"small_tables", "floats made of four bits are read from a table, where the target has an instruction for it",
+     [](KernelWork& w) { w.kernel = small_tables(w.kernel, w.compile.target); }, has_ranges, kOptional},
     // After contraction: the error terms of the polynomials are exact only as written.
     {"decompose", "what the target lacks, by what it has",
      [](KernelWork& w) { w.kernel = decompose(w.kernel, w.compile.target); }, has_ranges},
@@ -63,6 +72,11 @@ constexpr StepRow<KernelWork> kLowerSteps[] = {
     {"pipeline_copies", "asynchronous copies stand so many steps of their loop ahead as their panels have slots",
      [](KernelWork& w) { if (w.compile.target.groups) w.program = pipeline_copies(std::move(w.program)); }, is_ordered},
     {"await_products", "asynchronous products are waited for where their sums are read",
+     [](KernelWork& w) { if (w.compile.target.groups) w.program = await_products(std::move(w.program)); }, is_program},
+    {"stream_stores", "whole lines of results that no cache holds are stored past the caches",
+     [](KernelWork& w) { w.program = stream_stores(std::move(w.program), w.compile.target); }, is_program, kOptional},
+    // After streaming, which decides what takes a branch.
+    {"join_stores", "stores that take the same branch share it, strided ones stand together",
      finish_program, is_program},
 };
 // clang-format on
@@ -75,6 +89,7 @@ Program lowered(Node kernel, std::span<const Opt> opts, const Compile& compile) 
   blame_step(kScheduled.info(), work, has_ranges(work));
   if (compile.sink != nullptr) compile.sink->checked(kScheduled.info());
   run_steps(option_rows(), work);
+  if (work.refusal) throw work.refusal->error();
   run_steps(lower_rows(), work);
   work.program.checks = std::move(work.lowering.checks);
   return std::move(work.program);

@@ -27,16 +27,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kMagic = "lathe-cache 1\n";
+constexpr std::string_view kMagic = "lathe-cache 2\n";
 // An entry's time of use is only renewed when it is this old, so that a hit costs no write.
 constexpr double kRenewSeconds = 3600;
 // The folder is measured again after this part of the cap was written.
 constexpr std::uint64_t kMeasureEvery = 16;
 constexpr double kStaleSeconds = 3600;
 
-// magic, length of key and value, two checksums over all that follows, key, value.
+// magic, length of key and value, two checksums over both, key, value; then notes.
 struct Head {
   std::uint64_t key_bytes, value_bytes, sum1, sum2;
+};
+// Before the text of each note.
+struct NoteHead {
+  std::uint64_t bytes, sum1, sum2;
 };
 
 std::string pack(std::string_view key, std::string_view value) {
@@ -49,26 +53,45 @@ std::string pack(std::string_view key, std::string_view value) {
   return entry.append(body);
 }
 
+// The last note that is whole. One that is not ends them: it was cut off, and so is what came after it.
+std::string last_note(std::string_view notes) {
+  std::string_view last;
+  for (NoteHead head{}; notes.size() >= sizeof head;) {
+    std::memcpy(&head, notes.data(), sizeof head);
+    notes.remove_prefix(sizeof head);
+    const std::string_view text = notes.substr(0, head.bytes);
+    if (text.size() != head.bytes || head.sum1 != hash_string(text, 1) || head.sum2 != hash_string(text, 2))
+      break;
+    last = text;
+    notes.remove_prefix(text.size());
+  }
+  return std::string(last);
+}
+
 // The value of an entry: nothing and no reason if it belongs to another key, nothing and a reason if it is
 // damaged.
-std::optional<std::string> unpack(std::string_view entry, std::string_view key, std::string& damage) {
+std::optional<std::string> unpack(std::string_view entry, std::string_view key, std::string& damage,
+                                  std::string* note) {
   Head head{};
   if (entry.size() < kMagic.size() + sizeof head || !entry.starts_with(kMagic)) {
     damage = "it does not begin like one";
     return std::nullopt;
   }
   std::memcpy(&head, entry.data() + kMagic.size(), sizeof head);
-  const std::string_view body = entry.substr(kMagic.size() + sizeof head);
-  if (head.key_bytes > body.size() || head.value_bytes != body.size() - head.key_bytes) {
+  std::string_view body = entry.substr(kMagic.size() + sizeof head);
+  if (head.key_bytes > body.size() || head.value_bytes > body.size() - head.key_bytes) {
     damage =
         fmt::format("it has {} bytes where {} were written", body.size(), head.key_bytes + head.value_bytes);
     return std::nullopt;
   }
+  const std::string_view notes = body.substr(head.key_bytes + head.value_bytes);
+  body.remove_suffix(notes.size());
   if (head.sum1 != hash_string(body, 1) || head.sum2 != hash_string(body, 2)) {
     damage = "its checksum is wrong";
     return std::nullopt;
   }
   if (body.substr(0, head.key_bytes) != key) return std::nullopt;
+  if (note != nullptr) *note = last_note(notes);
   return std::string(body.substr(head.key_bytes));
 }
 
@@ -135,14 +158,14 @@ std::string DiskCache::path_of(std::string_view kind, std::string_view key) cons
   return fmt::format("{}/{}/{}/{}", folder_, kind, name.substr(0, 2), name);
 }
 
-std::optional<std::string> DiskCache::get(std::string_view kind, std::string_view key) {
+std::optional<std::string> DiskCache::get(std::string_view kind, std::string_view key, std::string* note) {
   if (!usable_) return std::nullopt;
   const std::string path = path_of(kind, key);
   std::optional<std::string> value;
   try {
     if (const std::optional<std::string> entry = read_file(path)) {
       std::string damage;
-      value = unpack(*entry, key, damage);
+      value = unpack(*entry, key, damage, note);
       if (!damage.empty())
         log_warning_once("cache", fmt::format("ignoring the damaged entry {}: {}", path, damage));
     }
@@ -169,6 +192,19 @@ void DiskCache::put(std::string_view kind, std::string_view key, std::string_vie
   } catch (const DeviceError& error) {
     log_warning_once("cache", error.message());
   }
+}
+
+void DiskCache::add_note(std::string_view kind, std::string_view key, std::string_view text) {
+  if (!usable_) return;
+  const NoteHead head{text.size(), hash_string(text, 1), hash_string(text, 2)};
+  std::string note(reinterpret_cast<const char*>(&head), sizeof head);
+  note += text;
+  // In one write, so that two processes do not write into each other's. What cannot be noted is found out
+  // again.
+  const int file = open(path_of(kind, key).c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (file < 0) return;
+  if (write(file, note.data(), note.size()) > 0) maybe_shrink(note.size());
+  close(file);
 }
 
 // Measuring means listing the folder, so it is done the first time and then once in a while.

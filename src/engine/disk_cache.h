@@ -19,11 +19,15 @@ class DiskCache {
 
   explicit DiskCache(std::string folder, std::uint64_t cap = kDefaultCap);
 
-  // The value stored under this key, or nothing. `kind` is a folder name, such as "kernel".
-  std::optional<std::string> get(std::string_view kind, std::string_view key);
+  // The value stored under this key, or nothing. `kind` is a folder name, such as "kernel"; `note` gets the
+  // last note that was added to it, or nothing.
+  std::optional<std::string> get(std::string_view kind, std::string_view key, std::string* note = nullptr);
   // Stores a value. A folder that cannot be written is one warning, not an error: the program works without
   // it.
   void put(std::string_view kind, std::string_view key, std::string_view value);
+  // Adds what was learned later to an entry, if it is still there: a line in its file, where a file of its
+  // own would cost many times as much. The entry may have been written anew since, by another process.
+  void add_note(std::string_view kind, std::string_view key, std::string_view text);
 
   // Removes entries until at most this many bytes are left, oldest use first. Returns the bytes left.
   std::uint64_t shrink_to(std::uint64_t bytes);

@@ -1,6 +1,7 @@
 #include "engine/fallback.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
@@ -15,9 +16,6 @@
 
 namespace lathe::engine {
 namespace {
-
-// Scans and scatters take a step for each pair of elements without it.
-constexpr std::string_view kLowersOrder = "walk-in-order";
 
 // Nothing where the heuristic itself fails: what is wrong with the kernel may be wrong with the choice.
 std::optional<std::vector<Opt>> options_without(const MadeKernel& wrong, const Target& target,
@@ -87,13 +85,17 @@ std::vector<Attempt> attempts(const MadeKernel& wrong, const Target& target) {
   };
   if (wrong.options_from != "heuristic")
     add(options_without(wrong, target, {}), "with the heuristic's options");
-  std::vector<std::string> all;
+  std::vector<std::string> others;
+  std::vector<std::string_view> needed;
   for (const HeuristicRule& rule : heuristic_rules()) {
-    if (rule.name == kLowersOrder) continue;
-    all.emplace_back(rule.name);
+    if (rule.needed) {
+      needed.emplace_back(rule.name);
+      continue;
+    }
+    others.emplace_back(rule.name);
     add(options_without(wrong, target, {rule.name}), fmt::format("without rule {}", rule.name));
   }
-  add(options_without(wrong, target, all), fmt::format("with rule {} alone", kLowersOrder));
+  add(options_without(wrong, target, others), fmt::format("with rules {} alone", fmt::join(needed, ", ")));
   add(std::vector<Opt>{}, "");
   return out;
 }

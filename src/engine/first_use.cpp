@@ -155,7 +155,7 @@ class Use {
     std::uint64_t seed = hash_string(step_.name + to_string(kernel_.made->options));
     seed = hash_combine(seed, kind_);
     if (check_mode() == CheckMode::All) seed = hash_combine(seed, size_.checks);
-    std::vector<reference::Position> all = sample_positions(bounded.stores(), units(), seed);
+    std::vector<reference::Position> all = sample_positions(bounded.stores(), units(), bindings_, seed);
     known_ = all.size();
     stores_something_ = writes_something(bounded);
     const std::size_t begin = check_mode() == CheckMode::All ? 0 : size_.next;

@@ -105,10 +105,7 @@ Normalised normalise(std::span<const Node> targets, const GraphKey& key) {
   }
   if (!key.bindings.empty())
     for (const Node& node : toposort(targets))
-      if (node.is(Op::Bind)) {
-        const Node args[] = {node.arg(0), index_const(node.arg(0).lo())};
-        map[node] = intern(Op::Bind, node.dtype(), args, node.attr());
-      }
+      if (node.is(Op::Bind)) map[node] = node.arg(0);
   // All targets hang below one node, so that what they share is rebuilt once.
   const Node all = substitute(intern(Op::Sink, dtypes::Void, targets), map);
   result.targets.assign(all.args().begin(), all.args().end());

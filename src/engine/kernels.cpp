@@ -132,11 +132,11 @@ std::string saved_stamp(const Compiler& compiler, std::string_view packed) {
                      hash_bytes(packed.data(), packed.size()));
 }
 
-// Under the kernel's key and its binary: what was checked is this code and no other.
-std::string record_key(const Entry& entry) {
+// What a record of a check begins with: what was checked is this code and no other that has been written
+// under its key since.
+std::string stamp_of_record(const Entry& entry) {
   const std::string& bytes = entry.made.binary.bytes;
-  return fmt::format("{:016x}{:016x} {:016x}", hash_string(entry.disk_key, 3), hash_string(entry.disk_key, 4),
-                     hash_string(bytes));
+  return fmt::format("{:016x}{:016x}\n", hash_string(bytes, 3), hash_string(bytes, 4));
 }
 
 // A packed kernel with what is known of it. One that stands for another is not taken where a difference is an
@@ -154,10 +154,11 @@ bool take_packed(std::string_view packed, Entry& entry, const OpenDevice& device
 }
 
 // What a process before this one found out about a kernel that is due.
-void find_record(DiskCache& disk, Entry& entry, const OpenDevice& device) {
+void find_record(std::string_view note, Entry& entry, const OpenDevice& device) {
   if (!entry.check.due || check_mode() == CheckMode::Off) return;
-  const auto text = disk.get("check", record_key(entry));
-  auto record = text ? parse_check_record(*text, device.device->driver()) : std::nullopt;
+  const std::string stamp = stamp_of_record(entry);
+  if (!note.starts_with(stamp)) return;
+  auto record = parse_check_record(note.substr(stamp.size()), device.device->driver());
   if (!record) return;
   entry.check.record = *std::move(record);
   if (entry.check.record.settled() && check_mode() != CheckMode::All) entry.check.due = false;
@@ -213,9 +214,10 @@ void prepare(Pending& work, DiskCache* disk) {
     work.entry->disk_key = disk_key(made, request, compiler);
     // A level that shows the program needs the program to be made.
     const bool look = flag_number(Flag::Debug) < 6;
-    if (const auto entry = look ? disk->get("kernel", work.entry->disk_key) : std::nullopt;
+    std::string note;
+    if (const auto entry = look ? disk->get("kernel", work.entry->disk_key, &note) : std::nullopt;
         entry && take_packed(*entry, *work.entry, *request.device)) {
-      find_record(*disk, *work.entry, *request.device);
+      find_record(note, *work.entry, *request.device);
       work.from_disk = true;
       if (made.options_from.empty()) made.options_from = usual_source(request);
       return;
@@ -341,7 +343,8 @@ ReadyKernel current_kernel(const ReadyKernel& kernel, OpenDevice& device) {
 void keep_record(const ReadyKernel& kernel, const OpenDevice& device) {
   DiskCache* disk = DiskCache::current();
   if (disk == nullptr || kernel.entry->disk_key.empty()) return;
-  disk->put("check", record_key(*kernel.entry), to_text(kernel.check->record, device.device->driver()));
+  disk->add_note("kernel", kernel.entry->disk_key,
+                 stamp_of_record(*kernel.entry) + to_text(kernel.check->record, device.device->driver()));
 }
 
 std::string saved_kernel(const ReadyKernel& held, OpenDevice& device) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "codegen/options/option_state.h"
+#include "engine/store_elements.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
 
@@ -71,11 +72,8 @@ void add_fixed_units(const OptionState& state, std::size_t origin, std::set<std:
 // The kernel's state after its options; nothing where it does not take them.
 std::optional<OptionState> state_with(Node kernel, std::span<const Opt> options, const Target& target) {
   OptionState state(kernel, target);
-  try {
-    for (const Opt& opt : options) state.apply(opt);
-  } catch (const KernelOptError&) {
-    return std::nullopt;
-  }
+  for (const Opt& opt : options)
+    if (!state.takes(opt)) return std::nullopt;
   return state;
 }
 
@@ -142,7 +140,7 @@ class StorePositions {
         at[d] = rest % store_.extents[d];
         rest /= store_.extents[d];
       }
-      add(std::move(at));
+      list.push_back({number_, std::move(at)});
     }
   }
 
@@ -183,28 +181,35 @@ class StorePositions {
   }
 
   void add(At at) {
-    if (known_.insert(at).second) list.push_back({number_, std::move(at)});
+    const bool known = std::ranges::any_of(list, [&](const reference::Position& p) { return p.at == at; });
+    if (!known) list.push_back({number_, std::move(at)});
   }
 
   const reference::StoreAxes& store_;
   std::size_t number_;
   Random random_;
   std::vector<std::vector<std::int64_t>> edges_;
-  std::set<At> known_;
 };
 
-// Whether what the store leaves at its positions is what the kernel leaves there. Of several stores to a
-// buffer a later one, in the order of the program, may write over what an earlier one wrote, and any of them
-// may write what a closed gate leaves alone.
-bool is_last_writer(std::span<const reference::StoreAxes> stores, std::size_t s) {
-  const Node mine = stores[s].store.arg(1);
+// Of several stores to a buffer a later one, in the order of the program, may write over what an earlier one
+// wrote, and any of them may write what a closed gate leaves alone. Leaves those positions of a store at
+// which what it leaves is what the kernel leaves.
+void drop_overwritten(std::span<const reference::StoreAxes> stores, std::size_t s, Bindings bindings,
+                      std::vector<reference::Position>& list) {
   const bool gated = stores[s].store.arg_count() > 3;
+  std::vector<StoreElements> others;
+  const StoreElements mine(stores[s], bindings);
   for (std::size_t o = 0; o < stores.size(); ++o) {
     if (o == s || stores[o].slot != stores[s].slot || (o < s && !gated)) continue;
-    const Node other = stores[o].store.arg(1);
-    if (other.lo() <= mine.hi() && mine.lo() <= other.hi()) return false;
+    StoreElements other(stores[o], bindings);
+    if (other.may_reach_elements_of(mine)) others.push_back(std::move(other));
   }
-  return true;
+  if (others.empty()) return;
+  std::erase_if(list, [&](const reference::Position& position) {
+    const std::optional<std::int64_t> element = mine.at(position.at);
+    return !element ||
+           std::ranges::any_of(others, [&](const StoreElements& other) { return other.may_reach(*element); });
+  });
 }
 
 }  // namespace
@@ -232,12 +237,13 @@ std::vector<std::int64_t> fixed_split_units(Node kernel, std::span<const Opt> op
 }
 
 std::vector<reference::Position> sample_positions(std::span<const reference::StoreAxes> stores,
-                                                  const SplitUnits& units, std::uint64_t seed) {
+                                                  const SplitUnits& units, Bindings bindings,
+                                                  std::uint64_t seed) {
   std::vector<std::vector<reference::Position>> lists;
   std::size_t longest = 0;
   for (std::size_t s = 0; s < stores.size(); ++s) {
-    if (!is_last_writer(stores, s)) continue;
     lists.push_back(std::move(StorePositions(stores[s], s, units, seed).list));
+    drop_overwritten(stores, s, bindings, lists.back());
     longest = std::max(longest, lists.back().size());
   }
   std::vector<reference::Position> out;

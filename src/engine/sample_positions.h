@@ -26,8 +26,9 @@ SplitUnits split_units(Node kernel, std::span<const Opt> options, const Target& 
 std::vector<std::int64_t> fixed_split_units(Node kernel, std::span<const Opt> options, const Target& target);
 
 // Positions of all stores, those that tell most first, stores in turn. The seed chooses the random ones. Of
-// several stores to one buffer only those that nothing writes over are among them.
+// several stores to one buffer only what no other writes over is among them.
 std::vector<reference::Position> sample_positions(std::span<const reference::StoreAxes> stores,
-                                                  const SplitUnits& units, std::uint64_t seed);
+                                                  const SplitUnits& units, Bindings bindings,
+                                                  std::uint64_t seed);
 
 }  // namespace lathe::engine

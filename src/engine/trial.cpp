@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
 #include "codegen/codegen.h"
 #include "engine/compile_context.h"
+#include "engine/far_elements.h"
 #include "engine/launch.h"
 #include "ir/build.h"
 #include "ir/launch.h"
@@ -19,8 +21,10 @@
 namespace lathe::engine {
 namespace {
 
-// Of inputs in memory that the host cannot reach, for one check.
+// Of inputs in memory that the host cannot reach, for one check; of larger ones single elements are fetched.
 constexpr std::size_t kCopyBytes = std::size_t{64} << 20;
+// How often: once, and once more for each index that was itself loaded.
+constexpr int kFetches = 8;
 // Of what is written over, for a second attempt: copying more would cost more than the check.
 constexpr std::size_t kKeepBytes = std::size_t{64} << 20;
 // Samples, and operations of REF, for the file about a difference.
@@ -35,7 +39,6 @@ void copy_out(const Place& place, std::byte* to) {
   executor().wait(executor().copy(host, place));
 }
 
-// Most of what it takes is the system giving out fresh pages, which it does for all cores at once.
 void copy_on_all_cores(std::byte* to, const std::byte* from, std::size_t bytes) {
   constexpr std::size_t kPart = std::size_t{1} << 20;
   const auto parts = static_cast<std::int64_t>((bytes + kPart - 1) / kPart);
@@ -73,36 +76,70 @@ Trial::Trial(const Step& step, const ReadyKernel& kernel, OpenDevice& device, st
   reads_memory_ = std::ranges::any_of(nodes, [](Node n) { return n.is(Op::Load); });
 }
 
-std::string Trial::read_inputs() {
+void Trial::read_inputs() {
   std::size_t copied = 0;
   copies_.resize(places_.size());
+  fetched_.assign(places_.size(), {});
+  fetched_bytes_ = 0;
   views_.clear();
   for (std::size_t slot = 0; slot < places_.size(); ++slot) {
     const Place& place = places_[slot];
     const Node buffer = step_.buffers[slot];
     std::byte* data = host_bytes(place);
     executor().wait_written(*place.device, place.span);
-    if (data == nullptr && uses_[slot].reads && place.span.bytes > 0) {
-      copied += place.span.bytes;
-      if (copied > kCopyBytes)
-        return fmt::format("it reads {} of device memory", human_bytes(place.span.bytes));
-      copies_[slot].resize(place.span.bytes);
-      copy_out(place, copies_[slot].data());
-      data = copies_[slot].data();
-    }
     views_.push_back({buffer.dtype(), data, buffer_size(buffer), true});
+    if (data != nullptr || !uses_[slot].reads || place.span.bytes == 0) continue;
+    if (copied + place.span.bytes > kCopyBytes) {
+      views_.back().fetched = &fetched_[slot];
+      continue;
+    }
+    copied += place.span.bytes;
+    copies_[slot].resize(place.span.bytes);
+    copy_out(place, copies_[slot].data());
+    views_.back().data = copies_[slot].data();
+  }
+}
+
+// Elements that REF asked for. Returns why they are not fetched, or nothing.
+std::string Trial::fetch(std::vector<std::pair<std::int64_t, std::int64_t>> missing) {
+  std::ranges::sort(missing);
+  missing.erase(std::ranges::unique(missing).begin(), missing.end());
+  for (auto first = missing.begin(); first != missing.end();) {
+    const std::int64_t of = first->first;
+    const auto last = std::find_if(first, missing.end(), [&](const auto& m) { return m.first != of; });
+    std::vector<std::int64_t> elements;
+    for (; first != last; ++first) elements.push_back(first->second);
+    const auto slot = static_cast<std::size_t>(of);
+    const auto width = static_cast<std::size_t>(views_[slot].dtype.bytes());
+    fetched_bytes_ += elements.size() * width;
+    if (fetched_bytes_ > kCopyBytes)
+      return fmt::format("it reads more than {} of device memory", human_bytes(kCopyBytes));
+    fetch_elements(device_, places_[slot], width, elements, fetched_[slot]);
   }
   return "";
 }
 
+// What REF says once it has all the elements that it needs.
+reference::BoundedReport Trial::eval_fetching(const reference::BoundedOptions& options) {
+  for (int fetches = 0;; ++fetches) {
+    reference::BoundedReport report = bounded_.eval(views_, positions_, options);
+    if (report.missing.empty()) return report;
+    reference::BoundedReport none;
+    none.incomplete = true;
+    none.reason = fetches == kFetches ? "its loads follow from one another too often"
+                                      : fetch(std::move(report.missing));
+    if (!none.reason.empty()) return none;
+  }
+}
+
 std::string Trial::expect(std::span<const reference::Position> positions, double max_ops) {
-  if (std::string reason = read_inputs(); !reason.empty()) return reason;
+  read_inputs();
   positions_.assign(positions.begin(), positions.end());
   reference::BoundedOptions options;
   options.max_ops = max_ops;
   options.threads = ThreadPool::shared().threads();
   options.native = device_.compiler->target().native;
-  reference::BoundedReport report = bounded_.eval(views_, positions_, options);
+  reference::BoundedReport report = eval_fetching(options);
   ops_ = report.ops;
   // The user is told where results are read: of an index that was given, and of accesses that are guarded
   // because nothing proves that they stay inside.
@@ -239,7 +276,7 @@ const std::byte* Trial::bytes_before(std::size_t slot) const {
     const ByteRange range = byte_range(places_[kept.slot]);
     if (!range.overlaps(mine)) continue;
     const bool whole = kept.bytes != nullptr && range.begin <= mine.begin && mine.end <= range.end;
-    return whole ? kept.bytes.get() + (mine.begin - range.begin) : nullptr;
+    return whole ? kept.bytes + (mine.begin - range.begin) : nullptr;
   }
   return views_[slot].data;
 }
@@ -294,13 +331,14 @@ bool Trial::keep() {
     kept_.push_back({slot, nullptr});
   }
   if (total > kKeepBytes) return false;  // bytes_before sees that they are gone
+  std::byte* next = kept_block_.take(total);
   for (Kept& kept : kept_) {
     const Place& place = places_[kept.slot];
-    kept.bytes = std::make_unique_for_overwrite<std::byte[]>(place.span.bytes);
+    kept.bytes = std::exchange(next, next + place.span.bytes);
     if (const std::byte* data = host_bytes(place))
-      copy_on_all_cores(kept.bytes.get(), data, place.span.bytes);
+      copy_on_all_cores(kept.bytes, data, place.span.bytes);
     else
-      copy_out(place, kept.bytes.get());
+      copy_out(place, kept.bytes);
   }
   return true;
 }
@@ -313,7 +351,7 @@ std::vector<ElementRead> Trial::elements_read(const Outcome& outcome) const {
   std::vector<std::vector<std::int64_t>> reads(views.size());
   for (std::size_t slot = 0; slot < views.size(); ++slot) {
     const std::byte* bytes = bytes_before(slot);
-    if (uses_[slot].reads && bytes == nullptr) return {};
+    if (uses_[slot].reads && bytes == nullptr && views[slot].fetched == nullptr) return {};
     views[slot].data = const_cast<std::byte*>(bytes);  // only read
     views[slot].reads = &reads[slot];
   }
@@ -323,9 +361,12 @@ std::vector<ElementRead> Trial::elements_read(const Outcome& outcome) const {
     std::sort(reads[slot].begin(), reads[slot].end());
     const auto end = std::unique(reads[slot].begin(), reads[slot].end());
     const reference::Reader read = reference::reader_of(views[slot].dtype);
-    for (auto at = reads[slot].begin(); at != end; ++at)
-      out.push_back(
-          {static_cast<std::int64_t>(slot), *at, read(views[slot].data + *at * views[slot].dtype.bytes())});
+    for (auto at = reads[slot].begin(); at != end; ++at) {
+      const std::byte* bytes = views[slot].fetched != nullptr
+                                   ? views[slot].fetched->find(*at)
+                                   : views[slot].data + *at * views[slot].dtype.bytes();
+      if (bytes != nullptr) out.push_back({static_cast<std::int64_t>(slot), *at, read(bytes)});
+    }
   }
   return out;
 }
@@ -335,10 +376,10 @@ void Trial::restore() {
     if (kept.bytes == nullptr) continue;
     const Place& place = places_[kept.slot];
     if (std::byte* data = host_bytes(place)) {
-      copy_on_all_cores(data, kept.bytes.get(), place.span.bytes);
+      copy_on_all_cores(data, kept.bytes, place.span.bytes);
       continue;
     }
-    const Place host{nullptr, {{0, place.span.bytes, kept.bytes.get()}, 0, place.span.bytes}};
+    const Place host{nullptr, {{0, place.span.bytes, kept.bytes}, 0, place.span.bytes}};
     executor().wait(executor().copy(place, host));
   }
 }

@@ -5,11 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "engine/kept_block.h"
 #include "engine/kernels.h"
 #include "ir/launch.h"
 #include "reference/array.h"
@@ -72,9 +72,11 @@ class Trial {
  private:
   struct Kept {
     std::size_t slot;
-    std::unique_ptr<std::byte[]> bytes;  // null: too much to keep
+    std::byte* bytes;  // in kept_block_; null: too much to keep
   };
-  std::string read_inputs();
+  void read_inputs();
+  std::string fetch(std::vector<std::pair<std::int64_t, std::int64_t>> missing);
+  reference::BoundedReport eval_fetching(const reference::BoundedOptions& options);
   reference::Cell read(std::int64_t slot, std::int64_t element) const;
   bool some_store_is_constant(const verify::Judgement& judgement) const;
   const std::byte* bytes_before(std::size_t slot) const;
@@ -91,14 +93,17 @@ class Trial {
   OpenDevice& device_;
   std::vector<Place> places_;
   Bindings bindings_;
-  reference::Bindings values_;                  // the same by name
-  reference::BoundedKernel bounded_;            // the kernel as scheduled, on REF
-  std::vector<reference::View> views_;          // by slot, as the host sees them
-  std::vector<std::vector<std::byte>> copies_;  // of what the host does not reach
+  reference::Bindings values_;                       // the same by name
+  reference::BoundedKernel bounded_;                 // the kernel as scheduled, on REF
+  std::vector<reference::View> views_;               // by slot, as the host sees them
+  std::vector<std::vector<std::byte>> copies_;       // of what the host does not reach
+  std::vector<reference::FetchedElements> fetched_;  // by slot: of what is too much to be copied
+  std::size_t fetched_bytes_ = 0;
   std::vector<reference::Position> positions_;
   std::vector<reference::Sample> samples_;
   std::vector<reference::Cell> before_;  // of samples that are not written
   std::vector<Kept> kept_;
+  KeptBlock kept_block_;
   LaunchFaultRef fault_;
   std::vector<SlotUse> uses_;
   bool reads_memory_ = true;  // some value stored comes from memory

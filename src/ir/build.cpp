@@ -144,7 +144,9 @@ Node param(DType dtype, std::int64_t slot, std::int64_t size) {
 Node define(DType dtype, std::int64_t id, std::int64_t size, Space space, SharedForm form) {
   const auto where = static_cast<std::int64_t>(space);
   if (!form.swizzled && form.slots == 1) return with_ints(Op::Define, dtype, {id, size, where});
-  return with_ints(Op::Define, dtype, {id, size, where, form.swizzled ? 1 : 0, form.slots});
+  const std::int64_t swizzled = form.swizzled ? 1 : 0;
+  if (form.bulk) return with_ints(Op::Define, dtype, {id, size, where, swizzled, form.slots, 1});
+  return with_ints(Op::Define, dtype, {id, size, where, swizzled, form.slots});
 }
 Node range(Node extent, std::int64_t id, RangeKind kind) {
   return with_ints(Op::Range, dtypes::Index, {id, static_cast<std::int64_t>(kind)}, {&extent, 1});
@@ -239,8 +241,13 @@ Node end(Node effect, std::span<const Node> ranges) {
 }
 Node sink(std::span<const Node> effects) { return intern(Op::Sink, dtypes::Void, effects); }
 Node barrier(std::span<const Node> effects) { return intern(Op::Barrier, dtypes::Void, effects); }
-Node prefetch(Node memory, Node index) {
-  return intern(Op::Prefetch, dtypes::Void, {memory, index}, Attr::of(std::int64_t{2}));
+Node prefetch(Node memory, Node index, std::int64_t cache) {
+  return intern(Op::Prefetch, dtypes::Void, {memory, index}, Attr::of(cache));
+}
+
+Node constant_of(Node node) {
+  if (node.is(Op::Splat)) node = node.arg(0);
+  return node.is_const() ? node : Node();
 }
 
 Node base_memory(Node memory) {

@@ -22,6 +22,8 @@ Node number(DType dtype, double v);           // v as a constant of any dtype
 Node zero_of(DType dtype);
 Node bool_const(bool v);
 Element element_of(Node constant);
+// The constant in every lane of a Const or a Splat of one, else null.
+Node constant_of(Node node);
 
 // ---- scalar ops
 Node apply(Op op, Node x);
@@ -55,10 +57,12 @@ Node new_buffer(DType dtype, std::int64_t size, std::string_view device);  // a 
 Node buffer_with_id(std::int64_t id, DType dtype, std::int64_t size, std::string_view device);
 Node param(DType dtype, std::int64_t slot, std::int64_t size);
 // How the memory of a group lies and how often it is there: in rows of 128 bytes with exchanged pieces
-// (ir/shared_memory.h), and for so many steps of the loop that fills it.
+// (ir/shared_memory.h), for so many steps of the loop that fills it, and whether boxes of a matrix are to
+// come there as bulk copies.
 struct SharedForm {
   bool swizzled = false;
   std::int64_t slots = 1;
+  bool bulk = false;
 };
 Node define(DType dtype, std::int64_t id, std::int64_t size, Space space, SharedForm form = {});
 Node range(Node extent, std::int64_t id, RangeKind kind);
@@ -86,7 +90,11 @@ inline std::int64_t define_id(Node define) { return define.ints()[0]; }
 inline Space define_space(Node define) { return static_cast<Space>(define.ints()[2]); }
 inline SharedForm shared_form(Node define) {
   const auto& ints = define.ints();
-  return ints.size() > 4 ? SharedForm{ints[3] != 0, ints[4]} : SharedForm{};
+  return ints.size() > 4 ? SharedForm{ints[3] != 0, ints[4], ints.size() > 5} : SharedForm{};
+}
+// Memory that all threads of a group have together.
+inline bool is_group_memory(Node base) {
+  return base.is(Op::Define) && (define_space(base) == Space::Shared || define_space(base) == Space::Barrier);
 }
 
 // ---- tensor graph
@@ -119,7 +127,7 @@ Node after(Node memory, std::span<const Node> effects);
 Node end(Node effect, std::span<const Node> ranges);  // itself where there are no ranges
 Node sink(std::span<const Node> effects);
 Node barrier(std::span<const Node> effects);
-Node prefetch(Node memory, Node index);
+Node prefetch(Node memory, Node index, std::int64_t cache = 2);
 inline Op reduce_op(Node reduce) {
   return static_cast<Op>(reduce.attr().kind == Attr::Kind::Int ? reduce.int_attr() : reduce.ints()[0]);
 }

@@ -46,6 +46,25 @@ Node proxy_fence(std::int64_t number) { return intern(Op::ProxyFence, dtypes::Vo
 Node wait_products(Node x, std::int64_t left) {
   return intern(Op::WaitProducts, x.dtype(), {x}, Attr::of(left));
 }
+Node bulk_copy(const BulkBox& box, Node memory, Node index, Node source, Node column, Node row, Node barriers,
+               Node barrier) {
+  AttrData d{"", {box.columns, box.rows, box.all_columns, box.all_rows, box.pitch}};
+  return intern(Op::BulkCopy, dtypes::Void, {memory, index, source, column, row, barriers, barrier},
+                Attr::of(d));
+}
+BulkBox bulk_box(Node copy) {
+  const auto& v = copy.ints();
+  return {v[0], v[1], v[2], v[3], v[4]};
+}
+Node begin_arrivals(Node barriers, Node barrier, std::int64_t arrivals) {
+  return intern(Op::BeginArrivals, dtypes::Void, {barriers, barrier}, Attr::of(arrivals));
+}
+Node arrive_bytes(Node barriers, Node barrier, std::int64_t bytes) {
+  return intern(Op::ArriveBytes, dtypes::Void, {barriers, barrier}, Attr::of(bytes));
+}
+Node await_arrivals(Node barriers, Node barrier, Node parity) {
+  return intern(Op::AwaitArrivals, dtypes::Void, {barriers, barrier, parity});
+}
 bool is_in_flight(Node value) {
   return value.is(Op::PanelDot) || (value.is(Op::WaitProducts) && value.int_attr() > 0);
 }

@@ -1,19 +1,24 @@
 // What the threads of a group do together beside barriers: copies that arrive later, matrices that a warp
 // reads together, products of panels that a unit reads from shared memory itself.
 //
-//   CopyAsync, CommitCopies, WaitCopies   a thread's copies to shared memory; before the wait nobody may
-//   touch
-//                                         the place, after it the thread itself, after a barrier all threads
-//   ProxyFence                            before the barrier, by every thread that wrote what a PanelDot
-//   reads Matrices                              lane 8*i + j of a warp names row j of matrix i, 8 numbers of
-//   16 bits;
-//                                         lane l gets of each matrix the numbers 2*(l%4) and 2*(l%4) + 1 of
-//                                         row l/4 in a word, of a transposed one those of rows in column l/4
-//   PanelDot, WaitProducts                sum + x * y of all threads of a warpgroup together. Only the next
-//                                         PanelDot or WaitProducts may use its result, which memory of the
-//                                         thread's own may hold meanwhile. The wait is for all products but
-//                                         so many, the last ones; the panels of others may change from then
-//                                         on
+//   CopyAsync, CommitCopies, WaitCopies
+//       a thread's copies to shared memory; before the wait nobody may touch the place, after it the thread
+//       itself, after a barrier all threads
+//   BulkCopy, BeginArrivals, ArriveBytes, AwaitArrivals
+//       a box of a matrix to shared memory, by one thread for all. Its bytes arrive at a barrier of its own
+//       kind (memory of Space::Barrier), which has phases: one ends after as many ArriveBytes as
+//       BeginArrivals said, when all bytes that they announced are there. Who waited for the end of the phase
+//       may touch the place. Nobody may touch the barrier before the group has met after BeginArrivals, and
+//       copies only after a ProxyFence as well
+//   ProxyFence
+//       before the barrier, by every thread that wrote what a PanelDot reads or a BulkCopy arrives at
+//   Matrices
+//       lane 8*i + j of a warp names row j of matrix i, 8 numbers of 16 bits; lane l gets of each matrix the
+//       numbers 2*(l%4) and 2*(l%4) + 1 of row l/4 in a word, of a transposed one those of rows in column l/4
+//   PanelDot, WaitProducts
+//       sum + x * y of all threads of a warpgroup together. Only the next PanelDot or WaitProducts may use
+//       its result, which memory of the thread's own may hold meanwhile. The wait is for all products but so
+//       many, the last ones; the panels of others may change from then on
 //
 // A panel of a PanelDot or of Matrices is swizzled (ir/shared_memory.h), in rows of 64 numbers of 16 bits. In
 // order Steps a row has the steps of one output, in order Outputs the outputs of one step; 64 outputs more
@@ -57,6 +62,21 @@ Node commit_copies(std::int64_t number);
 Node wait_copies(std::int64_t batches, std::int64_t number);
 Node proxy_fence(std::int64_t number);
 Node wait_products(Node x, std::int64_t left = 0);
+
+// A box of a matrix: element (r, c) of the matrix lies at r*pitch + c of the param, r < all_rows and
+// c < all_columns. The box lies row by row in shared memory.
+struct BulkBox {
+  std::int64_t columns = 1, rows = 1;
+  std::int64_t all_columns = 1, all_rows = 1, pitch = 1;
+  std::int64_t elements() const { return columns * rows; }
+};
+Node bulk_copy(const BulkBox& box, Node memory, Node index, Node source, Node column, Node row, Node barriers,
+               Node barrier);
+BulkBox bulk_box(Node copy);
+Node begin_arrivals(Node barriers, Node barrier, std::int64_t arrivals);
+Node arrive_bytes(Node barriers, Node barrier, std::int64_t bytes);
+Node await_arrivals(Node barriers, Node barrier, Node parity);
+
 // Whether a value is a product's that nothing waited for.
 bool is_in_flight(Node value);
 
@@ -72,6 +92,14 @@ void for_each_memory(Node n, Visit visit) {
       visit(n.arg(0));
       visit(n.arg(2));
       break;
+    case Op::BulkCopy:
+      visit(n.arg(0));
+      visit(n.arg(2));
+      visit(n.arg(5));
+      break;
+    case Op::BeginArrivals:
+    case Op::ArriveBytes:
+    case Op::AwaitArrivals: visit(n.arg(0)); break;
     default: break;
   }
 }

@@ -1,6 +1,6 @@
-// How the arrays that a group's threads share (Define of Space::Shared) lie in its shared memory: one after
-// the other, swizzled ones first and then the others, each in the order a program lists them. Printers, the
-// launch size and the verifier agree on it here.
+// How the arrays that a group's threads share (Define of Space::Shared, and of Space::Barrier) lie in its
+// shared memory: one after the other, swizzled ones first and then the others, each in the order a program
+// lists them. Printers, the launch size and the verifier agree on it here.
 //
 // A swizzled array is rows of 128 bytes, and piece p (16 bytes) of row r lies in place p ^ r%8 of that row:
 // eight threads that read the same piece of eight rows, or the eight pieces of a row, meet no bank twice. It

@@ -7,6 +7,7 @@
 
 #include "base/small_vector.h"
 #include "ir/build.h"
+#include "ir/group_ops.h"
 #include "ir/walk.h"
 
 namespace lathe {
@@ -126,11 +127,14 @@ class AssignmentVerifier {
     for (const NodeRef& ref : program_.code) {
       if (ref->is(Op::If)) ++conditions_;
       if (ref->is(Op::EndIf)) --conditions_;
-      if (!ref->is(Op::Load) && !ref->is(Op::Store) && !ref->is(Op::CopyAsync)) continue;
+      if (!ref->is(Op::Load) && !ref->is(Op::Store) && !ref->is(Op::CopyAsync) && !ref->is(Op::BulkCopy))
+        continue;
       Node memory = base_memory(ref->arg(0));
       if (!memory.is(Op::Define) || define_space(memory) == Space::Barrier) continue;
       if (ref->is(Op::CopyAsync))
         note_store(ref, memory, memory.dtype().vec(static_cast<std::uint16_t>(ref->int_attr())));
+      else if (ref->is(Op::BulkCopy))
+        note_store(ref, memory, memory.dtype().vec(static_cast<std::uint16_t>(bulk_box(ref).elements())));
       else if (ref->is(Op::Store))
         note_store(ref, memory, ref->arg(2).dtype());
       else

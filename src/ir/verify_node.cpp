@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/access.h"
 #include "ir/build.h"
 #include "ir/dot.h"
 #include "ir/group_ops.h"
@@ -109,6 +110,20 @@ std::string gate_fault(Node user, std::size_t place, std::uint16_t lanes) {
                      dtypes::Bool.vec(lanes).str());
 }
 
+std::string rows_fault(Node n, Node value, Form form) {
+  if (n.attr().kind == Attr::Kind::None) return "";
+  if (form != Form::Program) return fmt::format("{} of a program alone has an attribute", name_of(n));
+  const Access how = access_of(n);
+  if (n.is(Op::Store) && how.past > 0) return "a Store goes past the caches in every step or in none";
+  if (how.rows == 1) return "";
+  if (!base_memory(n.arg(0)).is(Op::Param)) return fmt::format("{} of rows of what is no param", name_of(n));
+  const std::int64_t lanes = value.dtype().lanes;
+  const bool even = lanes % how.rows == 0 && n.arg(1).dtype().lanes == 1 && how.pitch >= lanes / how.rows;
+  return even ? ""
+              : fmt::format("{} of {} rows {} apart of {}", name_of(n), how.rows, how.pitch,
+                            value.dtype().str());
+}
+
 std::string access_fault(Node n, Node value, std::size_t most, Form form) {
   if (n.arg_count() > most)
     return fmt::format("{} has {} operands, at most {}", name_of(n), n.arg_count(), most);
@@ -119,14 +134,15 @@ std::string access_fault(Node n, Node value, std::size_t most, Form form) {
     return fmt::format("{} moves {} and the memory holds {}", name_of(n), value.dtype().str(), memory.str());
   if (index.lanes != 1 && index.lanes != value.dtype().lanes)
     return fmt::format("{} of {} lanes with an index of {}", name_of(n), value.dtype().lanes, index.lanes);
+  if (std::string f = rows_fault(n, value, form); !f.empty()) return f;
   return gate_fault(n, most - 1, value.dtype().lanes);
 }
 
 std::string prefetch_fault(Node n, Form form) {
   if (!is_effect(n)) return "a Prefetch has the dtype void";
-  if (!base_memory(n.arg(0)).is(Op::Param)) return "a Prefetch of what is no param";
+  if (std::string f = memory_fault(n, n.arg(0), form); !f.empty()) return f;
   if (n.arg(1).dtype().lanes != 1) return "a Prefetch of several places";
-  if (n.int_attr() != 1 && n.int_attr() != 2) return "a Prefetch into a cache that is neither 1 nor 2";
+  if (n.int_attr() < 1 || n.int_attr() > 3) return "a Prefetch into a cache that is none of 1, 2 and 3";
   return index_fault(n, n.arg(1), form);
 }
 
@@ -282,6 +298,22 @@ std::string vector_fault(Node n) {
   }
 }
 
+// ---- what one instruction of some machines does
+
+std::string machine_op_fault(Node n) {
+  const DType x = n.arg(0).dtype(), f32 = dtypes::Float32.vec(x.lanes);
+  bool ok = x == f32;
+  switch (n.op()) {
+    case Op::Narrow: ok &= n.dtype() == dtypes::BFloat16.vec(x.lanes); break;
+    case Op::Table:
+      ok = x.is_int() && n.dtype().lanes == x.lanes && (n.dtype().is_int() || n.dtype() == f32);
+      break;
+    case Op::Scale: ok &= n.arg(1).dtype() == f32; [[fallthrough]];
+    default: ok &= n.dtype() == f32;
+  }
+  return ok ? "" : fmt::format("{} of {} gives {}", name_of(n), x.str(), n.dtype().str());
+}
+
 // ---- packed words
 
 std::string pack_fault(Node n) {
@@ -340,6 +372,32 @@ std::string copy_async_fault(Node n) {
   for (std::size_t i = 4; i < n.arg_count(); ++i)
     if (n.arg(i).dtype() != dtypes::Bool) return "a CopyAsync under a gate of " + n.arg(i).dtype().str();
   return n.arg_count() <= 6 ? "" : "a CopyAsync of more than six operands";
+}
+
+// A barrier that threads and copies arrive at, from operand `at` on.
+std::string arrivals_fault(Node n, std::size_t at) {
+  Node base = base_memory(n.arg(at));
+  if (!base.is(Op::Define) || define_space(base) != Space::Barrier || base.dtype() != dtypes::UInt64)
+    return fmt::format("{} at what is no barrier", name_of(n));
+  for (std::size_t i = at + 1; i < n.arg_count(); ++i)
+    if (n.arg(i).dtype().lanes != 1 || !n.arg(i).dtype().is_int())
+      return fmt::format("{} at a barrier numbered by {}", name_of(n), n.arg(i).dtype().str());
+  return is_effect(n) ? "" : fmt::format("{} has the dtype void", name_of(n));
+}
+
+std::string bulk_copy_fault(Node n) {
+  Node to = base_memory(n.arg(0)), from = base_memory(n.arg(2));
+  if (!to.is(Op::Define) || define_space(to) != Space::Shared) return "a BulkCopy to what is not shared";
+  if (!from.is(Op::Param)) return "a BulkCopy of what is no param";
+  if (to.dtype() != from.dtype())
+    return fmt::format("BulkCopy of {} to {}", from.dtype().str(), to.dtype().str());
+  const BulkBox box = bulk_box(n);
+  if (box.all_columns > box.pitch || (box.all_rows - 1) * box.pitch + box.all_columns > memory_size(from))
+    return fmt::format("a BulkCopy of {} rows of {} elements, {} apart, of {}", box.all_rows, box.all_columns,
+                       box.pitch, memory_size(from));
+  for (std::size_t i : {std::size_t{1}, std::size_t{3}, std::size_t{4}})
+    if (n.arg(i).dtype().lanes != 1 || !n.arg(i).dtype().is_int()) return "a BulkCopy of several places";
+  return arrivals_fault(n, 5);
 }
 
 std::string matrices_fault(Node n) {
@@ -414,9 +472,17 @@ std::string local_fault(Node n, Form form) {
     case Op::Lane:
     case Op::Iota:
     case Op::HReduce: return vector_fault(n);
+    case Op::Narrow:
+    case Op::Table:
+    case Op::Fraction:
+    case Op::Scale: return machine_op_fault(n);
     case Op::Pack: return pack_fault(n);
     case Op::Dot: return dot_fault(n);
     case Op::CopyAsync: return copy_async_fault(n);
+    case Op::BulkCopy: return bulk_copy_fault(n);
+    case Op::BeginArrivals:
+    case Op::ArriveBytes:
+    case Op::AwaitArrivals: return arrivals_fault(n, 0);
     case Op::Matrices: return matrices_fault(n);
     case Op::PanelDot: return panel_dot_fault(n);
     case Op::WaitProducts:

@@ -107,7 +107,7 @@ class ProgramVerifier {
     if (n.is(Op::Matrices) || n.is(Op::PanelDot)) return true;
     if (!n.is(Op::Load)) return false;
     Node base = base_memory(n.arg(0));
-    return base.is(Op::Define) && define_space(base) != Space::Shared;
+    return base.is(Op::Define) && !is_group_memory(base);
   }
 
   // Checks an operand and says whether it may differ between threads.
@@ -192,8 +192,7 @@ class ProgramVerifier {
     for (const NodeRef& ref : program_.code)
       for_each_memory(ref, [&](Node memory) {
         Node base = base_memory(memory);
-        if (base.is(Op::Define) && define_space(base) == Space::Shared && seen.try_emplace(base).second)
-          bytes += shared_bytes_of(base);
+        if (is_group_memory(base) && seen.try_emplace(base).second) bytes += shared_bytes_of(base);
       });
     if (bytes > program_.shared_bytes)
       fault(Node(),

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/small_vector.h"
 #include "ir/node.h"
 
 namespace lathe {
@@ -95,5 +96,22 @@ Node substitute(Node root, const NodeMap<Node>& map);
 
 // Rebuilds a node over other operands in canonical form (`apply` for scalar ops).
 Node rebuild(Node node, std::span<const Node> args);
+
+// A graph from its leaves up, in the order of a toposort; `change` gives what stands for a node, from the
+// node and what became of its operands, or null where that is the node over them. `done` holds what became of
+// each.
+template <class Change>
+Node rebuilt(std::span<const Node> order, NodeMap<Node>& done, Change&& change) {
+  done.reserve(order.size());
+  for (Node n : order) {
+    SmallVector<Node, 16> args;
+    for (Node a : n.args()) args.push_back(*done.find(a));
+    Node changed = change(n, std::span<const Node>(args.data(), args.size()));
+    if (!changed)
+      changed = n.arg_count() == 0 ? n : rebuild(n, std::span<const Node>(args.data(), args.size()));
+    done.try_emplace(n, changed);
+  }
+  return *done.find(order.back());
+}
 
 }  // namespace lathe

@@ -13,7 +13,17 @@ namespace {
 // none.
 struct AttrRow {
   Op op;
-  enum Form : std::uint8_t { Number, Integer, OpName, Ints, OpThenInts, Text, TextInts, MaybeText } form;
+  enum Form : std::uint8_t {
+    Number,
+    Integer,
+    OpName,
+    Ints,
+    OpThenInts,
+    Text,
+    TextInts,
+    MaybeText,
+    MaybeInts
+  } form;
   std::size_t least, most;  // how many ints
   const char* expected;
 };
@@ -24,7 +34,7 @@ constexpr AttrRow kAttrRows[] = {
     {Op::Var,     AttrRow::TextInts,   2, 2,     "\"name\" [min, max]"},
     {Op::Buffer,  AttrRow::TextInts,   2, 2,     "\"device\" [id, size]"},
     {Op::Param,   AttrRow::Ints,       2, 2,     "[slot, size]"},
-    {Op::Define,  AttrRow::Ints,       3, 5,     "[id, size, space] or [id, size, space, swizzled, slots]"},
+    {Op::Define,  AttrRow::Ints,       3, 6,     "[id, size, space] or [id, size, space, swizzled, slots] with 1 for bulk copies"},
     {Op::Special, AttrRow::TextInts,   1, 1,     "\"name\" [extent]"},
     {Op::Permute, AttrRow::Ints,       0, kMany, "[order...]"},
     {Op::Flip,    AttrRow::Ints,       0, kMany, "[axes...]"},
@@ -48,6 +58,10 @@ constexpr AttrRow kAttrRows[] = {
     {Op::Lane,    AttrRow::Integer,    0, 0,     "a lane number"},
     {Op::HReduce, AttrRow::OpName,     0, 0,     "an op"},
     {Op::Prefetch, AttrRow::Integer,   0, 0,     "the number of a cache"},
+    {Op::Load,    AttrRow::MaybeInts,  1, 3,     "[past], [past, rows, pitch], or none"},
+    {Op::Store,   AttrRow::MaybeInts,  1, 3,     "[past], [past, rows, pitch], or none"},
+    {Op::If,      AttrRow::MaybeInts,  1, 1,     "[number], or none"},
+    {Op::Table,   AttrRow::Ints,       1, kMany, "[numbers...]"},
     {Op::Dot,     AttrRow::Text,       0, 4,     "\"kind\", \"kind\" [m, n, k] or \"kind\" [m, n, k, threads]"},
     {Op::CopyAsync, AttrRow::Integer,  0, 0,     "how many elements"},
     {Op::CommitCopies, AttrRow::Integer, 0, 0,   "a number"},
@@ -55,6 +69,9 @@ constexpr AttrRow kAttrRows[] = {
     {Op::ProxyFence, AttrRow::Integer, 0, 0,     "a number"},
     {Op::WaitProducts, AttrRow::Integer, 0, 0,   "how many products are left"},
     {Op::Matrices, AttrRow::Ints,      2, 2,     "[count, transposed]"},
+    {Op::BeginArrivals, AttrRow::Integer, 0, 0,  "how many arrivals"},
+    {Op::ArriveBytes, AttrRow::Integer, 0, 0,    "how many bytes"},
+    {Op::BulkCopy, AttrRow::Ints,      5, 5,     "[columns, rows, all columns, all rows, pitch]"},
     {Op::PanelDot, AttrRow::Text,      8, 8,     "\"kind\" [m, n, k, threads, order of x, slab of x, order of y, slab of y]"},
 };
 // clang-format on
@@ -94,7 +111,7 @@ std::string attr_fault(Op op, DType dtype, const Attr& attr) {
       [[fallthrough]];
     default: break;
   }
-  if (row.form == AttrRow::MaybeText && attr.kind == Attr::Kind::None) return "";
+  if (row.form >= AttrRow::MaybeText && attr.kind == Attr::Kind::None) return "";
   if (attr.kind != Attr::Kind::Data) return refuse();
   const AttrData& d = *attr.data;
   if (d.ints.size() < row.least || d.ints.size() > row.most) return refuse();
@@ -108,7 +125,13 @@ std::string attr_fault(Op op, DType dtype, const Attr& attr) {
   if (op == Op::Range && (d.ints[1] < 0 || d.ints[1] >= kRangeKindCount)) return refuse();
   if (op == Op::Define && (d.ints[2] < 0 || d.ints[2] >= kSpaceCount)) return refuse();
   if (op == Op::Define && d.ints.size() > 3 &&
-      (d.ints.size() < 5 || d.ints[3] < 0 || d.ints[3] > 1 || d.ints[4] < 1))
+      (d.ints.size() < 5 || d.ints[3] < 0 || d.ints[3] > 1 || d.ints[4] < 1 ||
+       (d.ints.size() > 5 && d.ints[5] != 1)))
+    return refuse();
+  if (op == Op::BulkCopy && std::any_of(d.ints.begin(), d.ints.end(), [](std::int64_t v) { return v < 1; }))
+    return refuse();
+  if ((op == Op::Load || op == Op::Store) &&
+      (d.ints[0] < -1 || d.ints.size() == 2 || (d.ints.size() == 3 && d.ints[1] < 1)))
     return refuse();
   if (op == Op::PanelDot &&
       (d.ints[0] < 1 || d.ints[1] < 1 || d.ints[2] < 1 || d.ints[3] < 1 || d.ints[0] * d.ints[1] > 65535))

@@ -29,6 +29,7 @@ class StepState {
   virtual std::vector<Node> roots() const = 0;  // of the graph as it is now
   virtual Faults quick_faults() const = 0;      // what is looked for after every step of every build
   virtual void show(const StepInfo& step, StepSink& sink) = 0;
+  virtual bool is_over() const { return false; }  // the last step found that the rest is not to be done
 
   const Compile& compile;
 };
@@ -73,12 +74,15 @@ void run_step(const StepRow<State>& step, State& state) {
     add_step_name(error, step.info());
     throw;
   }
-  finish_step(step, state);
+  if (!state.is_over()) finish_step(step, state);
 }
 
 template <class State>
 void run_steps(std::span<const StepRow<State>> steps, State& state) {
-  for (const StepRow<State>& step : steps) run_step(step, state);
+  for (const StepRow<State>& step : steps) {
+    run_step(step, state);
+    if (state.is_over()) return;
+  }
 }
 
 template <class State>

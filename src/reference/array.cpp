@@ -1,5 +1,6 @@
 #include "reference/array.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -122,6 +123,20 @@ std::vector<double> Array::numbers() const {
   std::vector<double> out;
   for (std::int64_t i = 0; i < size_; ++i) out.push_back(number(i));
   return out;
+}
+
+void FetchedElements::add(std::size_t width, std::span<const std::int64_t> elements,
+                          std::span<const std::byte> bytes) {
+  batches_.push_back({width, {elements.begin(), elements.end()}, {bytes.begin(), bytes.end()}});
+}
+
+const std::byte* FetchedElements::find(std::int64_t element) const {
+  for (const Batch& batch : batches_) {
+    const auto at = std::ranges::lower_bound(batch.elements, element);
+    if (at == batch.elements.end() || *at != element) continue;
+    return batch.bytes.data() + static_cast<std::size_t>(at - batch.elements.begin()) * batch.width;
+  }
+  return nullptr;
 }
 
 }  // namespace lathe::reference

@@ -37,13 +37,30 @@ using Writer = void (*)(std::byte* at, Cell value);
 Reader reader_of(DType dtype);
 Writer writer_of(DType dtype);
 
+// Elements of memory that is too far away to be read whole.
+class FetchedElements {
+ public:
+  // `elements` is ascending and holds none that is already here; `bytes` has `width` of them for each.
+  void add(std::size_t width, std::span<const std::int64_t> elements, std::span<const std::byte> bytes);
+  const std::byte* find(std::int64_t element) const;  // null for one that was not fetched
+
+ private:
+  struct Batch {
+    std::size_t width;
+    std::vector<std::int64_t> elements;
+    std::vector<std::byte> bytes;
+  };
+  std::vector<Batch> batches_;
+};
+
 struct View {
   DType dtype;
   std::byte* data = nullptr;
   std::int64_t size = 0;    // elements
   bool initialised = true;  // false: reading an element that nothing wrote is a fault
   std::vector<std::int64_t>* reads =
-      nullptr;  // where set, bounded_eval on one thread notes what it reads here
+      nullptr;                               // where set, bounded_eval on one thread notes what it reads here
+  const FetchedElements* fetched = nullptr;  // where set, bounded_eval finds elements here and has no `data`
 };
 
 class Array {

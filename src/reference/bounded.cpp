@@ -64,11 +64,12 @@ void add(BoundedReport& to, const BoundedReport& part) {
   to.index_fault = to.index_fault || part.index_fault;
   to.incomplete = to.incomplete || part.incomplete;
   if (to.reason.empty()) to.reason = part.reason;
+  to.missing.insert(to.missing.end(), part.missing.begin(), part.missing.end());
   to.ops += part.ops;
 }
 
 // Operations that are worth another thread.
-constexpr double kOpsOfThread = 5e4;
+constexpr double kOpsOfThread = 1.5e4;
 
 // The positions of one store.
 void evaluate(const Code& code, std::span<const View> params, const Bindings& bindings,

@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/node.h"
@@ -59,6 +60,9 @@ struct BoundedReport {
   bool index_fault = false;         // an index that the user's data named is out of range
   bool incomplete = false;          // nothing was computed
   std::string reason;               // why, in words
+  // Elements that were not fetched yet (View::fetched), by slot, some of them several times. With any of them
+  // the rest of the report says nothing: they count as 0.
+  std::vector<std::pair<std::int64_t, std::int64_t>> missing;
   double ops = 0;
 };
 

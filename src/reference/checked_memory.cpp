@@ -29,6 +29,11 @@ void CheckedMemory::check_read(const Step& s, std::uint32_t memory, std::int64_t
     fault(s, "read before arrival", fmt::format("{} of {} at {}", what, code.memories[memory].name, index));
   else if (!m.is_set(index))
     fault(s, "uninitialised read", fmt::format("{} of {} at {}", what, code.memories[memory].name, index));
+  else if (const WatchedMemory::Arrival a = m.arrival(index);
+           a.barrier > 0 && (t.phases.size() < a.barrier || t.phases[a.barrier - 1] <= a.phase))
+    fault(s, "read before arrival",
+          fmt::format("{} of {} at {} by thread {}, which has not waited for it", what,
+                      code.memories[memory].name, index, t.agent.thread));
   if (m.note_read(index, t.agent)) conflict(s, memory, index, what, t);
 }
 void CheckedMemory::check_write(const Step& s, std::int64_t index, Thread& t, const char* what) {

@@ -31,6 +31,8 @@ struct Thread {
   std::vector<Flight> flights;
   std::int64_t batch = 0;                     // of the copies it makes now
   std::uint32_t fences = 0, fence_epoch = 0;  // that it passed, and when the last one was
+  std::vector<std::uint32_t> phases;          // that it knows to have ended, of each barrier of arrivals
+  bool waits = false;                         // for one of those
   // Elements that products may still read, for each of them.
   std::vector<std::vector<std::pair<std::uint32_t, std::int64_t>>> in_products;
 };

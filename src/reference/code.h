@@ -27,14 +27,18 @@ enum class Act : std::uint8_t {
   GroupDot,  // the same, of which each thread of a warp has its share: all threads of the group meet for it
   Matrices,  // dst = words of matrices whose rows the threads of a warp name by a; all threads meet for it
   PanelDot,  // dst = c + products of panels at a in memory and at b in memory `id`; all threads meet for it
-  WaitProducts,  // dst = a, a PanelDot's result: its panels may change from here on
-  CopyAsync,     // memory[a] = memory `id` [c] where dst, else 0, for all `lanes` where b; done at a wait
-  CommitCopies,  // ends a batch of them
-  WaitCopies,    // all but the last `jump` batches are done
-  ProxyFence,    // what the thread wrote may be read by a PanelDot after the next barrier
-  Load,          // dst = memory[a] where gate b
-  Store,         // memory[a] = c where gate b
-  PrivateLoad,   // the same on memory that lives in registers
+  WaitProducts,   // dst = a, a PanelDot's result: its panels may change from here on
+  CopyAsync,      // memory[a] = memory `id` [c] where dst, else 0, for all `lanes` where b; done at a wait
+  CommitCopies,   // ends a batch of them
+  WaitCopies,     // all but the last `jump` batches are done
+  ProxyFence,     // what the thread wrote may be read by a PanelDot after the next barrier
+  BeginArrivals,  // the barrier a of memory begins
+  ArriveBytes,    // an arrival at it, with bytes to come
+  AwaitArrivals,  // until a phase with parity b has ended
+  BulkCopy,     // memory[a] = a box of memory `id` at column b and row c, to arrive at barrier dst of `jump`
+  Load,         // dst = memory[a] where gate b
+  Store,        // memory[a] = c where gate b
+  PrivateLoad,  // the same on memory that lives in registers
   PrivateStore,
   LoopBegin,  // dst counts 0..a-1; jump is the distance to the LoopEnd
   LoopEnd,    // jump is the distance back to the LoopBegin

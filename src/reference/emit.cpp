@@ -1,10 +1,12 @@
 #include "reference/emit.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "ir/access.h"
 #include "ir/build.h"
 #include "ir/dot.h"
 #include "ir/text.h"
@@ -137,6 +139,10 @@ void Emitter::value(std::vector<Step>& out, Node node, std::span<const std::uint
       s.b = args[1];
       s.c = args[2];
       break;
+    case Op::Narrow:
+    case Op::Table:
+    case Op::Fraction:
+    case Op::Scale: return machine_op(out, node, args, dst);
     case Op::Matrices:
       s.act = Act::Matrices;
       s.memory = memory(base_memory(x), true);
@@ -173,6 +179,75 @@ void Emitter::value(std::vector<Step>& out, Node node, std::span<const std::uint
   out.push_back(s);
 }
 
+// In steps of their own dtypes; powers of two and products with them are exact in float64.
+void Emitter::machine_op(std::vector<Step>& out, Node node, std::span<const std::uint32_t> args,
+                         std::uint32_t dst) {
+  const std::uint16_t lanes = node.dtype().lanes;
+  const auto same = [&](DType dtype, double v) {
+    return constant(dtype.vec(lanes), {static_cast<std::int64_t>(v), v});
+  };
+  const auto step = [&](Op op, DType operand, std::uint32_t a, std::uint32_t b,
+                        std::uint32_t c = kNoRegister) {
+    const std::uint32_t to = code_.take(lanes);
+    out.push_back(scalar_step(op, operand, to, a, b, c, lanes));
+    return to;
+  };
+  const auto convert = [&](std::uint32_t a, DType from, DType to, std::uint32_t into) {
+    Step s;
+    s.act = Act::Convert;
+    s.lanes = lanes;
+    s.a = a, s.dst = into, s.from = from, s.to = to, s.node = node;
+    out.push_back(s);
+    return into;
+  };
+  const DType f32 = dtypes::Float32, f64 = dtypes::Float64;
+  const auto between = [&](DType dtype, std::uint32_t x, double limit) {
+    return step(Op::And, dtypes::Bool, step(Op::Less, dtype, same(dtype, -limit), x),
+                step(Op::Less, dtype, x, same(dtype, limit)));
+  };
+  // The integer next to x: adding this number leaves no room for a fraction; large numbers have none.
+  const auto rounded = [&](std::uint32_t x) {
+    const std::uint32_t wide = convert(x, f32, f64, code_.take(lanes)), far = same(f64, 0x1.8p52);
+    const std::uint32_t whole = step(Op::Sub, f64, step(Op::Add, f64, wide, far), far);
+    return step(Op::Where, f64, between(f64, wide, 0x1p51), whole, wide);
+  };
+  switch (node.op()) {
+    case Op::Narrow: {
+      const std::uint32_t x = args[0], zero = step(Op::Mul, f32, x, same(f32, 0));
+      convert(step(Op::Where, f32, between(f32, x, 0x1p-126), zero, x), f32, dtypes::BFloat16, dst);
+      return;
+    }
+    case Op::Table: {
+      const DType index = node.arg(0).dtype().element(), entry = node.dtype().element();
+      const auto& numbers = node.ints();
+      const std::uint32_t at =
+          step(Op::FloorMod, index, args[0], same(index, static_cast<double>(numbers.size())));
+      std::uint32_t found = same(entry, static_cast<double>(numbers[0]));
+      for (std::size_t i = 1; i < numbers.size(); ++i)
+        found = step(Op::Where, entry, step(Op::Eq, index, at, same(index, static_cast<double>(i))),
+                     same(entry, static_cast<double>(numbers[i])), found);
+      out.push_back(copy_step(dst, found, lanes));
+      return;
+    }
+    case Op::Fraction: {
+      const std::uint32_t whole = convert(rounded(args[0]), f64, f32, code_.take(lanes));
+      out.push_back(scalar_step(Op::Sub, f32, dst, args[0], whole, kNoRegister, lanes));
+      return;
+    }
+    default: {
+      const std::uint32_t n = args[1], x = convert(args[0], f32, f64, code_.take(lanes));
+      const std::uint32_t limited =
+          step(Op::Max, f64, step(Op::Min, f64, rounded(n), same(f64, 600)), same(f64, -600));
+      const std::uint32_t product = step(Op::Mul, f64, x, step(Op::Exp2, f64, limited, kNoRegister));
+      const std::uint32_t narrow = convert(product, f64, f32, code_.take(lanes));
+      const double infinity = std::numeric_limits<double>::infinity();
+      const std::uint32_t most = same(f32, infinity), least = same(f32, -infinity);
+      const std::uint32_t low = step(Op::Where, f32, step(Op::Eq, f32, n, least), same(f32, 0), narrow);
+      out.push_back(scalar_step(Op::Where, f32, dst, step(Op::Eq, f32, n, most), most, low, lanes));
+    }
+  }
+}
+
 std::uint32_t Emitter::scaled_index(std::vector<Step>& out, Node node, std::uint32_t index) {
   std::uint16_t lanes = base_memory(node.arg(0)).dtype().lanes;
   Node i = node.arg(1);
@@ -181,6 +256,25 @@ std::uint32_t Emitter::scaled_index(std::vector<Step>& out, Node node, std::uint
   DType wide = dtypes::Index.vec(i.dtype().lanes);
   out.push_back(scalar_step(Op::Mul, wide, r, index, constant(wide, {lanes, 0}), kNoRegister, wide.lanes));
   return r;
+}
+
+std::uint32_t Emitter::row_index(std::vector<Step>& out, Node node, DType value, std::uint32_t index) {
+  const Access how = access_of(node);
+  if (how.rows == 1) return index;
+  const DType wide = dtypes::Index.vec(value.lanes);
+  const std::int64_t columns = value.lanes / how.rows;
+  const std::uint32_t steps = code_.take(value.lanes), all = code_.take(value.lanes),
+                      places = code_.take(value.lanes);
+  for (std::uint32_t l = 0; l < value.lanes; ++l)
+    code_.constants.emplace_back(steps + l,
+                                 cell_of(dtypes::Index, {l / columns * how.pitch + l % columns, 0}));
+  Step s;
+  s.act = Act::Splat;
+  s.lanes = value.lanes;
+  s.a = index, s.dst = all;
+  out.push_back(s);
+  out.push_back(scalar_step(Op::Add, wide, places, all, steps, kNoRegister, value.lanes));
+  return places;
 }
 
 namespace {
@@ -193,7 +287,8 @@ Step access(Act act, Node node, std::uint32_t memory, std::uint32_t index, std::
   s.memory = memory;
   s.a = index;
   s.b = gate;
-  s.index_lanes = node.arg(1).dtype().lanes;
+  const DType value = act == Act::Store || act == Act::PrivateStore ? node.arg(2).dtype() : node.dtype();
+  s.index_lanes = access_of(node).rows > 1 ? value.lanes : node.arg(1).dtype().lanes;
   if (node.arg_count() > gate_arg) s.gate_lanes = node.arg(gate_arg).dtype().lanes;
   return s;
 }

@@ -33,11 +33,16 @@ class Emitter {
   Step store(Node node, std::uint32_t memory, std::uint32_t index, std::uint32_t value,
              std::uint32_t gate) const;
 
+  // Where all elements of an access of several rows lie, or `index` where it is no such access.
+  std::uint32_t row_index(std::vector<Step>& out, Node node, DType value, std::uint32_t index);
+
   // An index into memory of vectors, in scalar elements.
   std::uint32_t scaled_index(std::vector<Step>& out, Node node, std::uint32_t index);
 
  private:
   Code& code_;
+  void machine_op(std::vector<Step>& out, Node node, std::span<const std::uint32_t> args, std::uint32_t dst);
+
   bool registers_hold_memory_;
   NodeMap<std::uint32_t> leaves_, memories_;
 };

@@ -91,7 +91,8 @@ std::vector<std::uint32_t> panel_words(const Step& s, std::uint32_t memory, std:
         m.check_read(s, memory, index, t, "product");
         const WatchedMemory::LastWrite writer = m.memories[memory].last_write(index);
         const Thread& wrote = m.group[writer.thread];
-        const bool fenced = wrote.fences > writer.fences && wrote.fence_epoch < t.agent.epoch;
+        const bool fenced = m.memories[memory].arrival(index).barrier > 0 ||
+                            (wrote.fences > writer.fences && wrote.fence_epoch < t.agent.epoch);
         if (m.code.has_fences && !fenced)
           m.fault(s, "missing proxy fence",
                   fmt::format("product of {} at {}, written by thread {}", m.code.memories[memory].name,
@@ -103,7 +104,8 @@ std::vector<std::uint32_t> panel_words(const Step& s, std::uint32_t memory, std:
     }
   return out;
 }
-// A product of panels for each warpgroup; the first thread stands for what all of them read.
+// A product of panels for each warpgroup; the first thread stands for what all of them read, and the last one
+// reads as long as it does, so that memory knows of several.
 bool panel_dot(const Step& s, std::size_t threads, CheckedMemory& m) {
   const DotKind& kind = dot_kind(s.node);
   const PanelShape shape = panel_shape(s.node);
@@ -124,6 +126,10 @@ bool panel_dot(const Step& s, std::size_t threads, CheckedMemory& m) {
     if (x.size() != words * static_cast<std::size_t>(shape.m) ||
         y.size() != words * static_cast<std::size_t>(shape.n))
       return false;
+    Thread& last = m.group[first + together - 1];
+    last.in_products.push_back(head.in_products.back());
+    for (const auto& [memory, index] : last.in_products.back())
+      m.check_read(s, memory, index, last, "product");
     for (std::size_t lane = 0; lane < together; ++lane) {
       Cell* own = m.group[first + lane].registers.data();
       for (std::uint32_t i = 0; i < s.lanes; ++i) {

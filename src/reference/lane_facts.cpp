@@ -19,9 +19,7 @@ bool carries_errors(const Step& s) {
     case Act::Scalar: return s.dtype.is_float();  // of a comparison too: it may be undecided
     case Act::Convert:
     case Act::Bits: return s.to.is_float();
-    case Act::Load:
-    case Act::PrivateLoad: return s.node.dtype().is_float();
-    default: return false;
+    default: return false;  // a load is exact, but for an index, a gate or a memory that is not
   }
 }
 
@@ -143,6 +141,12 @@ bool LaneFacts::is_wide(const Step& s) const {
   if (s.act == Act::Store || s.act == Act::PrivateStore) return true;
   const std::uint32_t r = s.act == Act::ReduceEnd ? s.a : s.dst;
   return r != kNoRegister && registers[r].wide;
+}
+
+bool LaneFacts::has_exact_operands(const Step& s) const {
+  bool exact = true;
+  each_operand(s, [&](std::uint32_t r) { exact = exact && !registers[r].bounded; });
+  return exact;
 }
 
 bool LaneFacts::may_flush(const Step& s) const {

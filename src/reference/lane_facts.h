@@ -13,7 +13,7 @@ namespace lathe::reference {
 
 struct RegisterFacts {
   bool wide = false;     // differs by lane
-  bool bounded = false;  // carries errors
+  bool bounded = false;  // carries errors; others are exact in every lane
   bool chained = false;  // grows by a rounding with each step of a loop
   bool splat = false;    // one for all lanes, but asked for by lane somewhere
   bool added = false;    // operand of an addition
@@ -24,6 +24,8 @@ struct LaneFacts {
   std::vector<RegisterFacts> registers, memories;
   bool pairs = false;  // some floats are float64: all are pairs of doubles
 
+  // Whether none of its operands carries errors.
+  bool has_exact_operands(const Step& step) const;
   // Whether the step runs for every lane.
   bool is_wide(const Step& step) const;
   // Whether it makes a factor of a sum of products that a matrix unit may do, which takes bfloat16 numbers

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <deque>
 #include <memory>
+#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -15,6 +17,7 @@
 #include "reference/lane_facts.h"
 #include "reference/lane_ops.h"
 #include "reference/lane_split.h"
+#include "reference/lane_vectors.h"
 
 namespace lathe::reference {
 namespace {
@@ -45,7 +48,7 @@ class Arena {
  public:
   T* take(std::size_t n) {
     if (used_ + n > size_) {
-      size_ = std::max<std::size_t>(n, 16384);
+      size_ = std::max<std::size_t>(n, kBlock);
       used_ = 0;
       blocks_.push_back(std::make_unique<T[]>(size_));
     }
@@ -54,6 +57,7 @@ class Arena {
   }
 
  private:
+  static constexpr std::size_t kBlock = 4096;  // much larger ones the system hands out anew each time
   std::vector<std::unique_ptr<T[]>> blocks_;
   std::size_t used_ = 0, size_ = 0;
 };
@@ -74,7 +78,7 @@ class LaneMachine {
         facts_(lane_facts(code, positions_, split_)),
         may_flush_(std::ranges::any_of(code.steps, [&](const Step& s) { return facts_.may_flush(s); })),
         registers_(code.registers),
-        zeros_(positions_.size()),
+        zeros_(padded_lanes(positions_.size())),
         samples_(positions_.size()) {
     allocate();
     set_leaves(bindings);
@@ -97,10 +101,12 @@ class LaneMachine {
     return out;
   }
 
+  std::size_t lane_count() const { return positions_.size(); }
+
   // ---- registers
 
   LaneResult take(int n, bool bounded) {
-    const auto size = static_cast<std::size_t>(n);
+    const std::size_t size = padded_lanes(static_cast<std::size_t>(n));
     LaneResult r;
     r.v = cells_.take(size);
     if (bounded) {
@@ -120,7 +126,7 @@ class LaneMachine {
     panels_.resize(code_.memories.size());
     for (std::size_t m = 0; m < code_.memories.size(); ++m) {
       if (code_.memories[m].kind != MemorySlot::Kind::Private) continue;
-      const std::size_t size = static_cast<std::size_t>(code_.memories[m].size) * zeros_.size();
+      const std::size_t size = static_cast<std::size_t>(code_.memories[m].size) * lane_count();
       panels_[m].v.resize(size);
       if (!facts_.memories[m].bounded) continue;
       panels_[m].l.resize(size);
@@ -187,7 +193,10 @@ class LaneMachine {
       if (s.c != kNoRegister) out.z = operand(s.c, wide);
       const std::uint32_t dst = s.act == Act::ReduceEnd ? s.a : s.dst;
       if (dst != kNoRegister) out.d = wide ? registers_[dst].all : registers_[dst].one;
-      out.run = facts_.may_flush(s) ? flushing_conversion : lane_function(s, bounded, facts_.pairs);
+      out.exact_operands = facts_.has_exact_operands(s);
+      out.run = facts_.may_flush(s) ? flushing_conversion
+                                    : lane_function(s, bounded, out.exact_operands, facts_.pairs);
+      out.checks = s.act == Act::Scalar && s.node && s.node.is(Op::Check);
       float_facts(s, out);
       out.joins = s.act == Act::ReduceEnd && split_.joins(s.a);
     }
@@ -244,7 +253,7 @@ class LaneMachine {
   }
 
   SumPlanes sum_planes(std::uint32_t r, int lanes) {
-    const auto n = static_cast<std::size_t>(lanes);
+    const std::size_t n = padded_lanes(static_cast<std::size_t>(lanes));
     for (auto& [known, planes] : sums_)
       if (known == r) return planes;
     SumPlanes p;
@@ -303,7 +312,7 @@ class LaneMachine {
           run_masked(s);
         else
           s.run(s);
-        if (s.from->act == Act::Scalar && s.from->node && s.from->node.is(Op::Check)) check(s);
+        if (s.checks) check(s);
     }
     ops_ += s.n;
     return at + 1;
@@ -327,8 +336,8 @@ class LaneMachine {
   // Where the lanes of each position begin in a loop they share, and how far they go.
   void find_stretches(const LaneStep& s, Begin& b) {
     const bool by_lane = facts_.registers[s.from->a].wide;
-    b.first.resize(zeros_.size());
-    b.lengths.resize(zeros_.size());
+    b.first.resize(lane_count());
+    b.lengths.resize(lane_count());
     for (std::size_t i = 0; i < b.first.size(); ++i) {
       const std::int64_t all = std::max<std::int64_t>(s.x.v[by_lane ? i : 0].i, 0),
                          part = static_cast<std::int64_t>(i) % split_.share;
@@ -458,14 +467,45 @@ class LaneMachine {
     }
   }
 
+  // What is read is all there is to say.
+  template <class T>
+  void load_exact(const LaneStep& s, const View& view, std::int64_t size) {
+    const bool gated = s.from->b != kNoRegister;
+    for (int i = 0; i < s.n; ++i) {
+      Cell v{};
+      const std::int64_t index = s.x.v[i].i;
+      if (gated && s.y.v[i].i == 0) {
+        // closed
+      } else if (index >= 0 && index < size) {
+        T element;
+        std::memcpy(&element, view.data + index * static_cast<std::int64_t>(sizeof element), sizeof element);
+        if constexpr (std::is_floating_point_v<T>)
+          v.f = static_cast<double>(element);
+        else
+          v.i = static_cast<std::int64_t>(element);
+      } else {
+        fault(s, "load", index, size);
+      }
+      s.d.v[i] = v;
+    }
+  }
+
   void load(const LaneStep& s) {
     const View& view = view_of(s);
     const MemorySlot& m = code_.memories[s.from->memory];
+    if (s.exact_operands && active_ == nullptr && view.reads == nullptr && view.fetched == nullptr) {
+      if (view.dtype == dtypes::Float32) return load_exact<float>(s, view, m.size);
+      if (view.dtype == dtypes::Int32) return load_exact<std::int32_t>(s, view, m.size);
+    }
     const Reader reader = reader_of(view.dtype);
     const int width = view.dtype.bytes();
     load_lanes(s, m.size, [&](int, std::int64_t index, Cell& v, double&, double&) {
       if (view.reads != nullptr) view.reads->push_back(index);
-      v = reader(view.data + index * width);
+      const std::byte* at = view.fetched == nullptr ? view.data + index * width : view.fetched->find(index);
+      if (at != nullptr)
+        v = reader(at);
+      else
+        report_.missing.emplace_back(m.slot, index);
     });
   }
 
@@ -520,7 +560,7 @@ class LaneMachine {
     const double first = std::max(0.0, index - reach);
     const double last = std::min(static_cast<double>(m.size) - 1, index + reach);
     for (double e = first; e <= last; ++e) {
-      const std::size_t at = static_cast<std::size_t>(e) * zeros_.size() + static_cast<std::size_t>(i);
+      const std::size_t at = static_cast<std::size_t>(e) * lane_count() + static_cast<std::size_t>(i);
       const bool taken = passes && e == index;
       const bool likely =
           (gate_likely || (passes && likely_reach != 0)) && std::fabs(e - index) <= likely_reach;

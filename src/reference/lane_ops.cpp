@@ -7,6 +7,7 @@
 #include "ir/value.h"
 #include "reference/float_rules.h"
 #include "reference/lane_products.h"
+#include "reference/lane_vectors.h"
 
 namespace lathe::reference {
 namespace {
@@ -83,6 +84,42 @@ void float_op(const LaneStep& s) {
     if constexpr (Pairs) s.d.low[i] = low;
     if (!(size + w < limit)) special<Rule>(s, i, {x, y, z}, a, b, c);
   }
+}
+
+// What rounding_of says of whole vectors: fits_precision, and the condition under which it says something.
+LaneMask fits(Lanes v, const Rounding& r) {
+  const Lanes scaled = v * (static_cast<double>(1ull << (53 - r.precision)) + 1);
+  const double least = r.tiny * std::ldexp(1.0, r.precision);
+  return (scaled - (scaled - v) == v) & ((v == 0) | (size_of(v) >= least));
+}
+LaneMask is_exact(const AddRule&, Lanes, Lanes, Lanes v, const Rounding& r) { return fits(v, r); }
+LaneMask is_exact(const SubRule&, Lanes, Lanes, Lanes v, const Rounding& r) { return fits(v, r); }
+LaneMask is_exact(const MulRule&, Lanes x, Lanes y, Lanes v, const Rounding& r) {
+  return fits(v, r) & ((v != 0) | (x == 0) | (y == 0));
+}
+Lanes value_of(const AddRule&, Lanes x, Lanes y) { return x + y; }
+Lanes value_of(const SubRule&, Lanes x, Lanes y) { return x - y; }
+Lanes value_of(const MulRule&, Lanes x, Lanes y) { return x * y; }
+
+// float_op of two operands without errors: together with a sum's steps, most of what a sum of products takes.
+template <class Rule>
+void float_op_of_exact(const LaneStep& s) {
+  const Rounding& r = *s.rounding;
+  const double chained = *s.chained;
+  LaneMask beyond{};
+  for (int i = 0; i < s.n; i += kVectorLanes) {
+    const Lanes x = lanes_at(s.x.v + i), y = lanes_at(s.y.v + i), v = value_of(Rule(), x, y);
+    const Lanes size = size_of(v), w = where(~is_exact(Rule(), x, y, v, r), s.own * size + r.tiny);
+    put_lanes(s.d.v + i, v);
+    put_lanes(s.d.l + i, w * chained);
+    put_lanes(s.d.w + i, w);
+    beyond |= ~(size + w < r.limit);
+  }
+  if (!any(beyond)) return;
+  double none[2] = {0, 0};
+  for (int i = 0; i < s.n; ++i)
+    if (!(std::fabs(s.d.v[i].f) + s.d.w[i] < r.limit))
+      special<Rule>(s, i, {s.x.v[i].f, s.y.v[i].f, 0}, none, none, none);
 }
 
 template <bool IsMax>
@@ -297,28 +334,41 @@ void copy(const LaneStep& s) {
 constexpr double kQuantum = 1.0 / 256;
 constexpr double kLeastSquares = 1e-280;
 
+// Between 2^52 and 2^53 doubles are the whole numbers, as they all are beyond.
+LaneMask is_whole(Lanes size) { return (size >= 0x1p52) | ((size + 0x1p52) - 0x1p52 == size); }
+
+// Everything but the running value itself.
+void sum_planes_step(const LaneStep& s) {
+  const Lanes one = Lanes{} + 1;
+  for (int i = 0; i < s.n; i += kVectorLanes) {
+    const Lanes e = lanes_at(s.y.v + i), w = lanes_at(s.y.w + i), size = size_of(e);
+    add_lanes(s.d.l + i, lanes_at(s.y.l + i));
+    add_lanes(s.d.w + i, w);
+    const LaneMask finite = size < kOpen, inexact = w != 0;
+    add_lanes(s.sum.magnitude + i, where(finite, size));
+    add_lanes(s.sum.beyond + i, where(~finite, e));
+    add_lanes(s.sum.squares + i, e * e);
+    add_lanes(s.sum.partial + i, size_of(lanes_at(s.d.v + i)));
+    add_lanes(s.sum.terms + i, where((e != 0) | inexact, one));
+    add_lanes(s.sum.uneven + i, where(inexact | ~is_whole(size / kQuantum), one));
+  }
+}
+
 template <bool Pairs>
 void sum_step(const LaneStep& s) {
-  for (int i = 0; i < s.n; ++i) {
-    const double e = s.y.v[i].f;
-    double total = s.x.v[i].f + e;
-    if constexpr (Pairs) {
+  if constexpr (Pairs) {
+    for (int i = 0; i < s.n; ++i) {
+      const double e = s.y.v[i].f;
+      double total = s.x.v[i].f + e;
       s.d.low[i] += rest_of_sum(s.x.v[i].f, e, total) + s.y.low[i];
       normalize(total, s.d.low[i]);
+      s.d.v[i].f = total;
     }
-    s.d.v[i].f = total;
-    s.d.l[i] += s.y.l[i];
-    s.d.w[i] += s.y.w[i];
-    if (std::isfinite(e))
-      s.sum.magnitude[i] += std::fabs(e);
-    else
-      s.sum.beyond[i] += e;
-    s.sum.squares[i] += e * e;
-    s.sum.partial[i] += std::fabs(total);
-    s.sum.terms[i] += e != 0 || s.y.w[i] != 0;
-    const double parts = e / kQuantum;
-    s.sum.uneven[i] += s.y.w[i] != 0 || parts != std::rint(parts);
+  } else {
+    for (int i = 0; i < s.n; i += kVectorLanes)
+      put_lanes(s.d.v + i, lanes_at(s.x.v + i) + lanes_at(s.y.v + i));
   }
+  sum_planes_step(s);
 }
 
 void sum_end(const LaneStep& s) {
@@ -413,13 +463,25 @@ LaneFn float_function(Op op) {
   }
 }
 
-LaneFn scalar_lane_function(const Step& s, bool bounded, bool pairs) {
+// Of the commonest ops, where neither operand carries an error: products of what was loaded.
+LaneFn exact_float_function(Op op) {
+  switch (op) {
+    case Op::Add: return float_op_of_exact<AddRule>;
+    case Op::Sub: return float_op_of_exact<SubRule>;
+    case Op::Mul: return float_op_of_exact<MulRule>;
+    default: return nullptr;
+  }
+}
+
+LaneFn scalar_lane_function(const Step& s, bool bounded, bool exact_operands, bool pairs) {
   if (s.dtype.is_float()) {
     if (s.carries && s.op == Op::Add) return pairs ? sum_step<true> : sum_step<false>;
     if (s.carries && s.op == Op::Mul) return product_step(pairs);
     if (s.carries && s.op == Op::Max) return extreme_step<true>;
     if (s.carries && s.op == Op::Min) return extreme_step<false>;
-    return pairs ? float_function<true>(s.op) : float_function<false>(s.op);
+    if (pairs) return float_function<true>(s.op);
+    if (const LaneFn fn = exact_operands ? exact_float_function(s.op) : nullptr) return fn;
+    return float_function<false>(s.op);
   }
   if (!bounded) return exact_op;
   if (s.op == Op::Where) return choose<false>;
@@ -436,9 +498,9 @@ LaneFn conversion_function(const Step& s, bool bounded, bool pairs) {
 
 }  // namespace
 
-LaneFn lane_function(const Step& s, bool bounded, bool pairs) {
+LaneFn lane_function(const Step& s, bool bounded, bool exact_operands, bool pairs) {
   switch (s.act) {
-    case Act::Scalar: return scalar_lane_function(s, bounded, pairs);
+    case Act::Scalar: return scalar_lane_function(s, bounded, exact_operands, pairs);
     case Act::Convert: return conversion_function(s, bounded, pairs);
     case Act::Bits: return bits;
     case Act::Copy: return copy;

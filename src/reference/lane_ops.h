@@ -62,6 +62,8 @@ struct LaneStep {
   bool may_flush = false;         // of a sum: a matrix unit may do it (LaneFacts::may_flush)
   const double* clear = nullptr;  // of a comparison with an extreme of just such values: SumPlanes::clear
   int clear_stride = 0;           // 0 where that is the same in all lanes
+  bool exact_operands = false;    // none of them carries an error
+  bool checks = false;            // the result is an index that the user's data named
   std::int32_t loop = -1;         // of LoopBegin and LoopEnd
   bool joins = false;             // a ReduceEnd of what several lanes did (lane_split.h)
 };
@@ -70,8 +72,8 @@ struct LaneStep {
 inline constexpr double kFlushed = 0x1p-126;
 
 // The function of a Scalar, Convert, Bits, Copy or ReduceEnd step; `bounded` says whether its result carries
-// errors, `pairs` whether floats are pairs.
-LaneFn lane_function(const Step& step, bool bounded, bool pairs);
+// errors, `exact_operands` that none of its operands does, `pairs` whether floats are pairs.
+LaneFn lane_function(const Step& step, bool bounded, bool exact_operands, bool pairs);
 // A conversion whose result may be flushed.
 void flushing_conversion(const LaneStep& step);
 

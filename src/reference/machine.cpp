@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "ir/dot.h"
 #include "ir/text.h"
+#include "reference/arrivals.h"
 #include "reference/checked_memory.h"
 #include "reference/group_units.h"
 
@@ -62,7 +63,10 @@ struct OutOfPatience {};
 class Machine : private CheckedMemory {
  public:
   Machine(const Code& code, std::span<const View> params, const EvalOptions& options, EvalReport& report)
-      : CheckedMemory(code, report), options_(options), random_(options.seed) {
+      : CheckedMemory(code, report),
+        options_(options),
+        random_(options.seed),
+        barriers_(*this, [this](std::int64_t n) { return random_.below(n); }) {
     for (const MemorySlot& m : code.memories) make_memory(m, params);
   }
 
@@ -404,6 +408,13 @@ class Machine : private CheckedMemory {
         case Act::CommitCopies: ++t.batch; break;
         case Act::WaitCopies: wait_copies(s, t); break;
         case Act::ProxyFence: ++t.fences, t.fence_epoch = t.agent.epoch; break;
+        case Act::BeginArrivals: barriers_.begin(s, t); break;
+        case Act::ArriveBytes: barriers_.arrive(s, t); break;
+        case Act::BulkCopy: barriers_.copy(s, t); break;
+        case Act::AwaitArrivals:
+          t.waits = !barriers_.await(s, t);
+          if (t.waits) return;
+          break;
         case Act::WaitProducts: wait_products(s, t); break;
         case Act::GroupDot:
         case Act::Matrices:
@@ -433,6 +444,7 @@ class Machine : private CheckedMemory {
     for (std::uint32_t e : dims.extent) total *= std::max<std::int64_t>(driver.registers[e].i, 0);
     for (std::size_t k = 0; k < memories.size(); ++k)
       if (code.memories[k].kind == MemorySlot::Kind::Group) memories[k].forget();
+    barriers_.forget();
     group.resize(static_cast<std::size_t>(total));
     for (std::int64_t i = 0; i < total; ++i) {
       Thread& t = group[static_cast<std::size_t>(i)];
@@ -446,6 +458,8 @@ class Machine : private CheckedMemory {
       t.in_products.clear();
       t.batch = 0;
       t.fences = t.fence_epoch = 0;
+      t.phases.clear();
+      t.waits = false;
       std::int64_t rest = i;
       for (std::size_t d = dims.index.size(); d-- > 0;) {
         std::int64_t n = driver.registers[dims.extent[d]].i;
@@ -459,7 +473,7 @@ class Machine : private CheckedMemory {
       for (std::size_t k = order.size(); k > 1; --k)
         std::swap(order[k - 1], order[static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(k)))]);
       for (std::size_t k : order) go(group[k]);
-      if (!all_met(s, order)) return;
+      if (!all_arrived(order) || !all_met(s, order)) return;
       const Step& met = code.steps[group[order[0]].at - 1];
       if (!group[order[0]].finished && met.act != Act::Barrier) {
         if (!run_together(met, order.size(), *this)) return;
@@ -467,7 +481,28 @@ class Machine : private CheckedMemory {
       }
       std::erase_if(order, [&](std::size_t k) { return group[k].finished; });
       for (std::size_t k : order) ++group[k].agent.epoch;
+      barriers_.met(group);
     }
+  }
+
+  // Threads that wait for arrivals go on when others have arrived. False where nothing comes any more.
+  bool all_arrived(const std::vector<std::size_t>& order) {
+    for (bool moved = true; moved;) {
+      moved = false;
+      const Thread* waiting = nullptr;
+      for (std::size_t k : order) {
+        if (!group[k].waits) continue;
+        const std::size_t at = group[k].at;
+        go(group[k]);
+        moved |= !group[k].waits || group[k].at != at;
+        if (group[k].waits) waiting = &group[k];
+      }
+      if (waiting == nullptr) return true;
+      if (!moved)
+        fault(code.steps[waiting->at], "nothing arrives",
+              fmt::format("thread {} waits for a phase that does not end", waiting->agent.thread));
+    }
+    return false;
   }
 
   // The unit has read the panels of a product when the wait for it is over, not before.
@@ -499,6 +534,7 @@ class Machine : private CheckedMemory {
 
   const EvalOptions& options_;
   Random random_;
+  ArrivalBarriers barriers_;
   std::deque<std::vector<std::byte>> storage_;
   std::vector<Cell> scratch_;
   std::int64_t samples_ = 0, sample_ = 0;

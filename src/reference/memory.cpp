@@ -26,6 +26,7 @@ void WatchedMemory::keep_first() { first_.assign(data_, data_ + size_ * width_);
 void WatchedMemory::forget() {
   if (!set_.empty()) set_.assign(set_.size(), false);
   in_flight_.assign(in_flight_.size(), false);
+  arrivals_.assign(arrivals_.size(), {});
   if (writes_ != nullptr) std::fill_n(writes_.get(), size_, Access{});
   if (reads_ != nullptr) std::fill_n(reads_.get(), size_, Access{});
 }
@@ -48,6 +49,13 @@ bool WatchedMemory::note_write(std::int64_t i, Agent who) {
   if (writes_ == nullptr) return false;
   bool conflict = unordered(writes_[i], who) || unordered(reads_[i], who);
   writes_[i] = {who.group, who.thread, 0, who.epoch};
+  if (!arrivals_.empty()) arrivals_[static_cast<std::size_t>(i)] = {};
+  return conflict;
+}
+
+bool WatchedMemory::note_bulk(std::int64_t i, Agent who) {
+  const bool conflict = note_write(i, who);
+  if (writes_ != nullptr) writes_[i] = reads_[i] = {};
   return conflict;
 }
 

@@ -63,6 +63,20 @@ class WatchedMemory {
             fences_.empty() ? 0 : fences_[static_cast<std::size_t>(i)]};
   }
 
+  // A bulk copy brings an element: after it, whoever waited for the phase of the barrier that it arrives at
+  // may touch it, and nobody else. Barriers count from 1.
+  struct Arrival {
+    std::uint32_t barrier = 0, phase = 0;
+  };
+  void note_arrival(std::int64_t i, Arrival arrival) {
+    if (arrivals_.empty()) arrivals_.assign(static_cast<std::size_t>(size_), {});
+    arrivals_[static_cast<std::size_t>(i)] = arrival;
+  }
+  Arrival arrival(std::int64_t i) const {
+    return arrivals_.empty() ? Arrival() : arrivals_[static_cast<std::size_t>(i)];
+  }
+  bool note_bulk(std::int64_t i, Agent who);
+
   // Notes an access; true if it conflicts with an earlier one.
   bool note_read(std::int64_t i, Agent who);
   bool note_write(std::int64_t i, Agent who);
@@ -94,6 +108,7 @@ class WatchedMemory {
   Writer write_;
   std::vector<bool> set_, in_flight_;
   std::vector<std::uint32_t> fences_;
+  std::vector<Arrival> arrivals_;
   std::vector<std::byte> first_;
   Accesses writes_, reads_;
 };

@@ -27,7 +27,7 @@ class ProgramCode {
     for (const NodeRef& ref : program.code) {
       Node n = ref;
       meet_ = meet_ || n.is(Op::Barrier) || n.is(Op::CopyAsync);
-      for (Node a : n.args()) meet_ = meet_ || (a.is(Op::Define) && define_space(a) == Space::Shared);
+      for (Node a : n.args()) meet_ = meet_ || is_group_memory(a);
     }
   }
 
@@ -73,8 +73,7 @@ class ProgramCode {
     for (const NodeRef& ref : program_.code) {
       for_each_memory(ref, [&](Node memory) {
         Node base = base_memory(memory);
-        const std::uint32_t slot =
-            emit_.memory(base, base.is(Op::Define) && define_space(base) == Space::Shared);
+        const std::uint32_t slot = emit_.memory(base, is_group_memory(base));
         if (!program_.checks.empty() && base.is(Op::Param) && param_slot(base) == program_.params.back().slot)
           code_.memories[slot].is_fault_cell = true;
       });
@@ -199,6 +198,10 @@ class ProgramCode {
       case Op::ProxyFence: return order(n, Act::ProxyFence, 0);
       case Op::WaitCopies: return order(n, Act::WaitCopies, n.ints()[0]);
       case Op::CopyAsync: return copy_async(n);
+      case Op::BulkCopy: return bulk_copy(n);
+      case Op::BeginArrivals: return arrivals(n, Act::BeginArrivals);
+      case Op::ArriveBytes: return arrivals(n, Act::ArriveBytes);
+      case Op::AwaitArrivals: return arrivals(n, Act::AwaitArrivals);
       default: compute(n);
     }
   }
@@ -224,12 +227,37 @@ class ProgramCode {
     add(s);
   }
 
+  void bulk_copy(Node n) {
+    Step s;
+    s.act = Act::BulkCopy;
+    s.memory = emit_.memory(base_memory(n.arg(0)), true);
+    s.id = emit_.memory(base_memory(n.arg(2)), false);
+    code_.memories[static_cast<std::size_t>(s.id)].reads = true;
+    s.jump = static_cast<std::int32_t>(emit_.memory(base_memory(n.arg(5)), true));
+    s.a = operand(n, n.arg(1));
+    s.b = operand(n, n.arg(3));
+    s.c = operand(n, n.arg(4));
+    s.dst = operand(n, n.arg(6));
+    s.node = n;
+    add(s);
+  }
+  void arrivals(Node n, Act act) {
+    Step s;
+    s.act = act;
+    s.memory = emit_.memory(base_memory(n.arg(0)), true);
+    s.a = operand(n, n.arg(1));
+    if (n.arg_count() > 2) s.b = operand(n, n.arg(2));
+    s.node = n;
+    add(s);
+  }
+
   void compute(Node n) {
     std::vector<std::uint32_t> args;
     for (Node a : n.args()) args.push_back(operand(n, a));
     if (n.is(Op::Store)) {
       std::uint32_t slot = emit_.memory(base_memory(n.arg(0)), false);
       std::uint32_t index = emit_.scaled_index(code_.steps, n, args[1]);
+      index = emit_.row_index(code_.steps, n, n.arg(2).dtype(), index);
       add(emit_.store(n, slot, index, args[2], args.size() > 3 ? args[3] : kNoRegister));
       return;
     }
@@ -237,6 +265,7 @@ class ProgramCode {
     if (n.is(Op::Load)) {
       std::uint32_t slot = emit_.memory(base_memory(n.arg(0)), false);
       std::uint32_t index = emit_.scaled_index(code_.steps, n, args[1]);
+      index = emit_.row_index(code_.steps, n, n.dtype(), index);
       add(emit_.load(n, slot, index, args.size() > 2 ? args[2] : kNoRegister, dst));
     } else {
       emit_.value(code_.steps, n, args, dst);

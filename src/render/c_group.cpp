@@ -1,9 +1,12 @@
 // What the threads of a group do together, as CUDA's PTX: asynchronous copies, matrices that a warp reads,
 // and products of panels in shared memory (ir/group_ops.h).
+#include <algorithm>
+
 #include "base/error.h"
 #include "ir/build.h"
 #include "ir/group_ops.h"
 #include "ir/shared_memory.h"
+#include "render/box_maps.h"
 #include "render/c_printer.h"
 #include "target/matrix_units.h"
 
@@ -21,6 +24,10 @@ std::string registers(const CUnit& unit, std::string_view constraint, const std:
   for (int i = 0; i < count; ++i)
     text += fmt::format("{}\"{}\"({})", i > 0 ? ", " : "", constraint, unit.lane(vector, i));
   return text;
+}
+
+bool same_boxes(Node a, Node b) {
+  return base_memory(a.arg(2)) == base_memory(b.arg(2)) && std::ranges::equal(a.ints(), b.ints());
 }
 
 }  // namespace
@@ -128,26 +135,103 @@ void CPrinter::panel_product(Node node) {
                                  pointer(node.arg(2), node.arg(3)), slab(shape.y), value(node.arg(4))));
 }
 
-// A result that is there goes through the wait, so that nothing that uses it comes before; one that is not is
-// left where it is.
+// A result that is there goes through a statement after the wait, so that nothing that uses it comes before;
+// one that is not is left where it is. Where what follows is no loop's next product, the assembler moves uses
+// under conditions up past the wait all the same, to where the unit still writes: so they are made to depend
+// on what only the time after the wait knows, the highest bit of the clock, which is 0.
 void CPrinter::wait_products(Node node) {
   if (is_in_flight(node)) {
     line("asm volatile(\"wgmma.wait_group.sync.aligned {};\" ::: \"memory\");", node.int_attr());
     names_[node] = value(node.arg(0));
     return;
   }
-  const std::string type = unit_.type(node.dtype()), name = "lathe_wait_" + node.dtype().str();
+  const bool in_loop = loops_ > 0 && node.arg(0).is(Op::PanelDot);
+  const int lanes = node.dtype().lanes;
+  const std::string type = unit_.type(node.dtype()),
+                    name = (in_loop ? "lathe_wait_step_" : "lathe_wait_") + node.dtype().str();
   unit_.function(name, [&] {
-    return fmt::format(
-        "{0} {1} {2}({1} c) {{\n  asm volatile(\"wgmma.wait_group.sync.aligned 0;\" : {3} :: \"memory\");\n"
-        "  return c;\n}}",
-        dialect_.helper, type, name, registers(unit_, "+f", "c", node.dtype().lanes));
+    std::string text = fmt::format(
+        "{0} {1} {2}({1} c) {{\n  asm volatile(\"wgmma.wait_group.sync.aligned 0;\" ::: \"memory\");\n",
+        dialect_.helper, type, name);
+    if (in_loop)
+      return text + fmt::format("  asm volatile(\"\" : {} :: \"memory\");\n  return c;\n}}",
+                                registers(unit_, "+f", "c", lanes));
+    return text + fmt::format(
+                      "  unsigned int none;\n  asm volatile(\"mov.u32 %0, %%clock_hi;\" : \"=r\"(none) :: "
+                      "\"memory\");\n  none >>= 31;\n#pragma unroll\n  for (int i = 0; i < {}; ++i) c.v[i] = "
+                      "__uint_as_float(__float_as_uint(c.v[i]) | none);\n  return c;\n}}",
+                      lanes);
   });
   define_value(node, fmt::format("{}({})", name, value(node.arg(0))));
 }
 
+// Copies of equal boxes of one matrix share a description.
+void CPrinter::find_box_maps() {
+  std::string rows;
+  for (const NodeRef& copy : program_.code) {
+    if (!copy->is(Op::BulkCopy)) continue;
+    const BulkBox box = bulk_box(copy);
+    Node source = base_memory(copy->arg(2));
+    if (std::any_of(boxes_.begin(), boxes_.end(), [&](Node other) { return same_boxes(other, copy); }))
+      continue;
+    boxes_.push_back(copy);
+    std::size_t argument = 0;
+    while (program_.params[argument].slot != param_slot(source)) ++argument;
+    rows += fmt::format(", {}, {}, {}, {}, {}, {}, {}", argument, source.dtype().bytes(), box.all_columns,
+                        box.all_rows, box.pitch, box.columns, box.rows);
+  }
+  if (boxes_.empty()) return;
+  unit_.function("lathe_map", [] {
+    return fmt::format("struct __align__(64) lathe_map {{ unsigned char bytes[{}]; }};", kBoxMapBytes);
+  });
+  const std::string table = program_.name + std::string(kBoxMaps);
+  unit_.function(table, [&] {
+    return fmt::format("extern \"C\" __device__ long long {}[] = {{{}{}}};", table, boxes_.size(), rows);
+  });
+}
+
+void CPrinter::bulk_copy(Node node) {
+  std::size_t map = 0;
+  while (!same_boxes(boxes_[map], node)) ++map;
+  unit_.function("lathe_bulk_copy", [&] {
+    return fmt::format(
+        "{} void lathe_bulk_copy(void* to, const lathe_map& map, int column, int row, void* barrier) {{\n"
+        "  asm volatile(\"cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
+        "[%1, {{%2, %3}}], [%4];\" :: \"r\"((unsigned int)__cvta_generic_to_shared(to)), \"l\"(&map), "
+        "\"r\"(column), \"r\"(row), \"r\"((unsigned int)__cvta_generic_to_shared(barrier)) : "
+        "\"memory\");\n}}",
+        dialect_.helper);
+  });
+  // A box begins with a whole group of rows, so that nothing is exchanged there.
+  line("lathe_bulk_copy({} + {}, t{}, {}, {}, {} + {});", value(base_memory(node.arg(0))), value(node.arg(1)),
+       map, value(node.arg(3)), value(node.arg(4)), value(base_memory(node.arg(5))), value(node.arg(6)));
+}
+
+// Barriers that copies arrive at.
+void CPrinter::arrivals(Node node) {
+  const bool begins = node.is(Op::BeginArrivals), waits = node.is(Op::AwaitArrivals);
+  const std::string name = begins ? "lathe_begin_arrivals" : waits ? "lathe_await" : "lathe_arrive_bytes";
+  unit_.function(name, [&] {
+    const char* text =
+        begins  ? "mbarrier.init.shared::cta.b64 [%0], %1;"
+        : waits ? "{\\n.reg .pred p;\\nlathe_again:\\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], "
+                  "%1;\\n@p bra lathe_done;\\nbra lathe_again;\\nlathe_done:\\n}"
+                : "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;";
+    return fmt::format(
+        "{} void {}(void* barrier, unsigned int n) {{\n  asm volatile(\"{}\" :: "
+        "\"r\"((unsigned int)__cvta_generic_to_shared(barrier)), \"r\"(n) : \"memory\");\n}}",
+        dialect_.helper, name, text);
+  });
+  line("{}({} + {}, {});", name, value(base_memory(node.arg(0))), value(node.arg(1)),
+       waits ? value(node.arg(2)) : fmt::format("{}", node.int_attr()));
+}
+
 bool CPrinter::group_instruction(Node node) {
   switch (node.op()) {
+    case Op::BulkCopy: bulk_copy(node); return true;
+    case Op::BeginArrivals:
+    case Op::ArriveBytes:
+    case Op::AwaitArrivals: arrivals(node); return true;
     case Op::CopyAsync: copy_async(node); return true;
     case Op::CommitCopies: line("asm volatile(\"cp.async.commit_group;\" ::: \"memory\");"); return true;
     case Op::WaitCopies:

@@ -39,6 +39,16 @@ constexpr CHelper kHelpers[] = {
     {"to_u64",    "to_i64", "$helper unsigned long long lathe_to_u64_$s($T x) {\n"
                   "  if (!(x >= 0)) return (unsigned long long)lathe_to_i64_$s(x);\n"
                   "  return x >= 18446744073709551616.0 ? 18446744073709551615ull : (unsigned long long)x;\n}"},
+    // Ops that are one instruction of some machines (ir/machine_ops.h).
+    {"narrow",    "", "$helper unsigned short lathe_narrow_$s(float x) {\n"
+                  "  unsigned int u;\n  __builtin_memcpy(&u, &x, 4);\n"
+                  "  if ((u & 0x7f800000) == 0) u &= 0x80000000;\n"
+                  "  return x != x ? u >> 16 | 0x40 : (u + 0x7fff + (u >> 16 & 1)) >> 16;\n}"},
+    {"fraction",  "", "$helper float lathe_fraction_$s(float x) { return x - __builtin_rintf(x); }"},
+    {"scale",     "", "$helper float lathe_scale_$s(float x, float n) {\n"
+                  "  if (n != n) return n;\n"
+                  "  if (n - n != 0) return n > 0 ? n : 0;\n"
+                  "  return (float)__builtin_ldexp(x, n > 600 ? 600 : n < -600 ? -600 : (int)__builtin_rintf(n));\n}"},
 };
 // clang-format on
 

@@ -5,6 +5,7 @@
 #include "ir/shared_memory.h"
 #include "render/c_printer.h"
 #include "render/prepare.h"
+#include "rules/linear.h"
 
 namespace lathe::render {
 
@@ -23,7 +24,7 @@ void CPrinter::declare_locals() {
     Node define = memory.define;
     std::string name = fmt::format("m{}", define_id(define)), type = unit_.memory_type(define.dtype());
     names_[define] = name;
-    bool shared = define_space(define) == Space::Shared && !dialect_.shared.empty();
+    bool shared = is_group_memory(define) && !dialect_.shared.empty();
     if (shared) {
       const std::int64_t aligned = any_swizzled ? kSwizzleRow * kSwizzleRows : kSwizzlePiece;
       if (shared_offset == 0) line("{}", fill(dialect_.shared, {{"align", fmt::format("{}", aligned)}}));
@@ -51,7 +52,7 @@ std::string CPrinter::element_at(Node memory, const std::string& index) {
 // begin at a multiple of any vector, a thread's own arrays need not.
 bool CPrinter::aligned(Node memory, Node index, int lanes) {
   Node base = base_memory(memory);
-  bool own = base.is(Op::Define) && define_space(base) != Space::Shared;
+  bool own = base.is(Op::Define) && !is_group_memory(base);
   return !own && (lanes & (lanes - 1)) == 0 && is_multiple(index, lanes);
 }
 

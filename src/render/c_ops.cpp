@@ -6,6 +6,7 @@
 #include "ir/build.h"
 #include "render/c_printer.h"
 #include "render/prepare.h"
+#include "rules/index_parts.h"
 
 namespace lathe::render {
 namespace {
@@ -295,6 +296,28 @@ std::string CPrinter::cast_value(Node node) {
   if (from.is_bool()) return fmt::format("__builtin_convertvector(-{}, {})", x, type);
   return reinterpret ? fmt::format("(({}){})", type, x)
                      : fmt::format("__builtin_convertvector({}, {})", x, type);
+}
+
+std::string CPrinter::machine_op(Node node) {
+  const auto one = [&](int lane) {
+    std::string x = lane_value(node.arg(0), lane);
+    switch (node.op()) {
+      case Op::Narrow: return fmt::format("{}({})", unit_.helper("narrow", dtypes::BFloat16), x);
+      case Op::Fraction: return fmt::format("{}({})", unit_.helper("fraction", dtypes::Float32), x);
+      case Op::Scale:
+        return fmt::format("{}({}, {})", unit_.helper("scale", dtypes::Float32), x,
+                           lane_value(node.arg(1), lane));
+      default: break;
+    }
+    const std::size_t size = node.ints().size();
+    const std::string type = unit_.type(node.dtype().element());
+    return fmt::format("((const {}[]){{{}}})[(unsigned long long){} % {}]", type,
+                       fmt::join(node.ints(), ", "), x, size);
+  };
+  if (node.dtype().lanes == 1) return one(0);
+  std::vector<std::string> lanes;
+  for (int i = 0; i < node.dtype().lanes; ++i) lanes.push_back(one(i));
+  return vector_literal(node.dtype(), lanes);
 }
 
 std::string CPrinter::vector_op(Node node) {

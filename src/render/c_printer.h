@@ -92,6 +92,7 @@ class CPrinter {
   void dot_product(Node node);
   void group_product(Node node);
   std::string hreduce(Node node);
+  std::string machine_op(Node node);  // one lane after the other: a compiler of C has no such instructions
 
   // ---- c_group.cpp
   std::string placed(Node memory, Node index);  // where it is in memory that is swizzled
@@ -101,6 +102,9 @@ class CPrinter {
   void matrices(Node node);
   void panel_product(Node node);
   void wait_products(Node node);
+  void bulk_copy(Node node);
+  void arrivals(Node node);
+  void find_box_maps();  // and lists them in the unit
 
   // ---- c_memory.cpp
   void declare_locals();
@@ -118,7 +122,8 @@ class CPrinter {
   const Program& program_;
   std::string body_;
   NodeMap<std::string> names_;
-  int depth_ = 1, next_ = 0;
+  std::vector<Node> boxes_;  // a bulk copy for each kind of box
+  int depth_ = 1, loops_ = 0, next_ = 0;
 };
 
 }  // namespace lathe::render

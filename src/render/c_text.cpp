@@ -57,6 +57,9 @@ std::string CPrinter::signature() {
   }
   for (std::size_t i = 0; i < program_.variables.size(); ++i)
     arguments.push_back(fmt::format("const {} n{}", unit_.type(dtypes::Int64), i));
+  find_box_maps();
+  for (std::size_t i = 0; i < boxes_.size(); ++i)
+    arguments.push_back(fmt::format("const __grid_constant__ lathe_map t{}", i));
   return fmt::format("{} {}({})", kernel, program_.name, fmt::join(arguments, ", "));
 }
 
@@ -131,14 +134,14 @@ void CPrinter::instruction(Node node) {
       std::string name = fmt::format("r{}", range_id(node));
       names_[node] = name;
       line("for ({0} {1} = 0; {1} < {2}; ++{1}) {{", unit_.type(node.dtype()), name, value(node.arg(0)));
-      ++depth_;
+      ++depth_, ++loops_;
       return;
     }
     case Op::If:
       line("if ({}) {{", value(node.arg(0)));
       ++depth_;
       return;
-    case Op::End:
+    case Op::End: --loops_; [[fallthrough]];
     case Op::EndIf:
       --depth_;
       line("}}");
@@ -158,6 +161,10 @@ void CPrinter::instruction(Node node) {
     case Op::Pack:
       return define_value(node, fmt::format("(({}){})", unit_.type(node.dtype()), value(node.arg(0))));
     case Op::Dot: return dot_product(node);
+    case Op::Narrow:
+    case Op::Table:
+    case Op::Fraction:
+    case Op::Scale: return define_value(node, machine_op(node));
     default: break;
   }
   if (group_instruction(node)) return;

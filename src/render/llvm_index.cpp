@@ -2,8 +2,6 @@
 // hides its steps from the code generator, whose analysis of loops then takes most of a compile. So 32-bit
 // values that end in an address are computed in 64 bits from the start where they cannot wrap (both then have
 // the same value), and the few other uses take the lower half, which costs nothing.
-#include <numeric>
-
 #include "ir/build.h"
 #include "render/llvm_printer.h"
 #include "render/prepare.h"
@@ -24,45 +22,7 @@ bool computes_wide(Node node) {
   }
 }
 
-// A 64-bit sum wraps as an address does.
-bool may_be_split(Node sum) { return sum.is(Op::Add) && (sum.dtype().bits() == 64 || never_wraps(sum)); }
-
 }  // namespace
-
-IndexParts index_parts(Node index) {
-  IndexParts parts{index, 0, Node()};
-  if (index.dtype().lanes > 1) {
-    parts = {Node(), 0, index};
-    if (may_be_split(index))
-      for (std::size_t i = 0; i < 2; ++i)
-        if (index.arg(i).is(Op::Splat)) parts = {index.arg(i).arg(0), 0, index.arg(1 - i)};
-  }
-  if (parts.scalar && may_be_split(parts.scalar) && parts.scalar.arg(1).is_const())
-    parts = {parts.scalar.arg(0), parts.scalar.arg(1).int_attr(), parts.lanes};
-  if (parts.scalar && parts.scalar.is_const())
-    parts = {Node(), parts.scalar.int_attr() + parts.constant, parts.lanes};
-  return parts;
-}
-
-// The lanes of a vector of constants, as printed: none where it is no such vector.
-std::vector<std::int64_t> constant_lanes(Node lanes) {
-  if (!lanes) return {};
-  const auto count = static_cast<std::size_t>(lanes.dtype().lanes);
-  if (lanes.is(Op::Iota)) {
-    std::vector<std::int64_t> out(count);
-    std::iota(out.begin(), out.end(), 0);
-    return out;
-  }
-  if (Node c = constant_of(lanes)) return std::vector<std::int64_t>(count, c.int_attr());
-  if (!computes_wide(lanes) || lanes.is(Op::Max) || lanes.is(Op::Min)) return {};
-  std::vector<std::int64_t> out = constant_lanes(lanes.arg(0)), other = constant_lanes(lanes.arg(1));
-  if (out.empty() || other.empty()) return {};
-  for (std::size_t i = 0; i < count; ++i)
-    out[i] = lanes.is(Op::Add)   ? out[i] + other[i]
-             : lanes.is(Op::Sub) ? out[i] - other[i]
-                                 : out[i] * other[i];
-  return out;
-}
 
 // Users stand behind what they use, so one walk from the end finds all: what ends in an address, and the sums
 // that nothing but addresses would use, which take their parts instead.

@@ -46,12 +46,9 @@ std::string LlvmPrinter::mask_of(Node gate, int lanes) {
                             lanes, first));
 }
 
-// Whether the machine reads and writes lanes that lie apart by one instruction, under a mask. Where it does
-// not, LLVM would put a branch around each lane.
-bool LlvmPrinter::gathers(DType dtype) const {
-  constexpr int kVectorsWithMasks = 64;  // bytes: AVX-512, by whatever name the target has it
-  return dtype.bits() >= 32 && target_.vector_bytes >= kVectorsWithMasks;
-}
+// Whether the machine reads and writes strided lanes by one instruction, under a mask. Where it does not,
+// LLVM would put a branch around each lane.
+bool LlvmPrinter::gathers(DType dtype) const { return dtype.bits() >= 32 && target_.strided_lanes; }
 
 // Lanes that lie apart; `gate` has one bit a lane, or is null.
 std::string LlvmPrinter::gather(Node memory, Node index, DType dtype, Node gate) {

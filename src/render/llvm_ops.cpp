@@ -4,9 +4,7 @@
 #include "ir/build.h"
 #include "ir/dot.h"
 #include "render/llvm_printer.h"
-#include "render/power_of_two.h"
 #include "render/prepare.h"
-#include "render/small_tables.h"
 #include "target/matrix_units.h"
 
 namespace lathe::render {
@@ -59,29 +57,18 @@ std::string LlvmPrinter::all_lanes(const std::string& constant, DType dtype) con
   return dtype.lanes == 1 ? constant : fmt::format("splat ({} {})", llvm_type(dtype.element()), constant);
 }
 
-bool LlvmPrinter::scales(int lanes) const {
-  const bool fits = lanes == 4 || lanes == 8 || lanes == 16;
-  return fits && target_.features.find("+avx512vl") != std::string::npos &&
-         target_.features.find("+avx512dq") != std::string::npos;
-}
-
 // rint(x).
 std::string LlvmPrinter::whole_part(Node x) {
   const std::string type = llvm_type(x.dtype());
   return call(fmt::format("llvm.roundeven.{}", llvm_suffix(x.dtype())), type, {type}, {value(x)});
 }
 
-// value * 2^n in one instruction, or "" where the node is no such product or the machine has none.
+// value * 2^rint(n).
 std::string LlvmPrinter::scale(Node node) {
   const int lanes = node.dtype().lanes;
-  if (!scales(lanes)) return "";
-  const Scaling scaling = scaling_of(node);
-  if (!scaling.value) return "";
-  const std::string type = llvm_type(node.dtype());
-  // Where n is infinite the instruction gives 0 or infinity, also of the NaN that the fraction then makes.
-  const std::string n = whole_part(scaled_by(scaling));
+  const std::string type = llvm_type(node.dtype()), n = whole_part(node.arg(1));
   std::vector<std::string> types{type, type, type, lanes == 16 ? "i16" : "i8"},
-      operands{value(scaling.value), n, "zeroinitializer", "-1"};
+      operands{value(node.arg(0)), n, "zeroinitializer", "-1"};
   if (lanes == 16) {
     types.push_back("i32");
     operands.push_back("4");  // rounds as everything else does
@@ -89,13 +76,37 @@ std::string LlvmPrinter::scale(Node node) {
   return call(fmt::format("llvm.x86.avx512.mask.scalef.ps.{}", lanes * 32), type, types, operands);
 }
 
+// Lanes of a vector of constants picked by an index in each lane, or one of an array.
+std::string LlvmPrinter::table_value(Node node) {
+  const auto& numbers = node.ints();
+  const DType dtype = node.dtype(), element = dtype.element();
+  const std::string type = llvm_type(dtype), one = llvm_type(element);
+  std::string list;
+  for (const std::int64_t number : numbers)
+    list += fmt::format("{}{} {}{}", list.empty() ? "" : ", ", one, number, element.is_float() ? ".0" : "");
+  if (dtype == dtypes::Float32.vec(16) && numbers.size() == 16)
+    return call("llvm.x86.avx512.permvar.sf.512", type, {type, llvm_type(node.arg(0).dtype())},
+                {"<" + list + ">", value(node.arg(0))});
+  throw InternalError("llvm_text", fmt::format("Table of {}", dtype.str()));
+}
+
+std::string LlvmPrinter::machine_op(Node node) {
+  Node x = node.arg(0);
+  switch (node.op()) {
+    case Op::Narrow: {
+      const std::string narrow = fmt::format("<{} x bfloat>", node.dtype().lanes);
+      return emit("bitcast {} {} to {}", narrow,
+                  emit("fptrunc {} {} to {}", llvm_type(x.dtype()), value(x), narrow),
+                  llvm_type(node.dtype()));
+    }
+    case Op::Table: return table_value(node);
+    case Op::Fraction: return emit("fsub {} {}, {}", llvm_type(x.dtype()), value(x), whole_part(x));
+    default: return scale(node);
+  }
+}
+
 std::string LlvmPrinter::scalar_op(Node node) {
   Op op = node.op();
-  if (op == Op::Mul && node.dtype().element() == dtypes::Float32)
-    if (std::string scaled = scale(node); !scaled.empty()) return scaled;
-  if (op == Op::Sub && scales(node.dtype().lanes))
-    if (Node x = whole_of_fraction(node))
-      return emit("fsub {} {}, {}", llvm_type(x.dtype()), value(x), whole_part(x));
   DType dtype = node.arg(0).dtype();
   std::string type = llvm_type(dtype);
   if (std::string_view text = instruction_of(op, dtype); !text.empty()) {
@@ -257,33 +268,7 @@ std::string LlvmPrinter::float_to_int(DType to, DType from, const std::string& x
   return emit("trunc {} {} to {}", llvm_type(wide ? i64 : i32), result, llvm_type(to));
 }
 
-// The bits of a bfloat16 by the machine's instruction, or "" where it does not serve.
-std::string LlvmPrinter::bfloat16_of_product(Node node) {
-  if (node.dtype().lanes < 8 || target_.features.find("+avx512bf16") == std::string::npos) return "";
-  Node x = rounded_to_bfloat16(node);
-  if (!x || !is_product(x, products_)) return "";
-  const std::string narrow = fmt::format("<{} x bfloat>", node.dtype().lanes);
-  return emit("bitcast {} {} to {}", narrow,
-              emit("fptrunc {} {} to {}", llvm_type(x.dtype()), value(x), narrow), llvm_type(node.dtype()));
-}
-
-// A float made of four bits from a table, or "" where it is none or the machine has no such instruction.
-std::string LlvmPrinter::from_small_table(Node node) {
-  constexpr int kLanes = 16;
-  if (node.dtype().lanes != kLanes || target_.features.find("+avx512f") == std::string::npos) return "";
-  const SmallTable table = small_table_of(node);
-  if (!table.index) return "";
-  const std::string type = llvm_type(node.dtype()), index = llvm_type(table.index.dtype());
-  std::string values;
-  for (int i = 0; i < kLanes; ++i)
-    values += fmt::format("{}float {:.1f}", i == 0 ? "" : ", ", static_cast<double>(table.first + i));
-  return call("llvm.x86.avx512.permvar.sf.512", type, {type, index},
-              {"<" + values + ">", value(table.index)});
-}
-
 std::string LlvmPrinter::cast_value(Node node) {
-  if (std::string rounded = bfloat16_of_product(node); !rounded.empty()) return rounded;
-  if (std::string read = from_small_table(node); !read.empty()) return read;
   Node arg = node.arg(0);
   DType to = node.dtype(), from = arg.dtype();
   std::string x = value(arg), source = llvm_type(from), result = llvm_type(to);

@@ -15,12 +15,11 @@
 
 #include "ir/program.h"
 #include "ir/walk.h"
-#include "render/bfloat16_rounding.h"
-#include "render/streamed_stores.h"
 #include "render/tile_reads.h"
 #include "render/tile_results.h"
 #include "render/tile_rows.h"
 #include "render/tile_sources.h"
+#include "rules/index_parts.h"
 #include "target/target.h"
 
 namespace lathe::render {
@@ -32,23 +31,6 @@ std::string llvm_memory_type(DType dtype);
 std::string llvm_suffix(DType dtype);
 // A constant of a scalar type, in every lane where lanes > 1.
 std::string llvm_constant(DType dtype, Node constant);
-
-// An index as addresses take it: (scalar + constant) + lanes; null where there is no such part.
-struct IndexParts {
-  Node scalar;
-  std::int64_t constant = 0;
-  Node lanes;
-};
-IndexParts index_parts(Node index);
-// The lanes of a vector of constants; none where it is no such vector, or null.
-std::vector<std::int64_t> constant_lanes(Node lanes);
-
-// Stores that are not printed yet: they share a branch by a scalar gate or past the caches, or both.
-struct PendingStores {
-  Node gate;
-  bool streamed = false;
-  std::vector<Node> stores;
-};
 
 // A register that has one value on one way into a block and another on the other.
 struct Joined {
@@ -117,9 +99,10 @@ class LlvmPrinter {
 
   // ---- llvm_ops.cpp
   std::string scalar_op(Node node);
-  bool scales(int lanes) const;
   std::string whole_part(Node x);
   std::string scale(Node node);
+  std::string table_value(Node node);
+  std::string machine_op(Node node);
   std::string picked_lanes(Node node);
   std::string woven_lanes(Node node);
   std::string combine(Op op, DType dtype, const std::string& x, const std::string& y);
@@ -128,8 +111,6 @@ class LlvmPrinter {
   std::string divide(Node node);
   std::string shift(Node node);
   std::string cast_value(Node node);
-  std::string bfloat16_of_product(Node node);
-  std::string from_small_table(Node node);
   std::string float_to_int(DType to, DType from, const std::string& x);
   std::string vector_op(Node node);
   std::string hreduce(Node node);
@@ -148,13 +129,13 @@ class LlvmPrinter {
   std::string to_memory(DType dtype, const std::string& x);
 
   // ---- llvm_stores.cpp
+  void find_streamed();
+  bool is_strided(Node store) const;
+  std::size_t stores_together(std::size_t at) const;
+  void print_stores(std::size_t at, std::size_t count);
+  void print_streamed(const std::vector<Node>& stores);
   void store_value(Node node);
   void print_store(Node node, Node gate);
-  bool branches(Node store) const;
-  bool keeps_stores_pending(Node node) const;
-  void flush_stores();
-  void print_group(const PendingStores& group);
-  bool scatters(Node store) const;
   std::vector<Node> print_rows(const std::vector<Node>& stores);
   void print_transposed(std::span<const std::pair<std::int64_t, Node>> stores,
                         const std::vector<std::int64_t>& places);
@@ -204,8 +185,7 @@ class LlvmPrinter {
   NodeMap<char> skipped_;           // instructions that fragments do without
   NodeMap<std::string> result_at_;  // their addresses, by loop
   std::vector<int> free_tiles_;
-  NodeMap<bool> products_;  // memory that holds results of bfloat16 products alone
-  double sum_steps_ = 1;    // of all loops of the program that are reduces
+  double sum_steps_ = 1;  // of all loops of the program that are reduces
   NodeMap<std::string> names_;
   NodeMap<std::string> wide_;                  // 32-bit values that are (also) held in 64 bits
   NodeMap<bool> indices_;                      // 32-bit values that end in an address
@@ -218,8 +198,7 @@ class LlvmPrinter {
   std::vector<OpenBlock> open_;
   NodeMap<std::string> held_;                     // what each register (a local of one element) holds
   NodeMap<std::vector<Node>> carried_, changed_;  // registers, by loop or branch
-  StreamedStores streamed_;
-  std::vector<PendingStores> pending_;
+  std::set<std::size_t> streamed_;                // numbers of params that stores go to past the caches
 };
 
 }  // namespace lathe::render

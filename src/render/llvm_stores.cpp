@@ -3,19 +3,20 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "ir/access.h"
 #include "ir/build.h"
 #include "render/llvm_printer.h"
 #include "render/prepare.h"
+#include "target/cache_line.h"
 
 namespace lathe::render {
 namespace {
 
-// What waits is held in registers.
-constexpr std::size_t kMostPending = 32;
 // Steps of a sum whose stores show beside it.
 constexpr double kShortSum = 256;
 
 Node base_of(Node store) { return base_memory(store.arg(0)); }
+bool is_streamed(Node store) { return store.is(Op::Store) && access_of(store).past == 0; }
 
 // A gate that is not always open, or null.
 Node gate_of(Node store) {
@@ -23,85 +24,54 @@ Node gate_of(Node store) {
   return gate && gate.is_const_int(1) ? Node() : gate;
 }
 
-// Whether two stores surely write different elements: those of one place, a constant distance apart.
-bool apart(Node x, Node y) {
-  if (base_of(x) != base_of(y)) return true;
-  const IndexParts a = index_parts(x.arg(1)), b = index_parts(y.arg(1));
-  if (a.scalar != b.scalar || a.lanes || b.lanes) return false;
-  return a.constant + x.arg(2).dtype().lanes <= b.constant ||
-         b.constant + y.arg(2).dtype().lanes <= a.constant;
-}
-
 }  // namespace
 
-// Under a scalar gate, or past the caches: a store that takes a branch.
-bool LlvmPrinter::branches(Node store) const {
-  Node gate = gate_of(store);
-  // Lanes that lie apart need no branch where the machine stores them under a mask.
-  const bool masked = store.arg(1).dtype().lanes > 1 && gathers(store.arg(2).dtype());
-  if (gate) return gate.dtype().lanes == 1 && !masked;
-  return streamed_.stores.contains(store);
+void LlvmPrinter::find_streamed() {
+  for (Node n : program_.code)
+    if (is_streamed(n)) streamed_.insert(param_number(base_of(n)));
 }
 
-// Lanes that lie apart by constants: where other such stores write the elements beside them, they are rows.
-bool LlvmPrinter::scatters(Node store) const {
-  return !gate_of(store) && !streamed_.stores.contains(store) && !store.arg(2).dtype().is_bool() &&
+// Lanes a constant distance apart, in every one of which something is stored.
+bool LlvmPrinter::is_strided(Node store) const {
+  return store.is(Op::Store) && !gate_of(store) && !is_streamed(store) && !store.arg(2).dtype().is_bool() &&
          !constant_lanes(index_parts(store.arg(1)).lanes).empty();
 }
 
-// Stores that take the same branch share one. So they are kept back until something comes that might tell: a
-// store of another kind or perhaps to the same place, a read of what they write, the border of a block.
+// How many stores from `at` on are printed together: past the caches to one param, or with strided lanes.
+std::size_t LlvmPrinter::stores_together(std::size_t at) const {
+  Node first = program_.code[at];
+  const bool streamed = is_streamed(first);
+  if ((!streamed && !is_strided(first)) || held_.contains(base_of(first))) return 0;
+  std::size_t end = at + 1;
+  for (; end < program_.code.size(); ++end) {
+    Node n = program_.code[end];
+    const bool same =
+        streamed ? n.is(Op::Store) && is_streamed(n) && base_of(n) == base_of(first) : is_strided(n);
+    if (!same || skipped_.contains(n) || held_.contains(base_of(n))) break;
+  }
+  return end - at;
+}
+
+void LlvmPrinter::print_stores(std::size_t at, std::size_t count) {
+  std::vector<Node> stores(program_.code.begin() + static_cast<std::ptrdiff_t>(at),
+                           program_.code.begin() + static_cast<std::ptrdiff_t>(at + count));
+  if (is_streamed(stores[0])) return print_streamed(stores);
+  for (Node store : print_rows(stores)) print_store(store, Node());
+}
+
+// A mask, or a branch around a store that has none.
 void LlvmPrinter::store_value(Node node) {
-  if (!branches(node) && !scatters(node)) return print_store(node, gate_of(node));
   Node gate = gate_of(node);
-  const bool streamed = streamed_.stores.contains(node);
-  const auto same = [&](const PendingStores& group) {
-    return group.gate == gate && group.streamed == streamed &&
-           (!streamed || base_of(group.stores.front()) == base_of(node));
-  };
-  std::size_t waiting = 0;
-  bool meets = false;
-  for (const PendingStores& group : pending_) {
-    waiting += group.stores.size();
-    meets |= !same(group) && !std::all_of(group.stores.begin(), group.stores.end(),
-                                          [&](Node store) { return apart(store, node); });
-  }
-  if (meets || waiting >= kMostPending) flush_stores();
-  auto found = std::find_if(pending_.begin(), pending_.end(), same);
-  if (found == pending_.end()) found = pending_.insert(found, {gate, streamed, {}});
-  found->stores.push_back(node);
-  if (!base_of(node).is(Op::Param)) flush_stores();
-}
-
-bool LlvmPrinter::keeps_stores_pending(Node node) const {
-  if (pending_.empty()) return true;
-  if (node.is(Op::Load)) {
-    const auto reads = [&](Node store) { return base_of(store) == base_memory(node.arg(0)); };
-    return std::none_of(pending_.begin(), pending_.end(), [&](const PendingStores& group) {
-      return std::any_of(group.stores.begin(), group.stores.end(), reads);
-    });
-  }
-  if (node.is(Op::Store)) return branches(node) || scatters(node);
-  return is_scalar_op(node.op()) || node.is(Op::Cast) || node.is(Op::Bitcast) || node.is(Op::Splat) ||
-         node.is(Op::Vec) || node.is(Op::Lane) || node.is(Op::Iota) || node.is(Op::HReduce) ||
-         node.is(Op::Pack) || node.is(Op::Dot) || node.is(Op::After) || node.is(Op::Prefetch);
-}
-
-void LlvmPrinter::flush_stores() {
-  for (const PendingStores& group : std::exchange(pending_, {})) {
-    if (!group.gate) {
-      print_group(group);
-      continue;
-    }
-    const int id = next_block_++;
-    line("br i1 {}, label %then{}, label %endif{}", value(group.gate), id, id);
-    label(fmt::format("then{}", id));
-    open_shared();
-    print_group(group);
-    close_shared();
-    line("br label %endif{}", id);
-    label(fmt::format("endif{}", id));
-  }
+  const bool masked = node.arg(1).dtype().lanes > 1 && gathers(node.arg(2).dtype());
+  if (!gate || gate.dtype().lanes > 1 || masked) return print_store(node, gate);
+  const int id = next_block_++;
+  line("br i1 {}, label %then{}, label %endif{}", value(gate), id, id);
+  label(fmt::format("then{}", id));
+  open_shared();
+  print_store(node, Node());
+  close_shared();
+  line("br label %endif{}", id);
+  label(fmt::format("endif{}", id));
 }
 
 // Tiles whose lanes lie apart and whose vectors write neighbours, as those of a convolution with lanes along
@@ -190,13 +160,9 @@ void LlvmPrinter::print_transposed(std::span<const std::pair<std::int64_t, Node>
 
 // Stores past the caches have to be aligned. Memory that others own may begin anywhere: then ordinary ones.
 // The branch always goes the same way, which costs nothing beside the traffic.
-void LlvmPrinter::print_group(const PendingStores& group) {
-  if (!group.streamed) {
-    for (Node store : print_rows(group.stores)) print_store(store, Node());
-    return;
-  }
+void LlvmPrinter::print_streamed(const std::vector<Node>& group) {
   std::string streams, plain;
-  for (Node store : group.stores) {
+  for (Node store : group) {
     Node stored = store.arg(2);
     const DType dtype = stored.dtype();
     const std::string text =
@@ -207,8 +173,7 @@ void LlvmPrinter::print_group(const PendingStores& group) {
     plain += text + "1\n";
   }
   const int id = next_block_++;
-  line("br i1 %p{}.aligned, label %stream{}, label %plain{}", param_number(base_of(group.stores.front())), id,
-       id);
+  line("br i1 %p{}.aligned, label %stream{}, label %plain{}", param_number(base_of(group.front())), id, id);
   for (const auto& [name, stores] : {std::pair("stream", streams), std::pair("plain", plain)}) {
     label(fmt::format("{}{}", name, id));
     body_ += stores;

@@ -8,6 +8,7 @@
 #include "ir/build.h"
 #include "render/llvm_printer.h"
 #include "render/prepare.h"
+#include "target/cache_line.h"
 
 namespace lathe::render {
 namespace {
@@ -94,7 +95,7 @@ void LlvmPrinter::entry() {
     line("%b{0} = getelementptr ptr, ptr %buffers, i64 {0}", i);
     line("%p{0} = load ptr, ptr %b{0}, align 8", i);
   }
-  for (std::size_t i : streamed_.params) {
+  for (std::size_t i : streamed_) {
     line("%p{0}.at = ptrtoint ptr %p{0} to i64", i);
     line("%p{0}.in_line = and i64 %p{0}.at, {1}", i, kLineBytes - 1);
     line("%p{0}.aligned = icmp eq i64 %p{0}.in_line, 0", i);
@@ -195,6 +196,10 @@ void LlvmPrinter::instruction(Node node) {
     case Op::HReduce: return name(node, vector_op(node));
     case Op::Pack: return name(node, emit("bitcast {} to {}", typed(node.arg(0)), llvm_type(node.dtype())));
     case Op::Dot: return name(node, dot_product(node));
+    case Op::Narrow:
+    case Op::Table:
+    case Op::Fraction:
+    case Op::Scale: return name(node, machine_op(node));
     default: break;
   }
   if (!is_scalar_op(node.op()))
@@ -204,29 +209,32 @@ void LlvmPrinter::instruction(Node node) {
 
 std::string LlvmPrinter::print() {
   find_indices();
-  streamed_ = streamed_stores(program_, target_);
+  find_streamed();
   find_tiles();
-  products_ = holds_products(program_);
   for (Node node : program_.code)
     if (node.is(Op::Range) && range_kind(node) == RangeKind::Reduce)
       sum_steps_ *= static_cast<double>(std::max<std::int64_t>(node.arg(0).hi(), 1));
   find_registers();
   entry();
   set_tiles(true);
-  for (const NodeRef& node : program_.code) {
-    if (!keeps_stores_pending(node)) flush_stores();
+  for (std::size_t at = 0; at < program_.code.size(); ++at) {
+    Node node = program_.code[at];
     if (skipped_.contains(node) || unused_.contains(node) || print_index(node)) continue;
+    if (const std::size_t count = stores_together(at); count > 0) {
+      print_stores(at, count);
+      at += count - 1;
+      continue;
+    }
     if (!print_tile(node)) instruction(node);
     release_tiles(node);
     extend_index(node);
   }
-  flush_stores();
   // Stores past the caches are seen by others in no order: all of them before whoever waits for this kernel.
-  if (!streamed_.params.empty()) line("fence seq_cst");
+  if (!streamed_.empty()) line("fence seq_cst");
   set_tiles(false);
   line("ret void");
-  std::string out = fmt::format("; {} for {}\ntarget triple = \"x86_64-unknown-linux-gnu\"\n\n",
-                                program_.name, target_.name);
+  std::string out =
+      fmt::format("; {} for {}\ntarget triple = \"{}\"\n\n", program_.name, target_.name, target_.triple);
   if (zero_bytes_ > 0)
     out += fmt::format("@zeros = private constant [{} x i8] zeroinitializer, align 64\n\n", zero_bytes_);
   out += globals_;
@@ -239,7 +247,7 @@ std::string LlvmPrinter::print() {
   out += "entry:\n" + body_ + "}\n\n";
   out += fmt::format("attributes #0 = {{ nounwind \"prefer-vector-width\"=\"{}\" }}\n",
                      target_.vector_bytes * 8);
-  if (!streamed_.params.empty()) out += "\n!0 = !{i32 1}\n";
+  if (!streamed_.empty()) out += "\n!0 = !{i32 1}\n";
   return out;
 }
 

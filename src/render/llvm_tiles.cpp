@@ -9,6 +9,7 @@
 #include "ir/ranges.h"
 #include "render/llvm_printer.h"
 #include "render/prepare.h"
+#include "target/cache_line.h"
 #include "target/matrix_units.h"
 
 namespace lathe::render {
@@ -69,7 +70,7 @@ void LlvmPrinter::find_tiles() {
   bool room = true;
   for (const auto& [fragment, kept] : tile_steps_kept_)
     room &= kept.steps == 0 || kept.steps >= kept.loop.arg(0).hi();
-  if (room && streamed_.params.empty()) later_rows_ = later_rows(program_, tile_last_, kRows, kRowBytes / 4);
+  if (room && streamed_.empty()) later_rows_ = later_rows(program_, tile_last_, kRows, kRowBytes / 4);
   for (const auto& [fragment, last] : tile_last_) tiles_done_[last].push_back(fragment);
   for (int tile = kTiles; tile-- > next;) free_tiles_.push_back(tile);
   // Palette 1: eight tiles of 16 rows of 64 bytes; widths from byte 16 on, heights from byte 48 on.

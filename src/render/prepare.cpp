@@ -42,11 +42,6 @@ LocalLayout layout_locals(const Program& program, std::int64_t stack_bytes) {
   return layout;
 }
 
-Node constant_of(Node node) {
-  if (node.is(Op::Splat)) node = node.arg(0);
-  return node.is_const() ? node : Node();
-}
-
 bool is_number(Node node) {
   Node c = constant_of(node);
   return c && (!c.dtype().is_float() || !std::isnan(c.const_float()));
@@ -71,38 +66,6 @@ bool shifts_plainly(Node amount) {
   int bits = amount.dtype().bits();
   if (Node c = constant_of(amount)) return 0 <= c.int_attr() && c.int_attr() < bits;
   return amount.dtype().scalar != Scalar::UInt64 && amount.lo() >= 0 && amount.hi() < bits;
-}
-
-bool never_wraps(Node node) {
-  DType dtype = node.dtype();
-  if (!dtype.is_int() || dtype.is_unsigned()) return false;
-  return node.lo() > dtype.min_int() || node.hi() < dtype.max_int();
-}
-
-// Sums of multiples and products with a multiple; enough for the indices that vectors are at.
-bool is_multiple(Node index, std::int64_t n) {
-  std::vector<Node> open{index};
-  for (std::size_t steps = 0; !open.empty(); ++steps) {
-    if (steps > 256) return false;
-    Node node = open.back();
-    open.pop_back();
-    if (n == 1) continue;
-    if (node.is_const()) {
-      if (node.int_attr() % n != 0) return false;
-    } else if (node.is(Op::Add) || node.is(Op::Sub)) {
-      open.push_back(node.arg(0));
-      open.push_back(node.arg(1));
-    } else if (node.is(Op::Mul) && node.arg(1).is_const()) {
-      if (node.arg(1).int_attr() % n != 0) return false;
-    } else if (node.is(Op::Shl) && node.arg(1).is_const() && node.arg(1).int_attr() < 62) {
-      if ((std::int64_t{1} << node.arg(1).int_attr()) % n != 0) return false;
-    } else if (node.is(Op::Cast) && node.dtype().is_int() && node.arg(0).dtype().is_int()) {
-      open.push_back(node.arg(0));
-    } else {
-      return false;
-    }
-  }
-  return true;
 }
 
 }  // namespace lathe::render

@@ -35,21 +35,15 @@ inline constexpr std::int64_t kStackBytes = 32 * 1024;
 std::int64_t local_element_bytes(DType dtype);
 
 // Facts that make the plain instruction right: no zero or -1 among the divisors; no shift by the width or
-// more; no overflow of a signed operation.
+// more.
 bool divides_plainly(Node divisor);
 bool shifts_plainly(Node amount);
-bool never_wraps(Node node);
 
-// The constant in every lane of a Const or a Splat of one, else null.
-Node constant_of(Node node);
 // A constant that is not NaN, so that a comparison with it decides maximum and minimum alone.
 bool is_number(Node node);
 // Whether a maximum or minimum of floats compares its second operand with the first: a number comes first, so
 // that "greater" alone decides, and an accumulator second, so that the next step waits for one comparison
 // less. Of two zeros the one compared with is taken, so both printers ask this.
 bool compares_backwards(Node extremum);
-
-// Whether an index is proved to be a multiple of n, by its form.
-bool is_multiple(Node index, std::int64_t n);
 
 }  // namespace lathe::render

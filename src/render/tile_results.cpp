@@ -7,7 +7,7 @@
 
 #include "ir/build.h"
 #include "ir/dot.h"
-#include "render/streamed_stores.h"
+#include "target/cache_line.h"
 
 namespace lathe::render {
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <vector>
 
 #include "ir/build.h"
 
@@ -127,6 +128,32 @@ std::int64_t known_divisor(Node n) {
   if (n.is(Op::Add)) return std::gcd(known_divisor(n.arg(0)), known_divisor(n.arg(1)));
   if (n.is(Op::Mul) && n.arg(1).is_const()) return known_divisor(n.arg(0)) * known_divisor(n.arg(1));
   return 1;
+}
+
+// Sums of multiples and products with a multiple; enough for the indices that vectors are at.
+bool is_multiple(Node index, std::int64_t n) {
+  std::vector<Node> open{index};
+  for (std::size_t steps = 0; !open.empty(); ++steps) {
+    if (steps > 256) return false;
+    Node node = open.back();
+    open.pop_back();
+    if (n == 1) continue;
+    if (node.is_const()) {
+      if (node.int_attr() % n != 0) return false;
+    } else if (node.is(Op::Add) || node.is(Op::Sub)) {
+      open.push_back(node.arg(0));
+      open.push_back(node.arg(1));
+    } else if (node.is(Op::Mul) && node.arg(1).is_const()) {
+      if (node.arg(1).int_attr() % n != 0) return false;
+    } else if (node.is(Op::Shl) && node.arg(1).is_const() && node.arg(1).int_attr() < 62) {
+      if ((std::int64_t{1} << node.arg(1).int_attr()) % n != 0) return false;
+    } else if (node.is(Op::Cast) && node.dtype().is_int() && node.arg(0).dtype().is_int()) {
+      open.push_back(node.arg(0));
+    } else {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace lathe

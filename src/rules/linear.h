@@ -33,5 +33,7 @@ bool is_normal_sum(Node node);
 
 // The largest number known to divide an index; 0 for the constant 0, which everything divides.
 std::int64_t known_divisor(Node index);
+// Whether an index, perhaps already of machine integers, is proved to be a multiple of n by its form.
+bool is_multiple(Node index, std::int64_t n);
 
 }  // namespace lathe

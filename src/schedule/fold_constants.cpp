@@ -4,6 +4,7 @@
 
 #include "base/small_vector.h"
 #include "ir/build.h"
+#include "ir/conditions.h"
 #include "ir/shape.h"
 #include "ir/value.h"
 #include "rules/simplify.h"
@@ -16,11 +17,6 @@ Node spread(Node number, Node like) {
   if (like.rank() == 0) return number;
   SmallVector<Node, 8> ones(like.rank(), index_const(1));
   return expand(reshape(number, ones), like.shape());
-}
-
-bool is_plus_zero(Node number) {
-  if (number.attr().kind == Attr::Kind::Float) return number.attr().f == 0 && !std::signbit(number.attr().f);
-  return number.is_const_int(0);
 }
 
 constexpr std::int64_t kMostFactors = 64;  // of a product that is computed here

@@ -4,6 +4,7 @@
 
 #include "base/small_vector.h"
 #include "ir/build.h"
+#include "ir/conditions.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
 #include "rules/simplify.h"
@@ -14,10 +15,6 @@ namespace {
 bool is_kernel_reduce(Node n) { return n.is(Op::Reduce) && n.attr().kind == Attr::Kind::Int; }
 
 Node zero_like(Node n) { return zero_of(n.dtype()); }
-bool is_plus_zero(Node n) {
-  return n.is_const() &&
-         (n.attr().kind == Attr::Kind::Int ? n.attr().i == 0 : n.attr().f == 0 && !std::signbit(n.attr().f));
-}
 
 // A load, or one that is cast: 0 stays 0 in every dtype.
 Node load_below(Node x) {

@@ -3,15 +3,9 @@
 #include <algorithm>
 
 #include "ir/build.h"
+#include "ir/range_tests.h"
 
 namespace lathe {
-namespace {
-
-bool contains(std::span<const Node> list, Node n) {
-  return std::find(list.begin(), list.end(), n) != list.end();
-}
-
-}  // namespace
 
 Nest::Nest(std::span<const Node> outputs) { levels_.emplace_back(outputs.begin(), outputs.end()); }
 

@@ -17,8 +17,6 @@
 namespace lathe {
 namespace {
 
-// A copy of a value that has no device yet only says where it is to be computed.
-bool is_placement(Node n) { return n.is(Op::Copy) && device_of(n.arg(0)).empty(); }
 bool is_identity(Node n) { return n.is(Op::Contiguous) || n.is(Op::Copy); }
 
 bool is_reduction(Node n) { return is_tensor_reduce(n) || n.is(Op::RaggedReduce); }
@@ -371,10 +369,15 @@ void Planner::plan_launch(Node launch) {
   }
 }
 
+// Values made of constants alone have none.
+bool Planner::has_device(Node node) const { return static_cast<bool>(*device_sources_.find(node)); }
+
+// A copy of a value that has no device yet only says where it is to be computed.
+bool Planner::is_placement(Node node) const { return node.is(Op::Copy) && !has_device(node.arg(0)); }
+
 // Where a value that is stored lives: a value without a device on that of the first kernel that wants it.
 std::string Planner::home_of(Node node) const {
-  std::string device = device_of(node);
-  if (!device.empty()) return device;
+  if (Node source = *device_sources_.find(node)) return source.text();
   if (const std::vector<Request>* asked = requests_.find(node); asked != nullptr && !asked->empty())
     return buffer_device(plan_.steps[static_cast<std::size_t>(asked->front().step)].buffer);
   return default_device_;
@@ -384,7 +387,7 @@ std::string Planner::home_of(Node node) const {
 // of several devices, and the others compute it themselves.
 bool Planner::in_reach(Node node, const Request& r, Node buffer) const {
   return buffer_device(plan_.steps[static_cast<std::size_t>(r.step)].buffer) == buffer_device(buffer) ||
-         !device_of(node).empty();
+         has_device(node);
 }
 
 void Planner::visit(Node node) {
@@ -651,6 +654,7 @@ Plan Planner::run() {
       if (i == 0 || n.arg(i) != n.arg(i - 1)) ++uses_[n.arg(i)];
   }
   for (const auto& [n, one] : forced_) ++uses_[n];
+  device_sources_ = device_sources(order_);
   costs_ = element_costs(order_, uses_, invariant_);
   compared_ = compared_values(order_, uses_);
   for (std::size_t i = order_.size(); i-- > 0;) visit(order_[i]);

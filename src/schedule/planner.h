@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -70,6 +71,14 @@ class Planner {
     RunningMaximum parts;
     Node inside;  // whether a position is within the axis, or null where tiles end with it
   };
+  // Where the loops of one stand.
+  struct FoldPlace {
+    SoftmaxSum sum;
+    std::size_t axis = 0;  // of the product
+    Node extent;
+    SmallVector<Node, 8> outside;  // ranges of its rows
+    Nest nest;
+  };
   // The kernel being planned, beside what becomes of it.
   struct Work {
     Position at;                    // of the root
@@ -92,12 +101,17 @@ class Planner {
   bool plan_row(Node node);
   bool plan_panel(Node node);
   bool plan_fold(Node node, std::uint32_t index);
+  std::optional<FoldPlace> fold_place(Node node, const Request& r);
+  static Position term_at(const FoldPlace& place, const Request& r, Node j, Node valid);
+  Position score_at(const FoldPlace& place, Position at);
   std::span<const Node> row_ranges(Node node, int step, Node outside);
   void start(int step, const Position& at);
   Node buffer_for(Node node) const;
   Work& work(int step) { return work_[static_cast<std::size_t>(step)]; }
   Node nested(Node loops, int step) const;
   std::string home_of(Node node) const;
+  bool has_device(Node node) const;
+  bool is_placement(Node node) const;
   bool in_reach(Node node, const Request& r, Node buffer) const;
   void visit(Node node);
   std::uint32_t request(Node node, int step, const Position& at, Node loops, bool in_sum, bool in_reduce);
@@ -128,6 +142,7 @@ class Planner {
   Rows rows_;
   bool invariant_;
   std::vector<Node> order_;
+  NodeMap<Node> device_sources_;
   NodeMap<ElementCost> costs_;
   NodeMap<std::vector<Request>> requests_;
   NodeMap<int> step_of_;  // stored value, effect or copy -> step

@@ -8,6 +8,7 @@
 
 #include "base/small_vector.h"
 #include "ir/node.h"
+#include "ir/range_tests.h"
 #include "ir/ranges.h"
 #include "ir/shape.h"
 #include "ir/walk.h"
@@ -54,10 +55,6 @@ inline SmallVector<Node, 8> output_ranges(const Position& at) {
 
 // The loops of a kernel that computes every position of `at`.
 inline Node loops_of(const Position& at) { return dims(output_ranges(at)); }
-
-inline bool contains(std::span<const Node> list, Node n) {
-  return std::find(list.begin(), list.end(), n) != list.end();
-}
 
 // Every range a position depends on.
 inline SmallVector<Node, 8> ranges_at(const Position& at) {

@@ -4,7 +4,6 @@
 
 #include "base/small_vector.h"
 #include "ir/build.h"
-#include "ir/device_of.h"
 #include "ir/ranges.h"
 #include "ir/shape.h"
 #include "rules/linear.h"
@@ -100,7 +99,7 @@ bool Planner::plan_row(Node node) {
   if (w.product) return false;
   const bool alone =
       std::all_of(asked.begin(), asked.end(), [&](const Request& r) { return r.step == step; });
-  if (!alone && device_of(node).empty()) return false;  // the others may be on other devices
+  if (!alone && !has_device(node)) return false;  // the others may be on other devices
   Nest nest = w.nest;
   const std::vector<Node> outputs = nest.order();
   for (Node o : outputs)
@@ -200,63 +199,70 @@ bool Planner::plan_panel(Node node) {
   return true;
 }
 
-// A sum weighted by a softmax over the axis it runs along, in one pass: the softmax is never stored. Rows
-// stay parallel; the further axes of the sum run inside.
-bool Planner::plan_fold(Node node, std::uint32_t index) {
-  const Request r = requests_[node][index];
+// Whether a sum weighted by a softmax over the axis it runs along can be had in one pass, and where its loops
+// stand then: rows outside, the further axes of the sum inside.
+std::optional<Planner::FoldPlace> Planner::fold_place(Node node, const Request& r) {
   const auto here = std::count_if(requests_[node].begin(), requests_[node].end(),
                                   [&](const Request& other) { return other.step == r.step; });
-  if (rows_ != Rows::Thread || here != 1) return false;
-  Work& w = work(r.step);
+  if (rows_ != Rows::Thread || here != 1) return std::nullopt;
+  const Work& w = work(r.step);
   if (r.in_reduce || r.at.valid || w.folds || !w.rows.empty() || (w.product && w.product != node))
-    return false;
-  if (rewriter_.changes().disables(kRunningMaximumRule)) return false;
+    return std::nullopt;
+  if (rewriter_.changes().disables(kRunningMaximumRule)) return std::nullopt;
   std::optional<SoftmaxSum> sum = match_softmax_sum(node, uses_);
-  if (!sum) return false;
+  if (!sum) return std::nullopt;
   for (Node n : {sum->scores, node.arg(0)})
-    if (forced_.contains(n)) return false;
-  const auto axis = static_cast<std::size_t>(reduce_axis_list(node)[0]);
-  Node extent = node.arg(0).shape()[axis];
-  if (extent.hi() < 2) return false;
-  // Where the sum's term number j is, in the product and in the scores.
-  auto product_at = [&](Node j, Node valid) {
-    SmallVector<Node, 8> at(r.at.index.args().begin(), r.at.index.args().end());
-    at[axis] = j;
-    return Position{dims(at), valid};
-  };
-  auto scores_at = [&](Position at) {
-    for (Node m : sum->movements) at = map_position(m, at, rewriter_);
-    return at;
-  };
-  Node j = new_range(extent, RangeKind::Reduce);
-  const Position probe = scores_at(product_at(j, Node()));
-  if (probe.valid) return false;
-  SmallVector<Node, 8> outside;
+    if (forced_.contains(n)) return std::nullopt;
+  FoldPlace place{*sum, static_cast<std::size_t>(reduce_axis_list(node)[0]), Node(), {}, w.nest};
+  place.extent = node.arg(0).shape()[place.axis];
+  if (place.extent.hi() < 2) return std::nullopt;
+  Node j = new_range(place.extent, RangeKind::Reduce);
+  const Position probe = score_at(place, term_at(place, r, j, Node()));
+  if (probe.valid) return std::nullopt;
   for (std::size_t a = 0; a < probe.index.arg_count(); ++a) {
     Node i = probe.index.arg(a);
     const bool summed = static_cast<std::int64_t>(a) == sum->axis;
-    if (summed ? i != j : depends_on(i, j)) return false;
+    if (summed ? i != j : depends_on(i, j)) return std::nullopt;
     for (Node o : ranges_of(i))
-      if (!summed && !contains(outside, o)) outside.push_back(o);
+      if (!summed && !contains(place.outside, o)) place.outside.push_back(o);
   }
-  Nest nest = w.nest;
-  const std::vector<Node> outputs = nest.order();
+  const std::vector<Node> outputs = place.nest.order();
   for (Node o : outputs)
-    if (o.arg(0).hi() == 0) return false;
-  for (Node o : outside)
-    if (!contains(outputs, o)) return false;
-  if (!nest.put_outside(outside)) return false;
+    if (o.arg(0).hi() == 0) return std::nullopt;
+  for (Node o : place.outside)
+    if (!contains(outputs, o)) return std::nullopt;
+  if (!place.nest.put_outside(place.outside)) return std::nullopt;
   RowUsage usage;
-  usage.evaluations = iterations(dims(outside));
-  usage.elements = static_cast<double>(numel_max(sum->scores)) / static_cast<double>(extent.hi());
-  usage.reduce_extent = static_cast<double>(extent.hi());
-  usage.parallel_steps = nest.parallel_steps();
+  usage.evaluations = iterations(dims(place.outside));
+  usage.elements = static_cast<double>(numel_max(sum->scores)) / static_cast<double>(place.extent.hi());
+  usage.reduce_extent = static_cast<double>(place.extent.hi());
+  usage.parallel_steps = place.nest.parallel_steps();
   usage.invariant = invariant_;
-  if (!worth_a_row(usage)) return false;
-  w.nest = nest;
+  return worth_a_row(usage) ? std::optional(place) : std::nullopt;
+}
+
+// Where term number j of the sum is in the product, and where that is in the scores.
+Position Planner::term_at(const FoldPlace& place, const Request& r, Node j, Node valid) {
+  SmallVector<Node, 8> at(r.at.index.args().begin(), r.at.index.args().end());
+  at[place.axis] = j;
+  return {dims(at), valid};
+}
+Position Planner::score_at(const FoldPlace& place, Position at) {
+  for (Node m : place.sum.movements) at = map_position(m, at, rewriter_);
+  return at;
+}
+
+// The softmax is never stored: a tile of scores at a time, with the largest so far.
+bool Planner::plan_fold(Node node, std::uint32_t index) {
+  const Request r = requests_[node][index];
+  std::optional<FoldPlace> place = fold_place(node, r);
+  if (!place) return false;
+  Work& w = work(r.step);
+  w.nest = place->nest;
   w.folds = true;
 
   Fold fold;
+  Node extent = place->extent;
   const std::int64_t size = fold_tile(extent);
   Node length = index_const(size);
   const bool whole = extent.is_const() && extent.int_attr() % size == 0;
@@ -264,11 +270,11 @@ bool Planner::plan_fold(Node node, std::uint32_t index) {
   for (Node* loop : {&fold.parts.fill, &fold.parts.weigh}) *loop = new_range(length, RangeKind::Loop);
   for (Node* over : {&fold.parts.largest, &fold.parts.total, &fold.parts.term})
     *over = new_range(length, RangeKind::Reduce);
-  Node outer = nested(dims(outside), r.step);
+  Node outer = nested(dims(place->outside), r.step);
   if (outer) fold.parts.outside.append(outer.args().begin(), outer.args().end());
-  fold.parts.scale = sum->scale;
-  fold.parts.casts = sum->casts;
-  fold.sum = *sum;
+  fold.sum = place->sum;
+  fold.parts.scale = fold.sum.scale;
+  fold.parts.casts = fold.sum.casts;
   auto term = [&](Node within) { return rewriter_.rewrite(fold.parts.tile * length + within); };
   auto limit = [&](Node at) { return whole ? Node() : rewriter_.rewrite(less(at, extent)); };
   auto loops = [&](Node around, Node within) {
@@ -281,9 +287,10 @@ bool Planner::plan_fold(Node node, std::uint32_t index) {
   Node at = term(fold.parts.fill), of_value = term(fold.parts.term);
   fold.inside = limit(at);
   SmallVector<std::uint32_t, 3> children;
-  children.push_back(request(sum->scores, r.step, scores_at(product_at(at, fold.inside)),
+  children.push_back(request(fold.sum.scores, r.step, score_at(*place, term_at(*place, r, at, fold.inside)),
                              loops(outer, fold.parts.fill), false, false));
-  children.push_back(request(node.arg(0).arg(1 - sum->side), r.step, product_at(of_value, limit(of_value)),
+  children.push_back(request(node.arg(0).arg(1 - fold.sum.side), r.step,
+                             term_at(*place, r, of_value, limit(of_value)),
                              loops(nested(r.loops, r.step), fold.parts.term), false, true));
   requests_[node][index].children = children;
   requests_[node][index].fold = static_cast<int>(folds_.size());

@@ -10,6 +10,7 @@
 #include "codegen/codegen.h"
 #include "codegen/options/option_state.h"
 #include "engine/compile_context.h"
+#include "ir/range_tests.h"
 
 namespace lathe::search {
 namespace {
@@ -56,20 +57,16 @@ std::vector<std::int64_t> around(std::span<const std::int64_t> table, std::int64
 
 // The state after a list, or nothing where an option of it is refused.
 std::optional<OptionState> after(Node kernel, std::span<const Opt> list, const Target& target) {
-  try {
-    OptionState state(kernel, target);
-    for (const Opt& opt : list) state.apply(opt);
-    return state;
-  } catch (const KernelOptError&) {
-    return std::nullopt;
-  }
+  OptionState state(kernel, target);
+  for (const Opt& opt : list)
+    if (!state.takes(opt)) return std::nullopt;
+  return state;
 }
 
 bool within(const OptionState& state, const Limits& limits) {
   double group = 1;
   for (const Axis& axis : state.axes())
-    if (axis.kind == RangeKind::Local || axis.kind == RangeKind::Group)
-      group *= static_cast<double>(axis.extent.hi());
+    if (in_group(axis.kind)) group *= static_cast<double>(axis.extent.hi());
   return state.copies() <= limits.max_upcast && group <= static_cast<double>(limits.max_locals);
 }
 
@@ -157,7 +154,7 @@ class Space {
     int reduces = 0;
     for (int axis = 0; axis < static_cast<int>(state.axes().size()); ++axis) {
       const RangeKind kind = state.axes()[static_cast<std::size_t>(axis)].kind;
-      if (kind == RangeKind::Upcast || kind == RangeKind::Unroll) continue;
+      if (in_registers(kind)) continue;
       const bool reduce = kind == RangeKind::Reduce;
       add_to(axis, reduce, reduce ? reduces++ : -1);
     }
@@ -166,7 +163,7 @@ class Space {
   void append() {
     const std::optional<OptionState> state = after(kernel_, list_, target_);
     if (!state) return;
-    const auto values = static_cast<std::int64_t>(stage_values(state->kernel()).size());
+    const auto values = static_cast<std::int64_t>(stageable_values(state->kernel()).size());
     each_loop(*state, [&](int axis, bool reduce, int) {
       if (!reduce) add_sizes(OptOp::UPCAST, axis);
     });
@@ -197,7 +194,10 @@ class Space {
       for (std::int64_t value = 0; value < values; ++value) add(OptOp::STAGE, axis, {value, 0});
     });
     if (target_.groups && state->pipelines().empty())
-      each_loop(*state, [&](int axis, bool, int) { add(OptOp::PIPELINE, axis, {3}); });
+      each_loop(*state, [&](int axis, bool, int) {
+        add(OptOp::PIPELINE, axis, {3});
+        if (target_.bulk_copies) add(OptOp::PIPELINE, axis, {3, 1});
+      });
     if (!target_.groups && target_.threads && state->pipelines().empty())
       each_loop(*state, [&](int axis, bool, int) { add(OptOp::PIPELINE, axis, {1}); });
   }
@@ -218,12 +218,7 @@ bool allowed(Node kernel, std::span<const Opt> list, const Target& target, const
   if (!state || !within(*state, limits)) return false;
   // How large panels are shows when they are made.
   if (std::none_of(list.begin(), list.end(), [](const Opt& o) { return o.op == OptOp::STAGE; })) return true;
-  try {
-    apply_options(kernel, list, engine::compile_for(target).quiet());
-    return true;
-  } catch (const KernelOptError&) {
-    return false;
-  }
+  return static_cast<bool>(try_options(kernel, list, engine::compile_for(target).quiet()));
 }
 
 StepKinds neighbours(Node kernel, std::span<const Opt> list, const Target& target, const Limits& limits) {

@@ -95,6 +95,12 @@ void for_each_feature(std::string_view features, const std::function<void(std::s
   }
 }
 
+bool has_feature(std::string_view features, std::string_view name) {
+  bool found = false;
+  for_each_feature(features, [&](std::string_view feature) { found |= feature == name; });
+  return found;
+}
+
 std::vector<std::string> units_of_features(std::string_view features) {
   std::vector<std::string> names;
   for (const MatrixUnit& unit : kUnits)

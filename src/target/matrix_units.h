@@ -56,6 +56,7 @@ const MatrixUnit* unit_for_dot(std::span<const std::string> units, std::string_v
 
 // Each name with a plus in a list such as "+avx2,+fma,-sse4a".
 void for_each_feature(std::string_view features, const std::function<void(std::string_view)>& use);
+bool has_feature(std::string_view features, std::string_view name);
 // Names of the rows whose feature is in a list such as "+avx2,+fma", without those whose products a better
 // one does as well.
 std::vector<std::string> units_of_features(std::string_view features);

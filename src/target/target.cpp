@@ -19,20 +19,21 @@ constexpr std::int64_t kKiB = 1024, kMiB = 1024 * kKiB;
 const std::vector<Scalar> kSmallFloats = {Scalar::Float16, Scalar::BFloat16,    Scalar::Fp8e4m3,
                                           Scalar::Fp8e5m2, Scalar::Fp8e4m3fnuz, Scalar::Fp8e5m2fnuz};
 
-// One row an x86-64 level. Caches are those of a plain server core of that level: the rows are for golden
+// One row per x86-64 level. Caches are those of a plain server core of that level: the rows are for golden
 // files and offline compiles; a real machine fills in its own.
 struct X86Row {
   const char* name;
   int vector_bytes, vector_registers;
   bool fma;
+  bool avx512;  // masks, and what AVX-512 F, VL and DQ have beside wider vectors
   std::int64_t l1, l2, l3;
   const char* features;  // that matrix units ask for
 };
 constexpr X86Row kX86[] = {
-    // name         vector  registers  fma    l1         l2           l3       features
-    {"x86-64-v2", 16, 16, false, 32 * kKiB, 256 * kKiB, 8 * kMiB, ""},
-    {"x86-64-v3", 32, 16, true, 32 * kKiB, 512 * kKiB, 16 * kMiB, "+avx2"},
-    {"x86-64-v4", 64, 32, true, 32 * kKiB, 1 * kMiB, 32 * kMiB, "+avx2,+avx512bw"},
+    // name      vector registers fma avx512    l1         l2           l3       features
+    {"x86-64-v2", 16, 16, false, false, 32 * kKiB, 256 * kKiB, 8 * kMiB, ""},
+    {"x86-64-v3", 32, 16, true, false, 32 * kKiB, 512 * kKiB, 16 * kMiB, "+avx2"},
+    {"x86-64-v4", 64, 32, true, true, 32 * kKiB, 1 * kMiB, 32 * kMiB, "+avx2,+avx512bw"},
 };
 
 Target x86(const X86Row& row) {
@@ -40,7 +41,10 @@ Target x86(const X86Row& row) {
   t.name = t.cpu = row.name;
   t.kind = TargetKind::Cpu;
   t.vectors = t.threads = true;
+  t.triple = "x86_64-unknown-linux-gnu";
   t.fma = row.fma;
+  t.strided_lanes = t.scales = row.avx512;  // gathers and scatters; vscalefps, vrndscaleps
+  t.table_lanes = row.avx512 ? 16 : 0;      // vpermps
   t.vector_bytes = row.vector_bytes;
   t.vector_registers = row.vector_registers;
   t.max_load_bytes = row.vector_bytes;
@@ -82,6 +86,7 @@ Target cuda(const CudaRow& row) {
   t.shared_bytes = row.core_shared_bytes - kKiB;
   t.warp = 32;
   t.async_copies = true;  // since sm_80
+  t.bulk_copies = t.name == "sm_90a";
   t.thread_registers = 255;
   t.core_threads = row.core_threads;
   t.core_registers = 64 * kKiB;
@@ -102,6 +107,8 @@ Target ref() {
   t.name = "ref";
   t.kind = TargetKind::Ref;
   t.vectors = t.groups = t.threads = true;
+  t.strided_lanes = t.rounds_products = true;
+  t.table_lanes = 16;
   t.vector_bytes = 16;
   t.vector_registers = 16;
   t.l1 = 32 * kKiB, t.l2 = 256 * kKiB, t.l3 = 8 * kMiB;
@@ -109,7 +116,7 @@ Target ref() {
   for (int i = 0; i < 3; ++i) t.max_locals[i] = 1024, t.max_groups[i] = 2147483647;
   t.shared_bytes = 64 * kMiB;
   t.warp = 4;
-  t.async_copies = true;
+  t.async_copies = t.bulk_copies = true;
   // Panels that a unit reads itself are made where no value is a vector.
   for (const MatrixUnit& unit : matrix_units())
     if (unit.reads != UnitReads::Panels) t.units.emplace_back(unit.name);
@@ -136,6 +143,7 @@ Target x86_with(const X86Row& row, std::string_view features) {
   });
   t.features = list;
   t.units = units_of_features(std::string(row.features) + "," + list);
+  t.rounds_products = has_feature(list, "avx512bf16");
   return t;
 }
 
@@ -151,10 +159,11 @@ bool Target::has_native(Op op) const {
 
 // Every member is bound by name, so that one added to Target does not compile until it is in the key.
 std::string Target::key() const {
-  const auto& [name, kind, features, cpu, vectors, groups, threads, fma, vector_bytes, vector_registers,
-               max_load_bytes, cores, l1, l2, l3, max_buffers, max_group, max_locals, max_groups,
-               shared_bytes, warp, thread_registers, async_copies, core_threads, core_registers,
-               core_shared_bytes, emulated, converted, native, units] = *this;
+  const auto& [name, kind, features, cpu, triple, vectors, groups, threads, fma, vector_bytes,
+               vector_registers, max_load_bytes, strided_lanes, table_lanes, scales, rounds_products, cores,
+               l1, l2, l3, max_buffers, max_group, max_locals, max_groups, shared_bytes, warp,
+               thread_registers, async_copies, bulk_copies, core_threads, core_registers, core_shared_bytes,
+               emulated, converted, native, units] = *this;
   auto names = [](const std::vector<Scalar>& scalars) {
     std::vector<std::string_view> list;
     for (Scalar s : scalars) list.push_back(DType(s).name());
@@ -163,15 +172,17 @@ std::string Target::key() const {
   std::vector<std::string> functions;
   for (const OpError& own : native) functions.push_back(fmt::format("{}:{}", info(own.op).name, own.ulp));
   return fmt::format(
-      "{} kind={} cpu={} features={} vectors={} groups={} threads={} fma={} vector_bytes={} "
-      "vector_registers={} max_load_bytes={} cores={} l1={} l2={} l3={} max_buffers={} max_group={} "
-      "max_locals={} max_groups={} shared_bytes={} warp={} thread_registers={} async_copies={} core={},{},{} "
+      "{} kind={} cpu={} triple={} features={} vectors={} groups={} threads={} fma={} vector_bytes={} "
+      "vector_registers={} max_load_bytes={} strided_lanes={} table_lanes={} scales={} rounds_products={} "
+      "cores={} l1={} l2={} l3={} max_buffers={} max_group={} "
+      "max_locals={} max_groups={} shared_bytes={} warp={} thread_registers={} async_copies={} "
+      "bulk_copies={} core={},{},{} "
       "emulated={} converted={} native={} units={}",
-      name, static_cast<int>(kind), cpu, features, vectors, groups, threads, fma, vector_bytes,
-      vector_registers, max_load_bytes, cores, l1, l2, l3, max_buffers, max_group, fmt::join(max_locals, "x"),
-      fmt::join(max_groups, "x"), shared_bytes, warp, thread_registers, async_copies, core_threads,
-      core_registers, core_shared_bytes, names(emulated), names(converted), fmt::join(functions, ","),
-      fmt::join(units, ","));
+      name, static_cast<int>(kind), cpu, triple, features, vectors, groups, threads, fma, vector_bytes,
+      vector_registers, max_load_bytes, strided_lanes, table_lanes, scales, rounds_products, cores, l1, l2,
+      l3, max_buffers, max_group, fmt::join(max_locals, "x"), fmt::join(max_groups, "x"), shared_bytes, warp,
+      thread_registers, async_copies, bulk_copies, core_threads, core_registers, core_shared_bytes,
+      names(emulated), names(converted), fmt::join(functions, ","), fmt::join(units, ","));
 }
 
 Target named_target(std::string_view name) {

@@ -20,6 +20,7 @@ struct Target {
   TargetKind kind = TargetKind::Ref;
   std::string features;  // for the code generator: "+avx2,+fma,..." on a CPU
   std::string cpu;       // LLVM CPU name or empty
+  std::string triple;    // of the code generator, or empty
 
   // What a kernel may use.
   bool vectors = false;  // vector values in programs (LLVM, GNU C); else expansion unrolls and groups loads
@@ -29,6 +30,11 @@ struct Target {
   int vector_bytes = 0;  // width of a vector register
   int vector_registers = 0;
   int max_load_bytes = 16;  // widest load or store of one instruction where `vectors` is false
+  // Instructions on vectors that not every machine has.
+  bool strided_lanes = false;    // reads or writes lanes of 32 bits or more wherever they lie, under a mask
+  int table_lanes = 0;           // floats that one picks from by an index in each of so many lanes; 0: none
+  bool scales = false;           // x * 2^n and rounding to an integer, of 4 to 16 floats
+  bool rounds_products = false;  // float32 to bfloat16, numbers below the smallest normal one taken for zero
   int cores = 1;
   std::int64_t l1 = 0, l2 = 0, l3 = 0;  // data cache sizes in bytes
   int max_buffers = 0;                  // per kernel; 0 = no limit
@@ -40,6 +46,7 @@ struct Target {
   // what the groups that are at work on one core (multiprocessor) have together.
   int warp = 1, thread_registers = 0;
   bool async_copies = false;  // from memory to that of a group, while its threads go on
+  bool bulk_copies = false;   // of whole boxes of a matrix, which arrive at barriers
   std::int64_t core_threads = 0, core_registers = 0, core_shared_bytes = 0;
   std::vector<Scalar> emulated;  // dtypes without native arithmetic (stored, computed in float)
   std::vector<Scalar>

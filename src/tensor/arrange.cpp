@@ -207,12 +207,13 @@ Tensor windows(const Tensor& x, std::span<const std::int64_t> kernel, std::span<
   }
   Tensor out = x.reshape(thin).expand(wide);
   for (std::int64_t i = 0; i < count; ++i) {
-    std::int64_t n = x.size(lead + i), reach = dilation[at(i)] * (kernel[at(i)] - 1) + 1;
-    if (n < reach)
-      throw UserError("windows",
-                      fmt::format("a window reaching over {} elements does not fit an axis of {}", reach, n))
+    const Size n = x.size(lead + i);
+    const std::int64_t reach = dilation[at(i)] * (kernel[at(i)] - 1) + 1;
+    if (n.bound_value() < reach)
+      throw UserError("windows", fmt::format("a window reaching over {} elements does not fit an axis of {}",
+                                             reach, n.str()))
           .help("pad the input");
-    Node size = index_const((n - reach) / stride[at(i)] + 1);
+    Node size = size_node((n - reach) / stride[at(i)] + 1);
     out =
         make_view(out, skew(node_of(out), lead + i, lead + count + i, stride[at(i)], dilation[at(i)], size));
   }
@@ -225,13 +226,14 @@ Tensor put_back(const Tensor& windows, std::span<const std::int64_t> stride,
   Tensor out = windows;
   Axes steps;
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t places = windows.size(lead + i), kernel = windows.size(lead + count + i);
-    Node size = index_const((places - 1) * stride[at(i)] + dilation[at(i)] * (kernel - 1) + 1);
+    const Size places = windows.size(lead + i);
+    const std::int64_t kernel = windows.size(lead + count + i);
+    Node size = size_node((places - 1) * stride[at(i)] + dilation[at(i)] * (kernel - 1) + 1);
     out = make_like(out,
                     unskew(node_of(out), lead + i, lead + count + i, stride[at(i)], dilation[at(i)], size));
     steps.push_back(lead + count + i);
   }
-  Tensor sum = reduce_keep(Op::Add, out, steps);
+  Tensor sum = reduce_keep(Op::Add, out.cast(sum_accumulator(out.dtype())), steps).cast(out.dtype());
   Shape shape(sum.shape().begin(), sum.shape().begin() + lead + count);
   return sum.reshape(shape);
 }

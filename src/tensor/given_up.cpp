@@ -1,24 +1,26 @@
 #include "tensor/given_up.h"
 
 #include <algorithm>
-#include <cstdint>
+#include <iterator>
 #include <mutex>
 #include <unordered_map>
-#include <vector>
 
 #include "ir/build.h"
-#include "ir/walk.h"
 #include "runtime/storage.h"
 
 namespace lathe {
 namespace {
 
-using Ids = std::vector<std::int64_t>;  // in ascending order
+// All buffers and storages behind a buffer that were alive when it was computed; so chains of dead ones are
+// not kept. In ascending order.
+struct Behind {
+  std::vector<std::int64_t> buffers;
+  std::vector<std::uint64_t> storages;
+};
 
-// By buffer, all buffers behind it that were alive when it was computed; so chains of dead ones are not kept.
 struct Table {
   std::mutex mutex;
-  std::unordered_map<std::int64_t, Ids> behind;
+  std::unordered_map<std::int64_t, Behind> behind;  // by buffer
   std::size_t sweep_at = 1024;
 
   void sweep() {
@@ -36,30 +38,46 @@ bool carries_gradients(Node n) {
   return n.is(Op::Store) || (n.dtype().is_float() && !n.is(Op::Detach) && !n.is(Op::Bitcast));
 }
 
+template <class T>
+void sort_unique(std::vector<T>& ids) {
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+}
+
 }  // namespace
 
-void note_given_up(Node buffer, Node expression) {
-  Ids found;
-  for (Node n : toposort(std::span<const Node>(&expression, 1), carries_gradients))
-    if (n.is(Op::Buffer) && n.dtype().is_float()) found.push_back(buffer_id(n));
+void note_given_up(Node buffer, Node expression, const LiveStorages& live) {
+  Behind found;
+  for (Node n : toposort(std::span<const Node>(&expression, 1), carries_gradients)) {
+    if (!n.dtype().is_float()) continue;
+    if (n.is(Op::Buffer)) found.buffers.push_back(buffer_id(n));
+    if (const auto* holders = n == expression ? nullptr : live.by_value.find(n))
+      found.storages.insert(found.storages.end(), holders->begin(), holders->end());
+  }
   std::lock_guard guard(table().mutex);
-  const std::size_t direct = found.size();
+  const std::size_t direct = found.buffers.size();
   for (std::size_t i = 0; i < direct; ++i)
-    if (const auto row = table().behind.find(found[i]); row != table().behind.end())
-      std::copy_if(row->second.begin(), row->second.end(), std::back_inserter(found),
-                   [](std::int64_t id) { return has_memory(id); });
-  if (found.empty()) return;
-  std::sort(found.begin(), found.end());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
+    if (const auto row = table().behind.find(found.buffers[i]); row != table().behind.end()) {
+      const Behind& further = row->second;
+      std::ranges::copy_if(further.buffers, std::back_inserter(found.buffers),
+                           [](std::int64_t id) { return has_memory(id); });
+      std::ranges::copy_if(further.storages, std::back_inserter(found.storages), [&](std::uint64_t number) {
+        return std::ranges::binary_search(live.numbers, number);
+      });
+    }
+  if (found.buffers.empty() && found.storages.empty()) return;
+  sort_unique(found.buffers);
+  sort_unique(found.storages);
   table().sweep();
   table().behind[buffer_id(buffer)] = std::move(found);
 }
 
-bool was_computed_from(Node buffer, Node memory) {
+bool was_computed_from(Node buffer, Node memory, std::uint64_t storage) {
   std::lock_guard guard(table().mutex);
   const auto row = table().behind.find(buffer_id(buffer));
-  return row != table().behind.end() &&
-         std::binary_search(row->second.begin(), row->second.end(), buffer_id(memory));
+  if (row == table().behind.end()) return false;
+  return (memory && std::ranges::binary_search(row->second.buffers, buffer_id(memory))) ||
+         std::ranges::binary_search(row->second.storages, storage);
 }
 
 }  // namespace lathe

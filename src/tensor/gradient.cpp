@@ -62,15 +62,14 @@ const ScalarRules kScalarRules[] = {
 // ---- the other ops
 
 Node sum_to(Node g, std::span<const Node> sizes) {
-  if (g.rank() == sizes.size()) {
-    Axes axes;
-    for (std::size_t i = 0; i < sizes.size(); ++i)
-      if (g.shape()[i] != sizes[i]) axes.push_back(static_cast<std::int64_t>(i));
-    return axes.empty() ? g : reduce_axes(Op::Add, g, axes);
-  }
+  const bool same_rank = g.rank() == sizes.size();
   Axes axes;
-  for (std::size_t i = 0; i < g.rank(); ++i) axes.push_back(static_cast<std::int64_t>(i));
-  return reshape_to(reduce_axes(Op::Add, g, axes), sizes);
+  for (std::size_t i = 0; i < g.rank(); ++i)
+    if (!same_rank || g.shape()[i] != sizes[i]) axes.push_back(static_cast<std::int64_t>(i));
+  if (same_rank && axes.empty()) return g;
+  const DType wide = ir_dtype(sum_accumulator(data_type(g.dtype())));
+  Node sum = cast(reduce_axes(Op::Add, cast(g, wide), axes), g.dtype());
+  return same_rank ? sum : reshape_to(sum, sizes);
 }
 
 Node whole(Node x, std::span<const Node> sizes) { return expand_to(x, sizes); }
@@ -312,10 +311,12 @@ class Differentiated {
 
   bool contains(Node n) const { return in_graph_.contains(n); }
 
-  // Whether it reads something that was computed from this memory and has no expression any more.
-  bool has_given_up(Node memory) const {
+  // Whether it reads something that was computed from the target and has no expression any more.
+  bool has_given_up(const Tensor& target) const {
+    const Storage& storage = *target.impl()->storage;
+    const Node memory = memory_of(storage.value), buffer = memory ? base_memory(memory) : Node();
     return std::ranges::any_of(order_, [&](Node n) {
-      return n.is(Op::Buffer) && n.dtype().is_float() && was_computed_from(n, memory);
+      return n.is(Op::Buffer) && n.dtype().is_float() && was_computed_from(n, buffer, storage.number);
     });
   }
 
@@ -546,11 +547,8 @@ std::vector<Tensor> Tensor::gradient(const std::vector<Tensor>& targets, const T
         .help(
             "a value that was computed keeps its expression where requires_grad_() was called on what it is "
             "computed from");
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    const Node memory = memory_of(targets[i].impl()->storage->value);
-    if (memory && !graph.contains(nodes[i][0]) && graph.has_given_up(base_memory(memory)))
-      refuse_given_up(*this, targets[i]);
-  }
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    if (!graph.contains(nodes[i][0]) && graph.has_given_up(targets[i])) refuse_given_up(*this, targets[i]);
   std::vector<Node> grads = summed_gradients(root, start, nodes, device());
   if (graph.reads_overwritten()) check_still_there(grads, *this);
   std::vector<Tensor> out;

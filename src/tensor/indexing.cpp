@@ -84,8 +84,7 @@ std::int64_t axes_taken(const Index& i) {
   switch (i.kind()) {
     case Index::Kind::NewAxis:
     case Index::Kind::Ellipsis: return 0;
-    case Index::Kind::Tensor:
-      return i.tensor().dtype().is_bool() ? std::max<std::int64_t>(i.tensor().ndim(), 1) : 1;
+    case Index::Kind::Tensor: return i.tensor().dtype().is_bool() ? i.tensor().ndim() : 1;
     default: return 1;
   }
 }
@@ -139,7 +138,7 @@ Parsed parse(const Tensor& x, const std::vector<Index>& indices, bool keep_mask)
         break;
       }
       case Index::Kind::Tensor: {
-        const Tensor& index = i.tensor();
+        Tensor index = i.tensor();
         check_same_device("getitem", x, index);
         if (index.dtype().is_float())
           throw IndexError("getitem", fmt::format("an index of dtype {}", index.dtype().name()))
@@ -147,6 +146,10 @@ Parsed parse(const Tensor& x, const std::vector<Index>& indices, bool keep_mask)
         if (!index.dtype().is_bool()) {
           p.advanced.push_back({axis++, index});
           break;
+        }
+        if (index.ndim() == 0) {  // chooses all or nothing, along an axis of its own
+          index = index.reshape({1});
+          t = t.unsqueeze(axis);
         }
         for (std::int64_t d = 0; d < index.ndim(); ++d)
           if (!(index.shape()[static_cast<std::size_t>(d)] == t.size(axis + d)))

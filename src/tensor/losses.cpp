@@ -39,7 +39,8 @@ Tensor Tensor::binary_crossentropy_logits(const Tensor& target, Reduction reduct
                                           const Tensor* pos_weight) const {
   Scope scope;
   check_shapes("binary_crossentropy_logits", *this, target);
-  Tensor yes = logsigmoid(), no = neg().logsigmoid();
+  const Tensor logits = cast(least_upper_float(dtype()));  // the negatives of integers would wrap
+  Tensor yes = logits.logsigmoid(), no = logits.neg().logsigmoid();
   Tensor weighted = pos_weight != nullptr ? target * yes * *pos_weight : target * yes;
   return reduced((weighted + (1.0 - target) * no).neg(), reduction);
 }

@@ -1,5 +1,7 @@
 #include "tensor/realize.h"
 
+#include <algorithm>
+
 #include "engine/engine.h"
 #include "engine/prepared.h"
 #include "ir/text.h"
@@ -153,15 +155,29 @@ void forget_done_versions(const Tensor& counter) {
 
 namespace {
 
-// Results name variables without their values; a tensor keeps the values its sizes were bound to.
+// Results name variables without their values; a tensor keeps the values that its sizes, and where it begins
+// in its memory, were bound to.
 Node with_bindings(Node result, Node value) {
+  std::vector<Node> sizes(value.shape().begin(), value.shape().end());
+  for (Node v = value; is_movement(v.op()); v = v.arg(0))
+    sizes.insert(sizes.end(), v.args().begin() + 1, v.args().end());
   NodeMap<Node> map;
-  for (Node n : toposort(value.shape()))
+  for (Node n : toposort(sizes))
     if (n.is(Op::Bind)) {
       map.try_emplace(n.arg(0), n);
       map.try_emplace(n, n);
     }
   return map.empty() ? result : substitute(result, map);
+}
+
+LiveStorages live_storages() {
+  LiveStorages out;
+  for (const Storage* s = first_live_storage(); s != nullptr; s = s->after) {
+    out.numbers.push_back(s->number);
+    if (s->value->dtype().is_float() && !memory_of(s->value)) out.by_value[s->value].push_back(s->number);
+  }
+  std::ranges::sort(out.numbers);
+  return out;
 }
 
 struct Requests {
@@ -186,12 +202,13 @@ struct Requests {
     {
       std::vector<bool> taken(values.size());
       std::lock_guard guard(storage_mutex());
+      const LiveStorages live = live_storages();
       for (Storage* s = first_live_storage(); s != nullptr; s = s->after)
         if (const std::size_t* i = position.find(s->value)) {
           if (taken[*i] && is_twin(*s))
             copies.add_copy(*s);
           else
-            settle(*s, asked[*i], results[*i]);
+            settle(*s, asked[*i], results[*i], live);
           taken[*i] = true;
         }
     }
@@ -210,7 +227,7 @@ struct Requests {
     add(s);
   }
 
-  static void settle(Storage& s, Node asked, Node result) {
+  static void settle(Storage& s, Node asked, Node result, const LiveStorages& live) {
     if (Node memory = memory_of(result); s.made && memory) set_made(base_memory(memory), s.made);
     const Node before = memory_of(s.value);
     const bool stored = before && before.is(Op::After);
@@ -229,7 +246,7 @@ struct Requests {
     }
     if (result == s.value.node()) return;
     if (Node now = memory_of(result); now && s.value->dtype().is_float())
-      note_given_up(base_memory(now), s.value);
+      note_given_up(base_memory(now), s.value, live);
     s.value = result;
     ++s.version;
   }

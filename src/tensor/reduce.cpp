@@ -169,15 +169,21 @@ Tensor Tensor::log_softmax(std::int64_t axis, std::optional<DataType> dtype) con
   return shifted - functions::weight(shifted).sum(axis, true).log();
 }
 
+Tensor Tensor::softmin(std::int64_t axis, std::optional<DataType> dtype) const {
+  Scope scope;
+  return cast(dtype.value_or(least_upper_float(this->dtype()))).neg().softmax(axis);  // integers would wrap
+}
+
 Tensor Tensor::normalize(double p, std::int64_t axis, double eps) const {
   Scope scope;
   if (std::isnan(p)) throw UserError("normalize", "the order of the norm is NaN");
-  Tensor size = p == 0          ? (*this != 0).sum(axis, true).cast(least_upper_float(dtype()))
-                : p == 1        ? abs().sum(axis, true)
-                : p == 2        ? square().sum(axis, true).sqrt()
-                : std::isinf(p) ? abs().max(axis, true)
-                                : abs().pow(p).sum(axis, true).pow(1 / p);
-  return *this / size.maximum(eps);
+  const Tensor x = cast(least_upper_float(dtype()));  // squares of integers would wrap
+  Tensor size = p == 0          ? (x != 0).sum(axis, true).cast(x.dtype())
+                : p == 1        ? x.abs().sum(axis, true)
+                : p == 2        ? x.square().sum(axis, true).sqrt()
+                : std::isinf(p) ? x.abs().max(axis, true)
+                                : x.abs().pow(p).sum(axis, true).pow(1 / p);
+  return x / size.maximum(eps);
 }
 
 }  // namespace lathe

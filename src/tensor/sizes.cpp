@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/value.h"
 #include "lathe/size_compare.h"
 #include "tensor/impl.h"
 
@@ -46,14 +47,6 @@ std::int64_t evaluate_bound(Node root) {
     }
   }
   return *values.find(root);
-}
-
-Size combine(Op op, const Size& a, const Size& b) {
-  Scope scope;
-  Node y = size_node(b);
-  if ((op == Op::FloorDiv || op == Op::FloorMod) && y.is_const_int(0))
-    throw UserError("size", fmt::format("{} is divided by zero", a.str()));
-  return size_of(apply(op, size_node(a), y));
 }
 
 }  // namespace
@@ -99,6 +92,66 @@ std::optional<Polynomial> polynomial(Node n) {
   if (n.is(Op::Mul)) return product(*x, *y);
   for (const auto& [term, factor] : *y) (*x)[term] += factor;
   return x->size() > kMostTerms ? std::nullopt : x;
+}
+
+// The constant or the one node that it is; null where it is a sum or a product.
+Node simple_form(const Polynomial& p) {
+  Node out = index_const(0);
+  bool found = false;
+  for (const auto& [term, factor] : p) {
+    if (factor == 0) continue;
+    if (found || term.size() > 1 || (term.size() == 1 && factor != 1)) return Node();
+    out = term.empty() ? index_const(factor) : term[0];
+    found = true;
+  }
+  return out;
+}
+
+// The quotient where what divides is a constant or one node, and is a factor of everything but a constant
+// that is smaller: of 2*n + 1 by 2, of n*n - 1 by n. Nothing where it is not known.
+std::optional<Polynomial> quotient(const Polynomial& dividend, Node divisor) {
+  // What is bound may be bound to something else the next time.
+  const Node variable = divisor.is(Op::Bind) ? divisor.arg(0) : divisor;
+  const std::int64_t least = variable.lo();
+  if (least < 1 || !(divisor.is_const() || variable.is(Op::Var))) return std::nullopt;
+  Polynomial out;
+  std::int64_t rest = 0;
+  for (const auto& [term, factor] : dividend) {
+    if (factor == 0) continue;
+    if (term.empty()) {
+      rest = factor;
+    } else if (divisor.is_const()) {
+      if (factor % least != 0) return std::nullopt;
+      out[term] += factor / least;
+    } else {
+      std::vector<Node> others = term;
+      const auto at = std::find(others.begin(), others.end(), divisor);
+      if (at == others.end()) return std::nullopt;
+      others.erase(at);
+      out[others] += factor;
+    }
+  }
+  if (divisor.is_const())
+    out[{}] += value::floor_div(rest, least);
+  else if (rest < -least || rest >= least)
+    return std::nullopt;
+  else
+    out[{}] += rest < 0 ? -1 : 0;
+  return out;
+}
+
+// Sizes that come out as one node, or as a number, are that: others are compared with them.
+Size combine(Op op, const Size& a, const Size& b) {
+  Scope scope;
+  const Node x = size_node(a), y = size_node(b);
+  if ((op == Op::FloorDiv || op == Op::FloorMod) && y.is_const_int(0))
+    throw UserError("size", fmt::format("{} is divided by zero", a.str()));
+  const Node plain = apply(op, x, y);
+  if (plain.is_const() || op == Op::FloorMod) return size_of(plain);
+  std::optional<Polynomial> value = polynomial(op == Op::FloorDiv ? x : plain);
+  if (value && op == Op::FloorDiv) value = quotient(*value, y);
+  const Node simple = value ? simple_form(*value) : Node();
+  return size_of(simple ? simple : plain);
 }
 
 }  // namespace

@@ -217,7 +217,9 @@ Tensor make_view(const Tensor& x, Node moved) {
   impl->view = std::make_shared<const ViewStep>(
       ViewStep{from.view, moved, (from.view && from.view->overlaps) || overlaps(moved)});
   impl->tracked = is_tracked(x) && grad_on;
-  impl->detached = from.detached || moved.is(Op::Detach);
+  // A view of a tensor that asks for a gradient belongs to it, though the tensor itself was detached from
+  // others.
+  impl->detached = (from.detached && !from.leaf) || moved.is(Op::Detach);
   impl->weak = from.weak && moved.rank() == 0;
   impl->node = fold_splat(moved);
   impl->node_version = from.node_version;
@@ -376,6 +378,7 @@ Tensor& Tensor::replace(const Tensor& other, bool allow_shape_mismatch) {
   impl_->weak = other.impl()->weak;
   impl_->node = b;
   impl_->node_version = impl_->storage->version;
+  impl_->shape = other.impl()->shape;
   return *this;
 }
 

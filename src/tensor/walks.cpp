@@ -83,7 +83,8 @@ Tensor extreme_gradient(const Tensor& g, const Tensor& x, const Tensor& out, std
   for (std::size_t i = 0; i + 1 < shape.size(); ++i) batch = batch * shape[i];
   const Shape flat{batch, shape.back()};
   Rows rows(at.reshape(flat), shape.back(), 1);
-  return rows.reduce(Op::Add, g.movedim(axis, -1).reshape(flat)).reshape(shape).movedim(-1, axis);
+  Tensor shares = g.movedim(axis, -1).reshape(flat).cast(sum_accumulator(g.dtype()));
+  return rows.reduce(Op::Add, shares).cast(g.dtype()).reshape(shape).movedim(-1, axis);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Kernels after options and as programs, for named targets: the worked examples as files. `make golden`
-// rewrites them.
+// Kernels after options and, where they are short, as programs, for named targets: the worked examples as
+// files. What each step of lowering does is shown by tests/passes. `make golden` rewrites them.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -17,19 +17,26 @@ namespace {
 
 const std::string kFolder = "tests/codegen/golden/";
 
+std::string head(const std::string& name, const char* opts, const char* target) {
+  return "# " + name + " for " + target + ": " + opts + "\n";
+}
+
+void check_kernel(const std::string& name, Node kernel, const char* opts, const char* target) {
+  expect_golden(
+      kFolder + name + "." + target + ".kernel.txt",
+      head(name, opts, target) + print_graph(apply_options(kernel, parse_opts(opts), named_target(target))));
+}
+
 void check(const std::string& name, Node kernel, const char* opts, const char* target) {
-  Target t = named_target(target);
-  std::vector<Opt> list = parse_opts(opts);
-  std::string head = "# " + name + " for " + target + ": " + opts + "\n";
-  expect_golden(kFolder + name + "." + target + ".kernel.txt",
-                head + print_graph(apply_options(kernel, list, t)));
+  check_kernel(name, kernel, opts, target);
   expect_golden(kFolder + name + "." + target + ".program.txt",
-                head + print_program(lower_kernel(kernel, list, t, "k")));
+                head(name, opts, target) +
+                    print_program(lower_kernel(kernel, parse_opts(opts), named_target(target), "k")));
 }
 
 // The number by which STAGE knows the load of a param.
 std::int64_t value_of(Node kernel, std::int64_t slot) {
-  std::vector<Node> values = stage_values(kernel);
+  std::vector<Node> values = stageable_values(kernel);
   for (std::size_t i = 0; i < values.size(); ++i)
     if (values[i].is(Op::Load) && param_slot(base_memory(values[i].arg(0))) == slot)
       return static_cast<std::int64_t>(i);
@@ -44,7 +51,7 @@ void check_worked(Node kernel, int rows, int columns, const char* target) {
       "STAGE(3, {}, 0) "
       "SWAP(4, 5)",
       rows, columns, value_of(kernel, 2), value_of(kernel, 1));
-  check("matmul", kernel, opts.c_str(), target);
+  check_kernel("matmul", kernel, opts.c_str(), target);
   EXPECT_EQ(compare_with_reference(kernel, parse_opts(opts), named_target(target), 1), "");
 }
 
@@ -77,8 +84,8 @@ TEST(Golden, ASoftmaxOfRows) {
 
 TEST(Golden, AttentionWithTheOutputBelowTheLoopOfTheKeys) {
   Scope scope;
-  check("attention", attention(4, 3, 8, 16), "UNROLL(4, 8) UPCAST(3, 8) UPCAST(1, 8) UNROLL(1, 8)",
-        "x86-64-v3");
+  check_kernel("attention", attention(4, 3, 8, 16), "UNROLL(4, 8) UPCAST(3, 8) UPCAST(1, 8) UNROLL(1, 8)",
+               "x86-64-v3");
 }
 
 }  // namespace

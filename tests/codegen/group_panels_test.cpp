@@ -1,28 +1,19 @@
 // Panels that a group fills ahead of time and units that read them, as programs for a GPU that REF runs.
 #include <gtest/gtest.h>
 
-#include <functional>
-
 #include "base/error.h"
 #include "base/small_vector.h"
 #include "codegen/codegen.h"
 #include "codegen/evaluate.h"
 #include "codegen/kernels.h"
+#include "codegen/program_faults.h"
 #include "ir/build.h"
 #include "ir/group_ops.h"
 #include "ir/verify.h"
 #include "ir/walk.h"
-#include "reference/array.h"
-#include "reference/reference.h"
 
 namespace lathe::test {
 namespace {
-
-int count(const Program& program, Op op) {
-  int n = 0;
-  for (const NodeRef& node : program.code) n += node->is(op);
-  return n;
-}
 
 // The third number of TC is the row: those of a unit that reads matrices and of two that read panels.
 constexpr const char* kMatrices =
@@ -60,43 +51,6 @@ TEST(GroupPanels, AUnitReadsSwizzledPanelsItselfInEveryOrder) {
     EXPECT_EQ(count(program, Op::WaitProducts), order == 3 ? 2 : 1);
     EXPECT_EQ(count(program, Op::CopyAsync) > 0, order > 0);
   }
-}
-
-// What REF finds wrong in a program, with small whole numbers as inputs.
-std::string faults_of(const Program& program) {
-  std::vector<reference::Array> arrays;
-  std::vector<reference::View> views;
-  for (const ProgramParam& p : program.params) {
-    arrays.emplace_back(p.dtype, p.size);
-    for (std::int64_t i = 0; i < p.size; ++i) arrays.back().set(i, {0, static_cast<double>(i % 7) - 3});
-  }
-  for (reference::Array& array : arrays) views.push_back(array.view());
-  std::string all;
-  for (const std::string& fault : reference::program_eval(program, views).faults) all += fault + "\n";
-  return all;
-}
-
-// The program without the instructions of an op, or with others in their place.
-Program changed(Program program, Op op, const std::function<Node(Node)>& to) {
-  std::vector<NodeRef> code;
-  for (const NodeRef& n : program.code) {
-    if (!n->is(op)) {
-      code.push_back(n);
-    } else if (Node now = to(n)) {
-      code.emplace_back(now);
-    }
-  }
-  program.code = std::move(code);
-  return program;
-}
-
-// The same for values, in all that uses them.
-Program renamed(Program program, Op op, const std::function<Node(Node)>& to) {
-  NodeMap<Node> map;
-  for (const NodeRef& n : program.code)
-    if (n->is(op)) map.try_emplace(n, to(n));
-  for (NodeRef& n : program.code) n = substitute(n, map);
-  return program;
 }
 
 // One step of a panel is the whole sum: there is no loop to fill panels in, and none that adds.

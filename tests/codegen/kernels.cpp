@@ -344,6 +344,17 @@ Node masked_reduce_in_reduce(std::int64_t ni, std::int64_t nj, std::int64_t nk) 
   return one_store(param(dtypes::UInt8, 0, ni), i, sum(element, {j}), {i});
 }
 
+// The same with a reduce inside the inner one: mask(j, k) is (sum_l l <= k) - 1 <= j.
+Node masked_reduces_in_reduce(std::int64_t ni, std::int64_t nj, std::int64_t nk, std::int64_t nl) {
+  Node i = global(ni, 0), j = reduce_over(nj, 1), k = reduce_over(nk, 2), l = reduce_over(nl, 3);
+  Node one = int_const(dtypes::Int32, 1), zero = int_const(dtypes::Int32, 0);
+  Node inner = sum(where(less(l, k + c(1)), one, zero), {l});
+  Node count = sum(where(less(inner, cast(j, dtypes::Int32) + int_const(dtypes::Int32, 2)), one, zero), {k});
+  Node hit = equal(load(param(dtypes::Int32, 2, ni), i), count + int_const(dtypes::Int32, -1));
+  Node element = where(hit, load(param(dtypes::UInt8, 1, nj), j), int_const(dtypes::UInt8, 0));
+  return one_store(param(dtypes::UInt8, 0, ni), i, sum(element, {j}), {i});
+}
+
 Node arg_max(std::int64_t rows, std::int64_t columns) {
   Node i = global(rows, 0), j = reduce_over(columns, 1);
   Node x = load(f32(1, rows * columns), i * c(columns) + j);
@@ -578,6 +589,7 @@ std::vector<NamedKernel> small_kernels() {
       {"centred_rows 4x96", centred_rows(4, 96)},
       {"centred_rows 3x9", centred_rows(3, 9)},
       {"masked_reduce_in_reduce 6,9,9", masked_reduce_in_reduce(6, 9, 9)},
+      {"masked_reduces_in_reduce 3,7,7,7", masked_reduces_in_reduce(3, 7, 7, 7)},
       {"arg_max 5x11", arg_max(5, 11)},
       {"attention 6x3x4x8", attention(6, 3, 4, 8)},
       {"attention 3x2x5x7", attention(3, 2, 5, 7)},

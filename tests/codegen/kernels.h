@@ -72,6 +72,7 @@ Node variances(std::int64_t rows, std::int64_t columns);  // two reduces one aft
 Node softmax_rows(std::int64_t rows, std::int64_t columns, bool transposed = false);
 Node centred_rows(std::int64_t rows, std::int64_t columns);  // two outputs, one of them a row's
 Node masked_reduce_in_reduce(std::int64_t i, std::int64_t j, std::int64_t k);
+Node masked_reduces_in_reduce(std::int64_t i, std::int64_t j, std::int64_t k, std::int64_t l);
 Node arg_max(std::int64_t rows, std::int64_t columns);  // a tuple reduce
 // softmax(Q K^T) V with `tiles` tiles of keys: components of different ranges.
 Node attention(std::int64_t rows, std::int64_t tiles, std::int64_t tile, std::int64_t width,

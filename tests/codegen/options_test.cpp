@@ -267,7 +267,7 @@ TEST(Options, NestsOfARowAreCopiedApart) {
 TEST(Options, StageNumbersLoadsAndThenFactors) {
   Scope scope;
   Node k = bias_relu_matmul(4, 8, 16);
-  std::vector<Node> values = stage_values(k);
+  std::vector<Node> values = stageable_values(k);
   ASSERT_EQ(values.size(), 3u);  // the factors of the sum are loads, and known
   for (Node v : values) EXPECT_TRUE(v.is(Op::Load));
 }
@@ -388,7 +388,7 @@ TEST(Options, APanelInTheOrderOfItsSourceHoldsEveryElementOnce) {
   Scope scope;
   // Windows of 3 x 3 over 6 x 6 pixels with a border: 8 rows of 8 for each of 3 channels.
   Node k = convolution(2, 3, 4, 6, 3);
-  std::vector<Node> values = stage_values(k);
+  std::vector<Node> values = stageable_values(k);
   std::int64_t pixels = 0;
   while (param_slot(base_memory(values[static_cast<std::size_t>(pixels)].arg(0))) != 1) ++pixels;
   for (const char* target : {"ref", "x86-64-v3", "x86-64-v4", "sm_90a"}) {
@@ -416,22 +416,6 @@ TEST(Options, TheFirstOuterStepSetsTheSumAndTheLastFinishesIt) {
     for (const char* target : {"ref", "x86-64-v3"})
       EXPECT_EQ(compare_with_reference(bias_relu_matmul(4, 8, 12), parse_opts(opts), named_target(target), 1),
                 "");
-}
-
-// The masked reduce in a reduce, spread over a group: every thread takes part, whatever order they run in.
-TEST(Options, AGroupedReduceWorksInsideAReduce) {
-  Scope scope;
-  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
-    EXPECT_EQ(compare_with_reference(masked_reduce_in_reduce(16, 25, 25), parse_opts("GROUPTOP(1, 16)"),
-                                     named_target("ref"), seed),
-              "");
-    EXPECT_EQ(compare_with_reference(masked_reduce_in_reduce(7, 11, 13),
-                                     parse_opts("GROUPTOP(1, 5) LOCAL(0, 3)"), named_target("sm_90a"), seed),
-              "");
-    EXPECT_EQ(compare_with_reference(masked_reduce_in_reduce(7, 11, 13),
-                                     parse_opts("GROUP(1, 4) UPCAST(0, 2)"), named_target("ref"), seed),
-              "");
-  }
 }
 
 // Rows of 512 floats, half a page each, would share two places of the first cache: a line more between them.
@@ -512,7 +496,7 @@ const SmallProduct kSmallProducts[] = {
 // The row of a target that an option takes, or null where there are not so many.
 const MatrixUnit* unit_taken(Node kernel, const Target& target, std::int64_t row, std::int64_t use) {
   try {
-    return use_matrix_unit(kernel, Opt{OptOp::TC, 1, {row, 1, use}}, target).unit;
+    return use_matrix_unit(kernel, Opt{OptOp::TC, 1, {row, 1, use}}, target).value().unit;
   } catch (const KernelOptError&) {
     return nullptr;
   }
@@ -530,7 +514,8 @@ TEST(Options, EveryRowOfAMatrixUnitEqualsTheReferenceInAllItsModes) {
       for (std::int64_t row = 0; const MatrixUnit* unit = unit_taken(kernel, target, row, 1); ++row)
         for (int use = 1; use <= 3; ++use) {
           const std::vector<Opt> unit_alone = parse_opts(fmt::format("TC(1, {}, 1, {})", row, use));
-          std::vector<Node> values = stage_values(use_matrix_unit(kernel, unit_alone[0], target).kernel);
+          std::vector<Node> values =
+              stageable_values(use_matrix_unit(kernel, unit_alone[0], target).value().kernel);
           // The two factors are the last values that have a name.
           const std::size_t x = values.size() - 2, y = values.size() - 1;
           const std::string tc = to_string(unit_alone);
@@ -577,6 +562,7 @@ TEST(Options, AMatrixUnitTakesNoFactorThatLostItsSign) {
   const Target target = named_target("x86-64-v4+avx512bf16+avx512vnni");
   EXPECT_EQ(
       use_matrix_unit(cast_twice_matmul(4, 16, 8, dtypes::Int16), parse_opts("TC(1, 0, 0, 1)")[0], target)
+          .value()
           .unit->name,
       "vpdpbusd");
   EXPECT_EQ(
@@ -603,7 +589,7 @@ TEST(Options, AProductWithAVectorFindsTheVectorUnitBehindTheFragments) {
   EXPECT_FALSE(matrix_unit_option(kernel, lanes, target, true));
   std::optional<Opt> opt = matrix_unit_option(kernel, lanes, target, false);
   ASSERT_TRUE(opt);
-  EXPECT_EQ(use_matrix_unit(kernel, *opt, target).unit->name, "vdpbf16ps");
+  EXPECT_EQ(use_matrix_unit(kernel, *opt, target).value().unit->name, "vdpbf16ps");
 }
 
 // Of these sums some read the border alone, in all steps: their loops are gone, and nothing may ask for them.

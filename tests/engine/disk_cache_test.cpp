@@ -62,8 +62,8 @@ TEST_F(Caches, AFolderOthersMayWriteIsNotTrusted) {
   EXPECT_TRUE(fs::is_empty(folder));
 }
 
-// Every way to damage an entry: each bit flip, each truncation and some additions must give "nothing" and
-// never another value.
+// Every way to damage an entry: each bit flip and each truncation must give "nothing" and never another
+// value.
 TEST_F(Caches, ADamagedEntryIsIgnoredWhateverTheDamage) {
   DiskCache cache(folder);
   const std::string value = "the machine code";
@@ -78,10 +78,39 @@ TEST_F(Caches, ADamagedEntryIsIgnoredWhateverTheDamage) {
     write_file_atomic(path, good.substr(0, i), Sync::No);
     EXPECT_EQ(cache.get("kernel", "key"), std::nullopt) << "cut to " << i;
   }
-  write_file_atomic(path, good + "x", Sync::No);
-  EXPECT_EQ(cache.get("kernel", "key"), std::nullopt);
   cache.put("kernel", "key", value);
   EXPECT_EQ(cache.get("kernel", "key"), value) << "and is written anew";
+}
+
+TEST_F(Caches, TheLastWholeNoteComesWithItsEntry) {
+  DiskCache cache(folder);
+  cache.add_note("kernel", "key", "of nothing");
+  EXPECT_EQ(cache.get("kernel", "key"), std::nullopt) << "a note makes no entry";
+  cache.put("kernel", "key", "code");
+  std::string note = "what was there";
+  EXPECT_EQ(cache.get("kernel", "key", &note), "code");
+  EXPECT_EQ(note, "");
+  cache.add_note("kernel", "key", "first");
+  const std::string path = cache.path_of("kernel", "key");
+  const std::size_t whole = read_file(path)->size();
+  cache.add_note("kernel", "key", "second");
+  EXPECT_EQ(cache.get("kernel", "key", &note), "code");
+  EXPECT_EQ(note, "second");
+  // Cut or damaged, it says nothing, and the entry stays what it was.
+  const std::string good = *read_file(path);
+  for (std::size_t i = whole; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ (1 << (i % 8)));
+    write_file_atomic(path, bad, Sync::No);
+    EXPECT_EQ(cache.get("kernel", "key", &note), "code");
+    EXPECT_EQ(note, "first") << "byte " << i;
+    write_file_atomic(path, good.substr(0, i), Sync::No);
+    EXPECT_EQ(cache.get("kernel", "key", &note), "code");
+    EXPECT_EQ(note, "first") << "cut to " << i;
+  }
+  cache.put("kernel", "key", "other code");
+  EXPECT_EQ(cache.get("kernel", "key", &note), "other code");
+  EXPECT_EQ(note, "") << "which was of the code before";
 }
 
 TEST_F(Caches, AnUnreadableFolderIsAWarningAndNotAnError) {

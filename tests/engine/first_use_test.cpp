@@ -19,6 +19,7 @@
 #include "engine/prepared.h"
 #include "engine/sample_positions.h"
 #include "engine/size_kinds.h"
+#include "engine/store_elements.h"
 #include "graphs.h"
 #include "ir/launch.h"
 #include "ir/ranges.h"
@@ -588,37 +589,96 @@ TEST(FirstUse, PositionsLieOnBothSidesOfTheEdgesOfTheSplits) {
   const std::vector<reference::StoreAxes> stores = reference::store_axes(kernel, {});
   ASSERT_EQ(stores.size(), 1u);
   std::vector<bool> seen(1000);
-  for (const reference::Position& p : sample_positions(stores, units, 7))
+  for (const reference::Position& p : sample_positions(stores, units, {}, 7))
     seen[static_cast<std::size_t>(p.at[0])] = true;
   for (const std::size_t edge : {0, 15, 16, 991, 992, 255, 256, 767, 768, 999})
     EXPECT_TRUE(seen[edge]) << edge;
 }
 
-TEST(FirstUse, OfSeveralStoresToABufferThoseThatNothingWritesOverAreLookedAt) {
+// Whatever the order of the stores: no position of one that another writes over, and of all others some.
+TEST(FirstUse, OfSeveralStoresToABufferWhatNoOtherWritesOverIsLookedAt) {
   const Scope scope;
   const Node memory = param(dtypes::Float32, 0, 1000), input = param(dtypes::Float32, 1, 500);
   const Node r = range(index_const(500), 0, RangeKind::Global);
-  const auto writes = [&](std::int64_t first, Node gate = Node()) {
-    return end(store(memory, r + index_const(first), load(input, r), gate), std::vector<Node>{r});
+  const Node row = range(index_const(100), 1, RangeKind::Global),
+             column = range(index_const(5), 2, RangeKind::Global);
+  const auto writes = [&](Node index, Node gate = Node()) {
+    return end(store(memory, index, load(input, r), gate), std::vector<Node>{r});
   };
+  const auto block = [&](std::int64_t first) {  // five of every ten
+    return end(store(memory, row * index_const(10) + column + index_const(first), load(input, column)),
+               std::vector<Node>{row, column});
+  };
+  const auto from = [&](std::int64_t first) { return r + index_const(first); };
+  const auto every_second = [&](std::int64_t first) { return r * index_const(2) + index_const(first); };
   const Node gate = less(r, index_const(100));
   struct Case {
+    const char* name;
     std::vector<Node> effects;
+    // Elements of each store that must not be looked at; of one where that is none or few, others are.
+    std::vector<std::pair<std::int64_t, std::int64_t>> hidden;
     std::vector<bool> looked_at;
   };
   const Case cases[] = {
-      {{writes(0), writes(500)}, {true, true}},   // side by side
-      {{writes(0), writes(400)}, {false, true}},  // the second over the end of the first
-      {{writes(0), writes(400, gate)},
-       {false, false}},  // what the gate leaves alone is the first's, or nobody's
-      {{writes(0, gate), writes(500)}, {true, true}},
+      {"side by side", {writes(from(0)), writes(from(500))}, {{-1, -1}, {-1, -1}}, {true, true}},
+      {"over the end of the first",
+       {writes(from(0)), writes(from(400))},
+       {{400, 499}, {-1, -1}},
+       {true, true}},
+      {"what the gate leaves alone is the first's, or nobody's",
+       {writes(from(0)), writes(from(400), gate)},
+       {{400, 499}, {400, 499}},
+       {true, true}},
+      {"the first is gated", {writes(from(0), gate), writes(from(500))}, {{-1, -1}, {-1, -1}}, {true, true}},
+      {"in turn", {writes(every_second(0)), writes(every_second(1))}, {{-1, -1}, {-1, -1}}, {true, true}},
+      {"in turn, backwards",
+       {writes(every_second(0)), writes(index_const(999) - r * index_const(2))},
+       {{-1, -1}, {-1, -1}},
+       {true, true}},
+      {"blocks in turn", {block(0), block(5)}, {{-1, -1}, {-1, -1}}, {true, true}},
+      {"all of it", {writes(from(0)), writes(from(0))}, {{0, 499}, {-1, -1}}, {false, true}},
+      {"every second of it", {writes(from(0)), writes(every_second(0))}, {{-1, -1}, {-1, -1}}, {true, true}},
   };
   for (const Case& c : cases) {
+    const std::vector<reference::StoreAxes> stores = reference::store_axes(sink(c.effects), {});
     std::vector<bool> seen(c.effects.size());
-    for (const reference::Position& p : sample_positions(reference::store_axes(sink(c.effects), {}), {}, 7))
+    for (const reference::Position& p : sample_positions(stores, {}, {}, 7)) {
       seen[p.store] = true;
-    EXPECT_EQ(seen, c.looked_at);
+      const std::int64_t element = *StoreElements(stores[p.store], {}).at(p.at);
+      EXPECT_FALSE(c.hidden[p.store].first <= element && element <= c.hidden[p.store].second)
+          << c.name << ": element " << element << " of store " << p.store;
+      // Told the slow way.
+      for (std::size_t o = p.store + 1; o < stores.size(); ++o)
+        for (std::int64_t i = 0; i < 500; ++i) {
+          const StoreElements other(stores[o], {});
+          const std::vector<std::int64_t> at =
+              stores[o].ranges.size() == 1 ? std::vector{i} : std::vector{i / 5, i % 5};
+          EXPECT_NE(*other.at(at), element) << c.name << ": written over at " << i;
+        }
+    }
+    EXPECT_EQ(seen, c.looked_at) << c.name;
   }
+}
+
+TEST(FirstUse, StoresThatTakeTurnsInOneBufferAreCompared) {
+  const Scope scope;
+  const FlagScope first(Flag::Check, "first");
+  drop_caches();
+  const Node out = param(dtypes::Float32, 0, 300), in = param(dtypes::Float32, 1, 150);
+  std::vector<Node> effects;
+  for (const std::int64_t odd : {0, 1}) {
+    const Node r = range(index_const(150), odd, RangeKind::Global);
+    effects.push_back(
+        end(store(out, r * index_const(2) + index_const(odd), load(in, r)), std::vector<Node>{r}));
+  }
+  const Node kernel = sink(effects);
+  const CheckCounts before = check_counts();
+  const NodeRef memory = floats(numbers(300, 1)), source = floats(numbers(150, 2));
+  const Node slots[] = {memory, source};
+  const Node effect = launch({"turns", "", kernel}, slots);
+  test::realize(after(memory, std::span(&effect, 1)));
+  EXPECT_EQ(check_counts().passed, before.passed + 1);
+  EXPECT_EQ(check_counts().unchecked, before.unchecked);
 }
 
 // ---- sizes that depend on variables

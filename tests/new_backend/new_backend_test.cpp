@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include "base/env.h"
+#include "engine/engine.h"
+#include "engine/kernel_check.h"
 #include "lathe/lathe.h"
 #include "toy.h"
 
@@ -38,6 +41,48 @@ TEST_F(NewBackend, AgreesWithTheCpuOnACompositeGraphAndItsGradient) {
 TEST_F(NewBackend, MovesValuesToAndFromOtherDevices) {
   Tensor x({1, 2, 3});
   EXPECT_EQ((x.to("TOY") * 2).to("CPU").tolist(), (std::vector<double>{2, 4, 6}));
+}
+
+// The toy as a device that is compared with REF.
+struct ComparedCompiler : Compiler {
+  std::shared_ptr<const Compiler> toy = test::toy_backend().compiler("toy");
+  Target facts = toy->target();
+  ComparedCompiler() {
+    facts.name = "far";
+    facts.kind = TargetKind::Cpu;
+  }
+  const Target& target() const override { return facts; }
+  std::string version() const override { return "far 1"; }
+  Binary compile(const Program& program) const override { return toy->compile(program); }
+};
+Backend compared_backend() {
+  Backend backend = test::toy_backend();
+  backend.name = "FAR";
+  backend.targets = [] { return std::vector<std::string>{"far"}; };
+  backend.compiler = [](std::string_view) { return std::make_shared<ComparedCompiler>(); };
+  return backend;
+}
+
+// More than is ever copied for a check, in memory that the host does not reach: what REF needs of it is
+// fetched, also where an index is itself such an element.
+TEST(FarMemory, OfLargeInputsTheElementsThatREFNeedsAreFetched) {
+  add_backend(compared_backend());
+  const FlagScope first(Flag::Check, "first"), uncached(Flag::Cache, "off");
+  constexpr std::int64_t kSize = (std::int64_t{72} << 20) / 4;
+  std::vector<std::int32_t> numbers(static_cast<std::size_t>(kSize));
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = static_cast<std::int32_t>((i * 7919 + 13) % numbers.size());
+  const Tensor all = Tensor(numbers, Shape{kSize}).to("FAR").realize();
+  const Tensor where = Tensor(std::vector<std::int32_t>{5, 17, 70000, 123456, 3}).to("FAR").realize();
+  const engine::CheckCounts before = engine::check_counts();
+  const std::vector<double> got = all.gather(0, all.gather(0, where)).tolist();
+  for (std::size_t i = 0; i < 5; ++i) {
+    const std::int32_t at[] = {5, 17, 70000, 123456, 3};
+    EXPECT_EQ(got[i], numbers[static_cast<std::size_t>(numbers[static_cast<std::size_t>(at[i])])]);
+  }
+  const engine::CheckCounts now = engine::check_counts();
+  EXPECT_EQ(now.unchecked, before.unchecked);
+  EXPECT_GT(now.passed, before.passed);
 }
 
 }  // namespace

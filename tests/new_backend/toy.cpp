@@ -1,6 +1,7 @@
 #include "toy.h"
 
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -9,6 +10,7 @@
 #include "base/error.h"
 #include "ir/text.h"
 #include "reference/reference.h"
+#include "runtime/imports.h"
 
 namespace lathe::test {
 namespace {
@@ -41,14 +43,19 @@ class ToyDevice : public Device {
  public:
   Memory alloc(std::size_t bytes) override {
     std::lock_guard lock(mutex_);
-    std::uintptr_t handle = ++next_;
+    const std::uintptr_t handle = next_ += 2;  // odd ones are imports
     memory_[handle].resize(bytes);
     return {handle, bytes, nullptr};
   }
-  Memory import(void*, std::size_t, Owner) override {
-    throw DeviceError("TOY", "host memory cannot be used in place").help("copy the tensor to the device");
+  // Host memory is used where it is, by faults that kernels report among others.
+  Memory import(void* data, std::size_t bytes, Owner owner) override {
+    return imports_.add(data, bytes, std::move(owner));
   }
   void free(Memory memory) override {
+    if (Imports::has_own_handle(memory)) {
+      if (Owner owner = imports_.take(memory.handle)) owner();
+      return;
+    }
     std::lock_guard lock(mutex_);
     memory_.erase(memory.handle);
   }
@@ -74,7 +81,8 @@ class ToyDevice : public Device {
     reference::Bindings bindings;
     for (std::size_t i = 0; i < program.variables.size(); ++i)
       bindings.emplace_back(program.variables[i]->text(), args[program.params.size() + i].value);
-    reference::EvalReport report = reference::program_eval(program, views, bindings);
+    // All of it, however long it may be expected to take.
+    reference::EvalReport report = reference::program_eval(program, views, bindings, {.max_ops = HUGE_VAL});
     if (!report.faults.empty()) throw DeviceError("TOY", report.faults[0]);
     ++launches;
     return {0, ++given_};
@@ -89,6 +97,7 @@ class ToyDevice : public Device {
     return memory_.at(span.memory.handle).data() + span.offset;
   }
 
+  Imports imports_{"TOY"};
   std::mutex mutex_;
   std::map<std::uintptr_t, std::vector<std::byte>> memory_;
   std::uintptr_t next_ = 0;
@@ -105,7 +114,7 @@ Backend toy_backend() {
   backend.targets = [] { return std::vector<std::string>{"toy"}; };
   backend.compiler = [](std::string_view) { return std::make_shared<ToyCompiler>(); };
   backend.open = [](int) { return std::make_unique<ToyDevice>(); };
-  backend.unavailable = [] { return std::string(); };
+  backend.unavailable = [] { return std::string(); };  // or the reason why not, for `lathe devices`
   return backend;
 }
 

@@ -282,3 +282,17 @@ def test_a_one_element_buffer_is_whole_again_once_overwritten():
         b.numpy()
     b.assign(Tensor([4.0]) * 2).realize()
     assert b.tolist() == [8.0]
+
+
+@pytest.mark.parametrize("choice", [True, False, np.True_, np.False_, np.array(True)])
+def test_a_single_bool_chooses_all_or_nothing(choice):
+    numbers = np.arange(6, dtype=np.int32).reshape(2, 3)
+    plain = bool(choice)
+    for key, same in [((choice,), (plain,)), ((choice, 1), (plain, 1)), ((slice(None), choice), (slice(None), plain))]:
+        assert_same(Tensor(numbers)[key], numbers[same])
+        changed, expected = Tensor(numbers).contiguous(), numbers.copy()
+        changed[key], expected[same] = 7, 7
+        assert_same(changed, expected)
+    assert Tensor(5)[choice].tolist() == ([5] if plain else [])
+    with pytest.raises(IndexError):
+        Tensor(numbers)[0, 0, choice, 0]

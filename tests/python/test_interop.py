@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import inspect
 import pickle
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import torch
 
 import lathe
 from lathe import Context, Device, GlobalCounters, KernelOptError, Opt, OptOps, Tensor, TinyJit, Variable, dtypes, getenv, nn, no_grad, set_options
+from lathe import methods
 from lathe.amp import GradScaler
 from lathe.autograd import checkpoint, register_op
 from lathe.data import DataLoader
@@ -182,8 +184,9 @@ def test_every_method_keeps_its_tensors_device():
     binary = {n for n in dir(Tensor) if n in ("add sub mul fdiv idiv floor_divide mod fmod maximum minimum copysign logaddexp eq ne lt le gt ge").split()}
     static = {n for n in dir(Tensor) if isinstance(Tensor.__dict__.get(n), staticmethod) or type(Tensor.__dict__.get(n)).__name__ == "nb_func"}
     checked = 0
+    written = set(methods._NAMES)
     for name in sorted(n for n in dir(Tensor) if not n.startswith("_") and callable(getattr(Tensor, n))):
-        if name in skip or name in static:
+        if name in skip or name in static or name in written:
             continue
         args = (x,) if name in binary else arguments.get(name, ())
         out = getattr(Tensor([[1.5, 0.5], [0.25, 0.75]], device="CPU:1"), name)(*args)
@@ -194,6 +197,29 @@ def test_every_method_keeps_its_tensors_device():
     assert Device.DEFAULT == "CPU" and Device.canonicalize("cpu:0") == "CPU"
     with pytest.raises(ValueError, match="CPU:1"):
         x + Tensor([[1.0, 2.0], [3.0, 4.0]]).realize()
+
+
+def test_every_method_written_in_python_keeps_its_tensors_device():
+    moves = ("cpu", "cuda", "to_dense", "apply_", "map_", "map2_")
+    checked = 0
+    for name in methods._NAMES:
+        method = getattr(Tensor, name)
+        if name in moves or not hasattr(method, "__code__"):
+            continue
+        x, index = Tensor([[1.5, 0.5], [0.25, 0.75]], device="CPU:1"), Tensor([0, 1], dtype=dtypes.int32, device="CPU:1")
+        parameters = list(inspect.signature(method).parameters.values())[1:]
+        known = {"dim": 0, "index": index, "k": 1, "p": 1, "q": 0.5, "min": 0, "max": 1, "length": 1, "start": 0, "size": (2,), "n": 1, "reduce": "amax",
+                 "fill_value": 1, "value": 1, "maxnorm": 1.0, "indices_or_sections": 2, "split_sizes": [1, 1], "bins": 3, "data": [1.0], "exponent": 2,
+                 "indices": index.reshape(2, 1)}  # fmt: skip
+        args = [known.get(p.name, x) for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+        try:
+            out = method(x, *args)
+            parts = [t for t in (out if isinstance(out, (tuple, list)) else (out,)) if isinstance(t, Tensor)]
+            assert all(t.realize().device == "CPU:1" for t in parts), name
+            checked += bool(parts)
+        except (ValueError, TypeError, IndexError) as error:
+            assert "device" not in str(error).lower(), f"{name}: {error}"
+    assert checked > 120, checked
 
 
 def test_settings_counters_and_environment(monkeypatch):
@@ -240,6 +266,17 @@ def test_arange_with_a_symbolic_step_and_slices_between_two_variables():
     part = Tensor(x)[start.bind(3) : stop.bind(60)]
     np.testing.assert_array_equal(part.sum(1).numpy(), x[3:60].sum(1))
     np.testing.assert_array_equal((part * 2 + 1).numpy(), x[3:60] * 2 + 1)
+
+
+def test_arange_with_a_step_has_as_many_numbers_as_the_slice_it_meets():
+    n = Variable("n", 2, 7)
+    for k in (2, 4, 7):
+        b = n.bind(k)
+        x = np.arange(7, dtype=np.int32)
+        np.testing.assert_array_equal((Tensor.arange(0, 2 * b, 2) + Tensor(x)[:b]).numpy(), 3 * x[:k])
+        np.testing.assert_array_equal((Tensor.arange(0, b * b, b) + Tensor(x)[:b]).numpy(), (k + 1) * x[:k])
+        np.testing.assert_array_equal((Tensor.arange(1, b + 1) + Tensor(x)[:b]).numpy(), 2 * x[:k] + 1)
+        assert (Tensor.arange(0, b, b) + Tensor(x)).reshape(7, 1).shape == (7, 1)
 
 
 def test_variables_in_shapes_slices_and_arithmetic():

@@ -96,3 +96,17 @@ def test_a_product_that_overflows_in_one_order_only_is_no_false_alarm():
     row = [1e30, 1e30, 1e-30, 1e-30, 1e-30, 1, 1, 1]
     x = Tensor([row] * 9, dtype=dtypes.float32)
     x.prod(1).realize()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "fp8e5m2"])
+def test_gradients_of_broadcast_operands_are_summed_in_32_bits(dtype):
+    count = 3000 if dtype != "fp8e5m2" else 40
+    one = Tensor(np.ones((1, 1, 3)), dtype=getattr(dtypes, dtype))
+    for shape in [(count, 1, 3), (1, count, 3), (count // 20, 20, 3)]:
+        other = Tensor(np.ones(shape), dtype=one.dtype)
+        for result in [one.expand(shape), one + other, one * other, one.maximum(other * 0), one.repeat(shape[0], shape[1], 1), one - other * 0]:
+            grad = result.float().sum().gradient(one)[0]
+            want = Tensor([float(count)], dtype=one.dtype).float().item()
+            assert grad.float().numpy().ravel().tolist() == [want] * 3
+    x = Tensor(np.eye(1, count)[0], dtype=one.dtype)  # every running maximum is the first element
+    assert x.cummax(0)[0].float().sum().gradient(x)[0].float().numpy().max() == Tensor([float(count)], dtype=one.dtype).float().item()

@@ -59,7 +59,7 @@ def test_masks_mean_what_pytorch_means():
                 key_padding_mask=None if pad is None else torch.tensor(pad),
                 attn_mask=None if mask is None else torch.tensor(mask),
             )
-            got = layer(
+            got, _ = layer(
                 *map(Tensor, (q, k, k)),
                 key_padding_mask=None if pad is None else Tensor(pad),
                 attn_mask=None if mask is None else Tensor(mask),
@@ -206,3 +206,10 @@ def test_memory_statistics_and_version():
     t = Tensor.rand(256, 256).realize()
     assert lathe.memory_stats()["used"] >= before + t.nbytes()
     assert lathe.__version__.count(".") == 2
+
+
+def test_looking_at_the_first_batch_loses_none():
+    loader = DataLoader(Squares(), batch_size=4)
+    first = next(iter(loader))
+    whole = rows(loader)
+    assert tuple(part.tolist() for part in first) == whole[0] and len(whole) == len(loader)

@@ -222,7 +222,7 @@ def test_shapes_and_axes_are_taken_by_name_too():
     assert x.permute(order=(1, 0)).shape == (3, 2) and x.flip(axis=0).tolist() == [[3, 4, 5], [0, 1, 2]]
     assert x.reshape(2, 1, 3).expand(shape=(2, 4, 3)).shape == (2, 4, 3) and x.repeat(repeats=(1, 2)).shape == (2, 6)
     with pytest.raises(TypeError):
-        x.reshape(size=(3, 2))
+        x.reshape(lengths=(3, 2))
 
 
 def test_a_window_given_as_one_number_is_square():
@@ -786,3 +786,29 @@ def test_a_kernel_with_a_gradient_finds_the_contents_of_its_output():
         assert out.tolist() == [12.0, 24.0, 36.0]
         out.sum().backward()
         assert x.grad.tolist() == [2.0, 2.0, 2.0]
+
+
+# ---- progress and the command line
+
+
+def test_progress_off_a_terminal_is_a_line_now_and_then(capsys, monkeypatch):
+    assert list(helpers.tqdm([1, 2, 3])) == [1, 2, 3] and capsys.readouterr().err == ""  # too quick to be worth a line
+    bar = helpers.tqdm(total=4, desc="load")
+    bar._every = 0.0
+    bar.update(2)
+    bar.set_postfix(loss=0.5)
+    bar.update(2)
+    bar.close()
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3 and lines[0].startswith("load: 2/4 [") and lines[-1].endswith("it/s], loss=0.5")
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    quiet = helpers.trange(3)
+    quiet._every = 0.0
+    assert sum(quiet) == 3 and len(quiet) == 3 and capsys.readouterr().err == ""
+
+
+def test_the_package_is_a_command():
+    run = lambda *args: subprocess.run([sys.executable, "-m", "lathe", *args], capture_output=True, text=True)  # noqa: E731
+    assert run("--version").stdout == f"lathe {lathe.__version__}\n" and "CPU" in run("devices").stdout.split()
+    wrong = run("nonsense")
+    assert wrong.returncode == 2 and "there is no command nonsense" in wrong.stderr

@@ -2,6 +2,9 @@
 // can have.
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <numeric>
+
 #include "base/error.h"
 #include "helpers.h"
 
@@ -238,6 +241,76 @@ TEST(ProgramEval, ManyGroupsAreSampledAndSaySo) {
   EXPECT_TRUE(r.written[0].back());
   EXPECT_EQ(a[0].number(6399999), 1);
   EXPECT_LT(r.ops, 1e6);
+}
+
+// Ops that stand for one instruction of some machines (ir/machine_ops.h).
+TEST(ProgramEval, OpsOfSomeMachinesMeanWhatTheirTableSays) {
+  Scope scope;
+  Program p = parse_program(R"(program "ops"
+param 0 bf16 4 -w
+param 1 f32 12 -w
+param 2 f32 4 r-
+param 3 i32 4 r-
+groups 1 1 1
+locals 1 1 1
+threads 1
+let %narrowed = Param.bf16 [0, 4] ()
+let %out = Param.f32 [1, 12] ()
+let %in = Param.f32 [2, 4] ()
+let %places = Param.i32 [3, 4] ()
+let %zero = Const.i32 0 ()
+let %four = Const.i32 4 ()
+let %eight = Const.i32 8 ()
+%x = Load.f32x4 (%in, %zero)
+%small = Narrow.bf16x4 (%x)
+%s0 = Store.void (%narrowed, %zero, %small)
+%f = Fraction.f32x4 (%x)
+%s1 = Store.void (%out, %zero, %f)
+%two = Scale.f32x4 (%f, %x)
+%s2 = Store.void (%out, %four, %two)
+%i = Load.i32x4 (%places, %zero)
+%t = Table.f32x4 [-8, 5, 6, 7] (%i)
+%s3 = Store.void (%out, %eight, %t)
+)");
+  const double infinity = std::numeric_limits<double>::infinity();
+  std::vector<Array> a = {Array(dtypes::BFloat16, 4), Array(f32, 12),
+                          Array::of(f32, std::vector<double>{0x1p-127, 2.5, 3.75, infinity}),
+                          Array::of(dtypes::Int32, std::vector<double>{0, 3, 5, -1})};
+  EvalReport r = run_program(p, a);
+  ASSERT_TRUE(r.ok()) << all_faults(r);
+  EXPECT_EQ(a[0].numbers(), (std::vector<double>{0, 2.5, 3.75, infinity}));
+  const std::vector<double> got = a[1].numbers();
+  EXPECT_EQ(got[0], 0x1p-127);
+  EXPECT_EQ(got[1], 0.5);    // 2.5 is next to 2, the even one of two
+  EXPECT_EQ(got[2], -0.25);  // and 3.75 to 4
+  EXPECT_TRUE(std::isnan(got[3]));
+  EXPECT_EQ(got[5], 0.5 * 4);
+  EXPECT_EQ(got[6], -0.25 * 16);
+  EXPECT_EQ(got[7], infinity) << "whatever is scaled";
+  EXPECT_EQ(std::vector<double>(got.begin() + 8, got.end()), (std::vector<double>{-8, 7, 5, 7}));
+}
+
+TEST(ProgramEval, RowsOfAnAccessLieAPitchApart) {
+  Scope scope;
+  Program p = parse_program(R"(program "rows"
+param 0 f32 10 -w
+param 1 f32 20 r-
+groups 1 1 1
+locals 1 1 1
+threads 1
+let %out = Param.f32 [0, 10] ()
+let %in = Param.f32 [1, 20] ()
+let %one = Const.i32 1 ()
+let %two = Const.i32 2 ()
+%x = Load.f32x4 [-1, 2, 7] (%in, %two)
+%s = Store.void [-1, 2, 5] (%out, %one, %x)
+)");
+  std::vector<double> numbers(20);
+  std::iota(numbers.begin(), numbers.end(), 100.0);
+  std::vector<Array> a = {Array(f32, 10), Array::of(f32, numbers)};
+  EvalReport r = run_program(p, a);
+  ASSERT_TRUE(r.ok()) << all_faults(r);
+  EXPECT_EQ(a[0].numbers(), (std::vector<double>{0, 102, 103, 0, 0, 0, 109, 110, 0, 0}));
 }
 
 }  // namespace

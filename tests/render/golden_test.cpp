@@ -6,8 +6,8 @@
 #include "render/c_text.h"
 #include "render/llvm_text.h"
 #include "render/prepare.h"
-#include "render/streamed_stores.h"
 #include "render/tile_results.h"
+#include "rules/linear.h"
 
 namespace lathe::render {
 namespace {
@@ -221,27 +221,6 @@ TEST(RenderGolden, AMultipleIsSeenThroughSumsAndProducts) {
   EXPECT_FALSE(is_multiple(l * i32(8) + i32(2), 4));
   EXPECT_FALSE(is_multiple(l, 2));
   EXPECT_TRUE(is_multiple(l, 1));
-}
-
-// Two stores under one gate, and a load between them: of what they write, or of another buffer.
-TEST(RenderLlvm, StoresUnderOneGateShareABranchUnlessTheirBufferIsRead) {
-  Scope scope;
-  auto branches = [](bool reads_what_is_written) {
-    Program p;
-    p.name = "gated";
-    Node out = param(dtypes::Float32, 0, 64), x = param(dtypes::Float32, 1, 64);
-    p.params = {{0, dtypes::Float32, 64, reads_what_is_written, true}, {1, dtypes::Float32, 64, true, false}};
-    Node r = loop(i32(32), 0), gate = less(r, i32(7)), first = load(x, r);
-    Node put = store(out, r, first, gate), again = r + i32(32);
-    Node second = load(reads_what_is_written ? out : x, again);
-    p.code = {r, gate, first, put, again, second, store(out, again, second, gate), close(r)};
-    const std::string text = llvm_text(p, v3());
-    int n = 0;
-    for (std::size_t at = text.find("\nthen"); at != std::string::npos; at = text.find("\nthen", at + 1)) ++n;
-    return n;
-  };
-  EXPECT_EQ(branches(false), 1);
-  EXPECT_EQ(branches(true), 2);
 }
 
 // Two rows of four sums, through memory of the kernel's own to their places; perhaps read there once more.

@@ -380,6 +380,28 @@ TEST(Gradient, AParameterThatWasRealizedBetweenItsUsesIsOneVersion) {
   }
 }
 
+// A target that is an expression has no memory that the realized value could be found to come from.
+TEST(Gradient, BehindWhatWasRealizedIsNotZeroForAnExpressionEither) {
+  const std::function<Tensor()> made[] = {[] { return Tensor({1.0, 2.0}).exp(); },
+                                          [] { return Tensor::rand({2}); },
+                                          [] { return Tensor({1.0, 2.0}).realize().cast(dtypes::float16); }};
+  const auto refusal = [](const Tensor& value, const Tensor& target) {
+    return message_of([&] { (value * 3).sum().gradient({target}); });
+  };
+  for (const auto& make : made) {
+    const Tensor alone = make(), doubled = (alone * 2).realize();
+    EXPECT_NE(refusal(doubled, alone).find("by way of a tensor that was realized"), std::string::npos);
+    const Tensor further = (doubled + 1).realize();
+    EXPECT_NE(refusal(further, alone).find("by way of a tensor that was realized"), std::string::npos);
+    Tensor beside = make(), after = (beside * 2).realize();
+    beside.realize();
+    EXPECT_NE(refusal(after, beside).find("by way of a tensor that was realized"), std::string::npos);
+  }
+  const Tensor aside = Tensor({1.0, 2.0}).exp(), other = Tensor({1.0, 2.0}).sin(),
+               read = (other * 2).realize();
+  EXPECT_EQ((read * 3).sum().gradient({aside})[0].tolist(), (std::vector<double>{0, 0}));
+}
+
 TEST(Gradient, WhatHasNoneIsSaid) {
   const Tensor i({1, 2}), x({1.0, 2.0});
   EXPECT_EQ(message_of([&] { (i * 2.0).sum().gradient({i}); }),

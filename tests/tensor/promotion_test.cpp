@@ -1,6 +1,7 @@
 // The promotion lattice (R61), every pair spelled out, and the rules for literals and accumulators.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <sstream>
 
 #include "lathe/lathe.h"
@@ -156,6 +157,36 @@ TEST(Dtypes, FactsAndGroups) {
   EXPECT_EQ(dtypes::min(dtypes::int8).to_int(), -128);
   EXPECT_EQ(dtypes::parse("half"), dtypes::float16);
   EXPECT_EQ(dtypes::parse("long"), dtypes::int64);
+}
+
+// What is computed in floats is computed in them from the start: negatives and squares of narrow integers
+// wrap.
+TEST(Promotion, FunctionsOfIntegersAreThoseOfFloats) {
+  using Function = Tensor (*)(const Tensor&);
+  const std::pair<const char*, Function> functions[] = {
+      {"softmin", [](const Tensor& x) { return x.softmin(); }},
+      {"normalize 0", [](const Tensor& x) { return x.normalize(0); }},
+      {"normalize 1", [](const Tensor& x) { return x.normalize(1); }},
+      {"normalize 2", [](const Tensor& x) { return x.normalize(); }},
+      {"normalize 3", [](const Tensor& x) { return x.normalize(3); }},
+      {"normalize inf", [](const Tensor& x) { return x.normalize(INFINITY); }},
+      {"binary_crossentropy_logits",
+       [](const Tensor& x) { return x.binary_crossentropy_logits(Tensor::ones({2, 3}) * 0.25); }},
+  };
+  const std::pair<DataType, std::vector<double>> inputs[] = {
+      {dtypes::uint8, {0, 1, 3, 200, 7, 128}},
+      {dtypes::int8, {0, 1, -3, -128, 7, 127}},
+      {dtypes::int16, {0, 1, -3, -32768, 7, 300}},
+  };
+  for (const auto& [dtype, numbers] : inputs)
+    for (const auto& [name, function] : functions) {
+      const Tensor x = Tensor(numbers, Shape{2, 3}).cast(dtype);
+      const Tensor got = function(x), expected = function(x.cast(dtypes::float32));
+      EXPECT_EQ(got.dtype(), dtypes::float32) << name;
+      const std::vector<double> a = got.tolist(), b = expected.tolist();
+      for (std::size_t i = 0; i < b.size(); ++i)
+        EXPECT_NEAR(a[i], b[i], 1e-5 * (1 + std::fabs(b[i]))) << name << " of " << dtype.name() << ", " << i;
+    }
 }
 
 }  // namespace

@@ -20,6 +20,20 @@ TEST(Symbolic, SizesAreExpressions) {
   EXPECT_EQ(Size(-7) / 2, -4);
 }
 
+TEST(Symbolic, ASizeThatIsOneVariableOrANumberIsThat) {
+  Variable n("n", 2, 7);
+  const Size b = n.bind(6);
+  EXPECT_EQ(b + 1 - 1, b);
+  EXPECT_EQ((b * 2 + 1) / 2, b);
+  EXPECT_EQ((b * b + b - 1) / b, b);
+  EXPECT_EQ((b + b - 1) / b, Size(1));
+  EXPECT_EQ(b + 3 - b, Size(3));
+  // It holds for every value of the variable, or not at all.
+  EXPECT_TRUE(((b * 2 - 5) / b).is_symbolic());
+  EXPECT_EQ(((b * 2 - 5) / b).bound_value(), 1);
+  EXPECT_EQ(((b + 1) / 2).bound_value(), 3);
+}
+
 TEST(Symbolic, ASliceFollowsTheBoundValue) {
   Variable n("n", 1, 6);
   Tensor x = Tensor::arange(6).cast(dtypes::float32).contiguous().realize();
@@ -84,6 +98,18 @@ TEST(Symbolic, ASliceBetweenTwoVariablesFollowsBoth) {
     expect_values((rows * 2).contiguous(), doubled);
     expect_values(rows.matmul(x).sum(), {products});
     expect_values(rows.softmax(0).sum({0}), std::vector<double>(10, 1), 1e-5);
+  }
+}
+
+// Its size is plain, so that only where it begins knows the variable.
+TEST(Symbolic, APartThatBeginsAtAVariableIsReadWhenItsWholeIsGone) {
+  Variable m("m", 1, 2);
+  for (std::int64_t v : {1, 2}) {
+    const Size begin = m.bind(v);
+    Tensor ones = Tensor::full({7}, 1.0).contiguous().shrink({{begin, begin + 2}});
+    expect_values(ones.realize(), {1, 1});
+    Tensor counted = Tensor::arange(7).cast(dtypes::float32).clone().shrink({{begin, begin + 2}});
+    expect_values(counted.realize(), {static_cast<double>(v), static_cast<double>(v + 1)});
   }
 }
 

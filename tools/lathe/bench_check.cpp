@@ -1,11 +1,18 @@
 // `lathe bench check`: what the check of new kernels adds to the first step of a net. Every step is a process
-// of its own with an empty cache folder; steps with LATHE_CHECK=off and =first take turns, so that a machine
-// that changes its speed slows both.
+// of its own with an empty cache folder. Steps with LATHE_CHECK=off and =first go in pairs, each first in
+// every other pair, and what is reported is the median over the pairs: a machine that changes its speed slows
+// both. Times on a machine that others use too still differ by more than the check takes; the processor time
+// of the whole process, all threads and the system's part of it, differs less. Pages are cleared before the
+// step begins: that takes the system between a third of a second and two for GPT-2's gigabytes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <malloc.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -28,7 +35,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct CheckOptions {
-  bool json = false, step_line = false;
+  bool json = false, all = false, step_line = false;
   std::vector<std::string> names;
   int rounds = 5, steps = 1;
 };
@@ -92,8 +99,24 @@ StepFunction resnet50() {
 struct FirstStep {
   const char* name;
   StepFunction (*make)();
+  double gigabytes;  // a little more than the process takes in all
 };
-constexpr FirstStep kSteps[] = {{"demo", demo}, {"gpt2", gpt2}, {"resnet50", resnet50}};
+constexpr FirstStep kSteps[] = {{"demo", demo, 0.75}, {"gpt2", gpt2, 3}, {"resnet50", resnet50, 1.5}};
+
+// Lets malloc take all memory from one heap that is already there.
+void clear_pages(double gigabytes) {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, -1);  // never
+  constexpr std::size_t kHugePage = std::size_t{2} << 20;
+  const auto bytes = static_cast<std::size_t>(gigabytes * 1024) * kHugePage / 2;
+  auto* data = static_cast<volatile char*>(std::aligned_alloc(kHugePage, bytes));
+  if (data == nullptr) return;
+  madvise(const_cast<char*>(data), bytes, MADV_HUGEPAGE);
+  for (std::size_t at = 0; at < bytes; at += 4096) data[at] = 1;
+  std::free(const_cast<char*>(data));
+#endif
+}
 
 const FirstStep& step_named(const std::string& name) {
   std::vector<std::string> known;
@@ -106,15 +129,37 @@ const FirstStep& step_named(const std::string& name) {
   throw error.help(fmt::format("nets: {}", fmt::join(known, " ")));
 }
 
+// What the process has used so far, in milliseconds.
+struct Used {
+  double wall = 0, processor = 0, system = 0;  // the system's part is in the second, too
+  std::int64_t faults = 0;                     // pages that the system gave out
+
+  static Used now() {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    const auto ms = [](const timeval& t) {
+      return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_usec) * 1e-3;
+    };
+    const auto clock = std::chrono::steady_clock::now().time_since_epoch();
+    return {std::chrono::duration<double, std::milli>(clock).count(), ms(usage.ru_utime) + ms(usage.ru_stime),
+            ms(usage.ru_stime), usage.ru_minflt};
+  }
+};
+
 int run_steps(const CheckOptions& options) {
-  const StepFunction step = step_named(options.names.at(0)).make();
+  const FirstStep& chosen = step_named(options.names.at(0));
+  clear_pages(chosen.gigabytes);
+  const StepFunction step = chosen.make();
   const dev::CheckCounts before = dev::check_counts();
-  Json out{{"ms", Json::array()}};
+  Json out;
   for (int i = 0; i < options.steps; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
+    const Used begin = Used::now();
     step();
-    out["ms"].push_back(
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+    const Used end = Used::now();
+    out["ms"].push_back(end.wall - begin.wall);
+    out["cpu_ms"].push_back(end.processor - begin.processor);
+    out["system_ms"].push_back(end.system - begin.system);
+    out["faults"].push_back(end.faults - begin.faults);
     if (i == 0) out["check_ms"] = (dev::check_counts().seconds - before.seconds) * 1e3;
   }
   const dev::CheckCounts now = dev::check_counts();
@@ -144,38 +189,50 @@ double median(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-struct Times {
+// One figure of both steps of every pair.
+struct Pairs {
   std::vector<double> off, first, ratio;
+
   void add(double without, double with) {
     off.push_back(without);
     first.push_back(with);
     ratio.push_back(with / without);
   }
+  void put(Json& row, const std::string& prefix, const std::string& figure) const {
+    row[prefix + "off_" + figure] = median(off);
+    row[prefix + "first_" + figure] = median(first);
+    row[prefix + "ratio" + (figure == "ms" ? "" : "_" + figure.substr(0, figure.find('_')))] = median(ratio);
+  }
 };
 
+constexpr const char* kFigures[] = {"ms", "cpu_ms"};
+
 Json measure(const CheckOptions& options, const std::string& name, const std::function<void(int)>& progress) {
-  Times cold, warm;
-  std::vector<double> checks;
+  Pairs cold[std::size(kFigures)], warm[std::size(kFigures)];
+  std::vector<double> checks, shares;
   Json last;
   for (int round = 0; round < options.rounds; ++round) {
     progress(round);
-    const ScratchFolder off("check-off"), first("check-first");
-    const Json a = measured(name, "off", off.path(), options.steps);
-    last = measured(name, "first", first.path(), options.steps);
+    Json of_mode[2];
+    for (const int turn : {round % 2, 1 - round % 2}) {
+      const ScratchFolder cache(turn == 0 ? "check-off" : "check-first");
+      of_mode[turn] = measured(name, turn == 0 ? "off" : "first", cache.path(), options.steps);
+      if (options.all) fmt::print("{} {} {}\n", name, turn == 0 ? "off" : "first", of_mode[turn].dump());
+    }
+    last = of_mode[1];
     checks.push_back(last["check_ms"]);
-    cold.add(a["ms"].front(), last["ms"].front());
-    warm.add(a["ms"].back(), last["ms"].back());
+    shares.push_back(last["check_ms"].get<double>() / of_mode[0]["ms"].front().get<double>());
+    for (std::size_t f = 0; f < std::size(kFigures); ++f) {
+      cold[f].add(of_mode[0][kFigures[f]].front(), last[kFigures[f]].front());
+      warm[f].add(of_mode[0][kFigures[f]].back(), last[kFigures[f]].back());
+    }
   }
-  Json row{{"name", name},
-           {"off_ms", median(cold.off)},
-           {"first_ms", median(cold.first)},
-           {"ratio", median(cold.ratio)},
-           {"check_ms", median(checks)}};
-  if (options.steps > 1) {
-    row["last_off_ms"] = median(warm.off);
-    row["last_first_ms"] = median(warm.first);
-    row["last_ratio"] = median(warm.ratio);
-  }
+  Json row{{"name", name}};
+  for (std::size_t f = 0; f < std::size(kFigures); ++f) cold[f].put(row, "", kFigures[f]);
+  row["check_ms"] = median(checks);
+  row["check_share"] = median(shares);
+  if (options.steps > 1)
+    for (std::size_t f = 0; f < std::size(kFigures); ++f) warm[f].put(row, "last_", kFigures[f]);
   for (const char* count : {"compared", "unchecked", "replaced"}) row[count] = last[count];
   return row;
 }
@@ -224,7 +281,9 @@ std::vector<Command> add_bench_check(CLI::App& bench) {
       "check", "the first step of nets with and without the check of new kernels, nothing cached");
   command->add_option("names", options->names, "demo, gpt2, resnet50; all of them if none is named");
   command->add_flag("--json", options->json, "print an array of objects");
-  command->add_option("--rounds", options->rounds, "the median of so many")->check(between(1, 100));
+  command->add_flag("--all", options->all, "print what every process measured, too");
+  command->add_option("--rounds", options->rounds, "the median of so many pairs of processes")
+      ->check(between(1, 100));
   command->add_option("--steps", options->steps, "steps of each process; the last is reported too")
       ->check(between(1, 1000));
   command->add_flag("--step-line", options->step_line, "what a measured process does: the steps, and a line");

@@ -1,9 +1,7 @@
 """Layers, with tinygrad's and PyTorch's names. Their tensors are attributes (`layer.weight`), and classes may derive
-from them."""
+from them; `Module` is their base, and the base of nets of one's own."""
 
 from lathe._core import (
-    GRU,
-    LSTM,
     BatchNorm,
     Conv1d,
     Conv2d,
@@ -19,7 +17,6 @@ from lathe._core import (
     Linear,
     LSTMCell,
     Module,
-    MultiheadAttention,
     MultiHeadAttention,
     RMSNorm,
     TransformerBlock,
@@ -28,67 +25,18 @@ from lathe._core import (
 )
 from lathe._core import Tensor  # noqa: F401
 from lathe.nn import datasets, optim, schedulers, state
-
-
-class Sequential:
-    """Layers one after the other: anything that is called with a tensor. `net[i]` is layer i.
-
-    >>> net = nn.Sequential(nn.Linear(2, 3), Tensor.relu, nn.Linear(3, 1))
-    >>> net(Tensor.ones(4, 2)).shape, list(nn.state.get_state_dict(net))
-    ((4, 1), ['0.weight', '0.bias', '2.weight', '2.bias'])
-    """
-
-    def __init__(self, *layers):
-        self.layers = list(layers)
-
-    def __call__(self, x):
-        return x.sequential(self.layers)
-
-    def __getitem__(self, i):
-        return Sequential(*self.layers[i]) if isinstance(i, slice) else self.layers[i]
-
-    def __len__(self):
-        return len(self.layers)
-
-    def __iter__(self):
-        return iter(self.layers)
-
-    def _asdict(self):
-        return {str(i): layer for i, layer in enumerate(self.layers)}
-
+from lathe.nn.module import Parameter
+from lathe.nn import containers, functional, init, layers, recurrent, utils
+from lathe.nn.containers import *  # noqa: F403
+from lathe.nn.layers import *  # noqa: F403
+from lathe.nn.recurrent import *  # noqa: F403
+from lathe.printing import summary
 
 BatchNorm1d = BatchNorm2d = BatchNorm3d = BatchNorm
 
-__all__ = [
-    "BatchNorm",
-    "BatchNorm1d",
-    "BatchNorm2d",
-    "BatchNorm3d",
-    "Conv1d",
-    "Conv2d",
-    "ConvTranspose1d",
-    "ConvTranspose2d",
-    "Dropout",
-    "Embedding",
-    "GRU",
-    "GRUCell",
-    "GroupNorm",
-    "InstanceNorm",
-    "LSTM",
-    "LSTMCell",
-    "LayerNorm",
-    "LayerNorm2d",
-    "Linear",
-    "Module",
-    "MultiHeadAttention",
-    "MultiheadAttention",
-    "RMSNorm",
-    "Sequential",
-    "TransformerBlock",
-    "TransformerDecoderLayer",
-    "TransformerEncoderLayer",
-    "datasets",
-    "optim",
-    "schedulers",
-    "state",
-]
+__all__ = sorted([
+    "BatchNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d", "Dropout",
+    "Embedding", "GRUCell", "GroupNorm", "InstanceNorm", "LSTMCell", "LayerNorm", "LayerNorm2d", "Linear", "Module", "MultiHeadAttention",
+    "Parameter", "RMSNorm", "TransformerBlock", "TransformerDecoderLayer", "TransformerEncoderLayer", "datasets", "functional", "init",
+    "optim", "schedulers", "state", "summary", "utils", *containers.__all__, *layers.__all__, *recurrent.__all__,
+])  # fmt: skip

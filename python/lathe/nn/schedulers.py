@@ -9,5 +9,8 @@ from lathe._core import (
     ReduceOnPlateau,
     Scheduler,
 )
+from lathe.printing import scheduler_text
+
+Scheduler.__repr__ = scheduler_text
 
 __all__ = ["CosineAnnealing", "Lambda", "MultiStep", "OneCycle", "Polynomial", "ReduceOnPlateau", "Scheduler"]

@@ -42,6 +42,9 @@ class CCompiler : public UnitCompiler {
       : UnitCompiler(kBatch), target_(std::move(target)), path_(std::move(path)) {
     // C source has no text for fragments: what multiplies them falls to vectors or plain arithmetic.
     std::erase_if(target_.units, is_fragment_unit);
+    // Nor for these, other than lane by lane.
+    target_.table_lanes = 0;
+    target_.scales = target_.rounds_products = false;
     ProcessResult said = run_process({path_, "--version"}, TemporaryFolder());
     version_ = said.output.substr(0, said.output.find('\n'));
   }

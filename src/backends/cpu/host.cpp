@@ -149,6 +149,7 @@ Target make_host_target() {
       t.features += ",+" + std::string(row.name);
     }
   t.units = working_units(units_of_features(t.features));
+  t.rounds_products = has_feature(t.features, "avx512bf16");
   t.l1 = cache_size(1, _SC_LEVEL1_DCACHE_SIZE, t.l1);
   t.l2 = cache_size(2, _SC_LEVEL2_CACHE_SIZE, t.l2);
   t.l3 = cache_size(3, _SC_LEVEL3_CACHE_SIZE, t.l3);

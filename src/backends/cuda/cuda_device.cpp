@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/small_vector.h"
 #include "base/text.h"
+#include "render/box_maps.h"
 #include "runtime/imports.h"
 
 namespace lathe::backends {
@@ -39,6 +40,19 @@ class LoadedModule {
     driver_.check(driver_.module_function(&out, module_, name.c_str()), "looking up kernel " + name);
     return out;
   }
+  // The matrices that a kernel takes boxes of (render/box_maps.h).
+  std::vector<render::BoxMap> box_maps(const std::string& kernel) const {
+    CuPointer pointer = 0;
+    std::size_t bytes = 0;
+    const std::string name = kernel + std::string(render::kBoxMaps);
+    if (driver_.module_global(&pointer, &bytes, module_, name.c_str()) != kCuSuccess) return {};
+    std::vector<std::int64_t> numbers(bytes / sizeof(std::int64_t));
+    driver_.check(driver_.read_now(numbers.data(), pointer, numbers.size() * sizeof(std::int64_t)),
+                  "reading the matrices of kernel " + kernel);
+    std::vector<render::BoxMap> maps(static_cast<std::size_t>(numbers[0]));
+    std::memcpy(maps.data(), numbers.data() + 1, maps.size() * sizeof(render::BoxMap));
+    return maps;
+  }
 
  private:
   const CudaDriver& driver_;
@@ -51,6 +65,13 @@ struct CudaKernel : Kernel {
   CuFunction function = nullptr;
   std::string name;
   std::atomic<std::int64_t> shared_limit{kCuPlainShared};  // with how much shared memory it may be launched
+  // The matrices it takes boxes of, and what the driver made of each for the address of the last launch.
+  struct Boxes {
+    render::BoxMap matrix;
+    std::uint64_t address = 0;
+    CuBoxMap made;
+  };
+  std::vector<Boxes> boxes;
 };
 
 // A list of launches that the driver makes no graph of.
@@ -129,6 +150,8 @@ class CudaDevice : public Device {
     kernel->module = module_of(binary.bytes);
     kernel->function = kernel->module->function(binary.entry);
     kernel->name = binary.entry;
+    for (const render::BoxMap& matrix : kernel->module->box_maps(binary.entry))
+      kernel->boxes.push_back({matrix, 0, {}});
     return kernel;
   }
 
@@ -231,6 +254,7 @@ class CudaDevice : public Device {
       call.arguments.push_back(arg.kind == Arg::Kind::Span ? arg.span.memory.handle + arg.span.offset
                                                            : static_cast<std::uint64_t>(arg.value));
     }
+    for (CudaKernel::Boxes& boxes : code.boxes) call.maps.push_back(map_of(boxes, call, code.name));
     if (grid.shared_bytes > code.shared_limit.load(std::memory_order_relaxed)) {
       driver_.check(
           driver_.function_attribute(code.function, static_cast<int>(CuFunctionAttribute::MostDynamicShared),
@@ -242,9 +266,25 @@ class CudaDevice : public Device {
     return call;
   }
 
+  // Launches come from one thread at a time, so that nothing guards what is kept.
+  const CuBoxMap& map_of(CudaKernel::Boxes& boxes, const CudaCall& call, const std::string& name) {
+    const render::BoxMap& m = boxes.matrix;
+    const std::uint64_t address = call.arguments[static_cast<std::size_t>(m.argument)];
+    if (boxes.address == address) return boxes.made;
+    const std::uint64_t sizes[] = {static_cast<std::uint64_t>(m.columns), static_cast<std::uint64_t>(m.rows)},
+                        strides[] = {static_cast<std::uint64_t>(m.pitch * m.element)};
+    const unsigned box[] = {static_cast<unsigned>(m.box_columns), static_cast<unsigned>(m.box_rows)},
+                   steps[] = {1, 1};
+    driver_.check(driver_.map_boxes(&boxes.made, kCuElements16, 2, reinterpret_cast<void*>(address), sizes,
+                                    strides, box, steps, 0, kCuSwizzle128, kCuLines256, 0),
+                  fmt::format("describing argument {} of kernel {}, {} x {} elements at {:#x}", m.argument,
+                              name, m.rows, m.columns, address));
+    boxes.address = address;
+    return boxes.made;
+  }
+
   void launch_one(CudaCall& call, const std::string& name, CuStream stream) {
-    SmallVector<void*, 16> pointers;
-    for (std::uint64_t& value : call.arguments) pointers.push_back(&value);
+    SmallVector<void*, 16> pointers = call.pointers();
     const unsigned *groups = call.groups, *locals = call.locals;
     int result = driver_.launch(call.function, groups[0], groups[1], groups[2], locals[0], locals[1],
                                 locals[2], call.shared, stream, pointers.data(), nullptr);

@@ -26,7 +26,7 @@ CudaGraph::~CudaGraph() {
 }
 
 CuKernelNode CudaGraph::node_of(CudaCall& call, SmallVector<void*, 16>& pointers) const {
-  for (std::uint64_t& value : call.arguments) pointers.push_back(&value);
+  pointers = call.pointers();
   CuKernelNode node;
   node.function = call.function;
   std::copy(call.groups, call.groups + 3, node.groups);
@@ -44,7 +44,7 @@ bool CudaGraph::update(std::span<const CudaCall> calls) {
     const CudaCall &now = calls[i], &then = calls_[i];
     if (std::equal(now.arguments.begin(), now.arguments.end(), then.arguments.begin(),
                    then.arguments.end()) &&
-        std::equal(now.groups, now.groups + 3, then.groups) &&
+        now.maps == then.maps && std::equal(now.groups, now.groups + 3, then.groups) &&
         std::equal(now.locals, now.locals + 3, then.locals) && now.shared == then.shared)
       continue;
     calls_[i] = now;

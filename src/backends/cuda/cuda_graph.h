@@ -12,11 +12,20 @@
 
 namespace lathe::backends {
 
-// A launch as the driver takes it: every argument is 8 bytes.
+// A launch as the driver takes it: every argument is 8 bytes, but for descriptions of matrices, which are
+// last.
 struct CudaCall {
   CuFunction function = nullptr;
   unsigned groups[3] = {1, 1, 1}, locals[3] = {1, 1, 1}, shared = 0;
   SmallVector<std::uint64_t, 16> arguments;
+  std::vector<CuBoxMap> maps;
+
+  SmallVector<void*, 16> pointers() {
+    SmallVector<void*, 16> out;
+    for (std::uint64_t& value : arguments) out.push_back(&value);
+    for (CuBoxMap& map : maps) out.push_back(&map);
+    return out;
+  }
 };
 
 class CudaGraph : public LaunchList {

@@ -30,6 +30,15 @@ struct CuKernelNode {
   CuContext context = nullptr;
 };
 
+// The driver's description of a matrix that bulk copies take boxes of (CUtensorMap).
+struct alignas(64) CuBoxMap {
+  std::uint64_t words[16] = {};
+  bool operator==(const CuBoxMap&) const = default;
+};
+inline constexpr int kCuElements16 = 1;  // CU_TENSOR_MAP_DATA_TYPE_UINT16
+inline constexpr int kCuSwizzle128 = 3,
+                     kCuLines256 = 3;  // rows of 128 bytes exchanged; fetched into L2 by 256
+
 inline constexpr int kCuSuccess = 0, kCuOutOfMemory = 2, kCuNotReady = 600;
 inline constexpr unsigned kCuStreamNonBlocking = 1, kCuEventNoTiming = 2, kCuHostMapped = 2;
 enum class CuAttribute : int { MultiprocessorCount = 16, L2Bytes = 38, ComputeMajor = 75, ComputeMinor = 76 };
@@ -58,9 +67,14 @@ inline constexpr std::int64_t kCuPlainShared = 48 * 1024;
   X(copy_to_device,         cuMemcpyHtoDAsync_v2,        (CuPointer to, const void* from, std::size_t bytes, CuStream stream)) \
   X(copy_to_host,           cuMemcpyDtoHAsync_v2,        (void* to, CuPointer from, std::size_t bytes, CuStream stream)) \
   X(copy_on_device,         cuMemcpyDtoDAsync_v2,        (CuPointer to, CuPointer from, std::size_t bytes, CuStream stream)) \
+  X(read_now,               cuMemcpyDtoH_v2,             (void* to, CuPointer from, std::size_t bytes))                  \
   X(module_load,            cuModuleLoadData,            (CuModule* module, const void* image))                          \
   X(module_unload,          cuModuleUnload,              (CuModule module))                                              \
   X(module_function,        cuModuleGetFunction,         (CuFunction* function, CuModule module, const char* name))      \
+  X(module_global,          cuModuleGetGlobal_v2,        (CuPointer* pointer, std::size_t* bytes, CuModule module, const char* name)) \
+  X(map_boxes,              cuTensorMapEncodeTiled,      (CuBoxMap* map, int element, unsigned axes, void* address, const std::uint64_t* sizes, \
+                                                          const std::uint64_t* strides, const unsigned* box, const unsigned* steps, \
+                                                          int interleave, int swizzle, int promotion, int fill))         \
   X(function_attribute,     cuFuncSetAttribute,          (CuFunction function, int attribute, int value))                \
   X(stream_create,          cuStreamCreate,              (CuStream* stream, unsigned flags))                             \
   X(stream_wait,            cuStreamWaitEvent,           (CuStream stream, CuEvent event, unsigned flags))               \

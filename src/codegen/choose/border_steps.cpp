@@ -6,6 +6,7 @@
 #include "codegen/kernel/panel_layout.h"
 #include "codegen/kernel/substitute.h"
 #include "ir/build.h"
+#include "ir/conditions.h"
 #include "ir/ranges.h"
 
 namespace lathe {
@@ -16,15 +17,6 @@ constexpr double kWorthCopies = 0.1;
 // Windows that have no loop, and the loop inside that must be left.
 constexpr std::int64_t kMostSteps = 9, kLeastInside = 8;
 constexpr std::int64_t kEnoughInFlight = 8;
-
-void add_conjuncts(Node condition, std::vector<Node>& out) {
-  if (condition.is(Op::And) && condition.dtype().is_bool()) {
-    add_conjuncts(condition.arg(0), out);
-    add_conjuncts(condition.arg(1), out);
-  } else {
-    out.push_back(condition);
-  }
-}
 
 // Which of the conditions depend on these two ranges alone.
 std::vector<Node> about(const std::vector<Node>& conditions, Node row, Node window) {
@@ -76,7 +68,7 @@ std::optional<BorderSteps> choose_border_steps(const KernelFacts& facts, const T
   const Node pixel = source_load(repeated);
   if (!pixel || pixel.arg_count() < 3) return std::nullopt;
   std::vector<Node> conditions;
-  add_conjuncts(pixel.arg(2), conditions);
+  for_each_conjunct(pixel.arg(2), [&](Node c) { conditions.push_back(c); });
 
   const std::int64_t lanes = std::max(target.vector_bytes / facts.reduce.dtype().bytes(), 1);
   const std::int64_t extent = facts.ranges[tile.lane_range].extent;

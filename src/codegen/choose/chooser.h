@@ -1,26 +1,31 @@
-// What the heuristic works with: the kernel and the options so far, and a function for each kind of kernel.
-// Its rules are in heuristic.cpp, those for sums of products in heuristic_products.cpp, those for groups of
+// What the heuristic works with: the kernel, the options so far and what its rules (rules.def) have found
+// out, with the functions the rules name. Those that ask are const; those that propose add options. They are
+// in heuristic.cpp (walks and threads), heuristic_lanes.cpp, heuristic_products.cpp, and for groups of
 // threads in heuristic_groups.cpp and heuristic_rows.cpp.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <optional>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "codegen/choose/group_tile.h"
 #include "codegen/choose/kernel_facts.h"
 #include "codegen/choose/lane_gain.h"
 #include "codegen/choose/product_tile.h"
+#include "codegen/choose/score_lanes.h"
 #include "codegen/choose/stream_options.h"
 #include "codegen/codegen.h"
 #include "codegen/options/option_state.h"
 
 namespace lathe {
+
+enum class RuleId : std::uint8_t {
+#define LATHE_RULE(rule, ...) rule,
+#include "codegen/choose/rules.def"
+#undef LATHE_RULE
+};
 
 class Chooser {
  public:
@@ -34,31 +39,88 @@ class Chooser {
   std::vector<Opt> run();
   std::vector<Opt> run_invariant();
 
- private:
-  // An option the kernel does not take is left out: the rules below need not know every refusal. One that
-  // copies a body until compiling it takes long makes half as many copies, as long as they are whole vectors:
-  // what has so many instructions gains nothing from more of them.
-  void add(OptOp op, int axis, std::vector<std::int64_t> arg) {
-    constexpr double kLongBody = 12000;
-    Opt opt{op, axis, std::move(arg)};
-    const OptionState before = state_;
-    try {
-      for (;;) {
-        state_.apply(opt);
-        const double length = state_.body_length();
-        if (length <= kLongBody || length <= before.body_length()) break;
-        state_ = before;
-        const std::int64_t least = std::max(target_.vector_bytes / facts_.element_bytes, 1);
-        const bool copies = op == OptOp::UPCAST || op == OptOp::UNROLL;
-        if (!copies || opt.arg[0] % 2 != 0 || opt.arg[0] < 2 * least) return;
-        opt.arg[0] /= 2;
-      }
-      opts_.push_back(std::move(opt));
-    } catch (const KernelOptError&) {
-      state_ = before;
-    }
+  // ---- what rules ask
+  bool always() const { return true; }
+  bool has_groups() const { return target_.groups; }
+  bool is_one_nest() const { return !target_.groups && !has_rows(); }
+  bool is_group_nest() const { return target_.groups && !has_rows(); }
+  bool one_short_reduce() const;
+  bool has_units() const { return !target_.units.empty(); }
+  bool has_vector_units() const { return is_one_nest() && has_units(); }
+  bool has_tuple_rows() const { return has_rows() && carries_tuple(); }
+  bool has_score_lanes() const { return scores_.has_value(); }
+  bool is_worth_threads() const;
+  bool about_splits() const { return splittable(about_); }
+  bool walk_is_far() const { return walk_->ahead > 0 && position(walk_->lane) >= 0; }
+  bool tile_packs() const { return tile_->panel || tile_->stage[0] || tile_->stage[1]; }
+  bool tile_may_pack() const { return uses(RuleId::ProductPanels); }
+  bool tile_reads_in_place() const { return !tile_->panel && !tile_->lanes_reduce; }
+  bool tile_is_far() const { return tile_->from_memory && position(tile_->lane_range) >= 0; }
+  bool fills_in_loop() const { return fill_loop_ >= 0; }
+  bool fills_in_bulk() const { return fills_in_loop() && target_.bulk_copies && uses(RuleId::AsyncCopies); }
+
+  // ---- what they propose
+  bool walk();
+  bool several_walks();
+  bool streams();
+  bool fetch_lines();
+  bool divide_among_cores();
+
+  bool score_lanes();
+  bool lanes();
+  bool several_vectors();
+  bool rows_together();
+  bool uneven_in_registers();
+  bool unroll_small_reduces();
+  bool stage_scores();
+
+  bool blocks();
+  bool fragments();
+  bool window_rows();
+  bool product();
+  bool on_vector_unit();
+  bool leave_border_out();
+  bool pack_factors();
+  bool lanes_outside();
+  bool fetch_strip();
+
+  bool group_product();
+  bool joined_unit();
+  bool joined_tile();
+  bool group_turn();
+  bool in_other_kernels() { return false; }  // which stand before this one (lay_out_factors.h, split_sum.h)
+  bool group_unit();
+  bool panel_unit() {
+    return try_unit([&] { return panel_tile(); });
   }
-  bool uses(std::string_view rule) const { return !compile_.rules.disables(rule); }
+  bool swizzled_unit() {
+    return try_unit([&] { return warp_unit(true); });
+  }
+  bool pair_steps();
+  bool fill_ahead();
+  bool fill_in_bulk();
+  bool order_groups();
+  bool group_rows();
+  bool group_reduce();
+  bool outputs_together();
+  bool widen_access();
+  bool group_outputs();
+
+ private:
+  bool uses(RuleId rule) const;
+  // Whether a rule is in use, applies and has something to propose. `about`: a range it is asked about.
+  bool take(RuleId rule);
+  bool take(RuleId rule, std::size_t about) {
+    about_ = about;
+    return take(rule);
+  }
+  void add(OptOp op, int axis, std::vector<std::int64_t> arg);
+  void move(int from, int to);
+  // The option STAGE for a value of the kernel.
+  void add_stage(int axis, Node value, std::int64_t layout);
+  // The kernel on a matrix unit, which changes what is known about it.
+  void become(OptionState state, KernelFacts facts, Opt opt);
+
   int position(std::size_t range) const { return state_.loop_position(facts_.ranges[range].range); }
   int reduce_number(std::size_t range) const {
     int number = 0;
@@ -79,77 +141,61 @@ class Chooser {
     return false;
   }
   bool splittable(std::size_t r) const { return can_split(facts_.ranges[r]); }
-
-  // walks in order
-  bool walks();
-  void threads_own_rows(std::size_t row, std::size_t step, bool threaded);
-  void walk_together(std::size_t rows);
-
-  // walks over memory
-  bool streams();
-  void widen_scales(const StreamPlan& plan);
-
-  // sums of products
-  bool blocks();
-  bool takes_blocks(const KernelFacts& facts, std::size_t block) const;
-  void block_rows();
-  bool fragments();
-  std::vector<std::int64_t> steps_left(bool reduces) const;
-  bool product_threads(const ProductTile& tile);
-  bool product();
-  bool window_rows();
-  void leave_border_out(ProductTile& tile);
-  std::optional<ProductTile> with_unit(const std::optional<ProductTile>& plain);
-  static double steps_of(const KernelFacts& facts);
-  void nest(const ProductTile& tile, int at);
-  void lanes_outside(const ProductTile& tile);
-  void fetch_next(const ProductTile& tile);
-  void move(int from, int to);
-
-  // everything else on a CPU
-  double gain(std::size_t r) const { return lane_gain(facts_, target_, r); }
   bool carries_tuple() const;
-  std::int64_t register_row(std::int64_t extent, std::int64_t otherwise) const;
-  void rows_together();
-  void lanes_along(std::size_t r);
-  bool may_have_lanes(std::size_t r) const;
-  void elementwise_or_reduce();
   std::vector<std::size_t> output_order() const;
-  void uneven_in_registers();
-  static bool divides(Node index, Node range);
-  std::int64_t register_copies() const;
-  void unroll_small_reduces();
+
+  // walks and threads
+  void threads_own_rows(std::size_t row, std::size_t step, bool threaded);
+  void widen_scales(const StreamPlan& plan);
+  bool threads(std::vector<std::size_t> order, std::int64_t parts_per_core);
   std::int64_t parts_wanted(std::int64_t parts_per_core) const;
-  bool threads(const std::vector<std::size_t>& order, std::int64_t parts_per_core);
   std::int64_t even_parts(std::int64_t extent, std::int64_t wanted) const;
 
-  // targets with groups of threads
-  void for_groups();
-  bool group_product();
-  // Options that some choice adds, or none of them where the kernel does not take them all.
-  bool tried(const std::function<bool()>& choose);
-  bool group_unit(const GroupTile& plain);
-  // A unit on the kernel: the ranges of its rows, columns and words among the facts, and the outputs beside.
-  struct UnitRanges {
+  // lanes
+  double gain(std::size_t r) const { return lane_gain(facts_, target_, r); }
+  bool may_have_lanes(std::size_t r) const;
+  std::int64_t register_row(std::int64_t extent, std::int64_t otherwise) const;
+  void lanes_along(std::size_t r);
+  static bool divides(Node index, Node range);
+  std::int64_t register_copies() const;
+
+  // sums of products
+  const std::optional<ProductTile>& priced_tile();
+  bool takes_blocks(const KernelFacts& facts, std::size_t block) const;
+  void block_rows();
+  std::vector<std::int64_t> steps_left(bool reduces) const;
+  void product_threads();
+  bool divide_product();
+  static double steps_of(const KernelFacts& facts);
+  void nest();
+  void stage_along_reduce();
+
+  // groups of threads
+  Node join_product();
+  void divide_group_tile();
+  struct UnitRanges {  // a unit's rows, columns and words among the facts, and the outputs beside
     const MatrixUnit* unit = nullptr;
     std::size_t row = 0, column = 0, reduce = 0;
     double batch = 1;
   };
-  std::optional<UnitRanges> take_unit(const Opt& opt, std::size_t column);
-  bool panel_unit(const GroupTile& plain);
-  bool joined_panel_unit();
-  Node join_product();
-  void group_tile(const GroupTile& tile);
-  bool warp_unit(const GroupTile& plain, bool swizzled);
+  // What a kernel does not take is seen when all of its options are there: then everything is as before.
+  template <class Choose>
+  bool try_unit(Choose choose) {
+    const Chooser before = *this;
+    if (choose() && takes(before.kernel_)) return true;
+    restore(before);
+    return false;
+  }
+  bool takes(Node kernel) const;
+  void restore(const Chooser& before);
+  std::vector<Opt> unit_rows(UnitReads reads) const;
+  std::optional<UnitRanges> take_unit(const Opt& opt);
+  bool panel_tile();
+  bool warp_unit(bool swizzled);
   int stage_factors(const UnitRanges& on, std::int64_t steps, std::int64_t layout);
-  std::vector<Opt> unit_rows(const GroupTile& plain, UnitReads reads) const;
-  bool group_reduce();
-  bool rows_share_loads();
-  bool group_rows();
+  std::int64_t wide_access(int bytes);  // elements of so many bytes that make one
   void copy_steps(std::size_t r, std::int64_t steps);
   void divide_row(std::size_t r, std::int64_t width, std::int64_t threads, bool kept);
-  bool group_turn();
-  void group_outputs();
 
   Node kernel_;
   const Compile& compile_;
@@ -157,6 +203,24 @@ class Chooser {
   KernelFacts facts_;
   OptionState state_;
   std::vector<Opt> opts_;
+
+  // What rules have found, and what they are asked about.
+  std::size_t about_ = 0;                                   // a range
+  std::int64_t vectors_ = 1;                                // that lanes along it may be
+  std::int64_t width_ = 1;                                  // elements of a thread that make one access
+  int access_bytes_ = 1;                                    // of one of them
+  std::optional<StreamPlan> walk_;                          // over memory
+  std::optional<ScoreLanes> scores_;                        // of attention
+  bool has_priced_ = false;                                 // the tile is known, if there is one
+  std::optional<ProductTile> tile_;                         // of a product
+  std::vector<std::size_t> parallel_;                       // ranges that cores may divide, in order
+  std::int64_t parts_per_core_ = 4;                         // into which
+  bool divides_product_ = false;                            // or they divide the tile's ranges
+  std::optional<GroupTile> group_tile_;                     // of a product by a group
+  int fill_loop_ = -1;                                      // the loop whose steps fill panels
+  std::int64_t fill_slots_ = 1;                             // panels it has
+  std::size_t rows_of_groups_ = 0, columns_of_groups_ = 0;  // ranges whose tiles are launched
+  int pair_reduce_ = 0;                                     // the reduce whose steps are taken two by two
 };
 
 }  // namespace lathe

@@ -129,8 +129,8 @@ WarpTile choose_warp_tile(std::int64_t rows, std::int64_t columns, double batch,
 PanelTile choose_panel_tile(std::int64_t rows, std::int64_t columns, double batch, const MatrixUnit& unit,
                             const Target& target) {
   // Cycles: words a core multiplies in one, what a step takes beside products, bytes of panels that come in
-  // one while all cores copy, and how long a copy is under way.
-  constexpr double kWords = 1024, kStep = 150, kBytes = 30, kUnderWay = 2600;
+  // one while all cores copy (by threads, in bulk), and how long a copy is under way.
+  constexpr double kWords = 1024, kStep = 150, kBytes = 30, kBulkBytes = 60, kUnderWay = 2600;
   constexpr std::int64_t kMostSlots = 8, kMostGroups = 3;
   PanelTile best, tile;
   for (tile.fragments = 1; tile.fragments <= unit.most_lanes; tile.fragments *= 2)
@@ -149,7 +149,7 @@ PanelTile choose_panel_tile(std::int64_t rows, std::int64_t columns, double batc
         const double groups = batch * parts(rows, m) * parts(columns, n);
         const double together = std::min(static_cast<double>(most), std::ceil(groups / target.cores));
         const double product = static_cast<double>(m * n * unit.k) / kWords + kStep / together,
-                     copy = static_cast<double>(bytes) / kBytes,
+                     copy = static_cast<double>(bytes) / (target.bulk_copies ? kBulkBytes : kBytes),
                      wait = kUnderWay / (static_cast<double>(tile.slots - 1) * together);
         tile.time =
             std::ceil(groups / (target.cores * together)) * together * std::max({product, copy, wait});

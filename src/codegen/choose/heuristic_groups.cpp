@@ -28,12 +28,66 @@ std::int64_t power_below(std::int64_t n) {
 
 }  // namespace
 
-void Chooser::for_groups() {
-  if (!has_rows() && group_product()) return;
-  if (group_rows()) return;
-  if (!has_rows() && group_reduce()) return;
-  if (!has_rows() && group_turn()) return;
-  group_outputs();
+bool Chooser::group_product() {
+  if (take(RuleId::JoinedUnit)) return true;
+  group_tile_ = choose_group_tile(facts_, target_);
+  if (!group_tile_) return take(RuleId::JoinedSides);
+  if (facts_.reduces == 1 && take(RuleId::GroupUnit)) return true;
+  divide_group_tile();
+  return true;
+}
+
+// Rows, columns and steps that lie along several ranges become one each; its columns, or null where nothing
+// is to be joined.
+Node Chooser::join_product() {
+  const std::optional<JoinedSides> joined = join_sides(kernel_, facts_, target_);
+  if (!joined) return Node();
+  kernel_ = joined->kernel;
+  facts_ = kernel_facts(kernel_);
+  state_ = OptionState(kernel_, target_);
+  opts_.insert(opts_.end(), joined->joins.begin(), joined->joins.end());
+  return joined->columns;
+}
+
+bool Chooser::joined_unit() {
+  return try_unit([&] {
+    const Node columns = join_product();
+    if (!columns) return false;
+    group_tile_.emplace();
+    std::size_t& column = group_tile_->columns.range;
+    while (facts_.ranges[column].range != columns) ++column;
+    return take(RuleId::PanelProducts);
+  });
+}
+
+// Sides that are too short for a tile by themselves.
+bool Chooser::joined_tile() {
+  return try_unit([&] {
+    if (!join_product()) return false;
+    group_tile_ = choose_group_tile(facts_, target_);
+    if (group_tile_) divide_group_tile();
+    return group_tile_.has_value();
+  });
+}
+
+void Chooser::divide_group_tile() {
+  const GroupTile* tile = &*group_tile_;
+  // The last ranges of threads are neighbours in a warp.
+  for (const GroupSide* side : {&tile->rows, &tile->columns}) {
+    add(OptOp::UPCAST, position(side->range), {side->near});
+    add(OptOp::LOCAL, position(side->range), {side->threads});
+    if (side->far > 1 && position(side->range) >= 0) add(OptOp::UPCAST, position(side->range), {side->far});
+  }
+  for (std::size_t r : tile->outside)
+    if (position(r) >= 0 && position(r) > position(tile->reduce)) move(position(r), position(tile->reduce));
+  int outside = position(tile->reduce);
+  if (tile->steps < left(tile->reduce))
+    add(OptOp::TILE, outside, {tile->steps});
+  else
+    --outside;
+  while (outside >= 0 && (state_.axes()[static_cast<std::size_t>(outside)].kind == RangeKind::Local))
+    --outside;
+  for (Node f : facts_.factors) add_stage(outside >= 0 ? outside : kBeforeLoops, f, 0);
 }
 
 // A copy whose source and result are neighbours along different ranges goes through a panel: the group reads
@@ -41,7 +95,7 @@ void Chooser::for_groups() {
 bool Chooser::group_turn() {
   constexpr std::int64_t kRow = 32, kPieces = 8;
   const std::size_t none = facts_.ranges.size();
-  if (!uses("group-turn") || facts_.reduce) return false;
+  if (facts_.reduce) return false;
   const AccessFacts *store = nullptr, *load = nullptr;
   for (const AccessFacts& a : facts_.accesses) {
     const AccessFacts*& here = a.is_store ? store : load;
@@ -65,116 +119,55 @@ bool Chooser::group_turn() {
   int outside = -1;
   for (std::size_t i = 0; i < state_.axes().size(); ++i)
     if (state_.axes()[i].kind == RangeKind::Global) outside = static_cast<int>(i);
-  const std::vector<Node> values = stage_values(kernel_);
-  add(OptOp::STAGE, outside, {std::find(values.begin(), values.end(), load->node) - values.begin(), 1});
+  add_stage(outside, load->node, 1);
   return true;
-}
-
-bool Chooser::group_product() {
-  if (!uses("group-product")) return false;
-  if (uses("matrix-unit") && uses("panel-products") && uses("joined-sides") &&
-      tried([&] { return joined_panel_unit(); }))
-    return true;
-  std::optional<GroupTile> tile = choose_group_tile(facts_, target_);
-  if (tile && facts_.reduces == 1 && group_unit(*tile)) return true;
-  // Sides that are too short for a tile by themselves.
-  if (!tile)
-    return uses("joined-sides") && tried([&] {
-             if (!join_product()) return false;
-             tile = choose_group_tile(facts_, target_);
-             if (tile) group_tile(*tile);
-             return tile.has_value();
-           });
-  group_tile(*tile);
-  return true;
-}
-
-void Chooser::group_tile(const GroupTile& tile) {
-  // The last ranges of threads are neighbours in a warp.
-  for (const GroupSide* side : {&tile.rows, &tile.columns}) {
-    add(OptOp::UPCAST, position(side->range), {side->near});
-    add(OptOp::LOCAL, position(side->range), {side->threads});
-    if (side->far > 1 && position(side->range) >= 0) add(OptOp::UPCAST, position(side->range), {side->far});
-  }
-  for (std::size_t r : tile.outside)
-    if (position(r) >= 0 && position(r) > position(tile.reduce)) move(position(r), position(tile.reduce));
-  int outside = position(tile.reduce);
-  if (tile.steps < left(tile.reduce))
-    add(OptOp::TILE, outside, {tile.steps});
-  else
-    --outside;
-  while (outside >= 0 && (state_.axes()[static_cast<std::size_t>(outside)].kind == RangeKind::Local))
-    --outside;
-  const std::vector<Node> values = stage_values(kernel_);
-  for (Node f : facts_.factors)
-    add(OptOp::STAGE, outside >= 0 ? outside : kBeforeLoops,
-        {std::find(values.begin(), values.end(), f) - values.begin(), 0});
-}
-
-bool Chooser::tried(const std::function<bool()>& choose) {
-  const Chooser before = *this;
-  bool takes = choose();
-  try {
-    if (takes) apply_options(before.kernel_, opts_, target_);
-  } catch (const KernelOptError&) {
-    takes = false;
-  }
-  if (!takes) {
-    kernel_ = before.kernel_, facts_ = before.facts_;
-    state_ = before.state_, opts_ = before.opts_;
-  }
-  return takes;
 }
 
 // The same on a matrix unit whose fragments threads share: one that reads panels itself, else one of a warp,
-// with matrices from swizzled panels or words from panels that lie as their sources do. What a kernel does
-// not take is seen when all of its options are there.
-bool Chooser::group_unit(const GroupTile& plain) {
-  if (!uses("matrix-unit") || target_.units.empty()) return false;
-  if (uses("panel-products") && tried([&] { return panel_unit(plain); })) return true;
-  if (uses("swizzled-panels") && tried([&] { return warp_unit(plain, true); })) return true;
-  return tried([&] { return warp_unit(plain, false); });
+// with matrices from swizzled panels or words from panels that lie as their sources do.
+bool Chooser::group_unit() {
+  return take(RuleId::PanelProducts) || take(RuleId::SwizzledPanels) ||
+         try_unit([&] { return warp_unit(false); });
+}
+
+bool Chooser::takes(Node kernel) const { return static_cast<bool>(try_options(kernel, opts_, target_)); }
+
+void Chooser::restore(const Chooser& before) {
+  kernel_ = before.kernel_, facts_ = before.facts_;
+  state_ = before.state_, opts_ = before.opts_;
 }
 
 // TC with each row that fits and reads its operands so.
-std::vector<Opt> Chooser::unit_rows(const GroupTile& plain, UnitReads reads) const {
+std::vector<Opt> Chooser::unit_rows(UnitReads reads) const {
   std::vector<Opt> out;
   const std::vector<Node> ranges = all_ranges(kernel_);
-  const auto at =
-      std::find(ranges.begin(), ranges.end(), facts_.ranges[plain.columns.range].range) - ranges.begin();
+  const auto at = std::find(ranges.begin(), ranges.end(), facts_.ranges[group_tile_->columns.range].range) -
+                  ranges.begin();
   for (std::size_t row = 0; row < target_.units.size(); ++row) {
     Opt opt{OptOp::TC, static_cast<int>(at), {static_cast<std::int64_t>(row), 1, 1}};
-    try {
-      const UnitKernel unit = use_matrix_unit(kernel_, opt, target_);
-      if (unit.m && unit.unit->threads > 1 && unit.unit->reads == reads) out.push_back(std::move(opt));
-    } catch (const KernelOptError&) {
-      continue;  // this row does not fit, or there are not so many
-    }
+    // A row that is refused does not fit, or there are not so many.
+    const OrRefusal<UnitKernel> unit = use_matrix_unit(kernel_, opt, target_);
+    if (unit && unit->m && unit->unit->threads > 1 && unit->unit->reads == reads)
+      out.push_back(std::move(opt));
   }
   return out;
 }
 
-std::optional<Chooser::UnitRanges> Chooser::take_unit(const Opt& opt, std::size_t column) {
-  const UnitKernel unit = use_matrix_unit(kernel_, opt, target_);
+std::optional<Chooser::UnitRanges> Chooser::take_unit(const Opt& opt) {
+  const std::size_t column = group_tile_->columns.range;
+  const OrRefusal<UnitKernel> unit = use_matrix_unit(kernel_, opt, target_);
   OptionState state(kernel_, target_);
-  try {
-    state.apply(opt);
-  } catch (const KernelOptError&) {
-    return std::nullopt;
-  }
+  if (!unit || !state.takes(opt)) return std::nullopt;
   KernelFacts facts = kernel_facts(state.kernel());
   if (!facts.reduce || !facts.reduce.arg(0).is(Op::Dot)) return std::nullopt;
-  UnitRanges on{unit.unit, 0, column, 0, 1};
-  while (on.row < facts.ranges.size() && facts.ranges[on.row].range != unit.m) ++on.row;
-  while (on.reduce < facts.ranges.size() && facts.ranges[on.reduce].range != unit.k) ++on.reduce;
+  UnitRanges on{unit->unit, 0, column, 0, 1};
+  while (on.row < facts.ranges.size() && facts.ranges[on.row].range != unit->m) ++on.row;
+  while (on.reduce < facts.ranges.size() && facts.ranges[on.reduce].range != unit->k) ++on.reduce;
   if (on.row == facts.ranges.size() || on.reduce == facts.ranges.size()) return std::nullopt;
   for (std::size_t r = 0; r < facts.ranges.size(); ++r)
     if (facts.ranges[r].kind == RangeKind::Global && r != on.row && r != column)
       on.batch *= static_cast<double>(facts.ranges[r].extent);
-  kernel_ = state.kernel();
-  facts_ = std::move(facts);
-  state_ = std::move(state);
-  opts_.push_back(opt);
+  become(std::move(state), std::move(facts), opt);
   return on;
 }
 
@@ -192,64 +185,65 @@ int Chooser::stage_factors(const UnitRanges& on, std::int64_t steps, std::int64_
   if (outside < 0)
     for (std::size_t i = 0; i < state_.axes().size(); ++i)
       if (state_.axes()[i].kind == RangeKind::Global) outside = static_cast<int>(i);
-  const std::vector<Node> values = stage_values(kernel_);
-  for (Node f : facts_.factors)
-    add(OptOp::STAGE, outside >= 0 ? outside : kBeforeLoops,
-        {std::find(values.begin(), values.end(), f) - values.begin(), layout});
+  for (Node f : facts_.factors) add_stage(outside >= 0 ? outside : kBeforeLoops, f, layout);
   return loop;
 }
 
-bool Chooser::panel_unit(const GroupTile& plain) {
-  const std::size_t column = plain.columns.range;
+bool Chooser::panel_tile() {
+  const std::size_t column = group_tile_->columns.range;
   const Chooser before = *this;
   std::optional<PanelTile> best;
   Opt chosen;
-  for (const Opt& opt : unit_rows(plain, UnitReads::Panels)) {
-    const std::optional<UnitRanges> on = take_unit(opt, column);
+  for (const Opt& opt : unit_rows(UnitReads::Panels)) {
+    const std::optional<UnitRanges> on = take_unit(opt);
     if (on) {
       const PanelTile tile = choose_panel_tile(facts_.ranges[on->row].extent, facts_.ranges[column].extent,
                                                on->batch, *on->unit, target_);
       if (tile.time > 0 && (!best || tile.time < best->time)) best = tile, chosen = opt;
     }
-    kernel_ = before.kernel_, facts_ = before.facts_;
-    state_ = before.state_, opts_ = before.opts_;
+    restore(before);
   }
   if (!best) return false;
-  const UnitRanges on = *take_unit(chosen, column);
+  const UnitRanges on = *take_unit(chosen);
   if (best->fragments > 1) add(OptOp::UPCAST, position(on.row), {best->fragments});
   if (best->warpgroups > 1) add(OptOp::LOCAL, position(on.row), {best->warpgroups});
-  const int loop = stage_factors(on, 1, 2);
-  if (uses("async-copies") && loop >= 0) add(OptOp::PIPELINE, loop, {best->slots});
+  fill_loop_ = stage_factors(on, 1, 2);
+  fill_slots_ = best->slots;
+  if (!take(RuleId::BulkCopies)) take(RuleId::AsyncCopies);
+  rows_of_groups_ = on.row, columns_of_groups_ = column;
+  take(RuleId::GroupOrder);
   return true;
 }
 
-bool Chooser::joined_panel_unit() {
-  if (target_.units.empty()) return false;
-  const Node columns = join_product();
-  if (!columns) return false;
-  GroupTile plain;
-  while (facts_.ranges[plain.columns.range].range != columns) ++plain.columns.range;
-  return panel_unit(plain);
+bool Chooser::fill_ahead() {
+  add(OptOp::PIPELINE, fill_loop_, {fill_slots_});
+  return true;
 }
 
-// Rows, columns and steps that lie along several ranges become one each; its columns, or null where nothing
-// is to be joined.
-Node Chooser::join_product() {
-  std::optional<JoinedSides> joined = join_sides(kernel_, facts_, target_);
-  if (!joined) return Node();
-  kernel_ = joined->kernel;
-  facts_ = kernel_facts(kernel_);
-  state_ = OptionState(kernel_, target_);
-  opts_.insert(opts_.end(), joined->joins.begin(), joined->joins.end());
-  return joined->columns;
+bool Chooser::fill_in_bulk() {
+  add(OptOp::PIPELINE, fill_loop_, {fill_slots_, 1});
+  return true;
 }
 
-bool Chooser::warp_unit(const GroupTile& plain, bool swizzled) {
-  std::vector<Opt> rows = unit_rows(plain, UnitReads::Matrices);
-  if (rows.empty() && !swizzled) rows = unit_rows(plain, UnitReads::Words);
+// Groups that run at the same time read as few rows and columns as they can from memory: a block of columns
+// beside all rows, then the next block.
+bool Chooser::order_groups() {
+  constexpr std::int64_t kBlock = 8;
+  const std::size_t row = rows_of_groups_, column = columns_of_groups_;
+  if (position(row) < 0 || position(column) < 0 || left(row) * left(column) <= target_.cores) return false;
+  const std::size_t inner = position(row) < position(column) ? column : row,
+                    outer = inner == row ? column : row;
+  if (left(inner) <= kBlock || left(inner) % kBlock != 0) return false;
+  add(OptOp::TILE, position(inner), {kBlock, position(outer)});
+  return true;
+}
+
+bool Chooser::warp_unit(bool swizzled) {
+  std::vector<Opt> rows = unit_rows(UnitReads::Matrices);
+  if (rows.empty() && !swizzled) rows = unit_rows(UnitReads::Words);
   if (rows.empty()) return false;
-  const std::size_t column = plain.columns.range;
-  const std::optional<UnitRanges> on = take_unit(rows[0], column);
+  const std::size_t column = group_tile_->columns.range;
+  const std::optional<UnitRanges> on = take_unit(rows[0]);
   if (!on) return false;
   const WarpTile tile = choose_warp_tile(facts_.ranges[on->row].extent, facts_.ranges[column].extent,
                                          on->batch, *on->unit, target_, swizzled ? kPanelRow : 1);
@@ -259,29 +253,34 @@ bool Chooser::warp_unit(const GroupTile& plain, bool swizzled) {
   };
   divide(on->row, tile.rows, tile.row_warps);
   divide(on->column, tile.columns, tile.column_warps);
-  const int loop = stage_factors(*on, tile.steps, swizzled ? 2 : 1);
-  if (swizzled && uses("async-copies") && loop >= 0) {
+  fill_loop_ = stage_factors(*on, tile.steps, swizzled ? 2 : 1);
+  if (swizzled && fills_in_loop() && uses(RuleId::AsyncCopies)) {
     const std::int64_t bytes =
         (tile.rows * tile.row_warps * on->unit->m + tile.columns * tile.column_warps * on->unit->n) *
         tile.steps * on->unit->k * 4;
     // The matrices of one step are read among the products of another.
-    if (uses("panel-pairs")) add(OptOp::UNROLL, reduce_number(on->reduce) + 1, {2});
-    add(OptOp::PIPELINE, loop, {std::clamp<std::int64_t>(target_.core_shared_bytes / 2 / bytes, 2, 4)});
-    return true;
+    pair_reduce_ = reduce_number(on->reduce) + 1;
+    take(RuleId::PanelPairs);
+    fill_slots_ = std::clamp<std::int64_t>(target_.core_shared_bytes / 2 / bytes, 2, 4);
+    return take(RuleId::AsyncCopies);
   }
   // Two panels' steps at a time: half as many barriers, and one's reads among the other's products. Not below
   // other reduces: the addresses of windows for two steps take the registers that let groups share a core.
   const auto reduces = std::ranges::count_if(
       facts_.ranges, [](const RangeFacts& range) { return range.kind == RangeKind::Reduce; });
-  if (uses("panel-pairs") && reduces == 1 && position(on->reduce) >= 0 && left(on->reduce) % 2 == 0)
-    add(OptOp::UNROLL, reduce_number(on->reduce), {2});
+  pair_reduce_ = reduce_number(on->reduce);
+  if (reduces == 1 && position(on->reduce) >= 0 && left(on->reduce) % 2 == 0) take(RuleId::PanelPairs);
+  return true;
+}
+
+bool Chooser::pair_steps() {
+  add(OptOp::UNROLL, pair_reduce_, {2});
   return true;
 }
 
 // The threads of a group share each output where outputs are few, or where neighbouring steps read
 // neighbouring elements and neighbouring outputs do not.
 bool Chooser::group_reduce() {
-  if (!uses("group-reduce")) return false;
   const std::size_t none = facts_.ranges.size();
   double outputs = 1, steps = 1, best = 0;
   for (std::size_t r = 0; r < none; ++r) {
@@ -300,7 +299,7 @@ bool Chooser::group_reduce() {
     if (!a.is_store && a.strides[shared] == 1 && (main == nullptr || a.times > main->times)) main = &a;
   std::int64_t width = 1, pieces = 1;
   std::size_t inner = none;
-  const bool together = rows_share_loads();
+  const bool together = take(RuleId::OutputsTogether);
   if (facts_.ranges[shared].extent < target_.warp) {
     // A short row of neighbours is one thread's, the rows that follow each other in memory are shared. Where
     // wider elements are read along with them, a few threads take a piece of it each, so that those are
@@ -314,8 +313,8 @@ bool Chooser::group_reduce() {
     if (shared == none || facts_.ranges[shared].extent < target_.warp) return false;
     if (together && row % kPiece == 0) pieces = row / kPiece;
     add(OptOp::UNROLL, reduce_number(inner), {row / pieces});
-  } else if (uses("wide-access") && main != nullptr) {
-    width = target_.max_load_bytes / std::max(main->node.dtype().bytes(), 1);
+  } else if (main != nullptr) {
+    width = wide_access(main->node.dtype().bytes());
     while (facts_.ranges[shared].extent % width != 0) width /= 2;
   }
   const std::int64_t extent = facts_.ranges[shared].extent;
@@ -336,9 +335,8 @@ bool Chooser::group_reduce() {
 
 // Where much more is read again for every output than once for each of them (the vector that small weights
 // are multiplied by), neighbouring outputs of one thread share it.
-bool Chooser::rows_share_loads() {
+bool Chooser::outputs_together() {
   constexpr std::int64_t kTogether = 4;
-  if (!uses("rows-together")) return false;
   std::size_t row = facts_.ranges.size();
   for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
     if (is_output(r)) row = r;
@@ -358,7 +356,17 @@ bool Chooser::rows_share_loads() {
   return true;
 }
 
-void Chooser::group_outputs() {
+std::int64_t Chooser::wide_access(int bytes) {
+  access_bytes_ = std::max(bytes, 1);
+  return take(RuleId::WideAccess) ? width_ : 1;
+}
+
+bool Chooser::widen_access() {
+  width_ = target_.max_load_bytes / access_bytes_;
+  return true;
+}
+
+bool Chooser::group_outputs() {
   double outputs = 1;
   for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
     if (is_output(r)) outputs *= static_cast<double>(facts_.ranges[r].extent);
@@ -368,8 +376,8 @@ void Chooser::group_outputs() {
     if (is_output(r) && splittable(r))
       if (double g = gain(r); lane == facts_.ranges.size() || g >= best) best = g, lane = r;
   if (lane == facts_.ranges.size()) {
-    unroll_small_reduces();
-    return;
+    take(RuleId::UnrollSmallReduces);
+    return true;
   }
   // Neighbouring elements of a thread make one wide access, where there are threads enough without them.
   int widest = 1;
@@ -377,12 +385,12 @@ void Chooser::group_outputs() {
     if (a.strides[lane] == 1)
       widest = std::max(widest, a.is_store ? a.node.arg(2).dtype().bytes() : a.node.dtype().bytes());
   constexpr std::int64_t kMostTogether = 8;
-  const std::int64_t wide = std::min<std::int64_t>(target_.max_load_bytes / widest, kMostTogether);
-  if (uses("wide-access") && best > 0 && outputs >= 1 << 16)
+  const std::int64_t wide = std::min(wide_access(widest), kMostTogether);
+  if (best > 0 && outputs >= 1 << 16)
     for (std::int64_t n : {wide, wide / 2})
       if (n > 1 && left(lane) == facts_.ranges[lane].extent && facts_.ranges[lane].extent % n == 0)
         add(OptOp::UPCAST, position(lane), {n});
-  unroll_small_reduces();
+  take(RuleId::UnrollSmallReduces);
   // Neighbouring threads take neighbouring elements: whole warps, up to 256 threads.
   std::int64_t threads_here = std::min<std::int64_t>(left(lane), kGroup);
   for (std::int64_t n : {256, 128, 64, 32})
@@ -401,6 +409,7 @@ void Chooser::group_outputs() {
         break;
       }
   }
+  return true;
 }
 
 }  // namespace lathe

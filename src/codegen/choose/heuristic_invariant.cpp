@@ -22,7 +22,7 @@ std::vector<Opt> Chooser::run_invariant() {
     }
     return std::move(opts_);
   }
-  if (!has_rows() && walks()) return std::move(opts_);  // in order, one step after the other
+  if (take(RuleId::WalkInOrder)) return std::move(opts_);  // in order, one step after the other
   const std::size_t none = facts_.ranges.size();
   std::size_t lane = none;
   double best = 0;

@@ -18,7 +18,7 @@ namespace lathe {
 // factor is the same for all rows and lies as the lanes want it in a panel.
 bool Chooser::blocks() {
   const std::int64_t lanes = target_.vector_bytes / 4;
-  if (!uses("matrix-unit") || target_.units.empty() || lanes < 2) return false;
+  if (lanes < 2) return false;
   for (std::size_t block = 0; block < facts_.ranges.size(); ++block) {
     if (facts_.ranges[block].kind != RangeKind::Reduce || !splittable(block)) continue;
     if (facts_.ranges[block].extent % lanes != 0) continue;
@@ -28,10 +28,7 @@ bool Chooser::blocks() {
     state.apply(*opt);
     KernelFacts facts = kernel_facts(state.kernel());
     if (!takes_blocks(facts, block)) continue;
-    kernel_ = state.kernel();
-    facts_ = std::move(facts);
-    state_ = std::move(state);
-    opts_.push_back(*std::move(opt));
+    become(std::move(state), std::move(facts), *std::move(opt));
     for (std::size_t r = facts_.ranges.size(); r-- > 0;)
       if (r != block && facts_.ranges[r].kind == RangeKind::Reduce && left(r) > 1)
         add(OptOp::UNROLL, reduce_number(r), {0});
@@ -80,9 +77,7 @@ void Chooser::block_rows() {
     if (piece > 1 && piece < rows) add(OptOp::TILE, at, {piece});
     if (together > 1) add(OptOp::UPCAST, at, {together});
   }
-  const std::vector<Node> values = stage_values(kernel_);
-  if (outside)
-    add(OptOp::STAGE, 0, {std::find(values.begin(), values.end(), facts_.factors[1]) - values.begin(), 0});
+  if (outside) add_stage(0, facts_.factors[1], 0);
 }
 
 // A unit of fragments does many times what a vector does, so it is taken wherever its fragments are filled
@@ -93,7 +88,7 @@ bool Chooser::fragments() {
     if (!is_output(lane)) continue;
     std::optional<Opt> opt = matrix_unit_option(kernel_, facts_.ranges[lane].range, target_, true);
     if (!opt) continue;
-    UnitKernel unit = use_matrix_unit(kernel_, *opt, target_);
+    const UnitKernel unit = use_matrix_unit(kernel_, *opt, target_).value();
     std::size_t row = 0;
     while (facts_.ranges[row].range != unit.m) ++row;
     auto filled = [](Node range, int size) {
@@ -107,10 +102,7 @@ bool Chooser::fragments() {
     KernelFacts facts = kernel_facts(state.kernel());
     if (!facts.reduce || !facts.reduce.arg(0).is(Op::Dot))
       continue;  // the kernel's main work is another reduce
-    kernel_ = state.kernel();
-    facts_ = std::move(facts);
-    state_ = std::move(state);
-    opts_.push_back(*std::move(opt));
+    become(std::move(state), std::move(facts), *std::move(opt));
     std::vector<std::int64_t> taken(facts_.ranges.size(), 1);
     taken[row] = unit.unit->m, taken[lane] = unit.unit->n;
     // Products of one fragment of columns follow each other: what is read past the first cache is then read
@@ -120,8 +112,9 @@ bool Chooser::fragments() {
         add(OptOp::UPCAST, position(r), {2});
         taken[r] *= 2;
       }
-    ProductTile tile = fragment_tile(facts_, target_, lane, row, steps_left(true), taken);
-    nest(tile, product_threads(tile) ? 1 : 0);
+    tile_ = fragment_tile(facts_, target_, lane, row, steps_left(true), taken);
+    product_threads();
+    nest();
     return true;
   }
   return false;
@@ -134,52 +127,64 @@ std::vector<std::int64_t> Chooser::steps_left(bool reduces) const {
   return steps;
 }
 
-bool Chooser::product_threads(const ProductTile& tile) {
-  const std::int64_t wanted = parts_wanted(tile.panel ? 2 : 4);
+void Chooser::product_threads() {
+  divides_product_ = true;
+  take(RuleId::Threads);
+}
+
+bool Chooser::divide_product() {
+  const std::int64_t wanted = parts_wanted(tile_->panel ? 2 : 4);
   if (wanted < 2) return false;
-  ThreadParts chosen = choose_product_threads(facts_, target_, tile, steps_left(false), wanted);
+  ThreadParts chosen = choose_product_threads(facts_, target_, *tile_, steps_left(false), wanted);
   if (chosen.parts > 1) add(OptOp::THREAD, position(chosen.range), {chosen.parts});
   return chosen.parts > 1;
 }
 
+const std::optional<ProductTile>& Chooser::priced_tile() {
+  if (!has_priced_) tile_ = choose_product_tile(facts_, target_);
+  has_priced_ = true;
+  return tile_;
+}
+
 bool Chooser::product() {
-  if (uses("matrix-unit") && fragments()) return true;
-  if (!uses("product-tile")) return false;
-  std::optional<ProductTile> tile = choose_product_tile(facts_, target_);
-  if (tile && tile->rows.empty() && window_rows()) return true;
-  if (std::optional<ProductTile> words = uses("matrix-unit") ? with_unit(tile) : std::nullopt) tile = words;
+  priced_tile();
+  take(RuleId::MatrixUnit);
   // One product at a time also waits for the sum before.
   double scalar_cost = 2.0 * static_cast<double>(target_.vector_bytes / std::max(facts_.element_bytes, 1));
-  if (!tile || tile->cost >= scalar_cost) return false;  // no better than one product at a time
-  if (uses("border-steps") && uses("product-panels")) leave_border_out(*tile);
-  for (auto [range, size] : tile->rows) add(OptOp::UPCAST, position(range), {size});
-  if (tile->lanes_reduce)
-    add(OptOp::UNROLL, reduce_number(tile->lane_range), {tile->width});
+  if (!tile_ || tile_->cost >= scalar_cost) return false;  // no better than one product at a time
+  take(RuleId::BorderSteps);
+  for (auto [range, size] : tile_->rows) add(OptOp::UPCAST, position(range), {size});
+  if (tile_->lanes_reduce)
+    add(OptOp::UNROLL, reduce_number(tile_->lane_range), {tile_->width});
   else
-    add(OptOp::UPCAST, position(tile->lane_range), {tile->width});
-
-  const bool panels = uses("product-panels");
-  if (panels && (tile->stage[0] || tile->stage[1])) {
-    std::vector<Node> values = stage_values(kernel_);
-    int at = position(tile->lane_range);
-    if (at >= 0 && tile->reduce_steps < left(tile->lane_range)) add(OptOp::TILE, at, {tile->reduce_steps});
-    for (int i = 0; i < 2; ++i)
-      if (tile->stage[i])
-        add(OptOp::STAGE, std::max(at, 0),
-            {std::find(values.begin(), values.end(), facts_.factors[i]) - values.begin(), 0});
-  }
-  const bool threaded = product_threads(*tile);
-  if (panels && tile->panel)
-    nest(*tile, threaded ? 1 : 0);
-  else if (uses("product-order") && !tile->panel && !tile->lanes_reduce)
-    lanes_outside(*tile);
+    add(OptOp::UPCAST, position(tile_->lane_range), {tile_->width});
+  if (tile_->lanes_reduce) take(RuleId::ProductPanels);
+  product_threads();
+  if (!tile_->lanes_reduce) take(RuleId::ProductPanels);
+  take(RuleId::ProductOrder);
   return true;
 }
 
-// Windows that share nothing but their pictures.
+bool Chooser::pack_factors() {
+  if (tile_->lanes_reduce)
+    stage_along_reduce();
+  else
+    nest();
+  return true;
+}
+
+// Some steps of the lanes at a time.
+void Chooser::stage_along_reduce() {
+  int at = position(tile_->lane_range);
+  if (at >= 0 && tile_->reduce_steps < left(tile_->lane_range)) add(OptOp::TILE, at, {tile_->reduce_steps});
+  for (int i = 0; i < 2; ++i)
+    if (tile_->stage[i]) add_stage(std::max(at, 0), facts_.factors[i], 0);
+}
+
+// Windows that share nothing but their images.
 bool Chooser::window_rows() {
-  std::optional<WindowRows> plan;
-  if (uses("window-rows")) plan = choose_window_rows(facts_, target_);
+  if (!priced_tile() || !tile_->rows.empty()) return false;
+  const std::optional<WindowRows> plan = choose_window_rows(facts_, target_);
   if (!plan) return false;
   add(OptOp::UPCAST, position(plan->row), {plan->rows});
   add(OptOp::UPCAST, position(plan->lane), {plan->width});
@@ -190,45 +195,44 @@ bool Chooser::window_rows() {
 }
 
 // The window's steps come before the lanes in the panel, which then lie side by side.
-void Chooser::leave_border_out(ProductTile& tile) {
-  const std::optional<BorderSteps> border = choose_border_steps(facts_, target_, tile);
-  if (!border) return;
+bool Chooser::leave_border_out() {
+  const std::optional<BorderSteps> border = choose_border_steps(facts_, target_, *tile_);
+  if (!border) return false;
   add(OptOp::UNROLL, reduce_number(border->window), {0});
-  tile.rows = {{border->row, facts_.ranges[border->row].extent}};
-  tile.width = border->width;
-  tile.other_panel = false;
-  tile.lane_steps = tile.reduce_steps = std::numeric_limits<std::int64_t>::max();
+  tile_->rows = {{border->row, facts_.ranges[border->row].extent}};
+  tile_->width = border->width;
+  tile_->other_panel = false;
+  tile_->lane_steps = tile_->reduce_steps = std::numeric_limits<std::int64_t>::max();
+  return true;
 }
 
-// The same on a matrix unit, where its words pay: a step of it does several products.
-std::optional<ProductTile> Chooser::with_unit(const std::optional<ProductTile>& plain) {
-  if (target_.units.empty()) return std::nullopt;
+// The tile on a matrix unit, where its words pay: a step of it does several products.
+bool Chooser::on_vector_unit() {
+  const std::optional<ProductTile> plain = tile_;
   std::size_t lane = facts_.ranges.size();
   if (plain && !plain->lanes_reduce) lane = plain->lane_range;
   for (std::size_t r = 0; r < facts_.ranges.size() && lane == facts_.ranges.size(); ++r)
     if (is_output(r) && matrix_unit_option(kernel_, facts_.ranges[r].range, target_, false)) lane = r;
-  if (lane == facts_.ranges.size()) return std::nullopt;
+  if (lane == facts_.ranges.size()) return false;
   // Which factor is the vector is known once the tile is: then the unit takes it that way round.
   for (int round = 0; round < 2; ++round) {
     std::optional<Opt> opt = matrix_unit_option(kernel_, facts_.ranges[lane].range, target_, false);
-    if (!opt) return std::nullopt;
+    if (!opt) return false;
     OptionState state(kernel_, target_);
     state.apply(*opt);
     KernelFacts facts = kernel_facts(state.kernel());
     std::optional<ProductTile> tile = choose_product_tile(facts, target_);
     const double products = facts_.reduce ? steps_of(facts_) / steps_of(facts) : 1;
-    if (!tile || tile->lanes_reduce || (plain && tile->cost / products >= plain->cost)) return std::nullopt;
+    if (!tile || tile->lanes_reduce || (plain && tile->cost / products >= plain->cost)) return false;
     if (tile->lane_range != lane && round == 0) {
       lane = tile->lane_range;
       continue;
     }
-    kernel_ = state.kernel();
-    facts_ = std::move(facts);
-    state_ = std::move(state);
-    opts_.push_back(*std::move(opt));
-    return tile;
+    become(std::move(state), std::move(facts), *std::move(opt));
+    tile_ = std::move(tile);
+    return true;
   }
-  return std::nullopt;
+  return false;
 }
 
 double Chooser::steps_of(const KernelFacts& facts) {
@@ -239,10 +243,10 @@ double Chooser::steps_of(const KernelFacts& facts) {
 
 // The loops of a product in blocks, outermost first: what moves the vector factor beside the lanes, blocks
 // of lanes, blocks of the reduce, [its panel], blocks of rows, [the other panel], lanes, rows, reduce.
-void Chooser::nest(const ProductTile& tile, int at) {
+void Chooser::nest() {
+  const ProductTile& tile = *tile_;
   Node f = facts_.factors[tile.factor], g = facts_.factors[1 - tile.factor];
-  std::vector<Node> values = stage_values(kernel_);
-  auto number = [&](Node value) { return std::find(values.begin(), values.end(), value) - values.begin(); };
+  int at = state_.axes().empty() || state_.axes()[0].kind != RangeKind::Thread ? 0 : 1;
   auto place = [&](std::size_t r) {
     if (position(r) >= 0) move(position(r), at++);
   };
@@ -257,7 +261,7 @@ void Chooser::nest(const ProductTile& tile, int at) {
     at += opts_.size() > before;
   };
   auto outside = [&] { return at > 0 ? at - 1 : kBeforeLoops; };
-  auto stage_other = [&] { add(OptOp::STAGE, outside(), {number(g), tile.fragments ? 0 : 1}); };
+  auto stage_other = [&] { add_stage(outside(), g, tile.fragments ? 0 : 1); };
   if (tile.other_panel && tile.other_first) stage_other();
   block(tile.lane_range, tile.lane_steps);
   for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
@@ -265,7 +269,7 @@ void Chooser::nest(const ProductTile& tile, int at) {
       block(r, tile.reduce_steps);
       break;
     }
-  add(OptOp::STAGE, outside(), {number(f), 0});
+  add_stage(outside(), f, 0);
   if (tile.other_panel) {
     for (std::size_t r : tile.outside) place(r);
     if (tile.tiled > 0) block(tile.tiled - 1, tile.tile);
@@ -274,34 +278,32 @@ void Chooser::nest(const ProductTile& tile, int at) {
   // Within a block.
   const int lanes = state_.last_loop_position(facts_.ranges[tile.lane_range].range);
   if (lanes >= at) move(lanes, at);
-  if (tile.lane_steps == 1) fetch_next(tile);
+  if (tile.lane_steps == 1) take(RuleId::Pipeline);
 }
 
-// Without panels: where the vector factor does not fit the second cache, one step of lanes of it serves all
-// rows before the next one is read. The other factor is read again instead, which is as much less as a step
-// of lanes is wider than one of rows.
-void Chooser::lanes_outside(const ProductTile& tile) {
-  Node f = facts_.factors[tile.factor];
+// Without panels: where the vector factor does not fit L2, one step of lanes of it serves all rows before the
+// next one is read. The other factor is read again instead, which is as much less as a step of lanes is wider
+// than one of rows.
+bool Chooser::lanes_outside() {
+  const std::size_t lane = tile_->lane_range;
+  Node f = facts_.factors[tile_->factor];
   double bytes = facts_.reduce.dtype().bytes();
   for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
-    if (facts_.depends(f, r) && (!is_output(r) || r == tile.lane_range))
+    if (facts_.depends(f, r) && (!is_output(r) || r == lane))
       bytes *= static_cast<double>(facts_.ranges[r].extent);
-  if (position(tile.lane_range) < 0 || bytes <= static_cast<double>(target_.l2)) return;
-  int first = position(tile.lane_range);
+  if (position(lane) < 0 || bytes <= static_cast<double>(target_.l2)) return false;
+  int first = position(lane);
   for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
     if (is_output(r) && !facts_.depends(f, r) && position(r) >= 0) first = std::min(first, position(r));
-  move(position(tile.lane_range), first);
-  fetch_next(tile);
+  move(position(lane), first);
+  take(RuleId::Pipeline);
+  return true;
 }
 
 // Products do not wait for memory while they work on what is there.
-void Chooser::fetch_next(const ProductTile& tile) {
-  if (uses("pipeline") && tile.from_memory && position(tile.lane_range) >= 0)
-    add(OptOp::PIPELINE, position(tile.lane_range), {1});
-}
-
-void Chooser::move(int from, int to) {
-  if (from != to) add(OptOp::TILE, from, {1, to});
+bool Chooser::fetch_strip() {
+  add(OptOp::PIPELINE, position(tile_->lane_range), {1});
+  return true;
 }
 
 }  // namespace lathe

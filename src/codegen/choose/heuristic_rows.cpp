@@ -53,7 +53,7 @@ std::vector<std::vector<std::size_t>> nests_of(const KernelFacts& facts, Node ke
 }  // namespace
 
 bool Chooser::group_rows() {
-  if (!uses("group-rows") || carries_tuple()) return false;
+  if (carries_tuple()) return false;
   const std::vector<std::vector<std::size_t>> nests = nests_of(facts_, kernel_);
   if (nests.size() < 2 && !has_rows()) return false;  // one reduce
   std::vector<std::size_t> shared;  // of each nest the range along which neighbours lie side by side
@@ -91,7 +91,7 @@ bool Chooser::group_rows() {
       inputs.push_back(memory);
   }
   // Alike in all loops, so that a thread has the same elements in each.
-  std::int64_t width = uses("wide-access") ? std::min(target_.max_load_bytes / narrowest, 8) : 1;
+  std::int64_t width = std::min<std::int64_t>(wide_access(narrowest), 8);
   for (std::size_t r : shared)
     while (width > 1 && (!splittable(r) || facts_.ranges[r].extent % width != 0)) width /= 2;
   const std::int64_t own = inputs.size() > 2 ? kOwnOfSeveral : kOwnElements,

@@ -59,13 +59,9 @@ std::optional<JoinedSides> join_sides(Node kernel, const KernelFacts& facts, con
       const Opt join{OptOp::JOIN,
                      position_of(made.kernel, first),
                      {position_of(made.kernel, range_id(facts.ranges[side[i]].range))}};
-      try {
-        OptionState state(made.kernel, target);
-        state.apply(join);
-        made.kernel = state.kernel();
-      } catch (const KernelOptError&) {
-        return std::nullopt;
-      }
+      OptionState state(made.kernel, target);
+      if (!state.takes(join)) return std::nullopt;
+      made.kernel = state.kernel();
       made.joins.push_back(join);
     }
   }

@@ -385,23 +385,20 @@ bool rows_pass(const Model& m, const Depth& depth, int factor, std::int64_t widt
          rows_bytes(m, factor) * 8 <= static_cast<double>(m.target.l3);
 }
 
-void price(const Model& m, const OutputLanes& c, const Depth& depth, std::optional<ProductTile>& best) {
-  Node f = m.facts.factors[c.factor], g = m.facts.factors[1 - c.factor];
-  bool stores_along = m.contiguous(Node(), c.lane), side_by_side = m.contiguous(f, c.lane);
-  std::int64_t width = c.vectors * m.lanes, extent = m.extent(c.lane);
-  bool gated_scalars = !c.other_panel && m.gated(g);
-  auto [known, is_new] = m.rows_.try_emplace({1 - c.factor, c.vectors, gated_scalars, c.other_panel});
-  if (is_new) known->second = choose_rows(m, 1 - c.factor, c.vectors, gated_scalars, c.other_panel);
-  const Rows& rows = known->second;
-  ProductTile tile;
-  tile.lane_range = c.lane, tile.width = width, tile.rows = rows.ranges, tile.factor = c.factor;
-  tile.panel = c.panel, tile.other_panel = c.other_panel, tile.reduce_steps = depth.steps;
+const Rows& rows_for(const Model& m, const OutputLanes& c, bool gated) {
+  auto [known, is_new] = m.rows_.try_emplace({1 - c.factor, c.vectors, gated, c.other_panel});
+  if (is_new) known->second = choose_rows(m, 1 - c.factor, c.vectors, gated, c.other_panel);
+  return known->second;
+}
 
-  // The inner loop.
+// What a vector of products costs in the inner loop, with what it reads and the partial sums of its block.
+double inner_price(const Model& m, const OutputLanes& c, const Depth& depth, const Rows& rows, bool gated) {
+  Node f = m.facts.factors[c.factor], g = m.facts.factors[1 - c.factor];
+  const std::int64_t width = c.vectors * m.lanes, extent = m.extent(c.lane);
   auto r = static_cast<double>(rows.count), v = static_cast<double>(c.vectors);
   bool masked = !c.panel && (m.gated(f) || extent % width != 0);
   double vector_load = (masked ? kMaskedLoad : kLoad) + (c.panel ? 0 : m.packing(f));
-  const double scalar_load = (gated_scalars ? kMaskedLoad : kLoad) + (c.other_panel ? 0 : m.packing(g));
+  const double scalar_load = (gated ? kMaskedLoad : kLoad) + (c.other_panel ? 0 : m.packing(g));
   bool again = m.outputs > r * static_cast<double>(extent);  // other rows read the same vectors
   const double strip = depth.here * static_cast<double>(width * m.bytes());
   const double first = c.panel ? 1 : share_of_cache(m, f, m.target.l1, width),
@@ -422,35 +419,56 @@ void price(const Model& m, const OutputLanes& c, const Depth& depth, std::option
   else if (!c.other_panel)
     inner += kFarRows * far_rows(m, 1 - c.factor, rows, extent > width);
   if (depth.blocks > 1) inner += kSumInMemory / depth.here;
+  return inner;
+}
+
+// What the copies of the vector factor to its panel cost, and in which blocks of lanes they are made.
+double panel_copies(const Model& m, const OutputLanes& c, const Depth& depth, ProductTile& tile) {
+  Node f = m.facts.factors[c.factor];
+  const bool side_by_side = m.contiguous(f, c.lane);
+  const std::int64_t width = tile.width, lane_steps = (m.extent(c.lane) + width - 1) / width;
+  double far = 2 * static_cast<double>(m.target.l2) / (depth.here * static_cast<double>(width * m.bytes()));
+  tile.lane_steps = even_block(lane_steps, far);
+  // All rows pass by one strip of lanes where they stay in a cache meanwhile.
+  const bool fit = !c.other_panel && side_by_side && depth.blocks == 1 && rows_fit(m, 1 - c.factor);
+  if (c.strips || fit) tile.lane_steps = 1;
+  tile.from_memory = tile.lane_steps == 1 && m.in_memory(c.factor);
+  auto copied = static_cast<double>(lane_steps * width);
+  auto shares = static_cast<double>(lane_steps);  // parts of it that different threads can copy
+  for (std::size_t i = 0; i < m.facts.ranges.size(); ++i) {
+    if (i == c.lane || !m.facts.depends(f, i)) continue;
+    copied *= static_cast<double>(m.extent(i));
+    if (m.is_output[i]) shares *= static_cast<double>(m.extent(i));
+  }
+  if (shares < kPackers) copied *= kPackers;
+  return copied * (m.copying(c.factor, side_by_side, tile.from_memory) +
+                   m.packing(f) / (side_by_side ? static_cast<double>(m.lanes) : 1));
+}
+
+void price(const Model& m, const OutputLanes& c, const Depth& depth, std::optional<ProductTile>& best) {
+  const std::int64_t width = c.vectors * m.lanes, extent = m.extent(c.lane);
+  const bool gated = !c.other_panel && m.gated(m.facts.factors[1 - c.factor]);
+  const Rows& rows = rows_for(m, c, gated);
+  ProductTile tile;
+  tile.lane_range = c.lane, tile.width = width, tile.rows = rows.ranges, tile.factor = c.factor;
+  tile.panel = c.panel, tile.other_panel = c.other_panel, tile.reduce_steps = depth.steps;
+  const double inner = inner_price(m, c, depth, rows, gated);
 
   // What happens less often: copies and stores.
-  std::int64_t lane_steps = (extent + width - 1) / width;
   double copied = 0, lane_blocks = 1;
   if (c.panel) {
-    double far = 2 * static_cast<double>(m.target.l2) / (depth.here * static_cast<double>(width * m.bytes()));
-    tile.lane_steps = even_block(lane_steps, far);
-    // All rows pass by one strip of lanes where they stay in a cache meanwhile.
-    const bool fit = !c.other_panel && side_by_side && depth.blocks == 1 && rows_fit(m, 1 - c.factor);
-    if (c.strips || fit) tile.lane_steps = 1;
-    tile.from_memory = tile.lane_steps == 1 && m.in_memory(c.factor);
-    lane_blocks = std::ceil(static_cast<double>(lane_steps) / static_cast<double>(tile.lane_steps));
-    copied = static_cast<double>(lane_steps * width);
-    auto shares = static_cast<double>(lane_steps);  // parts of it that different threads can copy
-    for (std::size_t i = 0; i < m.facts.ranges.size(); ++i) {
-      if (i == c.lane || !m.facts.depends(f, i)) continue;
-      copied *= static_cast<double>(m.extent(i));
-      if (m.is_output[i]) shares *= static_cast<double>(m.extent(i));
-    }
-    if (shares < kPackers) copied *= kPackers;
-    copied *= m.copying(c.factor, side_by_side, tile.from_memory) +
-              m.packing(f) / (side_by_side ? static_cast<double>(m.lanes) : 1);
+    copied = panel_copies(m, c, depth, tile);
+    lane_blocks =
+        std::ceil(static_cast<double>((extent + width - 1) / width) / static_cast<double>(tile.lane_steps));
+  } else {
+    tile.from_memory = m.in_memory(c.factor);
   }
   if (c.other_panel) copied += place_other(m, depth, rows, depth.blocks * lane_blocks, tile);
+  const bool stores_along = m.contiguous(Node(), c.lane);
   double store = m.outputs / share_used(extent, width) *
                  (stores_along ? kStoreElement / static_cast<double>(m.lanes) : kStoreElement);
   if (!stores_along) store *= 2 * depth.blocks - 1;
   double vector_products = m.products / static_cast<double>(m.lanes);
-  if (!c.panel) tile.from_memory = m.in_memory(c.factor);
   tile.cost = inner / (share_used(extent, width) * rows.used) + (store + copied) / vector_products;
   if (!best || tile.cost < best->cost) best = tile;
 }

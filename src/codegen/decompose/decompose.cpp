@@ -54,6 +54,11 @@ struct Context {
     return small;
   }
 
+  bool scales(Node x) const {
+    const int lanes = x.dtype().lanes;
+    return target.scales && (lanes == 4 || lanes == 8 || lanes == 16);
+  }
+
   bool computes_in_float(Op op, DType dtype) const {
     if (!is_small_float(dtype) || op == Op::Where || all_native) return false;
     switch (op) {  // rounded once in float and once more: hardware of that dtype would round once
@@ -99,7 +104,9 @@ Node float_op(Op op, Args a, const Context& context) {
     case Op::Sin:
     case Op::Cos: {
       const bool native = a[0].dtype().element() == dtypes::Float32 && context.target.has_native(op);
-      return context.all_native || native ? Node() : decompose_math(op, a[0], context.target.fma);
+      return context.all_native || native
+                 ? Node()
+                 : decompose_math(op, a[0], context.target.fma, context.scales(a[0]));
     }
     case Op::Recip: return real(a[0], a[0].dtype(), 1) / a[0];
     default: return Node();

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "codegen/decompose/decompose_parts.h"
 #include "codegen/decompose/decompose_trig.h"
+#include "ir/machine_ops.h"
 
 namespace lathe {
 namespace {
@@ -55,6 +56,15 @@ Node exp2_of_fraction(const Real& r, Node f) {
   return linear + r.multiply_add(f, rest, lost);
 }
 
+Node exp2_of_rest(const Real& r, Node f) {
+  return r.fma && r.mantissa == 23 ? apply(Op::Fma, r.polynomial(f, kExp2Fused), f, r.number(f, 1))
+                                   : exp2_of_fraction(r, f);
+}
+
+// x = n + f with n whole, in one step each where the machine has them. No limits are needed: beyond them
+// scaling gives 0 or infinity, also of the NaN that the fraction of an infinity makes.
+Node scaled_exp2_of(const Real& r, Node x) { return scale(exp2_of_rest(r, fraction(x)), x); }
+
 // x = n + f with n whole; the result is 2^f scaled by two powers of two, because 2^n alone may be no normal
 // number while the result is one, and so that a subnormal result is rounded once.
 Node exp2_of(const Real& r, Node x) {
@@ -67,8 +77,7 @@ Node exp2_of(const Real& r, Node x) {
   double shifter = std::ldexp(1.5, r.mantissa);
   Node shifted = in_range + r.number(x, shifter);
   Node f = sub(in_range, sub(shifted, r.number(x, shifter)));
-  Node power = r.fma && narrow ? apply(Op::Fma, r.polynomial(f, kExp2Fused), f, r.number(x, 1))
-                               : exp2_of_fraction(r, f);
+  Node power = exp2_of_rest(r, f);
   // Twice the bias is added before halving, so that nothing is negative.
   std::uint64_t zero = narrow ? std::bit_cast<std::uint32_t>(static_cast<float>(shifter))
                               : std::bit_cast<std::uint64_t>(shifter);
@@ -118,10 +127,10 @@ Node log2_of(const Real& r, Node x) {
 
 }  // namespace
 
-Node decompose_math(Op op, Node x, bool fma) {
+Node decompose_math(Op op, Node x, bool fma, bool scales) {
   Real r(x.dtype(), fma);
   switch (op) {
-    case Op::Exp2: return exp2_of(r, x);
+    case Op::Exp2: return scales && r.mantissa == 23 ? scaled_exp2_of(r, x) : exp2_of(r, x);
     case Op::Log2: return log2_of(r, x);
     case Op::Sin:
     case Op::Cos: return decompose_trig(op, x, fma);

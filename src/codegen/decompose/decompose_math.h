@@ -7,7 +7,8 @@
 
 namespace lathe {
 
-// `op` is one of the four; `fma` says whether Fma nodes may be used.
-Node decompose_math(Op op, Node x, bool fma);
+// `op` is one of the four; `fma` and `scales` say whether Fma nodes, and Fraction and Scale of float32, may
+// be used.
+Node decompose_math(Op op, Node x, bool fma, bool scales);
 
 }  // namespace lathe

@@ -10,7 +10,8 @@
 namespace lathe {
 namespace {
 
-double iterations(std::span<const Node> ranges) {
+// Unlike those that are weighed: a range of no steps has none.
+double steps_of(std::span<const Node> ranges) {
   double n = 1;
   for (Node r : ranges) n *= r.arg(0).is_const() ? static_cast<double>(r.arg(0).hi()) : typical_extent(r);
   return n;
@@ -23,11 +24,11 @@ bool is_arithmetic(Node n) {
 
 // Steps of a reduce. What is walked in order takes each once, not once for each output it is compared with.
 double steps_of(Node reduce) {
-  double steps = iterations(ranges_of(reduce.arg(0)));
+  double steps = steps_of(ranges_of(reduce.arg(0)));
   for (Node r : ranges_of(reduce))
     if (range_kind(r) == RangeKind::Global &&
         (selected_row(reduce, r) || running_step(reduce, r, kRulesAsWritten)))
-      steps /= std::max(iterations({&r, 1}), 1.0);
+      steps /= std::max(steps_of({&r, 1}), 1.0);
   return steps;
 }
 
@@ -37,11 +38,11 @@ Work count_work(Node kernel) {
   Work work;
   NodeMap<double> touched[2];  // elements read and written, per param
   for (Node n : toposort(kernel)) {
-    if (is_arithmetic(n)) work.flops += (n.is(Op::Fma) ? 2 : 1) * iterations(ranges_of(n));
+    if (is_arithmetic(n)) work.flops += (n.is(Op::Fma) ? 2 : 1) * steps_of(ranges_of(n));
     if (n.is(Op::Reduce)) work.flops += steps_of(n);
     if (!n.is(Op::Load) && !n.is(Op::Store)) continue;
     Node memory = base_memory(n.arg(0));
-    if (memory.is(Op::Param)) touched[n.is(Op::Store)][memory] += iterations(ranges_of(n.arg(1)));
+    if (memory.is(Op::Param)) touched[n.is(Op::Store)][memory] += steps_of(ranges_of(n.arg(1)));
   }
   for (auto& list : touched)
     for (auto& [memory, elements] : list)

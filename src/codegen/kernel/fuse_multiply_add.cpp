@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/small_vector.h"
 #include "ir/build.h"
+#include "ir/conditions.h"
 #include "ir/dot.h"
 #include "ir/walk.h"
 
@@ -16,11 +17,6 @@ namespace {
 
 bool is_wide_float(Node n) {
   return n.dtype().scalar == Scalar::Float32 || n.dtype().scalar == Scalar::Float64;
-}
-
-bool is_zero(Node n) {
-  if (n.is(Op::Splat)) n = n.arg(0);
-  return n.is_const() && (n.dtype().is_float() ? n.float_attr() == 0 : n.int_attr() == 0);
 }
 
 bool is_accumulator(Node n) { return n.is(Op::Load) && base_memory(n.arg(0)).is(Op::Define); }
@@ -57,21 +53,6 @@ class ValueNumbers {
   std::span<const Node> order_;
   NodeMap<std::uint64_t> known_;
 };
-
-// The kernel from its leaves up; `change` gives what stands for a node, from the node and what became of its
-// operands, or null where that is the node over them.
-template <class Change>
-Node rebuilt(std::span<const Node> order, NodeMap<Node>& done, Change&& change) {
-  done.reserve(order.size());
-  for (Node n : order) {
-    SmallVector<Node, 16> args;
-    for (Node a : n.args()) args.push_back(*done.find(a));
-    Node changed = change(n, args);
-    if (!changed) changed = n.arg_count() == 0 ? n : rebuild(n, args);
-    done.try_emplace(n, changed);
-  }
-  return *done.find(order.back());
-}
 
 }  // namespace
 

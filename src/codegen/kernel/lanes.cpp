@@ -5,6 +5,7 @@
 #include "base/small_vector.h"
 #include "codegen/kernel/panel_layout.h"
 #include "ir/build.h"
+#include "ir/range_tests.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
 #include "rules/linear.h"
@@ -25,10 +26,6 @@ std::uint16_t lanes_for(std::int64_t extent, int vector_bytes, int element_bytes
   std::int64_t lanes = 1;
   while (lanes * 2 * element_bytes <= vector_bytes && extent % (lanes * 2) == 0) lanes *= 2;
   return static_cast<std::uint16_t>(lanes);
-}
-
-bool in_registers(Node range) {
-  return range_kind(range) == RangeKind::Upcast || range_kind(range) == RangeKind::Unroll;
 }
 
 // How many places steps of ranges in registers are at. Those that move along together (x + k of a window)
@@ -132,57 +129,68 @@ bool is_woven(Node store, Node range, std::span<const Node> beside) {
   });
 }
 
+namespace {
+
+// What lanes along one of the ranges in registers would gain in loads and stores, and how many fit.
+Candidate candidate_for(std::size_t which, const std::vector<ExpandedRange>& all,
+                        const std::vector<Node>& order, const NodeMap<double>& executed,
+                        const NodeMap<std::int64_t>& words, const Target& target) {
+  Node r = all[which].range;
+  Candidate c{which};
+  int element_bytes = 1;
+  std::vector<Node> registers;
+  for (const ExpandedRange& e : all) registers.push_back(e.range);
+  for (Node n : order) {
+    bool memory = n.is(Op::Load) || n.is(Op::Store);
+    if (!depends_on(n, r)) continue;
+    if (memory || n.is(Op::Cast) || n.is(Op::Reduce)) {
+      DType dtype = n.is(Op::Store) ? n.arg(2).dtype() : n.dtype();
+      if (!dtype.is_index()) element_bytes = std::max(element_bytes, dtype.bytes());
+    }
+    if (!memory) continue;
+    double times = *executed.find(n);
+    std::int64_t stride = 0;
+    bool affine = is_affine(n.arg(1), r, stride);
+    // All the loads of one word are one load.
+    if (const std::int64_t* parts = words.find(n)) {
+      times /= static_cast<double>(*parts);
+      if (stride % *parts == 0) stride /= *parts;
+    }
+    // Words a little apart are loaded with those between them, which other steps want, for a shuffle or two;
+    // so are elements.
+    const bool spread = words.contains(n) ? stride > 1 && stride <= kMostWordsApart
+                                          : n.is(Op::Load) && elements_apart(n, r, registers) > 0;
+    if (affine && stride == 1)
+      c.score += (n.is(Op::Store) ? 2 : 1) * times;
+    else if (affine && (spread || is_woven(n, r, registers)))
+      c.score += times * 0.75;
+    else if (!affine || stride != 0)
+      c.score -= 2 * times;
+  }
+  c.lanes = lanes_for(all[which].copies, target.vector_bytes, element_bytes);
+  return c;
+}
+
+}  // namespace
+
 std::vector<ExpandedRange> choose_lanes(Node kernel, const Target& target) {
   std::vector<ExpandedRange> all;
   std::vector<Node> order = toposort(kernel);
   for (Node n : order)
-    if (n.is(Op::Range) && (range_kind(n) == RangeKind::Upcast || range_kind(n) == RangeKind::Unroll))
-      all.push_back({n, n.arg(0).const_int(), 1});
+    if (n.is(Op::Range) && in_registers(n)) all.push_back({n, n.arg(0).const_int(), 1});
   std::sort(all.begin(), all.end(), [](const ExpandedRange& a, const ExpandedRange& b) {
     return range_id(a.range) < range_id(b.range);
   });
   if (!target.vectors || all.empty()) return all;
 
-  NodeMap<double> executed = times_executed(order);
+  const NodeMap<double> executed = times_executed(order);
   NodeMap<std::int64_t> words;  // loads whose neighbours are packed into one word, and how many
   for (Node n : order)
     if (std::int64_t parts = n.is(Op::Pack) ? packed_neighbours(n) : 1; parts > 1)
       for (Node part : n.args()) words[part] = parts;
   std::vector<Candidate> candidates;
-  std::vector<Node> registers;
-  for (const ExpandedRange& e : all) registers.push_back(e.range);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    Node r = all[i].range;
-    Candidate c{i};
-    int element_bytes = 1;
-    for (Node n : order) {
-      bool memory = n.is(Op::Load) || n.is(Op::Store);
-      if (!depends_on(n, r)) continue;
-      if (memory || n.is(Op::Cast) || n.is(Op::Reduce)) {
-        DType dtype = n.is(Op::Store) ? n.arg(2).dtype() : n.dtype();
-        if (!dtype.is_index()) element_bytes = std::max(element_bytes, dtype.bytes());
-      }
-      if (!memory) continue;
-      double times = *executed.find(n);
-      std::int64_t stride = 0;
-      bool affine = is_affine(n.arg(1), r, stride);
-      // All the loads of one word are one load.
-      if (const std::int64_t* parts = words.find(n)) {
-        times /= static_cast<double>(*parts);
-        if (stride % *parts == 0) stride /= *parts;
-      }
-      // Words a little apart are loaded with those between them, which other steps want, for a shuffle or
-      // two; so are elements.
-      const bool spread = words.contains(n) ? stride > 1 && stride <= kMostWordsApart
-                                            : n.is(Op::Load) && elements_apart(n, r, registers) > 0;
-      if (affine && stride == 1)
-        c.score += (n.is(Op::Store) ? 2 : 1) * times;
-      else if (affine && (spread || is_woven(n, r, registers)))
-        c.score += times * 0.75;
-      else if (!affine || stride != 0)
-        c.score -= 2 * times;
-    }
-    c.lanes = lanes_for(all[i].copies, target.vector_bytes, element_bytes);
+    const Candidate c = candidate_for(i, all, order, executed, words, target);
     if (c.score > 0 && c.lanes > 1) candidates.push_back(c);
   }
   // Best first: lanes also divide the arithmetic, so few of them have to gain much more in memory. Of equals

@@ -4,6 +4,7 @@
 
 #include "codegen/kernel/substitute.h"
 #include "ir/build.h"
+#include "ir/conditions.h"
 #include "ir/ranges.h"
 #include "rules/linear.h"
 #include "rules/simplify.h"
@@ -13,20 +14,8 @@ namespace {
 
 constexpr std::int64_t kMostGroups = 1 << 20;  // whose running values are memory of the kernel's own
 
-Node both(Node a, Node b) { return !a ? b : !b ? a : logical_and(a, b); }
-
 void add_conjuncts(Node condition, SmallVector<Node, 8>& out) {
-  if (condition.is(Op::And) && condition.dtype().is_bool()) {
-    add_conjuncts(condition.arg(0), out);
-    add_conjuncts(condition.arg(1), out);
-  } else {
-    out.push_back(condition);
-  }
-}
-
-bool is_plus_zero(Node unit) {
-  return unit.attr().kind == Attr::Kind::Int ? unit.attr().i == 0
-                                             : unit.attr().f == 0 && !std::signbit(unit.attr().f);
+  for_each_conjunct(condition, [&](Node c) { out.push_back(c); });
 }
 
 // The value of `range` for which the equation holds, or null.
@@ -67,7 +56,7 @@ Conditional conditional_element(Node reduce) {
   Conditional out;
   const Node unit = element_const(reduce.dtype(), unit_of(reduce_op(reduce), reduce.dtype()));
   const bool zero = is_plus_zero(unit);
-  auto is_unit = [&](Node n) { return n == unit || (zero && n.is_const() && is_plus_zero(n)); };
+  auto is_unit = [&](Node n) { return n == unit || (zero && is_plus_zero(n)); };
   Node element = reduce.arg(0);
   DType cast_to = dtypes::Void;  // casts keep 0
   for (;;) {

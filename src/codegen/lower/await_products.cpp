@@ -19,8 +19,15 @@ class Waiter {
     std::vector<NodeRef> code = std::move(program_.code);
     program_.code.clear();
     held_.emplace_back();
-    for (const NodeRef& n : code)
+    NodeMap<char> panels;
+    for (const NodeRef& n : code) {
       if (n->is(Op::Store) && n->arg(2).is(Op::WaitProducts)) in_flight_.try_emplace(base_memory(n->arg(0)));
+      if (n->is(Op::ProxyFence)) fences_ = std::max(fences_, n->int_attr() + 1);
+      if (n->is(Op::PanelDot))
+        for (std::size_t i : {std::size_t{0}, std::size_t{2}}) panels.try_emplace(base_memory(n->arg(i)));
+    }
+    for (const NodeRef& n : code)
+      if (n->is(Op::Store) || n->is(Op::CopyAsync)) threads_write_ |= panels.contains(base_memory(n->arg(0)));
     for (const NodeRef& ref : code) instruction(ref);
     return std::move(program_);
   }
@@ -33,7 +40,7 @@ class Waiter {
     } else if (touches_held(n)) {
       release();
     }
-    if (n.is(Op::Barrier)) program_.code.emplace_back(proxy_fence(fences_++));
+    if (n.is(Op::Barrier) && threads_write_) program_.code.emplace_back(proxy_fence(fences_++));
     SmallVector<Node, 8> args;
     for (std::size_t i = 0; i < n.arg_count(); ++i) {
       const bool stays = (n.is(Op::PanelDot) && i == 4) || n.is(Op::WaitProducts);
@@ -84,6 +91,7 @@ class Waiter {
   NodeMap<char> listed_, in_flight_;
   NodeMap<Node> names_;
   std::int64_t fences_ = 0;
+  bool threads_write_ = false;  // panels, and not copies alone
 };
 
 }  // namespace

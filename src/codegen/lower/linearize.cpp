@@ -215,7 +215,7 @@ class Linearizer {
     for (Node n : order_) {
       if (n.is(Op::Param) && slots.try_emplace(n, program_.params.size()).second)
         program_.params.push_back({param_slot(n), n.dtype(), memory_size(n), false, false});
-      if (n.is(Op::Define) && define_space(n) == Space::Shared) program_.shared_bytes += shared_bytes_of(n);
+      if (is_group_memory(n)) program_.shared_bytes += shared_bytes_of(n);
     }
     auto note = [&](Node memory, bool write) {
       Node base = base_memory(memory);

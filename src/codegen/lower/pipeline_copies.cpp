@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "base/small_vector.h"
+#include "codegen/lower/bulk_boxes.h"
 #include "ir/build.h"
 #include "ir/group_ops.h"
+#include "ir/ranges.h"
 #include "ir/shared_memory.h"
 #include "ir/walk.h"
 
@@ -27,10 +29,6 @@ struct Block {
   std::vector<Item> items;
 };
 
-bool is_shared(Node memory) {
-  Node base = base_memory(memory);
-  return base.is(Op::Define) && define_space(base) == Space::Shared;
-}
 bool is_ring(Node base) { return base.is(Op::Define) && shared_form(base).slots > 1; }
 
 // Operands that are no instructions of a list.
@@ -63,6 +61,7 @@ struct Pipelined {
   std::size_t full = 0;            // the barrier after which panels are read
   bool waits = false;              // some copies are asynchronous
   std::int64_t products = 0;       // of a unit that reads the panels, in a step
+  std::vector<PanelBoxes> boxes;   // of each panel, where all of them come by bulk copies
 };
 
 class Pipeliner {
@@ -72,6 +71,10 @@ class Pipeliner {
     for (const NodeRef& n : program_.code) {
       if (n->is(Op::Range)) next_range_ = std::max(next_range_, range_id(n) + 1);
       if (n->is(Op::Store)) written_.try_emplace(base_memory(n->arg(0)));
+      for_each_memory(n, [&](Node memory) {
+        Node base = base_memory(memory);
+        if (base.is(Op::Define)) next_define_ = std::max(next_define_, define_id(base) + 1);
+      });
     }
   }
 
@@ -84,8 +87,9 @@ class Pipeliner {
     NodeMap<char> seen;
     for (const NodeRef& n : program_.code)
       for_each_memory(n, [&](Node memory) {
-        if (is_shared(memory) && seen.try_emplace(base_memory(memory)).second)
-          program_.shared_bytes += shared_bytes_of(base_memory(memory));
+        Node base = base_memory(memory);
+        if (is_group_memory(base) && seen.try_emplace(base).second)
+          program_.shared_bytes += shared_bytes_of(base);
       });
     return std::move(program_);
   }
@@ -145,7 +149,8 @@ class Pipeliner {
                           {},
                           0,
                           false,
-                          false});
+                          0,
+                          {}});
         loop = &loops_.back();
       }
       loop->panels.push_back(panel);
@@ -227,7 +232,39 @@ class Pipeliner {
         want(items[i].node);
       }
     }
+    find_boxes(l);
     return true;
+  }
+  // Whether all panels come as boxes of matrices. Not below another loop, whose turns barriers would count on
+  // through.
+  void find_boxes(Pipelined& l) {
+    const auto counted = [](const NodeRef& extent) { return !extent || extent->is_const(); };
+    if (block(l.block).parent != 0 || !std::all_of(program_.locals.begin(), program_.locals.end(), counted))
+      return;
+    for (Node panel : l.panels) {
+      if (!shared_form(panel).bulk) return l.boxes.clear();
+      std::vector<Node> stores, loops;
+      bool plain = true;
+      const std::vector<Item>& items = block(l.block).items;
+      for (std::size_t i = 0; i < items.size(); ++i) {
+        if (!l.fill[i]) continue;
+        each_inside(items[i], [&](Node n) {
+          if (n.is(Op::Range)) loops.push_back(n);
+          if (!n.is(Op::Store) || base_memory(n.arg(0)) != panel) return;
+          stores.push_back(n);
+          plain &= is_copy(n);
+        });
+      }
+      std::optional<PanelBoxes> boxes = plain ? panel_boxes(panel, stores, loops) : std::nullopt;
+      if (!boxes || !moves_with(boxes->column, l.range) || !moves_with(boxes->row, l.range))
+        return l.boxes.clear();
+      l.boxes.push_back(std::move(*boxes));
+    }
+  }
+  // Whether a sum knows the step of a loop by its number alone.
+  static bool moves_with(const Linear& sum, Node range) {
+    return std::all_of(sum.terms.begin(), sum.terms.end(),
+                       [&](const Term& t) { return t.node == range || !depends_on(t.node, range); });
   }
   // Loads of what nothing writes have no order either.
   bool is_pure(Node n) const {
@@ -338,7 +375,7 @@ class Pipeliner {
   }
   void instruction(Node n, Names& names) {
     if (is_operand_only(n)) {
-      if (n.is(Op::Special)) list(n);
+      if (n.is(Op::Special) && !available(n)) list(n);
       return;
     }
     Node now = n.arg_count() == 0 ? n : rebuild(n, operands(n, names));
@@ -356,7 +393,7 @@ class Pipeliner {
       const auto loop = std::find_if(loops_.begin(), loops_.end(),
                                      [&](const Pipelined& l) { return l.block == item.scope; });
       if (loop != loops_.end()) {
-        pipelined(*loop, now, at > 0);
+        loop->boxes.empty() ? pipelined(*loop, now, at > 0) : pipelined_boxes(*loop, now);
         continue;
       }
       open(now);
@@ -396,8 +433,12 @@ class Pipeliner {
       });
     use_slot(l, slot);
     for (std::size_t i = 0; i < items.size(); ++i) {
-      if (!l.fill[i] && !items[i].node.is(Op::Barrier) && !(l.needed[i] && only_for_fills(l, i)))
-        overlaps&& is_result(items[i].node) ? keep(items[i].node, l.products) : one(items[i]);
+      if (!l.fill[i] && !items[i].node.is(Op::Barrier) && !(l.needed[i] && only_for_fills(l, i))) {
+        if (overlaps && is_result(items[i].node))
+          keep(items[i].node, l.products);
+        else
+          one(items[i]);
+      }
       if (i != last_product) continue;
       Node step = apply(Op::Add, range, number(ahead));
       fill(l, step, apply(Op::TruncMod, step, number(l.slots)), extent);
@@ -406,6 +447,137 @@ class Pipeliner {
     for (Node panel : l.panels) slots_[panel] = Node();
     close(range);
   }
+
+  // The same by bulk copies: one thread starts them, and all wait until they have arrived. The products of a
+  // step may be under way while the group meets: that is for the slot of the step before.
+  void pipelined_boxes(const Pipelined& l, Node range) {
+    const DType dtype = range.dtype();
+    auto number = [&](std::int64_t v) { return int_const(dtype, v); };
+    const Start with = prepare(l);
+    begin(with.barriers, l.slots);
+    const std::int64_t ahead = l.slots - 1;
+    Node early = fresh_range(number(ahead), dtype);
+    open(early);
+    start(l, with, early, early, range.arg(0));
+    close(early);
+    open(range);
+    Node slot = apply(Op::TruncMod, range, number(l.slots)),
+         parity = apply(Op::TruncMod, apply(Op::TruncDiv, range, number(l.slots)), number(2)),
+         arrived = await_arrivals(with.barriers, slot, parity);
+    list(arrived);
+    const std::vector<Item>& items = block(l.block).items;
+    for (const Item& item : items)
+      if (item.node.is(Op::Barrier)) names_.map[item.node] = arrived;
+    const bool overlaps = products_overlap(l);
+    auto next = [&](Node after) {
+      list(barrier({&after, 1}));
+      Node step = apply(Op::Add, range, number(ahead));
+      start(l, with, step, apply(Op::TruncMod, step, number(l.slots)), range.arg(0));
+    };
+    if (!overlaps) next(arrived);
+    use_slot(l, slot);
+    Node last = arrived;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (l.fill[i] || items[i].node.is(Op::Barrier) || (l.needed[i] && only_for_fills(l, i))) continue;
+      if (overlaps && is_result(items[i].node))
+        last = keep(items[i].node, l.products);
+      else
+        one(items[i]);
+    }
+    if (overlaps) next(last);
+    for (Node panel : l.panels) slots_[panel] = Node();
+    close(range);
+  }
+  // The first threads make a barrier each, and all know it.
+  void begin(Node barriers, std::int64_t count) {
+    Node condition = intern(Op::If, dtypes::Void, {less(thread(), int_const(dtypes::Int32, count))});
+    open(condition);
+    list(begin_arrivals(barriers, thread(), 1));
+    close(condition);
+    Node fence = proxy_fence(next_number_++);
+    list(fence);
+    list(barrier({&fence, 1}));
+  }
+  // The number of this thread in its group.
+  Node thread() {
+    static constexpr const char* kNames[] = {"l0", "l1", "l2"};
+    Node number = int_const(dtypes::Int32, 0), below = int_const(dtypes::Int32, 1);
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (!program_.locals[i]) continue;
+      const std::int64_t extent = program_.locals[i]->const_int();
+      Node index = special(kNames[i], extent, dtypes::Int32);
+      if (!available(index)) list(index);
+      number = number.is_const_int(0) ? index : apply(Op::Add, number, apply(Op::Mul, index, below));
+      below = int_const(dtypes::Int32, below.int_attr() * extent);
+    }
+    return number;
+  }
+  // What does not change from step to step stands before all of them.
+  Node listed(Node n) {
+    if (!is_operand_only(n) && !available(n)) list(n);
+    return n;
+  }
+  // A coordinate of the boxes: what it has in every step, and for each step.
+  Node in_every_step(const Linear& sum, Node range, std::int64_t more) {
+    Node total = int_const(dtypes::Int32, sum.constant + more);
+    for (const Term& t : sum.terms) {
+      if (t.node == range) continue;
+      Node here = times(names_.of(t.node), t.coefficient);
+      total = total.is_const_int(0) ? here : apply(Op::Add, here, total);
+    }
+    return listed(total);
+  }
+  static Node times(Node n, std::int64_t by) {
+    return by == 1 ? cast(n, dtypes::Int32)
+                   : apply(Op::Mul, cast(n, dtypes::Int32), int_const(dtypes::Int32, by));
+  }
+  static Node in_step(Node base, const Linear& sum, Node range, Node step) {
+    for (const Term& t : sum.terms)
+      if (t.node == range) base = apply(Op::Add, times(step, t.coefficient), base);
+    return base;
+  }
+  struct Start {
+    Node barriers, first;  // those that copies arrive at; whether this is the thread that starts them
+    std::vector<std::vector<std::pair<Node, Node>>> bases;  // columns and rows, of each place of each panel
+    std::int64_t bytes = 0;                                 // of a step
+  };
+  Start prepare(const Pipelined& l) {
+    Start made;
+    made.barriers = define(dtypes::UInt64, next_define_++, l.slots, Space::Barrier);
+    made.first = listed(equal(listed(thread()), int_const(dtypes::Int32, 0)));
+    for (const PanelBoxes& boxes : l.boxes) {
+      made.bases.emplace_back();
+      for (const PanelBoxes::Place& place : boxes.places) {
+        made.bases.back().emplace_back(in_every_step(boxes.column, l.range, place.column),
+                                       in_every_step(boxes.row, l.range, place.row));
+        made.bytes += boxes.box.elements() * boxes.source.dtype().bytes();
+      }
+    }
+    return made;
+  }
+  // The bulk copies of a step into a slot, where there is such a step.
+  void start(const Pipelined& l, const Start& with, Node step, Node slot, Node extent) {
+    Node exists = less(step, extent);
+    Node condition =
+        intern(Op::If, dtypes::Void, {exists.lo() == 1 ? with.first : logical_and(exists, with.first)});
+    open(condition);
+    use_slot(l, slot);
+    list(arrive_bytes(with.barriers, slot, with.bytes));
+    for (std::size_t i = 0; i < l.panels.size(); ++i) {
+      const PanelBoxes& boxes = l.boxes[i];
+      Node ring = *rings_.find(l.panels[i]), offset = slot_offset(l.panels[i]);
+      for (std::size_t p = 0; p < boxes.places.size(); ++p) {
+        const auto& [column, row] = with.bases[i][p];
+        const std::int64_t index = boxes.places[p].index;
+        list(bulk_copy(boxes.box, ring,
+                       index == 0 ? offset : apply(Op::Add, offset, int_const(offset.dtype(), index)),
+                       boxes.source, in_step(column, boxes.column, l.range, step),
+                       in_step(row, boxes.row, l.range, step), with.barriers, slot));
+      }
+    }
+    close(condition);
+  }
+
   // From here on the panels of the loop are those of a slot; where it begins stands before all that needs it.
   void use_slot(const Pipelined& l, Node slot) {
     for (Node panel : l.panels) {
@@ -432,12 +604,13 @@ class Pipeliner {
     return base.is(Op::Define) && define_space(base) == Space::Register;
   }
   // A result that the next step adds to, with the products of this step still under way.
-  void keep(Node store, std::int64_t products) {
+  Node keep(Node store, std::int64_t products) {
     Nodes args = operands(store, names_);
     args[2] = wait_products(args[2], products);
     Node now = store.with_args(args);
     names_.map[store] = now;
     list(now);
+    return now;
   }
   void one(const Item& item) {
     if (item.scope < 0) return instruction(item.node, names_);
@@ -525,7 +698,7 @@ class Pipeliner {
   NodeMap<char> written_;
   std::vector<NodeMap<char>> listed_;  // by open scope
   Names names_;
-  std::int64_t next_range_ = 0, next_number_ = 0;
+  std::int64_t next_range_ = 0, next_define_ = 0, next_number_ = 0;
 };
 
 }  // namespace

@@ -46,19 +46,25 @@ int position_of(const OptionState& state, int serial) {
   return position;
 }
 
-// How many steps of a loop have their panels at the same time, where copies into them are asynchronous.
-std::int64_t slots_of(const OptionState& state, int serial) {
-  std::int64_t slots = 1;
-  if (!state.target().groups) return slots;
+// How many steps of a loop have their panels at the same time, and how they come there, where copies into
+// them are asynchronous.
+void pipeline_panel(const OptionState& state, int serial, Staging& staging) {
+  if (!state.target().groups) return;
   for (const PipelineRequest& request : state.pipelines())
-    if (request.axis_serial == serial) slots = std::max(slots, request.depth);
-  return slots;
+    if (request.axis_serial == serial) {
+      staging.slots = std::max(staging.slots, request.depth);
+      staging.bulk |= request.bulk;
+    }
 }
 
 void take_options(Work& work) {
   work.scheduled = work.kernel;
   OptionState& state = work.state.emplace(work.kernel, work.compile.target);
-  for (const Opt& opt : work.opts) state.apply(opt);
+  for (const Opt& opt : work.opts)
+    if (!state.takes(opt)) {
+      work.refusal = state.refusal();
+      return;
+    }
   work.kernel = state.kernel();
   work.divided = !work.opts.empty() || has_single_ranges(state);
   if (!work.divided) return;
@@ -67,8 +73,8 @@ void take_options(Work& work) {
   work.places = std::move(made.places);
   for (std::size_t i = 0; i < made.staged.size(); ++i) {
     const StageRequest& request = state.stages()[i];
-    work.stages.push_back({made.staged[i], position_of(state, request.axis_serial), request.order,
-                           slots_of(state, request.axis_serial)});
+    work.stages.push_back({made.staged[i], position_of(state, request.axis_serial), request.order});
+    pipeline_panel(state, request.axis_serial, work.stages.back());
   }
 }
 
@@ -80,7 +86,7 @@ void stage(Work& work) {
     work.skipped = skipped_steps(work.kernel);
     for (const auto& [tile, shorter] : skipped_tiles(work.kernel)) work.skipped.try_emplace(tile, shorter);
   }
-  work.kernel = stage_values(work.kernel, work.stages, work.places, work.compile.target);
+  work.become(stage_values(work.kernel, work.stages, work.places, work.compile.target));
 }
 
 void prefetch(Work& work) {
@@ -110,7 +116,7 @@ constexpr StepRow<Work> kOptionSteps[] = {
     {"place_folds", "components of a tuple reduce with further ranges become arrays below its loop",
      [](Work& w) { w.kernel = place_folds(w.kernel); }, takes_options},
     {"private_panels", "copies of a body in registers get panels of their own",
-     [](Work& w) { w.kernel = private_panels(w.kernel, w.compile.target); }, takes_options},
+     [](Work& w) { w.become(private_panels(w.kernel, w.compile.target)); }, takes_options},
     // The nests of a row share their outer loops: there reduces run innermost, whatever the order says.
     {"place_accumulators", "sums of reduces that stand outside output ranges are kept in memory",
      [](Work& w) { if (!has_rows(w.scheduled)) w.kernel = place_accumulators(w.kernel, w.compile); },
@@ -120,9 +126,9 @@ constexpr StepRow<Work> kOptionSteps[] = {
     {"split_offsets", "TC: sums of differences of products become differences of sums",
      [](Work& w) { w.kernel = split_offsets(w.kernel); }, takes_options},
     {"join_fragments", "TC: sums over fragments that lie in panels become products of fragments",
-     [](Work& w) { w.kernel = join_fragments(w.kernel, w.compile.target, w.state->joins_fragments()); }, takes_options},
+     [](Work& w) { w.become(join_fragments(w.kernel, w.compile.target, w.state->joins_fragments())); }, takes_options},
     {"join_shares", "TC: the same for fragments that the threads of a warp share",
-     [](Work& w) { if (const MatrixUnit* unit = w.state->shared_unit()) w.kernel = join_shares(w.kernel, *unit, w.state->fragment_ranges()); },
+     [](Work& w) { if (const MatrixUnit* unit = w.state->shared_unit()) w.become(join_shares(w.kernel, *unit, w.state->fragment_ranges())); },
      takes_options},
     {"peel_last_steps", "the last, uneven step of a reduce stands behind its loop",
      [](Work& w) {
@@ -141,12 +147,17 @@ constexpr StepRow<Work> kOptionSteps[] = {
 
 std::span<const StepRow<KernelWork>> option_rows() { return kOptionSteps; }
 
-Node apply_options(Node kernel, std::span<const Opt> opts, const Compile& compile) {
-  return with_blame(compile, [&](const Compile& context) {
+OrRefusal<Node> try_options(Node kernel, std::span<const Opt> opts, const Compile& compile) {
+  return with_blame(compile, [&](const Compile& context) -> OrRefusal<Node> {
     KernelWork work(kernel, opts, context);
     run_steps(option_rows(), work);
+    if (work.refusal) return *work.refusal;
     return work.kernel;
   });
+}
+
+Node apply_options(Node kernel, std::span<const Opt> opts, const Compile& compile) {
+  return try_options(kernel, opts, compile).value();
 }
 
 }  // namespace lathe

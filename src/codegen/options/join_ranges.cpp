@@ -17,31 +17,32 @@ bool has(std::span<const Node> ranges, Node range) {
   return std::find(ranges.begin(), ranges.end(), range) != ranges.end();
 }
 
-void check(std::span<const Node> order, Node outer, Node inner, const Opt& opt) {
-  auto refuse = [&](const std::string& reason) { throw KernelOptError(to_string({&opt, 1}), reason); };
-  if (outer == inner) refuse("a range is joined with another one");
+// Why the two are not joined, or null.
+const char* hindrance(std::span<const Node> order, Node outer, Node inner) {
+  if (outer == inner) return "a range is joined with another one";
   for (Node r : {outer, inner}) {
     if (range_kind(r) != RangeKind::Global && range_kind(r) != RangeKind::Reduce)
-      refuse("only output ranges and reduces are joined");
-    if (!r.arg(0).is_const() || r.arg(0).const_int() < 1) refuse("only ranges of constant extent are joined");
+      return "only output ranges and reduces are joined";
+    if (!r.arg(0).is_const() || r.arg(0).const_int() < 1) return "only ranges of constant extent are joined";
   }
-  if (range_kind(outer) != range_kind(inner)) refuse("an output range and a reduce are not joined");
+  if (range_kind(outer) != range_kind(inner)) return "an output range and a reduce are not joined";
   for (Node n : order) {
     const std::span<const Node> closed = closed_ranges(n);
     if (has(closed, outer) != has(closed, inner))
-      refuse("the ranges are not closed by the same sums and stores");
+      return "the ranges are not closed by the same sums and stores";
     if (n.is(Op::Fold) && has(closed, outer))
-      refuse("a reduce that carries a tuple takes its steps one after the other");
+      return "a reduce that carries a tuple takes its steps one after the other";
     if (n.is(Op::Range) && (depends_on(n.arg(0), outer) || depends_on(n.arg(0), inner)))
-      refuse("the extent of another range depends on them");
+      return "the extent of another range depends on them";
   }
+  return nullptr;
 }
 
 }  // namespace
 
-Node join_ranges(Node kernel, Node outer, Node inner, const Opt& opt) {
+OrRefusal<Node> join_ranges(Node kernel, Node outer, Node inner, const Opt& opt) {
   const std::vector<Node> order = toposort(kernel);
-  check(order, outer, inner, opt);
+  if (const char* reason = hindrance(order, outer, inner)) return Refusal{to_string({&opt, 1}), reason};
   Node extent = inner.arg(0);
   Node joined =
       range(index_const(outer.arg(0).const_int() * extent.const_int()), range_id(outer), range_kind(outer));

@@ -5,13 +5,13 @@
 //   after    p < 60:         A[(p/10 + 1)*12 + p%10]
 #pragma once
 
+#include "codegen/kernel/refusal.h"
 #include "ir/node.h"
 #include "lathe/options.h"
 
 namespace lathe {
 
-// The kernel over outer*extent(inner) + inner, at the place of `outer`. Throws KernelOptError with the reason
-// why the option is not for these two.
-Node join_ranges(Node kernel, Node outer, Node inner, const Opt& opt);
+// The kernel over outer*extent(inner) + inner, at the place of `outer`.
+OrRefusal<Node> join_ranges(Node kernel, Node outer, Node inner, const Opt& opt);
 
 }  // namespace lathe

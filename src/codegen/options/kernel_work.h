@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "codegen/kernel/lowering.h"
+#include "codegen/kernel/refusal.h"
 #include "codegen/options/option_state.h"
 #include "codegen/options/stage.h"
 #include "ir/walk.h"
@@ -27,6 +28,14 @@ class KernelWork final : public StepState {
   std::vector<Node> roots() const override;
   Faults quick_faults() const override;
   void show(const StepInfo& step, StepSink& sink) override;
+  bool is_over() const override { return refusal.has_value(); }
+  // The kernel a step has made, or why it cannot.
+  void become(OrRefusal<Node> made) {
+    if (made)
+      kernel = *made;
+    else
+      refusal = made.refusal();
+  }
 
   Node scheduled;  // as the options found it
   std::span<const Opt> opts;
@@ -34,6 +43,7 @@ class KernelWork final : public StepState {
 
   // Of options.
   std::optional<OptionState> state;  // all of them taken
+  std::optional<Refusal> refusal;    // or why the kernel does not take them
   bool divided = false;              // whether the kernel has other ranges than it came in with
   std::vector<Staging> stages;
   std::vector<RangePlace> places;  // of its ranges

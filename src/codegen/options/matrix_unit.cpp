@@ -305,43 +305,45 @@ std::optional<SmallProduct> small_product(Node kernel, const Target& target) {
   return SmallProduct{found->reduce, found->x, found->y};
 }
 
-UnitKernel use_matrix_unit(Node kernel, const Opt& opt, const Target& target) {
-  auto refuse = [&](const std::string& reason) { throw KernelOptError(to_string({&opt, 1}), reason); };
-  if (target.units.empty()) refuse(fmt::format("target {} has no matrix units", target.name));
-  if (opt.arg.size() < 3) refuse("a row, whether words may be padded, and how the unit is used are needed");
+OrRefusal<UnitKernel> use_matrix_unit(Node kernel, const Opt& opt, const Target& target) {
+  auto refused = [&](const std::string& reason) { return Refusal{to_string({&opt, 1}), reason}; };
+  if (target.units.empty()) return refused(fmt::format("target {} has no matrix units", target.name));
+  if (opt.arg.size() < 3)
+    return refused("a row, whether words may be padded, and how the unit is used are needed");
   if (opt.arg[2] < 1 || opt.arg[2] > 3)
-    refuse(fmt::format("use {} does not exist: 1 is the instruction, 2 its loops, 3 its words without it",
-                       opt.arg[2]));
+    return refused(fmt::format(
+        "use {} does not exist: 1 is the instruction, 2 its loops, 3 its words without it", opt.arg[2]));
   const std::vector<Node> ranges = all_ranges(kernel);
   if (opt.axis < 0 || static_cast<std::size_t>(opt.axis) >= ranges.size())
-    refuse(fmt::format("there is no axis {}: the list has {}", opt.axis, ranges.size()));
+    return refused(fmt::format("there is no axis {}: the list has {}", opt.axis, ranges.size()));
   Node lane_range = ranges[static_cast<std::size_t>(opt.axis)];
   std::optional<Product> product = find_product(kernel, target);
-  if (!product) refuse("the kernel sums no products of small numbers in float32 or int32");
+  if (!product) return refused("the kernel sums no products of small numbers in float32 or int32");
   const bool scaled = static_cast<bool>(product->scale);
   if (scaled && (range_kind(lane_range) != RangeKind::Reduce || !depends_on(product->scale, lane_range)))
-    refuse(fmt::format("axis {} is no reduce that moves the scale of the products", opt.axis));
+    return refused(fmt::format("axis {} is no reduce that moves the scale of the products", opt.axis));
   if (scaled ? outputs_moving(product->x) < outputs_moving(product->y)
              : depends_on(product->x, lane_range) && !depends_on(product->y, lane_range))
     std::swap(product->x, product->y);
   if (!depends_on(product->y, lane_range) || depends_on(product->x, lane_range) != scaled)
-    refuse(fmt::format("axis {} moves {}", opt.axis, scaled ? "not both factors" : "not exactly one factor"));
+    return refused(
+        fmt::format("axis {} moves {}", opt.axis, scaled ? "not both factors" : "not exactly one factor"));
   const std::vector<Fit> rows = fits(*product, target);
   if (rows.empty())
-    refuse(fmt::format("no matrix unit of target {} multiplies {} by {}", target.name,
-                       product->x.dtype().str(), product->y.dtype().str()));
+    return refused(fmt::format("no matrix unit of target {} multiplies {} by {}", target.name,
+                               product->x.dtype().str(), product->y.dtype().str()));
   if (opt.arg[0] < -1 || opt.arg[0] >= static_cast<std::int64_t>(rows.size()))
-    refuse(fmt::format("there is no row {}: {} fit", opt.arg[0], rows.size()));
+    return refused(fmt::format("there is no row {}: {} fit", opt.arg[0], rows.size()));
   const Fit& fit = rows[static_cast<std::size_t>(std::max<std::int64_t>(opt.arg[0], 0))];
   const int parts = find_dot_kind(fit.unit->dot)->parts;
   Node range = word_range(*product, parts);
-  if (!range) refuse(fmt::format("no reduce range of constant extent has {} steps", parts));
+  if (!range) return refused(fmt::format("no reduce range of constant extent has {} steps", parts));
   if (opt.arg[1] == 0 && range.arg(0).const_int() % parts != 0)
-    refuse(fmt::format("{} steps are no whole words of {}", range.arg(0).const_int(), parts));
+    return refused(fmt::format("{} steps are no whole words of {}", range.arg(0).const_int(), parts));
   UnitKernel made{Node(), fit.unit, static_cast<UnitUse>(opt.arg[2]), Node(), lane_range, Node()};
   if (fit.unit->m > 1) {
     made.m = row_range(*product, fit.unit->m);
-    if (!made.m) refuse("no output range moves the other factor alone");
+    if (!made.m) return refused("no output range moves the other factor alone");
   }
   WordRewriter rewriter(*product, fit, range, made.use);
   NodeMap<Node> map;
@@ -349,7 +351,8 @@ UnitKernel use_matrix_unit(Node kernel, const Opt& opt, const Target& target) {
   made.kernel = substitute(kernel, map);
   made.k = rewriter.made();
   for (Node r : all_ranges(made.kernel))
-    if (r == range && range != made.k) refuse("another value of the kernel runs along the same reduce range");
+    if (r == range && range != made.k)
+      return refused("another value of the kernel runs along the same reduce range");
   return made;
 }
 
@@ -361,11 +364,9 @@ std::optional<Opt> matrix_unit_option(Node kernel, Node lane_range, const Target
     Opt opt{OptOp::TC,
             static_cast<int>(at),
             {static_cast<std::int64_t>(row), 1, static_cast<std::int64_t>(UnitUse::Instruction)}};
-    try {
-      if ((use_matrix_unit(kernel, opt, target).unit->m > 1) == fragments) return opt;
-    } catch (const KernelOptError&) {
-      continue;  // this row does not fit, or there are not so many
-    }
+    // A row that is refused does not fit, or there are not so many.
+    const OrRefusal<UnitKernel> unit = use_matrix_unit(kernel, opt, target);
+    if (unit && (unit->unit->m > 1) == fragments) return opt;
   }
   return std::nullopt;
 }
@@ -609,7 +610,7 @@ std::optional<Node> shared_sums(Node reduce, const Shares& s, const MatrixUnit& 
 
 }  // namespace
 
-Node join_shares(Node kernel, const MatrixUnit& unit, const FragmentRanges& at) {
+OrRefusal<Node> join_shares(Node kernel, const MatrixUnit& unit, const FragmentRanges& at) {
   NodeMap<Node> map;
   FreshIds ids = fresh_ids(kernel);
   if (std::optional<Shares> s = find_shares(kernel, unit, at))
@@ -619,14 +620,14 @@ Node join_shares(Node kernel, const MatrixUnit& unit, const FragmentRanges& at) 
       if (std::optional<Node> sums = shared_sums(n, *s, unit, ids)) map.try_emplace(n, *sums);
     }
   if (map.empty())
-    throw KernelOptError(
+    return Refusal{
         "TC", unit.reads == UnitReads::Panels
                   ? "a unit that reads panels needs both factors staged in swizzled rows"
-                  : "a unit of fragments that a warp shares needs both factors as they were loaded, staged");
+                  : "a unit of fragments that a warp shares needs both factors as they were loaded, staged"};
   return substitute(kernel, map);
 }
 
-Node join_fragments(Node kernel, const Target& target, bool wanted) {
+OrRefusal<Node> join_fragments(Node kernel, const Target& target, bool wanted) {
   if (!wanted) return kernel;
   FreshIds ids = fresh_ids(kernel);
   NodeMap<Node> map;
@@ -637,7 +638,7 @@ Node join_fragments(Node kernel, const Target& target, bool wanted) {
     if (f) map.try_emplace(n, sums_of(n, *f, *unit, ids));
   }
   if (map.empty())
-    throw KernelOptError("TC", "a unit of fragments needs both factors staged in the consumer's order");
+    return Refusal{"TC", "a unit of fragments needs both factors staged in the consumer's order"};
   return substitute(kernel, map);
 }
 

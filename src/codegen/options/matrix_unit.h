@@ -12,6 +12,7 @@
 
 #include <optional>
 
+#include "codegen/kernel/refusal.h"
 #include "ir/node.h"
 #include "lathe/options.h"
 #include "target/matrix_units.h"
@@ -32,8 +33,8 @@ struct UnitKernel {
 
 // The kernel after TC(axis, select, opt, use): `axis` is the position of the output range that lanes will run
 // along, `select` the row among those the target has that fit (-1: the best), `opt` 0 where a range must
-// divide evenly and 1 where the last word may be filled with zeros. Throws KernelOptError with the reason.
-UnitKernel use_matrix_unit(Node kernel, const Opt& opt, const Target& target);
+// divide evenly and 1 where the last word may be filled with zeros.
+OrRefusal<UnitKernel> use_matrix_unit(Node kernel, const Opt& opt, const Target& target);
 
 // The kernel's largest sum of products of small numbers, and its factors before they were widened.
 struct SmallProduct {
@@ -49,8 +50,8 @@ Node split_offsets(Node kernel);
 
 // Sums over fragments that lie side by side in panels become products of fragments: the sums of a whole
 // fragment are kept in its lanes and go through memory of the kernel's own once, when they are complete.
-// Throws KernelOptError where `wanted` and a factor is not staged that way.
-Node join_fragments(Node kernel, const Target& target, bool wanted);
+// Refused where `wanted` and a factor is not staged that way.
+OrRefusal<Node> join_fragments(Node kernel, const Target& target, bool wanted);
 
 // The ids of the ranges within a fragment that threads share (ir/dot.h, ir/group_ops.h), or -1: words of a
 // step, halves of 16 rows, columns of a pair, eights of columns; over threads warps, rows and pairs.
@@ -61,6 +62,6 @@ struct FragmentRanges {
 
 // The same for a unit whose fragments are shared by the threads of a warp or of four: words or matrices are
 // read from panels that the group shares, or the unit reads these itself.
-Node join_shares(Node kernel, const MatrixUnit& unit, const FragmentRanges& at);
+OrRefusal<Node> join_shares(Node kernel, const MatrixUnit& unit, const FragmentRanges& at);
 
 }  // namespace lathe

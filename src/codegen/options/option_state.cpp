@@ -10,6 +10,7 @@
 #include "codegen/options/join_ranges.h"
 #include "codegen/options/matrix_unit.h"
 #include "ir/build.h"
+#include "ir/range_tests.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
 #include "rules/linear.h"
@@ -73,15 +74,20 @@ Node OptionState::stand_in(Node extent) {
   return range(extent, kStandInIds + next_stand_in_++, RangeKind::Loop);
 }
 
-void OptionState::refuse(const std::string& reason) const {
-  throw KernelOptError(to_string({opt_, 1}), reason)
-      .note(fmt::format("the kernel has {} range{} here", axes_.size(), axes_.size() == 1 ? "" : "s"));
+bool OptionState::refuse(const std::string& reason) {
+  refusal_ = {to_string({opt_, 1}), reason,
+              fmt::format("the kernel has {} range{} here", axes_.size(), axes_.size() == 1 ? "" : "s")};
+  return false;
 }
 
-std::size_t OptionState::position(int axis) const {
-  if (axis < 0 || static_cast<std::size_t>(axis) >= axes_.size())
-    refuse(fmt::format("there is no axis {}: the list has {}", axis, axes_.size()));
-  return static_cast<std::size_t>(axis);
+std::nullopt_t OptionState::nothing(const std::string& reason) {
+  static_cast<void>(refuse(reason));
+  return std::nullopt;
+}
+
+std::optional<std::size_t> OptionState::position(std::int64_t axis) {
+  if (axis >= 0 && static_cast<std::size_t>(axis) < axes_.size()) return static_cast<std::size_t>(axis);
+  return nothing(fmt::format("there is no axis {}: the list has {}", axis, axes_.size()));
 }
 
 bool OptionState::is_loop_of(std::size_t at, Node range) const {
@@ -103,31 +109,38 @@ int OptionState::last_loop_position(Node range) const {
   return -1;
 }
 
-std::size_t OptionState::reduce_position(int axis) const {
+std::optional<std::size_t> OptionState::reduce_position(int axis) {
   int seen = 0;
+  std::string reason;
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     if (axes_[i].kind != RangeKind::Reduce || seen++ != axis) continue;
-    if (origins_[static_cast<std::size_t>(axes_[i].origin)].carries_tuple)
-      refuse("a reduce that carries a tuple takes its steps one after the other");
-    return i;
+    if (!origins_[static_cast<std::size_t>(axes_[i].origin)].carries_tuple) return i;
+    reason = "a reduce that carries a tuple takes its steps one after the other";
+    break;
   }
-  refuse(fmt::format("there is no reduce axis {}: the list has {}", axis, seen));
+  if (reason.empty()) reason = fmt::format("there is no reduce axis {}: the list has {}", axis, seen);
+  return nothing(reason);
 }
 
-std::int64_t OptionState::size_arg(std::size_t at, bool zero_is_whole) const {
-  if (opt_->arg.empty()) refuse("a size is needed");
-  std::int64_t size = opt_->arg[0];
-  if (size < 0 || (size == 0 && !zero_is_whole))
-    refuse(fmt::format("the size must be positive, not {}", size));
+std::optional<std::int64_t> OptionState::size_arg(std::size_t at, bool zero_is_whole) {
+  const std::int64_t size = opt_->arg.empty() ? -1 : opt_->arg[0];
   if (size > 0) return size;
-  if (!axes_[at].extent.is_const()) refuse("only a range of constant extent can be taken whole");
-  return std::max<std::int64_t>(axes_[at].extent.const_int(), 1);
+  std::string reason;
+  if (opt_->arg.empty())
+    reason = "a size is needed";
+  else if (size < 0 || !zero_is_whole)
+    reason = fmt::format("the size must be positive, not {}", size);
+  else if (!axes_[at].extent.is_const())
+    reason = "only a range of constant extent can be taken whole";
+  else
+    return std::max<std::int64_t>(axes_[at].extent.const_int(), 1);
+  return nothing(reason);
 }
 
-void OptionState::need_kind(std::size_t at, std::initializer_list<RangeKind> kinds, const char* what) const {
+bool OptionState::need_kind(std::size_t at, std::initializer_list<RangeKind> kinds, const char* what) {
   for (RangeKind k : kinds)
-    if (axes_[at].kind == k) return;
-  refuse(fmt::format("axis {} is of kind {}, not {}", at, name(axes_[at].kind), what));
+    if (axes_[at].kind == k) return true;
+  return refuse(fmt::format("axis {} is of kind {}, not {}", at, name(axes_[at].kind), what));
 }
 
 // Where LOCAL and GROUP ranges go: after everything that is spread over groups.
@@ -197,7 +210,7 @@ void OptionState::split_high(std::size_t at, std::int64_t size, RangeKind kind, 
 
 // The outer half moves to `to`, the inner half stays. The loop that STAGE and the user know as "the outer
 // half" is new.
-void OptionState::tile(std::size_t at, std::int64_t size, std::size_t to) {
+void OptionState::split_apart(std::size_t at, std::int64_t size, std::size_t to) {
   Node extent = axes_[at].extent;
   bool exact = extent.is_const() && extent.const_int() % size == 0;
   Axis outer{axes_[at].origin, axes_[at].kind, ceil_div(extent, size), Node(), axes_[at].leading};
@@ -207,14 +220,20 @@ void OptionState::tile(std::size_t at, std::int64_t size, std::size_t to) {
   axes_[at].extent = index_const(size);
   axes_[at].stand_in = inner;
   axes_[at].leading = false;
-  // On a GPU the inner half is a block that one thread works through.
-  if (axes_[at].kind == RangeKind::Global && target_->groups) axes_[at].kind = RangeKind::Loop;
+  // On a GPU the inner half is a block that one thread works through, unless the outer half moves past other
+  // launched ranges: then both are launched, and it is the order of the groups that changes.
+  const bool orders_groups = to < at && std::any_of(
+                                            axes_.begin() + static_cast<std::ptrdiff_t>(to),
+                                            axes_.begin() + static_cast<std::ptrdiff_t>(at),
+                                            [](const Axis& axis) { return axis.kind == RangeKind::Global; });
+  if (axes_[at].kind == RangeKind::Global && target_->groups && !orders_groups)
+    axes_[at].kind = RangeKind::Loop;
   insert(to, outer);
   std::size_t stays = to <= at ? at + 1 : at;
   for (std::size_t i : {std::max(to, stays), std::min(to, stays)}) drop_if_single(i);
 }
 
-void OptionState::pad(std::size_t at, std::int64_t multiple) {
+void OptionState::widen(std::size_t at, std::int64_t multiple) {
   Node extent = axes_[at].extent;
   if (extent.is_const() && extent.const_int() % multiple == 0) return;
   Node padded = ceil_div(extent, multiple) * index_const(multiple), wider = stand_in(padded);
@@ -241,8 +260,7 @@ bool OptionState::are_apart(int origin, int other) const {
 
 // A loop, or a reduce, that the threads of a group divide. Loops that run one after the other are divided
 // among the same threads, where as many are wanted.
-void OptionState::divide_among_threads(std::size_t loop, bool in_parts) {
-  const std::int64_t size = size_arg(loop, false);
+void OptionState::divide_among_threads(std::size_t loop, std::int64_t size, bool in_parts) {
   const int serial = next_serial_;
   if (size == 1) return;
   if (in_parts)
@@ -264,47 +282,59 @@ void OptionState::divide_among_threads(std::size_t loop, bool in_parts) {
   }
 }
 
-void OptionState::stage(int axis) {
-  if (opt_->arg.empty()) refuse("the number of a value is needed");
-  std::vector<Node> values = stage_values(kernel_);
+bool OptionState::stage() {
+  const int axis = opt_->axis;
+  if (opt_->arg.empty()) return refuse("the number of a value is needed");
+  std::vector<Node> values = stageable_values(kernel_);
   if (opt_->arg[0] < 0 || static_cast<std::size_t>(opt_->arg[0]) >= values.size())
-    refuse(fmt::format("there is no value {}: the kernel has {}", opt_->arg[0], values.size()));
+    return refuse(fmt::format("there is no value {}: the kernel has {}", opt_->arg[0], values.size()));
   std::int64_t layout = opt_->arg.size() > 1 ? opt_->arg[1] : 0;
   if (layout < 0 || layout > 2)
-    refuse(fmt::format("layout {} does not exist: 0 is the consumer's order, 1 the source's, 2 swizzled rows",
-                       layout));
+    return refuse(fmt::format(
+        "layout {} does not exist: 0 is the consumer's order, 1 the source's, 2 swizzled rows", layout));
   if (layout == 2 && (shared_unit_ == nullptr || shared_unit_->reads == UnitReads::Words || target_->vectors))
-    refuse("swizzled rows are for a matrix unit that reads matrices or panels");
-  if (axis != kBeforeLoops)
-    need_kind(position(axis), {RangeKind::Global, RangeKind::Loop, RangeKind::Reduce, RangeKind::Thread},
-              "a loop");
+    return refuse("swizzled rows are for a matrix unit that reads matrices or panels");
+  if (axis != kBeforeLoops) {
+    const std::optional<std::size_t> at = position(axis);
+    if (!at ||
+        !need_kind(*at, {RangeKind::Global, RangeKind::Loop, RangeKind::Reduce, RangeKind::Thread}, "a loop"))
+      return false;
+  }
   Node value = values[static_cast<std::size_t>(opt_->arg[0])];
   for (Node n : toposort(value))
-    if (n.is(Op::Define)) refuse("the value comes from memory of the kernel's own");
+    if (n.is(Op::Define)) return refuse("the value comes from memory of the kernel's own");
   for (const Origin& origin : origins_)
     for (Node n : toposort(origin.range.arg(0)))
-      if (n == value) refuse("a value that decides how far a range goes stays where it is");
+      if (n == value) return refuse("a value that decides how far a range goes stays where it is");
   NodeMap<char> written;
   for (Node n : toposort(kernel_))
     if (n.is(Op::Store)) written[base_memory(n.arg(0))] = 1;
   for (Node n : toposort(value))
     if (n.is(Op::Load) && written.contains(base_memory(n.arg(0))))
-      refuse("what the kernel also writes is read where it is written");
+      return refuse("what the kernel also writes is read where it is written");
   const int serial = axis == kBeforeLoops ? kBeforeLoops : serials_[static_cast<std::size_t>(axis)];
   stages_.push_back({value, serial, static_cast<PanelOrder>(layout)});
+  return true;
 }
 
-void OptionState::pipeline(std::size_t at) {
-  need_kind(at, {RangeKind::Global, RangeKind::Loop, RangeKind::Reduce}, "a loop");
-  if (opt_->arg.empty() || opt_->arg[0] < 1) refuse("the depth must be at least 1");
-  const bool fills = std::any_of(stages_.begin(), stages_.end(), [&](const StageRequest& request) {
-    return request.axis_serial == serials_[at];
-  });
-  if (target_->groups && !fills) refuse("no panel is filled at this loop");
+bool OptionState::pipeline() {
   constexpr std::int64_t kMostSlots = 16;
+  const std::optional<std::size_t> at = position(opt_->axis);
+  if (!at || !need_kind(*at, {RangeKind::Global, RangeKind::Loop, RangeKind::Reduce}, "a loop")) return false;
+  if (opt_->arg.empty() || opt_->arg[0] < 1) return refuse("the depth must be at least 1");
+  const bool fills = std::any_of(stages_.begin(), stages_.end(), [&](const StageRequest& request) {
+    return request.axis_serial == serials_[*at];
+  });
+  if (target_->groups && !fills) return refuse("no panel is filled at this loop");
   if (target_->groups && opt_->arg[0] > kMostSlots)
-    refuse(fmt::format("panels hold at most {} steps of a loop", kMostSlots));
-  pipelines_.push_back({serials_[at], opt_->arg[0]});
+    return refuse(fmt::format("panels hold at most {} steps of a loop", kMostSlots));
+  const bool bulk = opt_->arg.size() > 1 && opt_->arg[1] != 0;
+  if (opt_->arg.size() > 1 && (opt_->arg[1] < 0 || opt_->arg[1] > 1))
+    return refuse("panels are filled by threads (0) or by bulk copies (1)");
+  if (bulk && !target_->bulk_copies)
+    return refuse(fmt::format("target {} has no bulk copies", target_->name));
+  pipelines_.push_back({serials_[*at], opt_->arg[0], bulk});
+  return true;
 }
 
 std::int64_t OptionState::copies() const {
@@ -313,7 +343,7 @@ std::int64_t OptionState::copies() const {
     std::int64_t copies = 1;
     for (std::size_t i = 0; i + fragment_axes_ < axes_.size() && copies <= kMostCopies; ++i) {
       const Axis& axis = axes_[i];
-      if (axis.kind != RangeKind::Upcast && axis.kind != RangeKind::Unroll) continue;
+      if (!in_registers(axis.kind)) continue;
       if (std::find(set.origins.begin(), set.origins.end(), axis.origin) == set.origins.end()) continue;
       copies *= std::min(std::max<std::int64_t>(axis.extent.hi(), 1), kMostCopies + 1);
     }
@@ -329,7 +359,7 @@ double OptionState::body_length() const {
     double copies = 1, longest = 1;
     for (std::size_t i = 0; i + fragment_axes_ < axes_.size(); ++i) {
       const Axis& axis = axes_[i];
-      if (axis.kind != RangeKind::Upcast && axis.kind != RangeKind::Unroll) continue;
+      if (!in_registers(axis.kind)) continue;
       if (std::find(set.origins.begin(), set.origins.end(), axis.origin) == set.origins.end()) continue;
       const auto extent = static_cast<double>(std::max<std::int64_t>(axis.extent.hi(), 1));
       copies *= extent;
@@ -340,26 +370,27 @@ double OptionState::body_length() const {
   return length;
 }
 
-void OptionState::check_limits() const {
-  auto in_group = [](const Axis& a) { return a.kind == RangeKind::Local || a.kind == RangeKind::Group; };
+bool OptionState::within_limits() {
+  auto is_thread = [](const Axis& a) { return in_group(a.kind); };
   bool meets = !stages_.empty() || std::any_of(axes_.begin(), axes_.end(),
                                                [](const Axis& a) { return a.kind == RangeKind::Group; });
   for (const Axis& ragged : axes_)
     for (Node r : ranges_of(ragged.extent))
       for (const Axis& a : axes_)
-        if (meets && in_group(a) && origins_[static_cast<std::size_t>(a.origin)].range == r)
-          refuse("the threads of a group would meet at barriers a different number of times");
+        if (meets && is_thread(a) && origins_[static_cast<std::size_t>(a.origin)].range == r)
+          return refuse("the threads of a group would meet at barriers a different number of times");
   for (std::size_t i = 0; i < axes_.size(); ++i)
     for (Node r : ranges_of(origins_[static_cast<std::size_t>(axes_[i].origin)].range.arg(0)))
       for (std::size_t j = i + 1; j < axes_.size(); ++j)
         if (origins_[static_cast<std::size_t>(axes_[j].origin)].range == r)
-          refuse(fmt::format("the extent of axis {} depends on axis {}, which would stand inside it", i, j));
-  if (!stages_.empty() && std::any_of(axes_.begin(), axes_.end(), in_group)) {
+          return refuse(
+              fmt::format("the extent of axis {} depends on axis {}, which would stand inside it", i, j));
+  if (!stages_.empty() && std::any_of(axes_.begin(), axes_.end(), is_thread)) {
     bool reduces = false;
     for (const Axis& a : axes_) {
       reduces |= a.kind == RangeKind::Reduce;
       if (reduces && a.kind == RangeKind::Global)
-        refuse("a group would fill its panels in a reduce that stands outside the outputs");
+        return refuse("a group would fill its panels in a reduce that stands outside the outputs");
     }
   }
   for (std::size_t o = 0; o < origins_.size(); ++o) {
@@ -370,22 +401,24 @@ void OptionState::check_limits() const {
       for (const Term& t : index.terms) {
         if (static_cast<std::size_t>(axis.origin) != o || t.node != axis.stand_in) continue;
         if (t.coefficient > outer)
-          refuse("a reduce that carries a tuple takes its steps one after the other");
+          return refuse("a reduce that carries a tuple takes its steps one after the other");
         outer = t.coefficient;
       }
   }
   std::int64_t group = 1;
   for (std::size_t i = 0; i < axes_.size(); ++i)
-    if (in_group(axes_[i]) && threads_of(i) == i) group *= std::max<std::int64_t>(axes_[i].extent.hi(), 1);
-  if (copies() > kMostCopies) refuse(fmt::format("the body would be copied more than {} times", kMostCopies));
+    if (is_thread(axes_[i]) && threads_of(i) == i) group *= std::max<std::int64_t>(axes_[i].extent.hi(), 1);
+  if (copies() > kMostCopies)
+    return refuse(fmt::format("the body would be copied more than {} times", kMostCopies));
   if (group > target_->max_group)
-    refuse(fmt::format("the group would have {} threads, more than the {} of target {}", group,
-                       target_->max_group, target_->name));
+    return refuse(fmt::format("the group would have {} threads, more than the {} of target {}", group,
+                              target_->max_group, target_->name));
+  return true;
 }
 
 // The ranges within a fragment stand last, in the order in which fragments lie in memory: rows of x, words,
 // columns of y. Without the instruction they are ordinary loops.
-void OptionState::fragments(const UnitKernel& unit) {
+bool OptionState::fragments(const UnitKernel& unit) {
   const bool joined = unit.use == UnitUse::Instruction;
   if (joined && unit.unit->threads > 1) return shares(unit);
   const RangeKind output = joined ? RangeKind::Upcast : RangeKind::Loop,
@@ -396,21 +429,22 @@ void OptionState::fragments(const UnitKernel& unit) {
   split(unit.m, unit.unit->m, output);
   split(unit.k, unit.unit->k, reduce);
   split(unit.n, unit.unit->n, output);
-  if (!joined) return;
+  if (!joined) return true;
   fragment_axes_ = 3;
   fragments_held_ = unit.unit->most_lanes;
   fragment_columns_ = axes_.back().origin;
+  return true;
 }
 
 // A fragment that a warp shares: 8 of its rows and 4 pairs of its columns are threads, next to each other in
 // the warp; the rest is in registers, and stands last: words of a step, halves of the rows, columns of a
 // pair. One that four warps share has 16 rows for each of them, and eights of columns in registers.
-void OptionState::shares(const UnitKernel& unit) {
-  if (!target_->groups) refuse(fmt::format("target {} has no groups of threads", target_->name));
+bool OptionState::shares(const UnitKernel& unit) {
+  if (!need_group()) return false;
   for (const auto& [range, size] :
        {std::pair(unit.m, unit.unit->m), std::pair(unit.n, unit.unit->n), std::pair(unit.k, unit.unit->k)})
     if (!range.arg(0).is_const() || range.arg(0).const_int() < size)
-      refuse(fmt::format("a range has {} steps where a fragment has {}", range.arg(0).hi(), size));
+      return refuse(fmt::format("a range has {} steps where a fragment has {}", range.arg(0).hi(), size));
   auto split = [&](Node range, std::int64_t size, RangeKind kind) {
     const bool thread = kind == RangeKind::Local;
     split_low(static_cast<std::size_t>(loop_position(range)), size, kind,
@@ -433,6 +467,7 @@ void OptionState::shares(const UnitKernel& unit) {
   fragments_held_ = unit.unit->most_lanes;
   fragment_columns_ = axes_.back().origin;
   check_internal(rows != fragment_columns_, "TC", "rows and columns of a fragment are one range");
+  return true;
 }
 
 FragmentRanges OptionState::fragment_ranges() const {
@@ -449,8 +484,8 @@ FragmentRanges OptionState::fragment_ranges() const {
 
 // The sums of all copies and what feeds them are in registers of the unit at once; a unit that reads panels
 // has only the sums there.
-void OptionState::check_fragments() const {
-  if (fragment_axes_ == 0) return;
+bool OptionState::within_fragments() {
+  if (fragment_axes_ == 0) return true;
   std::int64_t rows = 1, columns = 1, steps = 1;
   for (std::size_t i = 0; i + fragment_axes_ < axes_.size(); ++i) {
     const std::int64_t copies = std::max<std::int64_t>(axes_[i].extent.hi(), 1);
@@ -460,106 +495,167 @@ void OptionState::check_fragments() const {
   const bool from_panels = shared_unit_ != nullptr && shared_unit_->reads == UnitReads::Panels;
   const std::int64_t held = rows * columns + (from_panels ? 0 : (rows + columns) * steps);
   if (held > fragments_held_)
-    refuse(fmt::format("{} fragments at once are more than the {} the unit holds", held, fragments_held_));
+    return refuse(
+        fmt::format("{} fragments at once are more than the {} the unit holds", held, fragments_held_));
+  return true;
+}
+
+bool OptionState::choose_unit() {
+  if (started_) return refuse("a matrix unit is chosen before all other options");
+  const OrRefusal<UnitKernel> unit = use_matrix_unit(kernel_, *opt_, *target_);
+  if (!unit) {
+    refusal_ = unit.refusal();
+    return false;
+  }
+  const Opt* opt = opt_;
+  *this = OptionState(unit->kernel, *target_);
+  opt_ = opt;
+  return !unit->m || fragments(*unit);
+}
+
+bool OptionState::join() {
+  if (started_) return refuse("ranges are joined before all other options");
+  if (opt_->arg.empty()) return refuse("the other position is needed");
+  const std::optional<std::size_t> outer = position(opt_->axis),
+                                   inner = outer ? position(opt_->arg[0]) : std::nullopt;
+  if (!inner) return false;
+  const OrRefusal<Node> joined = join_ranges(kernel_, origins_[*outer].range, origins_[*inner].range, *opt_);
+  if (!joined) {
+    refusal_ = joined.refusal();
+    return false;
+  }
+  const Opt* opt = opt_;
+  *this = OptionState(*joined, *target_);
+  opt_ = opt;
+  return true;
+}
+
+bool OptionState::upcast() {
+  const std::optional<std::size_t> at = position(opt_->axis);
+  if (!at || !need_kind(*at, {RangeKind::Global, RangeKind::Local, RangeKind::Loop},
+                        "an output range that runs one after the other (UNROLL is for reduces)"))
+    return false;
+  const std::optional<std::int64_t> size = size_arg(*at, true);
+  if (size) split_low(*at, *size, RangeKind::Upcast, axes_.size() - fragment_axes_);
+  return size.has_value();
+}
+
+bool OptionState::unroll() {
+  const std::optional<std::size_t> at = reduce_position(opt_->axis);
+  const std::optional<std::int64_t> size = at ? size_arg(*at, true) : std::nullopt;
+  if (size) split_low(*at, *size, RangeKind::Unroll, axes_.size() - fragment_axes_);
+  return size.has_value();
+}
+
+bool OptionState::need_group() {
+  if (!target_->groups) return refuse(fmt::format("target {} has no groups of threads", target_->name));
+  return !no_locals_ || refuse("NOLOCALS came before");
+}
+
+bool OptionState::need_shared_rows() {
+  return !has_panels_ || refuse("each row of this kernel is worked through by one thread");
+}
+
+bool OptionState::local() {
+  const std::optional<std::size_t> at = position(opt_->axis);
+  if (!at || !need_group()) return false;
+  Node range = origins_[static_cast<std::size_t>(axes_[*at].origin)].range;
+  const bool in_row = axes_[*at].kind == RangeKind::Loop && range_kind(range) == RangeKind::Loop;
+  if (in_row ? !need_shared_rows() : !need_kind(*at, {RangeKind::Global}, "a global range")) return false;
+  const std::optional<std::int64_t> size = size_arg(*at, false);
+  if (size && in_row) divide_among_threads(*at, *size, false);
+  if (size && !in_row) split_low(*at, *size, RangeKind::Local, after_launch());
+  return size.has_value();
+}
+
+bool OptionState::thread() {
+  const std::optional<std::size_t> at = position(opt_->axis);
+  if (!at) return false;
+  if (!target_->threads) return refuse(fmt::format("target {} has no thread pool", target_->name));
+  if (!need_kind(*at, {RangeKind::Global}, "a global range")) return false;
+  const std::optional<std::int64_t> size = size_arg(*at, false);
+  if (size) split_high(*at, *size, RangeKind::Thread, 0);
+  return size.has_value();
+}
+
+bool OptionState::group() {
+  if (!need_group() || !need_shared_rows()) return false;
+  const std::optional<std::size_t> at = reduce_position(opt_->axis);
+  const std::optional<std::int64_t> size = at ? size_arg(*at, false) : std::nullopt;
+  if (size) divide_among_threads(*at, *size, opt_->op == OptOp::GROUPTOP);
+  return size.has_value();
+}
+
+bool OptionState::pad() {
+  const std::optional<std::size_t> at = position(opt_->axis);
+  if (!at || !need_kind(*at, {RangeKind::Global, RangeKind::Loop, RangeKind::Reduce},
+                        "a range that is not yet spread or unrolled"))
+    return false;
+  const std::optional<std::int64_t> size = size_arg(*at, false);
+  if (size) widen(*at, *size);
+  return size.has_value();
+}
+
+bool OptionState::exchange() {
+  if (opt_->arg.empty()) return refuse("the other position is needed");
+  const std::optional<std::size_t> a = position(opt_->axis), b = a ? position(opt_->arg[0]) : std::nullopt;
+  if (!b) return false;
+  for (std::size_t at : {*a, *b})
+    if (!need_kind(at, {RangeKind::Global, RangeKind::Loop, RangeKind::Reduce}, "a loop")) return false;
+  std::swap(axes_[*a], axes_[*b]);
+  std::swap(serials_[*a], serials_[*b]);
+  return true;
+}
+
+bool OptionState::no_locals() {
+  for (const Axis& axis : axes_)
+    if (in_group(axis.kind)) return refuse("the kernel already has local ranges");
+  no_locals_ = true;
+  return true;
+}
+
+bool OptionState::tile() {
+  const std::optional<std::size_t> at = position(opt_->axis);
+  if (!at || !need_kind(*at, {RangeKind::Global, RangeKind::Loop, RangeKind::Reduce}, "a loop")) return false;
+  const std::optional<std::int64_t> size = size_arg(*at, false);
+  if (!size) return false;
+  const std::optional<std::size_t> to = opt_->arg.size() > 1 ? position(opt_->arg[1]) : at;
+  if (to) split_apart(*at, *size, *to);
+  return to.has_value();
+}
+
+bool OptionState::take() {
+  switch (opt_->op) {
+    case OptOp::TC: return choose_unit();
+    case OptOp::UPCAST: return upcast();
+    case OptOp::UNROLL: return unroll();
+    case OptOp::LOCAL: return local();
+    case OptOp::THREAD: return thread();
+    case OptOp::GROUP:
+    case OptOp::GROUPTOP: return group();
+    case OptOp::PADTO: return pad();
+    case OptOp::SWAP: return exchange();
+    case OptOp::NOLOCALS: return no_locals();
+    case OptOp::TILE: return tile();
+    case OptOp::STAGE: return stage();
+    case OptOp::PIPELINE: return pipeline();
+    case OptOp::JOIN: return join();
+  }
+  return refuse("there is no such option");
+}
+
+bool OptionState::takes(const Opt& opt) {
+  opt_ = &opt;
+  if (!take()) return false;
+  started_ = opt.op != OptOp::JOIN;
+  return within_limits() && within_fragments();
 }
 
 void OptionState::apply(const Opt& opt) {
-  opt_ = &opt;
-  using K = RangeKind;
-  switch (opt.op) {
-    case OptOp::TC: {
-      if (started_) refuse("a matrix unit is chosen before all other options");
-      UnitKernel unit = use_matrix_unit(kernel_, opt, *target_);
-      *this = OptionState(unit.kernel, *target_);
-      opt_ = &opt;
-      if (unit.m) fragments(unit);
-      break;
-    }
-    case OptOp::JOIN: {
-      if (started_) refuse("ranges are joined before all other options");
-      if (opt.arg.empty()) refuse("the other position is needed");
-      const std::size_t outer = position(opt.axis), inner = position(static_cast<int>(opt.arg[0]));
-      Node joined = join_ranges(kernel_, origins_[outer].range, origins_[inner].range, opt);
-      *this = OptionState(joined, *target_);
-      return;
-    }
-    case OptOp::UPCAST: {
-      std::size_t at = position(opt.axis);
-      need_kind(at, {K::Global, K::Local, K::Loop},
-                "an output range that runs one after the other (UNROLL is for reduces)");
-      split_low(at, size_arg(at, true), K::Upcast, axes_.size() - fragment_axes_);
-      break;
-    }
-    case OptOp::UNROLL: {
-      std::size_t at = reduce_position(opt.axis);
-      split_low(at, size_arg(at, true), K::Unroll, axes_.size() - fragment_axes_);
-      break;
-    }
-    case OptOp::LOCAL: {
-      std::size_t at = position(opt.axis);
-      if (!target_->groups) refuse(fmt::format("target {} has no groups of threads", target_->name));
-      if (no_locals_) refuse("NOLOCALS came before");
-      Node range = origins_[static_cast<std::size_t>(axes_[at].origin)].range;
-      if (axes_[at].kind == K::Loop && range_kind(range) == K::Loop) {
-        if (has_panels_) refuse("each row of this kernel is worked through by one thread");
-        divide_among_threads(at, false);
-        break;
-      }
-      need_kind(at, {K::Global}, "a global range");
-      split_low(at, size_arg(at, false), K::Local, after_launch());
-      break;
-    }
-    case OptOp::THREAD: {
-      std::size_t at = position(opt.axis);
-      if (!target_->threads) refuse(fmt::format("target {} has no thread pool", target_->name));
-      need_kind(at, {K::Global}, "a global range");
-      split_high(at, size_arg(at, false), K::Thread, 0);
-      break;
-    }
-    case OptOp::GROUP:
-    case OptOp::GROUPTOP: {
-      if (!target_->groups) refuse(fmt::format("target {} has no groups of threads", target_->name));
-      if (no_locals_) refuse("NOLOCALS came before");
-      if (has_panels_) refuse("each row of this kernel is worked through by one thread");
-      divide_among_threads(reduce_position(opt.axis), opt.op == OptOp::GROUPTOP);
-      break;
-    }
-    case OptOp::PADTO: {
-      std::size_t at = position(opt.axis);
-      need_kind(at, {K::Global, K::Loop, K::Reduce}, "a range that is not yet spread or unrolled");
-      pad(at, size_arg(at, false));
-      break;
-    }
-    case OptOp::SWAP: {
-      if (opt.arg.empty()) refuse("the other position is needed");
-      std::size_t a = position(opt.axis), b = position(static_cast<int>(opt.arg[0]));
-      for (std::size_t at : {a, b}) need_kind(at, {K::Global, K::Loop, K::Reduce}, "a loop");
-      std::swap(axes_[a], axes_[b]);
-      std::swap(serials_[a], serials_[b]);
-      break;
-    }
-    case OptOp::NOLOCALS:
-      for (const Axis& axis : axes_)
-        if (axis.kind == K::Local || axis.kind == K::Group) refuse("the kernel already has local ranges");
-      no_locals_ = true;
-      break;
-    case OptOp::TILE: {
-      std::size_t at = position(opt.axis);
-      need_kind(at, {K::Global, K::Loop, K::Reduce}, "a loop");
-      std::int64_t size = size_arg(at, false);
-      std::size_t to = opt.arg.size() > 1 ? position(static_cast<int>(opt.arg[1])) : at;
-      tile(at, size, to);
-      break;
-    }
-    case OptOp::STAGE: stage(opt.axis); break;
-    case OptOp::PIPELINE: pipeline(position(opt.axis)); break;
-  }
-  started_ = true;
-  check_limits();
-  check_fragments();
+  if (!takes(opt)) throw refusal().error();
 }
 
-std::vector<Node> stage_values(Node kernel) {
+std::vector<Node> stageable_values(Node kernel) {
   std::vector<Node> values;
   NodeMap<char> known;
   std::vector<Node> order = toposort(kernel);

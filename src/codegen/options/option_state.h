@@ -6,11 +6,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "codegen/kernel/panel_layout.h"
+#include "codegen/kernel/refusal.h"
 #include "codegen/options/matrix_unit.h"
 #include "ir/node.h"
 #include "ir/op.h"
@@ -47,17 +49,22 @@ struct StageRequest {
 };
 
 // PIPELINE: how many steps ahead of the loop's its lines are fetched; on targets with groups, how many steps
-// its panels hold at a time.
+// its panels hold at a time, and whether they are filled by bulk copies.
 struct PipelineRequest {
   int axis_serial;
   std::int64_t depth;
+  bool bulk = false;
 };
 
 class OptionState {
  public:
   OptionState(Node kernel, const Target& target);
 
-  // Throws KernelOptError naming the option and the reason.
+  // Whether the kernel takes one more option. Where it does not, refusal() says why, and the state is of no
+  // further use.
+  [[nodiscard]] bool takes(const Opt& opt);
+  const Refusal& refusal() const { return *refusal_; }
+  // The same for an option that has to fit: throws KernelOptError naming it and the reason.
   void apply(const Opt& opt);
 
   Node kernel() const { return kernel_; }
@@ -87,36 +94,53 @@ class OptionState {
   FragmentRanges fragment_ranges() const;
 
  private:
-  [[noreturn]] void refuse(const std::string& reason) const;
-  std::size_t position(int axis) const;
-  std::size_t reduce_position(int axis) const;
-  std::int64_t size_arg(std::size_t at, bool zero_is_whole) const;
-  void need_kind(std::size_t at, std::initializer_list<RangeKind> kinds, const char* what) const;
+  // One for each option, and what they ask: false, or nothing, where the option is refused.
+  [[nodiscard]] bool refuse(const std::string& reason);
+  std::nullopt_t nothing(const std::string& reason);  // the same
+  bool take();
+  bool choose_unit();
+  bool join();
+  bool upcast();
+  bool unroll();
+  bool local();
+  bool thread();
+  bool group();
+  bool pad();
+  bool exchange();
+  bool no_locals();
+  bool tile();
+  bool stage();
+  bool pipeline();
+  std::optional<std::size_t> position(std::int64_t axis);
+  std::optional<std::size_t> reduce_position(int axis);
+  std::optional<std::int64_t> size_arg(std::size_t at, bool zero_is_whole);
+  bool need_kind(std::size_t at, std::initializer_list<RangeKind> kinds, const char* what);
+  bool need_group();
+  bool need_shared_rows();
   std::size_t after_launch() const;
 
   // Splits axis `at`; the new axis of `size` steps goes to position `to` of the list that then holds it. Low:
   // the new axis counts within a step of the old one. High: it counts parts of the old one.
   void split_low(std::size_t at, std::int64_t size, RangeKind kind, std::size_t to);
   void split_high(std::size_t at, std::int64_t size, RangeKind kind, std::size_t to);
-  void tile(std::size_t at, std::int64_t size, std::size_t to);
-  void pad(std::size_t at, std::int64_t multiple);
-  void divide_among_threads(std::size_t loop, bool in_parts);
+  void split_apart(std::size_t at, std::int64_t size, std::size_t to);
+  void widen(std::size_t at, std::int64_t multiple);
+  void divide_among_threads(std::size_t loop, std::int64_t size, bool in_parts);
   bool are_apart(int origin, int other) const;
-  void stage(int axis);
-  void pipeline(std::size_t at);
   bool is_loop_of(std::size_t at, Node range) const;
   void become(std::size_t at, Node index, Node gate_limit);
   void insert(std::size_t to, Axis axis);
   void drop_if_single(std::size_t at);
   Node stand_in(Node extent);
-  void fragments(const UnitKernel& unit);
-  void shares(const UnitKernel& unit);
-  void check_limits() const;
-  void check_fragments() const;
+  bool fragments(const UnitKernel& unit);
+  bool shares(const UnitKernel& unit);
+  bool within_limits();
+  bool within_fragments();
 
   Node kernel_;
   const Target* target_;
-  const Opt* opt_ = nullptr;
+  const Opt* opt_ = nullptr;  // the one that is being taken
+  std::optional<Refusal> refusal_;
   std::vector<Axis> axes_;
   std::vector<int> serials_;
   std::vector<Origin> origins_;
@@ -140,6 +164,6 @@ class OptionState {
 };
 
 // The values STAGE can name: the kernel's loads, then the factors of each reduce, by first visit.
-std::vector<Node> stage_values(Node kernel);
+std::vector<Node> stageable_values(Node kernel);
 
 }  // namespace lathe

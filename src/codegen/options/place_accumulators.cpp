@@ -10,6 +10,8 @@
 #include "codegen/kernel/substitute.h"
 #include "codegen/kernel/walk_in_order.h"
 #include "ir/build.h"
+#include "ir/conditions.h"
+#include "ir/range_tests.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
 #include "target/cache_line.h"
@@ -20,12 +22,6 @@ namespace {
 using Nodes = SmallVector<Node, 16>;
 
 bool by_id(Node a, Node b) { return range_id(a) < range_id(b); }
-bool contains(std::span<const Node> list, Node n) {
-  return std::find(list.begin(), list.end(), n) != list.end();
-}
-bool in_registers(Node range) {
-  return range_kind(range) == RangeKind::Upcast || range_kind(range) == RangeKind::Unroll;
-}
 bool is_parallel(Node range) {
   RangeKind k = range_kind(range);
   return k == RangeKind::Local || k == RangeKind::Thread || k == RangeKind::Group;
@@ -52,107 +48,29 @@ class Placer {
 
   Node place(Node effect, Node reduce) {
     Node store_node = effect.arg(0);
-    std::span<const Node> closed = closed_ranges(effect);
-    Nodes outputs(closed.begin(), closed.end()),
-        reduced(closed_ranges(reduce).begin(), closed_ranges(reduce).end());
-    std::sort(outputs.begin(), outputs.end(), by_id);
-    std::sort(reduced.begin(), reduced.end(), by_id);
-    std::int64_t first = range_id(reduced[0]), last = first;
-    // Output ranges above the first reduce range; those below it, which the array runs over; those below it
-    // that the reduce is the same for.
-    Nodes outer, inner, repeated;
-    for (Node o : outputs) {
-      bool below = !is_parallel(o) && (range_id(o) > first || in_registers(o));
-      (!below ? outer : depends_on(reduce, o) ? inner : repeated).push_back(o);
-      if (below && !in_registers(o)) last = std::max(last, range_id(o));
-    }
-    Nodes above, rest;  // reduce ranges outside the array's loops; those inside
-    for (Node r : reduced) (range_id(r) < last && !in_registers(r) ? above : rest).push_back(r);
-
-    std::optional<SelectedRow> selected;
-    Node range;  // of which each step changes one value
-    for (std::size_t i = 0; rest.empty() && !selected && i < inner.size(); ++i)
-      if (!in_registers(inner[i])) selected = selected_row(reduce, range = inner[i]);
-
-    if (above.size() == 1 && rest.empty())
-      for (Node o : inner)
+    const Ranges ranges = ranges_by_place(effect, reduce);
+    if (ranges.above.size() == 1 && ranges.rest.empty())
+      for (Node o : ranges.inner)
         if (std::optional<RunningStep> run = in_registers(o) ? std::nullopt : running_step(reduce, o, rules_))
-          return place_running(store_node, reduce, *run, o, inner, outer, repeated);
-
-    Node target = base_memory(store_node.arg(0));
-    bool in_output = target.is(Op::Param) && target.dtype() == reduce.dtype() && !is_read(target) &&
-                     repeated.empty() && runs_over_launch(closed) && (!groups_ || kernel_.arg_count() == 1);
-    std::int64_t size = 1;
-    for (Node o : inner) size *= std::max<std::int64_t>(o.arg(0).hi(), 1);
-    Node memory = in_output ? target : define(reduce.dtype(), ids_.define++, size, Space::Register);
-    Node index = in_output ? store_node.arg(1) : row_major(inner);
-    Node gate = in_output && store_node.arg_count() > 3 ? store_node.arg(3) : Node();
-    Op op = reduce_op(reduce);
-
-    Nodes none, init_ranges, body_ranges, end_ranges;
-    // The first outer step sets the memory, so nothing need be written before: except where there may be no
-    // step.
-    Node init, first_step, last_step;
-    bool always = !above.empty() && !selected;
-    for (Node r : above) always &= r.arg(0).lo() >= 1;
-    if (always) {
-      for (Node r : above) {
-        Node one_less = r.arg(0) + index_const(-1);
-        first_step = both(first_step, equal(r, index_const(0)));
-        last_step = both(last_step, equal(r, one_less));
-      }
-    } else {
-      NodeMap<Node> init_map = clone(inner, init_ranges, index);
-      Node fresh = outer_loops(memory, outer, Node(), none);
-      init = end(at(store(fresh, index, unit_const(reduce), gate), init_map), init_ranges);
+          return place_running(store_node, reduce, *run, o, ranges.inner, ranges.outer, ranges.repeated);
+    const Sums sums = sums_of(store_node, reduce, closed_ranges(effect), ranges);
+    const Edges edges = edges_of(ranges);
+    Node init = edges.first ? Node() : cleared(sums, reduce, ranges);
+    const Body body = body_of(reduce, ranges, sums, edges, init);
+    auto stored = [&](Node value) {
+      return end(store(body.memory, body.index, value, body.gate), body.ranges);
+    };
+    if (sums.in_output && store_node.arg(2) == reduce) return end(stored(body.sum), ranges.outer);
+    if (sums.in_output && edges.last && is_plain(store_node.arg(2), reduce)) {
+      Node last = at(edges.last, body.map);
+      Node finished = finish(at(store_node.arg(2), body.map), at(reduce, body.map), body.sum, last);
+      return end(stored(where(last, finished, body.sum)), ranges.outer);
     }
-
-    Nodes nest;
-    for (Node o : inner)
-      if (!selected || o != range) nest.push_back(o);
-    nest.append(above.begin(), above.end());
-    std::sort(nest.begin(), nest.end(), by_id);
-    NodeMap<Node> body_map = clone(nest, body_ranges);
-    Node current = outer_loops(memory, outer, init, above);
-    if (selected) body_map.try_emplace(range, at(selected->row, body_map));
-    Node here = at(index, body_map), allowed = gate ? at(gate, body_map) : Node();
-    current = at(current, body_map);
-    if (in_output && !selected && memory_size(target) * target.dtype().bytes() * 2 > cache_)
-      if (const Nodes fetches = asked_for(target, here); !fetches.empty()) current = after(current, fetches);
-    // Panels and inner loops of the element, and of what follows the reduce, are this nest's own: another
-    // store may use the same values in its nest.
-    Node element = reduce.arg(0);
-    if (selected) {
-      element = selected->value;
-      Node row = *body_map.find(range);
-      Node inside = logical_and(logical_not(less(row, index_const(0))), less(row, range.arg(0)));
-      allowed = both(allowed, inside);
-      if (selected->gate) {
-        element = under_gate(element, selected->gate, [](Node) { return true; });
-        allowed = both(allowed, at(selected->gate, body_map));
-      }
-    }
-    Node part = reduce_ranges(op, copy_for_loop(element, body_map, ids_), rest);
-    Node before = load(current, here, allowed);
-    if (first_step) {
-      Node first = at(first_step, body_map);
-      before = load(current, here, both(allowed, logical_not(first)));
-      if (op != Op::Add) before = where(first, unit_const(reduce), before);
-    }
-    Node sum = apply(op, before, part);
-    if (in_output && store_node.arg(2) == reduce)
-      return end(end(store(current, here, sum, allowed), body_ranges), outer);
-    if (in_output && last_step && is_plain(store_node.arg(2), reduce)) {
-      Node last = at(last_step, body_map);
-      Node finished = finish(at(store_node.arg(2), body_map), at(reduce, body_map), sum, last);
-      Node value = where(last, finished, sum);
-      return end(end(store(current, here, value, allowed), body_ranges), outer);
-    }
-    Node body = end(store(current, here, sum, allowed), body_ranges);
-    Nodes closing(outputs);
-    NodeMap<Node> end_map = clone(inner, end_ranges);
+    Node complete = stored(body.sum);
+    Nodes closing(ranges.outputs), end_ranges;
+    NodeMap<Node> end_map = clone(ranges.inner, end_ranges);
     NodeMap<Node> value;
-    value.try_emplace(reduce, load(after(memory, {&body, 1}), index, gate));
+    value.try_emplace(reduce, load(after(sums.memory, {&complete, 1}), sums.index, sums.gate));
     Node last_store = copy_for_loop(substitute(store_node, value), end_map, ids_);
     for (Node& o : closing)
       if (const Node* to = end_map.find(o)) o = *to;
@@ -162,6 +80,125 @@ class Placer {
   const Nodes& more_effects() const { return more_; }
 
  private:
+  // The ranges of a store and of its reduce, by where they stand.
+  struct Ranges {
+    Nodes outputs;  // all of the store's
+    // Output ranges above the first reduce range; those below it, which the array runs over; those below it
+    // that the reduce is the same for.
+    Nodes outer, inner, repeated;
+    Nodes above, rest;  // reduce ranges outside the array's loops; those inside
+    std::optional<SelectedRow> selected;
+    Node row;  // the range of which each step changes one value
+  };
+  static Ranges ranges_by_place(Node effect, Node reduce) {
+    Ranges out;
+    const std::span<const Node> closed = closed_ranges(effect), reduces = closed_ranges(reduce);
+    out.outputs = Nodes(closed.begin(), closed.end());
+    Nodes reduced(reduces.begin(), reduces.end());
+    std::sort(out.outputs.begin(), out.outputs.end(), by_id);
+    std::sort(reduced.begin(), reduced.end(), by_id);
+    std::int64_t first = range_id(reduced[0]), last = first;
+    for (Node o : out.outputs) {
+      bool below = !is_parallel(o) && (range_id(o) > first || in_registers(o));
+      (!below ? out.outer : depends_on(reduce, o) ? out.inner : out.repeated).push_back(o);
+      if (below && !in_registers(o)) last = std::max(last, range_id(o));
+    }
+    for (Node r : reduced) (range_id(r) < last && !in_registers(r) ? out.above : out.rest).push_back(r);
+    for (std::size_t i = 0; out.rest.empty() && !out.selected && i < out.inner.size(); ++i)
+      if (!in_registers(out.inner[i])) out.selected = selected_row(reduce, out.row = out.inner[i]);
+    return out;
+  }
+
+  // Where sums are kept between the steps of the ranges above them.
+  struct Sums {
+    Node memory, index, gate;
+    bool in_output;  // where the result belongs in the end
+  };
+  Sums sums_of(Node store_node, Node reduce, std::span<const Node> closed, const Ranges& ranges) {
+    Node target = base_memory(store_node.arg(0));
+    bool in_output = target.is(Op::Param) && target.dtype() == reduce.dtype() && !is_read(target) &&
+                     ranges.repeated.empty() && runs_over_launch(closed) &&
+                     (!groups_ || kernel_.arg_count() == 1);
+    if (in_output)
+      return {target, store_node.arg(1), store_node.arg_count() > 3 ? store_node.arg(3) : Node(), true};
+    std::int64_t size = 1;
+    for (Node o : ranges.inner) size *= std::max<std::int64_t>(o.arg(0).hi(), 1);
+    return {define(reduce.dtype(), ids_.define++, size, Space::Register), row_major(ranges.inner), Node(),
+            false};
+  }
+
+  // The first step of the ranges above sets the memory, so nothing need be written before: except where there
+  // may be no step. Then neither is known.
+  struct Edges {
+    Node first, last;  // conditions
+  };
+  static Edges edges_of(const Ranges& ranges) {
+    Edges edges;
+    if (ranges.selected) return edges;
+    for (Node r : ranges.above)
+      if (r.arg(0).lo() < 1) return edges;
+    for (Node r : ranges.above) {
+      Node one_less = r.arg(0) + index_const(-1);
+      edges.first = both(edges.first, equal(r, index_const(0)));
+      edges.last = both(edges.last, equal(r, one_less));
+    }
+    return edges;
+  }
+  Node cleared(const Sums& sums, Node reduce, const Ranges& ranges) {
+    Nodes none, init_ranges;
+    NodeMap<Node> init_map = clone(ranges.inner, init_ranges, sums.index);
+    Node fresh = outer_loops(sums.memory, ranges.outer, Node(), none);
+    return end(at(store(fresh, sums.index, unit_const(reduce), sums.gate), init_map), init_ranges);
+  }
+
+  // One step of the ranges above for all sums.
+  struct Body {
+    Nodes ranges;
+    NodeMap<Node> map;  // to them
+    Node memory, index, gate, sum;
+  };
+  Body body_of(Node reduce, const Ranges& ranges, const Sums& sums, const Edges& edges, Node init) {
+    Body body;
+    Nodes nest;
+    for (Node o : ranges.inner)
+      if (!ranges.selected || o != ranges.row) nest.push_back(o);
+    nest.append(ranges.above.begin(), ranges.above.end());
+    std::sort(nest.begin(), nest.end(), by_id);
+    body.map = clone(nest, body.ranges);
+    Node current = outer_loops(sums.memory, ranges.outer, init, ranges.above);
+    if (ranges.selected) body.map.try_emplace(ranges.row, at(ranges.selected->row, body.map));
+    body.index = at(sums.index, body.map);
+    body.gate = sums.gate ? at(sums.gate, body.map) : Node();
+    body.memory = at(current, body.map);
+    if (sums.in_output && !ranges.selected &&
+        memory_size(sums.memory) * sums.memory.dtype().bytes() * 2 > cache_)
+      if (const Nodes fetches = asked_for(sums.memory, body.index); !fetches.empty())
+        body.memory = after(body.memory, fetches);
+    // Panels and inner loops of the element, and of what follows the reduce, are this nest's own: another
+    // store may use the same values in its nest.
+    Node element = reduce.arg(0);
+    if (ranges.selected) element = selected_value(ranges, body);
+    const Op op = reduce_op(reduce);
+    Node part = reduce_ranges(op, copy_for_loop(element, body.map, ids_), ranges.rest);
+    Node before = load(body.memory, body.index, body.gate);
+    if (edges.first) {
+      Node first = at(edges.first, body.map);
+      before = load(body.memory, body.index, both(body.gate, logical_not(first)));
+      if (op != Op::Add) before = where(first, unit_const(reduce), before);
+    }
+    body.sum = apply(op, before, part);
+    return body;
+  }
+  // What a step adds to the row it selects, and the gate of that row.
+  static Node selected_value(const Ranges& ranges, Body& body) {
+    Node row = *body.map.find(ranges.row), element = ranges.selected->value;
+    Node inside = logical_and(logical_not(less(row, index_const(0))), less(row, ranges.row.arg(0)));
+    body.gate = both(body.gate, inside);
+    if (!ranges.selected->gate) return element;
+    body.gate = both(body.gate, at(ranges.selected->gate, body.map));
+    return under_gate(element, ranges.selected->gate, [](Node) { return true; });
+  }
+
   // The lines of what a step adds its sums to are asked for before it sums: they lie in rows far apart, which
   // no prefetcher foresees, and the sums would wait for them.
   static Nodes asked_for(Node memory, Node index) {
@@ -240,7 +277,6 @@ class Placer {
   static Node unit_const(Node reduce) {
     return element_const(reduce.dtype(), unit_of(reduce_op(reduce), reduce.dtype()));
   }
-  static Node both(Node a, Node b) { return !a ? b : !b ? a : logical_and(a, b); }
   // Whether a value is computed from the reduce, loads and constants alone: no other loop, no panel.
   static bool is_plain(Node value, Node reduce) {
     std::vector<Node> stack{value};

@@ -6,6 +6,7 @@
 #include "base/small_vector.h"
 #include "codegen/kernel/substitute.h"
 #include "ir/build.h"
+#include "ir/range_tests.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
 
@@ -14,9 +15,6 @@ namespace {
 
 using Nodes = SmallVector<Node, 16>;
 
-bool contains(std::span<const Node> list, Node n) {
-  return std::find(list.begin(), list.end(), n) != list.end();
-}
 Node carry_of(Node fold, std::size_t i) {
   AttrData d{"", {fold.ints()[0], static_cast<std::int64_t>(i), 0}};
   return intern(Op::Carry, fold.arg(i).dtype(), {}, Attr::of(d));

@@ -5,6 +5,7 @@
 #include "base/small_vector.h"
 #include "codegen/kernel/substitute.h"
 #include "ir/build.h"
+#include "ir/range_tests.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
 #include "rules/linear.h"
@@ -22,9 +23,7 @@ bool has(std::span<const Node> ranges, Node r) {
   return std::find(ranges.begin(), ranges.end(), r) != ranges.end();
 }
 // A line that is read so soon that it goes to the first cache.
-Node soon(Node memory, Node index) {
-  return intern(Op::Prefetch, dtypes::Void, {memory, index}, Attr::of(std::int64_t{1}));
-}
+Node soon(Node memory, Node index) { return prefetch(memory, index, 1); }
 bool is_loop(Node r) { return range_kind(r) == RangeKind::Loop || range_kind(r) == RangeKind::Global; }
 
 class Prefetcher {
@@ -196,7 +195,7 @@ class Prefetcher {
     for (bool grown = true; grown;) {
       grown = false;
       for (Node r : ranges_of(index)) {
-        const bool copied = range_kind(r) == RangeKind::Upcast || range_kind(r) == RangeKind::Unroll;
+        const bool copied = in_registers(r);
         if (!copied || map.contains(r) || !r.arg(0).is_const() || step_of(r) != span) continue;
         map.try_emplace(r, index_const(0));
         span *= r.arg(0).const_int();

@@ -9,6 +9,7 @@
 #include "base/small_vector.h"
 #include "codegen/kernel/lanes.h"
 #include "ir/build.h"
+#include "ir/range_tests.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
 
@@ -21,10 +22,6 @@ struct Panel {
   Nodes outer, inner;  // ranges in registers that it is private to; the inner ones lie side by side
   Node memory;         // the larger one
 };
-
-bool contains(std::span<const Node> list, Node n) {
-  return std::find(list.begin(), list.end(), n) != list.end();
-}
 
 // Whether what is stored is read side by side along the range, so that lanes will be.
 bool runs_along(Node value, Node range) {
@@ -47,7 +44,7 @@ Node row_major(std::span<const Node> ranges, std::int64_t& size) {
 
 }  // namespace
 
-Node private_panels(Node kernel, const Target& target) {
+OrRefusal<Node> private_panels(Node kernel, const Target& target) {
   std::vector<Node> order = toposort(kernel);
   NodeMap<Panel> panels;
   for (Node n : order) {
@@ -70,8 +67,8 @@ Node private_panels(Node kernel, const Target& target) {
                           shared_form(define_node));
   }
   if (bytes > target.shared_bytes)
-    throw KernelOptError("UPCAST", fmt::format("panels of {} bytes exceed the {} bytes of target {}", bytes,
-                                               target.shared_bytes, target.name));
+    return Refusal{"UPCAST", fmt::format("panels of {} bytes exceed the {} bytes of target {}", bytes,
+                                         target.shared_bytes, target.name)};
   NodeMap<Node> done;
   for (Node n : order) {
     if (const Panel* panel = panels.find(n)) {

@@ -5,11 +5,12 @@
 //   after    i = i0*4 + u:  panel[u*N + t] = f(i, t);  ... panel[u*N + j] ...
 #pragma once
 
+#include "codegen/kernel/refusal.h"
 #include "ir/node.h"
 #include "target/target.h"
 
 namespace lathe {
 
-Node private_panels(Node kernel, const Target& target);
+OrRefusal<Node> private_panels(Node kernel, const Target& target);
 
 }  // namespace lathe

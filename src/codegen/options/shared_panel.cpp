@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ir/build.h"
+#include "ir/conditions.h"
 #include "ir/group_ops.h"
 #include "ir/ranges.h"
 #include "ir/shared_memory.h"
@@ -86,8 +87,6 @@ Node row_major(std::span<const Node> ranges, std::int64_t& size) {
   return index;
 }
 
-Node both(Node a, Node b) { return !a ? b : !b ? a : logical_and(a, b); }
-
 // A swizzled panel: rows of 64 numbers, which are the steps of an output or the outputs of a step, whichever
 // are neighbours in the source.
 struct MatrixForm {
@@ -104,11 +103,11 @@ bool is_reduce_axis(const PanelAxis& axis) {
   });
 }
 
-MatrixForm matrix_form(Node value, const std::vector<PanelAxis>& axes) {
-  auto refuse = [](const char* reason) { throw KernelOptError("STAGE", reason); };
+OrRefusal<MatrixForm> matrix_form(Node value, const std::vector<PanelAxis>& axes) {
+  auto refused = [](const char* reason) { return Refusal{"STAGE", reason}; };
   if (!value.is(Op::Pack) || value.arg_count() != 2 || !value.arg(0).is(Op::Load) ||
       !value.arg(1).is(Op::Load) || value.arg(0).dtype().bits() != 16 || value.dtype().lanes != 1)
-    refuse("a swizzled panel holds words of two 16-bit numbers that were loaded");
+    return refused("a swizzled panel holds words of two 16-bit numbers that were loaded");
   MatrixForm form;
   form.first = value.arg(0), form.second = value.arg(1);
   Node second = form.second;
@@ -117,20 +116,20 @@ MatrixForm matrix_form(Node value, const std::vector<PanelAxis>& axes) {
   const bool same_gate = second.arg_count() == form.first.arg_count() &&
                          (second.arg_count() < 3 || second.arg(2) == form.first.arg(2));
   if (second.arg(0) != form.first.arg(0) || !apart.terms.empty())
-    refuse("the numbers of a word lie unevenly in memory");
+    return refused("the numbers of a word lie unevenly in memory");
   form.apart = apart.constant;
-  if (axes.size() != 2) refuse("a swizzled panel has rows and columns, and no other axes");
+  if (axes.size() != 2) return refused("a swizzled panel has rows and columns, and no other axes");
   form.along = axes[0].stride == 1 ? 0 : 1;
   form.across = 1 - form.along;
   form.steps = is_reduce_axis(axes[form.along]);
   if (axes[form.along].stride != 1 || form.steps != (packed_neighbours(value) == 2) ||
       form.steps == is_reduce_axis(axes[form.across]))
-    refuse("neither steps nor outputs are neighbours in memory");
-  if (form.steps && !same_gate) refuse("the numbers of a row are there or not one by one");
+    return refused("neither steps nor outputs are neighbours in memory");
+  if (form.steps && !same_gate) return refused("the numbers of a row are there or not one by one");
   form.columns = axes[form.along].extent * (form.steps ? 2 : 1);
   form.rows = axes[form.across].extent * (form.steps ? 1 : 2);
   if (form.columns % kPanelRow != 0 || form.rows % kSwizzleRows != 0)
-    refuse("the rows of a swizzled panel are whole, and come by eights");
+    return refused("the rows of a swizzled panel are whole, and come by eights");
   return form;
 }
 
@@ -178,15 +177,19 @@ Node matrix_read(const MatrixForm& form, const std::vector<PanelAxis>& axes) {
 
 }  // namespace
 
-PanelCopy shared_copy(Node value, const Nodes& below, const Nodes& group, PanelOrder order,
-                      std::span<const RangePlace> places, const Target& target, FreshIds& ids) {
+OrRefusal<PanelCopy> shared_copy(Node value, const Nodes& below, const Nodes& group, PanelOrder order,
+                                 std::span<const RangePlace> places, const Target& target, FreshIds& ids) {
   PanelCopy made;
   const bool swizzled = order == PanelOrder::Swizzled;
   const std::vector<PanelAxis> axes =
       swizzled ? matrix_axes(value, below, places) : shared_axes(value, below, order);
   const std::size_t none = axes.size();
   MatrixForm form;
-  if (swizzled) form = matrix_form(value, axes);
+  if (swizzled) {
+    OrRefusal<MatrixForm> found = matrix_form(value, axes);
+    if (!found) return found.refusal();
+    form = *found;
+  }
   const std::int64_t words = packed_neighbours(value);  // neighbours of the source that make one element
   Node source = source_load(value);
   std::size_t along = none;

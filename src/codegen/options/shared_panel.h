@@ -13,6 +13,7 @@
 
 #include "base/small_vector.h"
 #include "codegen/kernel/panel_layout.h"
+#include "codegen/kernel/refusal.h"
 #include "codegen/kernel/substitute.h"
 #include "ir/node.h"
 #include "target/target.h"
@@ -28,10 +29,10 @@ struct PanelCopy {
   std::int64_t part = 0;        // of words whose numbers are elements: how far apart a word's two are
 };
 
-// `below` are the ranges the panel runs over, `group` those of the threads, outermost first. Throws
-// KernelOptError where a swizzled panel is asked for and the value is no matrix of words of two numbers.
-PanelCopy shared_copy(Node value, const SmallVector<Node, 16>& below, const SmallVector<Node, 16>& group,
-                      PanelOrder order, std::span<const RangePlace> places, const Target& target,
-                      FreshIds& ids);
+// `below` are the ranges the panel runs over, `group` those of the threads, outermost first. Refused
+// where a swizzled panel is asked for and the value is no matrix of words of two numbers.
+OrRefusal<PanelCopy> shared_copy(Node value, const SmallVector<Node, 16>& below,
+                                 const SmallVector<Node, 16>& group, PanelOrder order,
+                                 std::span<const RangePlace> places, const Target& target, FreshIds& ids);
 
 }  // namespace lathe

@@ -4,6 +4,8 @@
 
 #include "base/small_vector.h"
 #include "ir/build.h"
+#include "ir/conditions.h"
+#include "ir/range_tests.h"
 #include "ir/ranges.h"
 
 namespace lathe {
@@ -15,15 +17,10 @@ using Nodes = SmallVector<Node, 8>;
 constexpr std::int64_t kWorthATest = 8;
 
 void add_conjuncts(Node condition, Nodes& out) {
-  if (condition.is(Op::And) && condition.dtype().is_bool()) {
-    add_conjuncts(condition.arg(0), out);
-    add_conjuncts(condition.arg(1), out);
-  } else if (std::find(out.begin(), out.end(), condition) == out.end()) {
-    out.push_back(condition);
-  }
+  for_each_conjunct(condition, [&](Node c) {
+    if (!contains(out, c)) out.push_back(c);
+  });
 }
-
-bool is_zero(Node n) { return n.is_const() && element_of(n).f == 0 && element_of(n).i == 0; }
 
 // Conditions without which the element is 0.
 void needed(Node element, Nodes& out) {

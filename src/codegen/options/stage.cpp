@@ -14,7 +14,9 @@
 #include "codegen/options/shared_panel.h"
 #include "ir/build.h"
 #include "ir/dot.h"
+#include "ir/range_tests.h"
 #include "ir/ranges.h"
+#include "ir/shared_memory.h"
 #include "ir/verify.h"
 #include "ir/walk.h"
 #include "target/cache_line.h"
@@ -23,10 +25,6 @@ namespace lathe {
 namespace {
 
 using Nodes = SmallVector<Node, 16>;
-
-bool in_group(Node range) {
-  return range_kind(range) == RangeKind::Local || range_kind(range) == RangeKind::Group;
-}
 
 // A panel is indexed by the ranges below its loop; threads of a group fill it together, each its own part.
 class Stager {
@@ -55,8 +53,8 @@ class Stager {
     return pack(parts);
   }
 
-  Panel panel(const Staging& staging) {
-    const auto& [value, position, wanted, slots] = staging;
+  OrRefusal<Panel> panel(const Staging& staging) {
+    const auto& [value, position, wanted, slots, bulk] = staging;
     Nodes above, below;
     for (Node r : ranges_of(value)) {
       const bool thread = range_kind(r) == RangeKind::Thread;
@@ -67,21 +65,27 @@ class Stager {
     for (Node r : below)
       for (Node other : below)
         if (depends_on(r.arg(0), other))
-          throw KernelOptError("STAGE", "a panel over a loop whose length another loop of the panel decides");
-    if (!group_.empty()) check_own_work(value);
+          return Refusal{"STAGE", "a panel over a loop whose length another loop of the panel decides"};
+    if (!group_.empty() && needs_others(value))
+      return Refusal{"STAGE", "the threads of a group reduce the value together, so none can copy its part"};
     if (group_.empty() && wanted == PanelOrder::Swizzled)
-      throw KernelOptError("STAGE", "a swizzled panel is one that the threads of a group share");
-    PanelCopy made = group_.empty() ? private_copy(value, below, wanted)
-                                    : shared_copy(value, below, group_, wanted, places_, target_, ids_);
+      return Refusal{"STAGE", "a swizzled panel is one that the threads of a group share"};
+    const OrRefusal<PanelCopy> copied =
+        group_.empty() ? private_copy(value, below, wanted)
+                       : shared_copy(value, below, group_, wanted, places_, target_, ids_);
+    if (!copied) return copied.refusal();
+    const PanelCopy& made = *copied;
     const bool swizzled = wanted == PanelOrder::Swizzled;
     const DType dtype = made.value.dtype();
     bytes_ += made.size * dtype.bytes() * slots;
+    if (bulk) bytes_ += slots * kSwizzlePiece;  // for the barriers that they arrive at
     if (bytes_ > target_.shared_bytes)
-      throw KernelOptError("STAGE", fmt::format("panels of {} bytes exceed the {} bytes of target {}", bytes_,
-                                                target_.shared_bytes, target_.name));
+      return Refusal{"STAGE", fmt::format("panels of {} bytes exceed the {} bytes of target {}", bytes_,
+                                          target_.shared_bytes, target_.name)};
     // Without groups a panel is private to its thread.
     Node panel = group_.empty() ? define(dtype, ids_.define++, made.size, Space::Register)
-                                : define(dtype, ids_.define++, made.size, Space::Shared, {swizzled, slots});
+                                : define(dtype, ids_.define++, made.size, Space::Shared,
+                                         {swizzled, slots, bulk && slots > 1});
     Nodes order;
     for (Node r : above)
       if (range_kind(r) != RangeKind::Upcast) order.push_back(r);
@@ -91,23 +95,22 @@ class Stager {
       if (is_repeated(r)) loops.push_back(r);
     if (!group_.empty() && !loops.empty()) order.push_back(barrier(loops));
     Node memory = order.empty() ? panel : after(panel, order);
-    return {value, panel, end(store(memory, made.index, made.value, made.gate), made.loops), made.read,
-            made.part};
+    return Panel{value, panel, end(store(memory, made.index, made.value, made.gate), made.loops), made.read,
+                 made.part};
   }
 
  private:
   // Each thread of a group copies other pieces of a panel, so it has to compute them alone.
-  static void check_own_work(Node value) {
+  static bool needs_others(Node value) {
     for (Node n : toposort(value)) {
       if (!n.is(Op::Reduce) && !n.is(Op::Fold)) continue;
       for (Node r : closed_ranges(n))
-        if (in_group(r))
-          throw KernelOptError("STAGE",
-                               "the threads of a group reduce the value together, so none can copy its part");
+        if (in_group(r)) return true;
     }
+    return false;
   }
 
-  PanelCopy private_copy(Node value, const Nodes& below, PanelOrder wanted) {
+  OrRefusal<PanelCopy> private_copy(Node value, const Nodes& below, PanelOrder wanted) {
     std::vector<PanelAxis> axes = panel_axes(value, below, wanted);
     if (wanted == PanelOrder::Source) join_last_axes(value, axes, lanes_of(value));
     return copy_loops(value, axes, wanted);
@@ -226,9 +229,6 @@ class Stager {
     return under_gate(value, gate, [](Node) { return true; });
   }
   static Node plus(Node index, std::int64_t c) { return c == 0 ? index : index + index_const(c); }
-  static bool in_registers(Node r) {
-    return range_kind(r) == RangeKind::Upcast || range_kind(r) == RangeKind::Unroll;
-  }
 
   // A loop of one group; a global range is one only where it stands inside a reduce, which a reduce spread
   // over the group does not allow (place_accumulators.h).
@@ -247,8 +247,8 @@ class Stager {
 
 }  // namespace
 
-Node stage_values(Node kernel, std::span<const Staging> stages, std::span<const RangePlace> places,
-                  const Target& target) {
+OrRefusal<Node> stage_values(Node kernel, std::span<const Staging> stages, std::span<const RangePlace> places,
+                             const Target& target) {
   if (stages.empty()) return kernel;
   Stager stager(kernel, places, target);
   for (std::size_t begin = 0, last = 0; begin < stages.size(); begin = last) {
@@ -258,7 +258,9 @@ Node stage_values(Node kernel, std::span<const Staging> stages, std::span<const 
       const Staging& s = stages[last];
       if (last > begin && (!stager.fills_together() || s.position != stages[begin].position)) break;
       if (!s.value || s.value.is_const()) continue;  // folded away: nothing left to copy
-      panels.push_back(stager.panel(s));
+      OrRefusal<Stager::Panel> panel = stager.panel(s);
+      if (!panel) return panel.refusal();
+      panels.push_back(*panel);
       copies.push_back(panels.back().copy);
     }
     if (panels.empty()) continue;
@@ -269,7 +271,7 @@ Node stage_values(Node kernel, std::span<const Staging> stages, std::span<const 
   }
   // The copy is divided by the ranges of the group, of which some are open only inside a reduce or a store.
   if (stager.fills_together() && !open_ranges(kernel).empty())
-    throw KernelOptError("STAGE", "the value is also read where the threads of the group are no ranges");
+    return Refusal{"STAGE", "the value is also read where the threads of the group are no ranges"};
   return kernel;
 }
 

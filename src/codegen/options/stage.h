@@ -10,6 +10,7 @@
 #include <span>
 
 #include "codegen/kernel/panel_layout.h"
+#include "codegen/kernel/refusal.h"
 #include "ir/node.h"
 #include "target/target.h"
 
@@ -20,10 +21,11 @@ struct Staging {
   int position;  // id of the range at whose loop it is staged, or -1: once, before everything
   PanelOrder order = PanelOrder::Consumer;
   std::int64_t slots = 1;  // steps of that loop that the panel is to hold at a time (pipeline_copies.h)
+  bool bulk = false;       // and they come as bulk copies, where they are boxes of a matrix
 };
 
 // `places`: of all ranges, for panels that are matrices.
-Node stage_values(Node kernel, std::span<const Staging> stages, std::span<const RangePlace> places,
-                  const Target& target);
+OrRefusal<Node> stage_values(Node kernel, std::span<const Staging> stages, std::span<const RangePlace> places,
+                             const Target& target);
 
 }  // namespace lathe

@@ -3,11 +3,13 @@
 --programs N   how many programs (seeds FIRST, FIRST+1, ...)     --first FIRST   the first seed
 --log FILE     a line for each program; those this build has run are not run again, except findings
 --any-build    nor those other builds have run
---minutes M    stop after that time        --jobs J   worker processes        --stop   at the first finding
+--minutes M    start no program after that time      --jobs J   worker processes      --stop   at the first finding
 --seed S       one program: its text, and what is found, made small
+The exit status is 1 where something was found, and 3 where the minutes were too few for all programs.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import subprocess
@@ -18,6 +20,8 @@ import traceback
 import warnings
 
 HANGS = 240  # seconds without a program done
+SHRINKS = 60  # seconds to make a finding small
+GRACE = 30  # seconds after the last minute for programs that are being run
 
 
 def arguments():
@@ -59,8 +63,8 @@ def max_size(program):
     return max((a.size for e in program.environments for a in e.arrays.values()), default=0)
 
 
-def run_seed(seed, count_rules):
-    """The log line of a seed."""
+def run_seed(seed, count_rules, seconds=SHRINKS):
+    """The log line of a seed, with some seconds to make a finding small."""
     from fuzz.compare import check
     from fuzz.coverage import record_of
     from fuzz.evaluate import weights_of
@@ -72,21 +76,21 @@ def run_seed(seed, count_rules):
     finding = check(program)
     text = None
     if finding is not None:
-        text = test_text(*shrink(program, finding))
+        text = test_text(*shrink(program, finding, seconds))
     counted = finding is None and program.mode != "captured" and (count_rules or max_size(program) > 4000)
     rules = rules_of(program, weights_of(program) if program.wrt else {}) if counted else {}
     return record_of(program, rules, text)
 
 
 def worker():
-    """Reads seeds, writes log lines."""
+    """Reads seeds and the seconds for shrinking, writes log lines."""
     from lathe import Context
 
     for line in sys.stdin:
-        seed = int(line)
+        seed, seconds = (int(word) for word in line.split())
         try:  # a check of Lathe's own before first use must hide nothing, and say nothing wrong
             with Context(CHECK=os.environ.get("LATHE_CHECK", "strict" if seed % 4 == 0 else "off")):
-                record = run_seed(seed, seed % 2 == 0)
+                record = run_seed(seed, seed % 2 == 0, seconds)
         except Exception:  # noqa: BLE001: a fault of the fuzzer is told like any other
             record = died(seed, "could not be drawn or evaluated:\n" + traceback.format_exc())
         print(json.dumps(record), flush=True)
@@ -104,7 +108,8 @@ class Log:
 
         self.path, self.coverage, self.done, self.findings = path, Coverage(), set(), {}
         self.lock = threading.Lock()
-        self.build = str(os.stat(_core.__file__).st_mtime_ns)
+        with open(_core.__file__, "rb") as file:
+            self.build = hashlib.blake2b(file.read(), digest_size=8).hexdigest()
         records = {}
         if path and os.path.exists(path):
             with open(path) as file:
@@ -134,10 +139,10 @@ def died(seed, why):
     return {"seed": seed, "ops": [], "dtypes": [], "mode": "died", "rules": {}, "finding": f"# FUZZ_SEED={seed}: the program {why}"}
 
 
-def serve(seeds, log, over):
-    """Feeds one worker process after the other, until there are no seeds or it is over."""
+def serve(seeds, log, left):
+    """Feeds one worker process after the other, until there are no seeds or no seconds left."""
     process = None
-    while not over():
+    while left() > 0:
         try:
             seed = seeds.pop()
         except IndexError:
@@ -145,10 +150,11 @@ def serve(seeds, log, over):
         if process is None:
             command = [sys.executable, "-W", "ignore", "-m", "fuzz", "--worker"]
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        hung = threading.Timer(HANGS, process.kill)
+        patience = min(HANGS, left() + GRACE)
+        hung = threading.Timer(patience, process.kill)
         hung.start()
         try:
-            process.stdin.write(f"{seed}\n")
+            process.stdin.write(f"{seed} {int(min(SHRINKS, max(left(), GRACE / 2)))}\n")
             process.stdin.flush()
             line = process.stdout.readline()
         except BrokenPipeError:
@@ -158,6 +164,10 @@ def serve(seeds, log, over):
         if line:
             log.write(json.loads(line))
             continue
+        if late and patience < HANGS:  # nothing is known of it
+            seeds.append(seed)
+            process.wait()
+            return
         log.write(died(seed, "was still busy after %d s" % HANGS if late else f"ended the process with {process.wait()}"))
         process = None
     if process is not None:
@@ -183,10 +193,12 @@ def main():
     print(f"fuzz: {len(seeds)} programs of {options.programs}, seeds from {options.first}", flush=True)
     seeds.reverse()
 
-    def over():
-        return (options.minutes and time.monotonic() - start > 60 * options.minutes) or (options.stop and log.findings)
+    def left():
+        if options.stop and log.findings:
+            return 0
+        return 60 * options.minutes + start - time.monotonic() if options.minutes else float("inf")
 
-    threads = [threading.Thread(target=serve, args=(seeds, log, over)) for _ in range(options.jobs)]
+    threads = [threading.Thread(target=serve, args=(seeds, log, left)) for _ in range(options.jobs)]
     for t in threads:
         t.start()
     for t in threads:
@@ -194,8 +206,9 @@ def main():
     from lathe import _core
 
     print(log.coverage.text(_core.heuristic_rules()))
-    print(f"fuzz: {len(log.done)} programs, {len(log.findings)} findings: {sorted(log.findings)}")
-    return 1 if log.findings else 0
+    unrun = f", {len(seeds)} not run" if seeds else ""
+    print(f"fuzz: {len(log.done)} programs in {time.monotonic() - start:.0f} s{unrun}, {len(log.findings)} findings: {sorted(log.findings)}")
+    return 1 if log.findings else 3 if seeds else 0
 
 
 if __name__ == "__main__":

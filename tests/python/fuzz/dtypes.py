@@ -40,6 +40,11 @@ def tiny(name):
     return 2.0 ** (least - bits)
 
 
+def limits(name):
+    """The least and the largest numbers it has all digits of."""
+    return 2.0 ** FLOATS[name][1], FLOATS[name][2]
+
+
 def accumulator(name):
     """What sums of it are formed in."""
     return "float64" if name == "float64" else "float32"
@@ -60,6 +65,9 @@ def fits(values, name):
     """Whether all values are numbers of the dtype."""
     if name not in FLOATS:
         return True
+    if name == "float32":
+        with np.errstate(over="ignore"):
+            return bool(np.array_equal(np.asarray(values).astype(np.float32), values)) and bool(np.isfinite(values).all())
     return bool(np.all(np.abs(values) <= FLOATS[name][2]) and np.array_equal(rounded(values, name), values))
 
 

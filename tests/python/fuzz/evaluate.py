@@ -24,12 +24,14 @@ def compiled(text):
 
 
 class NumpyRun:
-    """The values of a program under one environment; with a generator, rounding is played by noise."""
+    """The values of a program under one environment; with a generator, rounding is played by noise, some times as loud. Results are
+    numbers of their dtypes then, unless what is computed has to be smooth."""
 
-    def __init__(self, program, environment, noise=None, precise=False):
-        self.program, self.environment, self.noise, self.precise = program, environment, noise, precise
+    def __init__(self, program, environment, noise=None, loud=1.0, smooth=False):
+        self.program, self.environment, self.noise, self.loud, self.smooth = program, environment, noise, loud, smooth
         self.values = {}
         self.dtypes = {}
+        self.unsigned = set()  # whose zeros may have either sign
         for i in program.inputs:
             self.add_input(i.name)
 
@@ -41,11 +43,11 @@ class NumpyRun:
         self.values.pop(name, None)
 
     def noisy(self, values, dtype, relative, least=0):
-        size = np.maximum(np.abs(values), least) * relative + 4 * dtypes.tiny(dtype)
+        size = np.maximum(np.abs(values), least) * relative * self.loud + 4 * dtypes.tiny(dtype)
         values = np.where(np.abs(values) <= 2 * dtypes.tiny(dtype), 0, values)  # underflow
         return np.where(values == 0, values, values + size * self.noise.uniform(-1, 1, np.shape(values)))
 
-    def compute(self, step):
+    def compute(self, step, language="numpy"):
         row = step.row
         names = dict(self.environment.sizes)
         for name in step.operands.values():
@@ -54,15 +56,41 @@ class NumpyRun:
                 value = self.lifted(value, self.dtypes[name], self.meeting(step))
             if self.noise is not None and not self.program.exact and row.sums and dtypes.is_float(self.dtypes[name]):
                 value = self.noisy(value, dtypes.accumulator(self.dtypes[name]), row.term_error(self.dtypes[name]))
+            assert not (row.signs and name in self.unsigned) or (value != 0).all()
             names[name] = value
+        if dtypes.is_float(step.dtype):
+            names["limits"] = dtypes.limits(step.dtype)
+        names["kept"] = self.kept(step.dtype)
         with np.errstate(all="ignore"):
-            exec(compiled(step.text("numpy")), NUMPY_WORDS, names)
+            exec(compiled(step.text(language)), NUMPY_WORDS, names)
+        if language != "numpy":
+            return names[step.name]
         value = np.asarray(names[step.name])
         value = value.astype(dtypes.storage(step.dtype))
-        if self.noise is not None and not self.program.exact and not row.moves and dtypes.is_float(step.dtype):
-            if not (row.steps and row.family != "cast"):
-                value = self.noisy(value, step.dtype, row.error(step.dtype), 1 if row.absolute else 0)
+        self.check_range(value, step.dtype)
+        if self.noise is not None and not self.program.exact and row.rounds and dtypes.is_float(step.dtype):
+            value = self.noisy(value, step.dtype, row.error(step.dtype), 1 if row.absolute else 0)
+            if step.dtype in dtypes.SMALL_FLOATS and not self.smooth:
+                value = dtypes.rounded(value, step.dtype)
         return value
+
+    def check_range(self, values, dtype):
+        """What a dtype has no number for has no one answer."""
+        if dtypes.is_float(dtype) and not self.smooth:
+            assert dtypes.fits(values, dtype) if self.program.exact else (np.abs(values) <= dtypes.FLOATS[dtype][2] / 2).all()
+
+    def kept(self, dtype):
+        """How a value inside an op is rounded."""
+
+        def word(values, size=None, wide=False):
+            self.check_range(values, dtype)
+            if self.noise is None or self.program.exact:
+                return values
+            unit = dtypes.unit(dtypes.accumulator(dtype) if wide else dtype)
+            size = (np.abs(values) if size is None else size) * 2 * unit * self.loud
+            return values + size * self.noise.uniform(-1, 1, np.shape(values))
+
+        return word
 
     def meeting(self, step):
         """The dtype an op brings its operands to."""
@@ -76,12 +104,14 @@ class NumpyRun:
             return value
         if not dtypes.is_float(target):
             return value.astype(target)
-        assert not self.program.exact or dtypes.fits(value, target)
+        self.check_range(value, target)
         return value if self.noise is None else self.noisy(value.astype(np.float64), target, dtypes.unit(target))
 
     def keep(self, step, value):
         self.values[step.name] = value
         self.dtypes[step.name] = step.dtype
+        if not step.row.moves or self.unsigned.intersection(step.operands.values()):
+            self.unsigned.add(step.name)
 
     def all(self):
         """Computes every step."""
@@ -131,6 +161,10 @@ def run_torch(program, environment, weights, noise=None):
     def factor(t, unit):
         return 1 + unit * torch.from_numpy(np.asarray(noise.uniform(-1, 1, tuple(t.shape))))
 
+    def kept(t, size=None):
+        return t if noise is None or program.exact else t * factor(t, 2 * dtypes.unit(step.dtype))
+
+    words["kept"] = kept
     seen = set()
 
     def watch(t, dtype):
@@ -171,7 +205,7 @@ def run_torch(program, environment, weights, noise=None):
         names.update(kept)
         if dtypes.is_float(step.dtype):
             out = out.to(torch.float64)
-            if noise is not None and not program.exact and not step.row.moves and not step.row.steps:
+            if noise is not None and not program.exact and step.row.rounds:
                 out = out * factor(out, step.row.error(step.dtype))
             watch(out, step.dtype)
         else:
@@ -191,12 +225,14 @@ def run_torch(program, environment, weights, noise=None):
 # ---- differences
 
 
-def difference(program, environment, weights, name, direction, h=1e-4):
-    """The slope of the loss along a direction of one input, and how far it is from those to both sides and nearby."""
+def difference(program, environment, weights, name, direction, h=1e-4, noise=None):
+    """The slope of the loss along a direction of one input, and how far it is from those to both sides and nearby. With the seed
+    of a noise, that of a program whose steps are each off by constant factors."""
 
     def loss(t):
         arrays = {**environment.arrays, name: environment.arrays[name] + t * direction}
-        return loss_of(program, NumpyRun(program, type(environment)(arrays, environment.sizes)).all(), weights)
+        errors = None if noise is None else np.random.default_rng(noise)
+        return loss_of(program, NumpyRun(program, type(environment)(arrays, environment.sizes), errors, smooth=True).all(), weights)
 
     middle, left, right = loss(0.0), loss(-h), loss(h)
     slope, near = (right - left) / (2 * h), (loss(h / 4) - loss(-h / 4)) / (h / 2)

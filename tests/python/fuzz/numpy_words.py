@@ -19,6 +19,20 @@ def positive(x):
     return x
 
 
+def beside(x):
+    """x, where no element is zero: the slope there is that of one side or of the other."""
+    assert (x != 0).all()
+    return x
+
+
+def in_range(x, axis, limits):
+    """x, where the product of any elements along the axis is a number: their order is not defined, and an infinity stays."""
+    size = np.abs(x)
+    assert (np.maximum(size, 1).prod(axis) <= limits[1]).all()
+    assert (np.minimum(np.where(size == 0, 1, size), 1).prod(axis) >= limits[0]).all()
+    return x
+
+
 def softplus(x):
     return np.logaddexp(x, 0)
 
@@ -34,8 +48,8 @@ def softmax(x, axis):
     return e / e.sum(axis=axis, keepdims=True)
 
 
-def layernorm(x, axis, eps=1e-5):
-    centred = x - x.mean(axis=axis, keepdims=True)
+def layernorm(x, axis, kept, eps=1e-5):
+    centred = x - kept(x.mean(axis=axis, keepdims=True), np.abs(x).mean(axis=axis, keepdims=True))
     return centred / np.sqrt((centred * centred).mean(axis=axis, keepdims=True) + eps)
 
 
@@ -99,13 +113,19 @@ def topk(x, k, axis, largest):
     return np.take(sort(x, axis, largest), np.arange(k), axis=axis)
 
 
+def running_sum(x, axis, kept):
+    """Each partial sum is rounded, and so are all behind it."""
+    total = np.cumsum(x, axis)
+    return total + np.cumsum(kept(np.zeros(total.shape), np.abs(total), wide=True), axis) if total.dtype.kind == "f" else total
+
+
 def running_index(extreme, x, axis):
     """The position of the running extreme, the last of equals."""
     line = np.arange(x.shape[axis], dtype=np.int32).reshape([-1 if a == axis else 1 for a in range(x.ndim)])
     return np.maximum.accumulate(np.where(x == extreme.accumulate(x, axis), line, 0), axis)
 
 
-def conv2d(x, w, bias, groups, stride, dilation, padding):
+def conv2d(x, w, bias, groups, stride, dilation, padding, kept):
     """padding: left, right, top, bottom."""
     x = np.pad(x, [(0, 0), (0, 0), tuple(padding[2:]), tuple(padding[:2])])
     (n, c, h, wide), (o, i, kh, kw) = x.shape, w.shape
@@ -119,7 +139,7 @@ def conv2d(x, w, bias, groups, stride, dilation, padding):
             part = xg[..., a * dilation[0] :, b * dilation[1] :][..., :: stride[0], :: stride[1]][..., :oh, :ow]
             out += np.einsum("ngihw,goi->ngohw", part, wg[..., a, b])
     out = out.reshape(n, o, oh, ow)
-    return out if bias is None else out + bias.reshape(1, -1, 1, 1)
+    return out if bias is None else kept(out) + bias.reshape(1, -1, 1, 1)
 
 
 def conv_transpose2d(x, w, groups, stride, dilation, padding, output_padding):

@@ -32,39 +32,39 @@ FUNCTIONS = {
     "exp2":        ("({x} * 0.5).exp2()",             "np.exp2({x} * 0.5)",                      "="),
     "log":         ("({x}.abs() + 0.5).log()",        "np.log(np.abs({x}) + 0.5)",               "="),
     "log2":        ("({x}.abs() + 0.5).log2()",       "np.log2(np.abs({x}) + 0.5)",              "="),
-    "log10":       ("({x}.square() + 0.5).log10()",   "np.log10(np.square({x}) + 0.5)",          "="),
+    "log10":       ("({x}.square() + 0.5).log10()",   "np.log10(kept(np.square({x})) + 0.5)",    "="),
     "sqrt":        ("({x}.abs() + 0.25).sqrt()",      "np.sqrt(np.abs({x}) + 0.25)",             "="),
-    "rsqrt":       ("({x}.square() + 0.25).rsqrt()",  "1 / np.sqrt(np.square({x}) + 0.25)",      "="),
-    "reciprocal":  ("({x}.square() + 1).reciprocal()", "1 / (np.square({x}) + 1)",               "="),
+    "rsqrt":       ("({x}.square() + 0.25).rsqrt()",  "1 / np.sqrt(kept(np.square({x})) + 0.25)", "="),
+    "reciprocal":  ("({x}.square() + 1).reciprocal()", "1 / (kept(np.square({x})) + 1)",         "="),
     "sin":         ("{x}.sin()",                      "np.sin({x})",                             "="),
     "cos":         ("{x}.cos()",                      "np.cos({x})",                             "="),
     "tan":         ("{x}.sin().tan()",                "np.tan(np.sin({x}))",                     "="),
-    "asin":        ("({x}.tanh() * 0.875).asin()",    "np.arcsin(np.tanh({x}) * 0.875)",         "="),
-    "acos":        ("({x}.tanh() * 0.875).acos()",    "np.arccos(np.tanh({x}) * 0.875)",         "="),
+    "asin":        ("({x}.tanh() * 0.875).asin()",    "np.arcsin(np.tanh({x}) * 0.875)",         "(tanh({x}, kept) * 0.875).asin()"),
+    "acos":        ("({x}.tanh() * 0.875).acos()",    "np.arccos(np.tanh({x}) * 0.875)",         "(tanh({x}, kept) * 0.875).acos()"),
     "atan":        ("{x}.atan()",                     "np.arctan({x})",                          "="),
     "sinh":        ("({x} * 0.5).sinh()",             "np.sinh({x} * 0.5)",                      "="),
     "cosh":        ("({x} * 0.5).cosh()",             "np.cosh({x} * 0.5)",                      "="),
-    "tanh":        ("{x}.tanh()",                     "np.tanh({x})",                            "="),
+    "tanh":        ("{x}.tanh()",                     "np.tanh({x})",                            "tanh({x}, kept)"),
     "asinh":       ("{x}.asinh()",                    "np.arcsinh({x})",                         "="),
     "acosh":       ("({x}.abs() + 1.5).acosh()",      "np.arccosh(np.abs({x}) + 1.5)",           "="),
-    "atanh":       ("({x}.tanh() * 0.875).atanh()",   "np.arctanh(np.tanh({x}) * 0.875)",        "="),
+    "atanh":       ("({x}.tanh() * 0.875).atanh()",   "np.arctanh(np.tanh({x}) * 0.875)",        "(tanh({x}, kept) * 0.875).atanh()"),
     "erf":         ("{x}.erf()",                      "erf({x})",                                "="),
-    "sigmoid":     ("{x}.sigmoid()",                  "sigmoid({x})",                            "="),
+    "sigmoid":     ("{x}.sigmoid()",                  "sigmoid({x})",                            "sigmoid({x}, kept)"),
     "silu":        ("{x}.silu()",                     "{x} * sigmoid({x})",                      "F.silu({x})"),
-    "gelu":        ("{x}.gelu()", "0.5 * {x} * (1 + np.tanh(np.sqrt(2 / np.pi) * ({x} + 0.044715 * {x} ** 3)))", "F.gelu({x}, approximate='tanh')"),
+    "gelu":        ("{x}.gelu()", "{x} * sigmoid(2 * np.sqrt(2 / np.pi) * ({x} + 0.044715 * kept({x} ** 3)))", "F.gelu({x}, approximate='tanh')"),
     "quick_gelu":  ("{x}.quick_gelu()",               "{x} * sigmoid({x} * 1.702)",              "{x} * torch.sigmoid({x} * 1.702)"),
     "softplus":    ("{x}.softplus()",                 "softplus({x})",                           "torch.logaddexp({x}, torch.zeros_like({x}))"),
     "logsigmoid":  ("{x}.logsigmoid()",               "-softplus(-{x})",                         "F.logsigmoid({x})"),
     "mish":        ("{x}.mish()",                     "{x} * np.tanh(softplus({x}))",            "F.mish({x})"),
     "elu":         ("{x}.elu()",                      "np.where({x} > 0, {x}, np.expm1({x}))",   "F.elu({x})"),
     "celu":        ("{x}.celu(2.0)",                  "np.maximum({x}, 0) + np.minimum(2 * np.expm1({x} / 2), 0)", "F.celu({x}, 2.0)"),
-    "selu":        ("{x}.selu()", "1.0507009873554805 * np.where({x} > 0, {x}, 1.6732632423543772 * np.expm1({x}))", "F.selu({x})"),
+    "selu":        ("{x}.selu()", "1.0507009873554805 * np.where(beside({x}) > 0, {x}, 1.6732632423543772 * np.expm1({x}))", "F.selu({x})"),
     "softsign":    ("{x}.softsign()",                 "{x} / (1 + np.abs({x}))",                 "F.softsign({x})"),
     "hardswish":   ("{x}.hardswish()",                "{x} * np.clip({x} + 3, 0, 6) / 6",        "{x} * torch.clip({x} + 3, 0, 6) / 6"),
     "hardsigmoid": ("{x}.hardsigmoid()",              "np.clip({x} / 6 + 0.5, 0, 1)",            "torch.clip({x} / 6 + 0.5, 0, 1)"),
     "relu6":       ("{x}.relu6()",                    "np.clip({x}, 0, 6)",                      "F.relu6({x})"),
     "hardtanh":    ("{x}.hardtanh(-1.1, 1.2)",        "np.clip({x}, -1.1, 1.2)",                 "F.hardtanh({x}, -1.1, 1.2)"),
-    "leaky_relu":  ("{x}.leaky_relu(0.125)",          "np.where({x} > 0, {x}, {x} * 0.125)",     "F.leaky_relu({x}, 0.125)"),
+    "leaky_relu":  ("{x}.leaky_relu(0.125)",          "np.where(beside({x}) > 0, {x}, {x} * 0.125)", "F.leaky_relu({x}, 0.125)"),
 }
 # (PyTorch's own hardsigmoid and hardswish take a sixth as a float32 on the way back.)
 # Polynomials and formulas with the precision of float32, whatever the dtype.
@@ -103,20 +103,29 @@ for name, (lathe, numpy, torch) in STEPS.items():
     op(name, "elementwise", one("float"), same, lathe, numpy, torch, exact=True, steps=True, symbolic=True, weight=0.5)
 for name, (lathe, numpy, torch, exact) in ARITHMETIC.items():
     op(name, "binary", two("number"), common, lathe, numpy, torch, exact=exact, symbolic=True, lift=True, weight=2, ties=name.endswith("mum"))
+SIDES = "np.sign({x} * 1.0 - {y})"
 for name, sign in COMPARISONS.items():
     text = f"{{x}} {sign} {{y}}"
-    op(name, "compare", two("number"), boolean, text, text, "=", exact=True, steps=True, symbolic=True, lift=True)
+    op(name, "compare", two("number"), boolean, text, text, "=", exact=True, steps=True, symbolic=True, lift=True, edge=SIDES)
 for name, sign in BITS.items():
     text = f"{{x}} {sign} {{y}}"
     op(name, "integer", two("whole"), common, text, text, "=", exact=True, symbolic=True, lift=True)
 
-op("divide", "binary", two("number"), lifted_common, "{x} / ({y}.abs() + 1)", "{x} / (np.abs({y}) + 1)", "=", symbolic=True, ulps=4)
+def draw_divide(g):
+    """By what is rounded as the quotient is."""
+    d = two("number")(g)
+    if dtypes.lifted(dtypes.common(d["x"].dtype, d["y"].dtype)) == d["y"].dtype or not dtypes.is_float(d["y"].dtype):
+        return d
+    return g.bound(x=d["y"], y=d["x"]) if dtypes.is_float(d["x"].dtype) else None
+
+
+op("divide", "binary", draw_divide, lifted_common, "{x} / ({y}.abs() + 1)", "{x} / (np.abs({y}) + 1)", "=", symbolic=True, ulps=4)
 op("logaddexp", "binary", two("float"), common, "{x}.logaddexp({y})", "np.logaddexp({x}, {y})", "=", symbolic=True, ulps=8, lift=True)
-op("lerp", "binary", two("float"), common, "{x}.lerp({y}, 0.25)", "{x} + ({y} - {x}) * 0.25", "torch.lerp({x}, {y}, 0.25)", ulps=4, lift=True)
+op("lerp", "binary", two("float"), common, "{x}.lerp({y}, 0.25)", "{x} + kept(({y} - {x}) * 0.25)", "torch.lerp({x}, {y}, 0.25)", ulps=4, lift=True)
 op("floor_divide", "integer", two("integer"), common, "{x} // {y}", "floor_divide({x}, {y})", None, exact=True, symbolic=True, lift=True)
 op("remainder", "integer", two("integer"), common, "{x} % {y}", "remainder({x}, {y})", None, exact=True, symbolic=True, lift=True)
 op("bitwise_not", "integer", one("integer"), same, "{x}.bitwise_not()", "~{x}", "~{x}", exact=True, symbolic=True)
-op("logical_not", "compare", one("any"), boolean, "{x}.logical_not()", "{x} == 0", "=", exact=True, steps=True, symbolic=True)
+op("logical_not", "compare", one("any"), boolean, "{x}.logical_not()", "{x} == 0", "=", exact=True, steps=True, symbolic=True, edge="np.sign({x} * 1.0)")
 op("add_number", "binary", with_number("number"), same, "{x} + {c}", "({x} + {c})", "=", exact=True, symbolic=True)
 op("mul_number", "binary", with_number("number"), same, "{c} * {x}", "({c} * {x})", "=", exact=True, symbolic=True)
 op("sub_from", "binary", with_number("number"), same, "{c} - {x}", "({c} - {x})", "=", exact=True, symbolic=True)
@@ -179,7 +188,7 @@ def draw_bits(g):
     return g.bound(x=g.pick(source), dtype=Text(f"dtypes.{target}"), source=source, target=target)
 
 
-op("bitcast", "cast", draw_bits, given, "{x}.bitcast({dtype})", "bits({x}, {source}, {target})", None, exact=True, steps=True, symbolic=True)
+op("bitcast", "cast", draw_bits, given, "{x}.bitcast({dtype})", "bits({x}, {source}, {target})", None, exact=True, steps=True, symbolic=True, signs=True)
 
 
 # ---- constants

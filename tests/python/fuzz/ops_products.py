@@ -33,7 +33,7 @@ def draw_large_matmul(g):
     return g.bound(x=x, y=g.leaf((x.shape[1], n), dtype))
 
 
-op("matmul", "product", draw_matmul, common, "{x} @ {y}", None, "=", exact=True, sums=True, lift=True, weight=3)
+op("matmul", "product", draw_matmul, common, "{x} @ {y}", None, "=", exact=True, sums=True, term_ulps=8, lift=True, weight=3)
 
 
 def draw_matmul_vector(g):
@@ -43,7 +43,7 @@ def draw_matmul_vector(g):
     return g.bound(x=x, y=g.leaf((x.shape[1],), x.dtype))
 
 
-op("matmul_vector", "product", draw_matmul_vector, same, "{x} @ {y}", None, "=", exact=True, sums=True)
+op("matmul_vector", "product", draw_matmul_vector, same, "{x} @ {y}", None, "=", exact=True, sums=True, term_ulps=8)
 
 
 def draw_rows_matmul(g):
@@ -53,15 +53,15 @@ def draw_rows_matmul(g):
     return g.bound(x=x, y=g.leaf((int(g.rng.integers(1, 9)), x.shape[0]), x.dtype))
 
 
-op("rows_matmul", "product", draw_rows_matmul, same, "{y} @ {x}", None, "=", exact=True, sums=True)
+op("rows_matmul", "product", draw_rows_matmul, same, "{y} @ {x}", None, "=", exact=True, sums=True, term_ulps=8)
 
 
 def draw_self(g):
     return g.bound(x=g.pick("float", rank=(2, 3), most=1 << 16))
 
 
-op("gram", "product", draw_self, same, "{x} @ {x}.transpose(-1, -2)", "{x} @ np.swapaxes({x}, -1, -2)", "=", exact=True, sums=True, symbolic=True)
-op("gram_other", "product", draw_self, same, "{x}.transpose(-1, -2) @ {x}", "np.swapaxes({x}, -1, -2) @ {x}", "=", exact=True, sums=True, symbolic=True)
+op("gram", "product", draw_self, same, "{x} @ {x}.transpose(-1, -2)", "{x} @ np.swapaxes({x}, -1, -2)", "=", exact=True, sums=True, term_ulps=8, symbolic=True)
+op("gram_other", "product", draw_self, same, "{x}.transpose(-1, -2) @ {x}", "np.swapaxes({x}, -1, -2) @ {x}", "=", exact=True, sums=True, term_ulps=8, symbolic=True)
 
 
 def draw_integer_product(g):
@@ -94,7 +94,7 @@ def draw_linear(g):
     return g.bound(x=x, y=g.leaf((x.shape[-1], n), x.dtype), b=g.leaf((n,), x.dtype))
 
 
-op("linear", "product", draw_linear, same, "{x}.linear({y}, {b})", "{x} @ {y} + {b}", "{x} @ {y} + {b}", exact=True, sums=True)
+op("linear", "product", draw_linear, same, "{x}.linear({y}, {b})", "kept({x} @ {y}) + {b}", "kept({x} @ {y}) + {b}", exact=True, sums=True, term_ulps=8)
 
 FORMULAS = ["ij,jk->ik", "ij,ik->jk", "bij,bkj->bik", "ij,j->i", "ij,ij->", "ij,kl->il", "bij,bij->ij", "ij,ij->ij", "i,j->ij", "bij,jk->kib"]
 
@@ -109,7 +109,7 @@ def draw_einsum(g):
     return g.bound(x=x, y=y, formula=formula)
 
 
-op("einsum", "product", draw_einsum, common, "Tensor.einsum({formula}, {x}, {y})", "np.einsum({formula}, {x}, {y})", "torch.einsum({formula}, {x}, {y})", exact=True, sums=True, lift=True)
+op("einsum", "product", draw_einsum, common, "Tensor.einsum({formula}, {x}, {y})", "np.einsum({formula}, {x}, {y})", "torch.einsum({formula}, {x}, {y})", exact=True, sums=True, term_ulps=8, lift=True)
 
 
 def pair(g, low, high):
@@ -132,7 +132,10 @@ def draw_conv(g):
     channels = x.shape[1]
     groups = int(g.rng.choice([d for d in range(1, channels + 1) if channels % d == 0])) if g.rng.random() < 0.4 else 1
     kernel = whole_window(g, pair(g, 1, 4), x)
-    if g.large:
+    across = int(g.rng.integers(2)) if g.rng.random() < 0.2 and max(x.shape[2:]) <= 32 else None  # one axis whole, the other step by step
+    if across is not None:
+        kernel = tuple(x.shape[2 + k] if k == across else 1 for k in range(2))
+    elif g.large:
         kernel = (3, 3) if g.rng.random() < 0.5 else kernel
         groups = channels if g.rng.random() < 0.3 else groups
     outputs = groups * int(g.rng.integers(1, 4)) if not g.large else groups * (1 if groups > 8 else int(g.rng.choice([1, 8, 16, 64])))
@@ -142,7 +145,9 @@ def draw_conv(g):
     stride, dilation = window_steps(g, kernel)
     if stride == kernel or g.rng.random() < 0.3:
         padding = [0, 0, 0, 0]
-    if g.large and g.rng.random() < 0.7:  # as nets have them
+    if across is not None:
+        stride, dilation, padding = tuple(kernel[k] if k == across else stride[k] for k in range(2)), (1, 1), [0, 0, 0, 0]
+    elif g.large and g.rng.random() < 0.7:  # as nets have them
         edge = int(g.rng.integers(0, 2))
         stride, dilation, padding = (1, 1), (1, 1), [k // 2 * edge for k in reversed(kernel) for _ in range(2)]
     return g.bound(x=x, w=w, bias=bias, groups=groups, stride=stride, dilation=dilation, padding=padding)
@@ -167,8 +172,8 @@ def whole_window(g, kernel, x):
     return kernel
 
 
-CONV = "conv2d({x}, {w}, {bias}, {groups}, {stride}, {dilation}, {padding})"
-op("conv2d", "product", draw_conv, same, "{x}.conv2d({w}, {bias}, {groups}, {stride}, {dilation}, {padding})", CONV, CONV, exact=True, sums=True, weight=3)
+CONV = "conv2d({x}, {w}, {bias}, {groups}, {stride}, {dilation}, {padding}, kept)"
+op("conv2d", "product", draw_conv, same, "{x}.conv2d({w}, {bias}, {groups}, {stride}, {dilation}, {padding})", CONV, CONV, exact=True, sums=True, term_ulps=8, weight=3)
 
 
 def draw_conv_transpose(g):
@@ -194,6 +199,7 @@ op(
     "F.conv_transpose2d({x}, {w}, None, {stride}, {padding}, {extra}, {groups}, {dilation})",
     exact=True,
     sums=True,
+    term_ulps=8,
     weight=3,
 )
 

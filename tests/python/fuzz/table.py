@@ -1,7 +1,8 @@
 """What a row of the op table is. Each op is written once as text in each language, `{x}` standing for an operand or a parameter.
 
 `draw` picks operands and parameters for the op, or None where nothing fits; `dtype` is the dtype of the result as a function of what
-was drawn. The flags say how rounding enters, and where the op may stand.
+was drawn. The flags say how rounding enters, and where the op may stand. In a text, `kept(value)` is a value inside the op that is
+rounded to the dtype of its result, and `kept(value, size)` one whose error is of that size's.
 """
 
 from dataclasses import dataclass
@@ -34,7 +35,14 @@ class Op:
     ties: bool = False  # but not where elements are equal
     single: bool = False  # no more precise than float32
     absolute: bool = False  # its error is of the size of 1's, where the result is smaller
+    signs: bool = False  # shows the sign of a zero, which sums and products may give either of
+    edge: Optional[str] = None  # where rounding does not show in the result, what has to be the same however operands are rounded
     then: str = ""  # the row of the positions of what this one finds, read after it
+
+    @property
+    def rounds(self):
+        """Whether its result is a rounded number."""
+        return not self.moves and (not self.steps or self.family == "cast")
 
     def error(self, dtype):
         """The relative error a result of the dtype may have."""

@@ -67,8 +67,9 @@ def argsort(x, axis, descending):
     return torch.sort(x, dim=axis, descending=descending, stable=True)[1].int()
 
 
-def conv2d(x, w, bias, groups, stride, dilation, padding):
-    return F.conv2d(F.pad(x, padding), w, bias, stride=stride, dilation=dilation, groups=groups)
+def conv2d(x, w, bias, groups, stride, dilation, padding, kept):
+    out = F.conv2d(F.pad(x, padding), w, None, stride=stride, dilation=dilation, groups=groups)
+    return out if bias is None else kept(out) + bias.reshape(1, -1, 1, 1)
 
 
 def where(c, x, y):
@@ -101,6 +102,17 @@ def add_at(x, key, value):
 
 def var(x, axis, correction, keepdim):
     return torch.var(x, dim=axis, correction=correction, keepdim=keepdim)
+
+
+def tanh(x, kept):
+    """Its slope is 1 - y * y, of which little is left far out."""
+    y = x.detach().tanh()
+    return y + (1 - kept(y * y)) * (x - x.detach())
+
+
+def sigmoid(x, kept):
+    y = x.detach().sigmoid()
+    return y + y * (1 - kept(y)) * (x - x.detach())
 
 
 def softmax(x, axis):

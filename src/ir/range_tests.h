@@ -1,0 +1,24 @@
+// What is asked of ranges wherever they are sorted: whether one is among others, and what its steps become.
+#pragma once
+
+#include <algorithm>
+#include <span>
+
+#include "ir/build.h"
+#include "ir/node.h"
+
+namespace lathe {
+
+inline bool contains(std::span<const Node> list, Node n) {
+  return std::find(list.begin(), list.end(), n) != list.end();
+}
+
+// Its steps are copies or lanes: there is no loop.
+inline bool in_registers(RangeKind kind) { return kind == RangeKind::Upcast || kind == RangeKind::Unroll; }
+inline bool in_registers(Node range) { return in_registers(range_kind(range)); }
+
+// Its steps are threads of a group.
+inline bool in_group(RangeKind kind) { return kind == RangeKind::Local || kind == RangeKind::Group; }
+inline bool in_group(Node range) { return in_group(range_kind(range)); }
+
+}  // namespace lathe
