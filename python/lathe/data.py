@@ -27,7 +27,7 @@ def _stack(items):
 
 
 class DataLoader:
-    """Batches of a dataset: a tuple of tensors with one row a sample, or anything with `len` and `[i]`. The order
+    """Batches of a dataset: a tuple of tensors with one row per sample, or anything with `len` and `[i]`. The order
     depends on the seed and the epoch alone, never on the number of workers. `state_dict` says where a loader is, and
     `load_state_dict` puts another there. Of several processes, each gets a part of every epoch.
 

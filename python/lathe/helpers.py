@@ -311,7 +311,7 @@ def live_buffers():
 
 
 def memory_report(most_lines=20):
-    """The same for people: one line a place and size.
+    """The same for people: one line per place and size.
 
     >>> from lathe import memory_report
     >>> kept = Tensor.ones(1000).contiguous().realize()

@@ -67,7 +67,12 @@ void JoinedLaunches::submit() {
     keep_once(writes);
     if (next_ == known_.lists.size()) known_.lists.emplace_back();
     const std::string name = fmt::format("{} kernels", calls.size());
-    executor().launch_all({device_, calls, reads, writes, &known_.lists[next_++], name});
+    executor().launch_all({.device = device_,
+                           .calls = calls,
+                           .reads = reads,
+                           .writes = writes,
+                           .known = &known_.lists[next_++],
+                           .name = name});
   }
   for (const MadeKernel* made : made_) count_kernel(made->launch.flops, made->launch.bytes);
   launches_.clear();

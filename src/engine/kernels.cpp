@@ -283,7 +283,7 @@ ReadyKernel ready_on(Entry& made, OpenDevice& device) {
   Entry* entry = &made;
   while (entry->instead != nullptr) entry = entry->instead;
   // REF is what others are compared with, and what computes nothing has nothing to compare.
-  const bool comparable = device.device->computes() && device.compiler->target().kind != TargetKind::Ref;
+  const bool comparable = device.device->computes() && !device.compiler->target().reference;
   if (!comparable) entry->check.due = false;
   const Loaded& loaded = loaded_on(*entry, device);
   return {&entry->made, loaded.kernel.get(), &entry->check, entry};

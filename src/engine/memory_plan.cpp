@@ -120,6 +120,15 @@ void place_blocks(std::vector<Block>& blocks) {
   }
 }
 
+void need_scratch(MemoryPlan& plan, const std::string& device, std::size_t bytes, int step) {
+  for (PlannedScratch& known : plan.scratch) {
+    if (known.device != device) continue;
+    if (known.bytes < bytes) known.bytes = bytes, known.step = step;
+    return;
+  }
+  plan.scratch.push_back({device, bytes, step});
+}
+
 }  // namespace
 
 // Stores come last in their iteration, after all that is loaded for any of them. So it is enough that no
@@ -150,8 +159,11 @@ bool can_run_in_place(Node kernel, std::int64_t output, std::int64_t input) {
   return ranges_of(index).size() == ranges;
 }
 
-MemoryPlan plan_memory(const Schedule& schedule, std::span<const Node> kept) {
+MemoryPlan plan_memory(const Schedule& schedule, std::span<const Node> kept,
+                       std::span<const std::size_t> scratch) {
   MemoryPlan plan;
+  for (std::size_t i = 0; i < scratch.size(); ++i)
+    if (scratch[i] > 0) need_scratch(plan, schedule.steps[i].device, scratch[i], static_cast<int>(i));
   const NodeMap<int> index = find_intermediates(schedule, kept, plan);
   find_in_place(schedule, index, plan);
   std::vector<Block> blocks = join_chains(plan);
@@ -169,6 +181,12 @@ MemoryPlan plan_memory(const Schedule& schedule, std::span<const Node> kept) {
 std::size_t MemoryPlan::arena_bytes(const std::string& device) const {
   for (const Arena& arena : arenas)
     if (arena.device == device) return arena.bytes;
+  return 0;
+}
+
+std::size_t MemoryPlan::scratch_bytes(const std::string& device) const {
+  for (const PlannedScratch& of_device : scratch)
+    if (of_device.device == device) return of_device.bytes;
   return 0;
 }
 
@@ -190,6 +208,9 @@ std::string to_string(const MemoryPlan& plan, std::size_t most_lines) {
     }
   }
   if (lines > most_lines) text += fmt::format("  and {} more\n", lines - most_lines);
+  for (const PlannedScratch& scratch : plan.scratch)
+    text += fmt::format("scratch on {}: {}, as step {} needs\n", scratch.device, human_bytes(scratch.bytes),
+                        scratch.step);
   return text;
 }
 

@@ -34,11 +34,21 @@ struct Arena {
   std::size_t bytes = 0;
 };
 
+// What kernels work in beside their buffers, such as the panels of products: kept by the device, and the same
+// for all of them, so that the largest counts.
+struct PlannedScratch {
+  std::string device;
+  std::size_t bytes = 0;
+  int step = 0;  // the first that needs as much
+};
+
 struct MemoryPlan {
   std::vector<PlannedBuffer> buffers;  // intermediates, in order of first use
   std::vector<Arena> arenas;           // by first use
-  std::vector<NodeRef> outside;        // buffers of steps that keep memory of their own: inputs and results
+  std::vector<PlannedScratch> scratch;
+  std::vector<NodeRef> outside;  // buffers of steps that keep memory of their own: inputs and results
   std::size_t arena_bytes(const std::string& device) const;
+  std::size_t scratch_bytes(const std::string& device) const;
   std::size_t unshared_bytes() const;  // what the intermediates would take without sharing
 };
 
@@ -46,7 +56,9 @@ inline constexpr std::size_t kArenaAlign = 256;
 
 // Plans a schedule. `kept` are the buffers that are read after the last step or belong to the user: they are
 // never in an arena. In-place reuse: an elementwise kernel may write over an input that dies with it.
-MemoryPlan plan_memory(const Schedule& schedule, std::span<const Node> kept);
+// `scratch` is what each step's kernel needs with its options, by step, where that is known.
+MemoryPlan plan_memory(const Schedule& schedule, std::span<const Node> kept,
+                       std::span<const std::size_t> scratch = {});
 
 // One line per arena and per buffer in it.
 std::string to_string(const MemoryPlan& plan, std::size_t most_lines = SIZE_MAX);

@@ -109,8 +109,10 @@ class RunMemory {
     };
     for (const Arena& arena : prepared_.memory.arenas) add(arena.device);
     for (const NodeRef& buffer : prepared_.fresh) add(buffer_device(buffer));
+    for (const PlannedScratch& scratch : prepared_.memory.scratch) add(scratch.device);
     for (const std::string& name : devices) {
-      std::size_t bytes = prepared_.bytes_needed(name);
+      const std::size_t scratch = prepared_.memory.scratch_bytes(name);
+      std::size_t bytes = prepared_.bytes_needed(name) + scratch;
       for (const Node& slot : slots)
         if (buffer_device(slot) == name && !has_memory(slot))
           bytes += MemoryPool::rounded(buffer_bytes(slot));
@@ -118,9 +120,10 @@ class RunMemory {
         open_device(name).pool.check_room(bytes);
       } catch (OutOfMemory& error) {
         error.note(fmt::format(
-            "planned: {} for results, {} for intermediates (they would take {} without sharing)",
-            human_bytes(bytes - prepared_.memory.arena_bytes(name)),
-            human_bytes(prepared_.memory.arena_bytes(name)), human_bytes(prepared_.memory.unshared_bytes())));
+            "planned: {} for results, {} for intermediates (they would take {} without sharing){}",
+            human_bytes(bytes - scratch - prepared_.memory.arena_bytes(name)),
+            human_bytes(prepared_.memory.arena_bytes(name)), human_bytes(prepared_.memory.unshared_bytes()),
+            scratch > 0 ? fmt::format(", {} that kernels work in", human_bytes(scratch)) : ""));
         std::string plan = to_string(prepared_.memory, kPlanLines);
         if (!plan.empty()) error.note(std::string_view(plan).substr(0, plan.size() - 1));
         error.help("compute in smaller pieces, or raise LATHE_MEMORY_LIMIT");
@@ -245,53 +248,84 @@ std::size_t Prepared::bytes_needed(const std::string& device) const {
   return sum;
 }
 
+namespace {
+
+// The kernels of the steps that are no copies, with their options chosen.
+void make_kernels(Prepared& made, std::span<const std::string_view> saved) {
+  std::vector<KernelRequest> requests;
+  for (std::size_t i = 0; i < made.steps.size(); ++i) {
+    const Step& step = made.schedule.steps[i];
+    if (step.is_copy()) continue;
+    requests.push_back({step.ast, step.name, made.steps[i].device, options_of(step)});
+    if (!saved.empty()) requests.back().saved = saved[i];
+  }
+  const std::vector<ReadyKernel> kernels = ready_kernels(requests);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < made.steps.size(); ++i) {
+    if (made.schedule.steps[i].is_copy()) continue;
+    PreparedStep& ready = made.steps[i];
+    ready.kernel = kernels[next++];
+    ready.symbolic = has_variables(ready.kernel.made->launch);
+    if (!ready.symbolic) ready.grid = grid_of(ready.kernel.made->launch, {});
+  }
+}
+
+// By step.
+std::vector<std::size_t> scratch_of(const Prepared& made) {
+  std::vector<std::size_t> bytes;
+  for (const PreparedStep& ready : made.steps) {
+    const Kernel* kernel = ready.kernel.kernel;
+    const std::int64_t parts =
+        kernel != nullptr && ready.kernel.made->launch.threads ? ready.kernel.made->launch.threads->hi() : 1;
+    bytes.push_back(kernel != nullptr ? ready.device->device->scratch_bytes(*kernel, parts) : 0);
+  }
+  return bytes;
+}
+
+// Where each buffer of a step comes from; the first step to use a fresh one is the one that makes it.
+void find_sources(Prepared& made) {
+  NodeMap<BufferSource> sources;
+  const auto add = [&](Node buffer, BufferSource::Kind kind, std::size_t i) {
+    sources[buffer] = {kind, static_cast<std::uint32_t>(i)};
+  };
+  for (std::size_t i = 0; i < made.slots.size(); ++i) add(made.slots[i], BufferSource::Kind::Slot, i);
+  for (std::size_t i = 0; i < made.fresh.size(); ++i) add(made.fresh[i], BufferSource::Kind::Fresh, i);
+  for (std::size_t i = 0; i < made.memory.buffers.size(); ++i)
+    add(made.memory.buffers[i].buffer, BufferSource::Kind::Planned, i);
+  made.fresh_origins.resize(made.fresh.size());
+  for (std::size_t i = 0; i < made.steps.size(); ++i) {
+    const Step& step = made.schedule.steps[i];
+    PreparedStep& ready = made.steps[i];
+    for (const NodeRef& buffer : step.buffers) {
+      const BufferSource source = *sources.find(buffer);
+      ready.buffers.push_back(source);
+      check_internal(step.is_copy() || &open_device(buffer_device(buffer)) == ready.device, "engine",
+                     "a kernel is to read memory of another device");
+      if (source.kind != BufferSource::Kind::Fresh) continue;
+      if (std::string& origin = made.fresh_origins[source.index]; origin.empty()) origin = step.origin;
+    }
+    ready.written_slots = written_slots(step, ready);
+  }
+}
+
+}  // namespace
+
 std::shared_ptr<const Prepared> prepare(Schedule schedule, std::span<const Node> slots,
                                         std::span<const std::string_view> saved) {
   auto made = std::make_shared<Prepared>();
   made->schedule = std::move(schedule);
   made->slots.assign(slots.begin(), slots.end());
   made->fresh = fresh_buffers(made->schedule, slots);
+  for (const Step& step : made->schedule.steps) {
+    made->steps.emplace_back();
+    made->steps.back().device = &open_device(step.device);
+  }
+  make_kernels(*made, saved);
+  // After options are chosen: what kernels work in depends on them.
   std::vector<Node> kept(slots.begin(), slots.end());
   kept.insert(kept.end(), made->fresh.begin(), made->fresh.end());
-  made->memory = plan_memory(made->schedule, kept);
-
-  NodeMap<BufferSource> sources;
-  for (std::uint32_t i = 0; i < slots.size(); ++i) sources[slots[i]] = {BufferSource::Kind::Slot, i};
-  for (std::uint32_t i = 0; i < made->fresh.size(); ++i)
-    sources[made->fresh[i]] = {BufferSource::Kind::Fresh, i};
-  for (std::uint32_t i = 0; i < made->memory.buffers.size(); ++i)
-    sources[made->memory.buffers[i].buffer] = {BufferSource::Kind::Planned, i};
-
-  made->fresh_origins.resize(made->fresh.size());
-  std::vector<KernelRequest> requests;
-  for (const Step& step : made->schedule.steps) {
-    for (const NodeRef& buffer :
-         step.buffers)  // the first step to use a fresh buffer is the one that makes it
-      if (const BufferSource source = *sources.find(buffer); source.kind == BufferSource::Kind::Fresh)
-        if (std::string& origin = made->fresh_origins[source.index]; origin.empty()) origin = step.origin;
-    PreparedStep ready;
-    ready.device = &open_device(step.device);
-    for (const NodeRef& buffer : step.buffers) {
-      ready.buffers.push_back(*sources.find(buffer));
-      check_internal(step.is_copy() || &open_device(buffer_device(buffer)) == ready.device, "engine",
-                     "a kernel is to read memory of another device");
-    }
-    made->steps.push_back(std::move(ready));
-    if (step.is_copy()) continue;
-    requests.push_back({step.ast, step.name, made->steps.back().device, options_of(step)});
-    if (!saved.empty()) requests.back().saved = saved[made->steps.size() - 1];
-  }
-  const std::vector<ReadyKernel> kernels = ready_kernels(requests);
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < made->steps.size(); ++i) {
-    if (made->schedule.steps[i].is_copy()) continue;
-    PreparedStep& ready = made->steps[i];
-    ready.kernel = kernels[next++];
-    ready.symbolic = has_variables(ready.kernel.made->launch);
-    if (!ready.symbolic) ready.grid = grid_of(ready.kernel.made->launch, {});
-  }
-  for (std::size_t i = 0; i < made->steps.size(); ++i)
-    made->steps[i].written_slots = written_slots(made->schedule.steps[i], made->steps[i]);
+  made->memory = plan_memory(made->schedule, kept, scratch_of(*made));
+  find_sources(*made);
   return made;
 }
 

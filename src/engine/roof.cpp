@@ -129,14 +129,11 @@ double Roof::bytes_rate(double touched) const {
 const Roof& roof_of(const OpenDevice& device) {
   static const Roof unknown;
   if (device.compiler == nullptr) return unknown;
-  switch (device.compiler->target().kind) {
-    case TargetKind::Cpu: {
-      static const Roof roof = measure_cpu();
-      return roof;
-    }
-    case TargetKind::Cuda: return roof_of_groups(device.text);
-    default: return unknown;
-  }
+  const Target& target = device.compiler->target();
+  if (target.reference) return unknown;
+  if (target.groups) return roof_of_groups(device.text);
+  static const Roof roof = measure_cpu();
+  return roof;
 }
 
 double share_of_roof(const OpenDevice& device, double flops, double bytes, double ns) {

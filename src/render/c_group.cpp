@@ -8,6 +8,7 @@
 #include "ir/shared_memory.h"
 #include "render/box_maps.h"
 #include "render/c_printer.h"
+#include "render/unit_text.h"
 #include "target/matrix_units.h"
 
 namespace lathe::render {
@@ -126,8 +127,8 @@ void CPrinter::panel_product(Node node) {
           "  asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{0}, 0;\\n{1} {{{2}}}, %{3}, %{4}, p, 1, 1, "
           "{5}, "
           "{6};\\n}}\" : {7} : \"l\"(x + {8}), \"l\"(y + {9}), \"r\"(1));\n",
-          sums + 2, unit->text, places(0, sums), sums, sums + 1, turned_x ? 1 : 0, turned_y ? 1 : 0,
-          registers(unit_, "+f", "c", sums), i * next(shape.x), i * next(shape.y));
+          sums + 2, text_of(*unit).assembly, places(0, sums), sums, sums + 1, turned_x ? 1 : 0,
+          turned_y ? 1 : 0, registers(unit_, "+f", "c", sums), i * next(shape.x), i * next(shape.y));
     return text + "  asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");\n  return c;\n}";
   });
   define_value(node, fmt::format("{}(lathe_panel({}, {}), lathe_panel({}, {}), {})", name,

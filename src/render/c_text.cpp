@@ -7,6 +7,7 @@
 #include "ir/dot.h"
 #include "render/c_printer.h"
 #include "render/prepare.h"
+#include "render/unit_text.h"
 #include "target/matrix_units.h"
 
 namespace lathe::render {
@@ -179,18 +180,19 @@ void CPrinter::dot_product(Node node) {
   const MatrixUnit* unit = unit_for_dot(dialect_.units, node.text());
   if (unit == nullptr)
     throw InternalError("c_text", fmt::format("{} has no unit for {}", dialect_.name, node.text()));
+  const UnitText& text = text_of(*unit);
   std::string name = fmt::format("v{}", next_++);
   line("{} {} = {};", unit_.type(node.dtype()), name, value(node.arg(2)));
   std::string scratch, ones;
   if (unit->sum != UnitSum::Done) {
     line("{} {}_t;", unit_.type(node.dtype()), name);
-    scratch = fmt::format(", [t] \"=&{}\"({}_t)", unit->registers, name);
+    scratch = fmt::format(", [t] \"=&{}\"({}_t)", text.registers, name);
   }
   if (unit->sum == UnitSum::AddPairs)
-    ones = fmt::format(", [ones] \"{}\"(({}){{}} + 0x10001)", unit->registers, unit_.type(node.dtype()));
-  line("__asm__(\"{}\" : [sum] \"+{}\"({}){} : [x] \"{}\"({}), [y] \"{}\"({}){});", unit->text,
-       unit->registers, name, scratch, unit->registers, value(node.arg(0)), unit->registers,
-       value(node.arg(1)), ones);
+    ones = fmt::format(", [ones] \"{}\"(({}){{}} + 0x10001)", text.registers, unit_.type(node.dtype()));
+  line("__asm__(\"{}\" : [sum] \"+{}\"({}){} : [x] \"{}\"({}), [y] \"{}\"({}){});", text.assembly,
+       text.registers, name, scratch, text.registers, value(node.arg(0)), text.registers, value(node.arg(1)),
+       ones);
   names_[node] = name;
 }
 
@@ -220,7 +222,7 @@ void CPrinter::group_product(Node node) {
     return fmt::format(
         "{} {} {}({} x, {} y, {} c) {{\n  {} r;\n  asm(\"{} {}, {}, {}, {};\" : {} : {}, {}, {});\n"
         "  return r;\n}}",
-        dialect_.helper, sum, name, x, y, sum, sum, unit->text, to, a, b, c,
+        dialect_.helper, sum, name, x, y, sum, sum, text_of(*unit).assembly, to, a, b, c,
         values(real ? "=f" : "=r", "r", sums), values("r", "x", xs), values("r", "y", ys),
         values(real ? "f" : "r", "c", sums));
   });

@@ -5,6 +5,7 @@
 #include "ir/dot.h"
 #include "render/llvm_printer.h"
 #include "render/prepare.h"
+#include "render/unit_text.h"
 #include "target/matrix_units.h"
 
 namespace lathe::render {

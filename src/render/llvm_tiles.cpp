@@ -9,6 +9,7 @@
 #include "ir/ranges.h"
 #include "render/llvm_printer.h"
 #include "render/prepare.h"
+#include "render/unit_text.h"
 #include "target/cache_line.h"
 #include "target/matrix_units.h"
 
@@ -273,7 +274,7 @@ bool LlvmPrinter::print_tile(Node node) {
     if (sum == nullptr) clear_tile(tile);
     std::vector<std::string> operands{fmt::format("{}", tile)};
     for (std::size_t i = 0; i < 2; ++i) operands.push_back(fmt::format("{}", *tiles_.find(node.arg(i))));
-    call(std::string(unit->llvm), "void", {"i8", "i8", "i8"}, operands);
+    call(std::string(text_of(*unit).llvm), "void", {"i8", "i8", "i8"}, operands);
     tiles_[node] = tile;
     return true;
   }

@@ -57,6 +57,8 @@ struct Event {
 using Queue =
     int;  // index of a queue of one device, 0 .. queues()-1; work of one queue runs in the order given
 
+inline constexpr Queue kMainQueue = 0;  // every device has it; what asks for no other queue goes there
+
 struct Grid {
   std::array<std::int64_t, 3> groups{1, 1, 1}, locals{1, 1, 1};
   std::int64_t threads = 1;
@@ -96,6 +98,9 @@ class Device {
   virtual Memory import(void* data, std::size_t bytes, Owner owner) = 0;  // no copy
   virtual void free(Memory memory) = 0;
   virtual std::unique_ptr<Kernel> load(const Binary& binary) = 0;
+  // Memory of its own that a launch of so many parts works in, beside its buffers: that of the parts which
+  // run at once. It stays for later launches, which use the same.
+  virtual std::size_t scratch_bytes(const Kernel&, std::int64_t /*parts*/) const { return 0; }
   // Copies between host pointers (Memory with only `host` set) and memory of this device, or within it, or
   // from and to memory of a device it reaches. `after` holds events of this device or others of the same
   // backend; for other backends the executor waits itself.

@@ -33,6 +33,7 @@ ByteRange byte_range(const Place& place) {
 int Executor::add_queue(OpenDevice& device, Queue queue) {
   std::lock_guard guard(mutex_);
   lines_.push_back({&device, queue, 1, {}, {}});
+  several_backends_ |= lines_.front().device->backend_number != device.backend_number;
   return ordering_.add_queue();
 }
 
@@ -45,21 +46,16 @@ Executor::Submitted Executor::submit(OpenDevice& device, Queue queue, std::span<
   for (const Place& place : reads) read_ranges.push_back(byte_range(place));
   for (const Place& place : writes) write_ranges.push_back(byte_range(place));
   const int number = device.queues[static_cast<std::size_t>(queue)];
+  wait_for_other_backends(lock, device, number, read_ranges, write_ranges);
   const Ordering::Entered entered = ordering_.enter(number, read_ranges, write_ranges);
 
   SmallVector<Event, 8> events;
   std::vector<WorkPoint> told;
   for (const WorkPoint& point : entered.after) {
     const Line& other = lines_[static_cast<std::size_t>(point.queue)];
-    if (other.device->backend_number != device.backend_number) {
-      // No backend knows another's events: the host waits. The lock is kept, so that program order is submit
-      // order.
-      other.device->device->wait(other.events[point.number - other.first]);
-      note_ended(point);
-    } else if (!ordering_.ended(point)) {
-      events.push_back(other.events[point.number - other.first]);
-      told.push_back(point);
-    }
+    if (ordering_.ended(point)) continue;
+    events.push_back(other.events[point.number - other.first]);
+    told.push_back(point);
   }
   Line& line = lines_[static_cast<std::size_t>(number)];
   if (logging_)
@@ -73,6 +69,22 @@ Executor::Submitted Executor::submit(OpenDevice& device, Queue queue, std::span<
   line.events.push_back(line.events.empty() ? line.last_ended : line.events.back());
   line.events.back() = call(context, events);
   return {entered.point, line.events.back()};
+}
+
+// No backend knows another's events: the host waits. Other threads may submit meanwhile, also what this work
+// then has to wait for, so it is asked again.
+void Executor::wait_for_other_backends(std::unique_lock<std::mutex>& lock, const OpenDevice& device,
+                                       int queue, std::span<const ByteRange> reads,
+                                       std::span<const ByteRange> writes) {
+  const auto is_foreign = [&](const WorkPoint& point) {
+    return lines_[static_cast<std::size_t>(point.queue)].device->backend_number != device.backend_number;
+  };
+  while (several_backends_) {
+    const std::vector<WorkPoint> needed = ordering_.needed_by(queue, reads, writes);
+    const auto foreign = std::find_if(needed.begin(), needed.end(), is_foreign);
+    if (foreign == needed.end()) return;
+    wait_for(lock, *foreign);
+  }
 }
 
 Executor::Submitted Executor::submit(const LaunchWork& work) {
@@ -129,10 +141,10 @@ WorkPoint Executor::launch_all(const JoinedWork& work) {
     const JoinedWork& work;
   } context{work};
   const Submitted done = submit(
-      *work.device, 0, work.reads, work.writes, work.name,
+      *work.device, work.queue, work.reads, work.writes, work.name,
       [](void* c, std::span<const Event> after) {
         const JoinedWork& w = static_cast<Context*>(c)->work;
-        return w.device->device->launch_all(0, w.calls, *w.known, after);
+        return w.device->device->launch_all(w.queue, w.calls, *w.known, after);
       },
       &context);
   std::lock_guard guard(mutex_);
@@ -177,7 +189,9 @@ WorkPoint Executor::copy(const Place& to, const Place& from, Queue queue) {
     return worker.device != nullptr &&
            (other.span.memory.host != nullptr || worker.device->device->reaches(*other.device->device));
   };
-  const auto queue_of = [&](const OpenDevice& device) { return queue < device.device->queues() ? queue : 0; };
+  const auto queue_of = [&](const OpenDevice& device) {
+    return queue < device.device->queues() ? queue : kMainQueue;
+  };
   if (reaches(to, from)) return copy_with(*to.device, queue_of(*to.device), to, from);
   if (reaches(from, to)) return copy_with(*from.device, queue_of(*from.device), to, from);
   return copy_through_host(to, from, queue);

@@ -28,7 +28,7 @@ struct Place {
 // A kernel launch: `args` are what the kernel gets, `reads` and `writes` the bytes it may touch.
 struct LaunchWork {
   OpenDevice* device = nullptr;
-  Queue queue = 0;
+  Queue queue = kMainQueue;
   Kernel* kernel = nullptr;  // stays alive until the work has ended
   Grid grid;
   std::span<const Arg> args;
@@ -42,6 +42,7 @@ struct LaunchWork {
 // Launches that one device runs one after the other as one work, with all that they read and write.
 struct JoinedWork {
   OpenDevice* device = nullptr;
+  Queue queue = kMainQueue;
   std::span<const LaunchCall> calls;
   std::span<const Place> reads, writes;
   std::unique_ptr<LaunchList>* known = nullptr;
@@ -62,7 +63,7 @@ class Executor {
   // Launches, waits, and gives the kernel's own time in nanoseconds.
   double launch_timed(const LaunchWork& work);
   // Copies as many bytes as `to` has. Goes through host memory where neither device reaches the other's.
-  WorkPoint copy(const Place& to, const Place& from, Queue queue = 0);
+  WorkPoint copy(const Place& to, const Place& from, Queue queue = kMainQueue);
 
   void wait(WorkPoint point);
   // Waits until the host may read these bytes, or until no work uses them at all.
@@ -108,12 +109,15 @@ class Executor {
   WorkPoint copy_with(OpenDevice& device, Queue queue, const Place& to, const Place& from);
   WorkPoint copy_through_host(const Place& to, const Place& from, Queue queue);
   void wait_for(std::unique_lock<std::mutex>& lock, WorkPoint point);
+  void wait_for_other_backends(std::unique_lock<std::mutex>& lock, const OpenDevice& device, int queue,
+                               std::span<const ByteRange> reads, std::span<const ByteRange> writes);
   void wait_users(OpenDevice& device, const Span& span, bool writing);
   void note_ended(WorkPoint point);
 
   mutable std::mutex mutex_;
   Ordering ordering_;
   std::deque<Line> lines_;
+  bool several_backends_ = false;
   std::vector<Bounce> bounces_;
   std::vector<std::shared_ptr<LaunchFault>> faults_;  // of launches not known to have ended; alive until then
   std::size_t most_faults_ = 64;                      // with more of them it is asked which have ended

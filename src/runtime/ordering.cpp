@@ -140,12 +140,10 @@ std::vector<WorkPoint> Ordering::reduce(const Clock& needed, int queue) const {
   return result;
 }
 
-std::vector<WorkPoint> Ordering::users(const ByteRange& range, bool writing) const {
+void Ordering::need_users(Clock& needed, const ByteRange& range, bool writing) const {
   const auto space = spaces_.find(range.space);
-  if (space == spaces_.end() || range.begin >= range.end) return {};
+  if (space == spaces_.end() || range.begin >= range.end) return;
   const Segments& segments = space->second;
-  Clock needed;
-  needed.resize(lines_.size(), 0);
   auto it = segments.upper_bound(range.begin);
   if (it != segments.begin()) --it;
   for (; it != segments.end() && it->first < range.end; ++it) {
@@ -154,6 +152,21 @@ std::vector<WorkPoint> Ordering::users(const ByteRange& range, bool writing) con
     if (!writing) continue;
     for (const WorkPoint& reader : it->second.reads) need(needed, reader);
   }
+}
+
+std::vector<WorkPoint> Ordering::needed_by(int queue, std::span<const ByteRange> reads,
+                                           std::span<const ByteRange> writes) const {
+  Clock needed;
+  needed.resize(lines_.size(), 0);
+  for (const ByteRange& range : reads) need_users(needed, range, false);
+  for (const ByteRange& range : writes) need_users(needed, range, true);
+  return reduce(needed, queue);
+}
+
+std::vector<WorkPoint> Ordering::users(const ByteRange& range, bool writing) const {
+  Clock needed;
+  needed.resize(lines_.size(), 0);
+  need_users(needed, range, writing);
   std::vector<WorkPoint> result;
   for (int q = 0; q < queues(); ++q)
     if (at(needed, q) > at(host_, q)) result.push_back({q, at(needed, q)});

@@ -36,6 +36,10 @@ class Ordering {
   // Enters a work and says what it must wait for.
   Entered enter(int queue, std::span<const ByteRange> reads, std::span<const ByteRange> writes);
 
+  // What it would have to wait for, without entering it.
+  std::vector<WorkPoint> needed_by(int queue, std::span<const ByteRange> reads,
+                                   std::span<const ByteRange> writes) const;
+
   // What must have ended before the host itself may read (or write) these bytes.
   std::vector<WorkPoint> users(const ByteRange& range, bool writing) const;
 
@@ -66,6 +70,7 @@ class Ordering {
   };
 
   void need(Clock& needed, WorkPoint point) const;
+  void need_users(Clock& needed, const ByteRange& range, bool writing) const;
   void read(const ByteRange& range, WorkPoint point, Clock& needed);
   void write(const ByteRange& range, WorkPoint point, Clock& needed);
   static void split(Segments& segments, std::uint64_t at);

@@ -59,7 +59,7 @@ ElementCost below_expand(const ElementCost& cost) {
 
 bool in_memory(Node n) {
   return n.is(Op::Buffer) || n.is(Op::After) || n.is(Op::Reduce) || n.is(Op::RaggedReduce) ||
-         walks_in_order(n) || n.is(Op::Copy) || n.is(Op::Contiguous);
+         is_sequential(n) || n.is(Op::Copy) || n.is(Op::Contiguous);
 }
 
 // Writing the value once and reading it back.

@@ -68,7 +68,7 @@ bool worth_staging(const ElementCost& cost, double evaluations, double elements,
 bool is_product_sum(Node node);
 
 // What one thread computes by a walk along an axis, with its results in memory: a kernel of its own.
-inline bool walks_in_order(Node n) { return n.is(Op::Scatter) || n.is(Op::Scan); }
+inline bool is_sequential(Node n) { return n.is(Op::Scatter) || n.is(Op::Scan); }
 
 // A reduce with few outputs and many inputs runs in parts: the number of parts for an axis of `extent`, or 0
 // to leave it whole. Depends on extents alone, so results do not depend on the machine.

@@ -62,7 +62,7 @@ Single look_at(const PlannedStep& step) {
     if (n.is(Op::Reduce)) s.reduces.push_back(n);
   }
   // What walks in order has its outputs in memory until the last step.
-  for (Node n : step.ops) s.alone |= is_product_sum(n) || walks_in_order(n);
+  for (Node n : step.ops) s.alone |= is_product_sum(n) || is_sequential(n);
   s.alone |= step.root.is(Op::Contiguous) && !attached_options(step.root).empty();
   return s;
 }

@@ -61,7 +61,7 @@ Planner::Planner(std::span<const Node> targets, const NodeMap<char>& forced, con
 
 bool Planner::is_root(Node node) const {
   return node.is(Op::Store) || node.is(Op::Launch) || (node.is(Op::Copy) && !is_placement(node)) ||
-         node.is(Op::Contiguous) || walks_in_order(node) || forced_.contains(node) ||
+         node.is(Op::Contiguous) || is_sequential(node) || forced_.contains(node) ||
          needed_in_memory_.contains(node);
 }
 
@@ -97,7 +97,7 @@ int Planner::new_step(Node root, Node buffer) {
   step.buffer = buffer;
   plan_.steps.push_back(std::move(step));
   work_.emplace_back();
-  if (is_product_sum(root) || root.is(Op::RaggedReduce) || walks_in_order(root)) work_.back().product = root;
+  if (is_product_sum(root) || root.is(Op::RaggedReduce) || is_sequential(root)) work_.back().product = root;
   int id = static_cast<int>(plan_.steps.size() - 1);
   step_of_[root] = id;
   return id;
@@ -140,7 +140,7 @@ void Planner::expand(Node node, std::uint32_t index) {
     expand_take(node, r);
   } else if (node.is(Op::RaggedReduce)) {
     expand_ragged(node, r);
-  } else if (walks_in_order(node)) {
+  } else if (is_sequential(node)) {
     expand_in_order(node, r);
   } else if (node.is(Op::Bitcast) && node.arg(0).dtype().bits() != node.dtype().bits()) {
     SmallVector<Node, 8> at(r.at.index.args().begin(), r.at.index.args().end());
@@ -496,7 +496,7 @@ Node Planner::value_of(Node node, const Request& r) {
     return substitute(gates ? where(inner.valid, args[0], zero_of(args[0].dtype())) : args[0], known);
   }
   if (node.is(Op::RaggedReduce)) return ragged_value(node, r, args);
-  if (walks_in_order(node)) return in_order_value(node, r, args);
+  if (is_sequential(node)) return in_order_value(node, r, args);
   if (is_identity(node)) return args[0];
   if (node.is(Op::Arange)) return cast(r.at.index.arg(0), node.dtype());
   if (node.is(Op::Bitcast)) {
@@ -593,7 +593,7 @@ void Planner::finish(Node node) {
     if (!node.is(Op::Copy) || is_placement(node)) {
       auto& ops = plan_.steps[static_cast<std::size_t>(r.step)].ops;
       if ((own || r.row || buffer == nullptr) &&
-          (is_elementwise(node.op()) || is_reduction(node) || walks_in_order(node) || node.is(Op::Take)))
+          (is_elementwise(node.op()) || is_reduction(node) || is_sequential(node) || node.is(Op::Take)))
         ops.push_back(node);
     }
     if (r.row) {

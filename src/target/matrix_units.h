@@ -1,5 +1,5 @@
-// Matrix units as rows of data: what an instruction multiplies, in which shape, and what it is called. Option
-// TC takes the rows of a kernel's target; nothing else asks which chip it is.
+// Matrix units as rows of data: what an instruction multiplies and in which shape. Option TC takes the rows
+// of a kernel's target; how they are spelled is the printers' (render/unit_text.h).
 #pragma once
 
 #include <cstdint>
@@ -29,12 +29,7 @@ struct MatrixUnit {
   int most_lanes;            // of such a vector; narrower powers of two down to 4 exist too. Of fragments:
                              // how many the unit holds
   UnitSum sum;               // how products come to the sum
-  std::string_view llvm;  // the intrinsic; {} is the width in bits, and | stands between the names for 4, 8
-                          // and 16 lanes where they differ otherwise
-  std::string_view registers;  // which the C compiler may use: "v" all, "x" the first 16
-  std::string_view text;  // in inline assembly, with the names sum, x, y, t (scratch) and ones; of a unit
-                          // of several threads, the instruction's name
-  int threads = 1;        // that hold a fragment together: each has its share in words (ir/dot.h)
+  int threads = 1;           // that hold a fragment together: each has its share in words (ir/dot.h)
   UnitReads reads = UnitReads::Words;
   int step = 0;  // of a unit that reads panels: words of one instruction along k
 };
@@ -44,10 +39,6 @@ std::span<const MatrixUnit> matrix_units();
 const MatrixUnit* find_matrix_unit(std::string_view name);
 bool is_fragment_unit(std::string_view name);
 bool has_fragments(const Target& target);
-// The name of its intrinsic for so many lanes.
-std::string intrinsic_of(const MatrixUnit& unit, int lanes);
-// Adds in pairs what UnitSum::AddPairs leaves, as a product with ones.
-std::string pair_sums_intrinsic(int lanes);
 // Vector registers that it needs beside the sum and the words.
 int scratch_registers(const MatrixUnit& unit);
 // The best unit of a target's names for a kind of product of vectors, or of fragments, or null.

@@ -39,7 +39,6 @@ constexpr X86Row kX86[] = {
 Target x86(const X86Row& row) {
   Target t;
   t.name = t.cpu = row.name;
-  t.kind = TargetKind::Cpu;
   t.vectors = t.threads = true;
   t.triple = "x86_64-unknown-linux-gnu";
   t.fma = row.fma;
@@ -74,7 +73,6 @@ constexpr CudaRow kCuda[] = {
 Target cuda(const CudaRow& row) {
   Target t;
   t.name = row.name;
-  t.kind = TargetKind::Cuda;
   t.groups = t.fma = true;
   t.max_load_bytes = 16;
   t.cores = row.cores;
@@ -105,7 +103,7 @@ Target cuda(const CudaRow& row) {
 Target ref() {
   Target t;
   t.name = "ref";
-  t.kind = TargetKind::Ref;
+  t.reference = true;
   t.vectors = t.groups = t.threads = true;
   t.strided_lanes = t.rounds_products = true;
   t.table_lanes = 16;
@@ -159,7 +157,7 @@ bool Target::has_native(Op op) const {
 
 // Every member is bound by name, so that one added to Target does not compile until it is in the key.
 std::string Target::key() const {
-  const auto& [name, kind, features, cpu, triple, vectors, groups, threads, fma, vector_bytes,
+  const auto& [name, reference, features, cpu, triple, vectors, groups, threads, fma, vector_bytes,
                vector_registers, max_load_bytes, strided_lanes, table_lanes, scales, rounds_products, cores,
                l1, l2, l3, max_buffers, max_group, max_locals, max_groups, shared_bytes, warp,
                thread_registers, async_copies, bulk_copies, core_threads, core_registers, core_shared_bytes,
@@ -172,17 +170,17 @@ std::string Target::key() const {
   std::vector<std::string> functions;
   for (const OpError& own : native) functions.push_back(fmt::format("{}:{}", info(own.op).name, own.ulp));
   return fmt::format(
-      "{} kind={} cpu={} triple={} features={} vectors={} groups={} threads={} fma={} vector_bytes={} "
+      "{} reference={} cpu={} triple={} features={} vectors={} groups={} threads={} fma={} vector_bytes={} "
       "vector_registers={} max_load_bytes={} strided_lanes={} table_lanes={} scales={} rounds_products={} "
       "cores={} l1={} l2={} l3={} max_buffers={} max_group={} "
       "max_locals={} max_groups={} shared_bytes={} warp={} thread_registers={} async_copies={} "
       "bulk_copies={} core={},{},{} "
       "emulated={} converted={} native={} units={}",
-      name, static_cast<int>(kind), cpu, triple, features, vectors, groups, threads, fma, vector_bytes,
-      vector_registers, max_load_bytes, strided_lanes, table_lanes, scales, rounds_products, cores, l1, l2,
-      l3, max_buffers, max_group, fmt::join(max_locals, "x"), fmt::join(max_groups, "x"), shared_bytes, warp,
-      thread_registers, async_copies, bulk_copies, core_threads, core_registers, core_shared_bytes,
-      names(emulated), names(converted), fmt::join(functions, ","), fmt::join(units, ","));
+      name, reference, cpu, triple, features, vectors, groups, threads, fma, vector_bytes, vector_registers,
+      max_load_bytes, strided_lanes, table_lanes, scales, rounds_products, cores, l1, l2, l3, max_buffers,
+      max_group, fmt::join(max_locals, "x"), fmt::join(max_groups, "x"), shared_bytes, warp, thread_registers,
+      async_copies, bulk_copies, core_threads, core_registers, core_shared_bytes, names(emulated),
+      names(converted), fmt::join(functions, ","), fmt::join(units, ","));
 }
 
 Target named_target(std::string_view name) {

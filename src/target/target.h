@@ -13,11 +13,10 @@
 
 namespace lathe {
 
-enum class TargetKind : std::uint8_t { Ref, Cpu, Cuda };
-
 struct Target {
   std::string name;
-  TargetKind kind = TargetKind::Ref;
+  // It has every op as the IR means it, for comparing others with: nothing is decomposed for it or tuned.
+  bool reference = false;
   std::string features;  // for the code generator: "+avx2,+fma,..." on a CPU
   std::string cpu;       // LLVM CPU name or empty
   std::string triple;    // of the code generator, or empty
@@ -57,7 +56,7 @@ struct Target {
 
   // Whether one thread does much in little time, so that steps taken in order beat a sort: where threads are
   // many and slow, in groups, it is the other way round.
-  bool walks_in_order() const { return !groups; }
+  bool has_fast_threads() const { return !groups; }
 
   bool emulates(DType dtype) const;
   bool has_native(Op op) const;

@@ -13,7 +13,7 @@ bool walks_in_order(const std::string& device) {
   const DeviceName name = parse_device_name(device);
   const Backend* backend = registry().find(name.backend);
   if (backend == nullptr || !backend->compiler) return false;
-  return backend->compiler(name.target)->target().walks_in_order();
+  return backend->compiler(name.target)->target().has_fast_threads();
 }
 
 std::int64_t walks_for(double others, std::int64_t steps) {

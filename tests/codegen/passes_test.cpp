@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <thread>
 
+#include "base/env.h"
 #include "base/error.h"
 #include "codegen/choose/lay_out_factors.h"
 #include "codegen/choose/split_sum.h"
@@ -518,11 +520,25 @@ TEST(Heuristic, EachRuleChangesTheOptionsOfSomeKernel) {
   }
 }
 
+// Not of what was compiled before, of where nodes lie, of how many CPUs may be used, nor of the thread.
 TEST(Heuristic, IsAFunctionOfKernelAndTargetAlone) {
-  Scope scope;
-  Target target = named_target("x86-64-v4");
-  EXPECT_EQ(to_string(choose_options(matmul(512, 512, 512), target)),
-            to_string(choose_options(matmul(512, 512, 512), target)));
+  const Target targets[] = {named_target("x86-64-v4"), named_target("sm_90a")};
+  const auto chosen = [&](bool backwards) {
+    Scope scope;
+    std::vector<NamedKernel> kernels = small_kernels();
+    for (std::int64_t n : {512, 1000}) kernels.push_back({"matmul", matmul(n, n, n)});
+    std::vector<std::string> lists(2 * kernels.size());
+    for (std::size_t k = 0; k < lists.size(); ++k) {
+      const std::size_t i = backwards ? lists.size() - 1 - k : k;
+      lists[i] = to_string(choose_options(kernels[i / 2].kernel, targets[i % 2]));
+    }
+    return lists;
+  };
+  const std::vector<std::string> first = chosen(false);
+  std::vector<std::string> again;
+  const FlagScope one_thread(Flag::Threads, "1");
+  std::thread([&] { again = chosen(true); }).join();
+  EXPECT_EQ(first, again);
 }
 
 // What splits a reduce may not depend on how many cores there are: results would.

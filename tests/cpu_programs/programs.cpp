@@ -22,6 +22,7 @@
 #include "ir/walk.h"
 #include "reference/reference.h"
 #include "reference/tensor_eval.h"
+#include "render/unit_text.h"
 #include "rules/linear.h"
 #include "target/matrix_units.h"
 
@@ -191,7 +192,7 @@ TEST(CpuPrograms, MatrixUnitsCompileEverywhereAndRunWhereTheyWork) {
       for (const std::string& unit_name : target.units) {
         const MatrixUnit* unit = find_matrix_unit(unit_name);
         for (int lanes = 4; lanes <= 16; lanes *= 2)
-          if (binary.source.find("@" + intrinsic_of(*unit, lanes)) != std::string::npos)
+          if (binary.source.find("@" + render::intrinsic_of(*unit, lanes)) != std::string::npos)
             printed.insert(unit->name);
       }
       if (!can_run(target)) continue;

@@ -16,7 +16,6 @@ namespace lathe::testing {
 inline Target bare_target(bool fma, std::vector<Scalar> converted = {}) {
   Target t;
   t.name = "bare";
-  t.kind = TargetKind::Cpu;
   t.fma = fma;
   t.emulated = {Scalar::Float16, Scalar::BFloat16,    Scalar::Fp8e4m3,
                 Scalar::Fp8e5m2, Scalar::Fp8e4m3fnuz, Scalar::Fp8e5m2fnuz};

@@ -65,7 +65,6 @@ TEST(Keys, DisabledAndPlantedRulesAreInTheKey) {
 // The other value of one fact of any type.
 void flip(std::string& fact) { fact += "x"; }
 void flip(bool& fact) { fact = !fact; }
-void flip(TargetKind& fact) { fact = fact == TargetKind::Cpu ? TargetKind::Ref : TargetKind::Cpu; }
 void flip(int& fact) { ++fact; }
 void flip(std::int64_t& fact) { ++fact; }
 void flip(std::int64_t (&fact)[3]) { ++fact[1]; }
@@ -79,19 +78,19 @@ TEST(Keys, EachFactOfATargetIsInItsKey) {
   // Binds every member, so that a new one does not compile here until it is flipped, too.
   auto each = [&](auto&& use) {
     Target t = usual;
-    auto& [name, kind, features, cpu, triple, vectors, groups, threads, fma, vector_bytes, vector_registers,
-           max_load_bytes, strided_lanes, table_lanes, scales, rounds_products, cores, l1, l2, l3,
-           max_buffers, max_group, max_locals, max_groups, shared_bytes, warp, thread_registers, async_copies,
-           bulk_copies, core_threads, core_registers, core_shared_bytes, emulated, converted, native, units] =
-        t;
+    auto& [name, reference, features, cpu, triple, vectors, groups, threads, fma, vector_bytes,
+           vector_registers, max_load_bytes, strided_lanes, table_lanes, scales, rounds_products, cores, l1,
+           l2, l3, max_buffers, max_group, max_locals, max_groups, shared_bytes, warp, thread_registers,
+           async_copies, bulk_copies, core_threads, core_registers, core_shared_bytes, emulated, converted,
+           native, units] = t;
     facts = 0;
-    use(t, name), use(t, kind), use(t, features), use(t, cpu), use(t, vectors), use(t, groups);
+    use(t, name), use(t, reference), use(t, features), use(t, cpu), use(t, vectors), use(t, groups);
     use(t, threads), use(t, fma), use(t, vector_bytes), use(t, vector_registers), use(t, max_load_bytes);
     use(t, cores), use(t, l1), use(t, l2), use(t, l3), use(t, max_buffers), use(t, max_group);
     use(t, max_locals), use(t, max_groups), use(t, shared_bytes), use(t, emulated), use(t, converted);
     use(t, units), use(t, warp), use(t, thread_registers), use(t, core_threads), use(t, core_registers);
-    use(t, core_shared_bytes), use(t, async_copies), use(t, bulk_copies), use(t, native), use(t, triple);
-    use(t, strided_lanes), use(t, table_lanes), use(t, scales), use(t, rounds_products);
+    use(t, core_shared_bytes), use(t, async_copies), use(t, bulk_copies), use(t, native);
+    use(t, triple), use(t, strided_lanes), use(t, table_lanes), use(t, scales), use(t, rounds_products);
   };
   std::set<std::string> keys{usual.key()};
   each([&](Target& t, auto& fact) {

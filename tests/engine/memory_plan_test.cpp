@@ -182,6 +182,43 @@ TEST(MemoryPlan, ThePlannedPeakIsTheMeasuredOne) {
   EXPECT_NEAR(measured / static_cast<double>(planned), 1.0, 0.01);
 }
 
+TEST(MemoryPlan, TheLargestScratchOfADeviceIsPartOfThePlan) {
+  const Scope scope;
+  std::vector<Node> b;
+  for (int i = 0; i < 4; ++i) b.push_back(new_buffer(dtypes::Float32, 64, "CPU"));
+  Schedule chain;
+  for (std::size_t i = 0; i + 1 < b.size(); ++i)
+    chain.steps.push_back(make_step(reversing_kernel(64), b[i + 1], b[i]));
+  const std::size_t scratch[] = {1000, 3000, 3000};
+  const MemoryPlan plan = plan_memory(chain, std::span(b.data(), 1), scratch);
+  EXPECT_EQ(plan.scratch_bytes("CPU"), 3000u);
+  EXPECT_EQ(plan.scratch_bytes("CPU:1"), 0u);
+  EXPECT_NE(to_string(plan).find("scratch on CPU: 2.9 KiB, as step 1 needs"), std::string::npos)
+      << to_string(plan);
+}
+
+// A product whose panels lie in memory of the threads that run it at once: planned with its options, and
+// refused before anything is taken.
+TEST(MemoryPlan, PanelsOfAProductArePlannedAndRefused) {
+  const Scope scope;
+  const std::int64_t n = 1024;
+  const NodeRef x = new_buffer(dtypes::Float32, n * n, "CPU:6"),
+                w = new_buffer(dtypes::Float32, n * n, "CPU:6");
+  const Node product = test::matmul(shaped(x, {n, n}), shaped(w, {n, n}), n, n, n);
+  const std::size_t matrix = static_cast<std::size_t>(n * n) * 4;
+  const FlagScope limit(Flag::MemoryLimit, std::to_string(3 * matrix + (1 << 20)));
+  reset_counters();
+  try {
+    test::realize(product);
+    FAIL() << "more memory than the limit";
+  } catch (const OutOfMemory& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("that kernels work in"), std::string::npos) << text;
+    EXPECT_NE(text.find("scratch on CPU:6: "), std::string::npos) << text;
+  }
+  EXPECT_EQ(counters().kernels, 0u) << "nothing was submitted";
+}
+
 TEST(MemoryPlan, TooLittleMemoryIsATypedErrorThatPrintsThePlan) {
   const Scope scope;
   const std::int64_t n = 64;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -106,8 +107,20 @@ TEST(Loader, RefusesOptionsThatMakeNoSense) {
 }
 
 TEST(Loader, StopsItsWorkersWhenItIsDestroyedEarly) {
-  DataLoader loader(1000, slow, {.workers = 4});
-  loader.next();
+  std::atomic<int> calls = 0;
+  {
+    DataLoader loader(1000,
+                      [&](std::span<const std::int64_t> samples) {
+                        ++calls;
+                        return slow(samples);
+                      },
+                      {.workers = 4});
+    loader.next();
+  }
+  const int at_the_end = calls;
+  EXPECT_LT(at_the_end, 1000);
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(calls, at_the_end);
 }
 
 }  // namespace

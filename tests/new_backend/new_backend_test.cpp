@@ -49,7 +49,7 @@ struct ComparedCompiler : Compiler {
   Target facts = toy->target();
   ComparedCompiler() {
     facts.name = "far";
-    facts.kind = TargetKind::Cpu;
+    facts.reference = false;
   }
   const Target& target() const override { return facts; }
   std::string version() const override { return "far 1"; }

@@ -1,4 +1,4 @@
-# The Python package against PyTorch and numpy: one entry a file. Without the environment they say so and are skipped.
+# The Python package against PyTorch and numpy: one entry per file. Without the environment they say so and are skipped.
 file(GLOB python_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/test_*.py)
 if(TARGET lathe_python)
   foreach(file IN LISTS python_tests)

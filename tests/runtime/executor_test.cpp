@@ -4,8 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <random>
+#include <thread>
 
 #include "base/error.h"
 #include "fake_device.h"
@@ -186,6 +189,29 @@ TEST(Executor, CountsLaunchesAndCopiesBetweenDevices) {
   EXPECT_EQ(executor().counters().kernels, 1u);
   EXPECT_EQ(executor().counters().copies, 2u);
   EXPECT_EQ(executor().counters().bytes_copied, 6u * 8);
+}
+
+// A copy that has to wait for work of another backend waits for it on the host, and other threads go on.
+TEST(Executor, AWaitForAnotherBackendHoldsNobodyElseUp) {
+  FourDevices four({"FAKE:0", "FAKE:1", "ISLE:0", "REEF:0"});
+  std::promise<void> release;
+  std::shared_future<void> released = release.get_future().share();
+  fake::FakeKernel slow;
+  slow.body = [&](std::span<void* const>) { released.wait(); };
+  const Place on_isle = four.place(2, 0, 4), on_reef = four.place(3, 0, 4);
+  const Arg args[] = {{Arg::Kind::Span, on_isle.span, 0}};
+  executor().launch({on_isle.device, kMainQueue, &slow, {}, args, {}, {&on_isle, 1}, "slow"});
+  std::future<void> copied =
+      std::async(std::launch::async, [&] { executor().wait(executor().copy(on_reef, on_isle)); });
+  std::future<void> other = std::async(std::launch::async, [&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // let the other thread come first
+    executor().wait(executor().copy(four.place(1, 0, 4), four.place(0, 0, 4)));
+  });
+  EXPECT_EQ(other.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+  EXPECT_EQ(copied.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  release.set_value();
+  copied.get();
+  other.get();
 }
 
 TEST(Executor, AForkedChildGetsAnErrorInsteadOfAHang) {

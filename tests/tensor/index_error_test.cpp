@@ -230,8 +230,8 @@ TEST(IndexErrorsOfLosses, AClassThatDoesNotExistIsTold) {
 TEST(IndexErrorsOnNull, NothingRunsSoNothingIsTold) {
   const Tensor x = Tensor::ones({4}, {.device = "NULL"}).contiguous().realize();
   const Tensor at = Tensor::full({2}, 9, {.dtype = dtypes::int32, .device = "NULL"}).contiguous().realize();
-  x.gather(0, at).realize();
-  synchronize();
+  EXPECT_NO_THROW(x.gather(0, at).realize());
+  EXPECT_NO_THROW(synchronize());
 }
 
 }  // namespace

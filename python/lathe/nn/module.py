@@ -71,11 +71,11 @@ def named_children(self):
     >>> [name for name, layer in nn.Sequential(nn.Linear(1, 1), nn.ReLU()).named_children()]
     ['0', '1']
     """
-    seen = set()
+    seen = {}  # the modules too: an id is a module's only as long as it lives, and parts of native ones live briefly
     for name, value in [*_own(self), *_native_children(self)]:
         for path, child in _modules_in(value, name):
             if id(child) not in seen:
-                seen.add(id(child))
+                seen[id(child)] = child
                 yield path, child
 
 
@@ -90,13 +90,16 @@ def named_modules(self, memo=None, prefix="", remove_duplicate=True):
     >>> [name for name, layer in nn.Sequential(nn.Linear(1, 1)).named_modules()]
     ['', '0']
     """
-    memo = set() if memo is None else memo
-    if id(self) in memo:
+    yield from _walk(self, prefix, {id(m): m for m in memo or ()})
+
+
+def _walk(module, prefix, seen):
+    if id(module) in seen:
         return
-    memo.add(id(self))
-    yield prefix, self
-    for name, child in named_children(self):
-        yield from named_modules(child, memo, f"{prefix}.{name}" if prefix else name)
+    seen[id(module)] = module
+    yield prefix, module
+    for name, child in named_children(module):
+        yield from _walk(child, f"{prefix}.{name}" if prefix else name, seen)
 
 
 def modules(self):

@@ -30,10 +30,11 @@ struct Scratch {
   char* data = nullptr;
   std::size_t bytes = 0;
   ~Scratch() { std::free(data); }
+  static std::size_t rounded(std::size_t wanted) { return (wanted + kHugePage - 1) / kHugePage * kHugePage; }
   char* at_least(std::size_t wanted) {
     if (wanted <= bytes) return data;
     std::free(data);
-    bytes = (wanted + kHugePage - 1) / kHugePage * kHugePage;
+    bytes = rounded(wanted);
     data = static_cast<char*>(std::aligned_alloc(kHugePage, bytes));
     if (data == nullptr) {
       bytes = 0;
@@ -122,6 +123,13 @@ class CpuDevice : public Device {
   }
 
   std::unique_ptr<Kernel> load(const Binary& binary) override { return load_kernel(binary); }
+
+  std::size_t scratch_bytes(const Kernel& kernel, std::int64_t parts) const override {
+    const auto wanted = static_cast<std::size_t>(static_cast<const CpuKernel&>(kernel).scratch_bytes);
+    if (wanted == 0) return 0;
+    const std::int64_t at_once = std::min<std::int64_t>(parts, ThreadPool::shared().threads());
+    return Scratch::rounded(wanted) * static_cast<std::size_t>(std::max<std::int64_t>(at_once, 1));
+  }
 
   Event copy(Queue queue, Span to, Span from, std::span<const Event> after) override {
     check_internal(to.memory.host != nullptr && from.memory.host != nullptr, "CPU",

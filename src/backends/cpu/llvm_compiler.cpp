@@ -1,12 +1,15 @@
 #include <fmt/format.h>
 
+#include <memory>
 #include <mutex>
+#include <string>
 
 #include "backends/cpu/binary.h"
 #include "backends/cpu/compilers.h"
 #include "backends/cpu/llvm_module.h"
 #include "base/env.h"
 #include "base/error.h"
+#include "base/interruptible.h"
 #include "base/log.h"
 #include "render/llvm_text.h"
 #include "render/prepare.h"
@@ -16,6 +19,27 @@ namespace lathe::backends {
 namespace {
 
 constexpr int kCodeLevel = 2;
+// Bytes of text that LLVM may take longer for than somebody who pressed Ctrl-C should wait: a megabyte takes
+// it a second or several.
+constexpr std::size_t kLongText = 100'000;
+
+// One call of LLVM, with all it needs and gives. A caller that was interrupted is not there to take the
+// result.
+struct LlvmCall {
+  const LlvmInterface& llvm;
+  std::string text, cpu, features, passes;
+  LlvmBytes object{nullptr, 0};
+  char* error = nullptr;
+
+  ~LlvmCall() {
+    llvm.release(object.data);
+    llvm.release(error);
+  }
+  void run() {
+    object = llvm.compile(text.data(), text.size(), cpu.c_str(), features.c_str(), passes.c_str(), kCodeLevel,
+                          &error);
+  }
+};
 
 class LlvmCompiler : public Compiler {
  public:
@@ -31,13 +55,15 @@ class LlvmCompiler : public Compiler {
     out.entry = program.name;
     out.source = render::llvm_text(program, target_);
     const bool has_arrays = out.source.find(" = alloca ") != std::string::npos;
-    char* error = nullptr;
-    LlvmBytes object =
-        llvm_.compile(out.source.data(), out.source.size(), target_.cpu.c_str(), target_.features.c_str(),
-                      has_arrays ? kLlvmPasses : "", kCodeLevel, &error);
-    if (object.data == nullptr) {
-      std::string reason = error != nullptr ? error : "unknown error";
-      llvm_.release(error);
+    auto call = std::make_shared<LlvmCall>(
+        llvm_, out.source, target_.cpu, target_.features,
+        has_arrays ? kLlvmPasses : "");  // shared with a thread that may go on when nobody waits any more
+    if (out.source.size() < kLongText)
+      call->run();
+    else
+      run_interruptible([call] { call->run(); }, "compiled", program.name);
+    if (call->object.data == nullptr) {
+      const std::string reason = call->error != nullptr ? call->error : "unknown error";
       throw CompileError("CPU", fmt::format("LLVM refused kernel {}", program.name))
           .note(reason)
           .note(out.source);
@@ -45,9 +71,8 @@ class LlvmCompiler : public Compiler {
     CpuCode code;
     code.features = target_.features;
     code.scratch_bytes = render::layout_locals(program, render::kStackBytes).scratch_bytes;
-    code.code = {object.data, object.size};
+    code.code = {call->object.data, call->object.size};
     out.bytes = pack(code);
-    llvm_.release(object.data);
     return out;
   }
 

@@ -90,7 +90,7 @@ std::optional<BorderSteps> choose_border_steps(const KernelFacts& facts, const T
       if (here.empty() || !tested_outside(facts, conditions, here, window)) continue;
       if (share_left(here, facts.ranges[row].range, facts.ranges[window].range) > 1 - kWorthCopies) continue;
       // The sums, the vectors of all steps of the window, and a repeated element; the panel of a step of
-      // lanes in half of the second cache.
+      // lanes in half of L2.
       for (std::int64_t vectors = 4; vectors >= 1; --vectors) {
         const std::int64_t sums = facts.ranges[row].extent * vectors, width = vectors * lanes;
         if (sums + facts.ranges[window].extent * vectors + 1 > target.vector_registers) continue;

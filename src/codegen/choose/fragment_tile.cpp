@@ -20,14 +20,14 @@ ProductTile fragment_tile(const KernelFacts& facts, const Target& target, std::s
   const double all_depth = depth;
   const auto l2 = static_cast<double>(target.l2);
   if (facts.sums_in_output && facts.reduces == 1) {
-    // Sums go through memory between blocks, which costs more than columns that come from the second cache:
+    // Sums go through memory between blocks, which costs more than columns that come from L2:
     // so only what would leave no room for several columns is divided.
     const double strip = depth * static_cast<double>(taken[lane]);
     tile.reduce_steps = even_block(left[first], static_cast<double>(left[first]) * l2 / 8 / strip);
     depth *= static_cast<double>(tile.reduce_steps) / static_cast<double>(left[first]);
   }
-  // Columns are packed once and stream from the second cache; a step of rows is packed just before it is used
-  // with all columns of the block, and stays in the first cache meanwhile.
+  // Columns are packed once and stream from L2; a step of rows is packed just before it is used
+  // with all columns of the block, and stays in L1 meanwhile.
   tile.lane_steps = even_block(left[lane], l2 / 2 / (depth * static_cast<double>(taken[lane])));
   double rows = all_depth;  // bytes of all of them
   for (std::size_t r = 0; r < facts.ranges.size(); ++r) {

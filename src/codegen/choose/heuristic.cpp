@@ -41,8 +41,7 @@ bool Chooser::take(RuleId rule) {
 }
 
 std::vector<Opt> Chooser::run() {
-  if (target_.kind == TargetKind::Ref || facts_.ranges.empty())
-    return {};  // REF is for checking, not for speed
+  if (target_.reference || facts_.ranges.empty()) return {};  // REF is for checking, not for speed
   for (std::size_t i = 0; i < std::size(kRules); ++i)
     if (kRules[i].place == RulePlace::Kernel && take(static_cast<RuleId>(i))) return std::move(opts_);
   if (target_.groups) return std::move(opts_);

@@ -9,7 +9,7 @@
 namespace lathe {
 
 std::vector<Opt> Chooser::run_invariant() {
-  if (target_.kind == TargetKind::Ref || facts_.ranges.empty()) return {};
+  if (target_.reference || facts_.ranges.empty()) return {};
   if (target_.groups) {
     // Neighbouring threads take neighbouring outputs.
     constexpr std::int64_t kThreads = 256;

@@ -105,7 +105,7 @@ bool Chooser::fragments() {
     become(std::move(state), std::move(facts), *std::move(opt));
     std::vector<std::int64_t> taken(facts_.ranges.size(), 1);
     taken[row] = unit.unit->m, taken[lane] = unit.unit->n;
-    // Products of one fragment of columns follow each other: what is read past the first cache is then read
+    // Products of one fragment of columns follow each other: what is read past L1 is then read
     // half a step apart, not twice in a row.
     for (std::size_t r : {lane, row})
       if (left(r) > 1) {

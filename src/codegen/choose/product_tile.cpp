@@ -22,14 +22,14 @@ namespace {
 constexpr double kLoad = 0.15;          // a vector load or a repeated scalar, beside the arithmetic it feeds
 constexpr double kLoadBound = 0.4;      // more for a load beyond three for four multiplications: it waits
 constexpr double kMaskedLoad = 1;       // the same under a mask or a gate
-constexpr double kBehindFirst = 0.6;    // more for a vector load that the first cache does not answer
-constexpr double kPartlyBehind = 0.06;  // the same where the first cache holds half of them
-constexpr double kBehindSecond = 3;     // more where the second cache does not either
+constexpr double kBehindFirst = 0.6;    // more for a vector load that L1 does not answer
+constexpr double kPartlyBehind = 0.06;  // the same where L1 holds half of them
+constexpr double kBehindSecond = 3;     // more where L2 does not either
 constexpr double kJumps = 0.4;          // and more where the vectors of successive steps lie apart
-constexpr double kFarRows = 0.15;       // rows that push each other out of the first cache
-constexpr double kLine = 1;             // a line of repeated scalars, which comes from the second cache
-constexpr double kPassingLine = 1;      // the same from the third, in the order in which it is used
-constexpr double kStripBehind = 0.12;   // more for a load of a strip that fills a part of the second cache
+constexpr double kFarRows = 0.15;       // rows that push each other out of L1
+constexpr double kLine = 1;             // a line of repeated scalars, which comes from L2
+constexpr double kPassingLine = 1;      // the same from L3, in the order in which it is used
+constexpr double kStripBehind = 0.12;   // more for a load of a strip that fills a part of L2
 constexpr double kSumInMemory = 8;   // a vector of partial sums is read and written again for another block
 constexpr double kFromMemory = 16;   // more for a vector no cache holds: a copy waits, products do not
 constexpr double kGatedRows = 0.97;  // what uneven rows leave of a step, for the gates of their copies
@@ -71,7 +71,7 @@ struct Model {
 
   std::int64_t extent(std::size_t r) const { return facts.ranges[r].extent; }
   bool reduces(std::size_t r) const { return facts.depends(facts.reduce.arg(0), r) && !is_output[r]; }
-  // Twice the first cache: half of it comes from the second one in good time, and longer blocks write partial
+  // Twice L1: half of it comes from L2 in good time, and longer blocks write partial
   // sums less often.
   double near_bytes() const { return 2 * static_cast<double>(target.l1); }
   int bytes() const { return facts.reduce.dtype().bytes(); }
@@ -190,7 +190,7 @@ const SourceReach& source_reach(const Model& m, int factor) {
 }
 
 // The lines of memory that the scalars of one step lie on, beyond those of rows that use every element of
-// theirs: windows of a picture side by side share lines, those of two pictures do not.
+// theirs: windows of an image side by side share lines, those of two images do not.
 double scattered_lines(const Model& m, int factor, const Rows& rows) {
   if (!source_load(m.facts.factors[factor])) return 0;
   const SourceReach& source = source_reach(m, factor);
@@ -241,9 +241,9 @@ Rows choose_rows(const Model& m, int factor, std::int64_t vectors, bool gated, b
   return best;
 }
 
-// Rows of the broadcast factor that are read again for each block of lanes should still be in the first cache
+// Rows of the broadcast factor that are read again for each block of lanes should still be in L1
 // then. If not: how many of a step's scalars come from further away. All of them in a matrix; of the windows
-// of a picture, which overlap, few.
+// of an image, which overlap, few.
 double far_rows(const Model& m, int factor, const Rows& rows, bool again) {
   if (!again || rows.count < 2) return 0;
   Node g = m.facts.factors[factor];
@@ -298,7 +298,7 @@ Depth depth_within(const Model& m, std::int64_t width, double bytes) {
   return d;
 }
 
-// Copies of the other factor, in the order of its source, for as many rows as a quarter of the second cache
+// Copies of the other factor, in the order of its source, for as many rows as a quarter of L2
 // holds: the outer row ranges stand outside first. Returns elements copied in all.
 double place_other(const Model& m, const Depth& depth, const Rows& rows, double times, ProductTile& tile) {
   const std::vector<RangeFacts>& ranges = m.facts.ranges;
@@ -345,7 +345,7 @@ struct OutputLanes {
   std::size_t lane;
   std::int64_t vectors;
   bool panel, other_panel;
-  bool strips = false;  // one strip of lanes at a time in the second cache, all rows pass by it
+  bool strips = false;  // one strip of lanes at a time in L2, all rows pass by it
 };
 
 // How much of a cache rows of `width` elements can use that lie as far apart as a factor's steps do: a line
@@ -373,11 +373,11 @@ double rows_bytes(const Model& m, int factor) {
       bytes *= static_cast<double>(m.extent(r));
   return bytes;
 }
-// Whether they fit a quarter of the second cache.
+// Whether they fit a quarter of L2.
 bool rows_fit(const Model& m, int factor) {
   return rows_bytes(m, factor) * 4 <= static_cast<double>(m.target.l2);
 }
-// Whether a strip stays in a quarter of the second cache while rows pass by from the third, of which they
+// Whether a strip stays in a quarter of L2 while rows pass by from L3, of which they
 // take a small part: other cores, and what else is read, have theirs.
 bool rows_pass(const Model& m, const Depth& depth, int factor, std::int64_t width) {
   const double strip = depth.here * static_cast<double>(width * m.bytes());
@@ -555,7 +555,7 @@ void price_reduce_lanes(const Model& m, std::optional<ProductTile>& best) {
       double in_flight = a * b;
       while (tile.width < 4 * width && extent % (tile.width * 2) == 0 && in_flight * 2 <= 2 * kEnoughInFlight)
         tile.width *= 2, in_flight *= 2;
-      // The rows of one side are read again for each of the other's, from the first cache where they fit it;
+      // The rows of one side are read again for each of the other's, from L1 where they fit it;
       // the others pass by.
       const double row = whole_depth(m).all * m.bytes(), near = static_cast<double>(m.target.l1) / 2;
       double behind = 0;

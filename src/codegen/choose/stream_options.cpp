@@ -19,7 +19,7 @@ constexpr std::int64_t kLinesAhead = 4;
 double bytes_of(const AccessFacts& a) { return a.times * base_memory(a.node.arg(0)).dtype().bytes(); }
 
 // What is read in step with the walk again and again, each time for all walks at once, as a multiple of what
-// one of them reads. What stays in the first cache counts for nothing.
+// one of them reads. What stays in L1 counts for nothing.
 double read_again(const AccessFacts& main, const KernelFacts& facts, const Target& target, std::size_t lane) {
   double again = 0, kept = 0;
   for (const AccessFacts& a : facts.accesses) {

@@ -209,7 +209,7 @@ Node decomposed(Node node, Args args, const Context& context) {
 
 Node decompose(Node root, const Target& target) {
   NodeMap<Node> wide;
-  Context context{target, {}, target.kind == TargetKind::Ref, target.vectors ? nullptr : &wide};
+  Context context{target, {}, target.reference, target.vectors ? nullptr : &wide};
   for (Scalar s : target.converted) {
     context.native.half |= s == Scalar::Float16;
     context.native.bfloat16 |= s == Scalar::BFloat16;

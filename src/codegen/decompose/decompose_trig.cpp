@@ -30,7 +30,7 @@ constexpr double kCosFloat[] = {0x1.55554ap-5, -0x1.6c0c28p-10, 0x1.99e80cp-16};
 constexpr double kCosDouble[] = {0x1.555555555554bp-5,   -0x1.6c16c16c1500dp-10, 0x1.a01a019c8dd1cp-16,
                                  -0x1.27e4f7f04ffc6p-22, 0x1.1ee9dacb6a37fp-29,  -0x1.8fa5ec7318e01p-37};
 
-// One row a format. Large integers are lists of limbs, most significant first, short enough that columns of
+// One row per format. Large integers are lists of limbs, most significant first, short enough that columns of
 // products need no carries of their own, and that a limb is exact as a float.
 struct Format {
   int limb;                 // bits of a limb

@@ -33,13 +33,17 @@ void Relist::replace(Node node, Node by) {
 }
 
 bool Relist::is_known(Node value) const {
-  if (value.is_const() || value.is(Op::Param) || value.is(Op::Var) || value.is(Op::Define)) return true;
+  return value.is_const() || value.is(Op::Param) || value.is(Op::Var) || value.is(Op::Define) ||
+         is_listed(value);
+}
+
+bool Relist::is_listed(Node value) const {
   return std::any_of(known_.begin(), known_.end(),
                      [&](const NodeMap<char>& scope) { return scope.contains(value); });
 }
 
 Node Relist::put(Node node) {
-  if (node.dtype() != dtypes::Void && is_known(node)) return node;
+  if (node.dtype() != dtypes::Void && is_listed(node)) return node;
   program_.code.emplace_back(node);
   if (node.is(Op::End) || node.is(Op::EndIf)) known_.pop_back();
   if (node.is(Op::Range) || node.is(Op::If)) known_.emplace_back();

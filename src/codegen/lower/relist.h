@@ -36,6 +36,8 @@ class Relist {
   Program take() { return std::move(program_); }
 
  private:
+  bool is_listed(Node value) const;
+
   Program program_;
   std::vector<NodeRef> before_;
   NodeMap<Node> names_;

@@ -389,7 +389,7 @@ Node place_accumulators(Node kernel, const Compile& compile) {
   }
   if (outside.empty() || reads_what_another_writes(order)) return kernel;
   constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-  Placer placer(kernel, order, target.kind == TargetKind::Cpu && target.l2 > 0 ? target.l2 : kNever, compile);
+  Placer placer(kernel, order, !target.groups && target.l2 > 0 ? target.l2 : kNever, compile);
   Nodes effects(kernel.args().begin(), kernel.args().end());
   for (Node& effect : effects) {
     if (!effect.is(Op::End) || !effect.arg(0).is(Op::Store)) continue;

@@ -22,7 +22,7 @@ constexpr std::int64_t kAtOnce = 8;
 bool has(std::span<const Node> ranges, Node r) {
   return std::find(ranges.begin(), ranges.end(), r) != ranges.end();
 }
-// A line that is read so soon that it goes to the first cache.
+// A line that is read so soon that it goes to L1.
 Node soon(Node memory, Node index) { return prefetch(memory, index, 1); }
 bool is_loop(Node r) { return range_kind(r) == RangeKind::Loop || range_kind(r) == RangeKind::Global; }
 
@@ -156,7 +156,7 @@ class Prefetcher {
   }
 
   // A reduce whose sums stay in registers: each load of what is read once, row after row, asks for the lines
-  // that it reads `depth` steps further on. That is soon, so they go to the first cache.
+  // that it reads `depth` steps further on. That is soon, so they go to L1.
   Node in_sums(Node range, std::int64_t depth) {
     NodeMap<Node> map;
     for (Node reduce : order_) {

@@ -219,7 +219,7 @@ class Stager {
     return order;
   }
   // Many rows of a panel in the order of its source are read at a time. Where they lie a multiple of half a
-  // page apart they would share a few places of the first cache: a line more between them.
+  // page apart they would share a few places of L1: a line more between them.
   std::int64_t apart(std::int64_t elements, int bytes) const {
     constexpr std::int64_t kHalfPage = 2048;
     const bool together = !target_.groups && elements * bytes % kHalfPage == 0;
