@@ -131,6 +131,12 @@ def refuse(row):
 KINDS = {
     "gemm": gemm,
     "conv": lambda row: lambda x, w: F.conv2d(x, w, stride=row["sizes"][6], padding=row["sizes"][7]),
+    "conv_input_gradient": lambda row: lambda x, w, g: torch.nn.grad.conv2d_input(
+        x.shape, w, g, stride=row["sizes"][6], padding=row["sizes"][7]
+    ),
+    "conv_weight_gradient": lambda row: lambda x, w, g: torch.nn.grad.conv2d_weight(
+        x, w.shape, g, stride=row["sizes"][6], padding=row["sizes"][7]
+    ),
     "chain": lambda row: lambda x: torch.relu((x * 1.5 + 0.5) * x - 0.25),
     "sum_all": lambda row: lambda x: x.sum().reshape(1),
     "sum_rows": lambda row: lambda x: x.sum(1),

@@ -25,7 +25,8 @@ enum class OptOp : std::uint8_t {
   NOLOCALS,
   TILE,
   STAGE,
-  PIPELINE
+  PIPELINE,
+  JOIN
 };
 
 struct Opt {

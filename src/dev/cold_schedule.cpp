@@ -2,6 +2,7 @@
 
 #include "engine/compile_context.h"
 #include "engine/graph_key.h"
+#include "engine/lay_out_steps.h"
 #include "tensor/impl.h"
 
 namespace lathe::dev {
@@ -16,7 +17,8 @@ Schedule schedule_cold(std::span<const Node> targets, const OpenDevice& device,
   options.max_buffers = device.compiler->target().max_buffers;
   options.rows = rows_of(device.compiler->target());
   stand_ins = std::move(normal.stand_ins);
-  return schedule(normal.targets, options, engine::compile_for_schedule());
+  return engine::lay_out_steps(schedule(normal.targets, options, engine::compile_for_schedule()),
+                               [&](const std::string&) { return &device.compiler->target(); });
 }
 
 std::vector<Node> nodes_of(const std::vector<Tensor>& tensors) {

@@ -15,6 +15,7 @@
 #include "engine/debug.h"
 #include "engine/disk_cache.h"
 #include "engine/graph_key.h"
+#include "engine/lay_out_steps.h"
 #include "engine/prepared.h"
 #include "engine/schedule_cache.h"
 #include "engine/schedule_text.h"
@@ -95,7 +96,11 @@ Schedule scheduled(const Normalised& graph, const GraphKey& key, const ScheduleO
       if (auto known = parse_schedule(*text)) return *std::move(known);
   }
   const auto begin = std::chrono::steady_clock::now();
-  Schedule made = schedule(graph.targets, options, compile_for_schedule());
+  Schedule made = lay_out_steps(schedule(graph.targets, options, compile_for_schedule()),
+                                [](const std::string& device) -> const Target* {
+                                  const OpenDevice& open = open_device(device);
+                                  return open.compiler != nullptr ? &open.compiler->target() : nullptr;
+                                });
   const auto took = std::chrono::steady_clock::now() - begin;
   count_schedule();
   if (disk != nullptr && took > kWorthKeeping)

@@ -146,6 +146,8 @@ bool worth_storing(Node node, const ElementCost& cost, const Usage& usage) {
     if (usage.joins && serial) return true;
     return extra * usage.reduce_extent * (usage.joins ? 1 : kReduceStep) > store;
   }
+  // What it was before it was widened is less to write and to read.
+  if (is_widening(node)) return false;
   return extra * computing_again(cost) > std::max(store, kSmallShare * usage.kernel_work);
 }
 

@@ -73,6 +73,26 @@ TEST(GroupPanels, WhatLiesBeyondTheEndOfARangeIsZeroInPanels) {
             "");
 }
 
+// Pixels of all pictures are the columns of one matrix, channels and places of the window its steps.
+TEST(GroupPanels, AConvolutionIsAProductOfPanelsOverJoinedRanges) {
+  Scope scope;
+  const std::string forward = "JOIN(0, 2) JOIN(0, 2) JOIN(3, 4) JOIN(3, 2) ";
+  // 72 pixels, of which 128 are taken, every other one of the pictures.
+  EXPECT_EQ(fault_in(channel_convolution(2, 64, 64, 6, 2, 2),
+                     forward + "TC(0, 4, 1, 1) STAGE(4, 4, 2) STAGE(4, 5, 2) PIPELINE(4, 3)"),
+            "");
+  // Steps are pixels: each of them has its channels as neighbours.
+  EXPECT_EQ(fault_in(channel_weight_gradient(2, 64, 64, 8, 1),
+                     "JOIN(4, 5) JOIN(4, 5) TC(1, 4, 1, 1) STAGE(5, 4, 2) STAGE(5, 5, 2) PIPELINE(5, 2)"),
+            "");
+  const Program program =
+      lower_kernel(channel_convolution(2, 64, 64, 8, 3),
+                   parse_opts(forward + "TC(0, 4, 1, 1) STAGE(4, 4, 2) STAGE(4, 5, 2) PIPELINE(4, 3)"),
+                   named_target("sm_90a"), "convolution");
+  EXPECT_GT(count(program, Op::PanelDot), 0);
+  EXPECT_GT(count(program, Op::CopyAsync), 0);
+}
+
 TEST(GroupPanels, ReferenceFindsAMissingWaitBarrierOrFence) {
   Scope scope;
   const auto nothing = [](Node) { return Node(); };

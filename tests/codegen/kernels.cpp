@@ -64,6 +64,42 @@ Node turned_matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool steps_x,
                    sum(cast(x, dtypes::Float32) * cast(y, dtypes::Float32), {l}), {i, j});
 }
 
+Node channel_convolution(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
+                         std::int64_t window, std::int64_t every) {
+  const std::int64_t whole = (size - 1) * every + window;
+  Node b = global(batch, 0), o = global(out, 1), y = global(size, 2), x = global(size, 3),
+       i = reduce_over(in, 4), ky = reduce_over(window, 5), kx = reduce_over(window, 6);
+  Node picture = load(param(dtypes::BFloat16, 1, batch * whole * whole * in),
+                      ((b * c(whole) + y * c(every) + ky) * c(whole) + x * c(every) + kx) * c(in) + i),
+       weight = load(param(dtypes::BFloat16, 2, out * window * window * in),
+                     ((o * c(window) + ky) * c(window) + kx) * c(in) + i);
+  return one_store(
+      param(dtypes::Float32, 0, batch * out * size * size), ((b * c(out) + o) * c(size) + y) * c(size) + x,
+      sum(cast(weight, dtypes::Float32) * cast(picture, dtypes::Float32), {i, ky, kx}), {b, o, y, x});
+}
+
+Node channel_weight_gradient(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
+                             std::int64_t window) {
+  const std::int64_t whole = size - 1 + window;
+  Node o = global(out, 0), i = global(in, 1), ky = global(window, 2), kx = global(window, 3),
+       b = reduce_over(batch, 4), y = reduce_over(size, 5), x = reduce_over(size, 6);
+  Node picture = load(param(dtypes::BFloat16, 1, batch * whole * whole * in),
+                      ((b * c(whole) + y + ky) * c(whole) + x + kx) * c(in) + i),
+       gradient = load(param(dtypes::BFloat16, 2, batch * size * size * out),
+                       ((b * c(size) + y) * c(size) + x) * c(out) + o);
+  return one_store(param(dtypes::Float32, 0, out * in * window * window),
+                   ((o * c(in) + i) * c(window) + ky) * c(window) + kx,
+                   sum(cast(gradient, dtypes::Float32) * cast(picture, dtypes::Float32), {b, y, x}),
+                   {o, i, ky, kx});
+}
+
+Node product_over_window(std::int64_t m, std::int64_t n, std::int64_t k) {
+  Node i = global(m, 0), j = global(n, 1), w = reduce_over(4, 2), l = reduce_over(k, 3);
+  Node product = sum(load(f32(1, m * k), i * c(k) + l) * load(f32(2, k * n), l * c(n) + j), {l});
+  Node window = load(f32(3, m * n * 4), (i * c(n) + j) * c(4) + w);
+  return one_store(f32(0, m * n), i * c(n) + j, product + sum(window, {w}), {i, j});
+}
+
 Node bf16_matmul(std::int64_t m, std::int64_t n, std::int64_t k, double added) {
   Node i = global(m, 0), j = global(n, 1), l = reduce_over(k, 2);
   Node x = load(param(dtypes::BFloat16, 1, m * k), i * c(k) + l),
@@ -200,18 +236,21 @@ Node transpose(std::int64_t rows, std::int64_t columns) {
 
 // Same padding: out[b, o, y, x] = sum W[o, i, ky, kx] * X[b, i, y + ky - pad, x + kx - pad].
 Node convolution(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
-                 std::int64_t window) {
+                 std::int64_t window, DType dtype) {
   Node b = global(batch, 0), o = global(out, 1), y = global(size, 2), x = global(size, 3);
   Node i = reduce_over(in, 4), ky = reduce_over(window, 5), kx = reduce_over(window, 6);
   Node pad = c(-(window / 2));
   Node sy = y + ky + pad, sx = x + kx + pad;
   Node inside = logical_and(logical_and(less(c(-1), sy), less(sy, c(size))),
                             logical_and(less(c(-1), sx), less(sx, c(size))));
-  Node pixel =
-      load(f32(1, batch * in * size * size), ((b * c(in) + i) * c(size) + sy) * c(size) + sx, inside);
-  Node weight = load(f32(2, out * in * window * window), ((o * c(in) + i) * c(window) + ky) * c(window) + kx);
+  Node pixel = load(param(dtype, 1, batch * in * size * size),
+                    ((b * c(in) + i) * c(size) + sy) * c(size) + sx, inside);
+  Node weight =
+      load(param(dtype, 2, out * in * window * window), ((o * c(in) + i) * c(window) + ky) * c(window) + kx);
   Node index = ((b * c(out) + o) * c(size) + y) * c(size) + x;
-  return one_store(f32(0, batch * out * size * size), index, sum(weight * pixel, {i, ky, kx}), {b, o, y, x});
+  return one_store(f32(0, batch * out * size * size), index,
+                   sum(cast(weight, dtypes::Float32) * cast(pixel, dtypes::Float32), {i, ky, kx}),
+                   {b, o, y, x});
 }
 
 Node depthwise(std::int64_t channels, std::int64_t size, std::int64_t window, std::int64_t every) {

@@ -23,6 +23,14 @@ Node seven_bit_matmul(std::int64_t m, std::int64_t n, std::int64_t k);
 // out[i][j] = sum of x[i][l] * y[l][j] of bfloat16 numbers; each factor has its steps (l) or its outputs as
 // neighbours.
 Node turned_matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool steps_x, bool steps_y);
+// A convolution of bfloat16 numbers whose neighbours are channels, pictures with their border, and the
+// gradient of its weights; pictures of the result lie channel by channel.
+Node channel_convolution(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
+                         std::int64_t window, std::int64_t every = 1);
+Node channel_weight_gradient(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
+                             std::int64_t window);
+// A product of floats, to each of which a few neighbours are added: two reduces in one kernel.
+Node product_over_window(std::int64_t m, std::int64_t n, std::int64_t k);
 // bf16 by bf16, summed in floats and rounded; `added` to each sum before.
 Node bf16_matmul(std::int64_t m, std::int64_t n, std::int64_t k, double added = 0);
 // A matrix of small numbers by a vector of floats.
@@ -51,7 +59,7 @@ Node scale_add(std::int64_t n);                                                 
 Node scaled(std::int64_t n);                                                    // out[i] = a[i] * 2
 Node transpose(std::int64_t rows, std::int64_t columns);
 Node convolution(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
-                 std::int64_t window);
+                 std::int64_t window, DType dtype = dtypes::Float32);
 // Each channel by a window of its own, at every `every`th position.
 Node depthwise(std::int64_t channels, std::int64_t size, std::int64_t window, std::int64_t every = 1);
 Node input_gradient(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,

@@ -162,6 +162,11 @@ TEST(Options, RefusalsSayWhy) {
   EXPECT_EQ(refusal(k, "LOCAL(0, 2)", "x86-64-v3"),
             "lathe: LOCAL(0, 2): target x86-64-v3 has no groups of threads");
   EXPECT_EQ(refusal(k, "THREAD(0, 2)", "sm_90a"), "lathe: THREAD(0, 2): target sm_90a has no thread pool");
+  EXPECT_EQ(refusal(k, "UPCAST(0, 2) JOIN(0, 1)"),
+            "lathe: JOIN(0, 1): ranges are joined before all other options");
+  EXPECT_EQ(refusal(k, "JOIN(0)"), "lathe: JOIN(0): the other position is needed");
+  EXPECT_EQ(refusal(k, "JOIN(0, 0)"), "lathe: JOIN(0, 0): a range is joined with another one");
+  EXPECT_EQ(refusal(k, "JOIN(0, 2)"), "lathe: JOIN(0, 2): an output range and a reduce are not joined");
   EXPECT_EQ(refusal(k, "NOLOCALS(0) LOCAL(0, 2)"), "lathe: LOCAL(0, 2): NOLOCALS came before");
   EXPECT_EQ(refusal(k, "LOCAL(0, 2) NOLOCALS(0)"), "lathe: NOLOCALS(0): the kernel already has local ranges");
   EXPECT_EQ(refusal(matmul(4096, 4096, 4), "LOCAL(0, 64) LOCAL(1, 64)"),

@@ -6,6 +6,8 @@
 
 #include "base/env.h"
 #include "base/error.h"
+#include "codegen/choose/lay_out_factors.h"
+#include "codegen/choose/split_sum.h"
 #include "codegen/codegen.h"
 #include "codegen/evaluate.h"
 #include "codegen/kernel/walk_in_order.h"
@@ -493,18 +495,28 @@ TEST(Heuristic, EachRuleChangesTheOptionsOfSomeKernel) {
       {"large bf16", small_matmul(4096, 4096, 256, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)});
   kernels.push_back({"bf16 in rows of no whole pieces",
                      small_matmul(256, 256, 255, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)});
+  kernels.push_back({"channels as neighbours", channel_convolution(2, 64, 64, 8, 3)});
+  kernels.push_back({"turned", transpose(64, 64)});
+  kernels.push_back({"weights of a first layer", weight_gradient(2, 16, 6, 5)});
+  kernels.push_back({"pictures of bf16", convolution(64, 256, 256, 56, 3, dtypes::BFloat16)});
+  kernels.push_back({"long bf16", bf16_matmul(256, 2304, 1 << 16)});
   std::vector<std::string> targets = target_names();
   targets.emplace_back("x86-64-v4+avx512bf16");
   targets.emplace_back("x86-64-v4+amx-tile+amx-bf16");
+  auto chosen = [](Node kernel, const Compile& compile) {
+    return to_string(choose_options(kernel, compile)) +
+           (lay_out_factors(kernel, compile) ? " laid out" : "") +
+           (split_sum(kernel, compile) ? " in parts" : "");
+  };
   for (const HeuristicRule& rule : heuristic_rules()) {
     bool changed = false;
     for (const NamedKernel& k : kernels)
       for (const std::string& name : targets) {
         Target target = named_target(name);
-        const std::string with = to_string(choose_options(k.kernel, target));
+        const std::string with = chosen(k.kernel, target);
         Compile without(target);
         without.rules.disabled = {rule.name};
-        changed |= to_string(choose_options(k.kernel, without)) != with;
+        changed |= chosen(k.kernel, without) != with;
       }
     EXPECT_TRUE(changed) << rule.name;
   }

@@ -47,14 +47,16 @@ inline Opt random_option(std::mt19937& random) {
   return opt;
 }
 
-// Up to six options that the kernel takes, the first one time in two a matrix unit; those that do not fit the
-// kernel or the target are drawn in vain.
+// Up to six options that the kernel takes, the first one time in four joined ranges, the next one time in two
+// a matrix unit; those that do not fit the kernel or the target are drawn in vain.
 inline std::vector<Opt> random_options(Node kernel, const Target& target, std::mt19937& random) {
   std::vector<Opt> opts;
   auto add = [&](Opt opt) {
     opts.push_back(std::move(opt));
     if (!fits(kernel, opts, target)) opts.pop_back();
   };
+  for (std::size_t joins = random() % 4 == 0 ? 2 : 0; joins > 0; --joins)
+    add({OptOp::JOIN, static_cast<int>(random() % 4), {static_cast<std::int64_t>(random() % 4)}});
   if (random() % 2 == 0) add(random_unit(random));
   for (std::size_t tries = random() % 9; tries > 0 && opts.size() < 6; --tries) add(random_option(random));
   return opts;

@@ -10,6 +10,7 @@
 #include "codegen/codegen.h"
 #include "engine/compile_context.h"
 #include "engine/graph_key.h"
+#include "engine/lay_out_steps.h"
 #include "ir/walk.h"
 #include "models/benchmarks.h"
 #include "ops/cases.h"
@@ -73,7 +74,8 @@ Schedule schedule_of(const std::vector<Tensor>& wanted, const Target& target) {
   ScheduleOptions options;
   options.max_buffers = target.max_buffers;
   options.rows = rows_of(target);
-  return schedule(normal.targets, options, engine::compile_for_schedule());
+  return engine::lay_out_steps(schedule(normal.targets, options, engine::compile_for_schedule()),
+                               [&](const std::string&) { return &target; });
 }
 
 }  // namespace

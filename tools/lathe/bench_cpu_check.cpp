@@ -160,6 +160,37 @@ double tiny(const CpuRow& row, const Inputs& in, std::int64_t place) {
   return in.at(0, place) + static_cast<double>(row.sizes[2]);
 }
 
+// The gradients of a convolution with stride 1 and as many outputs as inputs in a row.
+double conv_input_gradient(const CpuRow& row, const Inputs& in, std::int64_t place) {
+  const std::vector<std::int64_t>& s = row.sizes;
+  const std::int64_t h = s[2], w = s[3], k = s[5], pad = s[7];
+  const std::int64_t b = place / (s[1] * h * w), i = place / (h * w) % s[1], y = place / w % h, x = place % w;
+  double sum = 0;
+  for (std::int64_t o = 0; o < s[4]; ++o)
+    for (std::int64_t ky = 0; ky < k; ++ky)
+      for (std::int64_t kx = 0; kx < k; ++kx) {
+        const std::int64_t gy = y + pad - ky, gx = x + pad - kx;
+        if (gy < 0 || gy >= h || gx < 0 || gx >= w) continue;
+        sum += in.at(1, ((o * s[1] + i) * k + ky) * k + kx) * in.at(2, ((b * s[4] + o) * h + gy) * w + gx);
+      }
+  return sum;
+}
+
+double conv_weight_gradient(const CpuRow& row, const Inputs& in, std::int64_t place) {
+  const std::vector<std::int64_t>& s = row.sizes;
+  const std::int64_t h = s[2], w = s[3], k = s[5], pad = s[7];
+  const std::int64_t o = place / (s[1] * k * k), i = place / (k * k) % s[1], ky = place / k % k, kx = place % k;
+  double sum = 0;
+  for (std::int64_t b = 0; b < s[0]; ++b)
+    for (std::int64_t y = 0; y < h; ++y)
+      for (std::int64_t x = 0; x < w; ++x) {
+        const std::int64_t py = y + ky - pad, px = x + kx - pad;
+        if (py < 0 || py >= h || px < 0 || px >= w) continue;
+        sum += in.at(0, ((b * s[1] + i) * h + py) * w + px) * in.at(2, ((b * s[4] + o) * h + y) * w + x);
+      }
+  return sum;
+}
+
 struct Kind {
   const char* name;
   Formula formula;
@@ -167,6 +198,8 @@ struct Kind {
 constexpr Kind kKinds[] = {{"tiny", tiny},
                            {"gemm", gemm},
                            {"conv", conv},
+                           {"conv_input_gradient", conv_input_gradient},
+                           {"conv_weight_gradient", conv_weight_gradient},
                            {"chain", chain},
                            {"sum_all", sum_all},
                            {"sum_rows", sum_rows},
@@ -197,6 +230,8 @@ std::int64_t output_elements(const CpuRow& row) {
   if (row.kind == "gemm") return s[0] * s[1] * s[2];
   if (row.kind == "conv")
     return s[0] * s[4] * ((s[2] + 2 * s[7] - s[5]) / s[6] + 1) * ((s[3] + 2 * s[7] - s[5]) / s[6] + 1);
+  if (row.kind == "conv_input_gradient") return s[0] * s[1] * s[2] * s[3];
+  if (row.kind == "conv_weight_gradient") return s[4] * s[1] * s[5] * s[5];
   if (row.kind == "attention") return s[0] * s[1] * s[2];
   if (row.kind == "sum_all") return 1;
   if (row.kind == "sum_rows" || row.kind == "matvec" || row.kind == "matvec_q4q8") return s[0];

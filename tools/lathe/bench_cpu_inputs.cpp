@@ -99,6 +99,9 @@ std::vector<RowInput> plain_inputs(const CpuRow& row) {
   }
   if (row.kind == "conv")
     return {large(row.dtype, {s[0], s[1], s[2], s[3]}), large(row.dtype, {s[4], s[1], s[5], s[5]})};
+  if (row.kind == "conv_input_gradient" || row.kind == "conv_weight_gradient")
+    return {large(row.dtype, {s[0], s[1], s[2], s[3]}), large(row.dtype, {s[4], s[1], s[5], s[5]}),
+            large(row.dtype, {s[0], s[4], s[2], s[3]})};
   if (row.kind == "attention") return std::vector<RowInput>(3, large(row.dtype, {s[0], s[1], s[2]}));
   if (row.kind == "tiny") return {large(row.dtype, {s[0], s[1]})};
   if (row.kind == "demo" || row.kind == "gpt2" || row.kind == "bert") return {};

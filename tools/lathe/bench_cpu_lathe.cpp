@@ -31,6 +31,11 @@ Tensor conv(const CpuRow& row, const Tensors& in) {
   return in[0].conv2d(in[1], nullptr, options);
 }
 
+// Of the input (0) or of the weights (1), by the rules of autograd.
+Tensor conv_gradient(const CpuRow& row, const Tensors& in, std::size_t which) {
+  return (conv(row, in) * in[2]).sum().gradient({in[which]})[0];
+}
+
 Tensor chain(const CpuRow&, const Tensors& in) {
   return ((in[0] * 1.5f + 0.5f) * in[0] - 0.25f).maximum(0.0f);
 }
@@ -92,6 +97,8 @@ constexpr Kind kKinds[] = {
     {"gemm", gemm},
     {"tiny", tiny},
     {"conv", conv},
+    {"conv_input_gradient", [](const CpuRow& row, const Tensors& in) { return conv_gradient(row, in, 0); }},
+    {"conv_weight_gradient", [](const CpuRow& row, const Tensors& in) { return conv_gradient(row, in, 1); }},
     {"chain", chain},
     {"sum_all", [](const CpuRow&, const Tensors& in) { return in[0].sum(); }},
     {"sum_rows", [](const CpuRow&, const Tensors& in) { return in[0].sum(1); }},

@@ -60,7 +60,6 @@ constexpr Stream kStreams[] = {
 constexpr std::pair<const char*, const char*> kMissing[] = {
     {"fp8 product 8192",               "no matrix row for groups of threads"},
     {"tf32 product 4096",              "no matrix row for groups of threads"},
-    {"convolution gradients",          "no row yet"},
     {"attention forward + backward",   "backward keeps its weights"},
     {"sort, scatter-add, top-k",       "no row yet"},
     {"GPT-2 training step",            "no row yet"},
@@ -124,9 +123,9 @@ CpuRow tiny_kernels(const char* name, std::int64_t kernels, double microseconds)
   return row;
 }
 
-CpuRow convolution(const char* name, const char* dtype, double reach) {
+CpuRow convolution(const char* name, const char* dtype, double reach, const char* kind = "conv") {
   const std::int64_t batch = 64, channels = 256, size = 56, kernel = 3;
-  CpuRow row = cuda_row(name, "conv", dtype, reach,
+  CpuRow row = cuda_row(name, kind, dtype, reach,
                         2.0 * static_cast<double>(batch * channels * size * size) *
                             static_cast<double>(channels * kernel * kernel),
                         {batch, channels, size, size, channels, kernel, 1, 1});
@@ -144,6 +143,8 @@ std::vector<CudaSection> cuda_sections() {
   for (const Product& p : kOdd) sections[2].rows.push_back(row_of(p));
   sections[3].rows = {convolution("conv3x3_256x56x56_b64_f32", "f32", 1),
                       convolution("conv3x3_256x56x56_b64_bf16", "bf16", 550),
+                      convolution("conv3x3_input_gradient_bf16", "bf16", 450, "conv_input_gradient"),
+                      convolution("conv3x3_weight_gradient_bf16", "bf16", 450, "conv_weight_gradient"),
                       attention("attention_full_bf16", "full", 450),
                       attention("attention_causal_bf16", "fused", 400)};
   sections[4].rows = {tiny_kernels("tiny_kernels_300", 300, 1.5)};

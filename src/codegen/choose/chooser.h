@@ -85,6 +85,10 @@ class Chooser {
   bool fetch_strip();
 
   bool group_product();
+  bool joined_unit();
+  bool joined_tile();
+  bool group_turn();
+  bool in_other_kernels() { return false; }  // which stand before this one (lay_out_factors.h, split_sum.h)
   bool group_unit();
   bool panel_unit() {
     return try_unit([&] { return panel_tile(); });
@@ -167,6 +171,8 @@ class Chooser {
   void stage_along_reduce();
 
   // groups of threads
+  Node join_product();
+  void divide_group_tile();
   struct UnitRanges {  // a unit's rows, columns and words among the facts, and the outputs beside
     const MatrixUnit* unit = nullptr;
     std::size_t row = 0, column = 0, reduce = 0;

@@ -5,6 +5,7 @@
 
 #include "codegen/choose/lane_gain.h"
 #include "codegen/kernel/panel_layout.h"
+#include "ir/ranges.h"
 
 namespace lathe {
 namespace {
@@ -30,6 +31,20 @@ int source_bytes(Node factor) {
   return std::max(source ? source.dtype().bytes() : factor.dtype().bytes(), 1);
 }
 
+bool closes(Node reduce, Node range) {
+  const std::span<const Node> closed = closed_ranges(reduce);
+  return std::find(closed.begin(), closed.end(), range) != closed.end();
+}
+
+// Whether all other reduces, if any, are short ones of their own, such as a window's.
+bool is_main_reduce(const KernelFacts& facts) {
+  constexpr std::int64_t kShort = 16;
+  std::int64_t others = 1;
+  for (const RangeFacts& r : facts.ranges)
+    if (r.kind == RangeKind::Reduce && !closes(facts.reduce, r.range)) others *= r.extent;
+  return facts.reduces == 1 || (others > 1 && others <= kShort);
+}
+
 struct Sides {
   std::size_t rows, columns, reduce;
   double batch = 1;  // outputs beside rows and columns
@@ -50,7 +65,7 @@ std::optional<Sides> sides_of(const KernelFacts& facts) {
   for (std::size_t r = 0; r < none; ++r) {
     if (!can_split(facts.ranges[r]) || facts.ranges[r].carries_tuple) continue;
     const bool x = facts.depends(facts.factors[0], r), y = facts.depends(facts.factors[1], r);
-    if (facts.ranges[r].kind == RangeKind::Reduce && x && y && larger(r, reduce)) reduce = r;
+    if (closes(facts.reduce, facts.ranges[r].range) && x && y && larger(r, reduce)) reduce = r;
     if (facts.ranges[r].kind != RangeKind::Global || x == y) continue;
     std::size_t& here = side[x ? 0 : 1];
     const bool better = here == none || in_order(r) || (!in_order(here) && larger(r, here));
@@ -144,7 +159,7 @@ PanelTile choose_panel_tile(std::int64_t rows, std::int64_t columns, double batc
 }
 
 std::optional<GroupTile> choose_group_tile(const KernelFacts& facts, const Target& target) {
-  if (!facts.factors[0] || facts.reduces != 1 || target.warp < 2) return std::nullopt;
+  if (!facts.factors[0] || target.warp < 2 || !is_main_reduce(facts)) return std::nullopt;
   const std::optional<Sides> sides = sides_of(facts);
   if (!sides) return std::nullopt;
   const std::int64_t bytes = std::max(facts.factors[0].dtype().bytes(), facts.factors[1].dtype().bytes()),
@@ -191,7 +206,7 @@ std::optional<GroupTile> choose_group_tile(const KernelFacts& facts, const Targe
         }
   if (least == 0) return std::nullopt;
   for (std::size_t r = 0; r < facts.ranges.size(); ++r)
-    if (facts.ranges[r].kind == RangeKind::Reduce && r != sides->reduce) best.outside.push_back(r);
+    if (closes(facts.reduce, facts.ranges[r].range) && r != sides->reduce) best.outside.push_back(r);
   return best;
 }
 

@@ -4,6 +4,7 @@
 
 #include "codegen/choose/chooser.h"
 #include "codegen/choose/group_tile.h"
+#include "codegen/choose/join_sides.h"
 #include "codegen/codegen.h"
 #include "codegen/options/matrix_unit.h"
 #include "ir/group_ops.h"
@@ -28,9 +29,48 @@ std::int64_t power_below(std::int64_t n) {
 }  // namespace
 
 bool Chooser::group_product() {
+  if (take(RuleId::JoinedUnit)) return true;
   group_tile_ = choose_group_tile(facts_, target_);
-  if (!group_tile_) return false;
-  if (take(RuleId::GroupUnit)) return true;
+  if (!group_tile_) return take(RuleId::JoinedSides);
+  if (facts_.reduces == 1 && take(RuleId::GroupUnit)) return true;
+  divide_group_tile();
+  return true;
+}
+
+// Rows, columns and steps that lie along several ranges become one each; its columns, or null where nothing
+// is to be joined.
+Node Chooser::join_product() {
+  const std::optional<JoinedSides> joined = join_sides(kernel_, facts_, target_);
+  if (!joined) return Node();
+  kernel_ = joined->kernel;
+  facts_ = kernel_facts(kernel_);
+  state_ = OptionState(kernel_, target_);
+  opts_.insert(opts_.end(), joined->joins.begin(), joined->joins.end());
+  return joined->columns;
+}
+
+bool Chooser::joined_unit() {
+  return try_unit([&] {
+    const Node columns = join_product();
+    if (!columns) return false;
+    group_tile_.emplace();
+    std::size_t& column = group_tile_->columns.range;
+    while (facts_.ranges[column].range != columns) ++column;
+    return take(RuleId::PanelProducts);
+  });
+}
+
+// Sides that are too short for a tile by themselves.
+bool Chooser::joined_tile() {
+  return try_unit([&] {
+    if (!join_product()) return false;
+    group_tile_ = choose_group_tile(facts_, target_);
+    if (group_tile_) divide_group_tile();
+    return group_tile_.has_value();
+  });
+}
+
+void Chooser::divide_group_tile() {
   const GroupTile* tile = &*group_tile_;
   // The last ranges of threads are neighbours in a warp.
   for (const GroupSide* side : {&tile->rows, &tile->columns}) {
@@ -48,6 +88,38 @@ bool Chooser::group_product() {
   while (outside >= 0 && (state_.axes()[static_cast<std::size_t>(outside)].kind == RangeKind::Local))
     --outside;
   for (Node f : facts_.factors) add_stage(outside >= 0 ? outside : kBeforeLoops, f, 0);
+}
+
+// A copy whose source and result are neighbours along different ranges goes through a panel: the group reads
+// pieces of rows of the source and writes pieces of rows of the result.
+bool Chooser::group_turn() {
+  constexpr std::int64_t kRow = 32, kPieces = 8;
+  const std::size_t none = facts_.ranges.size();
+  if (facts_.reduce) return false;
+  const AccessFacts *store = nullptr, *load = nullptr;
+  for (const AccessFacts& a : facts_.accesses) {
+    const AccessFacts*& here = a.is_store ? store : load;
+    if (here != nullptr) return false;
+    here = &a;
+  }
+  if (store == nullptr || load == nullptr) return false;
+  auto neighbours = [&](const AccessFacts& a) {
+    for (std::size_t r = 0; r < none; ++r)
+      if (is_output(r) && splittable(r) && a.strides[r] == 1) return r;
+    return none;
+  };
+  const std::size_t to = neighbours(*store), from = neighbours(*load);
+  if (to == none || from == none || to == from || facts_.ranges[to].extent < kRow ||
+      facts_.ranges[from].extent < kRow)
+    return false;
+  const std::int64_t piece = target_.max_load_bytes / std::max(load->node.dtype().bytes(), 1);
+  if (facts_.ranges[to].extent % piece == 0) add(OptOp::UPCAST, position(to), {piece});
+  add(OptOp::LOCAL, position(from), {kRow});
+  add(OptOp::LOCAL, position(to), {kPieces});
+  int outside = -1;
+  for (std::size_t i = 0; i < state_.axes().size(); ++i)
+    if (state_.axes()[i].kind == RangeKind::Global) outside = static_cast<int>(i);
+  add_stage(outside, load->node, 1);
   return true;
 }
 

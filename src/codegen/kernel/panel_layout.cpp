@@ -317,6 +317,40 @@ std::vector<PanelAxis> shared_axes(Node value, const Nodes& below, PanelOrder or
   return axes;
 }
 
+std::vector<PanelAxis> matrix_axes(Node value, const Nodes& below, std::span<const RangePlace> places) {
+  const std::vector<Move> moves = moves_of(value, source_load(value), below);
+  struct Part {
+    std::int64_t weight;
+    std::size_t which;  // of the ranges below
+  };
+  std::vector<std::vector<Part>> parts;  // by range of the kernel as scheduled
+  for (std::size_t i = 0; i < below.size(); ++i) {
+    const auto place =
+        std::find_if(places.begin(), places.end(), [&](const RangePlace& p) { return p.range == below[i]; });
+    if (place == places.end() || !below[i].arg(0).is_const()) return {};
+    const auto origin = static_cast<std::size_t>(place->origin);
+    if (parts.size() <= origin) parts.resize(origin + 1);
+    parts[origin].push_back({place->weight, i});
+  }
+  std::vector<PanelAxis> axes;
+  for (std::vector<Part>& of_one : parts) {
+    if (of_one.empty()) continue;
+    std::sort(of_one.begin(), of_one.end(), [](const Part& a, const Part& b) { return a.weight < b.weight; });
+    PanelAxis axis;
+    axis.digits = true;
+    axis.stride = moves[of_one[0].which].stride;
+    for (const auto& [weight, which] : of_one) {
+      if (weight != axis.extent) return {};
+      if (!moves[which].even || moves[which].stride != axis.stride * weight) axis.stride = 0;
+      axis.ranges.push_back(below[which]);
+      axis.weights.push_back(weight);
+      axis.extent *= extent_of(below[which]);
+    }
+    axes.push_back(axis);
+  }
+  return axes;
+}
+
 void join_last_axes(Node value, std::vector<PanelAxis>& axes, std::int64_t lanes) {
   Node source = source_load(value);
   if (!source || source.arg_count() > 2 || packed_neighbours(value) > 1) return;

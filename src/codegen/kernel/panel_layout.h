@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/small_vector.h"
@@ -29,6 +30,13 @@ struct PanelAxis {
   bool digits = false;      // the ranges are the digits of the coordinate, by growing weight
 };
 
+// Which range of the kernel as scheduled a range is a part of, and how far one step of it moves that one.
+struct RangePlace {
+  Node range;
+  int origin = 0;
+  std::int64_t weight = 1;
+};
+
 // The axes of a panel for `value` over the ranges `below`, outermost first.
 std::vector<PanelAxis> panel_axes(Node value, const SmallVector<Node, 16>& below, PanelOrder order);
 
@@ -36,6 +44,11 @@ std::vector<PanelAxis> panel_axes(Node value, const SmallVector<Node, 16>& below
 // however they are spread over threads and registers. In the consumer's order what a thread holds in
 // registers is last.
 std::vector<PanelAxis> shared_axes(Node value, const SmallVector<Node, 16>& below, PanelOrder order);
+
+// An axis for each range of the kernel as scheduled, whose parts are its digits, however the source moves
+// with them: rows of a matrix that lie anywhere. Empty where a part is missing between two others.
+std::vector<PanelAxis> matrix_axes(Node value, const SmallVector<Node, 16>& below,
+                                   std::span<const RangePlace> places);
 
 // The axes with the last ones joined until they have a multiple of `lanes` elements, as far as the source
 // lies so too: rows of a few elements without a border are copied like long ones.

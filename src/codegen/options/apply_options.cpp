@@ -70,6 +70,7 @@ void take_options(Work& work) {
   if (!work.divided) return;
   OptionRanges made = option_ranges(state);
   work.kernel = made.kernel;
+  work.places = std::move(made.places);
   for (std::size_t i = 0; i < made.staged.size(); ++i) {
     const StageRequest& request = state.stages()[i];
     work.stages.push_back({made.staged[i], position_of(state, request.axis_serial), request.order});
@@ -85,7 +86,7 @@ void stage(Work& work) {
     work.skipped = skipped_steps(work.kernel);
     for (const auto& [tile, shorter] : skipped_tiles(work.kernel)) work.skipped.try_emplace(tile, shorter);
   }
-  work.become(stage_values(work.kernel, work.stages, work.compile.target));
+  work.become(stage_values(work.kernel, work.stages, work.places, work.compile.target));
 }
 
 void prefetch(Work& work) {

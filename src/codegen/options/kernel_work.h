@@ -46,7 +46,8 @@ class KernelWork final : public StepState {
   std::optional<Refusal> refusal;    // or why the kernel does not take them
   bool divided = false;              // whether the kernel has other ranges than it came in with
   std::vector<Staging> stages;
-  NodeMap<Node> skipped;  // ranges and what they become where steps are skipped
+  std::vector<RangePlace> places;  // of its ranges
+  NodeMap<Node> skipped;           // ranges and what they become where steps are skipped
 
   // Of lowering.
   Lowering lowering;

@@ -175,11 +175,20 @@ class WordRewriter {
     NodeMap<Node> map;
     map.try_emplace(range_, index);
     Node there = substitute_free(value, map);
+    if (divides(value)) there = simplify(there, {});
     Node gate = less(index, range_.arg(0));
     if (gate.lo() == 1) return there;
     there = under_gate(there, gate, [&](Node n) { return depends_on(n, made_); });
     if (is_zero_where_gated(value, range_)) return there;
     return where(gate, there, zero_of(there.dtype()));
+  }
+  // Whether positions are made of quotients of the range, as those of joined ranges are: neighbours are to be
+  // seen as such.
+  bool divides(Node value) const {
+    const std::vector<Node> nodes = toposort(value);
+    return std::any_of(nodes.begin(), nodes.end(), [&](Node n) {
+      return (n.is(Op::FloorDiv) || n.is(Op::FloorMod)) && depends_on(n, range_);
+    });
   }
   Node word(Node value, Scalar part) const {
     if (Node whole = word_by_bits(value, part)) return whole;
@@ -289,6 +298,12 @@ int outputs_moving(Node factor) {
 }
 
 }  // namespace
+
+std::optional<SmallProduct> small_product(Node kernel, const Target& target) {
+  const std::optional<Product> found = find_product(kernel, target);
+  if (!found || found->scale) return std::nullopt;
+  return SmallProduct{found->reduce, found->x, found->y};
+}
 
 OrRefusal<UnitKernel> use_matrix_unit(Node kernel, const Opt& opt, const Target& target) {
   auto refused = [&](const std::string& reason) { return Refusal{to_string({&opt, 1}), reason}; };

@@ -36,6 +36,12 @@ struct UnitKernel {
 // divide evenly and 1 where the last word may be filled with zeros.
 OrRefusal<UnitKernel> use_matrix_unit(Node kernel, const Opt& opt, const Target& target);
 
+// The kernel's largest sum of products of small numbers, and its factors before they were widened.
+struct SmallProduct {
+  Node reduce, x, y;
+};
+std::optional<SmallProduct> small_product(Node kernel, const Target& target);
+
 // The TC option that fits a kernel, for a unit of fragments or of vectors, or nothing.
 std::optional<Opt> matrix_unit_option(Node kernel, Node lane_range, const Target& target, bool fragments);
 

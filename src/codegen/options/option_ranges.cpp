@@ -8,6 +8,7 @@
 #include "ir/ranges.h"
 #include "ir/walk.h"
 #include "rules/linear.h"
+#include "rules/simplify.h"
 
 namespace lathe {
 namespace {
@@ -32,6 +33,18 @@ class KernelRewriter {
   Node run() {
     for (Node n : toposort(state_.kernel())) done_.try_emplace(n, rewrite(n));
     return *done_.find(state_.kernel());
+  }
+  // Of all parts of a range that is the sum of them.
+  std::vector<RangePlace> places() const {
+    std::vector<RangePlace> out;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      const Node* index = done_.find(state_.origins()[i].range);
+      if (index == nullptr) continue;
+      for (const Term& t : linear(*index).terms)
+        if (std::find(parts_[i].begin(), parts_[i].end(), t.node) != parts_[i].end())
+          out.push_back({t.node, static_cast<int>(i), t.coefficient});
+    }
+    return out;
   }
   Node image(Node n) const {
     const Node* to = done_.find(n);
@@ -109,6 +122,9 @@ class KernelRewriter {
         for (Node r : ranges_of(n)) args[2] = both(args[2], gate_of(r));
         return rebuild(n, args);
       case Op::End: return end(args[0], final_ranges(closed_ranges(n)));
+      // What is left of a joined range's parts: how the steps of a panel move its source is to be seen.
+      case Op::FloorDiv:
+      case Op::FloorMod: return simplify(rebuild(n, args), {});
       default: return rebuild(n, args);
     }
   }
@@ -210,6 +226,7 @@ OptionRanges option_ranges(const OptionState& state) {
   KernelRewriter rewriter(state);
   OptionRanges out;
   out.kernel = rewriter.run();
+  out.places = rewriter.places();
   for (const StageRequest& request : state.stages()) out.staged.push_back(rewriter.image(request.value));
   return out;
 }

@@ -21,6 +21,7 @@ namespace lathe {
 struct OptionRanges {
   Node kernel;
   std::vector<Node> staged;  // what each value that STAGE names has become
+  std::vector<RangePlace> places;
 };
 OptionRanges option_ranges(const OptionState& state);
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "codegen/options/join_ranges.h"
 #include "codegen/options/matrix_unit.h"
 #include "ir/build.h"
 #include "ir/range_tests.h"
@@ -512,6 +513,23 @@ bool OptionState::choose_unit() {
   return !unit->m || fragments(*unit);
 }
 
+bool OptionState::join() {
+  if (started_) return refuse("ranges are joined before all other options");
+  if (opt_->arg.empty()) return refuse("the other position is needed");
+  const std::optional<std::size_t> outer = position(opt_->axis),
+                                   inner = outer ? position(opt_->arg[0]) : std::nullopt;
+  if (!inner) return false;
+  const OrRefusal<Node> joined = join_ranges(kernel_, origins_[*outer].range, origins_[*inner].range, *opt_);
+  if (!joined) {
+    refusal_ = joined.refusal();
+    return false;
+  }
+  const Opt* opt = opt_;
+  *this = OptionState(*joined, *target_);
+  opt_ = opt;
+  return true;
+}
+
 bool OptionState::upcast() {
   const std::optional<std::size_t> at = position(opt_->axis);
   if (!at || !need_kind(*at, {RangeKind::Global, RangeKind::Local, RangeKind::Loop},
@@ -621,6 +639,7 @@ bool OptionState::take() {
     case OptOp::TILE: return tile();
     case OptOp::STAGE: return stage();
     case OptOp::PIPELINE: return pipeline();
+    case OptOp::JOIN: return join();
   }
   return refuse("there is no such option");
 }
@@ -628,7 +647,7 @@ bool OptionState::take() {
 bool OptionState::takes(const Opt& opt) {
   opt_ = &opt;
   if (!take()) return false;
-  started_ = true;
+  started_ = opt.op != OptOp::JOIN;
   return within_limits() && within_fragments();
 }
 

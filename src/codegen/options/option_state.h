@@ -99,6 +99,7 @@ class OptionState {
   std::nullopt_t nothing(const std::string& reason);  // the same
   bool take();
   bool choose_unit();
+  bool join();
   bool upcast();
   bool unroll();
   bool local();

@@ -12,9 +12,9 @@
 namespace lathe {
 namespace {
 
-constexpr std::array<std::string_view, 13> kNames = {"TC",    "UPCAST",   "UNROLL",  "LOCAL", "THREAD",
-                                                     "GROUP", "GROUPTOP", "PADTO",   "SWAP",  "NOLOCALS",
-                                                     "TILE",  "STAGE",    "PIPELINE"};
+constexpr std::array<std::string_view, 14> kNames = {"TC",    "UPCAST",   "UNROLL",   "LOCAL", "THREAD",
+                                                     "GROUP", "GROUPTOP", "PADTO",    "SWAP",  "NOLOCALS",
+                                                     "TILE",  "STAGE",    "PIPELINE", "JOIN"};
 
 // Reads "NAME(axis, arg...)" items one after the other.
 class Reader {

@@ -42,8 +42,10 @@ std::int64_t piece_width(Node source, const PanelAxis& axis, std::int64_t words,
 
 // Elements more between rows of a panel, of so many each. Words that a warp's threads read for a product
 // (ir/dot.h) are 4 steps for each of 8 rows or columns: the next row of the panel begins as many banks
-// further on as neighbours are read. Others are a piece apart where they are not written as they are read.
-std::int64_t between_rows(Node value, const PanelAxis& axis, std::int64_t row, bool turned,
+// further on as neighbours are read. Others are a piece apart where they are not written as they are read, or
+// one element where nothing is written or read by pieces: threads that read a column, some rows each, then
+// meet few banks twice.
+std::int64_t between_rows(Node value, const PanelAxis& axis, std::int64_t row, bool turned, bool one_by_one,
                           const Target& target) {
   constexpr std::int64_t kBanks = 32, kSteps = 4, kOutputs = 8;
   if (value.is(Op::Pack)) {
@@ -52,6 +54,7 @@ std::int64_t between_rows(Node value, const PanelAxis& axis, std::int64_t row, b
     });
     return ((steps ? kSteps : kOutputs) + kBanks - row % kBanks) % kBanks;
   }
+  if (turned && one_by_one) return 1;
   return turned ? std::max<std::int64_t>(target.max_load_bytes / std::max(value.dtype().bytes(), 1), 1) : 0;
 }
 
@@ -87,7 +90,7 @@ Node row_major(std::span<const Node> ranges, std::int64_t& size) {
 // A swizzled panel: rows of 64 numbers, which are the steps of an output or the outputs of a step, whichever
 // are neighbours in the source.
 struct MatrixForm {
-  Node first;                 // the load of a word's first number
+  Node first, second;         // the loads of a word's numbers
   std::int64_t apart = 1;     // how far the second one is in the source
   std::size_t along, across;  // which axes are columns and rows
   bool steps = false;         // a row has the steps of one output
@@ -106,31 +109,39 @@ OrRefusal<MatrixForm> matrix_form(Node value, const std::vector<PanelAxis>& axes
       !value.arg(1).is(Op::Load) || value.arg(0).dtype().bits() != 16 || value.dtype().lanes != 1)
     return refused("a swizzled panel holds words of two 16-bit numbers that were loaded");
   MatrixForm form;
-  form.first = value.arg(0);
-  Node second = value.arg(1);
+  form.first = value.arg(0), form.second = value.arg(1);
+  Node second = form.second;
   Linear apart = linear(second.arg(1));
   apart.add(form.first.arg(1), -1);
   const bool same_gate = second.arg_count() == form.first.arg_count() &&
                          (second.arg_count() < 3 || second.arg(2) == form.first.arg(2));
-  if (second.arg(0) != form.first.arg(0) || !apart.terms.empty() || !same_gate)
+  if (second.arg(0) != form.first.arg(0) || !apart.terms.empty())
     return refused("the numbers of a word lie unevenly in memory");
   form.apart = apart.constant;
   if (axes.size() != 2) return refused("a swizzled panel has rows and columns, and no other axes");
   form.along = axes[0].stride == 1 ? 0 : 1;
   form.across = 1 - form.along;
-  for (const PanelAxis& axis : axes)
-    if (axis.low != 0 || axis.stride <= 0 || (axis.ranges.size() > 1 && !axis.digits) ||
-        !axis.ranges[0].arg(0).is_const())
-      return refused("the numbers of a row or column lie unevenly in memory");
   form.steps = is_reduce_axis(axes[form.along]);
   if (axes[form.along].stride != 1 || form.steps != (packed_neighbours(value) == 2) ||
       form.steps == is_reduce_axis(axes[form.across]))
     return refused("neither steps nor outputs are neighbours in memory");
+  if (form.steps && !same_gate) return refused("the numbers of a row are there or not one by one");
   form.columns = axes[form.along].extent * (form.steps ? 2 : 1);
   form.rows = axes[form.across].extent * (form.steps ? 1 : 2);
   if (form.columns % kPanelRow != 0 || form.rows % kSwizzleRows != 0)
     return refused("the rows of a swizzled panel are whole, and come by eights");
   return form;
+}
+
+// The gate of a word's first number, or of its second one where `part` is 1.
+Node gate_of_part(const MatrixForm& form, Node part) {
+  Node gates[2];
+  for (std::size_t i = 0; i < 2; ++i)
+    if (Node load = i == 0 ? form.first : form.second; load.arg_count() > 2) gates[i] = load.arg(2);
+  if (gates[0] == gates[1]) return gates[0];
+  Node is_first = less(part, index_const(1)), is_second = logical_not(is_first);
+  return apply(Op::Or, gates[0] ? logical_and(is_first, gates[0]) : is_first,
+               gates[1] ? logical_and(is_second, gates[1]) : is_second);
 }
 
 // The coordinate along an axis, in numbers of which each step of it is so many.
@@ -167,10 +178,11 @@ Node matrix_read(const MatrixForm& form, const std::vector<PanelAxis>& axes) {
 }  // namespace
 
 OrRefusal<PanelCopy> shared_copy(Node value, const Nodes& below, const Nodes& group, PanelOrder order,
-                                 const Target& target, FreshIds& ids) {
+                                 std::span<const RangePlace> places, const Target& target, FreshIds& ids) {
   PanelCopy made;
   const bool swizzled = order == PanelOrder::Swizzled;
-  const std::vector<PanelAxis> axes = shared_axes(value, below, swizzled ? PanelOrder::Source : order);
+  const std::vector<PanelAxis> axes =
+      swizzled ? matrix_axes(value, below, places) : shared_axes(value, below, order);
   const std::size_t none = axes.size();
   MatrixForm form;
   if (swizzled) {
@@ -183,6 +195,7 @@ OrRefusal<PanelCopy> shared_copy(Node value, const Nodes& below, const Nodes& gr
   std::size_t along = none;
   for (std::size_t i = 0; i < none; ++i)
     if (source && axes[i].stride == 1) along = i;
+  if (swizzled) along = form.along;
   const std::int64_t width = along < none ? piece_width(source, axes[along], words, target) : 1;
 
   // The pieces of this thread.
@@ -252,10 +265,14 @@ OrRefusal<PanelCopy> shared_copy(Node value, const Nodes& below, const Nodes& gr
         inside = both(inside, less(at, axes[i].ranges[r].arg(0)));
     }
   }
-  made.value = substitute_free(swizzled ? form.first : value, map);
-  if (swizzled)
-    made.value = load(made.value.arg(0), made.value.arg(1) + part * index_const(form.apart),
-                      made.value.arg_count() > 2 ? made.value.arg(2) : Node());
+  if (swizzled) {
+    Node gate = gate_of_part(form, part);
+    made.value =
+        load(form.first.arg(0), substitute_free(form.first.arg(1), map) + part * index_const(form.apart),
+             gate ? substitute_free(gate, map) : Node());
+  } else {
+    made.value = substitute_free(value, map);
+  }
   if (lane) made.value = with_one_gate(made.value, lane, width);
   if (inside) made.value = under_gate(made.value, inside, [](Node) { return true; });
 
@@ -285,7 +302,8 @@ OrRefusal<PanelCopy> shared_copy(Node value, const Nodes& below, const Nodes& gr
     made.read = here * index_const(made.size) + made.read;
     made.size *= axes[i].extent;
     if (i + 1 == none && none > 1)
-      made.size += between_rows(value, axes[i], made.size, along != i || order == PanelOrder::Source, target);
+      made.size += between_rows(value, axes[i], made.size, along != i || order == PanelOrder::Source,
+                                order == PanelOrder::Source && width == 1, target);
   }
   return made;
 }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "base/small_vector.h"
 #include "codegen/kernel/panel_layout.h"
@@ -31,7 +32,7 @@ struct PanelCopy {
 // `below` are the ranges the panel runs over, `group` those of the threads, outermost first. Refused
 // where a swizzled panel is asked for and the value is no matrix of words of two numbers.
 OrRefusal<PanelCopy> shared_copy(Node value, const SmallVector<Node, 16>& below,
-                                 const SmallVector<Node, 16>& group, PanelOrder order, const Target& target,
-                                 FreshIds& ids);
+                                 const SmallVector<Node, 16>& group, PanelOrder order,
+                                 std::span<const RangePlace> places, const Target& target, FreshIds& ids);
 
 }  // namespace lathe

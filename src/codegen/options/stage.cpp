@@ -29,7 +29,8 @@ using Nodes = SmallVector<Node, 16>;
 // A panel is indexed by the ranges below its loop; threads of a group fill it together, each its own part.
 class Stager {
  public:
-  Stager(Node kernel, const Target& target) : target_(target), ids_(fresh_ids(kernel)) {
+  Stager(Node kernel, std::span<const RangePlace> places, const Target& target)
+      : target_(target), places_(places), ids_(fresh_ids(kernel)) {
     for (Node r : all_ranges(kernel)) {
       if (in_group(r)) group_.push_back(r);
       if (range_kind(r) == RangeKind::Reduce) first_reduce_ = std::min(first_reduce_, range_id(r));
@@ -69,9 +70,9 @@ class Stager {
       return Refusal{"STAGE", "the threads of a group reduce the value together, so none can copy its part"};
     if (group_.empty() && wanted == PanelOrder::Swizzled)
       return Refusal{"STAGE", "a swizzled panel is one that the threads of a group share"};
-    const OrRefusal<PanelCopy> copied = group_.empty()
-                                            ? private_copy(value, below, wanted)
-                                            : shared_copy(value, below, group_, wanted, target_, ids_);
+    const OrRefusal<PanelCopy> copied =
+        group_.empty() ? private_copy(value, below, wanted)
+                       : shared_copy(value, below, group_, wanted, places_, target_, ids_);
     if (!copied) return copied.refusal();
     const PanelCopy& made = *copied;
     const bool swizzled = wanted == PanelOrder::Swizzled;
@@ -238,6 +239,7 @@ class Stager {
   }
 
   const Target& target_;
+  std::span<const RangePlace> places_;
   FreshIds ids_;
   Nodes group_;
   std::int64_t bytes_ = 0, first_reduce_ = std::numeric_limits<std::int64_t>::max();
@@ -245,9 +247,10 @@ class Stager {
 
 }  // namespace
 
-OrRefusal<Node> stage_values(Node kernel, std::span<const Staging> stages, const Target& target) {
+OrRefusal<Node> stage_values(Node kernel, std::span<const Staging> stages, std::span<const RangePlace> places,
+                             const Target& target) {
   if (stages.empty()) return kernel;
-  Stager stager(kernel, target);
+  Stager stager(kernel, places, target);
   for (std::size_t begin = 0, last = 0; begin < stages.size(); begin = last) {
     std::vector<Stager::Panel> panels;
     Nodes copies;

@@ -24,6 +24,8 @@ struct Staging {
   bool bulk = false;       // and they come as bulk copies, where they are boxes of a matrix
 };
 
-OrRefusal<Node> stage_values(Node kernel, std::span<const Staging> stages, const Target& target);
+// `places`: of all ranges, for panels that are matrices.
+OrRefusal<Node> stage_values(Node kernel, std::span<const Staging> stages, std::span<const RangePlace> places,
+                             const Target& target);
 
 }  // namespace lathe
