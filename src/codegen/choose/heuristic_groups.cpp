@@ -56,7 +56,8 @@ bool Chooser::joined_unit() {
     group_tile_.emplace();
     std::size_t& column = group_tile_->columns.range;
     while (facts_.ranges[column].range != columns) ++column;
-    return take(RuleId::PanelProducts);
+    // Not as a rule of its own: whether the list fits shows on the kernel whose ranges it joins.
+    return uses(RuleId::PanelProducts) && panel_tile();
   });
 }
 
