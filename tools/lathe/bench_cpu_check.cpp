@@ -179,7 +179,8 @@ double conv_input_gradient(const CpuRow& row, const Inputs& in, std::int64_t pla
 double conv_weight_gradient(const CpuRow& row, const Inputs& in, std::int64_t place) {
   const std::vector<std::int64_t>& s = row.sizes;
   const std::int64_t h = s[2], w = s[3], k = s[5], pad = s[7];
-  const std::int64_t o = place / (s[1] * k * k), i = place / (k * k) % s[1], ky = place / k % k, kx = place % k;
+  const std::int64_t o = place / (s[1] * k * k), i = place / (k * k) % s[1], ky = place / k % k,
+                     kx = place % k;
   double sum = 0;
   for (std::int64_t b = 0; b < s[0]; ++b)
     for (std::int64_t y = 0; y < h; ++y)
