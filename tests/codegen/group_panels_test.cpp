@@ -73,6 +73,15 @@ TEST(GroupPanels, WhatLiesBeyondTheEndOfARangeIsZeroInPanels) {
             "");
 }
 
+// Neither rows nor steps are whole pieces, and the sum is one step of the panels.
+TEST(GroupPanels, ASmallUnevenProductOfOneStepIsRight) {
+  Scope scope;
+  EXPECT_EQ(fault_in(turned_matmul(40, 33, 17, false, false),
+                     "TC(1, 0, 1, 1) LOCAL(0, 4) UPCAST(0, 4) LOCAL(0, 2) STAGE(-1, 4, 2) STAGE(-1, 5, 2) "
+                     "UNROLL(0, 2)"),
+            "");
+}
+
 // Pixels of all pictures are the columns of one matrix, channels and places of the window its steps.
 TEST(GroupPanels, AConvolutionIsAProductOfPanelsOverJoinedRanges) {
   Scope scope;

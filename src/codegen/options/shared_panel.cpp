@@ -133,11 +133,13 @@ OrRefusal<MatrixForm> matrix_form(Node value, const std::vector<PanelAxis>& axes
   return form;
 }
 
-// The gate of a word's first number, or of its second one where `part` is 1.
-Node gate_of_part(const MatrixForm& form, Node part) {
+// The gate of a word's first number, or of its second one where `part` is 1, with the value's ranges
+// replaced. Those stand for threads in `part`, which is of the copy already.
+Node gate_of_part(const MatrixForm& form, Node part, const NodeMap<Node>& map) {
   Node gates[2];
   for (std::size_t i = 0; i < 2; ++i)
-    if (Node load = i == 0 ? form.first : form.second; load.arg_count() > 2) gates[i] = load.arg(2);
+    if (Node load = i == 0 ? form.first : form.second; load.arg_count() > 2)
+      gates[i] = substitute_free(load.arg(2), map);
   if (gates[0] == gates[1]) return gates[0];
   Node is_first = less(part, index_const(1)), is_second = logical_not(is_first);
   return apply(Op::Or, gates[0] ? logical_and(is_first, gates[0]) : is_first,
@@ -266,10 +268,9 @@ OrRefusal<PanelCopy> shared_copy(Node value, const Nodes& below, const Nodes& gr
     }
   }
   if (swizzled) {
-    Node gate = gate_of_part(form, part);
     made.value =
         load(form.first.arg(0), substitute_free(form.first.arg(1), map) + part * index_const(form.apart),
-             gate ? substitute_free(gate, map) : Node());
+             gate_of_part(form, part, map));
   } else {
     made.value = substitute_free(value, map);
   }
