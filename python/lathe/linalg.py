@@ -377,6 +377,8 @@ def norm(A, ord=None, dim=None, keepdim=False):
 
 def vector_norm(x, ord=2.0, dim=None, keepdim=False):
     """The p-norm over axes, of all elements by default."""
+    if x.is_floating_point() and x.dtype.itemsize < 4:  # squares leave the range of half
+        return vector_norm(x.cast("float32"), ord, dim, keepdim).cast(x.dtype)
     x = x if x.is_floating_point() else x.cast("float32")
     if ord in ("fro", None):
         ord = 2.0

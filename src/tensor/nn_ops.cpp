@@ -274,8 +274,10 @@ Tensor Tensor::avg_pool2d(const Ints& kernel, const PoolOptions& options) const 
 
 Tensor Tensor::layernorm(const Ints& axes, double eps) const {
   Scope scope;
-  Tensor centred = *this - mean(axes, true);
-  return centred * (centred.square().mean(axes, true) + eps).rsqrt();
+  // In 32 bits, because squares leave the range of half.
+  const DataType result = least_upper_float(dtype());
+  Tensor x = cast(sum_accumulator(result)), centred = x - x.mean(axes, true);
+  return (centred * (centred.square().mean(axes, true) + eps).rsqrt()).cast(result);
 }
 
 Tensor Tensor::batchnorm(const Tensor* weight, const Tensor* bias, const Tensor& mean, const Tensor& invstd,

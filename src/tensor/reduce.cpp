@@ -130,11 +130,13 @@ Tensor Tensor::var(const Ints& axes, bool keepdim, std::int64_t correction) cons
   return var_mean(axes, keepdim, correction).first;
 }
 Tensor Tensor::std(const Ints& axes, bool keepdim, std::int64_t correction) const {
-  return deviation(var(axes, keepdim, correction));
+  return std_mean(axes, keepdim, correction).first;
 }
 std::pair<Tensor, Tensor> Tensor::std_mean(const Ints& axes, bool keepdim, std::int64_t correction) const {
-  auto [variance, mean] = var_mean(axes, keepdim, correction);
-  return {deviation(variance), mean};
+  Scope scope;
+  const DataType result = least_upper_float(dtype());  // which may hold the deviation and not its square
+  auto [variance, mean] = cast(sum_accumulator(result)).var_mean(axes, keepdim, correction);
+  return {deviation(variance).cast(result), mean.cast(result)};
 }
 
 Tensor Tensor::argmax(std::optional<std::int64_t> axis, bool keepdim) const {
@@ -177,13 +179,14 @@ Tensor Tensor::softmin(std::int64_t axis, std::optional<DataType> dtype) const {
 Tensor Tensor::normalize(double p, std::int64_t axis, double eps) const {
   Scope scope;
   if (std::isnan(p)) throw UserError("normalize", "the order of the norm is NaN");
-  const Tensor x = cast(least_upper_float(dtype()));  // squares of integers would wrap
+  const DataType result = least_upper_float(dtype());
+  const Tensor x = cast(sum_accumulator(result));  // squares leave the range of integers and of half
   Tensor size = p == 0          ? (x != 0).sum(axis, true).cast(x.dtype())
                 : p == 1        ? x.abs().sum(axis, true)
                 : p == 2        ? x.square().sum(axis, true).sqrt()
                 : std::isinf(p) ? x.abs().max(axis, true)
                                 : x.abs().pow(p).sum(axis, true).pow(1 / p);
-  return x / size.maximum(eps);
+  return (x / size.maximum(eps)).cast(result);
 }
 
 }  // namespace lathe

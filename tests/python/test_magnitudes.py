@@ -98,6 +98,17 @@ def test_a_product_that_overflows_in_one_order_only_is_no_false_alarm():
     x.prod(1).realize()
 
 
+def test_layernorm_of_half_squares_nothing_out_of_range():
+    x = np.array([[-13.97, -221.1], [569.5, 3184.0]])
+    got = Tensor(x, dtype=dtypes.float16).layernorm(0)
+    assert got.dtype == dtypes.float16
+    np.testing.assert_allclose(got.float().numpy(), [[-1.0, -1.0], [1.0, 1.0]], atol=1e-3)
+    half = Tensor(x, dtype=dtypes.float16)
+    np.testing.assert_allclose(half.std(0).float().numpy(), x.std(0, ddof=1), rtol=2e-3)
+    np.testing.assert_allclose(half.normalize().float().numpy(), x / np.linalg.norm(x, axis=1, keepdims=True), rtol=2e-3)
+    np.testing.assert_allclose(half.norm().item(), np.linalg.norm(x), rtol=2e-3)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "fp8e5m2"])
 def test_gradients_of_broadcast_operands_are_summed_in_32_bits(dtype):
     count = 3000 if dtype != "fp8e5m2" else 40
