@@ -93,7 +93,9 @@ def test_state_dicts_name_every_tensor():
     assert "lr" in names and sum(name.endswith(".0") for name in names) == 2
 
 
-def test_a_step_outside_of_training_mode_is_refused():
+def test_a_step_outside_of_training_mode_is_refused(monkeypatch):
+    # As in a program that has not called a module in training mode, whatever other tests did in this process.
+    monkeypatch.setattr("lathe.nn.module._in_training", [False])
     w = Tensor([1.0], requires_grad=True)
     optimizer = nn.optim.SGD([w], lr=0.5)
     w.sum().backward()
