@@ -14,11 +14,12 @@ namespace {
 // Elements of a row that a thread keeps in registers, of one or two inputs and of more; those it takes in a
 // turn of a loop where it keeps none.
 constexpr std::int64_t kOwnElements = 32, kOwnOfSeveral = 16, kTurn = 16;
+// A warp reads a word each at a time: rows are no shorter than that.
+constexpr std::int64_t kWordBytes = 4;
 // Rows this short are one thread's.
 constexpr std::int64_t kThreadsRow = 16;
 // Threads of a group that has several rows; the largest group, of which a multiprocessor has room for two.
 constexpr std::int64_t kRowsGroup = 128, kLargestGroup = 512;
-constexpr std::int64_t kLineBytes = 128;
 // Outputs that give every thread of a large chip one.
 constexpr double kManyOutputs = 4096;
 
@@ -96,7 +97,7 @@ bool Chooser::group_rows() {
     while (width > 1 && (!splittable(r) || facts_.ranges[r].extent % width != 0)) width /= 2;
   const std::int64_t own = inputs.size() > 2 ? kOwnOfSeveral : kOwnElements,
                      pieces = power_above((longest + width - 1) / width),
-                     line = std::max<std::int64_t>(kLineBytes / (width * narrowest), 1),
+                     line = std::max<std::int64_t>(target_.warp * kWordBytes / (width * narrowest), 1),
                      threads = std::min(
                          {std::max(power_above((row + own - 1) / own), line), pieces, kLargestGroup});
   const bool kept = (row + threads - 1) / threads <= own;

@@ -4,6 +4,7 @@
 
 #include "base/small_vector.h"
 #include "codegen/choose/panel_price.h"
+#include "codegen/choose/step_prices.h"
 #include "codegen/kernel/panel_layout.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
@@ -22,6 +23,7 @@ ThreadParts choose_product_threads(const KernelFacts& facts, const Target& targe
   double products = 1, copies[2] = {0, 0};
   for (std::size_t r = 0; r < facts.ranges.size(); ++r)
     if (facts.depends(facts.reduce.arg(0), r)) products *= static_cast<double>(facts.ranges[r].extent);
+  const StepPrices prices(target);
   const double lanes = std::max(target.vector_bytes / facts.reduce.dtype().bytes(), 1);
   for (int f = 0; f < 2; ++f) {
     SmallVector<Node, 16> ranges;
@@ -38,7 +40,8 @@ ThreadParts choose_product_threads(const KernelFacts& facts, const Target& targe
     bool side_by_side = source && !axes.empty() && axes.back().stride == 1;
     for (const PanelAxis& axis : axes)
       side_by_side |= !source && axis.ranges[0] == facts.ranges[tile.lane_range].range && axis.stride == 1;
-    copies[f] = source_elements(axes, extents) * (side_by_side ? kCopyVector : kCopyElement * lanes);
+    copies[f] = source_elements(axes, extents) *
+                (side_by_side ? prices.copied_vector : StepPrices::kCopiedElement * lanes);
   }
   const bool panels[2] = {tile.factor == 0 ? tile.panel : tile.other_panel,
                           tile.factor == 1 ? tile.panel : tile.other_panel};
