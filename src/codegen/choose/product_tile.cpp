@@ -104,13 +104,11 @@ struct Model {
     }
     return most;
   }
-  // No quick cache holds it.
-  bool is_far(int factor) const { return source_bytes(factor) > prices.near_bytes; }
+  bool is_far(int factor) const { return prices.far(source_bytes(factor)) > 0; }
   // What a copy of a factor costs an element: by vectors, or one by one.
   double copying(int factor, bool by_vectors, bool fetched = false) const {
-    const double far = source_bytes(factor) > target.l3 ? prices.from_memory : prices.from_l3;
     return (by_vectors ? prices.copied_vector / static_cast<double>(lanes) : StepPrices::kCopiedElement) +
-           (is_far(factor) && !fetched ? far / static_cast<double>(lanes) : 0);
+           (fetched ? 0 : prices.far(source_bytes(factor)) / static_cast<double>(lanes));
   }
   bool is_below(Node root, Node n) const {
     for (std::size_t f = 0; f < 2; ++f)

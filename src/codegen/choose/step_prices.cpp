@@ -17,14 +17,15 @@ StepPrices::StepPrices(const Target& target) {
   strip_miss = 0.06 * l2;
   l2_miss = 1.2 * l3;
   passing_line = 0.4 * l3;
-  partial_sum = 3.2 * l3;
-  copied_vector = 1.6 * l3;
-  from_memory = from_l3 = 2 * memory;
+  partial_sum = 4 * l2;
+  copied_vector = 2 * l2;
+  from_l3_ = 2 * l3;
+  from_memory_ = 2 * memory;
   // A load that takes as long as the products it feeds, with some rows in registers, is not hidden behind
   // them.
   constexpr double kRows = 6;
-  near_bytes = target.l3;
-  if (l3 > kRows) near_bytes = target.l2, from_l3 = 2 * l3;
+  l3_ = target.l3;
+  near_ = l3 > kRows ? target.l2 : target.l3;
   in_flight = target.sums_in_flight;
 }
 
