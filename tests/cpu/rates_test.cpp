@@ -42,6 +42,10 @@ TEST(CpuRates, AChipOfTheTableHasThemForEveryWidthOfVectors) {
   EXPECT_EQ(rates_of_chip(genoa, 64)->rates.arithmetic, 64);
   EXPECT_EQ(rates_of_chip(genoa, 32)->rates.arithmetic, 64);
   EXPECT_EQ(rates_of_chip(genoa, 16)->rates.arithmetic, 32);
+  const ChipId emerald{"GenuineIntel", 6, 207, "Intel(R) Xeon(R) Processor"};
+  EXPECT_EQ(rates_of_chip(emerald, 64)->rates.arithmetic, 128);
+  EXPECT_EQ(rates_of_chip(emerald, 32)->rates.arithmetic, 64);
+  EXPECT_EQ(rates_of_chip(emerald, 32)->rates.l1, 64);
   EXPECT_FALSE(rates_of_chip({"AuthenticAMD", 25, 0x01, "AMD EPYC"}, 64));
   EXPECT_FALSE(rates_of_chip({"SomebodyElse", 25, 0x11, "AMD EPYC"}, 64));
 }

@@ -54,6 +54,8 @@ TEST(Choices, RulesThatNoNetAndNoOpTakesAreListed) {
       }
     }
   }
+  // What is listed is there for other kernels: bf16 and quantized products, attention, turned copies.
+  // Heuristic.EachRuleChangesSomething (tests/codegen) wants one for each; a rule without either is deleted.
   std::string text = "# Rules of the heuristic that neither the nets nor the op suite take, on any target.\n";
   for (const HeuristicRule& rule : heuristic_rules())
     if (!taken.names.contains(rule.name)) text += std::string(rule.name) + "\n";

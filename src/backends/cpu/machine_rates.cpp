@@ -34,6 +34,16 @@ struct ChipRow {
   MachineRates rates;
 };
 constexpr ChipRow kChips[] = {
+    // Emerald Rapids, by this probe on a virtual machine of 16 CPUs: 320 GB/s of multiply-adds, two of 64
+    // bytes a
+    // cycle; 250 to 280 from L1, 125 to 140 from L2, 24 from L3 and 12 from memory. One core reads 64 MiB at
+    // L3's rate,
+    // of the 300 that the machine reports; half of that is counted on while others work, too.
+    {"GenuineIntel",
+     6,
+     207,
+     207,
+     {{.arithmetic = 128, .l1 = 104, .l2 = 51, .l3 = 9.6, .memory = 4.7}, 32 * kMiB}},
     // Zen 4 (Genoa), LATHE_RATES=measure on 2 cores of a virtual machine: 236 GB/s of multiply-adds, 64 bytes
     // a cycle;
     // 220 from L1, 118 from L2, 100 from L3 of 32 MiB for each 8 cores, 28 to 34 from memory.
@@ -41,7 +51,7 @@ constexpr ChipRow kChips[] = {
      25,
      0x10,
      0x1f,
-     {{.arithmetic = 64, .l1 = 64, .l2 = 32, .l3 = 25.6, .memory = 8}, 32 << 20}},
+     {{.arithmetic = 64, .l1 = 64, .l2 = 32, .l3 = 25.6, .memory = 8}, 32 * kMiB}},
 };
 
 // ---- the probe
