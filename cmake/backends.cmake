@@ -3,6 +3,9 @@
 #   void lathe::backends::register_all(Registry&)
 # so that adding a device changes no other file. A folder may hold a backend.cmake, included after its target
 # exists (BACKEND names it), for extra libraries or modules.
+# Facts of the targets it compiles for are in src/backends/<name>/target.cpp, with
+#   TargetFamily lathe::backends::<name>_targets()
+# which is part of lathe_target instead: whoever compiles may name a target, with its backend or without.
 
 # lathe_module(<name> FROM <folder> LIBS ...): lib/liblathe_<name>.so, loaded at run time by the code that needs it,
 # so that a heavy library costs nothing to programs that never use it. Only symbols marked for export are visible.
@@ -37,10 +40,26 @@ function(lathe_backend_defines_registration result name)
   set(${result} ${found} PARENT_SCOPE)
 endfunction()
 
+function(lathe_target_families)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backends/*/target.cpp)
+  set(declarations "")
+  set(calls "")
+  foreach(source IN LISTS sources)
+    get_filename_component(folder ${source} DIRECTORY)
+    get_filename_component(name ${folder} NAME)
+    string(APPEND declarations "TargetFamily ${name}_targets();\n")
+    string(APPEND calls "backends::${name}_targets(), ")
+  endforeach()
+  set(generated ${PROJECT_BINARY_DIR}/generated/target_families.cpp)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/target_families.cpp.in ${generated} @ONLY)
+  target_sources(lathe_target PRIVATE ${sources} ${generated})
+endfunction()
+
 function(lathe_backends)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "" "DEPS")
   set(root ${PROJECT_SOURCE_DIR}/src/backends)
   file(GLOB all_sources CONFIGURE_DEPENDS ${root}/*/*.cpp)
+  list(FILTER all_sources EXCLUDE REGEX "/target\\.cpp$")
   set(names "")
   foreach(source IN LISTS all_sources)
     get_filename_component(folder ${source} DIRECTORY)

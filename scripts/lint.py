@@ -52,6 +52,9 @@ TEXT = CODE + (".py", ".md", ".cmake", ".sh", ".json", ".txt", ".lathe", ".in")
 MAX_LINES = 700
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 TODO = re.compile(r"\b(TODO|FIXME|XXX)\b(?!.*#\d+)")
+# Chips are facts of targets (src/backends, the rows of matrix units): elsewhere nothing asks which one it is.
+CHIP = re.compile(r'"(sm_\d|x86-64-v\d|ref")|\btarget_?(\(\))?\.name\s*[!=]=|\btarget_?(\(\))?\.name\.(starts_with|find|ends_with)')
+KNOWS_CHIPS = ("src/backends/", "src/target/matrix_units.cpp")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 problems = []
@@ -102,6 +105,10 @@ def check_include(path, number, line):
         problem(path, number, f"src/{folder} is not in the arrows of scripts/lint.py")
     elif folder == "backends":
         own = path.split("/")[2]
+        # Part of lathe_target (cmake/backends.cmake).
+        if path.endswith("/target.cpp") and target not in ARROWS["target"] + ["target"]:
+            problem(path, number, arrow_text("a backend's target.cpp", match.group(1), ARROWS["target"] + ["target"]))
+            return
         if target == "backends" and match.group(1).split("/")[1] != own:
             problem(path, number, f"backend {own} includes another backend: {match.group(1)}")
         elif target != "backends" and target not in allowed:
@@ -139,6 +146,8 @@ def check_text(path, lines):
             check_include(path, number, line)
             if in_src and TODO.search(line):
                 problem(path, number, "a TODO names its issue: TODO(#12)")
+            if path.startswith("src/") and not path.startswith(KNOWS_CHIPS) and CHIP.search(line.split("//")[0]):
+                problem(path, number, "asks which chip it is: what differs is a fact of its Target")
     if is_code and in_src and path.endswith((".h", ".def")) and not (lines and lines[0].startswith("//")):
         problem(path, 1, "a header starts with two to six lines on why it exists")
     if is_code and len(lines) > MAX_LINES and not path.endswith(".def"):

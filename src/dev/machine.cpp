@@ -31,8 +31,15 @@ std::string describe(const Target& target) {
   if (target.fma) add("fma");
   if (!target.units.empty()) add(fmt::format("{}", fmt::join(target.units, " ")));
   if (target.l2 > 0)
-    add(fmt::format("L1 {} L2 {}", human_bytes(static_cast<std::uint64_t>(target.l1)),
-                    human_bytes(static_cast<std::uint64_t>(target.l2))));
+    add(fmt::format("L1 {} L2 {} L3 {}", human_bytes(static_cast<std::uint64_t>(target.l1)),
+                    human_bytes(static_cast<std::uint64_t>(target.l2)),
+                    human_bytes(static_cast<std::uint64_t>(target.l3))));
+  // In the time that a vector takes from L1, L2, L3 and memory.
+  const CoreRates& rates = target.rates;
+  if (target.vectors && !target.reference)
+    add(fmt::format("{:.2g} {:.2g} {:.2g} {:.2g} multiply-adds a load{}", rates.arithmetic / rates.l1,
+                    rates.arithmetic / rates.l2, rates.arithmetic / rates.l3, rates.arithmetic / rates.memory,
+                    target.rates_from.empty() ? "" : " (" + target.rates_from + ")"));
   if (target.shared_bytes > 0) add("shared " + human_bytes(static_cast<std::uint64_t>(target.shared_bytes)));
   return fmt::format("{}", fmt::join(words, ", "));
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/atomic_file.h"
+#include "base/cache_folder.h"
 #include "base/env.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -93,13 +94,6 @@ std::optional<std::string> unpack(std::string_view entry, std::string_view key, 
   if (body.substr(0, head.key_bytes) != key) return std::nullopt;
   if (note != nullptr) *note = last_note(notes);
   return std::string(body.substr(head.key_bytes));
-}
-
-std::string default_folder() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/')
-    return std::string(cache) + "/lathe";
-  const char* home = std::getenv("HOME");
-  return home == nullptr || *home == '\0' ? "" : std::string(home) + "/.cache/lathe";
 }
 
 struct Entry {
@@ -234,13 +228,13 @@ std::uint64_t DiskCache::shrink_to(std::uint64_t bytes) {
 }
 
 DiskCache* DiskCache::current() {
-  const std::string& flag = flag_text(Flag::Cache);
-  if (flag == "off" || flag == "0") return nullptr;
+  const std::string folder = cache_folder();
+  if (const std::string& flag = flag_text(Flag::Cache); flag == "off" || flag == "0") return nullptr;
   static std::mutex mutex;
   static auto* caches = new std::map<std::string, std::unique_ptr<DiskCache>>;  // by folder; never destroyed
   std::lock_guard guard(mutex);
-  std::unique_ptr<DiskCache>& cache = (*caches)[flag];
-  if (cache == nullptr) cache = std::make_unique<DiskCache>(flag.empty() ? default_folder() : flag);
+  std::unique_ptr<DiskCache>& cache = (*caches)[folder];
+  if (cache == nullptr) cache = std::make_unique<DiskCache>(folder);
   return cache.get();
 }
 

@@ -66,6 +66,7 @@ TEST(Keys, DisabledAndPlantedRulesAreInTheKey) {
 void flip(std::string& fact) { fact += "x"; }
 void flip(bool& fact) { fact = !fact; }
 void flip(int& fact) { ++fact; }
+void flip(double& fact) { ++fact; }
 void flip(std::int64_t& fact) { ++fact; }
 void flip(std::int64_t (&fact)[3]) { ++fact[1]; }
 void flip(std::vector<Scalar>& fact) { fact.push_back(Scalar::Float64); }
@@ -79,10 +80,14 @@ TEST(Keys, EachFactOfATargetIsInItsKey) {
   auto each = [&](auto&& use) {
     Target t = usual;
     auto& [name, reference, features, cpu, triple, vectors, groups, threads, fma, vector_bytes,
-           vector_registers, max_load_bytes, strided_lanes, table_lanes, scales, rounds_products, cores, l1,
-           l2, l3, max_buffers, max_group, max_locals, max_groups, shared_bytes, warp, thread_registers,
-           async_copies, bulk_copies, core_threads, core_registers, core_shared_bytes, emulated, converted,
-           native, units] = t;
+           vector_registers, max_load_bytes, small_masks, strided_lanes, table_lanes, scales, rounds_products,
+           cores, l1, l2, l3, l1_ways, l2_ways, rates, rates_from, sums_in_flight, prefetch_streams,
+           prefetch_lines, reload_steps, wake_steps, max_buffers, max_group, max_locals, max_groups,
+           shared_bytes, warp, thread_registers, shared_banks, group_rates, async_copies, bulk_copies,
+           core_threads, core_registers, core_shared_bytes, emulated, converted, native, units] = t;
+    auto& [arithmetic, l1_rate, l2_rate, l3_rate, memory_rate] = rates;
+    auto& [busy_threads, fragment_word, fragment_row, panel_words, panel_step, bulk_bytes, copy_cycles,
+           panel_products, other_products, moved_bytes, launch_seconds] = group_rates;
     facts = 0;
     use(t, name), use(t, reference), use(t, features), use(t, cpu), use(t, vectors), use(t, groups);
     use(t, threads), use(t, fma), use(t, vector_bytes), use(t, vector_registers), use(t, max_load_bytes);
@@ -91,6 +96,12 @@ TEST(Keys, EachFactOfATargetIsInItsKey) {
     use(t, units), use(t, warp), use(t, thread_registers), use(t, core_threads), use(t, core_registers);
     use(t, core_shared_bytes), use(t, async_copies), use(t, bulk_copies), use(t, native);
     use(t, triple), use(t, strided_lanes), use(t, table_lanes), use(t, scales), use(t, rounds_products);
+    use(t, small_masks), use(t, l1_ways), use(t, l2_ways), use(t, rates_from), use(t, sums_in_flight);
+    use(t, prefetch_streams), use(t, prefetch_lines), use(t, reload_steps), use(t, wake_steps);
+    use(t, shared_banks), use(t, arithmetic), use(t, l1_rate), use(t, l2_rate), use(t, l3_rate);
+    use(t, memory_rate), use(t, busy_threads), use(t, fragment_word), use(t, fragment_row);
+    use(t, panel_words), use(t, panel_step), use(t, bulk_bytes), use(t, copy_cycles), use(t, panel_products);
+    use(t, other_products), use(t, moved_bytes), use(t, launch_seconds);
   };
   std::set<std::string> keys{usual.key()};
   each([&](Target& t, auto& fact) {
@@ -98,7 +109,7 @@ TEST(Keys, EachFactOfATargetIsInItsKey) {
     EXPECT_TRUE(keys.insert(t.key()).second) << "fact " << facts;
     ++facts;
   });
-  EXPECT_EQ(facts, 36);
+  EXPECT_EQ(facts, 62);
 }
 
 TEST(Keys, AnotherCompilerOrTargetIsAnotherKey) {

@@ -39,7 +39,7 @@ constexpr int kPauseMs = 15;
 
 struct Options {
   bool json = false, quick = false, tuned = false, list = false, ablation = false;
-  std::string filter, peers = ".venv-peers", contender, library;
+  std::string filter, peers = ".venv-peers", beside, contender, library;
   int threads = 0, rounds = 0;
   int budget = 20;  // seconds of search a kernel
 };
@@ -116,6 +116,11 @@ std::vector<std::unique_ptr<ContenderProcess>> start_contenders(const Options& o
   }
   const std::vector<std::string> ours{self, "bench", "cpu", "--contender", "lathe"};
   start("lathe", ours, lathe);
+  if (const std::size_t equals = options.beside.find('='); equals != std::string::npos) {
+    Variables other = lathe;
+    other.emplace_back(options.beside.substr(0, equals), options.beside.substr(equals + 1));
+    start(options.beside, ours, other);
+  }
   if (options.ablation) {
     for (const auto& [rule, reason] : dev::heuristic_rules()) {
       Variables without = lathe;
@@ -493,6 +498,8 @@ std::vector<Command> add_bench_cpu(CLI::App& bench) {
                     "Lathe's kernels are searched first, unless the store has them");
   command->add_option("--budget", options->budget, "seconds of search a kernel, for --tuned")
       ->check(between(1, 3600));
+  command->add_option("--beside", options->beside,
+                      "one more peer: Lathe with this variable, such as LATHE_RATES=level");
   command->add_flag("--ablation", options->ablation,
                     "Lathe beside itself without each rule of the heuristic, instead of peers");
   command->add_flag("--list", options->list, "only print the names of the rows");

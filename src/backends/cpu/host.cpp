@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/cpu/machine_rates.h"
 #include "backends/cpu/matrix_probe.h"
 #include "base/cpus.h"
 #include "base/env.h"
@@ -123,20 +124,32 @@ std::string first_word(const std::string& path) {
   return word;
 }
 
-// One cache of that level as the system describes it: the one a core works with. sysconf would give the sum
-// over a whole package on some machines, so it comes second.
-std::int64_t cache_size(int level, int name, std::int64_t otherwise) {
+// A fact about the data cache of that level, as the system describes the one a core works with; "" where it
+// does not.
+std::string cache_fact(int level, const char* fact) {
   for (int i = 0; i < 8; ++i) {
     const std::string folder = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/", i);
-    if (first_word(folder + "level") != std::to_string(level) || first_word(folder + "type") == "Instruction")
-      continue;
-    const std::string size = first_word(folder + "size");  // "32768K"
-    std::int64_t kib = 0;
-    const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), kib);
-    if (error == std::errc() && kib > 0 && end != size.data() + size.size() && *end == 'K') return kib * 1024;
+    if (first_word(folder + "level") == std::to_string(level) && first_word(folder + "type") != "Instruction")
+      return first_word(folder + fact);
   }
+  return "";
+}
+
+// sysconf would give the sum over a whole package on some machines, so it comes second.
+std::int64_t cache_size(int level, int name, std::int64_t otherwise) {
+  const std::string size = cache_fact(level, "size");  // "32768K"
+  std::int64_t kib = 0;
+  const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), kib);
+  if (error == std::errc() && kib > 0 && end != size.data() + size.size() && *end == 'K') return kib * 1024;
   long bytes = sysconf(name);
   return bytes > 0 ? bytes : otherwise;
+}
+
+int cache_ways(int level, int otherwise) {
+  const std::string text = cache_fact(level, "ways_of_associativity");
+  int ways = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ways);
+  return error == std::errc() && ways > 0 ? ways : otherwise;
 }
 
 Target make_host_target() {
@@ -153,8 +166,10 @@ Target make_host_target() {
   t.l1 = cache_size(1, _SC_LEVEL1_DCACHE_SIZE, t.l1);
   t.l2 = cache_size(2, _SC_LEVEL2_CACHE_SIZE, t.l2);
   t.l3 = cache_size(3, _SC_LEVEL3_CACHE_SIZE, t.l3);
+  t.l1_ways = cache_ways(1, t.l1_ways), t.l2_ways = cache_ways(2, t.l2_ways);
   const auto asked = static_cast<int>(flag_number(Flag::Threads));
   t.cores = asked > 0 ? asked : usable_cpus();
+  fill_rates(t);
   return t;
 }
 

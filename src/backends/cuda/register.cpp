@@ -34,7 +34,7 @@ std::vector<std::string> targets() {
   return out;
 }
 
-// A row of src/target, or the oldest row under the name of a GPU that has none: its facts hold for every
+// A row of target.cpp, or the oldest row under the name of a GPU that has none: its facts hold for every
 // newer one.
 Target target_of(std::string_view name) {
   std::string wanted = name.empty() ? own_architecture() : std::string(name);

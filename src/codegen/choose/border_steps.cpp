@@ -16,7 +16,6 @@ namespace {
 constexpr double kWorthCopies = 0.1;
 // Windows that have no loop, and the loop inside that must be left.
 constexpr std::int64_t kMostSteps = 9, kLeastInside = 8;
-constexpr std::int64_t kEnoughInFlight = 8;
 
 // Which of the conditions depend on these two ranges alone.
 std::vector<Node> about(const std::vector<Node>& conditions, Node row, Node window) {
@@ -94,7 +93,7 @@ std::optional<BorderSteps> choose_border_steps(const KernelFacts& facts, const T
       for (std::int64_t vectors = 4; vectors >= 1; --vectors) {
         const std::int64_t sums = facts.ranges[row].extent * vectors, width = vectors * lanes;
         if (sums + facts.ranges[window].extent * vectors + 1 > target.vector_registers) continue;
-        if (sums < kEnoughInFlight || extent % width != 0) continue;
+        if (sums < target.sums_in_flight || extent % width != 0) continue;
         if (depth * static_cast<double>(width) * 2 > static_cast<double>(target.l2)) continue;
         return BorderSteps{row, window, width};
       }

@@ -6,22 +6,19 @@
 #include "codegen/choose/lane_gain.h"
 #include "codegen/kernel/panel_layout.h"
 #include "ir/ranges.h"
+#include "target/cache_line.h"
 
 namespace lathe {
 namespace {
 
 // Registers of a thread beside its sums and what feeds them: addresses, counters, pieces in flight.
 constexpr std::int64_t kOtherRegisters = 40;
-// Threads a core wants to hide what one of them waits for.
-constexpr double kBusyThreads = 256;
 // How much longer a group takes that no other one computes beside while it copies.
 constexpr double kAlone = 1.5;
-// What a read of a panel costs beside a multiply-add: a warp's takes as long as so many.
-constexpr double kPanelRead = 2;
+// Of a warp's reads of a panel, in half all threads want the same.
+constexpr double kDifferentReads = 0.5;
 // What an element costs that a thread copies into a panel.
 constexpr double kCopied = 8;
-// Bytes of a source's row that panels hold at least, so that no line of memory is read twice.
-constexpr std::int64_t kRowBytes = 64;
 // Fewer rows or columns than this share too little.
 constexpr std::int64_t kFewest = 16;
 
@@ -84,10 +81,8 @@ std::optional<Sides> sides_of(const KernelFacts& facts) {
 
 WarpTile choose_warp_tile(std::int64_t rows, std::int64_t columns, double batch, const MatrixUnit& unit,
                           const Target& target, std::int64_t whole) {
-  // In the time of a fragment's product: reading a word of a panel by a warp, and copying a row of a fragment
-  // into one.
-  constexpr double kWord = 0.6, kRow = 0.6;
   constexpr std::int64_t kSteps = 4;
+  const GroupRates& rates = target.group_rates;
   WarpTile best, tile;
   double least = 0;
   tile.steps = kSteps;
@@ -117,10 +112,10 @@ WarpTile choose_warp_tile(std::int64_t rows, std::int64_t columns, double batch,
               static_cast<double>(threads) * std::max(1.0, std::min(turns, static_cast<double>(most)));
           const auto products = static_cast<double>(tile.rows * tile.columns),
                      words = static_cast<double>(tile.rows * 4 + tile.columns * 2);
-          const double time = turns * std::max(1.0, kBusyThreads / busy) *
+          const double time = turns * std::max(1.0, target.group_rates.busy_threads / busy) *
                               (std::min(turns, static_cast<double>(most)) < 2 ? kAlone : 1) *
-                              (static_cast<double>(warps) * (products + kWord * words) +
-                               kRow * static_cast<double>(m + n) / 4);
+                              (static_cast<double>(warps) * (products + rates.fragment_word * words) +
+                               rates.fragment_row * static_cast<double>(m + n) / 4);
           if (least == 0 || time < least) least = time, best = tile;
         }
   return best;
@@ -128,9 +123,7 @@ WarpTile choose_warp_tile(std::int64_t rows, std::int64_t columns, double batch,
 
 PanelTile choose_panel_tile(std::int64_t rows, std::int64_t columns, double batch, const MatrixUnit& unit,
                             const Target& target) {
-  // Cycles: words a core multiplies in one, what a step takes beside products, bytes of panels that come in
-  // one while all cores copy (by threads, in bulk), and how long a copy is under way.
-  constexpr double kWords = 1024, kStep = 150, kBytes = 30, kBulkBytes = 60, kUnderWay = 2600;
+  const GroupRates& rates = target.group_rates;
   constexpr std::int64_t kMostSlots = 8, kMostGroups = 3;
   PanelTile best, tile;
   for (tile.fragments = 1; tile.fragments <= unit.most_lanes; tile.fragments *= 2)
@@ -148,9 +141,11 @@ PanelTile choose_panel_tile(std::int64_t rows, std::int64_t columns, double batc
         };
         const double groups = batch * parts(rows, m) * parts(columns, n);
         const double together = std::min(static_cast<double>(most), std::ceil(groups / target.cores));
-        const double product = static_cast<double>(m * n * unit.k) / kWords + kStep / together,
-                     copy = static_cast<double>(bytes) / (target.bulk_copies ? kBulkBytes : kBytes),
-                     wait = kUnderWay / (static_cast<double>(tile.slots - 1) * together);
+        const double product = static_cast<double>(m * n * unit.k) / rates.panel_words +
+                               rates.panel_step / together,
+                     copy = static_cast<double>(bytes) /
+                            (target.bulk_copies ? rates.bulk_bytes : target.rates.l2),
+                     wait = rates.copy_cycles / (static_cast<double>(tile.slots - 1) * together);
         tile.time =
             std::ceil(groups / (target.cores * together)) * together * std::max({product, copy, wait});
         if (best.time == 0 || tile.time <= best.time) best = tile;  // more slots where they cost nothing
@@ -168,11 +163,13 @@ std::optional<GroupTile> choose_group_tile(const KernelFacts& facts, const Targe
                      narrowest = std::min(source_bytes(facts.factors[0]), source_bytes(facts.factors[1]));
   const std::int64_t rows = facts.ranges[sides->rows].extent, columns = facts.ranges[sides->columns].extent,
                      length = facts.ranges[sides->reduce].extent;
+  // What a read of a panel costs beside a multiply-add.
+  const double panel_read = kDifferentReads * target.rates.arithmetic / target.rates.l1;
   GroupTile best;
   double least = 0;
   GroupTile tile;
   tile.reduce = sides->reduce;
-  tile.steps = std::min(length, std::max<std::int64_t>(kRowBytes / narrowest, 4 * piece));
+  tile.steps = std::min(length, std::max<std::int64_t>(kLineBytes / narrowest, 4 * piece));
   tile.rows.range = sides->rows, tile.columns.range = sides->columns;
   tile.rows.near = tile.columns.near = std::min<std::int64_t>(piece, 4);
   for (tile.rows.far = 1; tile.rows.far <= 2; ++tile.rows.far)
@@ -197,10 +194,10 @@ std::optional<GroupTile> choose_group_tile(const KernelFacts& facts, const Targe
                         target.core_shared_bytes / std::max<std::int64_t>(panels, 1)}));
           const double busy = static_cast<double>(threads) * std::max(1.0, std::min(turns, most));
           const double copied = static_cast<double>(tile.rows.extent() + tile.columns.extent());
-          const double time = turns * std::max(1.0, kBusyThreads / busy) *
+          const double time = turns * std::max(1.0, target.group_rates.busy_threads / busy) *
                               (std::min(turns, most) < 2 ? kAlone : 1) *
                               (static_cast<double>(threads) *
-                                   (static_cast<double>(sums) + kPanelRead * static_cast<double>(feed)) +
+                                   (static_cast<double>(sums) + panel_read * static_cast<double>(feed)) +
                                kCopied * copied);
           if (least == 0 || time < least) least = time, best = tile;
         }

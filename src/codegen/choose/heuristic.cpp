@@ -12,11 +12,6 @@
 namespace lathe {
 namespace {
 
-// Below this many scalar steps, waking a thread costs more than it saves.
-constexpr double kWorthThreads = 1 << 16;
-constexpr double kWorkPerPart = 1 << 15;
-// A step of a walk waits for what the one before it stored.
-constexpr double kWalkStep = 4;
 // Instructions of a body beyond which compiling it takes long and more of them gain nothing.
 constexpr double kLongBody = 12000;
 
@@ -37,7 +32,9 @@ bool Chooser::uses(RuleId rule) const {
 
 bool Chooser::take(RuleId rule) {
   const HeuristicRule& row = kRules[static_cast<std::size_t>(rule)];
-  return uses(rule) && (this->*row.applies)() && (this->*row.propose)();
+  if (!uses(rule) || !(this->*row.applies)() || !(this->*row.propose)()) return false;
+  if (compile_.rules.trace != nullptr) compile_.rules.trace->applied("choose", row.name, kernel_, kernel_);
+  return true;
 }
 
 std::vector<Opt> Chooser::run() {
@@ -116,7 +113,7 @@ bool Chooser::walk() {
   const double outputs = facts_.extent_product(RangeKind::Global);
   const double steps = outputs / static_cast<double>(facts_.ranges[walked].extent) *
                        static_cast<double>(facts_.ranges[step].extent);
-  facts_.work = kWalkStep * steps + outputs;
+  facts_.work = target_.reload_steps * steps + outputs;  // a step waits for what the one before it stored
   std::vector<std::size_t> others;
   for (std::size_t r = 0; r < none; ++r) {
     if (!is_output(r) || r == walked) continue;
@@ -227,12 +224,12 @@ bool Chooser::threads(std::vector<std::size_t> order, std::int64_t parts_per_cor
 }
 
 bool Chooser::is_worth_threads() const {
-  return target_.threads && target_.cores >= 2 && facts_.work >= kWorthThreads;
+  return target_.threads && target_.cores >= 2 && facts_.work >= 2 * target_.wake_steps;
 }
 
 std::int64_t Chooser::parts_wanted(std::int64_t parts_per_core) const {
   return static_cast<std::int64_t>(std::min(static_cast<double>(target_.cores * parts_per_core),
-                                            std::max(2.0, facts_.work / kWorkPerPart)));
+                                            std::max(2.0, facts_.work / target_.wake_steps)));
 }
 
 bool Chooser::divide_among_cores() {

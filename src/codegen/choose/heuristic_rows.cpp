@@ -3,6 +3,7 @@
 // loop is left: what several loops read or compute is then loaded and computed once.
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "codegen/choose/chooser.h"
 #include "ir/build.h"
@@ -14,11 +15,12 @@ namespace {
 // Elements of a row that a thread keeps in registers, of one or two inputs and of more; those it takes in a
 // turn of a loop where it keeps none.
 constexpr std::int64_t kOwnElements = 32, kOwnOfSeveral = 16, kTurn = 16;
+// A warp reads a word each at a time: rows are no shorter than that.
+constexpr std::int64_t kWordBytes = 4;
 // Rows this short are one thread's.
 constexpr std::int64_t kThreadsRow = 16;
 // Threads of a group that has several rows; the largest group, of which a multiprocessor has room for two.
 constexpr std::int64_t kRowsGroup = 128, kLargestGroup = 512;
-constexpr std::int64_t kLineBytes = 128;
 // Outputs that give every thread of a large chip one.
 constexpr double kManyOutputs = 4096;
 
@@ -50,39 +52,42 @@ std::vector<std::vector<std::size_t>> nests_of(const KernelFacts& facts, Node ke
   return out;
 }
 
-}  // namespace
+// What the threads of a group divide of a row: of each nest the range along which neighbours lie side by
+// side.
+struct RowLoops {
+  std::vector<std::size_t> shared;
+  std::int64_t row = 0, longest = 0;  // the most steps of a nest, and of a range that is shared
+};
 
-bool Chooser::group_rows() {
-  if (carries_tuple()) return false;
-  const std::vector<std::vector<std::size_t>> nests = nests_of(facts_, kernel_);
-  if (nests.size() < 2 && !has_rows()) return false;  // one reduce
-  std::vector<std::size_t> shared;  // of each nest the range along which neighbours lie side by side
-  std::int64_t row = 0, longest = 0;
+// Nothing where a range's extent depends on another's step.
+std::optional<RowLoops> loops_of_row(const std::vector<std::vector<std::size_t>>& nests,
+                                     const KernelFacts& facts, const Target& target) {
+  RowLoops loops;
+  auto rank = [&](std::size_t r) { return std::pair(lane_gain(facts, target, r), facts.ranges[r].extent); };
   for (const std::vector<std::size_t>& nest : nests) {
     std::size_t best = nest[0];
     std::int64_t steps = 1;
     for (std::size_t r : nest) {
-      if (facts_.ranges[r].ragged) return false;
-      steps *= facts_.ranges[r].extent;
-      if (std::pair(gain(r), facts_.ranges[r].extent) > std::pair(gain(best), facts_.ranges[best].extent))
-        best = r;
+      if (facts.ranges[r].ragged) return std::nullopt;
+      steps *= facts.ranges[r].extent;
+      if (rank(r) > rank(best)) best = r;
     }
-    shared.push_back(best);
-    row = std::max(row, steps);
-    longest = std::max(longest, facts_.ranges[best].extent);
+    loops.shared.push_back(best);
+    loops.row = std::max(loops.row, steps);
+    loops.longest = std::max(loops.longest, facts.ranges[best].extent);
   }
-  if (longest <= kThreadsRow) return false;
-  // Reduces one after the other without loops below them may as well run across memory.
-  double best_output = 0;
-  for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
-    if (is_output(r) && splittable(r)) best_output = std::max(best_output, gain(r));
-  for (std::size_t r : shared)
-    if (!has_rows() && gain(r) <= best_output && facts_.extent_product(RangeKind::Global) >= kManyOutputs)
-      return false;
+  return loops;
+}
 
-  int narrowest = target_.max_load_bytes;
+// What moves along the shared ranges: bytes of the narrowest elements, and how many memories are read.
+struct RowReads {
+  int narrowest;
+  std::size_t inputs;
+};
+RowReads reads_of_row(const std::vector<std::size_t>& shared, const KernelFacts& facts, int most_bytes) {
+  int narrowest = most_bytes;
   std::vector<Node> inputs;
-  for (const AccessFacts& a : facts_.accesses) {
+  for (const AccessFacts& a : facts.accesses) {
     if (std::none_of(shared.begin(), shared.end(), [&](std::size_t r) { return a.strides[r] == 1; }))
       continue;
     narrowest = std::min(narrowest, (a.is_store ? a.node.arg(2) : a.node).dtype().bytes());
@@ -90,16 +95,36 @@ bool Chooser::group_rows() {
     if (!a.is_store && std::find(inputs.begin(), inputs.end(), memory) == inputs.end())
       inputs.push_back(memory);
   }
+  return {narrowest, inputs.size()};
+}
+
+}  // namespace
+
+bool Chooser::group_rows() {
+  if (carries_tuple()) return false;
+  const std::vector<std::vector<std::size_t>> nests = nests_of(facts_, kernel_);
+  if (nests.size() < 2 && !has_rows()) return false;  // one reduce
+  const std::optional<RowLoops> loops = loops_of_row(nests, facts_, target_);
+  if (!loops || loops->longest <= kThreadsRow) return false;
+  // Reduces one after the other without loops below them may as well run across memory.
+  double best_output = 0;
+  for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+    if (is_output(r) && splittable(r)) best_output = std::max(best_output, gain(r));
+  for (std::size_t r : loops->shared)
+    if (!has_rows() && gain(r) <= best_output && facts_.extent_product(RangeKind::Global) >= kManyOutputs)
+      return false;
+
+  const RowReads reads = reads_of_row(loops->shared, facts_, target_.max_load_bytes);
   // Alike in all loops, so that a thread has the same elements in each.
-  std::int64_t width = std::min<std::int64_t>(wide_access(narrowest), 8);
-  for (std::size_t r : shared)
+  std::int64_t width = std::min<std::int64_t>(wide_access(reads.narrowest), 8);
+  for (std::size_t r : loops->shared)
     while (width > 1 && (!splittable(r) || facts_.ranges[r].extent % width != 0)) width /= 2;
-  const std::int64_t own = inputs.size() > 2 ? kOwnOfSeveral : kOwnElements,
-                     pieces = power_above((longest + width - 1) / width),
-                     line = std::max<std::int64_t>(kLineBytes / (width * narrowest), 1),
+  const std::int64_t own = reads.inputs > 2 ? kOwnOfSeveral : kOwnElements,
+                     pieces = power_above((loops->longest + width - 1) / width),
+                     line = std::max<std::int64_t>(target_.warp * kWordBytes / (width * reads.narrowest), 1),
                      threads = std::min(
-                         {std::max(power_above((row + own - 1) / own), line), pieces, kLargestGroup});
-  const bool kept = (row + threads - 1) / threads <= own;
+                         {std::max(power_above((loops->row + own - 1) / own), line), pieces, kLargestGroup});
+  const bool kept = (loops->row + threads - 1) / threads <= own;
   // The threads of a row stand last: they are neighbours, and read neighbours.
   const std::int64_t rows = kRowsGroup / threads;
   for (std::size_t r = facts_.ranges.size(); r-- > 0 && rows > 1;)
@@ -108,9 +133,9 @@ bool Chooser::group_rows() {
       break;
     }
   for (std::size_t i = 0; i < nests.size(); ++i) {
-    divide_row(shared[i], width, threads, kept);
+    divide_row(loops->shared[i], width, threads, kept);
     for (std::size_t r : nests[i])
-      if (kept && r != shared[i]) copy_steps(r, 0);
+      if (kept && r != loops->shared[i]) copy_steps(r, 0);
   }
   return true;
 }

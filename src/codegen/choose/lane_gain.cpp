@@ -10,7 +10,7 @@ namespace lathe {
 std::int64_t lane_width(const Target& target, std::int64_t extent, int element_bytes, std::int64_t most) {
   const std::int64_t lanes = std::max(target.vector_bytes / element_bytes, 1);
   const std::int64_t power = std::min(lanes, extent & -extent);
-  const bool cheap_masks = target.vector_bytes >= 64 || element_bytes >= 4;
+  const bool cheap_masks = target.small_masks || element_bytes >= 4;
   if (power * 2 < lanes && !cheap_masks) return power;
   if (power * 2 >= lanes) {
     std::int64_t count = most * lanes / power;

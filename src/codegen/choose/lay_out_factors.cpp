@@ -22,9 +22,6 @@ namespace {
 
 using Nodes = SmallVector<Node, 16>;
 
-// Products a second on a unit that reads panels and on one that does not, bytes a second that copies move,
-// and what a launch takes: of the chip that has such units.
-constexpr double kPanelProducts = 250e12, kOtherProducts = 30e12, kMoved = 2e12, kLaunch = 3e-6;
 // Numbers that one access takes: rows begin at multiples of them.
 constexpr std::int64_t kPiece = 8;
 
@@ -233,9 +230,10 @@ std::optional<LaidOut> lay_out_factors(Node kernel, const Compile& compile, Wort
     made.copies.push_back(std::move(copy.copy));
   }
   if (made.copies.empty()) return std::nullopt;
-  const double before = products / kOtherProducts,
-               laid_out = products / kPanelProducts + moved / kMoved +
-                          kLaunch * static_cast<double>(made.copies.size());
+  const GroupRates& rates = compile.target.group_rates;
+  const double before = products / rates.other_products,
+               laid_out = products / rates.panel_products + moved / rates.moved_bytes +
+                          rates.launch_seconds * static_cast<double>(made.copies.size());
   if (worth == Worth::Estimated && laid_out > before) return std::nullopt;
   made.kernel = substitute(kernel, to);
   if (!longer.empty()) made.kernel = substitute(made.kernel, longer);

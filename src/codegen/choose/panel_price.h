@@ -1,4 +1,4 @@
-// Sizes and prices of panels, as all who plan products use them. Prices are in steps of one vector operation.
+// Sizes of panels, as all who plan products use them.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,6 @@
 #include "ir/walk.h"
 
 namespace lathe {
-
-inline constexpr double kCopyElement = 1.5;  // to a panel, one element at a time
-inline constexpr double kCopyVector = 4;     // to a panel, side by side
 
 // The steps of an even division of `extent` into blocks of at most `most`: without a rest where blocks of
 // more than half that size have none, because a rest is a gate on everything; else all but the last alike.

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "codegen/choose/panel_price.h"
+#include "codegen/choose/step_prices.h"
 #include "codegen/kernel/lanes.h"
 #include "codegen/kernel/panel_layout.h"
 #include "ir/build.h"
@@ -18,28 +19,10 @@
 namespace lathe {
 namespace {
 
-// Prices, in steps of one vector operation. They only need to order the choices.
-constexpr double kLoad = 0.15;          // a vector load or a repeated scalar, beside the arithmetic it feeds
-constexpr double kLoadBound = 0.4;      // more for a load beyond three for four multiplications: it waits
-constexpr double kMaskedLoad = 1;       // the same under a mask or a gate
-constexpr double kBehindFirst = 0.6;    // more for a vector load that L1 does not answer
-constexpr double kPartlyBehind = 0.06;  // the same where L1 holds half of them
-constexpr double kBehindSecond = 3;     // more where L2 does not either
-constexpr double kJumps = 0.4;          // and more where the vectors of successive steps lie apart
-constexpr double kFarRows = 0.15;       // rows that push each other out of L1
-constexpr double kLine = 1;             // a line of repeated scalars, which comes from L2
-constexpr double kPassingLine = 1;      // the same from L3, in the order in which it is used
-constexpr double kStripBehind = 0.12;   // more for a load of a strip that fills a part of L2
-constexpr double kSumInMemory = 8;   // a vector of partial sums is read and written again for another block
-constexpr double kFromMemory = 16;   // more for a vector no cache holds: a copy waits, products do not
 constexpr double kGatedRows = 0.97;  // what uneven rows leave of a step, for the gates of their copies
-constexpr double kPackPart = 2;      // a part of a word that is put together from several places
-constexpr double kSort = 0.75;       // a vector of those that lanes a few elements apart are picked from
-constexpr double kStoreElement = 2;  // where lanes are not side by side
-constexpr double kCombineLanes = 8;  // of one accumulator at the end
-constexpr double kPackers = 2;  // parts that each copy a panel for themselves; no fact of the machine, since
-                                // the choice also decides how reduces are split
-constexpr double kEnoughInFlight = 8;  // accumulators that hide the latency of a multiply-add
+// Parts that each copy a panel for themselves. No fact of the machine, since the choice also decides how
+// reduces are split.
+constexpr double kPackers = 2;
 
 struct Rows {
   std::vector<std::pair<std::size_t, std::int64_t>> ranges;
@@ -62,6 +45,7 @@ struct SourceReach {
 struct Model {
   const KernelFacts& facts;
   const Target& target;
+  StepPrices prices;
   std::int64_t lanes = 1;      // of a full vector
   std::int64_t registers = 1;  // for sums and what they are made of
   double products = 1;         // multiplications
@@ -108,21 +92,23 @@ struct Model {
   double packing(Node factor) const {
     while (factor.is(Op::Xor)) factor = factor.arg(0);
     return factor.is(Op::Pack) && packed_neighbours(factor) == 1
-               ? kPackPart * static_cast<double>(factor.arg_count())
+               ? StepPrices::kPackPart * static_cast<double>(factor.arg_count())
                : 0;
   }
-  // No cache holds what a factor is read from.
-  bool in_memory(int factor) const {
+  // The largest memory that a factor is read from.
+  std::int64_t source_bytes(int factor) const {
+    std::int64_t most = 0;
     for (Node n : below_[factor]) {
       Node memory = base_memory(n.arg(0));
-      if (memory_size(memory) * memory.dtype().bytes() > target.l3) return true;
+      most = std::max<std::int64_t>(most, memory_size(memory) * memory.dtype().bytes());
     }
-    return false;
+    return most;
   }
+  bool is_far(int factor) const { return prices.far(source_bytes(factor)) > 0; }
   // What a copy of a factor costs an element: by vectors, or one by one.
   double copying(int factor, bool by_vectors, bool fetched = false) const {
-    return (by_vectors ? kCopyVector / static_cast<double>(lanes) : kCopyElement) +
-           (in_memory(factor) && !fetched ? kFromMemory / static_cast<double>(lanes) : 0);
+    return (by_vectors ? prices.copied_vector / static_cast<double>(lanes) : StepPrices::kCopiedElement) +
+           (fetched ? 0 : prices.far(source_bytes(factor)) / static_cast<double>(lanes));
   }
   bool is_below(Node root, Node n) const {
     for (std::size_t f = 0; f < 2; ++f)
@@ -146,9 +132,9 @@ struct Model {
 };
 
 // What the loads of r rows and v vectors cost, for each multiplication they feed.
-double loads(double r, double v) {
+double loads(const Model& m, double r, double v) {
   const double each = (r + v) / (r * v);
-  return kLoad * each + kLoadBound * std::max(0.0, each - 0.75);
+  return m.prices.load * each + m.prices.load_bound * std::max(0.0, each - 0.75);
 }
 
 double share_used(std::int64_t extent, std::int64_t size) {
@@ -210,8 +196,8 @@ Rows choose_rows(const Model& m, int factor, std::int64_t vectors, bool gated, b
   auto consider = [&](Rows rows) {
     auto r = static_cast<double>(rows.count), v = static_cast<double>(vectors);
     rows.lines = scattered_lines(m, factor, rows);
-    rows.worth =
-        rows.used / (1 + loads(r, v) + kLine * rows.lines / (r * v)) * std::min(1.0, r * v / kEnoughInFlight);
+    rows.worth = rows.used / (1 + loads(m, r, v) + m.prices.line * rows.lines / (r * v)) *
+                 std::min(1.0, r * v / m.prices.in_flight);
     if (rows.worth > best.worth) best = std::move(rows);
   };
   consider({});
@@ -350,8 +336,7 @@ struct OutputLanes {
 
 // How much of a cache rows of `width` elements can use that lie as far apart as a factor's steps do: a line
 // has one set of places by the lower bits of its address, and rows a power of two apart meet in few of them.
-double share_of_cache(const Model& m, Node factor, std::int64_t cache, std::int64_t width) {
-  constexpr std::int64_t kWays = 8;
+double share_of_cache(const Model& m, Node factor, std::int64_t cache, int ways, std::int64_t width) {
   std::int64_t steps = 0, stride = 0;
   for (const AccessFacts& a : m.facts.accesses) {
     if (a.is_store || !m.is_below(factor, a.node)) continue;
@@ -362,7 +347,7 @@ double share_of_cache(const Model& m, Node factor, std::int64_t cache, std::int6
   if (stride == 0 || cache == 0) return 1;
   const std::int64_t lines = (width * m.bytes() + kLineBytes - 1) / kLineBytes;
   return std::min(
-      1.0, static_cast<double>(lines * kLineBytes) / static_cast<double>(std::gcd(stride, cache / kWays)));
+      1.0, static_cast<double>(lines * kLineBytes) / static_cast<double>(std::gcd(stride, cache / ways)));
 }
 
 // All rows of a factor, with all their steps.
@@ -397,28 +382,33 @@ double inner_price(const Model& m, const OutputLanes& c, const Depth& depth, con
   const std::int64_t width = c.vectors * m.lanes, extent = m.extent(c.lane);
   auto r = static_cast<double>(rows.count), v = static_cast<double>(c.vectors);
   bool masked = !c.panel && (m.gated(f) || extent % width != 0);
-  double vector_load = (masked ? kMaskedLoad : kLoad) + (c.panel ? 0 : m.packing(f));
-  const double scalar_load = (gated ? kMaskedLoad : kLoad) + (c.other_panel ? 0 : m.packing(g));
+  double vector_load = (masked ? StepPrices::kMaskedLoad : m.prices.load) + (c.panel ? 0 : m.packing(f));
+  const double scalar_load =
+      (gated ? StepPrices::kMaskedLoad : m.prices.load) + (c.other_panel ? 0 : m.packing(g));
   bool again = m.outputs > r * static_cast<double>(extent);  // other rows read the same vectors
   const double strip = depth.here * static_cast<double>(width * m.bytes());
-  const double first = c.panel ? 1 : share_of_cache(m, f, m.target.l1, width),
-               second = c.panel ? 1 : share_of_cache(m, f, m.target.l2, width);
+  const double first = c.panel ? 1 : share_of_cache(m, f, m.target.l1, m.target.l1_ways, width),
+               second = c.panel ? 1 : share_of_cache(m, f, m.target.l2, m.target.l2_ways, width);
   // Strips whose rows lie badly are not fetched ahead either.
   if (strip > (first < 1 ? static_cast<double>(m.target.l1) * first : m.near_bytes())) {
-    vector_load += c.strips ? kStripBehind : kBehindFirst;
-    if (!c.panel && extent > width && again) vector_load += kJumps;
+    vector_load += c.strips ? m.prices.strip_miss : m.prices.l1_miss;
+    if (!c.panel && extent > width && again) vector_load += m.prices.jumps;
   } else if (strip > static_cast<double>(m.target.l1) * first)
-    vector_load += kPartlyBehind;
+    vector_load += m.prices.half_l1_miss;
   // What is read once, as it lies, has to come from memory whatever the blocks are.
-  if ((again || c.panel) && strip > static_cast<double>(m.target.l2) * second) vector_load += kBehindSecond;
-  double inner = (1 + loads(r, v) +
-                  ((vector_load - kLoad) * v + (scalar_load - kLoad) * r + kLine * rows.lines) / (v * r)) *
-                 std::max(1.0, kEnoughInFlight / (v * r));
-  if (c.strips)
-    inner += kPassingLine * static_cast<double>(m.bytes()) / static_cast<double>(kLineBytes) / v;
-  else if (!c.other_panel)
-    inner += kFarRows * far_rows(m, 1 - c.factor, rows, extent > width);
-  if (depth.blocks > 1) inner += kSumInMemory / depth.here;
+  if ((again || c.panel) && strip > static_cast<double>(m.target.l2) * second)
+    vector_load += m.prices.l2_miss;
+  double inner =
+      (1 + loads(m, r, v) +
+       ((vector_load - m.prices.load) * v + (scalar_load - m.prices.load) * r + m.prices.line * rows.lines) /
+           (v * r)) *
+      std::max(1.0, m.prices.in_flight / (v * r));
+  if (c.strips) {
+    const double line = rows_fit(m, 1 - c.factor) ? m.prices.line : m.prices.passing_line;
+    inner += line * static_cast<double>(m.bytes()) / static_cast<double>(kLineBytes) / v;
+  } else if (!c.other_panel)
+    inner += m.prices.far_rows * far_rows(m, 1 - c.factor, rows, extent > width);
+  if (depth.blocks > 1) inner += m.prices.partial_sum / depth.here;
   return inner;
 }
 
@@ -432,7 +422,7 @@ double panel_copies(const Model& m, const OutputLanes& c, const Depth& depth, Pr
   // All rows pass by one strip of lanes where they stay in a cache meanwhile.
   const bool fit = !c.other_panel && side_by_side && depth.blocks == 1 && rows_fit(m, 1 - c.factor);
   if (c.strips || fit) tile.lane_steps = 1;
-  tile.from_memory = tile.lane_steps == 1 && m.in_memory(c.factor);
+  tile.from_memory = tile.lane_steps == 1 && m.is_far(c.factor);
   auto copied = static_cast<double>(lane_steps * width);
   auto shares = static_cast<double>(lane_steps);  // parts of it that different threads can copy
   for (std::size_t i = 0; i < m.facts.ranges.size(); ++i) {
@@ -461,12 +451,13 @@ void price(const Model& m, const OutputLanes& c, const Depth& depth, std::option
     lane_blocks =
         std::ceil(static_cast<double>((extent + width - 1) / width) / static_cast<double>(tile.lane_steps));
   } else {
-    tile.from_memory = m.in_memory(c.factor);
+    tile.from_memory = m.is_far(c.factor);
   }
   if (c.other_panel) copied += place_other(m, depth, rows, depth.blocks * lane_blocks, tile);
   const bool stores_along = m.contiguous(Node(), c.lane);
-  double store = m.outputs / share_used(extent, width) *
-                 (stores_along ? kStoreElement / static_cast<double>(m.lanes) : kStoreElement);
+  double store =
+      m.outputs / share_used(extent, width) *
+      (stores_along ? StepPrices::kStoreElement / static_cast<double>(m.lanes) : StepPrices::kStoreElement);
   if (!stores_along) store *= 2 * depth.blocks - 1;
   double vector_products = m.products / static_cast<double>(m.lanes);
   tile.cost = inner / (share_used(extent, width) * rows.used) + (store + copied) / vector_products;
@@ -522,7 +513,8 @@ std::vector<std::pair<std::size_t, std::int64_t>> square_tile(const Model& m, do
     for (const Side& y : sides[1]) {
       if (x.size * y.size + std::min(x.size, y.size) + 1 > m.target.vector_registers) continue;
       const auto p = static_cast<double>(x.size), q = static_cast<double>(y.size);
-      const double cost = (1 + loads(p, q)) * std::max(1.0, kEnoughInFlight / (p * q)) / (x.used * y.used);
+      const double cost =
+          (1 + loads(m, p, q)) * std::max(1.0, m.prices.in_flight / (p * q)) / (x.used * y.used);
       if (least != 0 && cost >= least) continue;
       least = cost, a = p, b = q, used = x.used * y.used;
       rows.clear();
@@ -553,20 +545,22 @@ void price_reduce_lanes(const Model& m, std::optional<ProductTile>& best) {
       const bool plain = even && !m.gated(m.facts.factors[0]) && !m.gated(m.facts.factors[1]);
       // A small tile takes several vectors a step, each with accumulators of its own.
       double in_flight = a * b;
-      while (tile.width < 4 * width && extent % (tile.width * 2) == 0 && in_flight * 2 <= 2 * kEnoughInFlight)
+      while (tile.width < 4 * width && extent % (tile.width * 2) == 0 &&
+             in_flight * 2 <= 2 * m.prices.in_flight)
         tile.width *= 2, in_flight *= 2;
       // The rows of one side are read again for each of the other's, from L1 where they fit it;
       // the others pass by.
       const double row = whole_depth(m).all * m.bytes(), near = static_cast<double>(m.target.l1) / 2;
       double behind = 0;
-      if (m.outputs > a * b && m.outputs * row > near) behind += kBehindFirst * std::min(a, b);
-      if (std::max(a, b) * row > near) behind += kBehindFirst * std::max(a, b);
-      double inner =
-          (1 + loads(a, b) + behind / (a * b) + (plain ? 0 : (kMaskedLoad - kLoad) * (a + b) / (a * b))) *
-          std::max(1.0, kEnoughInFlight / in_flight);
+      if (m.outputs > a * b && m.outputs * row > near) behind += m.prices.l1_miss * std::min(a, b);
+      if (std::max(a, b) * row > near) behind += m.prices.l1_miss * std::max(a, b);
+      double inner = (1 + loads(m, a, b) + behind / (a * b) +
+                      (plain ? 0 : (StepPrices::kMaskedLoad - m.prices.load) * (a + b) / (a * b))) *
+                     std::max(1.0, m.prices.in_flight / in_flight);
       double used =
           used_rows * share_used(extent, width) * static_cast<double>(width) / static_cast<double>(m.lanes);
-      double cost = inner / used + m.outputs * kCombineLanes / (m.products / static_cast<double>(m.lanes));
+      double cost =
+          inner / used + m.outputs * StepPrices::kCombineLanes / (m.products / static_cast<double>(m.lanes));
       if (best && best->cost <= cost) continue;
       tile.cost = cost;
       best = tile;
@@ -599,20 +593,20 @@ void price_few_outputs(const Model& m, std::optional<ProductTile>& best) {
     for (int f = 0; f < 2; ++f) {
       if (m.contiguous(m.facts.factors[f], lane) && !m.gated(m.facts.factors[f])) continue;
       if (const std::int64_t every = m.apart(f, lane, rows); every > 0) {
-        copied += kSort * static_cast<double>(every) * count[f];
+        copied += StepPrices::kSort * static_cast<double>(every) * count[f];
         continue;
       }
       tile.stage[f] = true;
-      copied += kCopyElement * static_cast<double>(m.lanes) * count[f];
+      copied += StepPrices::kCopiedElement * static_cast<double>(m.lanes) * count[f];
     }
     if (copied == 0) continue;  // priced as lanes along a reduce already
     tile.lane_range = lane, tile.width = m.lanes, tile.lanes_reduce = true;
     double room = static_cast<double>(m.target.l1) / 2 / m.bytes() / (count[0] + count[1]);
     tile.reduce_steps =
         even_block((m.extent(lane) + m.lanes - 1) / m.lanes, room / static_cast<double>(m.lanes));
-    tile.cost =
-        (1 + kLoad * (count[0] + count[1]) / accumulators) * std::max(1.0, kEnoughInFlight / accumulators) +
-        copied / accumulators;
+    tile.cost = (1 + m.prices.load * (count[0] + count[1]) / accumulators) *
+                    std::max(1.0, m.prices.in_flight / accumulators) +
+                copied / accumulators;
     if (!best || tile.cost < best->cost) best = tile;
   }
 }
@@ -621,7 +615,7 @@ void price_few_outputs(const Model& m, std::optional<ProductTile>& best) {
 
 std::optional<ProductTile> choose_product_tile(const KernelFacts& facts, const Target& target) {
   if (!facts.factors[0] || target.vector_bytes == 0) return std::nullopt;
-  Model m{facts, target, 1, target.vector_registers, 1, 1, {}, {}, {}, {}, {}, {}};
+  Model m{facts, target, StepPrices(target), 1, target.vector_registers, 1, 1, {}, {}, {}, {}, {}, {}};
   if (facts.reduce.arg(0).is(Op::Dot))
     if (const MatrixUnit* unit = unit_for_dot(target.units, facts.reduce.arg(0).text()))
       m.registers -= scratch_registers(*unit);

@@ -8,13 +8,8 @@
 namespace lathe {
 namespace {
 
-// A core's prefetchers follow a few long walks gladly, and several at once hide more of memory's latency than
-// one does; they lose track where there are many.
-constexpr std::int64_t kMostWalks = 4;
-// Beside a walk over small numbers: so many at once at most.
+// Walks over small numbers at once, at most: each has sums of its own in registers.
 constexpr std::int64_t kMostNarrowStreams = 8;
-// Lines of each walk that are asked for before they are needed.
-constexpr std::int64_t kLinesAhead = 4;
 
 double bytes_of(const AccessFacts& a) { return a.times * base_memory(a.node.arg(0)).dtype().bytes(); }
 
@@ -94,8 +89,8 @@ void share_vector(StreamPlan& plan, const AccessFacts& main, const KernelFacts& 
   while (!by_lines && room && plan.turn < std::min(2 * bytes, 4) &&
          extent % (plan.width * plan.turn * 2) == 0)
     plan.turn *= 2;
-  if (plan.turn > 1) plan.streams = std::min(kMostNarrowStreams, kMostWalks * again);
-  if (by_lines) plan.ahead = kLinesAhead;
+  if (plan.turn > 1) plan.streams = std::min(kMostNarrowStreams, target.prefetch_streams * again);
+  if (by_lines) plan.ahead = target.prefetch_lines;
 }
 
 }  // namespace
@@ -133,7 +128,7 @@ std::optional<StreamPlan> choose_streams(const KernelFacts& facts, const Target&
   }
   if (extent % lanes != 0) return std::nullopt;
   // What is written needs no prefetcher. A power of two of them divides evenly.
-  const std::int64_t most = (kMostWalks + (writes ? 2 : 0)) / std::max<std::int64_t>(walked, 1);
+  const std::int64_t most = (target.prefetch_streams + (writes ? 2 : 0)) / std::max<std::int64_t>(walked, 1);
   plan.streams = most >= 4 ? 4 : most >= 2 ? 2 : 1;
   // Two vectors of each are in flight, four where there is no sum. How a reduce is split does not depend on
   // the streams.
@@ -141,7 +136,7 @@ std::optional<StreamPlan> choose_streams(const KernelFacts& facts, const Target&
   if (writes && walked == 2 && facts.reduces == 0 && extent % (vectors * lanes) == 0) {
     // Memory takes lines that lie side by side gladly, from four walks as well, if each has its turn for some
     // of them: one vector of each walk in turn is a fifth slower.
-    plan.streams = kMostWalks;
+    plan.streams = target.prefetch_streams;
     plan.turn = vectors;
   }
   while (plan.width * plan.turn < vectors * lanes && extent % (2 * plan.width) == 0) plan.width *= 2;
@@ -150,7 +145,7 @@ std::optional<StreamPlan> choose_streams(const KernelFacts& facts, const Target&
   // How long each walk is before all move on: as large as L2, or twice that where there are
   // many walks. Long enough that prefetchers seldom start anew and memory that is written seldom turns from
   // reading to writing and back, short enough that the walks are neighbours in memory.
-  const std::int64_t longer = writes ? 1 : std::max<std::int64_t>(plan.streams / kMostWalks, 1);
+  const std::int64_t longer = writes ? 1 : std::max<std::int64_t>(plan.streams / target.prefetch_streams, 1);
   const double piece = static_cast<double>(target.l2 * longer);
   plan.piece = std::max<std::int64_t>(
       static_cast<std::int64_t>(piece * static_cast<double>(steps) / bytes_of(*main)), 1);

@@ -47,12 +47,13 @@ std::int64_t piece_width(Node source, const PanelAxis& axis, std::int64_t words,
 // meet few banks twice.
 std::int64_t between_rows(Node value, const PanelAxis& axis, std::int64_t row, bool turned, bool one_by_one,
                           const Target& target) {
-  constexpr std::int64_t kBanks = 32, kSteps = 4, kOutputs = 8;
+  constexpr std::int64_t kSteps = 4, kOutputs = 8;
+  const std::int64_t banks = target.shared_banks;
   if (value.is(Op::Pack)) {
     const bool steps = std::any_of(axis.ranges.begin(), axis.ranges.end(), [](Node r) {
       return range_kind(r) == RangeKind::Reduce || range_kind(r) == RangeKind::Unroll;
     });
-    return ((steps ? kSteps : kOutputs) + kBanks - row % kBanks) % kBanks;
+    return ((steps ? kSteps : kOutputs) + banks - row % banks) % banks;
   }
   if (turned && one_by_one) return 1;
   return turned ? std::max<std::int64_t>(target.max_load_bytes / std::max(value.dtype().bytes(), 1), 1) : 0;
