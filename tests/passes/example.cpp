@@ -58,7 +58,10 @@ std::string scheduled(std::string_view step, Node target, const Target& facts) {
   Compile compile;
   compile.checks = Checks::EveryStep;
   compile.sink = &watched;
-  schedule({&target, 1}, {"CPU", facts.max_buffers, rows_of(facts)}, compile);
+  schedule({&target, 1},
+           {"CPU", facts.max_buffers, rows_of(facts),
+            [&](const std::string&) { return facts.has_fast_threads(); }},
+           compile);
   return watched.now == watched.before ? kUnchanged : numbered_buffers(watched.now);
 }
 
