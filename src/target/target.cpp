@@ -158,10 +158,10 @@ bool Target::has_native(Op op) const {
 // Every member is bound by name, so that one added to Target does not compile until it is in the key.
 std::string Target::key() const {
   const auto& [name, reference, features, cpu, triple, vectors, groups, threads, fma, vector_bytes,
-               vector_registers, max_load_bytes, strided_lanes, table_lanes, scales, rounds_products, cores,
-               l1, l2, l3, max_buffers, max_group, max_locals, max_groups, shared_bytes, warp,
-               thread_registers, async_copies, bulk_copies, core_threads, core_registers, core_shared_bytes,
-               emulated, converted, native, units] = *this;
+               vector_registers, max_load_bytes, strided_lanes, table_lanes, scales, rounds_products,
+               wide_integers, divides_constants, cores, l1, l2, l3, max_buffers, max_group, max_locals,
+               max_groups, shared_bytes, warp, thread_registers, async_copies, bulk_copies, core_threads,
+               core_registers, core_shared_bytes, emulated, converted, native, units] = *this;
   auto names = [](const std::vector<Scalar>& scalars) {
     std::vector<std::string_view> list;
     for (Scalar s : scalars) list.push_back(DType(s).name());
@@ -172,15 +172,16 @@ std::string Target::key() const {
   return fmt::format(
       "{} reference={} cpu={} triple={} features={} vectors={} groups={} threads={} fma={} vector_bytes={} "
       "vector_registers={} max_load_bytes={} strided_lanes={} table_lanes={} scales={} rounds_products={} "
+      "wide_integers={} divides_constants={} "
       "cores={} l1={} l2={} l3={} max_buffers={} max_group={} "
       "max_locals={} max_groups={} shared_bytes={} warp={} thread_registers={} async_copies={} "
       "bulk_copies={} core={},{},{} "
       "emulated={} converted={} native={} units={}",
       name, reference, cpu, triple, features, vectors, groups, threads, fma, vector_bytes, vector_registers,
-      max_load_bytes, strided_lanes, table_lanes, scales, rounds_products, cores, l1, l2, l3, max_buffers,
-      max_group, fmt::join(max_locals, "x"), fmt::join(max_groups, "x"), shared_bytes, warp, thread_registers,
-      async_copies, bulk_copies, core_threads, core_registers, core_shared_bytes, names(emulated),
-      names(converted), fmt::join(functions, ","), fmt::join(units, ","));
+      max_load_bytes, strided_lanes, table_lanes, scales, rounds_products, wide_integers, divides_constants,
+      cores, l1, l2, l3, max_buffers, max_group, fmt::join(max_locals, "x"), fmt::join(max_groups, "x"),
+      shared_bytes, warp, thread_registers, async_copies, bulk_copies, core_threads, core_registers,
+      core_shared_bytes, names(emulated), names(converted), fmt::join(functions, ","), fmt::join(units, ","));
 }
 
 Target named_target(std::string_view name) {

@@ -79,10 +79,10 @@ TEST(Keys, EachFactOfATargetIsInItsKey) {
   auto each = [&](auto&& use) {
     Target t = usual;
     auto& [name, reference, features, cpu, triple, vectors, groups, threads, fma, vector_bytes,
-           vector_registers, max_load_bytes, strided_lanes, table_lanes, scales, rounds_products, cores, l1,
-           l2, l3, max_buffers, max_group, max_locals, max_groups, shared_bytes, warp, thread_registers,
-           async_copies, bulk_copies, core_threads, core_registers, core_shared_bytes, emulated, converted,
-           native, units] = t;
+           vector_registers, max_load_bytes, strided_lanes, table_lanes, scales, rounds_products,
+           wide_integers, divides_constants, cores, l1, l2, l3, max_buffers, max_group, max_locals,
+           max_groups, shared_bytes, warp, thread_registers, async_copies, bulk_copies, core_threads,
+           core_registers, core_shared_bytes, emulated, converted, native, units] = t;
     facts = 0;
     use(t, name), use(t, reference), use(t, features), use(t, cpu), use(t, vectors), use(t, groups);
     use(t, threads), use(t, fma), use(t, vector_bytes), use(t, vector_registers), use(t, max_load_bytes);
@@ -91,6 +91,7 @@ TEST(Keys, EachFactOfATargetIsInItsKey) {
     use(t, units), use(t, warp), use(t, thread_registers), use(t, core_threads), use(t, core_registers);
     use(t, core_shared_bytes), use(t, async_copies), use(t, bulk_copies), use(t, native);
     use(t, triple), use(t, strided_lanes), use(t, table_lanes), use(t, scales), use(t, rounds_products);
+    use(t, wide_integers), use(t, divides_constants);
   };
   std::set<std::string> keys{usual.key()};
   each([&](Target& t, auto& fact) {
@@ -98,7 +99,7 @@ TEST(Keys, EachFactOfATargetIsInItsKey) {
     EXPECT_TRUE(keys.insert(t.key()).second) << "fact " << facts;
     ++facts;
   });
-  EXPECT_EQ(facts, 36);
+  EXPECT_EQ(facts, 38);
 }
 
 TEST(Keys, AnotherCompilerOrTargetIsAnotherKey) {
