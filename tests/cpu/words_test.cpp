@@ -81,10 +81,11 @@ void expect_values(DType from, DType to, const Numbers& in, const Target& target
   const std::vector<Opt> options =
       lanes == 1 ? std::vector<Opt>{} : parse_opts(fmt::format("UPCAST(0, {})", lanes));
   const Program program = lower_kernel(sink({&effect, 1}), options, Compile(target), name);
-  if (!target.wide_integers)
+  if (!target.wide_integers) {
     for (Node node : toposort(std::vector<Node>(program.code.begin(), program.code.end())))
       ASSERT_FALSE(node.dtype().is_int() && node.dtype().bits() == 64 && !node.is(Op::Special))
           << info(node.op()).name;
+  }
 
   auto check = [&](const Bytes& got, const char* where) {
     for (std::size_t k = 0; k < in.x.size(); ++k) {
@@ -212,27 +213,16 @@ TEST(ConstantDivision, MultipliesAndIsRight) {
   for (bool words : {false, true})
     for (DType dtype : {dtypes::Int8, dtypes::UInt8, dtypes::Int16, dtypes::UInt16, dtypes::Int32,
                         dtypes::UInt32, dtypes::Int64, dtypes::UInt64}) {
+      if (words && dtype.bits() < 64) continue;
       const Target target = words_target(words, true);
-      const Numbers in = pairs_of(dtype, random);
-      std::vector<std::int64_t> divisors{1,
-                                         2,
-                                         3,
-                                         5,
-                                         7,
-                                         10,
-                                         25,
-                                         100,
-                                         127,
-                                         dtype.max_int(),
-                                         dtype.max_int() - 1,
-                                         -1,
-                                         -2,
-                                         -7,
-                                         -100,
-                                         dtype.min_int()};
-      for (int i = 0; i < 4; ++i)
-        divisors.push_back(wrap(
-            dtype, static_cast<std::int64_t>(random() >> (random() % static_cast<unsigned>(dtype.bits())))));
+      Numbers in{numbers_of(dtype, random), {}};
+      while (in.x.size() % 12 != 0) in.x.push_back(in.x[0]);
+      in.y = in.x;
+      std::vector<std::int64_t> divisors{
+          1, 3, 7, 10, 100, dtype.max_int(), dtype.max_int() - 1, -1, -2, -7, -100, dtype.min_int(), 64};
+      for (int i = 0; i < 3; ++i)
+        divisors.push_back(
+            static_cast<std::int64_t>(random() >> (random() % static_cast<unsigned>(dtype.bits()))));
       for (std::int64_t d : divisors) {
         d = wrap(dtype, d);
         if (d == 0) continue;

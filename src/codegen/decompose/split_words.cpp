@@ -35,7 +35,8 @@ class Splitter {
   const WordPair& pair(Node old) const { return *pairs_.find(old); }
   // Either operand of an op that also takes other dtypes beside them: an index or a count.
   Node small(Node old) const {
-    return is_word_pair(old.dtype()) ? bitcast(pair(old).low, dtypes::Int32) : at(old);
+    const bool number = is_word_pair(old.dtype()) && !is_memory(old);
+    return number ? bitcast(pair(old).low, dtypes::Int32) : at(old);
   }
 
   void visit(Node n) {
@@ -168,6 +169,8 @@ class Splitter {
 
   Node other(Node n) const {
     if (n.is(Op::Store) && is_word_pair(n.arg(2).dtype())) return stored(n);
+    if (n.is(Op::Prefetch) && is_word_pair(n.arg(0).dtype()))
+      return prefetch(at(n.arg(0)), word_places(small(n.arg(1))), n.int_attr());
     if (n.arg_count() == 0) return n;
     const DType from = n.arg(0).dtype();
     if (n.is(Op::Cast) && is_word_pair(from)) return from_pair(pair(n.arg(0)), is_signed(from), n.dtype());
