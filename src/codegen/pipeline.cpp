@@ -3,6 +3,8 @@
 #include "base/error.h"
 #include "codegen/codegen.h"
 #include "codegen/decompose/decompose.h"
+#include "codegen/decompose/divide_constants.h"
+#include "codegen/decompose/split_words.h"
 #include "codegen/kernel/count.h"
 #include "codegen/kernel/fuse_multiply_add.h"
 #include "codegen/lower/await_products.h"
@@ -67,6 +69,11 @@ constexpr StepRow<KernelWork> kLowerSteps[] = {
     // all that came before.
     {"lower_index", "index arithmetic becomes 32- or 64-bit",
      [](KernelWork& w) { w.kernel = lower_index(w.kernel); }, is_lowered},
+    // After lower_index, which makes divisions and may make 64-bit integers.
+    {"divide_constants", "divisions by constants become multiplications, where the target's compiler leaves them as they are",
+     [](KernelWork& w) { w.kernel = divide_constants(w.kernel, w.compile.target); }, is_lowered},
+    {"split_words", "64-bit integers become pairs of 32-bit words, where the target has no others",
+     [](KernelWork& w) { w.kernel = split_words(w.kernel, w.compile.target); }, is_lowered},
     {"linearize", "the kernel as a list in execution order",
      make_program, is_ordered, kNeeded, is_closed},
     {"pipeline_copies", "asynchronous copies stand so many steps of their loop ahead as their panels have slots",

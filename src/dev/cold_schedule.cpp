@@ -16,6 +16,7 @@ Schedule schedule_cold(std::span<const Node> targets, const OpenDevice& device,
   options.default_device = device.text;
   options.max_buffers = device.compiler->target().max_buffers;
   options.rows = rows_of(device.compiler->target());
+  options.fast_threads = [&](const std::string&) { return device.compiler->target().has_fast_threads(); };
   stand_ins = std::move(normal.stand_ins);
   return engine::lay_out_steps(schedule(normal.targets, options, engine::compile_for_schedule()),
                                [&](const std::string&) { return &device.compiler->target(); });

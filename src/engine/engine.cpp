@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -62,9 +63,9 @@ thread_local std::uint64_t host_reads_done = 0;
 thread_local std::vector<NodeRef>* host_data = nullptr;
 
 // What all devices that a graph may use agree to: the tightest limit of buffers, and rows as each of them can
-// work through them.
-void apply_limits(const GraphKey& key, std::span<const Node> targets, ScheduleOptions& options) {
-  std::vector<std::string> names{options.default_device};
+// work through them; and what each says of its threads. Gives all of that as text, for keys.
+std::string apply_limits(const GraphKey& key, std::span<const Node> targets, ScheduleOptions& options) {
+  std::vector<std::string> names{options.default_device}, slow;
   auto add = [&](const std::string& name) {
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   };
@@ -78,19 +79,23 @@ void apply_limits(const GraphKey& key, std::span<const Node> targets, ScheduleOp
     int& limit = options.max_buffers;
     if (target.max_buffers > 0 && (limit == 0 || target.max_buffers < limit)) limit = target.max_buffers;
     options.rows = std::min(options.rows, rows_of(target));
+    if (!target.has_fast_threads()) slow.push_back(name);
   }
+  options.fast_threads = [slow](const std::string& device) {
+    return std::find(slow.begin(), slow.end(), device) == slow.end();
+  };
+  return fmt::format("{} {} {}\n", options.max_buffers, static_cast<int>(options.rows), fmt::join(slow, " "));
 }
 
 // Scheduling that took no longer than this is done again by the next process: reading would not be quicker.
 constexpr auto kWorthKeeping = std::chrono::milliseconds(2);
 
 Schedule scheduled(const Normalised& graph, const GraphKey& key, const ScheduleOptions& options,
-                   const std::string& extra) {
+                   const std::string& limits, const std::string& extra) {
   DiskCache* disk = DiskCache::current();
   std::string disk_key;
   if (disk != nullptr) {
-    disk_key = fmt::format("{}\n{}\n{} {}\n", build_id(), extra, options.max_buffers,
-                           static_cast<int>(options.rows));
+    disk_key = fmt::format("{}\n{}\n{}", build_id(), extra, limits);
     disk_key.append(reinterpret_cast<const char*>(key.words.data()), key.words.size() * 8);
     if (const auto text = disk->get("schedule", disk_key))
       if (auto known = parse_schedule(*text)) return *std::move(known);
@@ -118,8 +123,8 @@ std::shared_ptr<const Prepared> prepared_for(std::span<const Node> targets, cons
   const Normalised normal = normalise(targets, key);
   ScheduleOptions wanted;
   wanted.default_device = device;
-  apply_limits(key, targets, wanted);
-  Schedule made = scheduled(normal, key, wanted, extra);
+  const std::string limits = apply_limits(key, targets, wanted);
+  Schedule made = scheduled(normal, key, wanted, limits, extra);
   auto prepared = prepare(std::move(made), normal.stand_ins);
   show_schedule(prepared->schedule, prepared->memory, false);
   state().schedules.insert(key, extra, prepared);

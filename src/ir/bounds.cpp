@@ -109,6 +109,54 @@ Interval scalar_op(Op op, DType dtype, std::span<const Node> args) {
   }
 }
 
+// ---- the column `bounds` of structure_ops.def
+
+namespace rules {
+
+using Args = std::span<const Node>;
+
+Interval any(DType dtype, Args, const Attr&) { return whole(dtype); }
+Interval as_first(DType, Args args, const Attr&) { return {args[0].lo(), args[0].hi()}; }
+Interval or_zero(DType, Args args, const Attr&) {
+  return {std::min<std::int64_t>(args[0].lo(), 0), std::max<std::int64_t>(args[0].hi(), 0)};
+}
+Interval constant(DType, Args, const Attr& attr) { return {attr.i, attr.i}; }
+Interval variable(DType, Args, const Attr& attr) { return {attr.data->ints[0], attr.data->ints[1]}; }
+Interval bound(DType, Args args, const Attr&) { return {args[1].lo(), args[1].hi()}; }
+Interval counted(DType dtype, Args args, const Attr&) {
+  return fit(dtype, 0, std::max<std::int64_t>(args[0].hi() - 1, 0));
+}
+Interval steps(DType, Args args, const Attr&) { return {0, std::max<std::int64_t>(args[0].hi() - 1, 0)}; }
+Interval launch_index(DType dtype, Args, const Attr& attr) {
+  const std::int64_t extent = attr.data->ints.empty() ? 0 : attr.data->ints[0];
+  return {0, extent == 0 ? whole(dtype).hi : extent - 1};
+}
+Interval lane_numbers(DType dtype, Args, const Attr&) { return {0, dtype.lanes - 1}; }
+Interval converted(DType dtype, Args args, const Attr&) {
+  DType from = args[0].dtype();
+  if (!from.is_int() && !from.is_bool()) return whole(dtype);
+  if (from.scalar == Scalar::UInt64) return whole(dtype);
+  if (dtype.is_bool())
+    return compare(args[0].lo() > 0 || args[0].hi() < 0, args[0].lo() == 0 && args[0].hi() == 0);
+  return fit(dtype, args[0].lo(), args[0].hi());
+}
+Interval checked(DType, Args args, const Attr&) { return {-1, std::max<std::int64_t>(args[1].hi() - 1, -1)}; }
+Interval of_all(DType, Args args, const Attr&) {
+  Interval all{args[0].lo(), args[0].hi()};
+  for (Node a : args) all = {std::min(all.lo, a.lo()), std::max(all.hi, a.hi())};
+  return all;
+}
+
+}  // namespace rules
+
+using BoundsRule = Interval (*)(DType, std::span<const Node>, const Attr&);
+constexpr BoundsRule kBounds[] = {
+#define LATHE_NODE(name, args, form, group, attribute, limits, operands, dtype, shape, bounds, ...) \
+  rules::bounds,
+#include "ir/structure_ops.def"
+#undef LATHE_NODE
+};
+
 }  // namespace
 
 Interval bounds_of(Op op, DType dtype, std::span<const Node> args, const Attr& attr) {
@@ -118,48 +166,7 @@ Interval bounds_of(Op op, DType dtype, std::span<const Node> args, const Attr& a
   if (dtype.scalar == Scalar::UInt64 && !(op == Op::Const && attr.i >= 0 && attr.i < dtype.max_int()))
     return whole(dtype);
   if (is_scalar_op(op)) return scalar_op(op, dtype, args);
-  switch (op) {
-    case Op::Const: return {attr.i, attr.i};
-    case Op::Var: return {attr.data->ints[0], attr.data->ints[1]};
-    case Op::Arange: return fit(dtype, 0, std::max<std::int64_t>(args[0].hi() - 1, 0));
-    case Op::Range: return {0, std::max<std::int64_t>(args[0].hi() - 1, 0)};
-    case Op::Special:
-      return attr.data->ints.empty() || attr.data->ints[0] == 0 ? Interval{0, whole(dtype).hi}
-                                                                : Interval{0, attr.data->ints[0] - 1};
-    case Op::Iota: return {0, dtype.lanes - 1};
-    case Op::Cast: {
-      DType from = args[0].dtype();
-      if (!from.is_int() && !from.is_bool()) return whole(dtype);
-      if (from.scalar == Scalar::UInt64) return whole(dtype);
-      if (dtype.is_bool())
-        return compare(args[0].lo() > 0 || args[0].hi() < 0, args[0].lo() == 0 && args[0].hi() == 0);
-      return fit(dtype, args[0].lo(), args[0].hi());
-    }
-    case Op::Check: return {-1, std::max<std::int64_t>(args[1].hi() - 1, -1)};
-    case Op::Bind: return {args[1].lo(), args[1].hi()};
-    case Op::Splat:
-    case Op::Lane:
-    case Op::Contiguous:
-    case Op::Detach:
-    case Op::GradFence:
-    case Op::Copy:
-    case Op::Reshape:
-    case Op::Expand:
-    case Op::Permute:
-    case Op::Shrink:
-    case Op::Flip:
-    case Op::Skew: return {args[0].lo(), args[0].hi()};
-    case Op::Pad:
-    case Op::Take:
-    case Op::Unskew:
-      return {std::min<std::int64_t>(args[0].lo(), 0), std::max<std::int64_t>(args[0].hi(), 0)};
-    case Op::Vec: {
-      Interval all{args[0].lo(), args[0].hi()};
-      for (Node a : args) all = {std::min(all.lo, a.lo()), std::max(all.hi, a.hi())};
-      return all;
-    }
-    default: return whole(dtype);
-  }
+  return kBounds[static_cast<int>(op) - kScalarOps](dtype, args, attr);
 }
 
 }  // namespace lathe

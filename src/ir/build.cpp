@@ -204,6 +204,9 @@ Node scan_by(Op op, Node x, std::int64_t axis, Node index, Node size) {
   AttrData d{"", {static_cast<std::int64_t>(op), axis}};
   return intern(Op::Scan, x.dtype(), {x, index, size}, Attr::of(d));
 }
+Node sort_positions(Node x, std::int64_t keep) {
+  return intern(Op::Sort, dtypes::Int32, {x}, Attr::of(keep));
+}
 Node contiguous(Node x, std::string_view options) {
   if (options.empty()) return intern(Op::Contiguous, x.dtype(), {x});
   AttrData d{std::string(options), {}};

@@ -115,6 +115,7 @@ Node ragged_reduce(Op op, Node x, Node row, Node order, Node begin, Node end);
 Node scatter(Op op, Node x, Node index, Node size);
 Node scan(Op op, Node x, std::int64_t axis);
 Node scan_by(Op op, Node x, std::int64_t axis, Node index, Node size);
+Node sort_positions(Node x, std::int64_t keep);          // int32: where the least `keep` of each row stand
 Node contiguous(Node x, std::string_view options = "");  // options of the kernel that stores it, or none
 Node detach(Node x);
 Node copy_to(Node x, std::string_view device);

@@ -1,6 +1,7 @@
 #include "ir/op.h"
 
 #include <array>
+#include <limits>
 #include <string>
 #include <unordered_map>
 
@@ -20,6 +21,9 @@ constexpr OpInfo scalar_row(std::string_view name, int args, ResultKind result, 
   return {name,
           args,
           result,
+          OpGroup::Element,
+          {},
+          "",
           (domain & I) != 0,
           (domain & F) != 0,
           (domain & B) != 0,
@@ -31,14 +35,45 @@ constexpr OpInfo scalar_row(std::string_view name, int args, ResultKind result, 
           "TKP"};
 }
 
-using enum ResultKind;
+// The attribute column of structure_ops.def.
+using AttrKind = AttrForm::Kind;
+using enum AttrForm::Named;
+constexpr std::size_t kMany = std::numeric_limits<std::size_t>::max();
+constexpr AttrForm none() { return {}; }
+constexpr AttrForm number() { return {AttrKind::Number}; }
+constexpr AttrForm integer() { return {AttrKind::Integer}; }
+constexpr AttrForm op_name() { return {AttrKind::OpName, OpAt0}; }
+constexpr AttrForm op_or_ints(std::size_t least, std::size_t most) {
+  return {AttrKind::OpOrInts, OpAt0, least, most};
+}
+constexpr AttrForm ints(std::size_t least, std::size_t most, AttrForm::Named named = Nothing) {
+  return {AttrKind::Ints, named, least, most};
+}
+constexpr AttrForm maybe_ints(std::size_t least, std::size_t most) {
+  return {AttrKind::MaybeInts, Nothing, least, most};
+}
+constexpr AttrForm text(std::size_t least = 0, std::size_t most = 0) {
+  return {AttrKind::Text, Nothing, least, most};
+}
+constexpr AttrForm text_ints(std::size_t least, std::size_t most) {
+  return {AttrKind::TextInts, Nothing, least, most};
+}
+constexpr AttrForm maybe_text() { return {AttrKind::MaybeText}; }
+
+constexpr OpInfo structure_row(std::string_view name, int args, ResultKind result, OpGroup group,
+                               AttrForm attribute, std::string_view words, std::string_view form) {
+  return {name,  args,  result, group, attribute,      words, false, false,
+          false, false, false,  false, UnitKind::None, "",    form};
+}
+
 constexpr std::array<OpInfo, kOps> kTable = {{
 #define LATHE_OP(name, args, result, domain, traits, u, value, text, ...) \
   scalar_row(#name, args, ResultKind::result, domain, traits, unit(u), text),
 #include "ir/ops.def"
 #undef LATHE_OP
-#define LATHE_NODE(name, args, form, attribute) \
-  OpInfo{#name, args, ResultKind::None, false, false, false, false, false, false, UnitKind::None, "", form},
+#define LATHE_NODE(name, args, form, group, attribute, limits, operands, dtype, shape, bounds, check, fits, \
+                   words, meaning)                                                                          \
+  structure_row(#name, args, ResultKind::dtype, OpGroup::group, attribute, words, form),
 #include "ir/structure_ops.def"
 #undef LATHE_NODE
 }};

@@ -3,7 +3,9 @@
 // elsewhere.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string_view>
 
@@ -29,13 +31,55 @@ inline constexpr int kOps = kScalarOps
 #undef LATHE_NODE
     ;
 
-enum class ResultKind : std::uint8_t { Same, Boolean, Second, None };
+// The dtype of a result: that of the first operand, bool, that of the second operand, none because the node
+// is an effect, or one that the op's own check knows.
+enum class ResultKind : std::uint8_t { Same, Boolean, Second, Void, None };
 enum class UnitKind : std::uint8_t { Zero, One, Low, High, Ones, None };
+
+// What kind of op it is.
+enum class OpGroup : std::uint8_t {
+  Leaf,     // has no value among its operands
+  Move,     // changes the shape of a tensor and not its values
+  Element,  // works element by element and keeps the shape: scalar ops, casts between dtypes of any width,
+            // checks
+  Value,    // any other value
+  Memory,   // reads, writes and orders memory
+  Scope,    // loops, blocks, and what is asked for
+  Vector,   // puts lanes together and takes them apart
+  Threads,  // what the threads of a group do together
+  Machine,  // what one instruction of some machines does
+};
+
+// What an attribute holds: its kind, how many integers there are in a list, and the place of the one that
+// stands for an op, a range kind or a space, which is written by its name.
+struct AttrForm {
+  enum class Kind : std::uint8_t {
+    None,
+    Number,  // an int, or a float for float dtypes
+    Integer,
+    OpName,
+    Ints,
+    OpOrInts,  // the op alone, or a list that begins with it
+    Text,      // with a list of integers where there are some
+    TextInts,
+    MaybeText,
+    MaybeInts,
+  };
+  enum class Named : std::uint8_t { Nothing, OpAt0, KindAt1, SpaceAt2 };
+  Kind kind = Kind::None;
+  Named named = Named::Nothing;
+  std::size_t least = 0, most = 0;
+};
+
+inline constexpr int kAny = std::numeric_limits<int>::min();  // any number of operands
 
 struct OpInfo {
   std::string_view name;  // "Add"
-  int args;               // operands; -n: at least n
-  ResultKind result;      // scalar ops only
+  int args;               // operands; -n: at least n; kAny
+  ResultKind result;
+  OpGroup group;
+  AttrForm attribute;
+  std::string_view words;  // what the attribute is, for errors
   bool on_int, on_float, on_bool;
   bool commutative, associative, idempotent;
   UnitKind unit;
@@ -47,9 +91,18 @@ const OpInfo& info(Op op);
 std::optional<Op> parse_op(std::string_view name);
 
 constexpr bool is_scalar_op(Op op) { return static_cast<int>(op) < kScalarOps; }
-// Ops that work element by element and keep the shape: scalar ops, casts between dtypes of any width, checks.
-constexpr bool is_elementwise(Op op) { return is_scalar_op(op) || op == Op::Cast || op == Op::Check; }
-constexpr bool is_movement(Op op) { return op >= Op::Reshape && op <= Op::Unskew; }
+
+inline constexpr OpGroup kOpGroups[] = {
+#define LATHE_OP(...) OpGroup::Element,
+#define LATHE_NODE(name, args, form, group, ...) OpGroup::group,
+#include "ir/ops.def"
+#include "ir/structure_ops.def"
+#undef LATHE_OP
+#undef LATHE_NODE
+};
+constexpr OpGroup group_of(Op op) { return kOpGroups[static_cast<int>(op)]; }
+constexpr bool is_elementwise(Op op) { return group_of(op) == OpGroup::Element; }
+constexpr bool is_movement(Op op) { return group_of(op) == OpGroup::Move; }
 inline bool is_commutative(Op op) { return info(op).commutative; }
 
 // What runs at once, and where a range's iterations live. Order here is not loop order: a kernel's list is.

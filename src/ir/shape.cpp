@@ -75,98 +75,94 @@ Node extent_padded(Node size, Node low, Node high) {
   return sum_of(terms, constant);
 }
 
-Node movement_shape(Op op, std::span<const Node> args, const Attr& attr) {
+// ---- the column `shape` of structure_ops.def
+
+namespace shapes {
+
+using Args = std::span<const Node>;
+
+Node none(DType, Args, const Attr&) { return Node(); }
+Node as_first(DType, Args args, const Attr&) { return args[0].shape_node(); }
+Node common(DType, Args args, const Attr&) {
+  for (Node a : args)
+    if (Node s = a.shape_node()) return s;
+  return Node();
+}
+Node operands(DType, Args args, const Attr&) { return dims(args); }
+Node given(DType, Args args, const Attr&) { return dims(args.subspan(1)); }
+Node flat(DType, Args, const Attr& attr) {
+  Node size = index_const(attr.data->ints[1]);
+  return dims(std::span(&size, 1));
+}
+Node permuted(DType, Args args, const Attr& attr) {
+  Sizes out;
+  for (std::int64_t axis : attr.data->ints) out.push_back(args[0].shape()[static_cast<std::size_t>(axis)]);
+  return dims(out);
+}
+Node padded(DType, Args args, const Attr&) {
   std::span<const Node> in = args[0].shape();
   Sizes out;
-  switch (op) {
-    case Op::Reshape:
-    case Op::Expand: return dims(args.subspan(1));
-    case Op::Permute:
-      for (std::int64_t axis : attr.data->ints) out.push_back(in[static_cast<std::size_t>(axis)]);
-      return dims(out);
-    case Op::Pad:
-      for (std::size_t i = 0; i < in.size(); ++i)
-        out.push_back(extent_padded(in[i], args[1 + i], args[1 + in.size() + i]));
-      return dims(out);
-    case Op::Shrink:
-      for (std::size_t i = 0; i < in.size(); ++i)
-        out.push_back(extent_between(args[1 + i], args[1 + in.size() + i]));
-      return dims(out);
-    case Op::Skew:
-    case Op::Unskew:
-      out = copy_of(in);
-      out[static_cast<std::size_t>(attr.data->ints[0])] = args[1];
-      return dims(out);
-    default: return args[0].shape_node();  // Flip
-  }
+  for (std::size_t i = 0; i < in.size(); ++i)
+    out.push_back(extent_padded(in[i], args[1 + i], args[1 + in.size() + i]));
+  return dims(out);
 }
-
-Node reduce_shape(std::span<const Node> args, const Attr& attr) {
-  // Tensor form: reduced axes stay, with size 1.
+Node shrunk(DType, Args args, const Attr&) {
+  const std::size_t rank = args[0].rank();
+  Sizes out;
+  for (std::size_t i = 0; i < rank; ++i) out.push_back(extent_between(args[1 + i], args[1 + rank + i]));
+  return dims(out);
+}
+Node with_size(Node x, std::size_t axis, Node size) {
+  Sizes out = copy_of(x.shape());
+  out[axis] = size;
+  return dims(out);
+}
+Node skewed(DType, Args args, const Attr& attr) {
+  return with_size(args[0], static_cast<std::size_t>(attr.data->ints[0]), args[1]);
+}
+// Tensor form: reduced axes stay, with size 1.
+Node reduced(DType, Args args, const Attr& attr) {
+  if (attr.kind != Attr::Kind::Data) return Node();
   Sizes out = copy_of(args[0].shape());
   for (std::size_t i = 1; i < attr.data->ints.size(); ++i)
     out[static_cast<std::size_t>(attr.data->ints[i])] = index_const(1);
   return dims(out);
 }
-
 // The shared axes, those of the index, and the rest of x.
-Node take_shape(std::span<const Node> args, const Attr& attr) {
+Node taken(DType, Args args, const Attr& attr) {
   Sizes out = copy_of(args[1].shape());
   std::span<const Node> rest = args[0].shape().subspan(static_cast<std::size_t>(attr.i) + 1);
   out.append(rest.begin(), rest.end());
   return dims(out);
 }
-
-Node ragged_shape(std::span<const Node> args) {
-  Sizes out = copy_of(args[0].shape());
-  out[0] = args[3].shape()[0];
-  return dims(out);
+Node ragged(DType, Args args, const Attr&) { return with_size(args[0], 0, args[3].shape()[0]); }
+Node scattered(DType, Args args, const Attr&) { return with_size(args[0], args[1].rank() - 1, args[2]); }
+Node kept(DType, Args args, const Attr& attr) {
+  return with_size(args[0], args[0].rank() - 1, index_const(attr.i));
 }
-
-Node scatter_shape(std::span<const Node> args) {
-  Sizes out = copy_of(args[0].shape());
-  out[args[1].rank() - 1] = args[2];
-  return dims(out);
-}
-
-Node bitcast_shape(DType dtype, Node x) {
+Node rescaled(DType dtype, Args args, const Attr&) {
+  Node x = args[0];
   if (x.rank() == 0 || dtype.bits() == x.dtype().bits()) return x.shape_node();
-  Sizes out = copy_of(x.shape());
-  Node bytes = out.back() * index_const(x.dtype().bytes());
-  out.back() = floor_div(bytes, index_const(dtype.bytes()));
-  return dims(out);
+  Node bytes = x.shape().back() * index_const(x.dtype().bytes());
+  return with_size(x, x.rank() - 1, floor_div(bytes, index_const(dtype.bytes())));
 }
+
+}  // namespace shapes
+
+using ShapeRule = Node (*)(DType, std::span<const Node>, const Attr&);
+constexpr ShapeRule kShapes[] = {
+#define LATHE_OP(...) shapes::common,
+#define LATHE_NODE(name, args, form, group, attribute, limits, operands, dtype, shape, ...) shapes::shape,
+#include "ir/ops.def"
+#include "ir/structure_ops.def"
+#undef LATHE_OP
+#undef LATHE_NODE
+};
 
 }  // namespace
 
 Node shape_of(Op op, DType dtype, std::span<const Node> args, const Attr& attr) {
-  if (is_elementwise(op)) {
-    for (Node a : args)
-      if (Node s = a.shape_node()) return s;
-    return Node();
-  }
-  if (is_movement(op)) return movement_shape(op, args, attr);
-  switch (op) {
-    case Op::Buffer: {
-      Node size = index_const(attr.data->ints[1]);
-      return dims(std::span(&size, 1));
-    }
-    case Op::Arange: return dims(args);
-    case Op::Reduce: return attr.kind == Attr::Kind::Data ? reduce_shape(args, attr) : Node();
-    case Op::Take: return take_shape(args, attr);
-    case Op::RaggedReduce: return ragged_shape(args);
-    case Op::Scatter: return scatter_shape(args);
-    case Op::Bitcast: return bitcast_shape(dtype, args[0]);
-    case Op::Contiguous:
-    case Op::Detach:
-    case Op::GradFence:
-    case Op::Custom:
-    case Op::Copy:
-    case Op::After:
-    case Op::Scan:
-    case Op::Get: return args[0].shape_node();
-    default: return Node();
-  }
+  return kShapes[static_cast<std::size_t>(op)](dtype, args, attr);
 }
 
 Node dims(std::span<const Node> sizes) {

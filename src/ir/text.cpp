@@ -42,9 +42,19 @@ std::string quoted(std::string_view text) {
 
 // Numbers that stand for an op, a range kind or a space print as its name: table rows may move, names do not.
 std::string int_text(Op op, std::size_t place, std::int64_t v) {
-  if ((op == Op::Reduce || op == Op::Scan) && place == 0) return std::string(info(static_cast<Op>(v)).name);
-  if (op == Op::Range && place == 1) return std::string(name(static_cast<RangeKind>(v)));
-  if (op == Op::Define && place == 2) return std::string(name(static_cast<Space>(v)));
+  using enum AttrForm::Named;
+  switch (info(op).attribute.named) {
+    case OpAt0:
+      if (place == 0) return std::string(info(static_cast<Op>(v)).name);
+      break;
+    case KindAt1:
+      if (place == 1) return std::string(name(static_cast<RangeKind>(v)));
+      break;
+    case SpaceAt2:
+      if (place == 2) return std::string(name(static_cast<Space>(v)));
+      break;
+    case Nothing: break;
+  }
   return fmt::format("{}", v);
 }
 
@@ -52,10 +62,7 @@ std::string attr_text(Node node) {
   const Attr& a = node.attr();
   switch (a.kind) {
     case Attr::Kind::None: return "";
-    case Attr::Kind::Int:
-      if (node.is(Op::Reduce) || node.is(Op::HReduce) || node.is(Op::RaggedReduce) || node.is(Op::Scatter))
-        return std::string(info(static_cast<Op>(a.i)).name) + " ";
-      return fmt::format("{} ", a.i);
+    case Attr::Kind::Int: return int_text(node.op(), 0, a.i) + " ";
     case Attr::Kind::Float: return float_text(a.f) + " ";
     case Attr::Kind::Data: break;
   }

@@ -188,13 +188,13 @@ class Parser {
   static std::int64_t named_or_number(Line& line, Op op, std::size_t place) {
     std::string_view t = line.token("a number or a name");
     if (std::optional<std::int64_t> v = Line::as_integer(t)) return *v;
-    const bool combines = op == Op::Reduce || op == Op::HReduce || op == Op::RaggedReduce ||
-                          op == Op::Scatter || op == Op::Scan;
-    if (combines && place == 0)
-      if (std::optional<Op> named = parse_op(t)) return static_cast<std::int64_t>(*named);
-    if (op == Op::Range && place == 1)
+    using enum AttrForm::Named;
+    const AttrForm::Named named = info(op).attribute.named;
+    if (named == OpAt0 && place == 0)
+      if (std::optional<Op> known = parse_op(t)) return static_cast<std::int64_t>(*known);
+    if (named == KindAt1 && place == 1)
       if (std::optional<RangeKind> kind = parse_range_kind(t)) return static_cast<std::int64_t>(*kind);
-    if (op == Op::Define && place == 2)
+    if (named == SpaceAt2 && place == 2)
       if (std::optional<Space> space = parse_space(t)) return static_cast<std::int64_t>(*space);
     line.refuse(fmt::format("expected an integer, found '{}'", t));
   }

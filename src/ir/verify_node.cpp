@@ -139,7 +139,6 @@ std::string access_fault(Node n, Node value, std::size_t most, Form form) {
 }
 
 std::string prefetch_fault(Node n, Form form) {
-  if (!is_effect(n)) return "a Prefetch has the dtype void";
   if (std::string f = memory_fault(n, n.arg(0), form); !f.empty()) return f;
   if (n.arg(1).dtype().lanes != 1) return "a Prefetch of several places";
   if (n.int_attr() < 1 || n.int_attr() > 3) return "a Prefetch into a cache that is none of 1, 2 and 3";
@@ -152,7 +151,6 @@ bool is_view(Node n) {
 }
 
 std::string store_fault(Node n, Form form) {
-  if (!is_effect(n)) return "a Store has the dtype void";
   if (form != Form::Tensor) {
     if (n.arg_count() < 3) return "a Store in a kernel takes memory, index and value";
     return access_fault(n, n.arg(2), 4, form);
@@ -270,48 +268,59 @@ std::string end_fault(Node n, Form form) {
 
 // ---- vectors
 
-std::string vector_fault(Node n) {
+std::string splat_fault(Node n) {
+  return n.arg(0).dtype() == n.dtype().element() && n.dtype().lanes > 1
+             ? ""
+             : fmt::format("Splat of {} gives {}", n.arg(0).dtype().str(), n.dtype().str());
+}
+
+std::string vec_fault(Node n) {
   DType d = n.dtype();
-  switch (n.op()) {
-    case Op::Splat:
-      return n.arg(0).dtype() == d.element() && d.lanes > 1
-                 ? ""
-                 : fmt::format("Splat of {} gives {}", n.arg(0).dtype().str(), d.str());
-    case Op::Vec:
-      for (Node a : n.args())
-        if (a.dtype() != d.element())
-          return fmt::format("Vec of {} holds a lane of {}", d.str(), a.dtype().str());
-      return n.arg_count() == d.lanes ? "" : fmt::format("Vec of {} from {} lanes", d.str(), n.arg_count());
-    case Op::Lane:
-      if (n.arg(0).dtype().element() != d)
-        return fmt::format("Lane of {} gives {}", n.arg(0).dtype().str(), d.str());
-      return n.int_attr() < n.arg(0).dtype().lanes
-                 ? ""
-                 : fmt::format("lane {} of {}", n.int_attr(), n.arg(0).dtype().str());
-    case Op::Iota: return d.is_int() && d.lanes > 1 ? "" : fmt::format("Iota of {}", d.str());
-    default:
-      if (n.arg(0).dtype().element() != d || n.arg(0).dtype().lanes < 2)
-        return fmt::format("HReduce of {} gives {}", n.arg(0).dtype().str(), d.str());
-      return in_domain(static_cast<Op>(n.int_attr()), d)
-                 ? ""
-                 : fmt::format("{} is not defined on {}", info(static_cast<Op>(n.int_attr())).name, d.str());
-  }
+  for (Node a : n.args())
+    if (a.dtype() != d.element())
+      return fmt::format("Vec of {} holds a lane of {}", d.str(), a.dtype().str());
+  return n.arg_count() == d.lanes ? "" : fmt::format("Vec of {} from {} lanes", d.str(), n.arg_count());
+}
+
+std::string lane_fault(Node n) {
+  DType from = n.arg(0).dtype();
+  if (from.element() != n.dtype()) return fmt::format("Lane of {} gives {}", from.str(), n.dtype().str());
+  return n.int_attr() < from.lanes ? "" : fmt::format("lane {} of {}", n.int_attr(), from.str());
+}
+
+std::string hreduce_fault(Node n) {
+  DType from = n.arg(0).dtype();
+  if (from.element() != n.dtype() || from.lanes < 2)
+    return fmt::format("HReduce of {} gives {}", from.str(), n.dtype().str());
+  return in_domain(reduce_op(n), n.dtype())
+             ? ""
+             : fmt::format("{} is not defined on {}", info(reduce_op(n)).name, n.dtype().str());
 }
 
 // ---- what one instruction of some machines does
 
-std::string machine_op_fault(Node n) {
-  const DType x = n.arg(0).dtype(), f32 = dtypes::Float32.vec(x.lanes);
-  bool ok = x == f32;
-  switch (n.op()) {
-    case Op::Narrow: ok &= n.dtype() == dtypes::BFloat16.vec(x.lanes); break;
-    case Op::Table:
-      ok = x.is_int() && n.dtype().lanes == x.lanes && (n.dtype().is_int() || n.dtype() == f32);
-      break;
-    case Op::Scale: ok &= n.arg(1).dtype() == f32; [[fallthrough]];
-    default: ok &= n.dtype() == f32;
-  }
-  return ok ? "" : fmt::format("{} of {} gives {}", name_of(n), x.str(), n.dtype().str());
+std::string machine_fault(Node n, bool ok) {
+  return ok ? "" : fmt::format("{} of {} gives {}", name_of(n), n.arg(0).dtype().str(), n.dtype().str());
+}
+
+bool is_float32(Node n, std::uint16_t lanes) { return n.dtype() == dtypes::Float32.vec(lanes); }
+
+std::string narrow_fault(Node n) {
+  const std::uint16_t lanes = n.arg(0).dtype().lanes;
+  return machine_fault(n, is_float32(n.arg(0), lanes) && n.dtype() == dtypes::BFloat16.vec(lanes));
+}
+
+std::string table_fault(Node n) {
+  const DType x = n.arg(0).dtype();
+  return machine_fault(
+      n, x.is_int() && n.dtype().lanes == x.lanes && (n.dtype().is_int() || is_float32(n, x.lanes)));
+}
+
+std::string floats_fault(Node n) {
+  const std::uint16_t lanes = n.arg(0).dtype().lanes;
+  const auto all = n.args();
+  return machine_fault(n, is_float32(n, lanes) && std::all_of(all.begin(), all.end(),
+                                                              [&](Node a) { return is_float32(a, lanes); }));
 }
 
 // ---- packed words
@@ -359,7 +368,6 @@ std::string panel_fault(Node n, Node memory, Node index) {
 }
 
 std::string copy_async_fault(Node n) {
-  if (!is_effect(n)) return "a CopyAsync has the dtype void";
   Node to = base_memory(n.arg(0)), from = base_memory(n.arg(2));
   if (!to.is(Op::Define) || define_space(to) != Space::Shared) return "a CopyAsync to what is not shared";
   if (!from.is(Op::Param)) return "a CopyAsync of what is no param";
@@ -382,7 +390,7 @@ std::string arrivals_fault(Node n, std::size_t at) {
   for (std::size_t i = at + 1; i < n.arg_count(); ++i)
     if (n.arg(i).dtype().lanes != 1 || !n.arg(i).dtype().is_int())
       return fmt::format("{} at a barrier numbered by {}", name_of(n), n.arg(i).dtype().str());
-  return is_effect(n) ? "" : fmt::format("{} has the dtype void", name_of(n));
+  return "";
 }
 
 std::string bulk_copy_fault(Node n) {
@@ -434,76 +442,88 @@ std::string form_fault(Node n, Form form) {
   return "";
 }
 
+std::string bind_fault(Node n) {
+  Node variable = n.arg(0), value = n.arg(1);
+  if (!variable.is(Op::Var) || !value.is_const()) return "Bind takes a variable and a constant";
+  return value.lo() >= variable.lo() && value.hi() <= variable.hi()
+             ? ""
+             : fmt::format("{} is outside [{}, {}] of {}", value.lo(), variable.lo(), variable.hi(),
+                           variable.text());
+}
+
+std::string sizes_fault(Node n) {
+  for (Node size : n.args().subspan(1))
+    if (size.dtype() != dtypes::Index)
+      return fmt::format("{} takes a size of {}", name_of(n), size.dtype().str());
+  return "";
+}
+
+// The column `dtype`, for the ops whose result it says.
+std::string result_fault(Node n) {
+  switch (info(n.op()).result) {
+    case ResultKind::Same:
+      return n.dtype() == n.arg(0).dtype()
+                 ? ""
+                 : fmt::format("{} of {} gives {}", name_of(n), n.arg(0).dtype().str(), n.dtype().str());
+    case ResultKind::Void: return is_effect(n) ? "" : fmt::format("{} has the dtype void", name_of(n));
+    default: return "";
+  }
+}
+
+// ---- the column `check` of structure_ops.def
+
+namespace checks {
+
+template <std::string (*fault)(Node)>
+std::string in_every_form(Node n, Form) {
+  return fault(n);
+}
+
+std::string any(Node, Form) { return ""; }
+std::string load(Node n, Form form) { return access_fault(n, n, 3, form); }
+std::string effects(Node n, Form) { return effects_fault(n); }
+std::string sink(Node n, Form form) { return form == Form::Tensor ? "" : effects_fault(n); }
+std::string condition(Node n, Form) {
+  return n.arg(0).dtype() == dtypes::Bool ? "" : "the condition of If is " + n.arg(0).dtype().str();
+}
+std::string end_if(Node n, Form) { return n.arg(0).is(Op::If) ? "" : "EndIf of " + name_of(n.arg(0)); }
+std::string iota(Node n, Form) {
+  return n.dtype().is_int() && n.dtype().lanes > 1 ? "" : fmt::format("Iota of {}", n.dtype().str());
+}
+std::string at_barrier(Node n, Form) { return arrivals_fault(n, 0); }
+constexpr auto cast = cast_fault, bitcast = cast_fault, store = store_fault, after = after_fault,
+               range = range_fault, reduce = reduce_fault, get = get_fault, end = end_fault,
+               prefetch = prefetch_fault;
+constexpr auto constant = in_every_form<const_fault>, check = in_every_form<check_fault>,
+               bind = in_every_form<bind_fault>, sizes = in_every_form<sizes_fault>,
+               fold = in_every_form<fold_fault>, splat = in_every_form<splat_fault>,
+               lanes = in_every_form<vec_fault>, lane = in_every_form<lane_fault>,
+               hreduce = in_every_form<hreduce_fault>, narrow = in_every_form<narrow_fault>,
+               table = in_every_form<table_fault>, floats = in_every_form<floats_fault>,
+               pack = in_every_form<pack_fault>, dot = in_every_form<dot_fault>,
+               copy_async = in_every_form<copy_async_fault>, bulk_copy = in_every_form<bulk_copy_fault>,
+               matrices = in_every_form<matrices_fault>, panel_dot = in_every_form<panel_dot_fault>;
+
+}  // namespace checks
+
+using Check = std::string (*)(Node, Form);
+constexpr Check kChecks[] = {
+#define LATHE_OP(...) scalar_op_fault,
+#define LATHE_NODE(name, args, form, group, attribute, limits, operands, dtype, shape, bounds, check, ...) \
+  checks::check,
+#include "ir/ops.def"
+#include "ir/structure_ops.def"
+#undef LATHE_OP
+#undef LATHE_NODE
+};
+
 }  // namespace
 
 std::string local_fault(Node n, Form form) {
   if (std::string f = node_fault(n.op(), n.dtype(), n.args(), n.attr()); !f.empty()) return f;
   if (std::string f = form_fault(n, form); !f.empty()) return f;
-  if (is_scalar_op(n.op())) return scalar_op_fault(n, form);
-  if (is_movement(n.op())) {
-    for (Node size : n.args().subspan(1))
-      if (size.dtype() != dtypes::Index)
-        return fmt::format("{} takes a size of {}", name_of(n), size.dtype().str());
-    return n.dtype() == n.arg(0).dtype()
-               ? ""
-               : fmt::format("{} of {} gives {}", name_of(n), n.arg(0).dtype().str(), n.dtype().str());
-  }
-  switch (n.op()) {
-    case Op::Const: return const_fault(n);
-    case Op::Cast:
-    case Op::Bitcast: return cast_fault(n, form);
-    case Op::Check: return check_fault(n);
-    case Op::Load: return access_fault(n, n, 3, form);
-    case Op::Store: return store_fault(n, form);
-    case Op::After: return after_fault(n, form);
-    case Op::Range: return range_fault(n, form);
-    case Op::Reduce: return reduce_fault(n, form);
-    case Op::Fold: return fold_fault(n);
-    case Op::Get: return get_fault(n, form);
-    case Op::End: return end_fault(n, form);
-    case Op::Barrier: return effects_fault(n);
-    case Op::Prefetch: return prefetch_fault(n, form);
-    case Op::Sink: return form == Form::Tensor ? "" : effects_fault(n);
-    case Op::If:
-      return n.arg(0).dtype() == dtypes::Bool ? "" : "the condition of If is " + n.arg(0).dtype().str();
-    case Op::EndIf: return n.arg(0).is(Op::If) ? "" : "EndIf of " + name_of(n.arg(0));
-    case Op::Splat:
-    case Op::Vec:
-    case Op::Lane:
-    case Op::Iota:
-    case Op::HReduce: return vector_fault(n);
-    case Op::Narrow:
-    case Op::Table:
-    case Op::Fraction:
-    case Op::Scale: return machine_op_fault(n);
-    case Op::Pack: return pack_fault(n);
-    case Op::Dot: return dot_fault(n);
-    case Op::CopyAsync: return copy_async_fault(n);
-    case Op::BulkCopy: return bulk_copy_fault(n);
-    case Op::BeginArrivals:
-    case Op::ArriveBytes:
-    case Op::AwaitArrivals: return arrivals_fault(n, 0);
-    case Op::Matrices: return matrices_fault(n);
-    case Op::PanelDot: return panel_dot_fault(n);
-    case Op::WaitProducts:
-      return n.dtype() == n.arg(0).dtype()
-                 ? ""
-                 : fmt::format("WaitProducts of {} gives {}", n.arg(0).dtype().str(), n.dtype().str());
-    case Op::Bind:
-      if (!n.arg(0).is(Op::Var) || !n.arg(1).is_const()) return "Bind takes a variable and a constant";
-      return n.arg(1).lo() >= n.arg(0).lo() && n.arg(1).hi() <= n.arg(0).hi()
-                 ? ""
-                 : fmt::format("{} is outside [{}, {}] of {}", n.arg(1).lo(), n.arg(0).lo(), n.arg(0).hi(),
-                               n.arg(0).text());
-    case Op::Contiguous:
-    case Op::Detach:
-    case Op::GradFence:
-    case Op::Copy:
-      return n.dtype() == n.arg(0).dtype()
-                 ? ""
-                 : fmt::format("{} of {} gives {}", name_of(n), n.arg(0).dtype().str(), n.dtype().str());
-    default: return "";
-  }
+  if (std::string f = kChecks[static_cast<std::size_t>(n.op())](n, form); !f.empty()) return f;
+  return is_scalar_op(n.op()) ? "" : result_fault(n);
 }
 
 }  // namespace lathe

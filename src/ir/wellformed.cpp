@@ -1,89 +1,13 @@
 #include "ir/wellformed.h"
 
 #include <algorithm>
-#include <array>
-#include <limits>
+#include <cstdlib>
+#include <vector>
 
 #include <fmt/format.h>
 
 namespace lathe {
 namespace {
-
-// What the attribute column of structure_ops.def says, in a form a program can check. Ops without a row take
-// none.
-struct AttrRow {
-  Op op;
-  enum Form : std::uint8_t {
-    Number,
-    Integer,
-    OpName,
-    Ints,
-    OpThenInts,
-    Text,
-    TextInts,
-    MaybeText,
-    MaybeInts
-  } form;
-  std::size_t least, most;  // how many ints
-  const char* expected;
-};
-constexpr std::size_t kMany = std::numeric_limits<std::size_t>::max();
-// clang-format off
-constexpr AttrRow kAttrRows[] = {
-    {Op::Const,   AttrRow::Number,     0, 0,     "a number"},
-    {Op::Var,     AttrRow::TextInts,   2, 2,     "\"name\" [min, max]"},
-    {Op::Buffer,  AttrRow::TextInts,   2, 2,     "\"device\" [id, size]"},
-    {Op::Param,   AttrRow::Ints,       2, 2,     "[slot, size]"},
-    {Op::Define,  AttrRow::Ints,       3, 6,     "[id, size, space] or [id, size, space, swizzled, slots] with 1 for bulk copies"},
-    {Op::Special, AttrRow::TextInts,   1, 1,     "\"name\" [extent]"},
-    {Op::Permute, AttrRow::Ints,       0, kMany, "[order...]"},
-    {Op::Flip,    AttrRow::Ints,       0, kMany, "[axes...]"},
-    {Op::Skew,    AttrRow::Ints,       4, 4,     "[n axis, k axis, stride, dilation]"},
-    {Op::Unskew,  AttrRow::Ints,       4, 4,     "[n axis, k axis, stride, dilation]"},
-    {Op::Reduce,  AttrRow::OpThenInts, 1, kMany, "an op, or [op, axes...]"},
-    {Op::Take,    AttrRow::Integer,    0, 0,     "the number of shared axes"},
-    {Op::RaggedReduce, AttrRow::OpName, 0, 0,    "an op"},
-    {Op::Scatter, AttrRow::OpName,     0, 0,     "an op"},
-    {Op::Scan,    AttrRow::Ints,       2, 2,     "[op, axis]"},
-    {Op::Fold,    AttrRow::Ints,       3, 3,     "[id, n, has combine]"},
-    {Op::Carry,   AttrRow::Ints,       3, 3,     "[fold id, component, side]"},
-    {Op::Get,     AttrRow::Integer,    0, 0,     "a component number"},
-    {Op::Custom,  AttrRow::TextInts,   0, kMany, "\"name\" [...]"},
-    {Op::Contiguous, AttrRow::MaybeText, 0, 0,   "\"[options]\", or none"},
-    {Op::Copy,    AttrRow::Text,       0, 0,     "\"device\""},
-    {Op::Launch,  AttrRow::Text,       0, 0,     "\"name, options and kernel\""},
-    {Op::Check,   AttrRow::Text,       0, 0,     "\"op\""},
-    {Op::Range,   AttrRow::Ints,       2, 2,     "[id, kind]"},
-    {Op::Kernel,  AttrRow::TextInts,   0, kMany, "\"name\""},
-    {Op::Lane,    AttrRow::Integer,    0, 0,     "a lane number"},
-    {Op::HReduce, AttrRow::OpName,     0, 0,     "an op"},
-    {Op::Prefetch, AttrRow::Integer,   0, 0,     "the number of a cache"},
-    {Op::Load,    AttrRow::MaybeInts,  1, 3,     "[past], [past, rows, pitch], or none"},
-    {Op::Store,   AttrRow::MaybeInts,  1, 3,     "[past], [past, rows, pitch], or none"},
-    {Op::If,      AttrRow::MaybeInts,  1, 1,     "[number], or none"},
-    {Op::Table,   AttrRow::Ints,       1, kMany, "[numbers...]"},
-    {Op::Dot,     AttrRow::Text,       0, 4,     "\"kind\", \"kind\" [m, n, k] or \"kind\" [m, n, k, threads]"},
-    {Op::CopyAsync, AttrRow::Integer,  0, 0,     "how many elements"},
-    {Op::CommitCopies, AttrRow::Integer, 0, 0,   "a number"},
-    {Op::WaitCopies, AttrRow::Ints,    2, 2,     "[batches, number]"},
-    {Op::ProxyFence, AttrRow::Integer, 0, 0,     "a number"},
-    {Op::WaitProducts, AttrRow::Integer, 0, 0,   "how many products are left"},
-    {Op::Matrices, AttrRow::Ints,      2, 2,     "[count, transposed]"},
-    {Op::BeginArrivals, AttrRow::Integer, 0, 0,  "how many arrivals"},
-    {Op::ArriveBytes, AttrRow::Integer, 0, 0,    "how many bytes"},
-    {Op::BulkCopy, AttrRow::Ints,      5, 5,     "[columns, rows, all columns, all rows, pitch]"},
-    {Op::PanelDot, AttrRow::Text,      8, 8,     "\"kind\" [m, n, k, threads, order of x, slab of x, order of y, slab of y]"},
-};
-// clang-format on
-
-// Where each op's row stands, since every node of every kernel is looked up; -1 for none.
-constexpr auto kRowOf = [] {
-  std::array<std::int8_t, kOps> at{};
-  at.fill(-1);
-  for (std::size_t i = 0; i < std::size(kAttrRows); ++i)
-    at[static_cast<std::size_t>(kAttrRows[i].op)] = static_cast<std::int8_t>(i);
-  return at;
-}();
 
 constexpr std::int64_t kRangeKindCount = 12, kSpaceCount = 5, kMaxComponents = 1 << 16, kMaxSlots = 1 << 20;
 
@@ -94,54 +18,58 @@ bool is_op(std::int64_t v) {
   return v >= 0 && v < kScalarOps && info(static_cast<Op>(v)).unit != UnitKind::None;
 }
 
-std::string attr_fault(Op op, DType dtype, const Attr& attr) {
-  const int at = kRowOf[static_cast<std::size_t>(op)];
-  if (at < 0) return attr.kind == Attr::Kind::None ? "" : fmt::format("{} takes no attribute", info(op).name);
-  const AttrRow& row = kAttrRows[at];
-  auto refuse = [&] { return fmt::format("{} needs the attribute {}", info(op).name, row.expected); };
-  switch (row.form) {
-    case AttrRow::Number: {
-      Attr::Kind want = dtype.is_float() ? Attr::Kind::Float : Attr::Kind::Int;
-      return attr.kind == want ? "" : refuse();
-    }
-    case AttrRow::Integer: return attr.kind == Attr::Kind::Int && attr.i >= 0 ? "" : refuse();
-    case AttrRow::OpName: return attr.kind == Attr::Kind::Int && is_op(attr.i) ? "" : refuse();
-    case AttrRow::OpThenInts:
-      if (attr.kind == Attr::Kind::Int) return is_op(attr.i) ? "" : refuse();
-      [[fallthrough]];
+// ---- the column `limits`: whether the numbers of an attribute that has the right form may be there
+
+namespace limits {
+
+using Numbers = std::span<const std::int64_t>;
+
+bool any(Numbers) { return true; }
+bool first_is_op(Numbers v) { return is_op(v[0]); }
+bool memory(Numbers v) { return v[1] >= 0; }
+bool slot(Numbers v) { return v[0] >= 0 && v[0] <= kMaxSlots && v[1] >= 0; }
+bool own_memory(Numbers v) {
+  if (v[1] < 0 || v[2] < 0 || v[2] >= kSpaceCount) return false;
+  if (v.size() == 3) return true;
+  return v.size() > 4 && v[3] >= 0 && v[3] <= 1 && v[4] >= 1 && (v.size() == 5 || v[5] == 1);
+}
+bool components(Numbers v) { return v[1] >= 1 && v[1] <= kMaxComponents && v[2] >= 0 && v[2] <= 1; }
+bool component(Numbers v) { return v[1] >= 0 && v[1] < kMaxComponents; }
+bool access(Numbers v) { return v[0] >= -1 && v.size() != 2 && (v.size() < 3 || v[1] >= 1); }
+bool range_kind(Numbers v) { return v[1] >= 0 && v[1] < kRangeKindCount; }
+bool fragments(Numbers v) {
+  return v.empty() || (v.size() >= 3 && std::none_of(v.begin(), v.end(), is_no_fragment_side));
+}
+bool panel_sides(Numbers v) {
+  return std::all_of(v.begin(), v.begin() + 4, [](std::int64_t n) { return n >= 1; }) && v[0] * v[1] <= 65535;
+}
+bool box(Numbers v) {
+  return std::all_of(v.begin(), v.end(), [](std::int64_t n) { return n >= 1; });
+}
+
+}  // namespace limits
+
+// Whether an attribute has the form that its op's row says.
+bool has_form(const AttrForm& form, DType dtype, const Attr& attr) {
+  using enum AttrForm::Kind;
+  switch (form.kind) {
+    case None: return attr.kind == Attr::Kind::None;
+    case Number: return attr.kind == (dtype.is_float() ? Attr::Kind::Float : Attr::Kind::Int);
+    case Integer: return attr.kind == Attr::Kind::Int && attr.i >= 0;
+    case OpName: return attr.kind == Attr::Kind::Int && is_op(attr.i);
+    case OpOrInts:
+      if (attr.kind == Attr::Kind::Int) return is_op(attr.i);
+      break;
+    case MaybeText:
+    case MaybeInts:
+      if (attr.kind == Attr::Kind::None) return true;
+      break;
     default: break;
   }
-  if (row.form >= AttrRow::MaybeText && attr.kind == Attr::Kind::None) return "";
-  if (attr.kind != Attr::Kind::Data) return refuse();
+  if (attr.kind != Attr::Kind::Data) return false;
   const AttrData& d = *attr.data;
-  if (d.ints.size() < row.least || d.ints.size() > row.most) return refuse();
-  const bool text =
-      row.form == AttrRow::Text || row.form == AttrRow::TextInts || row.form == AttrRow::MaybeText;
-  if (d.text.empty() == text) return refuse();
-  if ((op == Op::Reduce || op == Op::Scan) && !is_op(d.ints[0])) return refuse();
-  if (op == Op::Dot && !d.ints.empty() &&
-      (d.ints.size() < 3 || std::any_of(d.ints.begin(), d.ints.end(), is_no_fragment_side)))
-    return refuse();
-  if (op == Op::Range && (d.ints[1] < 0 || d.ints[1] >= kRangeKindCount)) return refuse();
-  if (op == Op::Define && (d.ints[2] < 0 || d.ints[2] >= kSpaceCount)) return refuse();
-  if (op == Op::Define && d.ints.size() > 3 &&
-      (d.ints.size() < 5 || d.ints[3] < 0 || d.ints[3] > 1 || d.ints[4] < 1 ||
-       (d.ints.size() > 5 && d.ints[5] != 1)))
-    return refuse();
-  if (op == Op::BulkCopy && std::any_of(d.ints.begin(), d.ints.end(), [](std::int64_t v) { return v < 1; }))
-    return refuse();
-  if ((op == Op::Load || op == Op::Store) &&
-      (d.ints[0] < -1 || d.ints.size() == 2 || (d.ints.size() == 3 && d.ints[1] < 1)))
-    return refuse();
-  if (op == Op::PanelDot &&
-      (d.ints[0] < 1 || d.ints[1] < 1 || d.ints[2] < 1 || d.ints[3] < 1 || d.ints[0] * d.ints[1] > 65535))
-    return refuse();
-  if (op == Op::Fold && (d.ints[1] < 1 || d.ints[1] > kMaxComponents || d.ints[2] < 0 || d.ints[2] > 1))
-    return refuse();
-  if (op == Op::Carry && (d.ints[1] < 0 || d.ints[1] >= kMaxComponents)) return refuse();
-  if ((op == Op::Param || op == Op::Define || op == Op::Buffer) && d.ints[1] < 0) return refuse();
-  if (op == Op::Param && (d.ints[0] < 0 || d.ints[0] > kMaxSlots)) return refuse();
-  return "";
+  const bool text = form.kind == Text || form.kind == TextInts || form.kind == MaybeText;
+  return d.ints.size() >= form.least && d.ints.size() <= form.most && d.text.empty() != text;
 }
 
 std::string axes_fault(Op op, std::span<const std::int64_t> axes, std::size_t rank) {
@@ -155,60 +83,101 @@ std::string axes_fault(Op op, std::span<const std::int64_t> axes, std::size_t ra
   return "";
 }
 
-std::string shape_rules(Op op, std::span<const Node> args, const Attr& attr) {
-  std::size_t rank = args.empty() ? 0 : args[0].rank();
-  switch (op) {
-    case Op::Permute:
-      if (attr.data->ints.size() != rank)
-        return fmt::format("Permute orders {} axes of a value of rank {}", attr.data->ints.size(), rank);
-      return axes_fault(op, attr.data->ints, rank);
-    case Op::Flip: return axes_fault(op, attr.data->ints, rank);
-    case Op::Skew:
-    case Op::Unskew: return axes_fault(op, std::span(attr.data->ints).first(2), rank);
-    case Op::Reduce:
-      return attr.kind == Attr::Kind::Data ? axes_fault(op, std::span(attr.data->ints).subspan(1), rank) : "";
-    case Op::Take:
-      if (static_cast<std::size_t>(attr.i) < rank && static_cast<std::size_t>(attr.i) <= args[1].rank())
-        return "";
-      return fmt::format("Take shares {} axes of values of rank {} and {}", attr.i, rank, args[1].rank());
-    case Op::RaggedReduce:
-      for (std::size_t i = 1; i < args.size(); ++i)
-        if (args[i].rank() != 1)
-          return fmt::format("RaggedReduce takes lists, not a value of rank {}", args[i].rank());
-      return rank > 0 ? "" : "RaggedReduce of a value of rank 0";
-    case Op::Scatter:
-      if (args[1].rank() > 0 && args[1].rank() <= rank) return "";
-      return fmt::format("Scatter of a value of rank {} by an index of rank {}", rank, args[1].rank());
-    case Op::Scan:
-      if (args.size() != 1 && args.size() != 3)
-        return fmt::format("Scan takes 1 or 3 operands, not {}", args.size());
-      return axes_fault(op, std::span(attr.data->ints).subspan(1), rank);
-    case Op::Pad:
-    case Op::Shrink:
-      if (args.size() == 1 + 2 * rank) return "";
-      return fmt::format("{} of a value of rank {} takes {} sizes, not {}", info(op).name, rank, 2 * rank,
-                         args.size() - 1);
-    case Op::Fold: {
-      auto parts = static_cast<std::size_t>(attr.data->ints[1]) * (attr.data->ints[2] != 0 ? 3 : 2);
-      if (args.size() >= parts) return "";
-      return fmt::format("Fold of {} components takes at least {} operands, not {}", attr.data->ints[1],
-                         parts, args.size());
-    }
-    default: return "";
-  }
+// ---- the column `operands`: what is wrong between an attribute and the operands, before there is a shape
+
+namespace operands {
+
+using Args = std::span<const Node>;
+
+std::size_t rank_of(Args args) { return args.empty() ? 0 : args[0].rank(); }
+
+std::string any(Op, Args, const Attr&) { return ""; }
+std::string all_axes(Op op, Args args, const Attr& attr) {
+  const std::size_t named = attr.data->ints.size(), rank = rank_of(args);
+  if (named != rank)
+    return fmt::format("{} orders {} axes of a value of rank {}", info(op).name, named, rank);
+  return axes_fault(op, attr.data->ints, rank);
 }
+std::string axes(Op op, Args args, const Attr& attr) {
+  return axes_fault(op, attr.data->ints, rank_of(args));
+}
+std::string two_axes(Op op, Args args, const Attr& attr) {
+  return axes_fault(op, std::span(attr.data->ints).first(2), rank_of(args));
+}
+std::string axes_after_op(Op op, Args args, const Attr& attr) {
+  if (attr.kind != Attr::Kind::Data) return "";
+  return axes_fault(op, std::span(attr.data->ints).subspan(1), rank_of(args));
+}
+std::string two_sizes(Op op, Args args, const Attr&) {
+  const std::size_t rank = rank_of(args);
+  if (args.size() == 1 + 2 * rank) return "";
+  return fmt::format("{} of a value of rank {} takes {} sizes, not {}", info(op).name, rank, 2 * rank,
+                     args.size() - 1);
+}
+std::string shared_axes(Op op, Args args, const Attr& attr) {
+  const std::size_t rank = rank_of(args), shared = static_cast<std::size_t>(attr.i);
+  if (shared < rank && shared <= args[1].rank()) return "";
+  return fmt::format("{} shares {} axes of values of rank {} and {}", info(op).name, attr.i, rank,
+                     args[1].rank());
+}
+std::string lists(Op op, Args args, const Attr&) {
+  for (Node list : args.subspan(1))
+    if (list.rank() != 1)
+      return fmt::format("{} takes lists, not a value of rank {}", info(op).name, list.rank());
+  return rank_of(args) > 0 ? "" : fmt::format("{} of a value of rank 0", info(op).name);
+}
+std::string scatter_index(Op op, Args args, const Attr&) {
+  if (args[1].rank() > 0 && args[1].rank() <= rank_of(args)) return "";
+  return fmt::format("{} of a value of rank {} by an index of rank {}", info(op).name, rank_of(args),
+                     args[1].rank());
+}
+std::string scan_operands(Op op, Args args, const Attr& attr) {
+  if (args.size() != 1 && args.size() != 3)
+    return fmt::format("{} takes 1 or 3 operands, not {}", info(op).name, args.size());
+  return axes_after_op(op, args, attr);
+}
+std::string last_axis(Op op, Args args, const Attr&) {
+  return rank_of(args) > 0 ? "" : fmt::format("{} of a value of rank 0", info(op).name);
+}
+std::string fold_parts(Op op, Args args, const Attr& attr) {
+  const std::vector<std::int64_t>& ints = attr.data->ints;
+  const auto parts = static_cast<std::size_t>(ints[1]) * (ints[2] != 0 ? 3 : 2);
+  if (args.size() >= parts) return "";
+  return fmt::format("{} of {} components takes at least {} operands, not {}", info(op).name, ints[1], parts,
+                     args.size());
+}
+
+}  // namespace operands
+
+struct Columns {
+  bool (*limits)(limits::Numbers);
+  std::string (*operands)(Op, operands::Args, const Attr&);
+};
+constexpr Columns kColumns[] = {
+#define LATHE_OP(...) {limits::any, operands::any},
+#define LATHE_NODE(name, args, form, group, attribute, limit, operand, ...) \
+  {limits::limit, operands::operand},
+#include "ir/ops.def"
+#include "ir/structure_ops.def"
+#undef LATHE_OP
+#undef LATHE_NODE
+};
 
 }  // namespace
 
 std::string node_fault(Op op, DType dtype, std::span<const Node> args, const Attr& attr) {
-  int want = info(op).args;
-  auto have = static_cast<int>(args.size());
-  bool any_number = op == Op::Dims || op == Op::Sink;
-  if (!any_number && (want >= 0 ? have != want : have < -want))
-    return fmt::format("{} takes {}{} operand{}, not {}", info(op).name, want < 0 ? "at least " : "",
-                       std::abs(want), std::abs(want) == 1 ? "" : "s", have);
-  if (std::string fault = attr_fault(op, dtype, attr); !fault.empty()) return fault;
-  return shape_rules(op, args, attr);
+  const OpInfo& row = info(op);
+  const auto have = static_cast<int>(args.size());
+  if (row.args != kAny && (row.args >= 0 ? have != row.args : have < -row.args))
+    return fmt::format("{} takes {}{} operand{}, not {}", row.name, row.args < 0 ? "at least " : "",
+                       std::abs(row.args), std::abs(row.args) == 1 ? "" : "s", have);
+  const Columns& columns = kColumns[static_cast<std::size_t>(op)];
+  if (row.attribute.kind == AttrForm::Kind::None && attr.kind != Attr::Kind::None)
+    return fmt::format("{} takes no attribute", row.name);
+  const bool fits = has_form(row.attribute, dtype, attr) &&
+                    (attr.kind != Attr::Kind::Data || columns.limits(attr.data->ints));
+  return fits ? columns.operands(op, args, attr)
+              : fmt::format("{} needs the attribute {}", row.name, row.words);
 }
 
 }  // namespace lathe

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -78,7 +79,7 @@ class TensorEval {
   // The operands whose values a node's value is made from.
   static std::vector<Node> value_args(Node n) {
     if (is_movement(n.op()) || passes_through(n.op()) || n.is(Op::Reduce)) return {n.arg(0)};
-    if (n.is(Op::Scan) && n.arg_count() == 1) return {n.arg(0)};
+    if (n.is(Op::Sort) || (n.is(Op::Scan) && n.arg_count() == 1)) return {n.arg(0)};
     // The lists of a RaggedReduce say what its rows say: only the rows are read here.
     if (combines_in_order(n)) return {n.arg(0), n.arg(1)};
     if (is_elementwise(n.op()) || n.is(Op::Bitcast) || n.is(Op::Take))
@@ -144,20 +145,22 @@ class TensorEval {
   static bool combines_in_order(Node n) {
     return n.is(Op::RaggedReduce) || n.is(Op::Scatter) || n.is(Op::Scan);
   }
+  // Needs all of its operands at once.
+  static bool is_of_whole_arrays(Node n) { return combines_in_order(n) || n.is(Op::Sort); }
 
   void choose_kept() {
     NodeMap<std::uint32_t> uses;
     for (Node n : order_)
       for (Node a : value_args(n)) {
         ++uses[a];
-        if (changes_width(n) || n.is(Op::After) || n.is(Op::Take) || combines_in_order(n)) kept_[a] = 1;
+        if (changes_width(n) || n.is(Op::After) || n.is(Op::Take) || is_of_whole_arrays(n)) kept_[a] = 1;
       }
     for (Node r : roots_) kept_[r] = 1;
     NodeMap<int> depth;
     for (Node n : order_) {
       int d = 0;
       for (Node a : value_args(n)) d = std::max(d, *depth.find(a) + 1);
-      bool own = n.is(Op::Buffer) || n.is(Op::After) || n.is(Op::Reduce) || combines_in_order(n) ||
+      bool own = n.is(Op::Buffer) || n.is(Op::After) || n.is(Op::Reduce) || is_of_whole_arrays(n) ||
                  changes_width(n) || n.rank() == 0;
       bool shared = uses[n] > 1 && !is_movement(n.op()) && count(n) <= kMaxShared;
       if (own || shared || d > kMaxDepth) kept_[n] = 1;
@@ -187,6 +190,7 @@ class TensorEval {
     if (n.is(Op::Reduce)) return reduce(n);
     if (n.is(Op::RaggedReduce) || n.is(Op::Scatter)) return by_row(n);
     if (n.is(Op::Scan)) return scan(n);
+    if (n.is(Op::Sort)) return sorted(n);
     if (changes_width(n)) {
       const Array& from = *arrays_.find(n.arg(0));
       Array out(n.dtype(), count(n));
@@ -282,6 +286,22 @@ class TensorEval {
         }
       }
     return array_of(n.dtype(), out);
+  }
+
+  Array sorted(Node n) {
+    const Array& x = *arrays_.find(n.arg(0));
+    const std::int64_t length = sizes_.find(n.arg(0))->back(), keep = sizes_.find(n)->back();
+    Array out(n.dtype(), count(n));
+    auto key = [&](std::int64_t at) { return element_of_cell(x.dtype(), x.cell(at)).i; };
+    std::vector<std::int64_t> order(static_cast<std::size_t>(length));
+    for (std::int64_t row = 0; keep > 0 && row < out.size() / keep; ++row) {
+      std::iota(order.begin(), order.end(), row * length);
+      std::stable_sort(order.begin(), order.end(),
+                       [&](std::int64_t a, std::int64_t b) { return key(a) < key(b); });
+      for (std::int64_t i = 0; i < keep; ++i)
+        out.set(row * keep + i, {order[static_cast<std::size_t>(i)] - row * length, 0});
+    }
+    return out;
   }
 
   static Array array_of(DType dtype, const Cells& cells) {

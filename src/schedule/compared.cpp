@@ -56,7 +56,8 @@ bool combines_exactly(Node n) {
 std::span<const Node> transparent(Node n, const NodeMap<int>* uses) {
   if (keeps_bits(n) || (n.is(Op::Reduce) && combines_exactly(n))) return n.args().first(1);
   if ((n.is(Op::Scan) || n.is(Op::Scatter) || n.is(Op::RaggedReduce)) && combines_exactly(n)) return n.args();
-  if (n.is(Op::Take) || (is_elementwise(n.op()) && !contracts_by_kernel(n, uses))) return n.args();
+  if (n.is(Op::Take) || n.is(Op::Sort) || (is_elementwise(n.op()) && !contracts_by_kernel(n, uses)))
+    return n.args();
   return {};
 }
 

@@ -1,6 +1,8 @@
 #include "schedule/cost.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "ir/shape.h"
 
@@ -182,6 +184,79 @@ std::int64_t column_parts(std::int64_t outputs, double input_bytes, std::int64_t
   for (std::int64_t p = kParts; p >= kParts / 2; --p)
     if (extent % p == 0 && extent / p >= kRowsPerPart) return p;
   return 0;
+}
+
+std::int64_t walks_for(double others, std::int64_t steps) {
+  constexpr double kEnough = 16;
+  constexpr std::int64_t kShort = 1 << 14;
+  std::int64_t walks = 1;
+  while (others * static_cast<double>(walks) < kEnough && steps / (2 * walks) >= kShort) walks *= 2;
+  return walks;
+}
+
+std::int64_t scan_pieces(double others, std::int64_t steps) {
+  // A long running sum of floats loses digits, and has one thread: pieces are summed up from what came
+  // before.
+  constexpr std::int64_t kLong = 1 << 16, kPiece = 1 << 14;
+  const std::int64_t pieces = walks_for(others, steps);
+  return steps >= kLong ? std::max(pieces, steps / kPiece) : pieces;
+}
+
+namespace {
+
+// Comparing costs a step for every row, value and element beside it. Sorting costs some hundred steps a
+// value, a search a row, and a dozen kernels to start, each worth this many steps.
+bool worth_sorting(const RowCounts& c) {
+  constexpr double kKernel = 1 << 14, kSortStep = 6;
+  const double depth = std::log2(c.values + 2);
+  const double compare = c.batch * c.rows * c.values * c.width;
+  const double sort =
+      c.batch * (c.values * kSortStep * depth * depth + c.rows * kSortStep * depth + c.rows * c.width) +
+      (depth + 4) * kKernel;
+  return sort < compare;
+}
+
+// Rows that are wide and more than a cache holds: from lists each is written once, which saves more than
+// sorting costs.
+bool written_once(const RowCounts& c) {
+  constexpr double kWide = 32, kLarge = 1 << 21;
+  return c.known && c.width >= kWide && c.rows * c.width >= kLarge;
+}
+
+// Lists number the values and the rows of the whole batch in 32 bits.
+bool fits_lists(const RowCounts& c) {
+  constexpr double kMost = std::numeric_limits<std::int32_t>::max();
+  return c.known && c.batch * c.values <= kMost && c.batch * (c.rows + 1) <= kMost;
+}
+
+}  // namespace
+
+RowWay row_way(const RowCounts& counts, bool fast_threads) {
+  if (fast_threads && !written_once(counts)) return RowWay::Walk;
+  return fits_lists(counts) && worth_sorting(counts) ? RowWay::Lists : RowWay::Compare;
+}
+
+std::int64_t row_walks(const RowCounts& counts) {
+  constexpr double kStepsPerRow = 4;
+  if (!counts.known) return 1;
+  std::int64_t walks = walks_for(counts.batch, static_cast<std::int64_t>(counts.values));
+  while (walks > 1 && counts.values < kStepsPerRow * counts.rows * static_cast<double>(walks)) walks /= 2;
+  return walks;
+}
+
+std::int64_t sort_block(std::int64_t n, std::int64_t keep) {
+  std::int64_t block = 1;
+  while (block * block * keep < n) block *= 2;
+  return block;
+}
+
+SortWay sort_way(std::int64_t n, std::int64_t keep, bool fast_threads) {
+  constexpr std::int64_t kLong = 1024, kLess = 4, kShort = 128;
+  if (n >= kLong && keep > 0) {
+    const std::int64_t block = sort_block(n, keep);
+    if ((n / block + block * keep) * kLess <= n) return SortWay::Blocks;
+  }
+  return fast_threads && n > kShort && keep * 4 > n ? SortWay::Digits : SortWay::Merge;
 }
 
 bool worth_joining(const Joining& j) {

@@ -79,6 +79,44 @@ std::int64_t reduce_parts(std::int64_t outputs, std::int64_t inputs, std::int64_
 // or 0.
 std::int64_t column_parts(std::int64_t outputs, double input_bytes, std::int64_t extent);
 
+// ---- how running values, values by row and sorts are computed (schedule/expand_walks.h). A device whose
+// threads are few and fast takes steps in order: a walk. Where they are many and slow, more steps at once
+// win.
+
+// Into how many walks one of `steps` is best cut, beside `others` of its kind: enough for the threads there
+// may be, none shorter than is worth a start. Depends on extents alone, so results do not depend on the
+// machine.
+std::int64_t walks_for(double others, std::int64_t steps);
+
+// Pieces of a running value of `steps` steps that one walk each goes through.
+std::int64_t scan_pieces(double others, std::int64_t steps);
+// Where it is not walked: how many elements a window holds whose sum is computed anew for each of them.
+inline constexpr std::int64_t kScanWindow = 64;
+
+// Values of a batch, each with the number of the row it belongs to.
+struct RowCounts {
+  double batch = 1, rows = 1, values = 1;
+  double width = 1;    // values beside each other in a row
+  bool known = false;  // none of the sizes is symbolic
+};
+enum class RowWay : std::uint8_t {
+  Walk,     // each value is combined with its row in turn
+  Lists,    // the row numbers are sorted once, and each row combines its own list in order
+  Compare,  // every value is compared with every row
+};
+RowWay row_way(const RowCounts& counts, bool fast_threads);
+// How many walks, each with rows of its own that are combined at the end.
+std::int64_t row_walks(const RowCounts& counts);
+
+enum class SortWay : std::uint8_t {
+  Blocks,  // only blocks of the row that can hold what is kept are sorted
+  Digits,  // by digits, the lowest first, in walks along the row
+  Merge,   // runs are merged two by two
+};
+SortWay sort_way(std::int64_t n, std::int64_t keep, bool fast_threads);
+// How long those blocks are best.
+std::int64_t sort_block(std::int64_t n, std::int64_t keep);
+
 // What would become of a kernel and a step with one store over the same output ranges as one kernel.
 struct Joining {
   double moved = 0;            // bytes the step reads and writes by itself

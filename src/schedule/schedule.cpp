@@ -11,6 +11,7 @@
 #include "ir/shape.h"
 #include "ir/walk.h"
 #include "schedule/check_outputs.h"
+#include "schedule/expand_walks.h"
 #include "schedule/kernel_rules.h"
 #include "schedule/memory_view.h"
 #include "schedule/planner.h"
@@ -114,6 +115,10 @@ NodeMap<char> read_afterwards(std::span<const Node> targets) {
   return out;
 }
 
+void expand_graph(ScheduleWork& work) {
+  work.targets = expand_walks(work.targets, work.options.default_device, work.options.fast_threads);
+}
+
 void prepare_graph(ScheduleWork& work) {
   Prepared made = prepare(work.targets, work.compile);
   work.targets = std::move(made.targets);
@@ -190,6 +195,8 @@ constexpr bool kOptional = true;
 // What happens to a tensor graph until it is a list of kernels, in order.
 // clang-format off
 constexpr StepRow<ScheduleWork> kScheduleSteps[] = {
+    {"expand_walks", "running values, values by row and sorts become what the device is best at",
+     expand_graph, is_tensor_graph},
     {"prepare", "variables lose their bindings, constants are folded, long reduces split, copies move bases",
      prepare_graph, is_tensor_graph},
     {"plan_kernels", "which values are stored, and each of them as a kernel over ranges",

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -44,6 +45,8 @@ struct ScheduleOptions {
   std::string default_device = "CPU";  // for values made of constants alone
   int max_buffers = 0;                 // per kernel, of the device; 0 = no limit
   Rows rows = Rows::Thread;
+  // Of a device: whether its threads are few and fast (Target::has_fast_threads).
+  std::function<bool(const std::string& device)> fast_threads = [](const std::string&) { return true; };
 };
 
 // Targets are values, or After(buffer, Store...) nodes whose stores must happen. Newly needed buffers are

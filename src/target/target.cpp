@@ -40,7 +40,7 @@ bool Target::has_native(Op op) const {
 std::string Target::key() const {
   const auto& [name, reference, features, cpu, triple, vectors, groups, threads, fma, vector_bytes,
                vector_registers, max_load_bytes, small_masks, strided_lanes, table_lanes, scales,
-               rounds_products, cores, l1, l2, l3, l1_ways, l2_ways, rates, rates_from, sums_in_flight,
+               rounds_products, wide_integers, divides_constants, cores, l1, l2, l3, l1_ways, l2_ways, rates, rates_from, sums_in_flight,
                prefetch_streams, prefetch_lines, reload_steps, wake_steps, max_buffers, max_group, max_locals,
                max_groups, shared_bytes, warp, thread_registers, shared_banks, group_rates, async_copies,
                bulk_copies, core_threads, core_registers, core_shared_bytes, emulated, converted, native,
@@ -55,7 +55,7 @@ std::string Target::key() const {
   return fmt::format(
       "{} reference={} cpu={} triple={} features={} vectors={} groups={} threads={} fma={} vector_bytes={} "
       "vector_registers={} max_load_bytes={} small_masks={} strided_lanes={} table_lanes={} scales={} "
-      "rounds_products={} "
+      "rounds_products={} wide_integers={} divides_constants={} "
       "cores={} l1={} l2={} l3={} ways={},{} rates={} from={} in_flight={} prefetch={},{} reload={} "
       "wake={} max_buffers={} max_group={} "
       "max_locals={} max_groups={} shared_bytes={} warp={} thread_registers={} banks={} "
@@ -63,7 +63,7 @@ std::string Target::key() const {
       "bulk_copies={} core={},{},{} "
       "emulated={} converted={} native={} units={}",
       name, reference, cpu, triple, features, vectors, groups, threads, fma, vector_bytes, vector_registers,
-      max_load_bytes, small_masks, strided_lanes, table_lanes, scales, rounds_products, cores, l1, l2, l3,
+      max_load_bytes, small_masks, strided_lanes, table_lanes, scales, rounds_products, wide_integers, divides_constants, cores, l1, l2, l3,
       l1_ways, l2_ways, key_of(rates), rates_from, sums_in_flight, prefetch_streams, prefetch_lines,
       reload_steps, wake_steps, max_buffers, max_group, fmt::join(max_locals, "x"),
       fmt::join(max_groups, "x"), shared_bytes, warp, thread_registers, shared_banks, key_of(group_rates),

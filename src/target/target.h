@@ -58,6 +58,10 @@ struct Target {
   int table_lanes = 0;           // floats that one picks from by an index in each of so many lanes; 0: none
   bool scales = false;           // x * 2^n and rounding to an integer, of 4 to 16 floats
   bool rounds_products = false;  // float32 to bfloat16, numbers below the smallest normal one taken for zero
+  // Integers, which some machines have of 32 bits alone, or divide slowly (codegen/decompose).
+  bool wide_integers = true;  // of 64 bits; else they are pairs of 32-bit words
+  bool divides_constants =
+      true;  // its compiler turns a division by a constant into a multiplication; else we do
   int cores = 1;
   std::int64_t l1 = 0, l2 = 0, l3 = 0;  // data cache sizes in bytes
   int l1_ways = 8, l2_ways = 8;         // lines with the same lower bits of their addresses that each holds

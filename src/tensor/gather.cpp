@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "schedule/sort_rows.h"
 #include "tensor/impl.h"
-#include "tensor/merge_sort.h"
 #include "tensor/rows.h"
 
 namespace lathe {
@@ -24,6 +24,10 @@ Tensor axis_positions(const Tensor& index, const Size& n, std::string_view op) {
   return make_like(i, check(node_of(i), size, bool_const(true), op)).cast(position_dtype(n));
 }
 
+Tensor take_in_rows(const Tensor& x, const Tensor& index) {
+  return make_like(x, take(node_of(x), node_of(index), 1));
+}
+
 Tensor take_rows(const Tensor& x, const Tensor& index, std::string_view op) {
   Tensor i = axis_positions(index, x.size(0), op);
   if (x.size(0).max() > 0) return make_tensor(take(node_of(x), node_of(i)), x.device(), is_tracked(x));
@@ -38,7 +42,7 @@ Tensor put_rows(const Tensor& x, const Tensor& index, const Tensor& rows, std::s
   if (writes.max() == 0) return x;
   Shape row_shape = x.shape();
   row_shape[0] = writes;
-  Tensor last = Rows(flat_index.unsqueeze(0), x.size(0), 1).last().reshape({x.size(0)});
+  Tensor last = last_of_rows(flat_index.unsqueeze(0), x.size(0)).reshape({x.size(0)});
   Shape column(x.shape().size(), Size(1));
   column[0] = x.size(0);
   return (last > 0).reshape(column).where(take_rows(rows.reshape(row_shape), last - 1, kTrusted), x);
@@ -129,7 +133,7 @@ Tensor Tensor::scatter(std::int64_t axis, const Tensor& index, const Operand& sr
   if (numel_max(node_of(index)) == 0) return *this;
   Tensor from = batched(value.shrink_to(index.shape()).movedim(axis, -1));  // (batch, t)
   Tensor i = batched(axis_positions(index, size(axis), "scatter").movedim(axis, -1));
-  Tensor last = Rows(i, size(axis), 1).last();  // (batch, n)
+  Tensor last = last_of_rows(i, size(axis));  // (batch, n)
   Tensor written = take_in_rows(from, last - 1);
   return place_rows(last > 0, index, axis, *this).where(place_rows(written, index, axis, *this), *this);
 }
@@ -170,13 +174,13 @@ Tensor Tensor::scatter_reduce(std::int64_t axis, const Tensor& index, const Tens
   if (numel_max(node_of(index)) == 0) return *this;
   const DataType wide = rule->op == Op::Add || rule->op == Op::Mul ? sum_accumulator(dtype()) : dtype();
   Tensor from = batched(src.cast(dtype()).shrink_to(index.shape()).movedim(axis, -1)).cast(wide);
-  Rows rows(batched(axis_positions(index, size(axis), "scatter_reduce").movedim(axis, -1)), size(axis), 1);
-  Tensor combined = rows.reduce(rule->op, from);
+  Tensor row = batched(axis_positions(index, size(axis), "scatter_reduce").movedim(axis, -1));
+  Tensor combined = combine_rows(rule->op, from, row, size(axis));
   // Rows without values hold the unit, which changes nothing.
   if (include_self && reduce != "mean")
     return primitive(rule->op, *this,
                      place_rows(combined.cast(dtype()), index, axis, *this, rule->unit(dtype())));
-  Tensor times = place_rows(rows.count(), index, axis, *this), touched = times > 0;
+  Tensor times = place_rows(count_rows(row, size(axis)), index, axis, *this), touched = times > 0;
   Tensor placed = place_rows(combined, index, axis, *this);
   if (reduce == "mean")
     placed = include_self ? mean_of(placed + cast(wide), times + 1) : mean_of(placed, times.maximum(1));
@@ -217,7 +221,8 @@ Positions true_positions(const Tensor& mask, std::int64_t size) {
   const DataType position = position_dtype(flat.size(0));
   Tensor rank = flat.cast(position).cumsum(0).cast(position).contiguous();
   Tensor wanted = iota_along(size, 1, 2, position, mask.device()) + 1;
-  Tensor at = count_less(rank.unsqueeze(0), wanted).reshape({Size(size)});
+  Node place = count_less(node_of(rank.unsqueeze(0)), node_of(wanted));
+  Tensor at = make_like(rank, place).reshape({Size(size)});
   return {(at < flat.size(0).value()).where(at, -1), flat.sum()};
 }
 

@@ -20,6 +20,9 @@ Tensor axis_positions(const Tensor& index, const Size& n, std::string_view op);
 // out[i..., rest...] = x[index[i...], rest...].
 Tensor take_rows(const Tensor& x, const Tensor& index, std::string_view op);
 
+// x[b, index[b, ...]]: rows of x (rows, n) at positions of their own; 0 where one is outside.
+Tensor take_in_rows(const Tensor& x, const Tensor& index);
+
 // x with x[index[i...], rest...] = rows[i..., rest...]; of several writes to one row the last wins.
 Tensor put_rows(const Tensor& x, const Tensor& index, const Tensor& rows, std::string_view op);
 

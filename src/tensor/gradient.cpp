@@ -14,8 +14,8 @@
 #include "tensor/recompute.h"
 #include "tensor/reduce_gradient.h"
 #include "tensor/rows.h"
+#include "tensor/scans.h"
 #include "tensor/versions.h"
-#include "tensor/walks.h"
 
 namespace lathe {
 namespace {
@@ -139,8 +139,8 @@ constexpr Row kRows[] = {
     {Op::Pad, pad_gradient},         {Op::Shrink, shrink_gradient},   {Op::Flip, flip_gradient},
     {Op::Skew, skew_gradient},       {Op::Unskew, unskew_gradient},   {Op::Reduce, reduce_gradient},
     {Op::Cast, cast_gradient},       {Op::Contiguous, same_gradient}, {Op::GradFence, fence_gradient},
-    {Op::Copy, copy_gradient},       {Op::Take, take_gradient},       {Op::RaggedReduce, ragged_gradient},
-    {Op::Scatter, scatter_gradient}, {Op::Scan, scan_gradient},
+    {Op::Copy, copy_gradient},       {Op::Take, take_gradient},       {Op::Scatter, scatter_gradient},
+    {Op::Scan, scan_gradient},
 };
 
 MoveRule rule_of(Op op) {

@@ -1,4 +1,4 @@
-// Scans in two levels, and sorting.
+// Running values and sorting.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -6,77 +6,44 @@
 #include "tensor/functions.h"
 #include "tensor/gather.h"
 #include "tensor/impl.h"
-#include "tensor/merge_sort.h"
-#include "tensor/walks.h"
+#include "tensor/scans.h"
 
 namespace lathe {
 namespace {
 
-struct ScanRule {
-  Op op;
-  Number (*unit)(DataType);
-};
-
-Number zero_unit(DataType) { return 0; }
-Number one_unit(DataType) { return 1; }
-
-// A chunk's prefixes are reduces over windows, kChunk steps an element; chunks are joined by a scan of their
-// totals, so a scan of n costs about n * kChunk * (1 + 1/kChunk + ...).
-constexpr std::int64_t kChunk = 64;
-
-// x with the axis last: out[..., i] = reduce of x[..., 0..i].
-Tensor scan_last(const Tensor& x, const ScanRule& rule) {
-  const std::int64_t n = x.size(-1), rank = x.ndim();
-  Number unit = rule.unit(x.dtype());
-  if (n <= kChunk) {
-    std::vector<std::pair<Size, Size>> padding(static_cast<std::size_t>(rank), {0, 0});
-    padding.back() = {n - 1, 0};
-    std::int64_t one = 1;
-    Tensor w = windows(x.pad(padding, unit), std::span(&n, 1), std::span(&one, 1), std::span(&one, 1));
-    return reduce_keep(rule.op, w, std::span(&rank, 1)).squeeze(-1);
-  }
-  const std::int64_t chunks = (n + kChunk - 1) / kChunk;
-  std::vector<std::pair<Size, Size>> padding(static_cast<std::size_t>(rank), {0, 0});
-  padding.back() = {0, chunks * kChunk - n};
-  Shape shape = x.shape(), whole = x.shape();
-  shape.back() = chunks;
-  shape.push_back(kChunk);
-  whole.back() = chunks * kChunk;
-  Tensor inner = scan_last(x.pad(padding, unit).reshape(shape), rule).contiguous();
-  Tensor totals = inner
-                      .shrink_to([&] {
-                        Shape s = shape;
-                        s.back() = kChunk;
-                        return s;
-                      }())
-                      .getitem({kEllipsis, -1});
-  Tensor before = scan_last(totals, rule);  // through each chunk
-  std::vector<std::pair<Size, Size>> shift(static_cast<std::size_t>(rank), {0, 0});
-  shift.back() = {1, -1};
-  Tensor joined = primitive(rule.op, inner, before.pad(shift, unit).unsqueeze(-1)).reshape(whole);
-  return joined.shrink_to(x.shape());
-}
-
-Tensor scan(const Tensor& x, std::int64_t axis, const ScanRule& rule, std::string_view name) {
+Tensor scan(Op op, const Tensor& x, std::int64_t axis, std::string_view name) {
   axis = resolve_axis(axis, std::max<std::int64_t>(x.ndim(), 1), name);
-  if (x.ndim() == 0) return x;
-  if (x.size(axis) == 0) return x;
-  if (walks_in_order(x.device())) return scan_in_order(rule.op, x, axis, rule.unit(x.dtype()));
-  return scan_last(x.movedim(axis, -1), rule).movedim(-1, axis);
+  if (x.ndim() == 0 || x.size(axis).value() == 0) return x;
+  return running(op, x, axis);
 }
 
-Number low_unit(DataType d) { return dtypes::min(d); }
-Number high_unit(DataType d) { return dtypes::max(d); }
-
-std::pair<Tensor, Tensor> extreme_scan(const Tensor& x, std::int64_t axis, const ScanRule& rule,
-                                       std::string_view name) {
+std::pair<Tensor, Tensor> extreme_scan(Op op, const Tensor& x, std::int64_t axis, std::string_view name) {
   axis = resolve_axis(axis, std::max<std::int64_t>(x.ndim(), 1), name);
   if (x.ndim() == 0) return {x, x.zeros_like({.dtype = dtypes::int32})};
-  Tensor values = scan(x, axis, rule, name);
+  Tensor values = scan(op, x, axis, name);
   // An element that equals the extreme so far is its latest position; the last such position is the index.
   Tensor line = iota_along(x.size(axis), axis, x.ndim(), dtypes::int32, x.device());
   Tensor at = (x.detach() == values.detach()).where(line, 0);
-  return {values, scan(at, axis, {Op::Max, zero_unit}, name)};
+  return {values, scan(Op::Max, at, axis, name)};
+}
+
+// Integers in the order that sort() promises of x: NaN is greatest, and the two zeros are equal.
+Tensor sort_keys(const Tensor& x, bool descending) {
+  const DataType d = x.dtype();
+  Tensor key = x.detach();
+  if (d.is_float()) {
+    const bool wide = d == dtypes::float64;
+    const DataType bits = wide ? dtypes::int64 : dtypes::int32;
+    Tensor value = wide ? key : key.cast(dtypes::float32);
+    Tensor plain = (value == 0).where(0.0, value).bitcast(bits);
+    key = (plain < 0).where(plain ^ constant(dtypes::max(bits), bits, x), plain);
+    key = value.isnan().where(constant(dtypes::max(bits), bits, x), key);
+  } else if (d == dtypes::uint64) {
+    key = key.bitcast(dtypes::int64) ^ constant(dtypes::min(dtypes::int64), dtypes::int64, x);
+  } else {
+    key = key.cast(d == dtypes::int64 || d == dtypes::uint32 ? dtypes::int64 : dtypes::int32);
+  }
+  return descending ? key ^ -1 : key;
 }
 
 }  // namespace
@@ -84,23 +51,23 @@ std::pair<Tensor, Tensor> extreme_scan(const Tensor& x, std::int64_t axis, const
 Tensor Tensor::cumsum(std::int64_t axis) const {
   Scope scope;
   DataType wide = sum_accumulator(dtype());
-  return scan(cast(wide), axis, {Op::Add, zero_unit}, "cumsum").cast(dtype().is_float() ? dtype() : wide);
+  return scan(Op::Add, cast(wide), axis, "cumsum").cast(dtype().is_float() ? dtype() : wide);
 }
 
 Tensor Tensor::cumprod(std::int64_t axis) const {
   Scope scope;
   DataType wide = sum_accumulator(dtype());
-  return scan(cast(wide), axis, {Op::Mul, one_unit}, "cumprod").cast(dtype().is_float() ? dtype() : wide);
+  return scan(Op::Mul, cast(wide), axis, "cumprod").cast(dtype().is_float() ? dtype() : wide);
 }
 
 std::pair<Tensor, Tensor> Tensor::cummax(std::int64_t axis) const {
   Scope scope;
-  return extreme_scan(*this, axis, {Op::Max, low_unit}, "cummax");
+  return extreme_scan(Op::Max, *this, axis, "cummax");
 }
 
 std::pair<Tensor, Tensor> Tensor::cummin(std::int64_t axis) const {
   Scope scope;
-  return extreme_scan(*this, axis, {Op::Min, high_unit}, "cummin");
+  return extreme_scan(Op::Min, *this, axis, "cummin");
 }
 
 namespace {
@@ -112,8 +79,9 @@ Tensor log_add(const Tensor& a, const Tensor& b) {
   return (functions::weight(a - top) + functions::weight(b - top)).log() + top;
 }
 
-// As scan_last, of a sum of exponentials. A window's terms are relative to its greatest, so each is at most
-// one and nothing overflows; windows are short, because each term is computed for each of them.
+// x with the axis last: the logarithms of running sums of exponentials, by windows and then by pieces. A
+// window's terms are relative to its greatest, so each is at most one and nothing overflows; windows are
+// short, because each term is computed for each of them.
 Tensor log_scan_last(const Tensor& x) {
   constexpr std::int64_t kWindow = 8;
   const std::int64_t n = x.size(-1), rank = x.ndim();
@@ -160,7 +128,7 @@ std::pair<Tensor, Tensor> sort_axis(const Tensor& x, std::int64_t axis, bool des
   for (std::size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i].value();
   Tensor keys = sort_keys(x, descending).movedim(axis, -1).reshape({Size(rows), shape.back()});
   shape.back() = keep;
-  Tensor index = sort_rows(keys, keep).order.reshape(shape).movedim(-1, axis);
+  Tensor index = make_like(keys, sort_positions(node_of(keys), keep)).reshape(shape).movedim(-1, axis);
   // Gathered from x itself, so that a gradient goes straight to where each value came from.
   return {x.gather(axis, index), index};
 }

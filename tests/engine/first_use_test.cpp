@@ -135,8 +135,8 @@ std::vector<std::string> steps_of(std::span<const NodeRef> graphs) {
   return names.all;
 }
 
-// All but the first, which is over tensors.
-std::size_t kernel_steps_of_scheduling() { return schedule_steps().size() - 1; }
+// All but the first two, which are over tensors.
+std::size_t kernel_steps_of_scheduling() { return schedule_steps().size() - 2; }
 
 // Sums of products, a sum along rows with what follows it, and plain arithmetic, at sizes that no vector
 // divides.

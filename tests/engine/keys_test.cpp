@@ -81,7 +81,7 @@ TEST(Keys, EachFactOfATargetIsInItsKey) {
     Target t = usual;
     auto& [name, reference, features, cpu, triple, vectors, groups, threads, fma, vector_bytes,
            vector_registers, max_load_bytes, small_masks, strided_lanes, table_lanes, scales, rounds_products,
-           cores, l1, l2, l3, l1_ways, l2_ways, rates, rates_from, sums_in_flight, prefetch_streams,
+           wide_integers, divides_constants, cores, l1, l2, l3, l1_ways, l2_ways, rates, rates_from, sums_in_flight, prefetch_streams,
            prefetch_lines, reload_steps, wake_steps, max_buffers, max_group, max_locals, max_groups,
            shared_bytes, warp, thread_registers, shared_banks, group_rates, async_copies, bulk_copies,
            core_threads, core_registers, core_shared_bytes, emulated, converted, native, units] = t;
@@ -101,7 +101,8 @@ TEST(Keys, EachFactOfATargetIsInItsKey) {
     use(t, shared_banks), use(t, arithmetic), use(t, l1_rate), use(t, l2_rate), use(t, l3_rate);
     use(t, memory_rate), use(t, busy_threads), use(t, fragment_word), use(t, fragment_row);
     use(t, panel_words), use(t, panel_step), use(t, bulk_bytes), use(t, copy_cycles), use(t, panel_products);
-    use(t, other_products), use(t, moved_bytes), use(t, launch_seconds);
+    use(t, other_products), use(t, moved_bytes), use(t, launch_seconds), use(t, wide_integers);
+    use(t, divides_constants);
   };
   std::set<std::string> keys{usual.key()};
   each([&](Target& t, auto& fact) {
@@ -109,7 +110,7 @@ TEST(Keys, EachFactOfATargetIsInItsKey) {
     EXPECT_TRUE(keys.insert(t.key()).second) << "fact " << facts;
     ++facts;
   });
-  EXPECT_EQ(facts, 62);
+  EXPECT_EQ(facts, 64);
 }
 
 TEST(Keys, AnotherCompilerOrTargetIsAnotherKey) {

@@ -119,6 +119,13 @@ constexpr Row kTensors[] = {
     {"a version", TENSOR_HEAD "%s = Store.void (%x, %x)\n%y = After.f32 (%b, %s)\n", ""},
     {"a version of another buffer", TENSOR_HEAD "%c = Buffer.f32 \"CPU\" [2, 6] ()\n%s = Store.void (%x, %x)\n%y = After.f32 (%c, %s)\n", "After of one buffer waits for a Store to another"},
     {"a range", TENSOR_HEAD "%y = Range.idx [0, global] (%two)\n", "Range does not stand in a tensor graph"},
+    {"a sort", TENSOR_HEAD "%i = Cast.i32 (%x)\n%y = Sort.i32 2 (%i)\n", ""},
+    {"a sort that keeps more than there are", TENSOR_HEAD "%i = Cast.i32 (%x)\n%y = Sort.i32 4 (%i)\n", "Sort keeps 4 of 3"},
+    {"a sort of floats", TENSOR_HEAD "%y = Sort.i32 2 (%x)\n", "operand 0 of Sort is f32, not integers"},
+    {"a sort that gives keys", TENSOR_HEAD "%i = Cast.i64 (%x)\n%y = Sort.i64 2 (%i)\n", "Sort gives i64"},
+    {"a sort of what bounds do not tell apart", TENSOR_HEAD "%i = Cast.u64 (%x)\n%y = Sort.i32 2 (%i)\n", "Sort of u64"},
+    {"a running sum of another dtype", TENSOR_HEAD "%y = Scan.f64 [Add, 1] (%x)\n", "Scan of f32 gives f64"},
+    {"a sink with a value", TENSOR_HEAD "%y = Sink.f32 (%x)\n", "Sink has the dtype void"},
     {"a variable bound outside its range", TENSOR_HEAD "%v = Var.idx \"n\" [1, 2] ()\n%y = Bind.idx (%v, %three)\n", "3 is outside [1, 2] of n"},
 };
 // clang-format on

@@ -58,7 +58,10 @@ std::string scheduled(std::string_view step, Node target, const Target& facts) {
   Compile compile;
   compile.checks = Checks::EveryStep;
   compile.sink = &watched;
-  schedule({&target, 1}, {"CPU", facts.max_buffers, rows_of(facts)}, compile);
+  schedule({&target, 1},
+           {"CPU", facts.max_buffers, rows_of(facts),
+            [&](const std::string&) { return facts.has_fast_threads(); }},
+           compile);
   return watched.now == watched.before ? kUnchanged : numbered_buffers(watched.now);
 }
 
@@ -118,6 +121,27 @@ std::string on_kernel(std::string_view step, Node kernel, std::span<const Opt> o
 
 }  // namespace
 
+namespace {
+
+// A target by its name, and the facts it is to be without: "x86-64-v3 -wide_integers".
+Target target_of(const std::string& text) {
+  std::istringstream words(text);
+  std::string name;
+  words >> name;
+  Target target = named_target(name);
+  for (std::string fact; words >> fact;) {
+    if (fact == "-wide_integers")
+      target.wide_integers = false;
+    else if (fact == "-divides_constants")
+      target.divides_constants = false;
+    else
+      throw UserError("example", "no fact of a target: " + fact);
+  }
+  return target;
+}
+
+}  // namespace
+
 Example parse_example(const std::string& text) {
   Example out;
   std::istringstream lines(text);
@@ -147,7 +171,7 @@ std::string print_example(const Example& e) {
 }
 
 std::string after_step(std::string_view step, const Example& example) {
-  const Target target = named_target(example.target);
+  const Target target = target_of(example.target);
   const Node graph = parse_graph(example.in);
   for (const StepInfo& row : schedule_steps())
     if (row.name == step) return scheduled(step, graph, target);

@@ -162,6 +162,18 @@ TEST(TensorEval, LongChainsAndSharedValuesAreComputedOnce) {
   EXPECT_EQ(numbers(doubled, contents)[1], std::exp2(40));
 }
 
+TEST(TensorEval, SortGivesPositionsAndKeepsTheOrderOfEqualKeys) {
+  Scope scope;
+  BufferContents contents;
+  Node x = new_buffer(dtypes::Int16, 8, "REF");
+  contents[x] = Array::of(dtypes::Int16, Numbers{3, -1, 3, -7, 5, 5, -5, 5});
+  Node rows = reshape(x, sizes({2, 4}));
+  EXPECT_EQ(numbers(sort_positions(rows, 4), contents), (Numbers{3, 1, 0, 2, 2, 0, 1, 3}));
+  EXPECT_EQ(numbers(sort_positions(rows, 1), contents), (Numbers{3, 2}));
+  EXPECT_EQ(numbers(sort_positions(x, 3), contents), (Numbers{3, 6, 1}));
+  EXPECT_EQ(numbers(sort_positions(rows, 0), contents), (Numbers{}));
+}
+
 TEST(TensorEval, ABufferWithoutContentsIsRefused) {
   Scope scope;
   Node x = new_buffer(f32, 2, "REF");

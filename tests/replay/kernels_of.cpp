@@ -74,6 +74,7 @@ Schedule schedule_of(const std::vector<Tensor>& wanted, const Target& target) {
   ScheduleOptions options;
   options.max_buffers = target.max_buffers;
   options.rows = rows_of(target);
+  options.fast_threads = [&](const std::string&) { return target.has_fast_threads(); };
   return engine::lay_out_steps(schedule(normal.targets, options, engine::compile_for_schedule()),
                                [&](const std::string&) { return &target; });
 }

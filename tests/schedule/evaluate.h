@@ -46,8 +46,9 @@ inline void run(const Schedule& schedule, reference::BufferContents& memory) {
 }
 
 // The scheduled kernels against the graph, element by element.
-inline void expect_equal(Node target, const reference::BufferContents& contents, double tolerance = 1e-6) {
-  Schedule s = schedule(std::span(&target, 1));
+inline void expect_equal(Node target, const reference::BufferContents& contents, double tolerance = 1e-6,
+                         const ScheduleOptions& options = {}) {
+  Schedule s = schedule(std::span(&target, 1), options);
   reference::BufferContents memory = contents;
   run(s, memory);
   Node result = s.results[0];

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "codegen/codegen.h"
+#include "engine/engine.h"
 #include "graph_has.h"
 #include "ir/text.h"
 #include "ir/walk.h"
@@ -13,7 +14,6 @@
 #include "schedule/schedule.h"
 #include "target/target.h"
 #include "tensor/impl.h"
-#include "tensor/walks.h"
 #include "values.h"
 
 namespace lathe {
@@ -102,7 +102,7 @@ TEST_P(Walks, RunningValuesAgreeWithLoopsOnEveryAxisAndDtype) {
         return Tensor(from, {s.outer, s.steps, s.inner}, {.dtype = d});
       };
       Tensor x = tensor(v);
-      EXPECT_EQ(has(x.cumsum(1), Op::Scan), walks());
+      EXPECT_TRUE(has(x.cumsum(1), Op::Scan));
       expect_values(x.cumsum(1), running(v, s.steps, s.inner, [](double a, double b) { return a + b; }));
       expect_values(tensor(signs).cumprod(1),
                     running(signs, s.steps, s.inner, [](double a, double b) { return a * b; }));
@@ -243,6 +243,117 @@ TEST_P(Walks, ManyValuesIntoFewRowsAreSeveralWalks) {
   expect_values(Tensor::full({Size(rows)}, -1.0).scatter(0, index, x), last);
 }
 
+// Whatever shapes the parts go through, what was computed is known by its expression: a tensor that takes
+// part in a gradient keeps that, and reads what is in memory.
+TEST_P(Walks, WhatWasComputedIsNotComputedAgain) {
+  std::mt19937_64 rng(kSeed + 6);
+  for (std::int64_t n : {64, 128, 200}) {
+    Tensor x = Tensor(numbers(3 * n, rng, 5), {3, n}, {.dtype = dtypes::float32}).requires_grad_();
+    Tensor index =
+        Tensor(numbers(3 * n, rng, 2), {3, n}, {.dtype = dtypes::float32}).cast(dtypes::int32).abs();
+    for (const Tensor& y : {x.cumsum(1), x.cumsum(0), x.sort(1).first, x.topk(3, 1).first,
+                            Tensor::zeros({3, 5}).scatter_reduce(1, index, x, "sum")}) {
+      Tensor(y).realize();
+      const std::uint64_t kernels = engine::counters().kernels;
+      y.tolist();
+      EXPECT_EQ(engine::counters().kernels, kernels) << to_string(y.shape());
+      Tensor twice = y * 2;
+      twice.realize();
+      EXPECT_EQ(engine::counters().kernels, kernels + 1) << to_string(y.shape());
+    }
+  }
+}
+
+// ---- one graph for every device
+
+// Everything that used to be built by what the device is best at, over inputs of their own.
+std::vector<Node> graphs_on(const std::string& device) {
+  auto floats = [&](const Shape& shape) { return Tensor::empty(shape, {dtypes::float32, device}); };
+  auto ints = [&](const Shape& shape) { return Tensor::empty(shape, {dtypes::int32, device}); };
+  std::vector<Node> out;
+  auto add = [&](const Tensor& t) { out.push_back(node_of(t)); };
+  auto add_with_gradient = [&](const Tensor& t, const Tensor& x) {
+    add(t);
+    add((t * t).sum().gradient({x})[0]);
+  };
+  for (const Shape& shape : {Shape{5}, Shape{3, 200}, Shape{2, 40000}, Shape{4, 70000}}) {
+    Tensor x = floats(shape);
+    add_with_gradient(x.cumsum(-1), x);
+    add_with_gradient(x.cumprod(0), x);
+    add_with_gradient(x.cummax(-1).first, x);
+    add(x.cummin(0).second);
+    add_with_gradient(x.sort(-1).first, x);
+    add(x.argsort(-1, true));
+    add_with_gradient(x.topk(2, -1).first, x);
+    add((x > 0).nonzero(7));
+  }
+  for (std::int64_t rows : {3, 1000}) {
+    Tensor table = floats({rows, 9}), wide = floats({1 << 16, 64}), index = ints({2, 500});
+    add_with_gradient(table.getitem({index}), table);
+    add_with_gradient(wide.embedding(index), wide);
+    for (const char* rule : {"sum", "mean", "prod", "amax"}) {
+      Tensor from = floats({500, 9});
+      add_with_gradient(table.scatter_reduce(0, ints({500, 9}), from, rule), from);
+    }
+    add(table.scatter(0, ints({500, 9}), floats({500, 9})));
+  }
+  return out;
+}
+
+// The text of graphs whose buffers are numbered by first visit and stand on no device.
+std::string text_without_devices(const std::vector<Node>& graphs) {
+  NodeMap<Node> plain;
+  std::int64_t number = 0;
+  for (Node n : toposort(graphs))
+    if (n.is(Op::Buffer)) plain[n] = buffer_with_id(++number, n.dtype(), buffer_size(n), "ANY");
+  std::string text;
+  for (Node graph : graphs) text += print_graph(substitute(graph, plain)) + "\n";
+  return text;
+}
+
+TEST(OneGraph, IsTheSameOnEveryDevice) {
+  Scope scope;
+  const std::string cpu = text_without_devices(graphs_on("CPU"));
+  EXPECT_NE(cpu.find("Scan"), std::string::npos);
+  EXPECT_NE(cpu.find("Scatter"), std::string::npos);
+  EXPECT_NE(cpu.find("Sort"), std::string::npos);
+  for (const char* device : {"REF", "NULL:sm_90a", "NULL:x86-64-v3"})
+    EXPECT_TRUE(text_without_devices(graphs_on(device)) == cpu) << device;
+}
+
+TEST(OneGraph, MovedToAnotherDeviceDiffersInWhereItsInputsAre) {
+  Scope scope;
+  Tensor x = Tensor::empty({3, 5000}), there = x.to("REF");
+  auto work = [](const Tensor& t) {
+    Tensor sorted = t.sort(1).first;
+    return sorted.cumsum(1) + t.gather(1, t.argsort(1)).cumprod(1);
+  };
+  // The copy taken away, what is left is the graph of the input where it was.
+  const Node copy = node_of(there);
+  ASSERT_TRUE(copy.is(Op::Copy));
+  NodeMap<Node> back;
+  back[copy] = node_of(x);
+  EXPECT_EQ(substitute(node_of(work(there)), back), node_of(work(x)));
+}
+
+// Each way of computing them, whatever the device: walks, and everything but walks.
+TEST(OneGraph, SchedulingWritesItAsTheDeviceIsBestAt) {
+  Scope scope;
+  const Shape shape{4, 3000};
+  Tensor x = Tensor::empty(shape), index = Tensor::empty(shape, {.dtype = dtypes::int32});
+  const std::vector<Node> targets{node_of(x.cumsum(1)), node_of(x.argsort(1)),
+                                  node_of(Tensor::zeros({4, 50}).scatter_reduce(1, index, x, "sum", false))};
+  for (bool fast : {true, false}) {
+    ScheduleOptions options;
+    options.fast_threads = [&](const std::string&) { return fast; };
+    std::string origins;
+    for (const Step& step : schedule(targets, options).steps) origins += step.origin + ";";
+    EXPECT_EQ(origins.find("Scan") != std::string::npos, fast) << origins;
+    EXPECT_EQ(origins.find("Scatter") != std::string::npos, fast) << origins;
+    EXPECT_EQ(origins.find("Sort"), std::string::npos) << origins;
+  }
+}
+
 // However operands lie in memory: a kernel that is not walked takes rows * values steps.
 TEST(WalksOnCpus, EveryScatterAndScanIsWalked) {
   Scope scope;
@@ -273,8 +384,11 @@ TEST(WalksOnCpus, EveryScatterAndScanIsWalked) {
       for (std::int64_t axis : {0, 1}) {
         made.push_back(values.cumsum(axis));
         made.push_back(values.cummax(axis).second);
-        made.push_back(scan_in_groups(Op::Add, index, axis, (index * 2) & 15, 16));
-        made.push_back(scan_in_groups(Op::Max, values, axis, index, rows));
+        auto in_groups = [&](Op op, const Tensor& of, const Tensor& by, std::int64_t groups) {
+          return make_like(of, scan_by(op, node_of(of), axis, node_of(by), index_const(groups)));
+        };
+        made.push_back(in_groups(Op::Add, index, (index * 2) & 15, 16));
+        made.push_back(in_groups(Op::Max, values, index, rows));
       }
     }
   int walks = 0;
