@@ -135,6 +135,10 @@ Interval bounds_of(Op op, DType dtype, std::span<const Node> args, const Attr& a
         return compare(args[0].lo() > 0 || args[0].hi() < 0, args[0].lo() == 0 && args[0].hi() == 0);
       return fit(dtype, args[0].lo(), args[0].hi());
     }
+    case Op::Table: {
+      const auto [least, most] = std::minmax_element(attr.data->ints.begin(), attr.data->ints.end());
+      return {*least, *most};
+    }
     case Op::Check: return {-1, std::max<std::int64_t>(args[1].hi() - 1, -1)};
     case Op::Bind: return {args[1].lo(), args[1].hi()};
     case Op::Splat:

@@ -461,6 +461,35 @@ TEST(CpuMemory, PartsOfALaunchRunOnceEach) {
     }
 }
 
+// Places are counted modulo the length of a table, below 0 too.
+TEST(CpuMemory, NumbersOfATableAreTheSameByBothCompilers) {
+  Scope scope;
+  for (const std::vector<std::int64_t>& numbers : {std::vector<std::int64_t>{5, -7, 11}, {1, 2, 4, -8}})
+    for (DType index : {dtypes::Int32, dtypes::Int64}) {
+      ProgramBuilder b("table");
+      Node out = b.buffer(dtypes::Int64, 40);
+      Node i = b.loop(int_const(index, 20), index);
+      Node below = table(dtypes::Int64, numbers, i + int_const(index, -9));
+      const auto size = static_cast<std::int64_t>(numbers.size());
+      Node inside = table(dtypes::Int64, numbers, apply(Op::Min, i, int_const(index, size - 1)));
+      b.add(store(out, i, below));
+      b.add(store(out, i + int_const(index, 20), inside));
+      b.close();
+      Program program = b.take();
+      std::vector<std::int64_t> want(40);
+      for (std::int64_t at = 0; at < 20; ++at) {
+        want[static_cast<std::size_t>(at)] =
+            numbers[static_cast<std::size_t>(((at - 9) % size + size) % size)];
+        want[static_cast<std::size_t>(at + 20)] = numbers[static_cast<std::size_t>(std::min(at, size - 1))];
+      }
+      for (const auto& compiler : compilers()) {
+        Bytes buffers[] = {Bytes(want.size() * 8)};
+        run(compiler->compile(program), buffers);
+        EXPECT_EQ(values_of<std::int64_t>(buffers[0]), want) << compiler->version();
+      }
+    }
+}
+
 // A matrix product as codegen tiles it, on random sizes of the vector: the two printers agree to the bit.
 TEST(CpuMemory, AFusedMultiplyAddTileIsBitEqualByBothCompilers) {
   Scope scope;
