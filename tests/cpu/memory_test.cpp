@@ -1,6 +1,7 @@
 // Loads, stores, gates, gathers, loops, accumulators, lane order and threads, by both compilers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -8,6 +9,7 @@
 #include "codegen/lower/join_stores.h"
 #include "codegen/lower/stream_stores.h"
 #include "cpu/harness.h"
+#include "ir/machine_ops.h"
 
 namespace lathe::test {
 namespace {
