@@ -8,18 +8,24 @@
 #include "codegen/kernel/count.h"
 #include "codegen/kernel/fuse_multiply_add.h"
 #include "codegen/lower/await_products.h"
+#include "codegen/lower/defer_rows.h"
 #include "codegen/lower/expand.h"
 #include "codegen/lower/group_memory.h"
 #include "codegen/lower/join_stores.h"
+#include "codegen/lower/keep_fragments.h"
 #include "codegen/lower/linearize.h"
 #include "codegen/lower/lower_checks.h"
 #include "codegen/lower/lower_index.h"
 #include "codegen/lower/lower_reduce.h"
 #include "codegen/lower/map_parallel.h"
 #include "codegen/lower/pipeline_copies.h"
+#include "codegen/lower/prefetch_fragments.h"
+#include "codegen/lower/prefetch_results.h"
+#include "codegen/lower/read_in_place.h"
 #include "codegen/lower/round_products.h"
 #include "codegen/lower/separate_nests.h"
 #include "codegen/lower/small_tables.h"
+#include "codegen/lower/store_in_place.h"
 #include "codegen/lower/stream_stores.h"
 #include "codegen/options/kernel_work.h"
 
@@ -29,11 +35,6 @@ namespace {
 void make_program(KernelWork& work) {
   work.program = linearize(work.kernel, work.lowering.launch);
   work.linear = true;
-}
-
-void finish_program(KernelWork& work) {
-  work.program = join_stores(std::move(work.program), work.compile.target);
-  work.finished = true;
 }
 
 constexpr bool kOptional = true, kNeeded = false;
@@ -84,7 +85,22 @@ constexpr StepRow<KernelWork> kLowerSteps[] = {
      [](KernelWork& w) { w.program = stream_stores(std::move(w.program), w.compile.target); }, is_program, kOptional},
     // After streaming, which decides what takes a branch.
     {"join_stores", "stores that take the same branch share it, strided ones stand together",
-     finish_program, is_program},
+     [](KernelWork& w) { w.program = join_stores(std::move(w.program), w.compile.target); }, is_program},
+    // Of matrix units whose fragments one thread has alone.
+    {"keep_fragments", "fragments that the next step reads again stay in L1, others are read past it",
+     [](KernelWork& w) { w.program = keep_fragments(std::move(w.program), w.compile.target); }, is_program, kOptional},
+    {"prefetch_fragments", "fragments of the next rows are prefetched where L2 does not hold their panel",
+     [](KernelWork& w) { w.program = prefetch_fragments(std::move(w.program), w.compile.target); }, is_program, kOptional},
+    // After both, which know fragments by the panels they are in.
+    {"read_in_place", "fragments are read where their rows are, without a copy",
+     [](KernelWork& w) { w.program = read_in_place(std::move(w.program), w.compile.target); }, is_program, kOptional},
+    {"defer_rows", "rows of complete sums are converted and stored in the steps of the next sums",
+     [](KernelWork& w) { w.program = defer_rows(std::move(w.program)); }, is_program, kOptional},
+    // After deferring, which leaves nothing to wait for.
+    {"prefetch_results", "results of matrix units that L2 does not hold are prefetched while their sums are computed",
+     [](KernelWork& w) { w.program = prefetch_results(std::move(w.program), w.compile.target); }, is_program, kOptional},
+    {"store_in_place", "matrix units store sums to the rows of the result themselves",
+     [](KernelWork& w) { w.program = store_in_place(std::move(w.program)); }, is_program, kOptional},
 };
 // clang-format on
 
@@ -98,6 +114,8 @@ Program lowered(Node kernel, std::span<const Opt> opts, const Compile& compile) 
   run_steps(option_rows(), work);
   if (work.refusal) throw work.refusal->error();
   run_steps(lower_rows(), work);
+  // What goes out, in every build; where each step is verified that has been done.
+  if (compile.checks == Checks::Borders) blame_step(lower_rows().back().info(), work, is_program(work));
   work.program.checks = std::move(work.lowering.checks);
   return std::move(work.program);
 }

@@ -146,6 +146,10 @@ Interval of_all(DType, Args args, const Attr&) {
   for (Node a : args) all = {std::min(all.lo, a.lo()), std::max(all.hi, a.hi())};
   return all;
 }
+Interval in_table(DType, Args, const Attr& attr) {
+  const auto [least, most] = std::minmax_element(attr.data->ints.begin(), attr.data->ints.end());
+  return {*least, *most};
+}
 
 }  // namespace rules
 

@@ -57,6 +57,7 @@ bool CPrinter::aligned(Node memory, Node index, int lanes) {
 }
 
 std::string CPrinter::load_value(Node node) {
+  check_contiguous(node);
   Node memory = node.arg(0), index = node.arg(1), gate = node.arg_count() > 2 ? node.arg(2) : Node();
   DType dtype = node.dtype();
   if (gate && gate.is_const_int(1)) gate = Node();
@@ -118,6 +119,7 @@ std::string CPrinter::vector_load(Node node) {
 }
 
 void CPrinter::store_value(Node node) {
+  check_contiguous(node);
   Node memory = node.arg(0), index = node.arg(1), stored = node.arg(2);
   Node gate = node.arg_count() > 3 ? node.arg(3) : Node();
   if (gate && gate.is_const_int(1)) gate = Node();

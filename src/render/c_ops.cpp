@@ -311,8 +311,10 @@ std::string CPrinter::machine_op(Node node) {
     }
     const std::size_t size = node.ints().size();
     const std::string type = unit_.type(node.dtype().element());
-    return fmt::format("((const {}[]){{{}}})[(unsigned long long){} % {}]", type,
-                       fmt::join(node.ints(), ", "), x, size);
+    const bool wraps = std::has_single_bit(size) || node.arg(0).lo() >= 0;
+    const std::string at = wraps ? fmt::format("(unsigned long long){} % {}", x, size)
+                                 : fmt::format("((long long){0} % {1} + {1}) % {1}", x, size);
+    return fmt::format("((const {}[]){{{}}})[{}]", type, fmt::join(node.ints(), ", "), at);
   };
   if (node.dtype().lanes == 1) return one(0);
   std::vector<std::string> lanes;

@@ -150,8 +150,8 @@ void CPrinter::instruction(Node node) {
     case Op::Load: return define_value(node, load_value(node));
     case Op::Store: return store_value(node);
     case Op::Prefetch:
-      return line("__builtin_prefetch({}, 0, {});", pointer(node.arg(0), node.arg(1)),
-                  node.int_attr() == 1 ? 3 : 2);
+      return line("__builtin_prefetch({}, {}, {});", pointer(node.arg(0), node.arg(1)),
+                  node.int_attr() == 3 ? 1 : 0, node.int_attr() == 2 ? 2 : 3);
     case Op::Cast:
     case Op::Bitcast: return define_value(node, cast_value(node));
     case Op::Splat:

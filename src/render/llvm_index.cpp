@@ -46,7 +46,7 @@ void LlvmPrinter::find_indices() {
       if (parts.scalar) want(parts.scalar);
       if (parts.lanes) used[parts.lanes] = true;
     }
-    if (node.is(Op::Range)) want(node.arg(0));
+    if (node.is(Op::Range) || (node.is(Op::Table) && node.dtype().lanes == 1)) want(node.arg(0));
     if (indices_.contains(node) && computes_wide(node))
       for (Node arg : node.args()) want(arg);
   }

@@ -37,7 +37,7 @@ std::string LlvmPrinter::to_memory(DType dtype, const std::string& x) {
   return emit("zext {} {} to {}", llvm_type(dtype), x, llvm_memory_type(dtype));
 }
 
-// A mask with one bit a lane; all true where there is no gate.
+// A mask with one bit per lane; all true where there is no gate.
 std::string LlvmPrinter::mask_of(Node gate, int lanes) {
   if (!gate) return "splat (i1 true)";
   if (gate.dtype().lanes == lanes) return value(gate);
@@ -50,7 +50,7 @@ std::string LlvmPrinter::mask_of(Node gate, int lanes) {
 // LLVM would put a branch around each lane.
 bool LlvmPrinter::gathers(DType dtype) const { return dtype.bits() >= 32 && target_.strided_lanes; }
 
-// Lanes that lie apart; `gate` has one bit a lane, or is null.
+// Strided lanes; `gate` has one bit per lane, or is null.
 std::string LlvmPrinter::gather(Node memory, Node index, DType dtype, Node gate) {
   const int lanes = dtype.lanes;
   const std::string type = llvm_type(dtype), bytes = fmt::format("{}", dtype.bytes());
@@ -86,6 +86,7 @@ std::string LlvmPrinter::only_where(Node gate, const std::string& type,
 
 // A load with a false scalar gate reads a constant zero instead: no branch, and nothing else is touched.
 std::string LlvmPrinter::load_value(Node node) {
+  check_contiguous(node);
   DType dtype = node.dtype();
   Node memory = node.arg(0), index = node.arg(1), gate = node.arg_count() > 2 ? node.arg(2) : Node();
   if (gate && gate.is_const_int(1)) gate = Node();

@@ -88,7 +88,21 @@ std::string LlvmPrinter::table_value(Node node) {
   if (dtype == dtypes::Float32.vec(16) && numbers.size() == 16)
     return call("llvm.x86.avx512.permvar.sf.512", type, {type, llvm_type(node.arg(0).dtype())},
                 {"<" + list + ">", value(node.arg(0))});
-  throw InternalError("llvm_text", fmt::format("Table of {}", dtype.str()));
+  check_internal(dtype.lanes == 1, "llvm_text", "Table of " + dtype.str());
+  const std::string text =
+      fmt::format(" = private constant [{} x {}] [{}], align 64\n\n", numbers.size(), one, list);
+  const auto [found, is_new] = tables_.try_emplace(text, fmt::format("@table{}", tables_.size()));
+  const std::string& array = found->second;
+  if (is_new) globals_ += array + text;
+  std::string at = wide(node.arg(0));
+  const auto size = static_cast<std::int64_t>(numbers.size());
+  if (node.arg(0).lo() < 0 || node.arg(0).hi() >= size) {
+    const std::string rest = emit("srem i64 {}, {}", at, size);
+    at = emit("select i1 {}, i64 {}, i64 {}", emit("icmp slt i64 {}, 0", rest),
+              emit("add i64 {}, {}", rest, size), rest);
+  }
+  const std::string place = emit("getelementptr {}, ptr {}, i64 {}", one, array, at);
+  return emit("load {}, ptr {}, align {}", one, place, element.bytes());
 }
 
 std::string LlvmPrinter::machine_op(Node node) {

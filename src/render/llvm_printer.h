@@ -15,10 +15,6 @@
 
 #include "ir/program.h"
 #include "ir/walk.h"
-#include "render/tile_reads.h"
-#include "render/tile_results.h"
-#include "render/tile_rows.h"
-#include "render/tile_sources.h"
 #include "rules/index_parts.h"
 #include "target/target.h"
 
@@ -41,8 +37,8 @@ struct Joined {
 // A loop or a branch whose end is not printed yet.
 struct OpenBlock {
   int id = 0;
-  std::string before;  // label of the block in front
-  std::string counter;
+  std::string before;    // label of the block in front
+  std::string counter;   // of a loop
   std::size_t head = 0;  // where the lines go that are known when a loop closes
   std::vector<Joined> carried, changed;
 };
@@ -60,6 +56,7 @@ class LlvmPrinter {
   void close_loop(Node range);
   void open_if(Node node);
   void close_if();
+  const std::string& innermost_counter() const;
   void label(std::string_view name);
   std::string value(Node node);  // "%v3", or a constant
   std::string typed(Node node) { return llvm_type(node.dtype()) + " " + value(node); }
@@ -154,15 +151,6 @@ class LlvmPrinter {
   int take_tile();
   void clear_tile(int tile);
   void read_tile(Node fragment, int tile);
-  std::string source_address(const SourceRows& rows);
-  bool is_printed(Node index) const;
-  void locate_results(Node loop);
-  void ask_for_results(Node loop);
-  void ask_for_next(Node fragment, const std::string& at);
-  void locate_rows(Node loop);
-  void write_rows(Node loop);
-  void write_last_rows();
-  void write_row(const std::string& number, const std::string& at);
   bool print_tile(Node node);
   void store_tile(Node node, int tile);
   void release_tiles(Node node);
@@ -172,18 +160,10 @@ class LlvmPrinter {
   std::string body_;
   std::set<std::string> declarations_;  // ordered, so that text never depends on hashing
   std::string globals_;
-  NodeMap<int> tiles_;                     // registers of fragments, by value or by accumulator
-  NodeMap<Node> tile_last_;                // the last instruction that needs a fragment that is read
-  NodeMap<std::vector<Node>> tiles_done_;  // the other way round
-  NodeMap<KeptSteps> tile_steps_kept_;
-  NodeMap<ResultLines> result_lines_;
-  NodeMap<DirectResult> direct_results_;
-  NodeMap<SourceRows> tile_sources_;
-  NodeMap<NextFragments> next_fragments_;
-  std::optional<LaterRows> later_rows_;
-  std::string rows_at_, rows_any_;  // where those of the block before go, and whether there was one
-  NodeMap<char> skipped_;           // instructions that fragments do without
-  NodeMap<std::string> result_at_;  // their addresses, by loop
+  std::map<std::string, std::string> tables_;  // their names, by what they hold
+  NodeMap<int> tiles_;                         // registers of fragments, by value or by accumulator
+  NodeMap<Node> tile_last_;                    // the last instruction that needs a fragment that is read
+  NodeMap<std::vector<Node>> tiles_done_;      // the other way round
   std::vector<int> free_tiles_;
   double sum_steps_ = 1;  // of all loops of the program that are reduces
   NodeMap<std::string> names_;

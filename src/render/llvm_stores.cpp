@@ -47,7 +47,7 @@ std::size_t LlvmPrinter::stores_together(std::size_t at) const {
     Node n = program_.code[end];
     const bool same =
         streamed ? n.is(Op::Store) && is_streamed(n) && base_of(n) == base_of(first) : is_strided(n);
-    if (!same || skipped_.contains(n) || held_.contains(base_of(n))) break;
+    if (!same || held_.contains(base_of(n))) break;
   }
   return end - at;
 }
@@ -74,7 +74,7 @@ void LlvmPrinter::store_value(Node node) {
   label(fmt::format("endif{}", id));
 }
 
-// Tiles whose lanes lie apart and whose vectors write neighbours, as those of a convolution with lanes along
+// Tiles with strided lanes whose vectors write neighbours, as those of a convolution with lanes along
 // the channels: four vectors at a time, or two, are transposed, and each lane stores four elements at once.
 // Behind a long sum it does not show how they are stored, and a scatter takes LLVM a fraction of the time.
 // Returns the stores that are left.
@@ -184,6 +184,7 @@ void LlvmPrinter::print_streamed(const std::vector<Node>& group) {
 
 // `gate` is a mask or null.
 void LlvmPrinter::print_store(Node node, Node gate) {
+  check_contiguous(node);
   Node memory = node.arg(0), index = node.arg(1), stored = node.arg(2);
   DType dtype = stored.dtype();
   int lanes = dtype.lanes, bytes = dtype.bytes();

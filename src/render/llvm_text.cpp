@@ -108,7 +108,6 @@ void LlvmPrinter::entry() {
 }
 
 void LlvmPrinter::open_loop(Node range) {
-  locate_results(range);
   OpenBlock block{next_block_++, block_, "", 0, {}, {}};
   block.counter = fmt::format("%r{}.{}", range_id(range), block.id);
   (range.dtype().bits() == 32 ? wide_ : names_)[range] = block.counter;
@@ -123,7 +122,13 @@ void LlvmPrinter::open_loop(Node range) {
   open_registers(range, block);
   open_.push_back(std::move(block));
   open_shared();
-  ask_for_results(range);
+}
+
+const std::string& LlvmPrinter::innermost_counter() const {
+  std::size_t i = open_.size();
+  while (i > 0 && open_[i - 1].counter.empty()) --i;
+  check_internal(i > 0, "llvm_text", "a step of a loop outside of any");
+  return open_[i - 1].counter;
 }
 
 void LlvmPrinter::close_loop(Node range) {
@@ -183,10 +188,12 @@ void LlvmPrinter::instruction(Node node) {
       return held_.contains(base_memory(node.arg(0))) ? load_register(node) : name(node, load_value(node));
     case Op::Store:
       return held_.contains(base_memory(node.arg(0))) ? store_register(node) : store_value(node);
-    case Op::Prefetch:  // to read; 3: into the first cache, 2: into the second
+    case Op::Prefetch: {  // whether to write; 3: into L1, 2: into L2
+      const std::int64_t how = node.int_attr();
       call("llvm.prefetch.p0", "void", {"ptr", "i32", "i32", "i32"},
-           {address(node.arg(0), node.arg(1)), "0", node.int_attr() == 1 ? "3" : "2", "1"});
+           {address(node.arg(0), node.arg(1)), how == 3 ? "1" : "0", how == 2 ? "2" : "3", "1"});
       return;
+    }
     case Op::Cast:
     case Op::Bitcast: return name(node, cast_value(node));
     case Op::Splat:
@@ -219,7 +226,7 @@ std::string LlvmPrinter::print() {
   set_tiles(true);
   for (std::size_t at = 0; at < program_.code.size(); ++at) {
     Node node = program_.code[at];
-    if (skipped_.contains(node) || unused_.contains(node) || print_index(node)) continue;
+    if (unused_.contains(node) || print_index(node)) continue;
     if (const std::size_t count = stores_together(at); count > 0) {
       print_stores(at, count);
       at += count - 1;

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 
+#include "base/error.h"
+#include "ir/access.h"
 #include "ir/build.h"
 #include "ir/group_ops.h"
 
@@ -40,6 +42,10 @@ LocalLayout layout_locals(const Program& program, std::int64_t stack_bytes) {
     }
   }
   return layout;
+}
+
+void check_contiguous(Node access) {
+  check_internal(access_of(access).rows == 1, "render", "rows that are apart and no fragment of a tile unit");
 }
 
 bool is_number(Node node) {

@@ -39,6 +39,10 @@ std::int64_t local_element_bytes(DType dtype);
 bool divides_plainly(Node divisor);
 bool shifts_plainly(Node amount);
 
+// Throws InternalError for a load or store of rows that are apart: only fragments of tile units are printed
+// so.
+void check_contiguous(Node access);
+
 // A constant that is not NaN, so that a comparison with it decides maximum and minimum alone.
 bool is_number(Node node);
 // Whether a maximum or minimum of floats compares its second operand with the first: a number comes first, so

@@ -251,7 +251,7 @@ class Lowering {
   Program out_;
   NativeFloats native_;
   NodeMap<Node> map_;
-  std::vector<NodeMap<bool>> listed_;  // one an open scope
+  std::vector<NodeMap<bool>> listed_;  // one per open scope
 };
 
 bool uses_small_floats(const Program& program) {

@@ -99,24 +99,43 @@ std::string compare_with_reference(Node kernel, std::span<const Opt> opts, const
   return "";
 }
 
-std::string compare_bits(Node kernel, std::span<const Opt> opts, std::span<const Opt> other,
-                         const Target& target) {
-  auto stored = [&](std::span<const Opt> list) {
-    std::vector<Array> memory = made_up(kernel);
-    for (Array& array : memory)  // sums of these are rounded
-      for (std::int64_t i = 0; array.dtype() == dtypes::Float32 && i < array.size(); ++i)
-        array.set(i, {0, static_cast<float>(array.number(i) * 0.7310585786)});
-    std::vector<View> seen = views(memory);
-    EXPECT_TRUE(reference::program_eval(lower_kernel(kernel, list, target, "k"), seen, kBindings).ok());
-    return memory;
-  };
-  const std::vector<Array> want = stored(opts), got = stored(other);
+namespace {
+
+// What the program of an option list stores.
+std::vector<Array> stored(Node kernel, std::span<const Opt> opts, const Compile& compile) {
+  std::vector<Array> memory = made_up(kernel);
+  for (Array& array : memory)  // sums of these are rounded
+    for (std::int64_t i = 0; array.dtype() == dtypes::Float32 && i < array.size(); ++i)
+      array.set(i, {0, static_cast<float>(array.number(i) * 0.7310585786)});
+  std::vector<View> seen = views(memory);
+  const reference::EvalReport report =
+      reference::program_eval(lower_kernel(kernel, opts, compile, "k"), seen, kBindings);
+  EXPECT_TRUE(report.ok()) << fault(report);
+  return memory;
+}
+
+std::string first_difference(const std::vector<Array>& want, const std::vector<Array>& got) {
   for (std::size_t slot = 0; slot < want.size(); ++slot)
     for (std::int64_t i = 0; i < want[slot].size(); ++i)
       if (want[slot].cell(i).i != got[slot].cell(i).i)
-        return fmt::format("'{}' and '{}' for {}: element {} of slot {} is {} and {}", to_string(opts),
-                           to_string(other), target.name, i, slot, want[slot].number(i), got[slot].number(i));
+        return fmt::format("element {} of slot {} is {} and {}", i, slot, want[slot].number(i),
+                           got[slot].number(i));
   return "";
+}
+
+}  // namespace
+
+std::string compare_bits(Node kernel, std::span<const Opt> opts, std::span<const Opt> other,
+                         const Target& target) {
+  const Compile compile(target);
+  const std::string found = first_difference(stored(kernel, opts, compile), stored(kernel, other, compile));
+  if (found.empty()) return "";
+  return fmt::format("'{}' and '{}' for {}: {}", to_string(opts), to_string(other), target.name, found);
+}
+
+std::string compare_bits(Node kernel, std::span<const Opt> opts, const Compile& compile,
+                         const Compile& other) {
+  return first_difference(stored(kernel, opts, compile), stored(kernel, opts, other));
 }
 
 }  // namespace lathe::test

@@ -20,4 +20,8 @@ std::string compare_with_reference(Node kernel, std::span<const Opt> opts, const
 std::string compare_bits(Node kernel, std::span<const Opt> opts, std::span<const Opt> other,
                          const Target& target);
 
+// The same of one option list in two contexts.
+std::string compare_bits(Node kernel, std::span<const Opt> opts, const Compile& compile,
+                         const Compile& other);
+
 }  // namespace lathe::test

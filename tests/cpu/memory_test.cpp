@@ -1,6 +1,7 @@
 // Loads, stores, gates, gathers, loops, accumulators, lane order and threads, by both compilers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -8,6 +9,7 @@
 #include "codegen/lower/join_stores.h"
 #include "codegen/lower/stream_stores.h"
 #include "cpu/harness.h"
+#include "ir/machine_ops.h"
 
 namespace lathe::test {
 namespace {
@@ -458,6 +460,35 @@ TEST(CpuMemory, PartsOfALaunchRunOnceEach) {
       std::vector<std::int32_t> want(kParts * kEach);
       std::iota(want.begin(), want.end(), 0);
       EXPECT_EQ(values_of<std::int32_t>(buffers[0]), want);
+    }
+}
+
+// Places are counted modulo the length of a table, below 0 too.
+TEST(CpuMemory, NumbersOfATableAreTheSameByBothCompilers) {
+  Scope scope;
+  for (const std::vector<std::int64_t>& numbers : {std::vector<std::int64_t>{5, -7, 11}, {1, 2, 4, -8}})
+    for (DType index : {dtypes::Int32, dtypes::Int64}) {
+      ProgramBuilder b("table");
+      Node out = b.buffer(dtypes::Int64, 40);
+      Node i = b.loop(int_const(index, 20), index);
+      Node below = table(dtypes::Int64, numbers, i + int_const(index, -9));
+      const auto size = static_cast<std::int64_t>(numbers.size());
+      Node inside = table(dtypes::Int64, numbers, apply(Op::Min, i, int_const(index, size - 1)));
+      b.add(store(out, i, below));
+      b.add(store(out, i + int_const(index, 20), inside));
+      b.close();
+      Program program = b.take();
+      std::vector<std::int64_t> want(40);
+      for (std::int64_t at = 0; at < 20; ++at) {
+        want[static_cast<std::size_t>(at)] =
+            numbers[static_cast<std::size_t>(((at - 9) % size + size) % size)];
+        want[static_cast<std::size_t>(at + 20)] = numbers[static_cast<std::size_t>(std::min(at, size - 1))];
+      }
+      for (const auto& compiler : compilers()) {
+        Bytes buffers[] = {Bytes(want.size() * 8)};
+        run(compiler->compile(program), buffers);
+        EXPECT_EQ(values_of<std::int64_t>(buffers[0]), want) << compiler->version();
+      }
     }
 }
 

@@ -438,8 +438,8 @@ TEST(CpuPrograms, RowsOfFragmentsAreWrittenWhileTheNextAreComputed) {
   SKIP_WITHOUT_LLVM();
   Scope scope;
   const auto rows = [](const std::string& source) {
-    const std::size_t at = source.find("@rows = private constant [");
-    return at == std::string::npos ? 0 : std::stoi(source.substr(at + 26));
+    const std::size_t at = source.find("@table0 = private constant [");
+    return at == std::string::npos ? 0 : std::stoi(source.substr(at + 28)) / 2;  // where from and where to
   };
   Target target = backends::cpu_target("x86-64-v4+avx512bf16+avx512vnni+amx-tile+amx-bf16+amx-int8");
   target.l1 = 48 << 10, target.l2 = 2 << 20, target.cores = 1;

@@ -79,7 +79,24 @@ std::string launch_text(const KernelWork& work) {
   return text;
 }
 
-// Steps from program to program begin with the kernel too: a program is long, and what made it is not.
+// A step from program to program on a program as text.
+std::string on_text(std::string_view step, const std::string& in, const Target& target) {
+  Compile compile(target);
+  compile.checks = Checks::EveryStep;
+  KernelWork work(Node(), {}, compile);
+  work.program = parse_program(in);
+  work.linear = true;
+  for (const VerifyFault& fault : verify_program(work.program))
+    throw UserError("example", "a program that is none: " + fault.text);
+  const std::string before = print_program(work.program);
+  for (const StepRow<KernelWork>& row : lower_rows())
+    if (row.name == step) run_step(row, work);
+  const std::string after = print_program(work.program);
+  return after == before ? kUnchanged : after;
+}
+
+// Those that begin with a kernel do what comes before the step too: a program is long, and what made it is
+// not.
 std::optional<std::string> on_program(std::string_view step, KernelWork& work) {
   const std::span<const StepRow<KernelWork>> rows = lower_rows();
   const auto named = [&](std::string_view name) {
@@ -172,6 +189,7 @@ std::string print_example(const Example& e) {
 
 std::string after_step(std::string_view step, const Example& example) {
   const Target target = target_of(example.target);
+  if (example.in.starts_with("program ")) return on_text(step, example.in, target);
   const Node graph = parse_graph(example.in);
   for (const StepInfo& row : schedule_steps())
     if (row.name == step) return scheduled(step, graph, target);

@@ -4,8 +4,10 @@
 //   target x86-64-v3
 //   options UNROLL(0, 8)
 //   in
-//   the graph: a tensor graph for steps of scheduling, a kernel as scheduled for those of options, for those
-//   of lowering what the step gets out the graph after the step, or: unchanged
+//   the graph: a tensor graph for steps of scheduling, a kernel as scheduled for those of options, what the
+//   step gets for those of lowering; for steps from program to program a kernel as scheduled or a program
+//   out
+//   the graph or program after the step, or: unchanged
 #pragma once
 
 #include <string>

@@ -6,7 +6,6 @@
 #include "render/c_text.h"
 #include "render/llvm_text.h"
 #include "render/prepare.h"
-#include "render/tile_results.h"
 #include "rules/linear.h"
 
 namespace lathe::render {
@@ -221,33 +220,6 @@ TEST(RenderGolden, AMultipleIsSeenThroughSumsAndProducts) {
   EXPECT_FALSE(is_multiple(l * i32(8) + i32(2), 4));
   EXPECT_FALSE(is_multiple(l, 2));
   EXPECT_TRUE(is_multiple(l, 1));
-}
-
-// Two rows of four sums, through memory of the kernel's own to their places; perhaps read there once more.
-TEST(RenderLlvm, SumsAreWrittenStraightToTheirRowsUnlessSomethingElseReadsThem) {
-  Scope scope;
-  auto straight = [](bool read_again) {
-    Program p;
-    p.name = "rows";
-    Node out = param(dtypes::Float32, 0, 64), sums = splat(float_const(dtypes::Float32, 3), 8);
-    p.params = {{0, dtypes::Float32, 64, false, true}};
-    Node own = define(dtypes::Float32, 0, 8, Space::Register), put = store(own, i32(0), sums);
-    Node written[] = {put};
-    Node first = load(after(own, written), i32(0), Node(), 4),
-         second = load(after(own, written), i32(4), Node(), 4);
-    Node r = loop(i32(4), 0), one = store(out, r, first), two = store(out, r + i32(16), second);
-    p.code = {r, sums, put, first, one, r + i32(16), second, two};
-    if (read_again) {
-      Node both[] = {put, two};
-      Node again = load(after(own, both), i32(2), Node(), 4);
-      p.code.emplace_back(again);
-      p.code.emplace_back(store(out, i32(32), again));
-    }
-    p.code.emplace_back(close(r));
-    return direct_results(p, 2, 4).contains(put);
-  };
-  EXPECT_TRUE(straight(false));
-  EXPECT_FALSE(straight(true));
 }
 
 }  // namespace

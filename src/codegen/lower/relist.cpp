@@ -43,7 +43,7 @@ bool Relist::is_listed(Node value) const {
 }
 
 Node Relist::put(Node node) {
-  if (node.dtype() != dtypes::Void && is_listed(node)) return node;
+  if (node.is_const() || (node.dtype() != dtypes::Void && is_listed(node))) return node;
   program_.code.emplace_back(node);
   if (node.is(Op::End) || node.is(Op::EndIf)) known_.pop_back();
   if (node.is(Op::Range) || node.is(Op::If)) known_.emplace_back();
@@ -53,6 +53,39 @@ Node Relist::put(Node node) {
 
 Node Relist::sized(Node value, DType dtype) {
   return value.dtype() == dtype ? value : put(cast(value, dtype));
+}
+
+EarlyValues::EarlyValues(const Program& program) : values_(1) {
+  for (Node n : program.code) {
+    if (!n.is(Op::Range) && !n.is(Op::Special) && !n.is(Op::Load)) continue;
+    places_[n] = values_.size();
+    values_.emplace_back();
+  }
+}
+
+Node EarlyValues::want(Node value) {
+  place(value);
+  return value;
+}
+
+std::size_t EarlyValues::place(Node value) {
+  if (const std::size_t* known = places_.find(value)) return *known;
+  if (value.is_const() || value.is(Op::Var)) return 0;
+  std::size_t last = 0;
+  for (Node a : value.args()) last = std::max(last, place(a));
+  values_[last].push_back(value);
+  places_[value] = last;
+  return last;
+}
+
+void EarlyValues::put_first(Relist& list) const {
+  for (Node value : values_[0]) list.keep(value);
+}
+
+void EarlyValues::put_after(Node instruction, Relist& list) const {
+  if (!instruction.is(Op::Range) && !instruction.is(Op::Special) && !instruction.is(Op::Load)) return;
+  if (const std::size_t* place = places_.find(instruction))
+    for (Node value : values_[*place]) list.keep(value);
 }
 
 }  // namespace lathe

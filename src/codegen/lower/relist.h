@@ -21,8 +21,8 @@ class Relist {
   Node named(Node node) const;
   // The same instruction over what its operands are now.
   void keep(Node node);
-  // A new instruction whose operands are named already; a value that is known in an open scope is not listed
-  // again.
+  // A new instruction whose operands are named already; constants are not listed, nor is a value again that
+  // is known in an open scope.
   Node put(Node node);
   // An integer of another width, where it is not of that one.
   Node sized(Node value, DType dtype);
@@ -43,6 +43,26 @@ class Relist {
   NodeMap<Node> names_;
   NodeMap<char> gone_;
   std::vector<NodeMap<char>> known_{1};  // values by open scope
+};
+
+// New values of a list that is written anew, each as early as it can stand: after the last of the loops,
+// launch indices and loads that it is made of. There it is known to all that may list the same value later
+// on.
+class EarlyValues {
+ public:
+  explicit EarlyValues(const Program& program);
+
+  // The value will be listed, and what it is made of.
+  Node want(Node value);
+  // Lists what can stand before the first instruction, and right after one of the old list.
+  void put_first(Relist& list) const;
+  void put_after(Node instruction, Relist& list) const;
+
+ private:
+  std::size_t place(Node value);
+
+  NodeMap<std::size_t> places_;            // from 1 on: of what values are made of, and theirs
+  std::vector<std::vector<Node>> values_;  // by place
 };
 
 }  // namespace lathe

@@ -1,5 +1,5 @@
 // JOIN: two ranges of a kernel become one, before any other option. Rows of a product that lie along several
-// ranges (the pixels of all pictures, the channels and places of a window) are then divided as one.
+// ranges (the pixels of all images, the channels and places of a window) are then divided as one.
 //
 //   before   y < 6, x < 10:  A[(y + 1)*12 + x]
 //   after    p < 60:         A[(p/10 + 1)*12 + p%10]

@@ -7,8 +7,6 @@ std::vector<Node> KernelWork::roots() const {
   return {program.code.begin(), program.code.end()};
 }
 
-Faults KernelWork::quick_faults() const { return finished ? verify_program(program) : Faults(); }
-
 void KernelWork::show(const StepInfo& step, StepSink& sink) {
   if (linear)
     sink.program(step, program);

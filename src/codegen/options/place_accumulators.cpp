@@ -199,8 +199,8 @@ class Placer {
     return under_gate(element, ranges.selected->gate, [](Node) { return true; });
   }
 
-  // The lines of what a step adds its sums to are asked for before it sums: they lie in rows far apart, which
-  // no prefetcher foresees, and the sums would wait for them.
+  // The lines of what a step adds its sums to are prefetched before it sums: they are in rows far apart,
+  // which no prefetcher foresees, and the sums would wait for them.
   static Nodes asked_for(Node memory, Node index) {
     constexpr std::int64_t kMost = 64;  // lines; more than a tile of sums in registers has
     const std::int64_t line = std::max<std::int64_t>(kLineBytes / memory.dtype().bytes(), 1);

@@ -16,7 +16,7 @@
 //   Reduce(Add, where(k <= i, x(k), 0), k)      run = 0;       i: run += x(i), C[i] = f(run)
 //
 // The array is the output itself where its dtype is the accumulator's and the kernel reads no byte of it;
-// else scratch. Where a CPU's second cache does not hold the output, the lines a step adds to are prefetched
+// else scratch. Where L2 does not hold the output, the lines a step adds to are prefetched
 // before it sums.
 #pragma once
 

@@ -16,7 +16,7 @@ namespace {
 
 // More lines than this in one pass are no prefetch any more: they stand in each other's way.
 constexpr std::int64_t kMostLines = 512;
-// More lines than this at once are asked for step by step of the sum: a core waits for so many, and no more.
+// More lines than this at once are prefetched step by step of the sum: a core waits for so many, and no more.
 constexpr std::int64_t kAtOnce = 8;
 
 bool has(std::span<const Node> ranges, Node r) {
@@ -155,8 +155,8 @@ class Prefetcher {
     return own.empty() ? fetch : end(fetch, own);
   }
 
-  // A reduce whose sums stay in registers: each load of what is read once, row after row, asks for the lines
-  // that it reads `depth` steps further on. That is soon, so they go to L1.
+  // A reduce whose sums stay in registers: each load of what is read once, row after row, prefetches the
+  // lines that it reads `depth` steps further on. That is soon, so they go to L1.
   Node in_sums(Node range, std::int64_t depth) {
     NodeMap<Node> map;
     for (Node reduce : order_) {
@@ -176,7 +176,7 @@ class Prefetcher {
     return map.empty() ? kernel_ : substitute(kernel_, map);
   }
   // Ranges that are copied or lanes and lie side by side are taken together, a line at a time. Lines of all
-  // copies are asked for before the first of them is read, so that nothing stands between the reads.
+  // copies are prefetched before the first of them is read, so that nothing stands between the reads.
   SmallVector<Node, 8> lines_ahead(Node load, Node range, std::int64_t depth) {
     Node index = load.arg(1);
     for (Node n : toposort(index))
@@ -203,7 +203,7 @@ class Prefetcher {
       }
     }
     const std::int64_t line = std::max<std::int64_t>(kLineBytes / load.dtype().bytes(), 1);
-    if (span * 2 <= line) return {};  // most steps would ask for a line that was asked for before
+    if (span * 2 <= line) return {};  // most steps would prefetch a line again
     SmallVector<Node, 4> copied;
     for (Node r : ranges_of(index)) {
       if ((range_kind(r) != RangeKind::Upcast && range_kind(r) != RangeKind::Unroll) || map.contains(r))

@@ -13,7 +13,8 @@
 //   before   k: acc += A[m*K + k*64 + lanes] * x[k*64 + lanes]                       PIPELINE(k, 4)
 //   after    k: acc += (Prefetch(A, m*K + (k + 4)*64), A[m*K + k*64 + lanes]) * x[k*64 + lanes]
 //
-// It changes no value. Loads whose place is itself loaded, and those of what the kernel writes, are left out.
+// It changes no value. Loads whose place is itself loaded, and those of what the kernel writes, are not
+// prefetched.
 #pragma once
 
 #include <span>

@@ -178,136 +178,180 @@ Node matrix_read(const MatrixForm& form, const std::vector<PanelAxis>& axes) {
          axis_read(axes[form.across], form.steps ? 1 : 2) * index_const(kPanelRow) + column;
 }
 
-}  // namespace
+// How the threads of a group copy a value into a panel: in pieces of neighbours, shared out evenly.
+class SharedCopy {
+ public:
+  SharedCopy(Node value, PanelOrder order, std::vector<PanelAxis> axes, const Target& target, FreshIds& ids)
+      : value_(value),
+        order_(order),
+        swizzled_(order == PanelOrder::Swizzled),
+        axes_(std::move(axes)),
+        along_(axes_.size()),
+        target_(target),
+        ids_(ids) {}
 
-OrRefusal<PanelCopy> shared_copy(Node value, const Nodes& below, const Nodes& group, PanelOrder order,
-                                 std::span<const RangePlace> places, const Target& target, FreshIds& ids) {
-  PanelCopy made;
-  const bool swizzled = order == PanelOrder::Swizzled;
-  const std::vector<PanelAxis> axes =
-      swizzled ? matrix_axes(value, below, places) : shared_axes(value, below, order);
-  const std::size_t none = axes.size();
-  MatrixForm form;
-  if (swizzled) {
-    OrRefusal<MatrixForm> found = matrix_form(value, axes);
-    if (!found) return found.refusal();
-    form = *found;
-  }
-  const std::int64_t words = packed_neighbours(value);  // neighbours of the source that make one element
-  Node source = source_load(value);
-  std::size_t along = none;
-  for (std::size_t i = 0; i < none; ++i)
-    if (source && axes[i].stride == 1) along = i;
-  if (swizzled) along = form.along;
-  const std::int64_t width = along < none ? piece_width(source, axes[along], words, target) : 1;
-
-  // The pieces of this thread.
-  std::int64_t threads = 1, pieces = 1;
-  Node thread = row_major(group, threads);
-  std::vector<std::int64_t> counts;  // of pieces along each axis
-  for (std::size_t i = 0; i < none; ++i) {
-    const bool rows = swizzled && i == form.across;
-    counts.push_back(i == along ? axes[i].extent / width : rows ? form.rows : axes[i].extent);
-    pieces *= counts.back();
-  }
-  const std::int64_t turns = (pieces + threads - 1) / threads,
-                     together = std::clamp<std::int64_t>(kInFlight / width, 1, turns),
-                     rounds = (turns + together - 1) / together;
-  Node piece = thread;
-  auto count = [&](std::int64_t n, RangeKind kind, std::int64_t step) {
-    if (n == 1) return;
-    Node r = range(index_const(n), ids.range++, kind);
-    made.loops.push_back(r);
-    piece = r * index_const(step) + piece;
-  };
-  count(rounds, RangeKind::Loop, together * threads);
-  count(together, RangeKind::Upcast, threads);
-  if (rounds * together * threads > pieces) made.gate = less(piece, index_const(pieces));
-  Node lane;
-  if (width > 1) {
-    lane = range(index_const(width), ids.range++, RangeKind::Upcast);
-    made.loops.push_back(lane);
-  }
-
-  // Its coordinates: pieces along the source first, then along the panel.
-  std::vector<std::size_t> digits(none);
-  std::iota(digits.begin(), digits.end(), 0);
-  if (along < none)
-    std::rotate(digits.begin() + static_cast<std::ptrdiff_t>(along),
-                digits.begin() + static_cast<std::ptrdiff_t>(along) + 1, digits.end());
-  std::vector<Node> coordinates(none), numbers(none);  // the pieces' numbers
-  for (std::size_t d = none; d-- > 0;) {
-    const std::size_t i = digits[d];
-    Node digit = d == 0 ? piece : floor_mod(piece, index_const(counts[i]));
-    if (d > 0) piece = floor_div(piece, index_const(counts[i]));
-    numbers[i] = digit;
-    coordinates[i] = i == along && lane ? digit * index_const(width) + lane : digit;
-  }
-  Node part;  // which number of a word
-  if (swizzled && form.steps) {
-    part = range(index_const(2), ids.range++, RangeKind::Upcast);
-    made.loops.push_back(part);
-  } else if (swizzled) {
-    part = floor_mod(numbers[form.across], index_const(2));
-    coordinates[form.across] = floor_div(numbers[form.across], index_const(2));
-  }
-  NodeMap<Node> map;
-  Node inside = made.gate;
-  for (std::size_t i = 0; i < none; ++i) {
-    Node rest = coordinates[i];
-    for (std::size_t r = 0; axes[i].digits && r < axes[i].ranges.size(); ++r) {
-      Node steps = axes[i].ranges[r].arg(0);
-      const bool top = r + 1 == axes[i].ranges.size();
-      map.try_emplace(axes[i].ranges[r], top ? rest : floor_mod(rest, steps));
-      if (!top) rest = floor_div(rest, steps);
+  OrRefusal<PanelCopy> run(const Nodes& group) {
+    if (swizzled_) {
+      OrRefusal<MatrixForm> found = matrix_form(value_, axes_);
+      if (!found) return found.refusal();
+      form_ = *found;
     }
-    for (std::size_t r = 0; !axes[i].digits && r < axes[i].ranges.size(); ++r) {
-      Node at = r == axes[i].unit ? coordinates[i] + index_const(axes[i].low) : index_const(0);
-      map.try_emplace(axes[i].ranges[r], at);
-      if (r == axes[i].unit && !axes[i].ranges[r].arg(0).is_const())
-        inside = both(inside, less(at, axes[i].ranges[r].arg(0)));
+    find_pieces();
+    Node piece = share_pieces(group);
+    find_coordinates(piece);
+    copy_value();
+    swizzled_ ? place_in_matrix() : place_in_rows();
+    return std::move(made_);
+  }
+
+ private:
+  // Along which axis of the panel neighbours of the source are, and how many of them are a piece.
+  void find_pieces() {
+    const std::int64_t words = packed_neighbours(value_);  // neighbours of the source that make one element
+    Node source = source_load(value_);
+    for (std::size_t i = 0; i < axes_.size(); ++i)
+      if (source && axes_[i].stride == 1) along_ = i;
+    if (swizzled_) along_ = form_.along;
+    if (along_ < axes_.size()) width_ = piece_width(source, axes_[along_], words, target_);
+    for (std::size_t i = 0; i < axes_.size(); ++i) {
+      const bool rows = swizzled_ && i == form_.across;
+      counts_.push_back(i == along_ ? axes_[i].extent / width_ : rows ? form_.rows : axes_[i].extent);
     }
   }
-  if (swizzled) {
-    made.value =
-        load(form.first.arg(0), substitute_free(form.first.arg(1), map) + part * index_const(form.apart),
-             gate_of_part(form, part, map));
-  } else {
-    made.value = substitute_free(value, map);
-  }
-  if (lane) made.value = with_one_gate(made.value, lane, width);
-  if (inside) made.value = under_gate(made.value, inside, [](Node) { return true; });
 
-  if (swizzled) {
-    const std::int64_t piece_numbers = width * (form.steps ? 2 : 1), in_row = kPanelRow / piece_numbers;
-    Node number = numbers[form.along], slab = index_const(0);
-    if (form.columns > kPanelRow) {
+  // The number of a thread's piece in each of its turns, and the loops over those.
+  Node share_pieces(const Nodes& group) {
+    std::int64_t threads = 1, pieces = 1;
+    Node piece = row_major(group, threads);
+    for (std::int64_t count : counts_) pieces *= count;
+    const std::int64_t turns = (pieces + threads - 1) / threads,
+                       together = std::clamp<std::int64_t>(kInFlight / width_, 1, turns),
+                       rounds = (turns + together - 1) / together;
+    auto count = [&](std::int64_t n, RangeKind kind, std::int64_t step) {
+      if (n > 1) piece = add_loop(n, kind) * index_const(step) + piece;
+    };
+    count(rounds, RangeKind::Loop, together * threads);
+    count(together, RangeKind::Upcast, threads);
+    if (rounds * together * threads > pieces) made_.gate = less(piece, index_const(pieces));
+    if (width_ > 1) lane_ = add_loop(width_, RangeKind::Upcast);
+    return piece;
+  }
+  Node add_loop(std::int64_t n, RangeKind kind) {
+    made_.loops.push_back(range(index_const(n), ids_.range++, kind));
+    return made_.loops.back();
+  }
+
+  // The coordinates of a piece: along the source first, then along the panel.
+  void find_coordinates(Node piece) {
+    std::vector<std::size_t> digits(axes_.size());
+    std::iota(digits.begin(), digits.end(), 0);
+    if (along_ < axes_.size())
+      std::rotate(digits.begin() + static_cast<std::ptrdiff_t>(along_),
+                  digits.begin() + static_cast<std::ptrdiff_t>(along_) + 1, digits.end());
+    coordinates_.resize(axes_.size());
+    numbers_.resize(axes_.size());
+    for (std::size_t d = axes_.size(); d-- > 0;) {
+      const std::size_t i = digits[d];
+      Node digit = d == 0 ? piece : floor_mod(piece, index_const(counts_[i]));
+      if (d > 0) piece = floor_div(piece, index_const(counts_[i]));
+      numbers_[i] = digit;
+      coordinates_[i] = i == along_ && lane_ ? digit * index_const(width_) + lane_ : digit;
+    }
+    if (swizzled_ && form_.steps) {
+      part_ = add_loop(2, RangeKind::Upcast);
+    } else if (swizzled_) {
+      part_ = floor_mod(numbers_[form_.across], index_const(2));
+      coordinates_[form_.across] = floor_div(numbers_[form_.across], index_const(2));
+    }
+  }
+
+  // The value where a thread's piece is.
+  void copy_value() {
+    NodeMap<Node> map;
+    Node inside = made_.gate;
+    for (std::size_t i = 0; i < axes_.size(); ++i) {
+      const PanelAxis& axis = axes_[i];
+      Node rest = coordinates_[i];
+      for (std::size_t r = 0; axis.digits && r < axis.ranges.size(); ++r) {
+        Node steps = axis.ranges[r].arg(0);
+        const bool top = r + 1 == axis.ranges.size();
+        map.try_emplace(axis.ranges[r], top ? rest : floor_mod(rest, steps));
+        if (!top) rest = floor_div(rest, steps);
+      }
+      for (std::size_t r = 0; !axis.digits && r < axis.ranges.size(); ++r) {
+        Node at = r == axis.unit ? coordinates_[i] + index_const(axis.low) : index_const(0);
+        map.try_emplace(axis.ranges[r], at);
+        if (r == axis.unit && !axis.ranges[r].arg(0).is_const())
+          inside = both(inside, less(at, axis.ranges[r].arg(0)));
+      }
+    }
+    if (swizzled_) {
+      Node index = substitute_free(form_.first.arg(1), map) + part_ * index_const(form_.apart);
+      made_.value = load(form_.first.arg(0), index, gate_of_part(form_, part_, map));
+    } else {
+      made_.value = substitute_free(value_, map);
+    }
+    if (lane_) made_.value = with_one_gate(made_.value, lane_, width_);
+    if (inside) made_.value = under_gate(made_.value, inside, [](Node) { return true; });
+  }
+
+  // Slabs of rows that are swizzled.
+  void place_in_matrix() {
+    const std::int64_t piece_numbers = width_ * (form_.steps ? 2 : 1), in_row = kPanelRow / piece_numbers;
+    Node number = numbers_[form_.along], slab = index_const(0);
+    if (form_.columns > kPanelRow) {
       slab = floor_div(number, index_const(in_row));
       number = floor_mod(number, index_const(in_row));
     }
     Node column = number * index_const(piece_numbers);
-    if (lane) column = column + lane * index_const(form.steps ? 2 : 1);
-    if (form.steps) column = column + part;
-    made.index =
-        slab * index_const(form.rows * kPanelRow) + numbers[form.across] * index_const(kPanelRow) + column;
-    made.read = matrix_read(form, axes);
-    made.size = form.rows * form.columns;
-    made.part = form.steps ? 1 : kPanelRow;
-    return made;
+    if (lane_) column = column + lane_ * index_const(form_.steps ? 2 : 1);
+    if (form_.steps) column = column + part_;
+    made_.index =
+        slab * index_const(form_.rows * kPanelRow) + numbers_[form_.across] * index_const(kPanelRow) + column;
+    made_.read = matrix_read(form_, axes_);
+    made_.size = form_.rows * form_.columns;
+    made_.part = form_.steps ? 1 : kPanelRow;
   }
-  made.index = made.read = index_const(0);
-  for (std::size_t i = none; i-- > 0;) {
-    Node here = index_const(-axes[i].low);
-    for (std::size_t r = 0; r < axes[i].ranges.size(); ++r)
-      here = here + axes[i].ranges[r] * index_const(axes[i].weights[r]);
-    made.index = coordinates[i] * index_const(made.size) + made.index;
-    made.read = here * index_const(made.size) + made.read;
-    made.size *= axes[i].extent;
-    if (i + 1 == none && none > 1)
-      made.size += between_rows(value, axes[i], made.size, along != i || order == PanelOrder::Source,
-                                order == PanelOrder::Source && width == 1, target);
+
+  // Axis by axis, the last one contiguous.
+  void place_in_rows() {
+    const bool as_source = order_ == PanelOrder::Source;
+    made_.index = made_.read = index_const(0);
+    for (std::size_t i = axes_.size(); i-- > 0;) {
+      Node here = index_const(-axes_[i].low);
+      for (std::size_t r = 0; r < axes_[i].ranges.size(); ++r)
+        here = here + axes_[i].ranges[r] * index_const(axes_[i].weights[r]);
+      made_.index = coordinates_[i] * index_const(made_.size) + made_.index;
+      made_.read = here * index_const(made_.size) + made_.read;
+      made_.size *= axes_[i].extent;
+      if (i + 1 == axes_.size() && axes_.size() > 1)
+        made_.size += between_rows(value_, axes_[i], made_.size, along_ != i || as_source,
+                                   as_source && width_ == 1, target_);
+    }
   }
-  return made;
+
+  const Node value_;
+  const PanelOrder order_;
+  const bool swizzled_;
+  const std::vector<PanelAxis> axes_;
+  std::size_t along_;  // the axis whose neighbours are a piece, or none of them
+  const Target& target_;
+  FreshIds& ids_;
+  MatrixForm form_;                          // of a swizzled panel
+  std::int64_t width_ = 1;                   // of a piece
+  std::vector<std::int64_t> counts_;         // of pieces along each axis
+  std::vector<Node> coordinates_, numbers_;  // of elements, and of pieces
+  Node lane_, part_;                         // in a piece; which number of a word
+  PanelCopy made_;
+};
+
+}  // namespace
+
+OrRefusal<PanelCopy> shared_copy(Node value, const Nodes& below, const Nodes& group, PanelOrder order,
+                                 std::span<const RangePlace> places, const Target& target, FreshIds& ids) {
+  std::vector<PanelAxis> axes =
+      order == PanelOrder::Swizzled ? matrix_axes(value, below, places) : shared_axes(value, below, order);
+  return SharedCopy(value, order, std::move(axes), target, ids).run(group);
 }
 
 }  // namespace lathe

@@ -4,8 +4,9 @@
 // neighbouring pieces.
 //
 //   value   Load(A, (m0*16 + m)*K + k0*8 + k)    m over 16 threads, n over 16 more, k a loop of 8
-//   copy    i, v: piece = i*256 + t;  panel[(piece%2*4 + v)*20 + piece/2] = Load(A, ... m = piece/2, k =
-//   piece%2*4 + v) read    panel[k*20 + m]
+//   copy    i, v: piece = i*256 + t;  panel[(piece%2*4 + v)*20 + piece/2] = Load(A, ...)
+//           with m = piece/2 and k = piece%2*4 + v
+//   read    panel[k*20 + m]
 #pragma once
 
 #include <cstdint>

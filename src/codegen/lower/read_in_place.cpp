@@ -1,19 +1,33 @@
-#include "render/tile_sources.h"
+#include "codegen/lower/read_in_place.h"
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "codegen/lower/fragments.h"
+#include "codegen/lower/relist.h"
+#include "ir/access.h"
 #include "ir/build.h"
+#include "ir/dot.h"
 #include "ir/ranges.h"
+#include "rules/linear.h"
 #include "target/cache_line.h"
 
-namespace lathe::render {
+namespace lathe {
 namespace {
 
-constexpr int kWordBytes = 4;
-// Rows that are a multiple of it apart share a few places of the nearest cache.
-constexpr std::int64_t kSharedPlaces = 2048;
+// Rows that are a multiple of it apart share a few sets of L1.
+constexpr std::int64_t kSharedSets = 2048;
+
+// Rows of a fragment in a param, evenly apart.
+struct SourceRows {
+  Node param;
+  Linear place;            // of the first row's first element
+  std::int64_t pitch = 0;  // elements from one row to the next
+  Fragment fragment;
+  DType index;  // of what counts elements
+};
 
 // A loop of a copy: by how many words of the panel and elements of the source it moves.
 struct CopyLoop {
@@ -24,6 +38,7 @@ struct CopyLoop {
 struct Copy {
   Node load, store;
   std::size_t begin = 0, end = 0;  // of its instructions
+  Fragment fragment;               // of the panel
   CopyLoop rows;
   std::vector<CopyLoop> fragments;  // in order of `panel`, largest first
   Linear place;                     // of the source, without what the loops add
@@ -32,7 +47,6 @@ struct Copy {
 // What is known of one array of the kernel's own.
 struct Panel {
   std::vector<Node> loads, stores;
-  std::size_t stored_at = 0;
   std::vector<Node> loops;  // around the store, outermost first
 };
 
@@ -49,8 +63,7 @@ bool is_counter(Node n) { return n.is(Op::Range) || n.is(Op::Special) || n.is(Op
 
 class Finder {
  public:
-  Finder(const Program& program, const NodeMap<Node>& fragments, int rows, int columns)
-      : program_(program), fragments_(fragments), rows_(rows), columns_(columns) {
+  explicit Finder(const Program& program) : program_(program), fragments_(factor_fragments(program)) {
     std::vector<Node> open;
     for (std::size_t at = 0; at < program.code.size(); ++at) {
       Node n = program.code[at];
@@ -69,38 +82,41 @@ class Finder {
       Panel& panel = panels_[memory];
       if (n.is(Op::Load)) {
         panel.loads.push_back(n);
+        around_[n] = open;
       } else {
         panel.stores.push_back(n);
-        panel.stored_at = at, panel.loops = open;
+        panel.loops = open;
       }
     }
   }
 
-  TileSources run(std::int64_t cache) {
-    TileSources out;
+  void run(std::int64_t cache) {
     for (const auto& [memory, panel] : panels_) {
-      if (memory_size(memory) * kWordBytes > cache * 2 / 3) continue;
+      if (memory_size(memory) * memory.dtype().bytes() > cache * 2 / 3) continue;
       std::optional<Copy> copy = copy_of(panel);
-      if (!copy || !read_at_ease(*copy)) continue;
-      NodeMap<SourceRows> rows;
+      if (!copy || !stays_in_l1(*copy)) continue;
+      std::vector<SourceRows> found;
       for (Node load : panel.loads)
-        if (std::optional<SourceRows> found = rows_of(*copy, load)) rows[load] = *std::move(found);
-      if (rows.size() < panel.loads.size()) continue;
-      for (Node load : panel.loads) out.rows[load] = *rows.find(load);
-      for (std::size_t at = copy->begin; at <= copy->end; ++at) out.copies[program_.code[at]] = 1;
+        if (std::optional<SourceRows> rows = rows_of(*copy, load)) found.push_back(*std::move(rows));
+      if (found.size() < panel.loads.size()) continue;
+      for (std::size_t i = 0; i < found.size(); ++i) rows[panel.loads[i]] = std::move(found[i]);
+      for (std::size_t at = copy->begin; at <= copy->end; ++at) copies[program_.code[at]] = 1;
     }
-    return out;
   }
+
+  NodeMap<SourceRows> rows;  // by the loads of fragments
+  NodeMap<char> copies;      // instructions that are not needed then
 
  private:
   // The loops that do nothing but fill the panel, and what they copy.
   std::optional<Copy> copy_of(const Panel& panel) {
     if (panel.stores.size() != 1 || panel.loads.empty() || panel.loops.empty()) return std::nullopt;
     Copy copy;
+    if (const Fragment* fragment = fragments_.find(panel.loads[0])) copy.fragment = *fragment;
     copy.store = panel.stores[0];
     Node value = copy.store.arg(2);
     if (copy.store.arg_count() > 3 || copy.store.arg(1).dtype().lanes > 1 || !value.is(Op::Pack) ||
-        value.arg_count() != 1 || value.dtype().lanes != columns_ || value.dtype().bytes() != kWordBytes)
+        value.arg_count() != 1 || value.dtype().lanes != copy.fragment.columns)
       return std::nullopt;
     copy.load = value.arg(0);
     if (!copy.load.is(Op::Load) || copy.load.arg_count() > 2 || copy.load.arg(1).dtype().lanes > 1 ||
@@ -113,9 +129,9 @@ class Finder {
       copy.begin = *begins_.find(range), copy.end = *ends_.find(range);
       if (!range.arg(0).is_const()) return std::nullopt;
       CopyLoop loop{range, range.arg(0).int_attr(), taken(index, range), taken(copy.place, range)};
-      if (loop.panel == columns_ && loop.extent == rows_)
+      if (loop.panel == copy.fragment.columns && loop.extent == copy.fragment.rows)
         copy.rows = loop;
-      else if (loop.panel > 0 && loop.panel % (rows_ * columns_) == 0)
+      else if (loop.panel > 0 && loop.panel % copy.fragment.lanes() == 0)
         copy.fragments.push_back(loop);
       else
         return std::nullopt;
@@ -136,17 +152,18 @@ class Finder {
     return true;
   }
 
-  static bool read_at_ease(const Copy& copy) {
+  static bool stays_in_l1(const Copy& copy) {
     const std::int64_t bytes = copy.rows.source * copy.load.dtype().element().bytes();
-    return bytes > 0 && bytes % kLineBytes == 0 && bytes % kSharedPlaces != 0;
+    return bytes > 0 && bytes % kLineBytes == 0 && bytes % kSharedSets != 0;
   }
 
   // The rows that the copy would have put where the fragment is read.
   std::optional<SourceRows> rows_of(const Copy& copy, Node load) const {
-    if (!fragments_.contains(load) || load.dtype().lanes != rows_ * columns_ || load.arg(1).dtype().lanes > 1)
+    const Fragment* fragment = fragments_.find(load);
+    if (fragment == nullptr || *fragment != copy.fragment || load.arg(1).dtype().lanes > 1)
       return std::nullopt;
     Linear index = linear(load.arg(1));
-    SourceRows found{copy.load.arg(0), copy.place, copy.rows.source};
+    SourceRows found{copy.load.arg(0), copy.place, copy.rows.source, *fragment, copy.load.arg(1).dtype()};
     for (const CopyLoop& loop : copy.fragments) {
       std::int64_t last = index.constant / loop.panel;
       if (last < 0) return std::nullopt;
@@ -161,22 +178,71 @@ class Finder {
       }
       if (last >= loop.extent) return std::nullopt;
     }
-    return is_nothing(index) ? std::optional(std::move(found)) : std::nullopt;
+    const std::vector<Node>& around = *around_.find(load);
+    const bool open = std::all_of(found.place.terms.begin(), found.place.terms.end(), [&](const Term& t) {
+      return t.coefficient == 0 || !t.node.is(Op::Range) ||
+             std::find(around.begin(), around.end(), t.node) != around.end();
+    });
+    return open && is_nothing(index) ? std::optional(std::move(found)) : std::nullopt;
   }
 
   const Program& program_;
-  const NodeMap<Node>& fragments_;
-  const int rows_, columns_;
+  const NodeMap<Fragment> fragments_;
   NodeMap<Panel> panels_;
-  NodeMap<std::size_t> begins_, ends_;
+  NodeMap<std::size_t> begins_, ends_;  // of loops
+  NodeMap<std::vector<Node>> around_;   // loops around a load, outermost first
   NodeMap<char> written_;
 };
 
-}  // namespace
-
-TileSources tile_sources(const Program& program, const NodeMap<Node>& fragments, int rows, int columns,
-                         std::int64_t cache) {
-  return Finder(program, fragments, rows, columns).run(cache);
+// Counters of inner loops last, so that what does not change in them is one value.
+Node index_of(const Linear& place, DType dtype) {
+  std::vector<Term> terms(place.terms.begin(), place.terms.end());
+  std::stable_sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) {
+    auto depth = [](Node n) { return n.is(Op::Range) ? range_id(n) : -1; };
+    return depth(a.node) < depth(b.node);
+  });
+  Node sum;
+  for (const Term& term : terms) {
+    if (term.coefficient == 0) continue;
+    Node part = apply(Op::Mul, cast(term.node, dtype), int_const(dtype, term.coefficient));
+    sum = sum ? apply(Op::Add, sum, part) : part;
+  }
+  if (!sum) return int_const(dtype, place.constant);
+  return place.constant == 0 ? sum : apply(Op::Add, sum, int_const(dtype, place.constant));
 }
 
-}  // namespace lathe::render
+}  // namespace
+
+Program read_in_place(Program program, const Target& target) {
+  Finder finder(program);
+  finder.run(target.l1);
+  if (finder.rows.empty()) return program;
+  EarlyValues early(program);
+  NodeMap<Node> loads;
+  for (const auto& [load, rows] : finder.rows) {
+    const DType element = rows.param.dtype();
+    const int parts = load.dtype().bytes() / element.bytes();
+    const DType dtype = element.vec(static_cast<std::uint16_t>(rows.fragment.lanes() * parts));
+    Node index = early.want(index_of(rows.place, rows.index));
+    Node read = intern(Op::Load, dtype, {rows.param, index});
+    loads[load] = with_access(read, {access_of(load).past, rows.fragment.rows, rows.pitch});
+  }
+  Relist list(std::move(program));
+  early.put_first(list);
+  for (Node n : list.before()) {
+    if (finder.copies.contains(n)) {
+      list.drop(n);
+      continue;
+    }
+    if (const Node* load = loads.find(n)) {
+      Node read = list.put(*load);
+      list.replace(n, pack({&read, 1}));
+    } else {
+      list.keep(n);
+    }
+    early.put_after(n, list);
+  }
+  return list.take();
+}
+
+}  // namespace lathe
