@@ -15,6 +15,7 @@
 #include "engine/debug.h"
 #include "engine/disk_cache.h"
 #include "engine/graph_key.h"
+#include "engine/fold_steps.h"
 #include "engine/lay_out_steps.h"
 #include "engine/prepared.h"
 #include "engine/schedule_cache.h"
@@ -78,6 +79,7 @@ void apply_limits(const GraphKey& key, std::span<const Node> targets, ScheduleOp
     int& limit = options.max_buffers;
     if (target.max_buffers > 0 && (limit == 0 || target.max_buffers < limit)) limit = target.max_buffers;
     options.rows = std::min(options.rows, rows_of(target));
+    options.unit_folds &= !target.groups || has_unit_folds(target);
   }
 }
 
@@ -89,18 +91,18 @@ Schedule scheduled(const Normalised& graph, const GraphKey& key, const ScheduleO
   DiskCache* disk = DiskCache::current();
   std::string disk_key;
   if (disk != nullptr) {
-    disk_key = fmt::format("{}\n{}\n{} {}\n", build_id(), extra, options.max_buffers,
-                           static_cast<int>(options.rows));
+    disk_key = fmt::format("{}\n{}\n{} {} {}\n", build_id(), extra, options.max_buffers,
+                           static_cast<int>(options.rows), options.unit_folds);
     disk_key.append(reinterpret_cast<const char*>(key.words.data()), key.words.size() * 8);
     if (const auto text = disk->get("schedule", disk_key))
       if (auto known = parse_schedule(*text)) return *std::move(known);
   }
   const auto begin = std::chrono::steady_clock::now();
-  Schedule made = lay_out_steps(schedule(graph.targets, options, compile_for_schedule()),
-                                [](const std::string& device) -> const Target* {
-                                  const OpenDevice& open = open_device(device);
-                                  return open.compiler != nullptr ? &open.compiler->target() : nullptr;
-                                });
+  const auto target_of = [](const std::string& device) -> const Target* {
+    const OpenDevice& open = open_device(device);
+    return open.compiler != nullptr ? &open.compiler->target() : nullptr;
+  };
+  Schedule made = lay_out_steps(schedule_folds(graph.targets, options, target_of), target_of);
   const auto took = std::chrono::steady_clock::now() - begin;
   count_schedule();
   if (disk != nullptr && took > kWorthKeeping)
@@ -118,6 +120,7 @@ std::shared_ptr<const Prepared> prepared_for(std::span<const Node> targets, cons
   const Normalised normal = normalise(targets, key);
   ScheduleOptions wanted;
   wanted.default_device = device;
+  wanted.unit_folds = true;
   apply_limits(key, targets, wanted);
   Schedule made = scheduled(normal, key, wanted, extra);
   auto prepared = prepare(std::move(made), normal.stand_ins);

@@ -69,6 +69,7 @@ constexpr AttrRow kAttrRows[] = {
     {Op::ProxyFence, AttrRow::Integer, 0, 0,     "a number"},
     {Op::WaitProducts, AttrRow::Integer, 0, 0,   "how many products are left"},
     {Op::Matrices, AttrRow::Ints,      2, 2,     "[count, transposed]"},
+    {Op::Exchange, AttrRow::Integer,   0, 0,     "the bits in which the threads' numbers differ"},
     {Op::BeginArrivals, AttrRow::Integer, 0, 0,  "how many arrivals"},
     {Op::ArriveBytes, AttrRow::Integer, 0, 0,    "how many bytes"},
     {Op::BulkCopy, AttrRow::Ints,      5, 5,     "[columns, rows, all columns, all rows, pitch]"},

@@ -56,6 +56,7 @@ Planner::Planner(std::span<const Node> targets, const NodeMap<char>& forced, con
       default_device_(options.default_device),
       // A group's share of a row depends on how its elements lie, and so may the order of its sums.
       rows_(compile.invariant && options.rows == Rows::Group ? Rows::Apart : options.rows),
+      folds_on_groups_(options.unit_folds),
       invariant_(compile.invariant),
       rewriter_(simplify_rules(), compile.rules) {}
 

@@ -39,11 +39,13 @@ enum class Rows : std::uint8_t {
   Thread,  // one thread, with memory for what several loops need
 };
 Rows rows_of(const Target& target);
+bool has_unit_folds(const Target& target);
 
 struct ScheduleOptions {
   std::string default_device = "CPU";  // for values made of constants alone
   int max_buffers = 0;                 // per kernel, of the device; 0 = no limit
   Rows rows = Rows::Thread;
+  bool unit_folds = false;  // of groups: a sum weighted by a softmax is one kernel on a matrix unit
 };
 
 // Targets are values, or After(buffer, Store...) nodes whose stores must happen. Newly needed buffers are

@@ -47,9 +47,11 @@ std::vector<Component> components_of(Node fold) {
         if (c.reads[j])
           for (Node r : all[j].ranges)
             if (!contains(c.ranges, r)) c.ranges.push_back(r);
+  // Every thread has its own memory, so it keeps what it computes itself and no more.
   for (Component& c : all)
     for (Node r : c.ranges)
-      if (!std::all_of(all.begin(), all.end(), [&](const Component& o) { return contains(o.ranges, r); }))
+      if (!in_group(r) &&
+          !std::all_of(all.begin(), all.end(), [&](const Component& o) { return contains(o.ranges, r); }))
         c.further.push_back(r);
   for (Component& c : all)
     std::sort(c.further.begin(), c.further.end(), [](Node a, Node b) { return range_id(a) < range_id(b); });

@@ -123,7 +123,8 @@ class MaskedTile {
       return x.is(Known::Zero) && carried ? y : Known{};
     }
     if (x.is(Known::Zero)) return x;
-    if ((x.is(Known::Lowest) || x.is(Known::Growth)) && is_positive(b)) return x;
+    const bool scaled = x.is(Known::Lowest) || x.is(Known::Growth) || x.is(Known::Finite);
+    if (scaled && is_positive(b)) return x;
     return x.is(Known::Factor) && carried ? y : Known{};
   }
 
