@@ -143,7 +143,7 @@ Node running_maximum(const RunningMaximum& given, std::int64_t panel) {
   if (parts.scales_late) {
     double factor = parts.scale ? parts.scale.const_float() : 1;
     parts.scores = without_factor(parts.scores, factor);
-    parts.scale = element_const(parts.scores.dtype(), Element{0, factor});
+    parts.scale = float_const(parts.scores.dtype(), factor);
   }
   const DType dtype = parts.scores.dtype();
   const std::int64_t size = parts.fill.arg(0).hi();

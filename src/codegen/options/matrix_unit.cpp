@@ -594,14 +594,36 @@ Node words_of(const PanelFactor& f, const Shares& s, bool is_x) {
   return vec(words);
 }
 
+// Whether a value is made of memory of the thread's own alone.
+bool is_made_of_own(Node value) {
+  if (value.is(Op::Load)) {
+    Node base = base_memory(value.arg(0));
+    return base.is(Op::Define) && define_space(base) == Space::Register;
+  }
+  return std::all_of(value.args().begin(), value.args().end(), is_made_of_own);
+}
+
+// A value made of the thread's own memory with ranges replaced in its indices. The memory is that after both
+// halves of the rows were written: one word of a vector is of the one, the next of the other.
+Node at_place(Node value, const NodeMap<Node>& at, Node high) {
+  if (value.is(Op::Load)) {
+    Nodes effects;
+    for (std::size_t i = 1; i < value.arg(0).arg_count(); ++i) {
+      Node effect = value.arg(0).arg(i);
+      effects.push_back(depends_on(effect, high) ? end(effect, {&high, 1}) : effect);
+    }
+    return load(after(base_memory(value.arg(0)), effects), substitute_free(value.arg(1), at));
+  }
+  Nodes args;
+  for (Node a : value.args()) args.push_back(at_place(a, at, high));
+  return value.arg_count() == 0 ? value : rebuild(value, args);
+}
+
 // The words of x that a thread of a warpgroup has in registers (ir/group_ops.h), where x is made of memory of
 // the thread's own: its rows are threads, and it has those words of a row that its share of the sums of
 // another product are. Null where x runs along the columns.
 Node held_words(Node x, const Shares& s, const MatrixUnit& unit) {
-  if (!x.is(Op::Pack)) return Node();
-  for (Node n : toposort(x))
-    if (n.is(Op::Load) && (!base_memory(n.arg(0)).is(Op::Define) || is_group_memory(base_memory(n.arg(0)))))
-      return Node();
+  if (!x.is(Op::Pack) || !is_made_of_own(x)) return Node();
   for (Node r : {s.low, s.columns})
     if (depends_on(x, r)) return Node();
   Nodes words;
@@ -610,7 +632,7 @@ Node held_words(Node x, const Shares& s, const MatrixUnit& unit) {
     NodeMap<Node> at;
     at.try_emplace(s.k, s.pair + index_const(first.word));
     at.try_emplace(s.high, index_const(first.row / 8));
-    words.push_back(substitute_free(x, at));
+    words.push_back(at_place(x, at, s.high));
   }
   return vec(words);
 }

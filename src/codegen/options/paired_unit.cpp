@@ -30,6 +30,7 @@ struct Paired {
   SmallProduct scores, values;  // x of the second is made of a panel
   Node fill, term;              // the loop that stores the first's sums; the reduce of the second
   Nodes beside;                 // other loops and reduces over panels
+  Node inside;                  // where scores count at all, or null
 };
 
 // The panel a factor is read from, at the range `over`, or null.
@@ -71,13 +72,20 @@ std::optional<Paired> find_paired(Node kernel, const Target& target) {
       return std::find(inside.begin(), inside.end(), found.scores.reduce) != inside.end() &&
              depends_on(found.scores.reduce, at);
     }();
-    if (fills)
+    if (fills) {
       found.fill = at;
-    else if (at != found.term && !contains(found.beside, at))
+      if (n.arg(2).is(Op::Where)) found.inside = n.arg(2).arg(0);
+    } else if (at != found.term && !contains(found.beside, at))
       found.beside.push_back(at);
   }
   if (!found.fill || contains(found.beside, found.fill)) return std::nullopt;
   return found;
+}
+
+// Scores beyond the end of their axis count nowhere, so a factor that does not run along it needs no gate.
+Node everywhere(Node factor, const Paired& paired) {
+  const bool gated = factor.is(Op::Load) && factor.arg_count() > 2 && factor.arg(2) == paired.inside;
+  return gated && !depends_on(factor.arg(1), paired.fill) ? load(factor.arg(0), factor.arg(1)) : factor;
 }
 
 // The unit of that kind whose fragments have so many columns.
@@ -127,6 +135,7 @@ OrRefusal<UnitKernel> use_paired_unit(Node kernel, const Opt& opt, const Target&
   Node column = ranges[static_cast<std::size_t>(opt.axis)];
   if (!depends_on(paired->values.y, column) || depends_on(paired->values.x, column))
     return refused(fmt::format("axis {} does not move the second factor of the second product alone", opt.axis));
+  for (Node* factor : {&paired->scores.x, &paired->scores.y}) *factor = everywhere(*factor, *paired);
   if (depends_on(paired->scores.y, paired->fill) == depends_on(paired->scores.x, paired->fill))
     return refused("the loop over a tile does not move one factor of the first product");
   if (depends_on(paired->scores.x, paired->fill)) std::swap(paired->scores.x, paired->scores.y);
