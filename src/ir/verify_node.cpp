@@ -430,8 +430,7 @@ std::string exchange_fault(Node n) {
   constexpr std::int64_t kWarp = 32;
   if (n.int_attr() < 1 || n.int_attr() >= kWarp)
     return fmt::format("Exchange between threads that differ in bits {}", n.int_attr());
-  return n.dtype() == n.arg(0).dtype() && n.dtype().lanes == 1 ? ""
-                                                               : "Exchange of " + n.arg(0).dtype().str();
+  return n.dtype() == n.arg(0).dtype() && n.dtype().lanes == 1 ? "" : "Exchange of " + n.arg(0).dtype().str();
 }
 
 std::string form_fault(Node n, Form form) {

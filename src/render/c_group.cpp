@@ -137,8 +137,10 @@ void CPrinter::panel_product(Node node) {
           "{5}{6};\\n}}\" : {7} : {8}, \"l\"(y + {9}), \"r\"(1));\n",
           sums + x_places + 1, text_of(*unit).assembly, places(0, sums),
           held ? "{" + places(sums, x_places) + "}" : places(sums, 1), sums + x_places,
-          held ? "" : turned_x ? "1, " : "0, ", turned_y ? 1 : 0, registers(unit_, "+f", "c", sums), x,
-          i * next(shape.y));
+          held       ? ""
+          : turned_x ? "1, "
+                     : "0, ",
+          turned_y ? 1 : 0, registers(unit_, "+f", "c", sums), x, i * next(shape.y));
     }
     return text + "  asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");\n  return c;\n}";
   });
@@ -257,7 +259,8 @@ bool CPrinter::group_instruction(Node node) {
     case Op::Matrices: matrices(node); return true;
     case Op::PanelDot: panel_product(node); return true;
     case Op::Exchange:
-      define_value(node, fmt::format("__shfl_xor_sync(0xffffffffu, {}, {})", value(node.arg(0)), node.int_attr()));
+      define_value(node,
+                   fmt::format("__shfl_xor_sync(0xffffffffu, {}, {})", value(node.arg(0)), node.int_attr()));
       return true;
     case Op::WaitProducts: wait_products(node); return true;
     default: return false;

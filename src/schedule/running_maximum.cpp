@@ -131,7 +131,8 @@ Node without_factor(Node scores, double& factor) {
   for (std::size_t masked : {std::size_t{1}, std::size_t{2}}) {
     if (!is_lowest(scores.arg(masked))) continue;
     Node open = without_factor(scores.arg(3 - masked), factor);
-    return masked == 1 ? where(scores.arg(0), scores.arg(1), open) : where(scores.arg(0), open, scores.arg(2));
+    return masked == 1 ? where(scores.arg(0), scores.arg(1), open)
+                       : where(scores.arg(0), open, scores.arg(2));
   }
   return scores;
 }
@@ -167,10 +168,10 @@ Node running_maximum(const RunningMaximum& given, std::int64_t panel) {
   Node m_new = max(m, over(Op::Max, load(scores, parts.largest), parts.largest));
   Node shift = where(equal(m_new, low), zero, m_new);
   Node score = load(scores, parts.weigh);
-  Node weights = filled(panel + 1, parts.weigh,
-                        parts.scales_late
-                            ? apply(Op::Exp2, score * parts.scale + apply(Op::Neg, shift * parts.scale))
-                            : power(score - shift));
+  Node weights =
+      filled(panel + 1, parts.weigh,
+             parts.scales_late ? apply(Op::Exp2, score * parts.scale + apply(Op::Neg, shift * parts.scale))
+                               : power(score - shift));
   Node again = power(m - shift);
   Node l_new = l * again + over(Op::Add, load(weights, parts.total), parts.total);
   Node weight = load(weights, parts.term);

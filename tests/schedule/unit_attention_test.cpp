@@ -177,8 +177,9 @@ TEST(UnitAttention, IsLeftAloneWhereNoUnitTakesIt) {
                      on_groups())
                 .steps.size(),
             1u);
-  EXPECT_GT(schedule(std::vector<Node>{attention({1, 8, 256, 64, 64}, Mask::None).out}, on_groups()).steps.size(),
-            1u);
+  EXPECT_GT(
+      schedule(std::vector<Node>{attention({1, 8, 256, 64, 64}, Mask::None).out}, on_groups()).steps.size(),
+      1u);
 }
 
 }  // namespace

@@ -338,7 +338,8 @@ std::vector<PanelAxis> matrix_axes(Node value, const Nodes& below, std::span<con
       return p.range == below[i] && std::find(known.begin(), known.end(), p.origin) != known.end();
     });
     if (place == places.end())
-      place = std::find_if(places.begin(), places.end(), [&](const RangePlace& p) { return p.range == below[i]; });
+      place = std::find_if(places.begin(), places.end(),
+                           [&](const RangePlace& p) { return p.range == below[i]; });
     if (place == places.end() || !below[i].arg(0).is_const()) return {};
     const auto origin = static_cast<std::size_t>(place->origin);
     if (parts.size() <= origin) parts.resize(origin + 1);

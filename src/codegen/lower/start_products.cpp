@@ -73,8 +73,7 @@ class Starter {
   }
   // Whether every sum is added to something that does not wait for the product.
   static bool starts(const Sums& sums) {
-    if (std::any_of(sums.begin.begin(), sums.begin.end(), [](Node n) { return !n; }))
-      return false;
+    if (std::any_of(sums.begin.begin(), sums.begin.end(), [](Node n) { return !n; })) return false;
     const std::vector<Node> before = toposort(std::span<const Node>(sums.begin));
     return std::find(before.begin(), before.end(), sums.store) == before.end();
   }
@@ -91,7 +90,8 @@ class Starter {
       args[2] = vec(lanes);
       for (Node product : products) args[2] = args[2] + *done_.find(product);
     }
-    if (const Node* load = lane_of_.find(n); load != nullptr && !sums_.find(base_memory(load->arg(0)))->otherwise)
+    if (const Node* load = lane_of_.find(n);
+        load != nullptr && !sums_.find(base_memory(load->arg(0)))->otherwise)
       return *done_.find(*load);
     return rebuild(n, args);
   }

@@ -107,8 +107,8 @@ class GroupReducer {
     return end(inner, closed);
   }
 
-  // Whether threads that are neighbours in a warp, four at most, reduce together: the last of a group of whole
-  // warps.
+  // Whether threads that are neighbours in a warp, four at most, reduce together: the last of a group of
+  // whole warps.
   bool are_neighbours(const Nodes& parts) const {
     constexpr std::int64_t kMostExchanged = 4, kWarp = 32;
     std::int64_t all = 1;

@@ -494,6 +494,7 @@ bool OptionState::shares_in_row(const UnitKernel& unit) {
   rows.warp = last_serial();
   auto columns = [&](Node range, std::int64_t size, FragmentRanges& made) {
     const RangeKind kind = range_kind(range) == RangeKind::Reduce ? RangeKind::Unroll : RangeKind::Upcast;
+    widen(position_of(range), size);
     split_low(position_of(range), 2, kind, axes_.size());
     made.low = last_serial();
     divide_among_threads(position_of(range), 4, false);
@@ -565,8 +566,8 @@ bool OptionState::within_fragments() {
 bool OptionState::choose_unit() {
   if (started_) return refuse("a matrix unit is chosen before all other options");
   const bool paired = target_->groups && has_paired_products(kernel_);
-  const OrRefusal<UnitKernel> unit = paired ? use_paired_unit(kernel_, *opt_, *target_)
-                                            : use_matrix_unit(kernel_, *opt_, *target_);
+  const OrRefusal<UnitKernel> unit =
+      paired ? use_paired_unit(kernel_, *opt_, *target_) : use_matrix_unit(kernel_, *opt_, *target_);
   if (!unit) {
     refusal_ = unit.refusal();
     return false;

@@ -134,7 +134,8 @@ OrRefusal<UnitKernel> use_paired_unit(Node kernel, const Opt& opt, const Target&
     return refused(fmt::format("there is no axis {}: the list has {}", opt.axis, ranges.size()));
   Node column = ranges[static_cast<std::size_t>(opt.axis)];
   if (!depends_on(paired->values.y, column) || depends_on(paired->values.x, column))
-    return refused(fmt::format("axis {} does not move the second factor of the second product alone", opt.axis));
+    return refused(
+        fmt::format("axis {} does not move the second factor of the second product alone", opt.axis));
   for (Node* factor : {&paired->scores.x, &paired->scores.y}) *factor = everywhere(*factor, *paired);
   if (depends_on(paired->scores.y, paired->fill) == depends_on(paired->scores.x, paired->fill))
     return refused("the loop over a tile does not move one factor of the first product");

@@ -3,8 +3,8 @@
 // and read the other factors from panels. Threads of a fragment divide every loop over a tile alike, so each
 // meets its own elements in all of them.
 //
-//   before   tile:  t: s[t] = Reduce(Add, Q*K, k);  u: p[u] = f(s[u]);  o[d] = o[d]*a + Reduce(Add, p[g]*V, g)
-//   after    the same with k and g in words: Dot(Q, K), Dot(Pack(p[2g], p[2g + 1]), V)
+//   before   tile:  t: s[t] = Reduce(Add, Q*K, k);  u: p[u] = f(s[u]);  o[d] = o[d]*a + Reduce(Add, p[g]*V,
+//   g) after    the same with k and g in words: Dot(Q, K), Dot(Pack(p[2g], p[2g + 1]), V)
 #pragma once
 
 #include "codegen/kernel/refusal.h"
