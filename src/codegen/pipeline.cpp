@@ -25,6 +25,7 @@
 #include "codegen/lower/round_products.h"
 #include "codegen/lower/separate_nests.h"
 #include "codegen/lower/small_tables.h"
+#include "codegen/lower/start_products.h"
 #include "codegen/lower/store_in_place.h"
 #include "codegen/lower/stream_stores.h"
 #include "codegen/options/kernel_work.h"
@@ -48,6 +49,8 @@ constexpr StepRow<KernelWork> kLowerSteps[] = {
      [](KernelWork& w) { w.kernel = group_memory(w.kernel, w.lowering); }, has_ranges, kOptional},
     {"lower_reduce", "reduces become loops over accumulators",
      [](KernelWork& w) { w.kernel = lower_reduce(w.kernel); }, has_ranges},
+    {"start_products", "what is added to a unit's sums is what they begin with",
+     [](KernelWork& w) { if (w.compile.target.groups) w.kernel = start_products(w.kernel); }, has_ranges, kOptional},
     {"fuse_multiply_add", "x*y + z where the target does it in one step",
      [](KernelWork& w) { if (w.compile.target.fma) w.kernel = fuse_multiply_add(w.kernel, w.compile.invariant); },
      has_ranges, kOptional},

@@ -1,6 +1,7 @@
 #include "dev/cold_schedule.h"
 
 #include "engine/compile_context.h"
+#include "engine/fold_steps.h"
 #include "engine/graph_key.h"
 #include "engine/lay_out_steps.h"
 #include "tensor/impl.h"
@@ -17,9 +18,10 @@ Schedule schedule_cold(std::span<const Node> targets, const OpenDevice& device,
   options.max_buffers = device.compiler->target().max_buffers;
   options.rows = rows_of(device.compiler->target());
   options.fast_threads = [&](const std::string&) { return device.compiler->target().has_fast_threads(); };
+  options.unit_folds = has_unit_folds(device.compiler->target());
   stand_ins = std::move(normal.stand_ins);
-  return engine::lay_out_steps(schedule(normal.targets, options, engine::compile_for_schedule()),
-                               [&](const std::string&) { return &device.compiler->target(); });
+  const auto target_of = [&](const std::string&) { return &device.compiler->target(); };
+  return engine::lay_out_steps(engine::schedule_folds(normal.targets, options, target_of), target_of);
 }
 
 std::vector<Node> nodes_of(const std::vector<Tensor>& tensors) {

@@ -15,6 +15,7 @@
 #include "engine/counting.h"
 #include "engine/debug.h"
 #include "engine/disk_cache.h"
+#include "engine/fold_steps.h"
 #include "engine/graph_key.h"
 #include "engine/lay_out_steps.h"
 #include "engine/prepared.h"
@@ -80,11 +81,13 @@ std::string apply_limits(const GraphKey& key, std::span<const Node> targets, Sch
     if (target.max_buffers > 0 && (limit == 0 || target.max_buffers < limit)) limit = target.max_buffers;
     options.rows = std::min(options.rows, rows_of(target));
     if (!target.has_fast_threads()) slow.push_back(name);
+    options.unit_folds &= !target.groups || has_unit_folds(target);
   }
   options.fast_threads = [slow](const std::string& device) {
     return std::find(slow.begin(), slow.end(), device) == slow.end();
   };
-  return fmt::format("{} {} {}\n", options.max_buffers, static_cast<int>(options.rows), fmt::join(slow, " "));
+  return fmt::format("{} {} {} {}\n", options.max_buffers, static_cast<int>(options.rows), options.unit_folds,
+                     fmt::join(slow, " "));
 }
 
 // Scheduling that took no longer than this is done again by the next process: reading would not be quicker.
@@ -101,11 +104,11 @@ Schedule scheduled(const Normalised& graph, const GraphKey& key, const ScheduleO
       if (auto known = parse_schedule(*text)) return *std::move(known);
   }
   const auto begin = std::chrono::steady_clock::now();
-  Schedule made = lay_out_steps(schedule(graph.targets, options, compile_for_schedule()),
-                                [](const std::string& device) -> const Target* {
-                                  const OpenDevice& open = open_device(device);
-                                  return open.compiler != nullptr ? &open.compiler->target() : nullptr;
-                                });
+  const auto target_of = [](const std::string& device) -> const Target* {
+    const OpenDevice& open = open_device(device);
+    return open.compiler != nullptr ? &open.compiler->target() : nullptr;
+  };
+  Schedule made = lay_out_steps(schedule_folds(graph.targets, options, target_of), target_of);
   const auto took = std::chrono::steady_clock::now() - begin;
   count_schedule();
   if (disk != nullptr && took > kWorthKeeping)
@@ -123,6 +126,7 @@ std::shared_ptr<const Prepared> prepared_for(std::span<const Node> targets, cons
   const Normalised normal = normalise(targets, key);
   ScheduleOptions wanted;
   wanted.default_device = device;
+  wanted.unit_folds = true;
   const std::string limits = apply_limits(key, targets, wanted);
   Schedule made = scheduled(normal, key, wanted, limits, extra);
   auto prepared = prepare(std::move(made), normal.stand_ins);

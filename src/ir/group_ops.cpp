@@ -22,6 +22,17 @@ PanelShape panel_shape(Node dot) {
   return shape;
 }
 
+bool holds_x(Node dot) {
+  Node base = base_memory(dot.arg(0));
+  return !base.is(Op::Define) && !base.is(Op::Param);
+}
+HeldWord held_word(int thread, int lane) {
+  const int warp = thread / 32, g = thread % 32 / 4, t = thread % 4;
+  return {warp * 16 + g + lane % 2 * 8, lane / 4 * 8 + lane / 2 % 2 * 4 + t};
+}
+
+Node exchange(Node x, std::int64_t bits) { return intern(Op::Exchange, x.dtype(), {x}, Attr::of(bits)); }
+
 Node matrices(Node memory, Node index, int count, bool transposed) {
   AttrData d{"", {count, transposed ? 1 : 0}};
   return intern(Op::Matrices, dtypes::UInt32.vec(static_cast<std::uint16_t>(count)), {memory, index},

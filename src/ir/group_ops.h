@@ -15,6 +15,8 @@
 //   Matrices
 //       lane 8*i + j of a warp names row j of matrix i, 8 numbers of 16 bits; lane l gets of each matrix the
 //       numbers 2*(l%4) and 2*(l%4) + 1 of row l/4 in a word, of a transposed one those of rows in column l/4
+//   Exchange
+//       a value of another thread of the warp, whose number differs in some bits: both give theirs
 //   PanelDot, WaitProducts
 //       sum + x * y of all threads of a warpgroup together. Only the next PanelDot or WaitProducts may use
 //       its result, which memory of the thread's own may hold meanwhile. The wait is for all products but so
@@ -24,6 +26,9 @@
 // order Steps a row has the steps of one output, in order Outputs the outputs of one step; 64 outputs more
 // are a slab further on. Thread 32*w + 4*g + t, w < 4, of a PanelDot has the sums of
 //   rows 16*w + g + 8*h, columns 8*c + 2*t + l    in lane 4*c + 2*h + l
+// x may be in registers instead: the same thread has the words of
+//   rows 16*w + g + 8*h, words 8*i + 4*f + t      in lane 4*i + 2*f + h
+// so that sums of one product, two columns to a word, are x of the next with nothing moved.
 #pragma once
 
 #include <cstdint>
@@ -54,6 +59,15 @@ struct PanelShape {
 Node panel_dot(const DotKind& kind, const PanelShape& shape, Node x, Node x_index, Node y, Node y_index,
                Node sum);
 PanelShape panel_shape(Node dot);
+// Whether each thread has its share of x in registers.
+bool holds_x(Node dot);
+// The row and the word of x that lane `lane` of a warpgroup's thread holds.
+struct HeldWord {
+  int row, word;
+};
+HeldWord held_word(int thread, int lane);
+
+Node exchange(Node x, std::int64_t bits);
 
 Node matrices(Node memory, Node index, int count, bool transposed);
 Node copy_async(Node memory, Node index, Node source, Node source_index, Node inside, Node gate,
@@ -88,8 +102,11 @@ void for_each_memory(Node n, Visit visit) {
     case Op::Store:
     case Op::Matrices: visit(n.arg(0)); break;
     case Op::CopyAsync:
-    case Op::PanelDot:
       visit(n.arg(0));
+      visit(n.arg(2));
+      break;
+    case Op::PanelDot:
+      if (!holds_x(n)) visit(n.arg(0));
       visit(n.arg(2));
       break;
     case Op::BulkCopy:

@@ -424,8 +424,21 @@ std::string panel_dot_fault(Node n) {
   if (n.dtype() != sum || n.arg(4).dtype() != sum)
     return fmt::format("PanelDot {} adds to {} and gives {}", n.text(), n.arg(4).dtype().str(),
                        n.dtype().str());
+  if (holds_x(n)) {
+    const DType words = dtypes::UInt32.vec(static_cast<std::uint16_t>(shape.m * shape.k / shape.threads));
+    if (n.arg(0).dtype() != words || !n.arg(1).is_const_int(0))
+      return fmt::format("PanelDot {} of words {}, not {}", n.text(), n.arg(0).dtype().str(), words.str());
+    return panel_fault(n, n.arg(2), n.arg(3));
+  }
   std::string x = panel_fault(n, n.arg(0), n.arg(1));
   return x.empty() ? panel_fault(n, n.arg(2), n.arg(3)) : x;
+}
+
+std::string exchange_fault(Node n) {
+  constexpr std::int64_t kWarp = 32;
+  if (n.int_attr() < 1 || n.int_attr() >= kWarp)
+    return fmt::format("Exchange between threads that differ in bits {}", n.int_attr());
+  return n.dtype() == n.arg(0).dtype() && n.dtype().lanes == 1 ? "" : "Exchange of " + n.arg(0).dtype().str();
 }
 
 std::string form_fault(Node n, Form form) {
@@ -502,7 +515,8 @@ constexpr auto constant = in_every_form<const_fault>, check = in_every_form<chec
                table = in_every_form<table_fault>, floats = in_every_form<floats_fault>,
                pack = in_every_form<pack_fault>, dot = in_every_form<dot_fault>,
                copy_async = in_every_form<copy_async_fault>, bulk_copy = in_every_form<bulk_copy_fault>,
-               matrices = in_every_form<matrices_fault>, panel_dot = in_every_form<panel_dot_fault>;
+               matrices = in_every_form<matrices_fault>, panel_dot = in_every_form<panel_dot_fault>,
+               exchange = in_every_form<exchange_fault>;
 
 }  // namespace checks
 

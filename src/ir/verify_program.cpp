@@ -78,7 +78,8 @@ class ProgramVerifier {
 
   // Whether several threads take it together, so that none may miss it.
   static bool meets(Node n) {
-    return n.is(Op::Barrier) || n.is(Op::Matrices) || n.is(Op::PanelDot) || n.is(Op::WaitProducts);
+    return n.is(Op::Barrier) || n.is(Op::Matrices) || n.is(Op::PanelDot) || n.is(Op::WaitProducts) ||
+           n.is(Op::Exchange);
   }
 
   // The result of a PanelDot is nowhere before the wait for it; memory of the thread's own may stand for it.
@@ -104,7 +105,7 @@ class ProgramVerifier {
   // Whether the value itself may differ between the threads of a group.
   static bool varies(Node n) {
     if (n.is(Op::Special)) return n.text().starts_with("l");
-    if (n.is(Op::Matrices) || n.is(Op::PanelDot)) return true;
+    if (n.is(Op::Matrices) || n.is(Op::PanelDot) || n.is(Op::Exchange)) return true;
     if (!n.is(Op::Load)) return false;
     Node base = base_memory(n.arg(0));
     return base.is(Op::Define) && !is_group_memory(base);

@@ -27,6 +27,7 @@ enum class Act : std::uint8_t {
   GroupDot,  // the same, of which each thread of a warp has its share: all threads of the group meet for it
   Matrices,  // dst = words of matrices whose rows the threads of a warp name by a; all threads meet for it
   PanelDot,  // dst = c + products of panels at a in memory and at b in memory `id`; all threads meet for it
+  Exchange,  // dst = a of the thread whose number differs in bits `jump`; all threads meet for it
   WaitProducts,   // dst = a, a PanelDot's result: its panels may change from here on
   CopyAsync,      // memory[a] = memory `id` [c] where dst, else 0, for all `lanes` where b; done at a wait
   CommitCopies,   // ends a batch of them

@@ -9,6 +9,7 @@
 #include "ir/access.h"
 #include "ir/build.h"
 #include "ir/dot.h"
+#include "ir/group_ops.h"
 #include "ir/text.h"
 
 namespace lathe::reference {
@@ -148,11 +149,16 @@ void Emitter::value(std::vector<Step>& out, Node node, std::span<const std::uint
       s.memory = memory(base_memory(x), true);
       s.a = args[1];
       break;
+    case Op::Exchange:
+      s.act = Act::Exchange;
+      s.a = args[0];
+      s.jump = static_cast<std::int32_t>(node.int_attr());
+      break;
     case Op::PanelDot:
       s.act = Act::PanelDot;
-      s.memory = memory(base_memory(x), true);
+      s.memory = holds_x(node) ? 0 : memory(base_memory(x), true);
       s.id = memory(base_memory(node.arg(2)), true);
-      s.a = args[1];
+      s.a = args[holds_x(node) ? 0 : 1];
       s.b = args[3];
       s.c = args[4];
       break;

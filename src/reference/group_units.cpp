@@ -39,6 +39,17 @@ bool whole_warps(const Step& s, std::size_t threads, std::size_t together, Check
   m.fault(s, "a part of a warp", fmt::format("{} threads meet", threads));
   return false;
 }
+// Values that threads of a warp give each other.
+bool exchange(const Step& s, std::size_t threads, CheckedMemory& m) {
+  constexpr std::size_t kWarp = 32;
+  if (!whole_warps(s, threads, kWarp, m)) return false;
+  std::vector<Cell> given;
+  for (std::size_t t = 0; t < threads; ++t) given.push_back(m.group[t].registers[s.a]);
+  for (std::size_t t = 0; t < threads; ++t)
+    m.group[t].registers[s.dst] = given[t ^ static_cast<std::size_t>(s.jump)];
+  return true;
+}
+
 std::uint32_t bits_at(const CheckedMemory& m, std::uint32_t memory, std::int64_t index) {
   const DType dtype = m.code.memories[memory].dtype;
   return static_cast<std::uint32_t>(
@@ -104,6 +115,20 @@ std::vector<std::uint32_t> panel_words(const Step& s, std::uint32_t memory, std:
     }
   return out;
 }
+// The words of x that the threads of a warpgroup have in registers, row by row.
+std::vector<std::uint32_t> held_words(const Step& s, const PanelShape& shape, std::size_t first,
+                                      const CheckedMemory& m) {
+  std::vector<std::uint32_t> out(static_cast<std::size_t>(shape.m) * static_cast<std::size_t>(shape.k));
+  const int lanes = shape.m * shape.k / shape.threads;
+  for (int thread = 0; thread < shape.threads; ++thread)
+    for (int lane = 0; lane < lanes; ++lane) {
+      const HeldWord at = held_word(thread, lane);
+      const Thread& t = m.group[first + static_cast<std::size_t>(thread)];
+      out[static_cast<std::size_t>(at.row * shape.k + at.word)] =
+          static_cast<std::uint32_t>(t.registers[s.a + static_cast<std::uint32_t>(lane)].i);
+    }
+  return out;
+}
 // A product of panels for each warpgroup; the first thread stands for what all of them read, and the last one
 // reads as long as it does, so that memory knows of several.
 bool panel_dot(const Step& s, std::size_t threads, CheckedMemory& m) {
@@ -115,12 +140,14 @@ bool panel_dot(const Step& s, std::size_t threads, CheckedMemory& m) {
   for (std::size_t first = 0; first < threads; first += together) {
     Thread& head = m.group[first];
     head.in_products.emplace_back();
+    const bool held = holds_x(s.node);
     for (std::size_t i = 1; i < together; ++i)
-      if (m.group[first + i].registers[s.a].i != head.registers[s.a].i ||
+      if ((!held && m.group[first + i].registers[s.a].i != head.registers[s.a].i) ||
           m.group[first + i].registers[s.b].i != head.registers[s.b].i)
         m.fault(s, "different panels", fmt::format("of threads {} and {}", first, first + i));
     const std::vector<std::uint32_t> x =
-        panel_words(s, s.memory, head.registers[s.a].i, shape.x, shape.m, shape.k, head, m);
+        held ? held_words(s, shape, first, m)
+             : panel_words(s, s.memory, head.registers[s.a].i, shape.x, shape.m, shape.k, head, m);
     const std::vector<std::uint32_t> y = panel_words(
         s, static_cast<std::uint32_t>(s.id), head.registers[s.b].i, shape.y, shape.n, shape.k, head, m);
     if (x.size() != words * static_cast<std::size_t>(shape.m) ||
@@ -152,6 +179,7 @@ bool run_together(const Step& step, std::size_t threads, CheckedMemory& memory) 
   switch (step.act) {
     case Act::GroupDot: return group_dot(step, threads, memory);
     case Act::Matrices: return matrices(step, threads, memory);
+    case Act::Exchange: return exchange(step, threads, memory);
     default: return panel_dot(step, threads, memory);
   }
 }

@@ -419,6 +419,7 @@ class Machine : private CheckedMemory {
         case Act::GroupDot:
         case Act::Matrices:
         case Act::PanelDot:
+        case Act::Exchange:
         case Act::Barrier: ++t.at; return;
         case Act::ThreadsBegin:
           run_group(s, t);

@@ -113,26 +113,41 @@ void CPrinter::panel_product(Node node) {
     return (o.rows == PanelRows::Steps ? numbers * 2 : numbers * kSwizzleRow) >> 4;
   };
   const int sums = node.dtype().lanes;
-  const bool turned_x = shape.x.rows == PanelRows::Outputs, turned_y = shape.y.rows == PanelRows::Outputs;
-  const std::string name =
-                        fmt::format("lathe_{}_{}{}", unit->name, turned_x ? "t" : "n", turned_y ? "t" : "n"),
-                    type = unit_.type(node.dtype());
+  const bool held = holds_x(node), turned_x = !held && shape.x.rows == PanelRows::Outputs,
+             turned_y = shape.y.rows == PanelRows::Outputs;
+  const std::string name = fmt::format("lathe_{}_{}{}", unit->name,
+                                       held       ? "r"
+                                       : turned_x ? "t"
+                                                  : "n",
+                                       turned_y ? "t" : "n"),
+                    type = unit_.type(node.dtype()),
+                    x_type = held ? unit_.type(node.arg(0).dtype()) : "unsigned long long";
+  const int x_places = held ? 4 : 1;  // operands that are x's
   unit_.function(name, [&] {
     std::string text = fmt::format(
-        "{0} {1} {2}(unsigned long long x, unsigned long long y, {1} c) {{\n"
+        "{0} {1} {2}({3} x, unsigned long long y, {1} c) {{\n"
         "  asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");\n",
-        dialect_.helper, type, name);
-    for (std::int64_t i = 0; i < unit->k / unit->step; ++i)
+        dialect_.helper, type, name, x_type);
+    for (int i = 0; i < unit->k / unit->step; ++i) {
+      std::string x = fmt::format("\"l\"(x + {})", i * next(shape.x));
+      for (int r = 0; held && r < x_places; ++r)
+        x = (r > 0 ? x + ", " : "") + fmt::format("\"r\"({})", unit_.lane("x", i * x_places + r));
       text += fmt::format(
-          "  asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{0}, 0;\\n{1} {{{2}}}, %{3}, %{4}, p, 1, 1, "
-          "{5}, "
-          "{6};\\n}}\" : {7} : \"l\"(x + {8}), \"l\"(y + {9}), \"r\"(1));\n",
-          sums + 2, text_of(*unit).assembly, places(0, sums), sums, sums + 1, turned_x ? 1 : 0,
-          turned_y ? 1 : 0, registers(unit_, "+f", "c", sums), i * next(shape.x), i * next(shape.y));
+          "  asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{0}, 0;\\n{1} {{{2}}}, {3}, %{4}, p, 1, 1, "
+          "{5}{6};\\n}}\" : {7} : {8}, \"l\"(y + {9}), \"r\"(1));\n",
+          sums + x_places + 1, text_of(*unit).assembly, places(0, sums),
+          held ? "{" + places(sums, x_places) + "}" : places(sums, 1), sums + x_places,
+          held       ? ""
+          : turned_x ? "1, "
+                     : "0, ",
+          turned_y ? 1 : 0, registers(unit_, "+f", "c", sums), x, i * next(shape.y));
+    }
     return text + "  asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");\n  return c;\n}";
   });
-  define_value(node, fmt::format("{}(lathe_panel({}, {}), lathe_panel({}, {}), {})", name,
-                                 pointer(node.arg(0), node.arg(1)), slab(shape.x),
+  const std::string x =
+      held ? value(node.arg(0))
+           : fmt::format("lathe_panel({}, {})", pointer(node.arg(0), node.arg(1)), slab(shape.x));
+  define_value(node, fmt::format("{}({}, lathe_panel({}, {}), {})", name, x,
                                  pointer(node.arg(2), node.arg(3)), slab(shape.y), value(node.arg(4))));
 }
 
@@ -243,6 +258,10 @@ bool CPrinter::group_instruction(Node node) {
       return true;
     case Op::Matrices: matrices(node); return true;
     case Op::PanelDot: panel_product(node); return true;
+    case Op::Exchange:
+      define_value(node,
+                   fmt::format("__shfl_xor_sync(0xffffffffu, {}, {})", value(node.arg(0)), node.int_attr()));
+      return true;
     case Op::WaitProducts: wait_products(node); return true;
     default: return false;
   }

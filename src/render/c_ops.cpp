@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
@@ -146,8 +147,37 @@ std::string CPrinter::wrapped(Node node, DType dtype, const std::vector<std::str
   return fmt::format("(({}){})", unit_.type(dtype.element()), with_operands(info(op).text, operands));
 }
 
+namespace {
+
+// The float whose bits, rounded to bfloat16, are the lower half of a word, or null.
+Node rounded_in_word(Node word) {
+  if (!word.is(Op::Cast) || !word.arg(0).is(Op::Bitcast)) return Node();
+  Node rounded = word.arg(0).arg(0);
+  const bool is = rounded.is(Op::Cast) && rounded.dtype() == dtypes::BFloat16 &&
+                  rounded.arg(0).dtype() == dtypes::Float32;
+  return is ? rounded.arg(0) : Node();
+}
+
+}  // namespace
+
+// A word of two rounded floats by one instruction, where the dialect has it.
+std::string CPrinter::rounded_pair(Node node) {
+  if (!node.is(Op::Or) || node.dtype() != dtypes::UInt32) return "";
+  const bool has = std::any_of(dialect_.helpers.begin(), dialect_.helpers.end(),
+                               [](const Spelling& s) { return s.name == "bfloat16_pair"; });
+  for (std::size_t i = 0; has && i < 2; ++i) {
+    Node shifted = node.arg(1 - i), low = rounded_in_word(node.arg(i));
+    if (!low || !shifted.is(Op::Shl) || !shifted.arg(1).is_const_int(16)) continue;
+    if (Node high = rounded_in_word(shifted.arg(0)))
+      return fmt::format("{}({}, {})", unit_.helper("bfloat16_pair", dtypes::Float32), value(low),
+                         value(high));
+  }
+  return "";
+}
+
 std::string CPrinter::scalar_op(Node node) {
   if (node.dtype().lanes > 1) return dialect_.vectors ? gnu_op(node) : by_lanes(node);
+  if (std::string text = rounded_pair(node); !text.empty()) return text;
   std::vector<std::string> x;
   for (Node arg : node.args()) x.push_back(value(arg));
   DType dtype = node.is(Op::Where) ? node.arg(1).dtype() : node.arg(0).dtype();

@@ -80,6 +80,7 @@ class CPrinter {
   std::string repeat(DType dtype, const std::string& scalar);
   // A scalar op on texts of one scalar dtype; `plain`: no operand needs the guarded form.
   std::string op_text(Op op, DType dtype, const std::vector<std::string>& x, bool plain);
+  std::string rounded_pair(Node node);
   std::string scalar_op(Node node);
   std::string wrapped(Node node, DType dtype, const std::vector<std::string>& x);
   std::string gnu_op(Node node);

@@ -56,6 +56,7 @@ Planner::Planner(std::span<const Node> targets, const NodeMap<char>& forced, con
       default_device_(options.default_device),
       // A group's share of a row depends on how its elements lie, and so may the order of its sums.
       rows_(compile.invariant && options.rows == Rows::Group ? Rows::Apart : options.rows),
+      folds_on_groups_(options.unit_folds),
       invariant_(compile.invariant),
       rewriter_(simplify_rules(), compile.rules) {}
 
@@ -289,9 +290,12 @@ bool Planner::decide_store(Node node, const std::vector<Request>& requests) {
   };
   for (const Request& r : requests) {
     // A reduce that is no row keeps the loops around it parallel, so it is computed for every turn of them.
-    usage.evaluations += !is_reduction(node) ? turns(r.at.index, nested(r.loops, r.step))
+    const double times = !is_reduction(node) ? turns(r.at.index, nested(r.loops, r.step))
                          : r.in_sum          ? joined(r)
                                              : iterations(r.loops);
+    // A tile that reaches beyond the end of its axis costs a unit nothing that storing scores would save.
+    const bool in_tile = rows_ == Rows::Group && work(r.step).folds && is_reduction(node);
+    usage.evaluations += in_tile ? std::min(times, usage.elements) : times;
     usage.kernel_work += iterations(r.loops);
     usage.in_foreign_loop |= r.in_reduce && !r.in_sum;
     usage.joins |= r.in_sum;

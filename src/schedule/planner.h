@@ -77,6 +77,7 @@ class Planner {
     std::size_t axis = 0;  // of the product
     Node extent;
     SmallVector<Node, 8> outside;  // ranges of its rows
+    std::int64_t further = 1;      // outputs of a row
     Nest nest;
   };
   // The kernel being planned, beside what becomes of it.
@@ -102,6 +103,7 @@ class Planner {
   bool plan_panel(Node node);
   bool plan_fold(Node node, std::uint32_t index);
   std::optional<FoldPlace> fold_place(Node node, const Request& r);
+  static bool fits_unit(FoldPlace& place, std::span<const Node> outputs);
   static Position term_at(const FoldPlace& place, const Request& r, Node j, Node valid);
   Position score_at(const FoldPlace& place, Position at);
   std::span<const Node> row_ranges(Node node, int step, Node outside);
@@ -140,6 +142,7 @@ class Planner {
   const NodeMap<char>& forced_;
   std::string default_device_;
   Rows rows_;
+  bool folds_on_groups_;
   bool invariant_;
   std::vector<Node> order_;
   NodeMap<Node> device_sources_;

@@ -204,7 +204,7 @@ bool Planner::plan_panel(Node node) {
 std::optional<Planner::FoldPlace> Planner::fold_place(Node node, const Request& r) {
   const auto here = std::count_if(requests_[node].begin(), requests_[node].end(),
                                   [&](const Request& other) { return other.step == r.step; });
-  if (rows_ != Rows::Thread || here != 1) return std::nullopt;
+  if (rows_ == Rows::Apart || (rows_ == Rows::Group && !folds_on_groups_) || here != 1) return std::nullopt;
   const Work& w = work(r.step);
   if (r.in_reduce || r.at.valid || w.folds || !w.rows.empty() || (w.product && w.product != node))
     return std::nullopt;
@@ -213,7 +213,7 @@ std::optional<Planner::FoldPlace> Planner::fold_place(Node node, const Request& 
   if (!sum) return std::nullopt;
   for (Node n : {sum->scores, node.arg(0)})
     if (forced_.contains(n)) return std::nullopt;
-  FoldPlace place{*sum, static_cast<std::size_t>(reduce_axis_list(node)[0]), Node(), {}, w.nest};
+  FoldPlace place{*sum, static_cast<std::size_t>(reduce_axis_list(node)[0]), Node(), {}, 1, w.nest};
   place.extent = node.arg(0).shape()[place.axis];
   if (place.extent.hi() < 2) return std::nullopt;
   Node j = new_range(place.extent, RangeKind::Reduce);
@@ -233,12 +233,30 @@ std::optional<Planner::FoldPlace> Planner::fold_place(Node node, const Request& 
     if (!contains(outputs, o)) return std::nullopt;
   if (!place.nest.put_outside(place.outside)) return std::nullopt;
   RowUsage usage;
+  if (rows_ == Rows::Group && !fits_unit(place, outputs)) return std::nullopt;
   usage.evaluations = iterations(dims(place.outside));
   usage.elements = static_cast<double>(numel_max(sum->scores)) / static_cast<double>(place.extent.hi());
   usage.reduce_extent = static_cast<double>(place.extent.hi());
   usage.parallel_steps = place.nest.parallel_steps();
   usage.invariant = invariant_;
-  return worth_a_row(usage) ? std::optional(place) : std::nullopt;
+  return rows_ == Rows::Group || worth_a_row(usage) ? std::optional(place) : std::nullopt;
+}
+
+// Whether a matrix unit may take both products of a fold: small numbers, and rows enough for one.
+bool Planner::fits_unit(FoldPlace& place, std::span<const Node> outputs) {
+  constexpr std::int64_t kFewestRows = 64, kMostOutputs = 256;
+  const SmallVector<DType, 2>& casts = place.sum.casts;
+  if (casts.empty() || casts[0].bits() != 16 || !place.extent.is_const()) return false;
+  std::int64_t rows = 0;
+  place.further = 1;
+  for (Node o : outputs) {
+    if (!o.arg(0).is_const()) return false;
+    if (contains(place.outside, o))
+      rows = std::max(rows, o.arg(0).const_int());
+    else
+      place.further *= o.arg(0).const_int();
+  }
+  return rows >= kFewestRows && place.further <= kMostOutputs && place.extent.const_int() > kFewestRows;
 }
 
 // Where term number j of the sum is in the product, and where that is in the scores.
@@ -263,7 +281,7 @@ bool Planner::plan_fold(Node node, std::uint32_t index) {
 
   Fold fold;
   Node extent = place->extent;
-  const std::int64_t size = fold_tile(extent);
+  const std::int64_t size = rows_ == Rows::Group ? unit_fold_tile(place->further) : fold_tile(extent);
   Node length = index_const(size);
   const bool whole = extent.is_const() && extent.int_attr() % size == 0;
   fold.parts.tile = new_range(floor_div(extent + index_const(size - 1), length), RangeKind::Reduce);
@@ -275,6 +293,7 @@ bool Planner::plan_fold(Node node, std::uint32_t index) {
   fold.sum = place->sum;
   fold.parts.scale = fold.sum.scale;
   fold.parts.casts = fold.sum.casts;
+  fold.parts.scales_late = rows_ == Rows::Group;
   auto term = [&](Node within) { return rewriter_.rewrite(fold.parts.tile * length + within); };
   auto limit = [&](Node at) { return whole ? Node() : rewriter_.rewrite(less(at, extent)); };
   auto loops = [&](Node around, Node within) {

@@ -1,6 +1,7 @@
 #include "schedule/running_maximum.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "ir/build.h"
 #include "ir/shape.h"
@@ -109,7 +110,42 @@ std::int64_t fold_tile(Node extent) {
   return best;
 }
 
-Node running_maximum(const RunningMaximum& parts, std::int64_t panel) {
+std::int64_t unit_fold_tile(std::int64_t outputs) {
+  constexpr std::int64_t kWide = 128;  // so many outputs leave registers for half as many scores
+  return outputs > kWide ? kWide / 2 : kWide;
+}
+
+namespace {
+
+bool is_lowest(Node n) { return n.is_const() && n.const_float() == -std::numeric_limits<double>::infinity(); }
+
+// Scores without the positive factor that all of them have, which is multiplied to `factor`.
+Node without_factor(Node scores, double& factor) {
+  if (scores.is(Op::Mul)) {
+    const std::size_t at = scores.arg(1).is_const() ? 1 : 0;
+    if (!scores.arg(at).is_const() || !(scores.arg(at).const_float() > 0)) return scores;
+    factor *= scores.arg(at).const_float();
+    return scores.arg(1 - at);
+  }
+  if (!scores.is(Op::Where)) return scores;
+  for (std::size_t masked : {std::size_t{1}, std::size_t{2}}) {
+    if (!is_lowest(scores.arg(masked))) continue;
+    Node open = without_factor(scores.arg(3 - masked), factor);
+    return masked == 1 ? where(scores.arg(0), scores.arg(1), open)
+                       : where(scores.arg(0), open, scores.arg(2));
+  }
+  return scores;
+}
+
+}  // namespace
+
+Node running_maximum(const RunningMaximum& given, std::int64_t panel) {
+  RunningMaximum parts = given;
+  if (parts.scales_late) {
+    double factor = parts.scale ? parts.scale.const_float() : 1;
+    parts.scores = without_factor(parts.scores, factor);
+    parts.scale = float_const(parts.scores.dtype(), factor);
+  }
   const DType dtype = parts.scores.dtype();
   const std::int64_t size = parts.fill.arg(0).hi();
   Node low = element_const(dtype, unit_of(Op::Max, dtype)), zero = zero_of(dtype);
@@ -131,7 +167,11 @@ Node running_maximum(const RunningMaximum& parts, std::int64_t panel) {
   Node m = carry(dtype, 0), l = carry(dtype, 1);
   Node m_new = max(m, over(Op::Max, load(scores, parts.largest), parts.largest));
   Node shift = where(equal(m_new, low), zero, m_new);
-  Node weights = filled(panel + 1, parts.weigh, power(load(scores, parts.weigh) - shift));
+  Node score = load(scores, parts.weigh);
+  Node weights =
+      filled(panel + 1, parts.weigh,
+             parts.scales_late ? apply(Op::Exp2, score * parts.scale + apply(Op::Neg, shift * parts.scale))
+                               : power(score - shift));
   Node again = power(m - shift);
   Node l_new = l * again + over(Op::Add, load(weights, parts.total), parts.total);
   Node weight = load(weights, parts.term);

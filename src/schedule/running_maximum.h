@@ -33,8 +33,10 @@ struct SoftmaxSum {
 // `uses` counts the users of each node: nothing else may need what would no longer be computed.
 std::optional<SoftmaxSum> match_softmax_sum(Node reduce, const NodeMap<int>& uses);
 
-// How many steps of an axis of this extent are one tile.
+// How many steps of an axis of this extent are one tile; on a matrix unit of a group, with sums for so many
+// outputs of a row in registers.
 std::int64_t fold_tile(Node extent);
+std::int64_t unit_fold_tile(std::int64_t outputs);
 
 // What the fold is made of, in kernel form.
 struct RunningMaximum {
@@ -47,6 +49,9 @@ struct RunningMaximum {
   SmallVector<Node, 8> outside;  // ranges around the fold
   Node scale;
   SmallVector<DType, 2> casts;
+  // Whether every instruction for a score counts: scores are scaled when they become weights, by the
+  // multiplication that is there anyway, and the maximum is taken from them in the same step.
+  bool scales_late = false;
 };
 
 // The weighted sum. Its two panels take the ids `panel` and `panel` + 1.

@@ -17,6 +17,7 @@
 #include "schedule/planner.h"
 #include "schedule/prepare.h"
 #include "schedule/schedule_work.h"
+#include "target/matrix_units.h"
 
 namespace lathe {
 namespace {
@@ -295,6 +296,13 @@ Schedule schedule(std::span<const Node> targets, const ScheduleOptions& options,
     check_outputs(work.plan, work.joined, out, context.rules);
     return out;
   });
+}
+
+bool has_unit_folds(const Target& target) {
+  return target.groups && std::any_of(target.units.begin(), target.units.end(), [](const std::string& name) {
+           const MatrixUnit* unit = find_matrix_unit(name);
+           return unit != nullptr && unit->reads == UnitReads::Panels;
+         });
 }
 
 Rows rows_of(const Target& target) {

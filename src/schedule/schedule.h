@@ -40,11 +40,13 @@ enum class Rows : std::uint8_t {
   Thread,  // one thread, with memory for what several loops need
 };
 Rows rows_of(const Target& target);
+bool has_unit_folds(const Target& target);
 
 struct ScheduleOptions {
   std::string default_device = "CPU";  // for values made of constants alone
   int max_buffers = 0;                 // per kernel, of the device; 0 = no limit
   Rows rows = Rows::Thread;
+  bool unit_folds = false;  // of groups: a sum weighted by a softmax is one kernel on a matrix unit
   // Of a device: whether its threads are few and fast (Target::has_fast_threads).
   std::function<bool(const std::string& device)> fast_threads = [](const std::string&) { return true; };
 };

@@ -405,6 +405,48 @@ Node attention(std::int64_t rows, std::int64_t tiles, std::int64_t tile, std::in
   return one_store(f32(0, rows * width), i * c(width) + d, get(2) / get(1), {i, d});
 }
 
+Node unit_attention(std::int64_t heads, std::int64_t rows, std::int64_t tiles, std::int64_t width,
+                    bool causal) {
+  constexpr std::int64_t kTile = 128;
+  const DType f = dtypes::Float32, b = dtypes::BFloat16;
+  const std::int64_t keys = tiles * kTile;
+  Node h = global(heads, 0), i = global(rows, 1), t = loop_over(kTile, 2), u = loop_over(kTile, 3),
+       d = loop_over(width, 4);
+  Node j = reduce_over(tiles, 5), largest = reduce_over(kTile, 6), total = reduce_over(kTile, 7),
+       term = reduce_over(kTile, 8), e = reduce_over(width, 9), around[] = {h, i, j};
+  auto panel = [&](std::int64_t id, Node at, Node value) {
+    Node memory = define(f, id, kTile, Space::Register);
+    Node filled = end(store(after(memory, around), at, value), {&at, 1});
+    return after(memory, {&filled, 1});
+  };
+  auto carry = [&](std::int64_t n) {
+    AttrData name{"", {0, n, 0}};
+    return intern(Op::Carry, f, {}, Attr::of(name));
+  };
+  auto key = [&](Node within) { return (h * c(keys) + j * c(kTile) + within) * c(width); };
+  auto number = [&](std::int64_t slot, std::int64_t size, Node at) {
+    return cast(load(param(b, slot, size), at), f);
+  };
+  Node low = element_const(f, unit_of(Op::Max, f)), zero = float_const(f, 0), scale = float_const(f, 0.125);
+  Node score = sum(number(1, heads * rows * width, (h * c(rows) + i) * c(width) + e) *
+                       number(2, heads * keys * width, key(t) + e),
+                   {e});
+  Node later = less(cast(i, dtypes::Int32), cast(j * c(kTile) + t, dtypes::Int32));
+  Node s = panel(0, t, causal ? where(later, low, score) : score);
+  Node m = max(carry(0), reduce_ranges(Op::Max, load(s, largest), {&largest, 1}));
+  Node shift = where(equal(m, low), zero, m);
+  Node p = panel(1, u, apply(Op::Exp2, load(s, u) * scale + apply(Op::Neg, shift * scale)));
+  Node again = apply(Op::Exp2, (carry(0) - shift) * scale);
+  Node l = carry(1) * again + sum(load(p, total), {total});
+  Node o = carry(2) * again +
+           sum(cast(cast(load(p, term), b), f) * number(3, heads * keys * width, key(term) + d), {term});
+  AttrData name{"", {0, 3, 0}};
+  Node fold = intern(Op::Fold, dtypes::Void, {low, zero, zero, m, l, o, j}, Attr::of(name));
+  auto get = [&](std::int64_t n) { return intern(Op::Get, f, {fold}, Attr::of(n)); };
+  return one_store(param(b, 0, heads * rows * width), (h * c(rows) + i) * c(width) + d,
+                   cast(get(2) / get(1), b), {h, i, d});
+}
+
 Node ragged_sum(std::int64_t rows, std::int64_t width) {
   Node i = global(rows, 0);
   Node length = min(max(cast(load(param(dtypes::Int32, 2, rows), i), dtypes::Index), c(0)), c(width));

@@ -77,6 +77,10 @@ Node arg_max(std::int64_t rows, std::int64_t columns);  // a tuple reduce
 // softmax(Q K^T) V with `tiles` tiles of keys: components of different ranges.
 Node attention(std::int64_t rows, std::int64_t tiles, std::int64_t tile, std::int64_t width,
                bool causal = false);
+// The same of bfloat16 numbers for several heads, as it is scheduled for a matrix unit with tiles of 128
+// keys.
+Node unit_attention(std::int64_t heads, std::int64_t rows, std::int64_t tiles, std::int64_t width,
+                    bool causal);
 Node ragged_sum(std::int64_t rows, std::int64_t width);       // lengths are loaded
 Node symbolic_rows(std::int64_t most, std::int64_t columns);  // a variable "n" of rows
 Node symbolic_columns(std::int64_t rows, std::int64_t most);  // sums over a variable "n" of columns

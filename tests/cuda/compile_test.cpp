@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <set>
+#include <tuple>
 
 #include "backends/cuda/compiler_log.h"
 #include "backends/cuda/dialect.h"
@@ -149,6 +150,28 @@ TEST(CudaCompiler, SpillsNothingInTheFlagshipKernels) {
             << source << "/*" << log << "*/\n";
       }
     }
+  }
+}
+
+// Attention on a unit that only some chips have.
+TEST(CudaCompiler, SpillsNothingInAttention) {
+  LATHE_NEEDS_NVRTC();
+  Scope scope;
+  const Target target = named_target("sm_90a");
+  for (const auto& [width, causal, registers] :
+       {std::tuple(64, false, 144), std::tuple(128, false, 192), std::tuple(128, true, 192)}) {
+    Node kernel = unit_attention(16, 4096, 32, width, causal);
+    const Program program = lower_kernel(kernel, choose_options(kernel, target), target, "attention");
+    std::string log;
+    const std::string source = render::c_text(program, backends::cuda_c());
+    EXPECT_NE(source.find("wgmma.mma_async"), std::string::npos);
+    EXPECT_NE(source.find("cp.async.bulk.tensor.2d"), std::string::npos);
+    EXPECT_NE(backends::Nvrtc::get()->compile(source, "sm_90a", log), "") << log;
+    EXPECT_TRUE(backends::faults_in(log).empty()) << log;
+    const std::vector<backends::KernelResources> found = backends::resources_in(log);
+    ASSERT_EQ(found.size(), 1u) << log;
+    EXPECT_EQ(found[0].spill_stores + found[0].spill_loads + found[0].stack, 0) << log;
+    EXPECT_LE(found[0].registers, registers) << width << log;
   }
 }
 

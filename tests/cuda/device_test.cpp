@@ -167,6 +167,30 @@ TEST(CudaDevice, RunsRowsThatAGroupSharesAsReferenceDoes) {
   }
 }
 
+TEST(CudaDevice, RunsAttentionAsReferenceDoes) {
+  LATHE_NEEDS_GPU();
+  Scope scope;
+  std::shared_ptr<const Compiler> compiler = cuda_compiler();
+  std::unique_ptr<Device> device = backends::open_cuda_device(0);
+  std::vector<Program> programs;
+  for (const bool causal : {false, true}) {
+    Node kernel = unit_attention(2, 192, 2, 64, causal);
+    programs.push_back(lower_kernel(kernel, choose_options(kernel, compiler->target()), compiler->target(),
+                                    causal ? "causal" : "full"));
+  }
+  std::vector<Binary> binaries = compiler->compile_all(programs);
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    std::vector<reference::Array> got = arrays_for(programs[i], 3), want = got;
+    std::vector<reference::View> views;
+    for (reference::Array& array : want) views.push_back(array.view());
+    ASSERT_TRUE(reference::program_eval(programs[i], views, bindings()).ok()) << programs[i].name;
+    run_on(*device, programs[i], binaries[i], got);
+    for (std::int64_t e = 0; e < got[0].size(); ++e)
+      ASSERT_NEAR(got[0].number(e), want[0].number(e), 0.02 * std::max(1.0, std::abs(want[0].number(e))))
+          << e;
+  }
+}
+
 // One float in 37, subnormal arguments and results included.
 TEST(CudaDevice, ExponentialsOfTheInstructionAreWithinTheirError) {
   LATHE_NEEDS_GPU();

@@ -28,6 +28,12 @@ constexpr Spelling kHelpers[] = {
     {"cos",   "$helper $T lathe_cos_$s($T x) { return cos$f(x); }"},
     {"trunc", "$helper $T lathe_trunc_$s($T x) { return trunc$f(x); }"},
     {"floor", "$helper $T lathe_floor_$s($T x) { return floor$f(x); }"},
+    // One instruction for floats, which passes NaN on as the helpers of other dialects do; others as they do.
+    {"max", "$helper $T lathe_max_$s($T x, $T y) {\n"
+            "  if (sizeof($T) > 4 || ($T)0.5 == 0) return x != x || x > y ? x : y;\n"
+            "  float r;\n  asm(\"max.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"((float)x), \"f\"((float)y));\n  return ($T)r;\n}"},
+    {"bfloat16_pair", "$helper unsigned int lathe_bfloat16_pair_$s(float low, float high) {\n"
+                      "  unsigned int r;\n  asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(r) : \"f\"(high), \"f\"(low));\n  return r;\n}"},
     // Half as its bits: one instruction each way, and no header.
     {"half_to_float", "$helper float lathe_half_to_float_$s(unsigned short x) {\n"
                       "  float r;\n  asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) : \"h\"(x));\n  return r;\n}"},

@@ -100,6 +100,7 @@ class Chooser {
   bool fill_ahead();
   bool fill_in_bulk();
   bool order_groups();
+  bool group_fold();
   bool group_rows();
   bool group_reduce();
   bool outputs_together();
@@ -191,6 +192,7 @@ class Chooser {
   std::vector<Opt> unit_rows(UnitReads reads) const;
   std::optional<UnitRanges> take_unit(const Opt& opt);
   bool panel_tile();
+  bool paired_unit();
   bool warp_unit(bool swizzled);
   int stage_factors(const UnitRanges& on, std::int64_t steps, std::int64_t layout);
   std::int64_t wide_access(int bytes);  // elements of so many bytes that make one

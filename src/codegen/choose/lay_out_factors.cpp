@@ -8,6 +8,7 @@
 #include "codegen/kernel/panel_layout.h"
 #include "codegen/kernel/substitute.h"
 #include "codegen/options/matrix_unit.h"
+#include "codegen/options/paired_unit.h"
 #include "ir/build.h"
 #include "ir/dot.h"
 #include "ir/group_ops.h"
@@ -181,6 +182,7 @@ bool takes_panels(Node kernel, const Compile& compile) {
 std::optional<LaidOut> lay_out_factors(Node kernel, const Compile& compile, Worth worth) {
   if (!compile.target.groups || compile.invariant || compile.rules.disables("laid-out-factors"))
     return std::nullopt;
+  if (has_paired_products(kernel)) return std::nullopt;  // both are what they are as they lie
   const std::optional<SmallProduct> product = small_product(kernel, compile.target);
   if (!product || !reads_panels(compile.target, product->x.dtype())) return std::nullopt;
   const Node element = product->reduce.arg(0);

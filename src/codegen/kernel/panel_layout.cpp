@@ -324,9 +324,22 @@ std::vector<PanelAxis> matrix_axes(Node value, const Nodes& below, std::span<con
     std::size_t which;  // of the ranges below
   };
   std::vector<std::vector<Part>> parts;  // by range of the kernel as scheduled
+  // Threads that several ranges share are a part of the one that others of the value's ranges belong to.
+  std::vector<int> known;
+  for (Node r : below) {
+    int origin = -1;
+    std::size_t count = 0;
+    for (const RangePlace& p : places)
+      if (p.range == r) origin = p.origin, ++count;
+    if (count == 1) known.push_back(origin);
+  }
   for (std::size_t i = 0; i < below.size(); ++i) {
-    const auto place =
-        std::find_if(places.begin(), places.end(), [&](const RangePlace& p) { return p.range == below[i]; });
+    auto place = std::find_if(places.begin(), places.end(), [&](const RangePlace& p) {
+      return p.range == below[i] && std::find(known.begin(), known.end(), p.origin) != known.end();
+    });
+    if (place == places.end())
+      place = std::find_if(places.begin(), places.end(),
+                           [&](const RangePlace& p) { return p.range == below[i]; });
     if (place == places.end() || !below[i].arg(0).is_const()) return {};
     const auto origin = static_cast<std::size_t>(place->origin);
     if (parts.size() <= origin) parts.resize(origin + 1);

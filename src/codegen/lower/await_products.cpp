@@ -26,21 +26,36 @@ class Waiter {
       if (n->is(Op::PanelDot))
         for (std::size_t i : {std::size_t{0}, std::size_t{2}}) panels.try_emplace(base_memory(n->arg(i)));
     }
-    for (const NodeRef& n : code)
-      if (n->is(Op::Store) || n->is(Op::CopyAsync)) threads_write_ |= panels.contains(base_memory(n->arg(0)));
+    find_writes(code, panels);
     for (const NodeRef& ref : code) instruction(ref);
     return std::move(program_);
   }
 
  private:
+  // Which instructions of threads write panels, and which loops have such.
+  void find_writes(const std::vector<NodeRef>& code, const NodeMap<char>& panels) {
+    std::vector<Node> open;
+    for (const NodeRef& n : code) {
+      if (n->is(Op::Range) || n->is(Op::If)) open.push_back(n);
+      if (n->is(Op::End) || n->is(Op::EndIf)) open.pop_back();
+      if ((!n->is(Op::Store) && !n->is(Op::CopyAsync)) || !panels.contains(base_memory(n->arg(0)))) continue;
+      writes_.try_emplace(n);
+      for (Node scope : open) writes_.try_emplace(scope);
+    }
+  }
+
   void instruction(Node n) {
+    if (n.is(Op::Range) || n.is(Op::If)) written_.push_back(n.is(Op::Range) && writes_.contains(n));
+    if (writes_.contains(n) && !n.is(Op::Range) && !n.is(Op::If)) unknown_ = true;
     if (n.is(Op::End) || n.is(Op::EndIf)) {
+      written_.pop_back();
       release();
       held_.pop_back();
     } else if (touches_held(n)) {
       release();
     }
-    if (n.is(Op::Barrier) && threads_write_) program_.code.emplace_back(proxy_fence(fences_++));
+    if (n.is(Op::Barrier) && needs_fence()) program_.code.emplace_back(proxy_fence(fences_++));
+    if (n.is(Op::Barrier)) unknown_ = false;
     SmallVector<Node, 8> args;
     for (std::size_t i = 0; i < n.arg_count(); ++i) {
       const bool stays = (n.is(Op::PanelDot) && i == 4) || n.is(Op::WaitProducts);
@@ -53,6 +68,12 @@ class Waiter {
     else
       list(now);
     if (n.is(Op::Range) || n.is(Op::If)) held_.emplace_back();
+  }
+
+  // Whether a thread may have written a panel since the last barrier: in this turn of a loop or the one
+  // before.
+  bool needs_fence() const {
+    return unknown_ || std::any_of(written_.begin(), written_.end(), [](char w) { return w != 0; });
   }
 
   // What a node became; memory is after what its effects became.
@@ -91,7 +112,9 @@ class Waiter {
   NodeMap<char> listed_, in_flight_;
   NodeMap<Node> names_;
   std::int64_t fences_ = 0;
-  bool threads_write_ = false;  // panels, and not copies alone
+  NodeMap<char> writes_;       // instructions of threads that write panels, and the loops around them
+  std::vector<char> written_;  // whether panels are written somewhere in each open loop
+  bool unknown_ = false;       // a thread wrote a panel, and no fence came after it
 };
 
 }  // namespace

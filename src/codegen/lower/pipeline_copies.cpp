@@ -356,7 +356,21 @@ class Pipeliner {
           if (n.arg(i).is(Op::PanelDot)) kept &= is_result(n) || (n.is(Op::PanelDot) && i == 4);
       });
     }
-    return here > 0 && here == l.products && kept;
+    return here > 0 && here == l.products && kept && !reads_results(l);
+  }
+  // Whether a step works on its own results: then it has waited for them.
+  bool reads_results(const PipelinedLoop& l) {
+    NodeMap<char> results;
+    bool reads = false;
+    for (const Item& item : tree_.items(l.block))
+      if (is_result(item.node)) results.try_emplace(base_memory(item.node.arg(0)));
+    for (const Item& item : tree_.items(l.block))
+      tree_.each_inside(item, [&](Node n) {
+        for (std::size_t i = 0; i < n.arg_count(); ++i)
+          if (n.arg(i).is(Op::Load) && results.contains(base_memory(n.arg(i).arg(0))))
+            reads |= !(n.is(Op::PanelDot) && i == 4);
+      });
+    return reads;
   }
   static bool is_result(Node n) {
     if (!n.is(Op::Store) || !n.arg(2).is(Op::PanelDot)) return false;

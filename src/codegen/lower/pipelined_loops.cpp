@@ -147,7 +147,8 @@ class Finder {
   }
   // Loads of what nothing writes have no order either.
   bool is_pure(Node n) const {
-    if (n.dtype() == dtypes::Void || n.is(Op::Matrices) || n.is(Op::PanelDot)) return false;
+    if (n.dtype() == dtypes::Void || n.is(Op::Matrices) || n.is(Op::PanelDot) || n.is(Op::Exchange))
+      return false;
     return !n.is(Op::Load) ||
            (base_memory(n.arg(0)).is(Op::Param) && !written_.contains(base_memory(n.arg(0))));
   }

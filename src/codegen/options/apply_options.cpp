@@ -9,6 +9,7 @@
 #include "codegen/options/kernel_work.h"
 #include "codegen/options/matrix_unit.h"
 #include "codegen/options/option_ranges.h"
+#include "codegen/options/paired_unit.h"
 #include "codegen/options/peel_steps.h"
 #include "codegen/options/place_accumulators.h"
 #include "codegen/options/place_folds.h"
@@ -81,12 +82,18 @@ void take_options(Work& work) {
 void stage(Work& work) {
   if (!work.divided) return;
   // What is skipped shows in the gates of loads, which panels do not have. Threads of a group wait for each
-  // other inside these loops, so there all of them take every step.
-  if (!work.compile.target.groups) {
-    work.skipped = skipped_steps(work.kernel);
-    for (const auto& [tile, shorter] : skipped_tiles(work.kernel)) work.skipped.try_emplace(tile, shorter);
-  }
+  // other inside these loops, so there all of them take every step; tiles are skipped by all of them.
+  if (!work.compile.target.groups) work.skipped = skipped_steps(work.kernel);
+  for (const auto& [tile, shorter] : skipped_tiles(work.kernel)) work.skipped.try_emplace(tile, shorter);
   work.become(stage_values(work.kernel, work.stages, work.places, work.compile.target));
+}
+
+void join_all_shares(Work& work) {
+  if (work.state->shared_unit() == nullptr) return;
+  for (const FragmentRanges& at : work.state->fragment_ranges()) {
+    work.become(join_shares(work.kernel, at));
+    if (work.refusal) return;
+  }
 }
 
 void prefetch(Work& work) {
@@ -128,8 +135,9 @@ constexpr StepRow<Work> kOptionSteps[] = {
     {"join_fragments", "TC: sums over fragments that lie in panels become products of fragments",
      [](Work& w) { w.become(join_fragments(w.kernel, w.compile.target, w.state->joins_fragments())); }, takes_options},
     {"join_shares", "TC: the same for fragments that the threads of a warp share",
-     [](Work& w) { if (const MatrixUnit* unit = w.state->shared_unit()) w.become(join_shares(w.kernel, *unit, w.state->fragment_ranges())); },
-     takes_options},
+     join_all_shares, takes_options},
+    {"share_panels", "memory of a thread's own that threads index together holds each thread's elements alone",
+     [](Work& w) { if (w.state->shared_unit() != nullptr) w.kernel = share_panels(w.kernel); }, takes_options},
     {"peel_last_steps", "the last, uneven step of a reduce stands behind its loop",
      [](Work& w) {
        const Target& target = w.compile.target;

@@ -6,6 +6,7 @@
 #include "base/small_vector.h"
 #include "codegen/kernel/substitute.h"
 #include "ir/build.h"
+#include "ir/group_ops.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
 
@@ -106,6 +107,22 @@ class GroupReducer {
     return end(inner, closed);
   }
 
+  // Whether threads that are neighbours in a warp, four at most, reduce together: the last of a group of
+  // whole warps.
+  bool are_neighbours(const Nodes& parts) const {
+    constexpr std::int64_t kMostExchanged = 4, kWarp = 32;
+    std::int64_t all = 1;
+    for (Node t : threads_) all *= t.arg(0).is_const() ? t.arg(0).const_int() : 1;
+    if (parts.size() != 1 || threads_.back() != parts[0] || all % kWarp != 0) return false;
+    const std::int64_t count = parts[0].arg(0).is_const() ? parts[0].arg(0).const_int() : 0;
+    return count > 1 && count <= kMostExchanged && (count & (count - 1)) == 0;
+  }
+  // Every thread takes the part of another in, twice as far away each time: all have the same total.
+  static Node exchanged(Op op, Node part, std::int64_t count) {
+    for (std::int64_t bit = 1; bit < count; bit *= 2) part = apply(op, part, exchange(part, bit));
+    return part;
+  }
+
   Node spread(Node reduce, Node element) {
     Op op = reduce_op(reduce);
     Nodes parts, rest,
@@ -120,6 +137,8 @@ class GroupReducer {
         repeated |= is_kind(r, {RangeKind::Loop, RangeKind::Reduce});
     }
 
+    if (are_neighbours(parts))
+      return exchanged(op, reduce_ranges(op, element, rest), parts[0].arg(0).const_int());
     // S[other threads][copies][parts]: threads that do not share this reduce keep their own.
     Nodes order;
     for (Node t : threads_)

@@ -305,6 +305,21 @@ std::optional<SmallProduct> small_product(Node kernel, const Target& target) {
   return SmallProduct{found->reduce, found->x, found->y};
 }
 
+std::optional<SmallProduct> small_product_of(Node reduce, const Target& target) {
+  if (!reduce.is(Op::Reduce) || reduce_op(reduce) != Op::Add) return std::nullopt;
+  const std::optional<Product> found = product_of(reduce, target);
+  if (!found || found->scale) return std::nullopt;
+  return SmallProduct{found->reduce, found->x, found->y};
+}
+
+WordSum sum_in_words(const SmallProduct& product, const MatrixUnit& unit, Node range) {
+  const DotKind& kind = *find_dot_kind(unit.dot);
+  const Product in_order{product.reduce, product.x, product.y, Node()};
+  const Fit fit{&unit, false, false, kind.x, kind.y};
+  WordRewriter rewriter(in_order, fit, range, UnitUse::Instruction);
+  return {rewriter.reduce(), rewriter.made()};
+}
+
 OrRefusal<UnitKernel> use_matrix_unit(Node kernel, const Opt& opt, const Target& target) {
   auto refused = [&](const std::string& reason) { return Refusal{to_string({&opt, 1}), reason}; };
   if (target.units.empty()) return refused(fmt::format("target {} has no matrix units", target.name));
@@ -340,7 +355,7 @@ OrRefusal<UnitKernel> use_matrix_unit(Node kernel, const Opt& opt, const Target&
   if (!range) return refused(fmt::format("no reduce range of constant extent has {} steps", parts));
   if (opt.arg[1] == 0 && range.arg(0).const_int() % parts != 0)
     return refused(fmt::format("{} steps are no whole words of {}", range.arg(0).const_int(), parts));
-  UnitKernel made{Node(), fit.unit, static_cast<UnitUse>(opt.arg[2]), Node(), lane_range, Node()};
+  UnitKernel made{Node(), fit.unit, static_cast<UnitUse>(opt.arg[2]), Node(), lane_range, Node(), {}, {}};
   if (fit.unit->m > 1) {
     made.m = row_range(*product, fit.unit->m);
     if (!made.m) return refused("no output range moves the other factor alone");
@@ -579,6 +594,49 @@ Node words_of(const PanelFactor& f, const Shares& s, bool is_x) {
   return vec(words);
 }
 
+// Whether a value is made of memory of the thread's own alone.
+bool is_made_of_own(Node value) {
+  if (value.is(Op::Load)) {
+    Node base = base_memory(value.arg(0));
+    return base.is(Op::Define) && define_space(base) == Space::Register;
+  }
+  return std::all_of(value.args().begin(), value.args().end(), is_made_of_own);
+}
+
+// A value made of the thread's own memory with ranges replaced in its indices. The memory is that after both
+// halves of the rows were written: one word of a vector is of the one, the next of the other.
+Node at_place(Node value, const NodeMap<Node>& at, Node high) {
+  if (value.is(Op::Load)) {
+    Nodes effects;
+    for (std::size_t i = 1; i < value.arg(0).arg_count(); ++i) {
+      Node effect = value.arg(0).arg(i);
+      effects.push_back(depends_on(effect, high) ? end(effect, {&high, 1}) : effect);
+    }
+    return load(after(base_memory(value.arg(0)), effects), substitute_free(value.arg(1), at));
+  }
+  Nodes args;
+  for (Node a : value.args()) args.push_back(at_place(a, at, high));
+  return value.arg_count() == 0 ? value : rebuild(value, args);
+}
+
+// The words of x that a thread of a warpgroup has in registers (ir/group_ops.h), where x is made of memory of
+// the thread's own: its rows are threads, and it has those words of a row that its share of the sums of
+// another product are. Null where x runs along the columns.
+Node held_words(Node x, const Shares& s, const MatrixUnit& unit) {
+  if (!x.is(Op::Pack) || !is_made_of_own(x)) return Node();
+  for (Node r : {s.low, s.columns})
+    if (depends_on(x, r)) return Node();
+  Nodes words;
+  for (int lane = 0; lane < unit.m * unit.k / unit.threads; ++lane) {
+    const HeldWord first = held_word(0, lane);
+    NodeMap<Node> at;
+    at.try_emplace(s.k, s.pair + index_const(first.word));
+    at.try_emplace(s.high, index_const(first.row / 8));
+    words.push_back(at_place(x, at, s.high));
+  }
+  return vec(words);
+}
+
 // A thread's sums after its loop, written to registers of its own and read from there one by one.
 std::optional<Node> shared_sums(Node reduce, const Shares& s, const MatrixUnit& unit, FreshIds& ids) {
   const DotKind& kind = *find_dot_kind(unit.dot);
@@ -586,15 +644,17 @@ std::optional<Node> shared_sums(Node reduce, const Shares& s, const MatrixUnit& 
                                               {s.low, s.pair, s.columns}),
                              y = panel_factor(reduce.arg(0).arg(1), s, {s.low, s.pair, s.columns},
                                               {s.group, s.high, s.warp});
-  if (!x || !y) return std::nullopt;
+  Node held = !x && unit.reads == UnitReads::Panels ? held_words(reduce.arg(0).arg(0), s, unit) : Node();
+  if ((!x && !held) || !y) return std::nullopt;
   const auto lanes = static_cast<std::uint16_t>(unit.m * unit.n / unit.threads);
   Node nothing = splat(zero_of(DType(kind.sum)), lanes), product;
   if (unit.reads == UnitReads::Panels) {
-    if (!x->swizzled || !y->swizzled) return std::nullopt;
+    if ((x && !x->swizzled) || !y->swizzled) return std::nullopt;
     PanelShape shape{unit.m, unit.n, unit.k, unit.threads, {}, {}};
-    shape.x = {x->rows, slab_of(*x, s)};
+    if (x) shape.x = {x->rows, slab_of(*x, s)};
     shape.y = {y->rows, slab_of(*y, s)};
-    product = panel_dot(kind, shape, x->memory, origin_of(*x, s), y->memory, origin_of(*y, s), nothing);
+    product = panel_dot(kind, shape, x ? x->memory : held, x ? origin_of(*x, s) : index_const(0), y->memory,
+                        origin_of(*y, s), nothing);
   } else {
     Node xs = x->swizzled ? matrices_of(*x, s, 2) : words_of(*x, s, true),
          ys = y->swizzled ? matrices_of(*y, s, 1) : words_of(*y, s, false);
@@ -610,7 +670,8 @@ std::optional<Node> shared_sums(Node reduce, const Shares& s, const MatrixUnit& 
 
 }  // namespace
 
-OrRefusal<Node> join_shares(Node kernel, const MatrixUnit& unit, const FragmentRanges& at) {
+OrRefusal<Node> join_shares(Node kernel, const FragmentRanges& at) {
+  const MatrixUnit& unit = *at.unit;
   NodeMap<Node> map;
   FreshIds ids = fresh_ids(kernel);
   if (std::optional<Shares> s = find_shares(kernel, unit, at))

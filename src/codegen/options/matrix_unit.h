@@ -12,6 +12,7 @@
 
 #include <optional>
 
+#include "base/small_vector.h"
 #include "codegen/kernel/refusal.h"
 #include "ir/node.h"
 #include "lathe/options.h"
@@ -29,6 +30,13 @@ struct UnitKernel {
   const MatrixUnit* unit = nullptr;
   UnitUse use = UnitUse::Instruction;
   Node m, n, k;  // of the new kernel; m is null where the unit has no fragments
+  // Where another product's sums, in registers, become the first factor (paired_unit.h): that one, with the
+  // same rows; and other loops over its columns.
+  struct {
+    const MatrixUnit* unit = nullptr;
+    Node n, k;
+  } first;
+  SmallVector<Node, 4> beside;
 };
 
 // The kernel after TC(axis, select, opt, use): `axis` is the position of the output range that lanes will run
@@ -41,6 +49,13 @@ struct SmallProduct {
   Node reduce, x, y;
 };
 std::optional<SmallProduct> small_product(Node kernel, const Target& target);
+// The same of one reduce.
+std::optional<SmallProduct> small_product_of(Node reduce, const Target& target);
+// Such a sum with its steps in words of a unit that takes its factors as they are, and the range of words.
+struct WordSum {
+  Node sum, k;
+};
+WordSum sum_in_words(const SmallProduct& product, const MatrixUnit& unit, Node range);
 
 // The TC option that fits a kernel, for a unit of fragments or of vectors, or nothing.
 std::optional<Opt> matrix_unit_option(Node kernel, Node lane_range, const Target& target, bool fragments);
@@ -56,12 +71,13 @@ OrRefusal<Node> join_fragments(Node kernel, const Target& target, bool wanted);
 // The ids of the ranges within a fragment that threads share (ir/dot.h, ir/group_ops.h), or -1: words of a
 // step, halves of 16 rows, columns of a pair, eights of columns; over threads warps, rows and pairs.
 struct FragmentRanges {
+  const MatrixUnit* unit = nullptr;
   int k = -1, high = -1, low = -1, columns = -1;
   int warp = -1, group = -1, pair = -1;
 };
 
 // The same for a unit whose fragments are shared by the threads of a warp or of four: words or matrices are
 // read from panels that the group shares, or the unit reads these itself.
-OrRefusal<Node> join_shares(Node kernel, const MatrixUnit& unit, const FragmentRanges& at);
+OrRefusal<Node> join_shares(Node kernel, const FragmentRanges& at);
 
 }  // namespace lathe

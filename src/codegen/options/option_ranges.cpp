@@ -73,6 +73,14 @@ class KernelRewriter {
     return true;
   }
 
+  // Threads of a group work on what lies beyond the end of an output as on any other, in memory of their own:
+  // they meet for it.
+  bool needs_gate(Node access, Node range) const {
+    Node base = base_memory(access.arg(0));
+    const bool own = state_.target().groups && base.is(Op::Define) && define_space(base) == Space::Register;
+    return !own || depends_on(access.arg(1), range);
+  }
+
   // Rewrites a small expression that is not part of the kernel: an extent, an index over stand-ins, a gate.
   Node rewritten(Node n) {
     if (const Node* to = done_.find(n)) return *to;
@@ -97,12 +105,13 @@ class KernelRewriter {
         // last element.
         const bool own = written_.contains(base_memory(n.arg(0)));
         for (Node r : ranges_of(n))
-          if (own || !clamped_[*origin_of_.find(r)]) gate = both(gate, gate_of(r));
+          if ((own || !clamped_[*origin_of_.find(r)]) && needs_gate(n, r)) gate = both(gate, gate_of(r));
         return load(args[0], own ? unclamped(n.arg(1), args[1]) : args[1], gate);
       }
       case Op::Store: {
         Node gate = n.arg_count() > 3 ? args[3] : Node();
-        for (Node r : ranges_of(n)) gate = both(gate, gate_of(r));
+        for (Node r : ranges_of(n))
+          if (needs_gate(n, r)) gate = both(gate, gate_of(r));
         // The index must stay contiguous, so it is never the clamped one: the gate keeps it in bounds.
         return store(args[0], unclamped(n.arg(1), args[1]), args[2], gate);
       }

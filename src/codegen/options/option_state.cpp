@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "codegen/options/join_ranges.h"
 #include "codegen/options/matrix_unit.h"
+#include "codegen/options/paired_unit.h"
 #include "ir/build.h"
 #include "ir/range_tests.h"
 #include "ir/ranges.h"
@@ -449,37 +450,99 @@ bool OptionState::shares(const UnitKernel& unit) {
     const bool thread = kind == RangeKind::Local;
     split_low(static_cast<std::size_t>(loop_position(range)), size, kind,
               thread ? after_launch() : axes_.size());
+    return last_serial();
   };
-  split(unit.k, unit.unit->k, RangeKind::Unroll);
-  split(unit.m, 8, RangeKind::Local);
-  split(unit.m, 2, RangeKind::Upcast);
+  FragmentRanges made;
+  made.unit = unit.unit;
+  made.k = split(unit.k, unit.unit->k, RangeKind::Unroll);
+  made.group = split(unit.m, 8, RangeKind::Local);
+  made.high = split(unit.m, 2, RangeKind::Upcast);
   const int rows = axes_.back().origin;
   const bool warps = unit.unit->reads == UnitReads::Panels;
-  if (warps)
+  if (warps) {
     split_low(static_cast<std::size_t>(loop_position(unit.m)), unit.unit->m / 16, RangeKind::Local,
               after_launch() - 1);
-  split(unit.n, 2, RangeKind::Upcast);
-  split(unit.n, 4, RangeKind::Local);
-  if (warps) split(unit.n, unit.unit->n / 8, RangeKind::Upcast);
+    made.warp = last_serial();
+  }
+  made.low = split(unit.n, 2, RangeKind::Upcast);
+  made.pair = split(unit.n, 4, RangeKind::Local);
+  if (warps) made.columns = split(unit.n, unit.unit->n / 8, RangeKind::Upcast);
   lane_axes_ = warps ? 3 : 2;
   fragment_axes_ = warps ? 4 : 3;
   shared_unit_ = unit.unit;
+  fragments_ = {made};
   fragments_held_ = unit.unit->most_lanes;
   fragment_columns_ = axes_.back().origin;
   check_internal(rows != fragment_columns_, "TC", "rows and columns of a fragment are one range");
   return true;
 }
 
-FragmentRanges OptionState::fragment_ranges() const {
-  FragmentRanges at;
-  const int last = static_cast<int>(axes_.size() - fragment_axes_),
-            threads = static_cast<int>(after_launch());
-  at.k = last, at.high = last + 1, at.low = last + 2;
-  if (fragment_axes_ > 3) at.columns = last + 3;
-  if (lane_axes_ > 2) at.warp = threads;
-  at.group = threads + static_cast<int>(lane_axes_) - 2;
-  at.pair = at.group + 1;
-  return at;
+// Two products with the same rows, the sums of the first being the first factor of the second: every loop
+// over those sums is divided as the columns of a fragment are, pairs among the same threads, the rest in
+// registers.
+bool OptionState::shares_in_row(const UnitKernel& unit) {
+  if (!need_group()) return false;
+  if (unit.m.arg(0).const_int() < unit.unit->m)
+    return refuse(fmt::format("{} rows where a fragment has {}", unit.m.arg(0).const_int(), unit.unit->m));
+  auto position_of = [&](Node range) { return static_cast<std::size_t>(loop_position(range)); };
+  FragmentRanges rows;
+  split_low(position_of(unit.m), 8, RangeKind::Local, after_launch());
+  rows.group = last_serial();
+  split_low(position_of(unit.m), 2, RangeKind::Upcast, axes_.size());
+  rows.high = last_serial();
+  split_low(position_of(unit.m), unit.unit->m / 16, RangeKind::Local, after_launch() - 1);
+  rows.warp = last_serial();
+  auto columns = [&](Node range, std::int64_t size, FragmentRanges& made) {
+    const RangeKind kind = range_kind(range) == RangeKind::Reduce ? RangeKind::Unroll : RangeKind::Upcast;
+    widen(position_of(range), size);
+    split_low(position_of(range), 2, kind, axes_.size());
+    made.low = last_serial();
+    divide_among_threads(position_of(range), 4, false);
+    made.pair = last_serial();
+    split_low(position_of(range), size / 8, kind, axes_.size());
+    made.columns = last_serial();
+  };
+  auto steps = [&](Node range, std::int64_t size) {
+    split_low(position_of(range), size, RangeKind::Unroll, axes_.size());
+    const int made = last_serial();
+    if (int rest = loop_position(range); rest >= 0)
+      split_low(static_cast<std::size_t>(rest), axes_[static_cast<std::size_t>(rest)].extent.const_int(),
+                RangeKind::Unroll, axes_.size());
+    return made;
+  };
+  FragmentRanges second = rows, first = rows, other = rows;
+  columns(unit.n, unit.unit->n, second);
+  columns(unit.first.n, unit.first.unit->n, first);
+  for (Node range : unit.beside) columns(range, unit.first.unit->n, other);
+  first.k = steps(unit.first.k, unit.first.unit->k);
+  second.k = steps(unit.k, unit.unit->k);
+  first.unit = unit.first.unit, second.unit = unit.unit;
+  fragments_ = {first, second};
+  std::size_t threads = 0;
+  for (const Axis& axis : axes_) threads += in_group(axis.kind);
+  lane_axes_ = threads;
+  fragment_axes_ = 0;
+  for (const Axis& axis : axes_) fragment_axes_ += in_registers(axis.kind);
+  shared_unit_ = unit.unit;
+  fragments_held_ = 1;
+  fragment_columns_ = axes_.back().origin;
+  return true;
+}
+
+std::vector<FragmentRanges> OptionState::fragment_ranges() const {
+  std::vector<FragmentRanges> out = fragments_;
+  auto place = [&](int& at) {
+    if (at < 0) return;
+    for (std::size_t i = 0; i < axes_.size(); ++i)
+      if (serials_[i] == at) {
+        at = static_cast<int>(threads_of(i));
+        return;
+      }
+    at = std::numeric_limits<int>::max();  // of one step: no range is left of it
+  };
+  for (FragmentRanges& f : out)
+    for (int* at : {&f.k, &f.high, &f.low, &f.columns, &f.warp, &f.group, &f.pair}) place(*at);
+  return out;
 }
 
 // The sums of all copies and what feeds them are in registers of the unit at once; a unit that reads panels
@@ -502,7 +565,9 @@ bool OptionState::within_fragments() {
 
 bool OptionState::choose_unit() {
   if (started_) return refuse("a matrix unit is chosen before all other options");
-  const OrRefusal<UnitKernel> unit = use_matrix_unit(kernel_, *opt_, *target_);
+  const bool paired = target_->groups && has_paired_products(kernel_);
+  const OrRefusal<UnitKernel> unit =
+      paired ? use_paired_unit(kernel_, *opt_, *target_) : use_matrix_unit(kernel_, *opt_, *target_);
   if (!unit) {
     refusal_ = unit.refusal();
     return false;
@@ -510,6 +575,7 @@ bool OptionState::choose_unit() {
   const Opt* opt = opt_;
   *this = OptionState(unit->kernel, *target_);
   opt_ = opt;
+  if (paired) return shares_in_row(*unit);
   return !unit->m || fragments(*unit);
 }
 

@@ -91,7 +91,8 @@ class OptionState {
   // Whether TC chose a unit of fragments, with its instruction; and that unit where a warp shares fragments.
   bool joins_fragments() const { return fragment_axes_ > 0 && lane_axes_ == 0; }
   const MatrixUnit* shared_unit() const { return lane_axes_ > 0 ? shared_unit_ : nullptr; }
-  FragmentRanges fragment_ranges() const;
+  // Of each product on such a unit.
+  std::vector<FragmentRanges> fragment_ranges() const;
 
  private:
   // One for each option, and what they ask: false, or nothing, where the option is refused.
@@ -134,6 +135,8 @@ class OptionState {
   Node stand_in(Node extent);
   bool fragments(const UnitKernel& unit);
   bool shares(const UnitKernel& unit);
+  bool shares_in_row(const UnitKernel& unit);
+  int last_serial() const { return next_serial_ - 1; }
   bool within_limits();
   bool within_fragments();
 
@@ -157,6 +160,7 @@ class OptionState {
   std::size_t fragment_axes_ = 0;  // the last ones, within a fragment of a matrix unit
   std::size_t lane_axes_ = 0;      // the last ones over threads, within a fragment that a warp shares
   const MatrixUnit* shared_unit_ = nullptr;
+  std::vector<FragmentRanges> fragments_;  // by serials of the axes
   std::int64_t fragments_held_ = 0;
   int fragment_columns_ = 0;  // origin of the columns
   bool no_locals_ = false, started_ = false;

@@ -47,9 +47,11 @@ std::vector<Component> components_of(Node fold) {
         if (c.reads[j])
           for (Node r : all[j].ranges)
             if (!contains(c.ranges, r)) c.ranges.push_back(r);
+  // Every thread has its own memory, so it keeps what it computes itself and no more.
   for (Component& c : all)
     for (Node r : c.ranges)
-      if (!std::all_of(all.begin(), all.end(), [&](const Component& o) { return contains(o.ranges, r); }))
+      if (!in_group(r) &&
+          !std::all_of(all.begin(), all.end(), [&](const Component& o) { return contains(o.ranges, r); }))
         c.further.push_back(r);
   for (Component& c : all)
     std::sort(c.further.begin(), c.further.end(), [](Node a, Node b) { return range_id(a) < range_id(b); });
@@ -72,7 +74,9 @@ bool can_place(const std::vector<Component>& all) {
 
 class Placer {
  public:
-  explicit Placer(Node kernel) : ids_(fresh_ids(kernel)) {}
+  explicit Placer(Node kernel) : ids_(fresh_ids(kernel)) {
+    for (Node r : all_ranges(kernel)) threads_ |= range_kind(r) == RangeKind::Group;
+  }
 
   // The components once the fold is done, each at its own ranges.
   std::vector<Node> place(Node fold, std::vector<Component>& all) {
@@ -126,10 +130,15 @@ class Placer {
     for (Node r : ranges) index = index * r.arg(0) + r;
     return index;
   }
-  // The same ranges with ids of their own. Inside the fold nothing is spread over groups.
+  // The same ranges with ids of their own. Inside the fold nothing is spread over groups; where its rows are,
+  // ranges in registers are parts of a fragment and stay what they are.
   NodeMap<Node> clone(std::span<const Node> ranges, Nodes& made) {
     NodeMap<Node> map;
     for (Node r : ranges) {
+      if (threads_ && in_registers(r)) {
+        made.push_back(r);
+        continue;
+      }
       RangeKind kind = range_kind(r) == RangeKind::Upcast ? RangeKind::Upcast : RangeKind::Loop;
       made.push_back(range(r.arg(0), ids_.range++, kind));
       map.try_emplace(r, made.back());
@@ -138,6 +147,7 @@ class Placer {
   }
 
   FreshIds ids_;
+  bool threads_ = false;  // a row's loops are divided among threads
 };
 
 }  // namespace

@@ -73,6 +73,13 @@ class MaskedTile {
         return value != nullptr && *value ? known(*value) : Known{};
       }
       case Op::Where: return choice(n);
+      case Op::Cast: return known(n.arg(0)).is(Known::Zero) ? Known{Known::Zero} : Known{};
+      case Op::Pack:
+        for (Node part : n.args())
+          if (!known(part).is(Known::Zero)) return {};
+        return {Known::Zero};
+      case Op::Dot:
+        return known(n.arg(0)).is(Known::Zero) && is_float(n.arg(2), 0) ? Known{Known::Zero} : Known{};
       case Op::Reduce: {
         const Known element = known(n.arg(0));
         const bool same = reduce_op(n) == Op::Max ? element.is(Known::Lowest)
@@ -123,7 +130,8 @@ class MaskedTile {
       return x.is(Known::Zero) && carried ? y : Known{};
     }
     if (x.is(Known::Zero)) return x;
-    if ((x.is(Known::Lowest) || x.is(Known::Growth)) && is_positive(b)) return x;
+    const bool scaled = x.is(Known::Lowest) || x.is(Known::Growth) || x.is(Known::Finite);
+    if (scaled && is_positive(b)) return x;
     return x.is(Known::Factor) && carried ? y : Known{};
   }
 

@@ -1,0 +1,13 @@
+// Numbers that are added to the sums of a product of panels are what its sums begin with: the unit adds.
+//
+//   before   Store(own, 0, PanelDot(x, y, 0));  o*a + Load(own, 3), for each of its lanes
+//   after    Store(own, 0, Vec(.., o*a, ..) + PanelDot(x, y, 0));  Load(own, 3)
+#pragma once
+
+#include "ir/node.h"
+
+namespace lathe {
+
+Node start_products(Node kernel);
+
+}  // namespace lathe
