@@ -24,6 +24,7 @@ class Source {
   std::uint64_t size() const { return size_; }
   const std::string& name() const { return name_; }
   const std::string& op() const { return op_; }
+  bool is_file() const { return file_ != nullptr; }  // name() is then its path
 
   // Whether these bytes are inside the file; never overflows.
   bool has(std::uint64_t offset, std::uint64_t count) const {

@@ -197,6 +197,55 @@ def step_rows(text):
             yield match.group(1), match.group(2), "kOptional" in part
 
 
+def onnx_rows(text):
+    """(name, since) of the rows of a table of ONNX operators."""
+    for match in re.finditer(r'(?:\{|LATHE_ONNX_REDUCE\()\s*"(\w+)",\s*(\d+),|LATHE_ONNX_(?:UNARY|BINARY)\("(\w+)", \w+\)', text):
+        yield match.group(1) or match.group(3), int(match.group(2) or 1)
+
+
+def onnx_page():
+    """docs/reference/onnx.md from the tables of operators and the list of tests that do not pass."""
+    lines = [
+        "# ONNX operators",
+        "",
+        "Made by `make docs` from the tables in `formats/onnx/ops/` and from `tests/onnx/exceptions.txt`. A number is the version of the",
+        "operator set that an operator is read from, where that is not the first. [What a model may hold](../onnx.md) is told apart.",
+        "",
+        "| Domain | Topic | Operators |",
+        "| --- | --- | --- |",
+    ]
+    folder = os.path.join(ROOT, "formats/onnx/ops")
+    tables = []
+    for name in sorted(os.listdir(folder)):
+        if not name.endswith(".cpp"):
+            continue
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            text = file.read()
+        domain, topic = re.search(r'OpTable \w+\(\) \{ return \{"([^"]*)", "([^"]*)", kRows', text).groups()
+        rows = text[text.index("OpRow kRows[]") : text.index("}  // namespace\n")]
+        first = {}
+        for op, since in onnx_rows(rows):
+            first[op] = min(since, first.get(op, since))
+        tables.append((domain or "ai.onnx", topic, ", ".join(op + (f" ({since})" if since > 1 else "") for op, since in sorted(first.items()))))
+    for row in sorted(tables):
+        lines.append("| " + " | ".join(row) + " |")
+    lines += [
+        "",
+        "## Tests that are not compared in full",
+        "",
+        "ONNX's own tests (`libonnx-testdata`: 932 of single operators, 82 and 35 converted from PyTorch, 23 simple ones) pass but for these.",
+        "",
+        "| Test | Reason |",
+        "| --- | --- |",
+    ]
+    with open(os.path.join(ROOT, "tests/onnx/exceptions.txt"), encoding="utf-8") as file:
+        for line in file:
+            if line.strip() and not line.startswith("#"):
+                name, kind, reason = line.strip().split(" | ")
+                lines.append(f"| `{name}` | {'only shapes are compared: it ' if kind == 'random' else ''}{reason} |")
+    return "\n".join(lines) + "\n"
+
+
 def promises():
     """Which tests name which numbered requirement, as a table for the terminal."""
     places = {}
@@ -216,6 +265,7 @@ def promises():
 PAGES = {
     "docs/reference/errors.md": errors_page,
     "docs/reference/flags.md": flags_page,
+    "docs/reference/onnx.md": onnx_page,
     "docs/reference/ops.md": ops_page,
     "docs/reference/steps.md": steps_page,
     "docs/reference/support.md": support_page,

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 required=(cmake ninja-build g++ python3 libfmt-dev libgtest-dev)
 optional=(ccache mold "llvm-19-dev|llvm-20-dev|llvm-18-dev" "clang-19|clang-20|clang-18"
   "clang-format-19|clang-format-20" "clang-tidy-19|clang-tidy-20" libz3-dev libcli11-dev nlohmann-json3-dev libutf8proc-dev zlib1g-dev libzstd-dev
-  dataset-fashion-mnist python3-venv codespell)
+  dataset-fashion-mnist libonnx-testdata python3-venv codespell)
 
 cuda_packages=("nvidia-cuda-nvrtc==13.0.*" "nvidia-nvjitlink==13.0.*" "nvidia-cuda-nvcc==13.0.*"
   "nvidia-cuda-runtime==13.0.*")

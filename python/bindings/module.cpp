@@ -26,4 +26,5 @@ NB_MODULE(_core, m) {
   bind_optim(m);
   bind_transformer(m);
   bind_state(m);
+  bind_onnx(m);
 }

@@ -3,31 +3,11 @@
 #include <nanobind/stl/map.h>
 
 #include "bind.h"
+#include "paths.h"
 #include "released.h"
 
 namespace lathe::python {
 namespace {
-
-std::filesystem::path path_of(nb::handle path) {
-  nb::object text = nb::steal(PyOS_FSPath(path.ptr()));
-  if (!text.is_valid()) nb::raise_python_error();
-  if (PyBytes_Check(text.ptr())) return std::string(nb::cast<nb::bytes>(text).c_str());
-  return nb::cast<std::string>(text);
-}
-
-// A path, a tensor of bytes, bytes, or a file that is open for reading.
-state::Bytes bytes_of(nb::handle from) {
-  if (nb::isinstance<PyTensor>(from)) return static_cast<const Tensor&>(*nb::inst_ptr<PyTensor>(from));
-  nb::object data = nb::borrow(from);
-  if (nb::hasattr(from, "read")) data = from.attr("read")();
-  if (PyObject_CheckBuffer(data.ptr()) == 0) return path_of(data);
-  Py_buffer view;
-  if (PyObject_GetBuffer(data.ptr(), &view, PyBUF_SIMPLE) != 0) nb::raise_python_error();
-  const auto size = static_cast<std::size_t>(view.len);
-  Tensor bytes = Tensor::from_bytes(view.buf, size, {Size(size)}, dtypes::uint8, "CPU");
-  PyBuffer_Release(&view);
-  return bytes;
-}
 
 // What a reader of files gives, read while other threads may run.
 template <class R>
@@ -127,6 +107,26 @@ void bind_fetch(nb::module_& m) {
 }
 
 }  // namespace
+
+std::filesystem::path path_of(nb::handle path) {
+  nb::object text = nb::steal(PyOS_FSPath(path.ptr()));
+  if (!text.is_valid()) nb::raise_python_error();
+  if (PyBytes_Check(text.ptr())) return std::string(nb::cast<nb::bytes>(text).c_str());
+  return nb::cast<std::string>(text);
+}
+
+state::Bytes bytes_of(nb::handle from) {
+  if (nb::isinstance<PyTensor>(from)) return static_cast<const Tensor&>(*nb::inst_ptr<PyTensor>(from));
+  nb::object data = nb::borrow(from);
+  if (nb::hasattr(from, "read")) data = from.attr("read")();
+  if (PyObject_CheckBuffer(data.ptr()) == 0) return path_of(data);
+  Py_buffer view;
+  if (PyObject_GetBuffer(data.ptr(), &view, PyBUF_SIMPLE) != 0) nb::raise_python_error();
+  const auto size = static_cast<std::size_t>(view.len);
+  Tensor bytes = Tensor::from_bytes(view.buf, size, {Size(size)}, dtypes::uint8, "CPU");
+  PyBuffer_Release(&view);
+  return bytes;
+}
 
 void bind_state(nb::module_& m) {
   m.def("safe_load", [](nb::handle fn) { return dict_of(read_by(state::safe_load, fn)); }, "fn"_a);

@@ -1,6 +1,7 @@
 // The command line as a user meets it: what it prints, refuses and returns.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
@@ -8,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -36,7 +38,7 @@ bool contains(const std::string& text, const std::string& part) {
 TEST(Cli, HelpListsEveryCommandAndFlag) {
   const Result r = run("--help");
   EXPECT_EQ(r.status, 0);
-  for (const char* word : {"demo", "devices", "bench", "cache", "LATHE_DEBUG", "LATHE_CACHE"})
+  for (const char* word : {"demo", "devices", "bench", "run", "cache", "LATHE_DEBUG", "LATHE_CACHE"})
     EXPECT_TRUE(contains(r.out, word)) << word << "\n" << r.out;
 }
 
@@ -265,6 +267,70 @@ TEST(Cli, TheCacheCanBeShownAndCleared) {
   EXPECT_TRUE(contains(r.out, "0 entries")) << r.out;
   for (const char* off : {"LATHE_CACHE=off", "LATHE_CACHE=0"})
     EXPECT_TRUE(contains(run("cache info", off).out, "the cache is off")) << off;
+}
+
+// y = Relu(x), as an ONNX file of 60 bytes.
+std::filesystem::path relu_model() {
+  auto field = [](int number, const std::string& bytes) {
+    return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())} + bytes;
+  };
+  const std::string type = field(1, std::string("\x08\x01", 2) + field(2, field(1, field(2, "N"))));
+  const std::string graph = field(1, field(1, "x") + field(2, "y") + field(4, "Relu")) +
+                            field(11, field(1, "x") + field(2, type)) +
+                            field(12, field(1, "y") + field(2, type));
+  const auto file =
+      std::filesystem::temp_directory_path() / ("lathe-cli-" + std::to_string(getpid()) + ".onnx");
+  std::ofstream(file, std::ios::binary) << field(7, graph) << field(8, std::string("\x10\x11", 2));
+  return file;
+}
+
+TEST(Cli, RunTellsWhatAModelHoldsAndThenItsResults) {
+  const std::string file = relu_model().string();
+  const std::string npy = file + ".npy", out = file + ".out";
+  std::string bytes = "\x93NUMPY\x01";
+  bytes += std::string("\0\x76\0", 3) + "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }";
+  bytes.resize(127, ' ');
+  bytes += '\n';
+  const float values[] = {-1, 3};
+  bytes.append(reinterpret_cast<const char*>(values), sizeof(values));
+  std::ofstream(npy, std::ios::binary) << bytes;
+  Result r = run("run " + file + " --input x=" + npy + " --output " + out);
+  EXPECT_EQ(r.status, 0) << r.out;
+  for (const char* part :
+       {"input    x float32 (N)", "output   y float32 (N)", "ops      1 Relu", "kernels  1", "memory   ",
+        "result   y float32 (2): 0 3; least 0, greatest 3 at 1"})
+    EXPECT_TRUE(contains(r.out, part)) << part << "\n" << r.out;
+  EXPECT_TRUE(std::filesystem::exists(out + "/y.npy"));
+  r = run("run " + file + " --input x=" + npy + " --json", "", false);
+  const auto report = nlohmann::json::parse(r.out);
+  EXPECT_EQ(report.at("results").at("y").at("data"), (std::vector<double>{0, 3}));
+  EXPECT_EQ(report.at("inputs").at(0).at("dims").at(0), "N");
+  r = run("run " + file + " --bench --seconds 1 --dim N=5 --json", "", false);
+  EXPECT_TRUE(nlohmann::json::parse(r.out).at("bench").at("replayed").get<bool>()) << r.out;
+  std::filesystem::remove(npy);
+  std::filesystem::remove_all(out);
+  std::filesystem::remove(file);
+}
+
+TEST(Cli, RunRefusesWhatDoesNotFit) {
+  const std::string file = relu_model().string();
+  struct Row {
+    const char *words, *says;
+  };
+  for (const Row& row : {Row{"", "input 'x' is missing: the model takes x float32 (N)"},
+                         Row{"--input y=a.npy", "the model has no input 'y'"},
+                         Row{"--input x", "--input x is not name=file.npy"},
+                         Row{"--input x=absent.npy", "absent.npy cannot be opened"},
+                         Row{"--bench --dim N=many", "many is no size"}, Row{"--seconds 0", "--seconds"}}) {
+    const Result r = run("run " + file + " " + row.words);
+    EXPECT_EQ(r.status, 2) << row.words << "\n" << r.out;
+    EXPECT_TRUE(contains(r.out, row.says)) << row.words << "\n" << r.out;
+  }
+  std::ofstream(file, std::ios::binary) << "this is no model";
+  const Result r = run("run " + file + " --random");
+  EXPECT_EQ(r.status, 2) << r.out;
+  EXPECT_TRUE(contains(r.out, "lathe: onnx: ")) << r.out;
+  std::filesystem::remove(file);
 }
 
 }  // namespace

@@ -44,10 +44,6 @@ def test_what_is_not_supported_is_a_not_implemented_error():
         with pytest.raises(NotImplementedError) as caught:
             call()
         assert isinstance(caught.value, (ValueError, RuntimeError))
-    from lathe.nn.onnx import OnnxRunner
-
-    with pytest.raises(NotImplementedError):
-        OnnxRunner("model.onnx")
 
 
 def test_a_bad_index_is_an_index_error_and_a_bad_type_a_type_error():

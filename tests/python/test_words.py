@@ -705,10 +705,6 @@ def test_a_tensor_of_bytes_is_a_file():
 
 
 def test_what_is_not_here_yet_says_so():
-    from lathe.nn.onnx import OnnxRunner
-
-    with pytest.raises(lathe.errors.UserError, match="not read yet"):
-        OnnxRunner("model.onnx")
     with pytest.raises(lathe.errors.UserError, match="not supported yet"):
         Tensor([1.0, 2.0]).shard(("CPU", "CPU:1"), 0)
 

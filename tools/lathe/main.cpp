@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
   app.footer("Environment:\n" + dev::flags_help());
   app.require_subcommand(1);
   std::vector<Command> commands;
-  for (auto add : {add_demo, add_devices, add_bench, add_tune, add_inspect, add_cache})
+  for (auto add : {add_demo, add_devices, add_bench, add_tune, add_inspect, add_run, add_cache})
     for (Command& command : add(app)) commands.push_back(std::move(command));
   try {
     app.parse(argc, argv);

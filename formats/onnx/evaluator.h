@@ -1,0 +1,80 @@
+// Evaluates the nodes of a model in order. Tensors are lazy, so this builds a graph; only operators whose
+// result has a shape that depends on values read anything. Nodes whose inputs are constants are evaluated
+// once per model.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "formats/onnx/call.h"
+#include "formats/onnx/registry.h"
+
+namespace lathe::onnx {
+
+struct Entry {
+  Value value;
+  bool constant = false;
+};
+
+// The values of a graph by name; names that are not here are looked up in the graph around it.
+struct Scope {
+  const Scope* outer = nullptr;
+  const OpsetImports* opsets = nullptr;
+  const std::map<std::string, Attribute>* attributes = nullptr;  // of the function around the nodes
+  std::unordered_map<std::string, Entry> values = {};
+
+  const Entry* find(const std::string& name) const;
+};
+
+class Evaluator {
+ public:
+  Evaluator(const ModelProto& model, formats::Source source, std::string device);
+
+  // ---- of a whole model
+  // Throws NotSupported that names every operator that is missing.
+  void check_ops() const;
+  Outputs run(const Values& inputs);
+  const std::string& device() const { return device_; }
+  // Whether the last run read elements that depend on its inputs, or drew random numbers: no capture of it is
+  // one of other inputs.
+  bool depends_on_values() const { return depends_on_values_; }
+  // Constants that the last run met for the first time and that are worth keeping in memory.
+  std::vector<Tensor> take_new_constants();
+
+  // ---- for operators
+  Outputs run_graph(const GraphProto& graph, const std::vector<Value>& inputs, const Scope& outer);
+  const Attribute* function_attribute(const Scope& scope, const std::string& name) const;
+  std::shared_ptr<const Known> known_of(const Value& value);
+  Value load(const TensorProto& tensor);
+  Tensor interned(const void* data, std::size_t bytes, const Shape& shape, DataType dtype);
+  Tensor tensor_of_known(const Known& known);
+  void note_random() { depends_on_values_ = true; }
+
+ private:
+  void run_node(const NodeProto& node, Scope& scope);
+  Outputs evaluate(const Call& call, const OpRow* row);
+  Outputs call_function(const FunctionProto& function, const Call& call);
+  const FunctionProto* find_function(const NodeProto& node) const;
+  void add_initializers(const GraphProto& graph, Scope& scope);
+  void bind_outputs(const NodeProto& node, const Outputs& outputs, bool constant, Scope& scope);
+  Outputs collect(const std::vector<ValueInfo>& outputs, const Scope& scope) const;
+  void collect_missing(const std::vector<NodeProto>& nodes, const OpsetImports& opsets,
+                       std::set<std::string>& missing) const;
+
+  const ModelProto& model_;
+  formats::Source source_;
+  std::string device_;
+  bool depends_on_values_ = false;
+  int depth_ = 0;
+  std::map<const TensorProto*, Value> loaded_;
+  std::map<const NodeProto*, Outputs> folded_;  // results of nodes whose inputs are constants
+  std::set<const TensorImpl*> constants_,
+      settled_;  // tensors that are constants, and those already handed out
+  std::vector<Tensor> new_constants_;
+  std::map<const TensorImpl*, std::shared_ptr<const Known>> read_;  // elements of constants
+  std::map<std::string, Tensor> interned_;
+};
+
+}  // namespace lathe::onnx

@@ -1,0 +1,142 @@
+// Quantised numbers: real = (q - zero) * scale.
+#include <fmt/format.h>
+
+#include "formats/onnx/ops/shared.h"
+
+namespace lathe::onnx {
+namespace {
+
+// A scale or zero point spread over the tensor it belongs to: one for all, one per position of an axis, or
+// one per block of an axis.
+Tensor spread(const Call& c, const Tensor& t, const Tensor& x, std::int64_t axis, std::int64_t block) {
+  if (t.ndim() == 0 || (t.numel() == 1 && block == 0)) return t.reshape({});
+  if (block == 0) return along(t, c.axis(axis, x.ndim()), x.ndim());
+  const std::int64_t at = c.axis(axis, x.ndim());
+  return sliced(t.repeat_interleave(block, at), at, 0, x.size(at));
+}
+
+DataType scale_dtype(const Tensor& scale) {
+  return scale.dtype().bitsize() < 32 ? dtypes::float32 : scale.dtype();
+}
+
+Outputs dequantize(const Call& c) {
+  const Tensor y = dequantised(c, c.x(0), c.x(1), c.has(2) ? c.value(2) : Value(), c.integer("axis", 1),
+                               c.integer("block_size", 0));
+  if (c.has_attribute("output_dtype") && c.integer("output_dtype") != 0)
+    return {y.cast(dtype_for(static_cast<Element>(c.integer("output_dtype")), c))};
+  return {y};
+}
+
+Outputs quantize(const Call& c) {
+  DataType to = c.has(2) ? c.x(2).dtype() : dtypes::uint8;
+  if (!c.has(2) && c.integer("output_dtype", 0) != 0)
+    to = dtype_for(static_cast<Element>(c.integer("output_dtype")), c);
+  return {quantised(c, c.x(0), c.x(1), c.has(2) ? c.value(2) : Value(), c.integer("axis", 1), to,
+                    c.integer("block_size", 0))};
+}
+
+Outputs dynamic_quantize(const Call& c) {
+  const Tensor& x = c.x(0);
+  const Tensor high = x.max().maximum(0), low = x.min().minimum(0);
+  const Tensor scale = (high - low) / 255.0;
+  const Tensor safe = scale.eq(0).where(1, scale);
+  const Tensor zero = (low.neg() / safe).round().clamp(0, 255);
+  const Tensor y = ((x / safe).round() + zero).clamp(0, 255);
+  return {y.cast(dtypes::uint8), scale, zero.cast(dtypes::uint8)};
+}
+
+Tensor centered(const Call& c, const Tensor& q, std::size_t zero, std::int64_t axis) {
+  const Tensor wide = q.cast(dtypes::int32);
+  return c.has(zero) ? wide - spread(c, c.x(zero).cast(dtypes::int32), q, axis, 0) : wide;
+}
+
+// A zero point of the left matrix is one per row, of the right one per column.
+Tensor centered_left(const Call& c, std::size_t input, std::size_t zero) {
+  const Tensor wide = c.x(input).cast(dtypes::int32);
+  if (!c.has(zero)) return wide;
+  const Tensor z = c.x(zero).cast(dtypes::int32);
+  return wide - (z.ndim() == 1 && !(z.numel() == 1) ? z.unsqueeze(1) : z.numel() == 1 ? z.reshape({}) : z);
+}
+
+Tensor centered_right(const Call& c, std::size_t input, std::size_t zero) {
+  const Tensor wide = c.x(input).cast(dtypes::int32);
+  if (!c.has(zero)) return wide;
+  const Tensor z = c.x(zero).cast(dtypes::int32);
+  return wide - (z.numel() == 1 ? z.reshape({}) : z);
+}
+
+Outputs matmul_integer(const Call& c) {
+  return {quantised_product(c, centered_left(c, 0, 2), centered_right(c, 1, 3))};
+}
+
+// Rescaling happens in floats, and only the result is rounded.
+Outputs qlinear_matmul(const Call& c) {
+  const Tensor product =
+      quantised_product(c, centered_left(c, 0, 2), centered_right(c, 3, 5)).cast(dtypes::float32);
+  auto column = [](const Tensor& t) {
+    return t.numel() == 1 ? t.reshape({}) : t.ndim() == 1 ? t.unsqueeze(1) : t;
+  };
+  const Tensor b_scale = c.x(4).numel() == 1 ? c.x(4).reshape({}) : c.x(4);
+  const Tensor real = product * (column(c.x(1)).cast(dtypes::float32) * b_scale.cast(dtypes::float32));
+  return {quantised(c, real, c.x(6), c.value(7), -1, c.x(7).dtype())};
+}
+
+Outputs conv_integer(const Call& c) {
+  return {convolution(c, centered(c, c.x(0), 2, 1), centered(c, c.x(1), 3, 0), nullptr)};
+}
+
+// x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias in int32 of scale x_scale * w_scale.
+Outputs qlinear_conv(const Call& c) {
+  Tensor sum = convolution(c, centered(c, c.x(0), 2, 1), centered(c, c.x(3), 5, 0), nullptr);
+  if (c.has(8)) sum = sum + along(c.x(8), 1, sum.ndim());
+  const Tensor& w_scale = c.x(4);
+  const Tensor scale =
+      c.x(1).reshape({}) * (w_scale.numel() == 1 ? w_scale.reshape({}) : along(w_scale, 1, sum.ndim()));
+  return {quantised(c, sum.cast(dtypes::float32) * scale, c.x(6), c.value(7), -1, c.x(7).dtype())};
+}
+
+// clang-format off
+const OpRow kRows[] = {
+    {"DequantizeLinear", 10, dequantize}, {"QuantizeLinear", 10, quantize},
+    {"DynamicQuantizeLinear", 11, dynamic_quantize}, {"MatMulInteger", 10, matmul_integer},
+    {"QLinearMatMul", 10, qlinear_matmul}, {"ConvInteger", 10, conv_integer}, {"QLinearConv", 10, qlinear_conv},
+};
+// clang-format on
+
+}  // namespace
+
+Tensor quantised_product(const Call&, const Tensor& a, const Tensor& b) {
+  return a.matmul(b).cast(dtypes::int32);
+}
+
+Tensor dequantised(const Call& c, const Tensor& q, const Tensor& scale, const Value& zero, std::int64_t axis,
+                   std::int64_t block) {
+  const DataType wide = scale_dtype(scale);
+  Tensor real;
+  if (zero.kind() == Value::Kind::None || q.dtype() == dtypes::int32 || q.is_floating_point())
+    real = q.cast(wide);
+  else
+    real = (q.cast(dtypes::int32) - spread(c, zero.tensor().cast(dtypes::int32), q, axis, block)).cast(wide);
+  return (real * spread(c, scale.cast(wide), q, axis, block)).cast(scale.dtype());
+}
+
+// Halves round to even, and what does not fit the dtype takes its nearest end.
+Tensor quantised(const Call& c, const Tensor& x, const Tensor& scale, const Value& zero, std::int64_t axis,
+                 DataType to, std::int64_t block) {
+  const DataType wide = scale_dtype(scale);
+  Tensor y = x.cast(wide) / spread(c, scale.cast(wide), x, axis, block);
+  const bool shifted = zero.kind() != Value::Kind::None;
+  if (to.is_float()) {
+    if (shifted) y = y + spread(c, zero.tensor().cast(wide), x, axis, block);
+    const double most = dtypes::finfo(to).max;
+    return y.isnan().where(y, y.clamp(-most, most)).cast(to);
+  }
+  y = y.round();
+  if (shifted) y = y + spread(c, zero.tensor().cast(wide), x, axis, block);
+  return y.clamp(static_cast<double>(dtypes::min(to).to_int()), static_cast<double>(dtypes::max(to).to_int()))
+      .cast(to);
+}
+
+OpTable quantised_ops() { return {"", "quantised", kRows}; }
+
+}  // namespace lathe::onnx
