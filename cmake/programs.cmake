@@ -40,6 +40,7 @@ endfunction()
 # The command line is parsed by CLI11 and prints JSON; a build without them still has the library.
 if(LATHE_FOUND_cli11 AND LATHE_FOUND_json)
   lathe_program_folders(${PROJECT_SOURCE_DIR}/tools tool_ "")
+  target_compile_definitions(tool_lathe PRIVATE LATHE_VERSION="${PROJECT_VERSION}")
 else()
   message(STATUS "lathe: CLI11 or nlohmann-json not found, so the command-line tools are not built")
 endif()
