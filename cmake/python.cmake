@@ -73,5 +73,7 @@ if(SKBUILD)
   if(TARGET tool_lathe-worker)
     add_dependencies(lathe_python tool_lathe-worker)  # the search runs kernels in it
     install(TARGETS tool_lathe-worker RUNTIME DESTINATION lathe COMPONENT python)
+    add_dependencies(lathe_python tool_lathe)  # the command `lathe` of the package runs it
+    install(TARGETS tool_lathe RUNTIME DESTINATION lathe COMPONENT python)
   endif()
 endif()

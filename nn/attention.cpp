@@ -25,6 +25,7 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t dim, std::int64_t n, bool wi
 
 Tensor MultiHeadAttention::attend(const Tensor& x, const Tensor& context, bool causal,
                                   const Tensor* mask) const {
+  const ModeScope mode(*this);
   const Tensor q = split_heads(query(x), heads), k = split_heads(key(context), heads),
                v = split_heads(value(context), heads);
   return out(
@@ -41,6 +42,7 @@ TransformerBlock::TransformerBlock(std::int64_t dim, std::int64_t heads, std::in
       options(opts) {}
 
 Tensor TransformerBlock::operator()(const Tensor& x, const Tensor* mask) const {
+  const ModeScope mode(*this);
   auto mix = [&](const Tensor& t) { return attention(t, options.causal, mask).dropout(options.dropout); };
   auto feed = [&](const Tensor& t) { return down(options.activation(up(t))).dropout(options.dropout); };
   if (options.norm_first) {

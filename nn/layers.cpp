@@ -53,7 +53,14 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, bool with_bi
   if (with_bias) bias = uniform_parameter({out_features}, bound);
 }
 
-Tensor Linear::operator()(const Tensor& x) const { return x.linear(weight.transpose(), or_null(bias)); }
+Tensor Linear::operator()(const Tensor& x) const {
+  if (x.ndim() == 0 || !(x.size(-1) == weight.size(1)))
+    throw UserError("Linear", fmt::format("the input has shape {}, its last size should be {}",
+                                          to_string(x.shape()), weight.size(1).str()))
+        .help(fmt::format("the layer is Linear({}, {}); flatten(1) joins the axes after the first",
+                          weight.size(1).str(), weight.size(0).str()));
+  return x.linear(weight.transpose(), or_null(bias));
+}
 
 Convolution::Convolution(std::int64_t in_channels, std::int64_t out_channels,
                          const std::vector<std::int64_t>& kernel, const ConvOptions& opts, bool with_bias)

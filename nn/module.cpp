@@ -67,10 +67,85 @@ Parts& Parts::operator()(std::string_view name, Tensor& tensor) {
 }
 
 Parts& Parts::operator()(std::string_view name, Module& module) {
+  modules_.emplace_back(prefix_ + std::string(name), &module);
   const std::size_t before = enter(name);
   module.parts(*this);
   leave(before);
   return *this;
+}
+
+namespace {
+
+std::atomic<bool> a_module_trains = false;
+
+// Puts another value in the place of a tensor's, which stays what it is to whoever holds it.
+void replace_value(Tensor& tensor, const Tensor& value) {
+  const std::optional<bool> wish = tensor.grad_wish();
+  tensor.replace(value.contiguous().realize());
+  if (wish) tensor.requires_grad_(*wish);
+}
+
+}  // namespace
+
+bool trained_by_module() { return a_module_trains; }
+
+StateDict Module::state_dict() { return get_state_dict(*this); }
+
+StateDict Module::named_parameters() {
+  StateDict trained;
+  for (auto& entry : state_dict())
+    if (entry.second.requires_grad()) trained.push_back(std::move(entry));
+  return trained;
+}
+
+std::vector<Tensor> Module::parameters() {
+  std::vector<Tensor> tensors;
+  for (auto& [name, tensor] : named_parameters()) tensors.push_back(std::move(tensor));
+  return tensors;
+}
+
+void Module::load_state_dict(const StateDict& values, bool strict) {
+  nn::load_state_dict(*this, values, strict);
+}
+
+std::vector<std::pair<std::string, Module*>> Module::named_modules() {
+  Parts found;
+  parts(found);
+  std::vector<std::pair<std::string, Module*>> all{{"", this}};
+  all.insert(all.end(), found.modules().begin(), found.modules().end());
+  return all;
+}
+
+Module& Module::apply(const std::function<void(Module&)>& function) {
+  const auto all = named_modules();
+  for (auto at = all.rbegin(); at != all.rend(); ++at) function(*at->second);
+  return *this;
+}
+
+Module& Module::train(bool on) {
+  for (const auto& [name, module] : named_modules()) module->training_ = on;
+  if (on) a_module_trains = true;
+  return *this;
+}
+
+Module& Module::to(std::string_view device) {
+  NoGradScope no_grad;
+  for (auto& [name, tensor] : state_dict())
+    if (const Tensor moved = tensor.detach().to(device); moved.device() != tensor.device())
+      replace_value(tensor, moved);
+  return *this;
+}
+
+Module& Module::to(DataType dtype) {
+  NoGradScope no_grad;
+  for (auto& [name, tensor] : state_dict())
+    if (tensor.is_floating_point() && tensor.dtype() != dtype)
+      replace_value(tensor, tensor.detach().cast(dtype));
+  return *this;
+}
+
+void Module::zero_grad() {
+  for (auto& [name, tensor] : state_dict()) tensor.set_grad(std::nullopt);
 }
 
 StateDict get_state_dict(Module& module) {

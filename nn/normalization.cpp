@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "lathe/modes.h"
 #include "nn/initial.h"
 
 namespace lathe::nn {
@@ -64,7 +65,8 @@ Tensor BatchNorm::operator()(const Tensor& x) {
                                 : options.affine            ? weight.size(0).value()
                                                             : x.size(1).value();
   check_channels("BatchNorm", x, channels);
-  if (options.track_running_stats && !Tensor::training()) {
+  if (options.track_running_stats && !training()) {
+    if (!told()) note_unsaid_mode();
     const Tensor invstd = (running_var + options.eps).rsqrt();
     return x.batchnorm(or_null(weight), or_null(bias), running_mean, invstd);
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "lathe/modes.h"
 #include "lathe/optim.h"
 
 namespace lathe::nn::optim {
@@ -61,10 +62,14 @@ void Optimizer::finish() {
 }
 
 std::vector<Tensor> Optimizer::schedule_step() {
-  if (!Tensor::training())
-    throw UserError("optimizer", "a step outside of training mode")
+  const bool unsaid = take_unsaid_mode();
+  if (unsaid && !Tensor::training() && !trained_by_module())
+    throw UserError("optimizer",
+                    "a step outside of training mode, after dropout or batch norm was computed there")
         .note("there dropout does nothing and batch norm uses and keeps its old statistics")
-        .help("compute the loss and step inside of Tensor.train() (in C++: TrainingScope training;)");
+        .help(
+            "compute the loss and step inside of Tensor.train() (in C++: TrainingScope training; or "
+            "net.train())");
   NoGradScope no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (!parameters_[i].grad())

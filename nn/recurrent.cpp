@@ -116,6 +116,7 @@ LSTM::LSTM(std::int64_t input, std::int64_t hidden, std::int64_t layers, bool fi
 
 std::pair<Tensor, std::vector<LSTMState>> LSTM::operator()(const Tensor& x,
                                                            const std::vector<LSTMState>& state) const {
+  const ModeScope mode(*this);
   return run("LSTM", *this, x, state);
 }
 
@@ -126,6 +127,7 @@ GRU::GRU(std::int64_t input, std::int64_t hidden, std::int64_t layers, bool firs
 
 std::pair<Tensor, std::vector<Tensor>> GRU::operator()(const Tensor& x,
                                                        const std::vector<Tensor>& state) const {
+  const ModeScope mode(*this);
   return run("GRU", *this, x, state);
 }
 

@@ -52,6 +52,7 @@ void MultiheadAttention::parts(Parts& p) {
 
 Tensor MultiheadAttention::operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                                       const AttentionMasks& masks) const {
+  const ModeScope mode(*this);
   const std::int64_t dim = in_proj_weight.size(1).value();
   for (const Tensor* t : {&query, &key, &value})
     if (t->ndim() != 3 || !(t->size(2) == dim))
@@ -94,6 +95,7 @@ TransformerEncoderLayer::TransformerEncoderLayer(std::int64_t d_model, std::int6
       options(opts) {}
 
 Tensor TransformerEncoderLayer::operator()(const Tensor& x, const AttentionMasks& masks) const {
+  const ModeScope mode(*this);
   const Tensor mixed = residual(x, norm1, options.norm_first, [&](const Tensor& t) {
     return self_attn(t, t, t, masks).dropout(options.dropout);
   });
@@ -118,6 +120,7 @@ TransformerDecoderLayer::TransformerDecoderLayer(std::int64_t d_model, std::int6
 
 Tensor TransformerDecoderLayer::operator()(const Tensor& x, const Tensor& memory, const AttentionMasks& masks,
                                            const AttentionMasks& memory_masks) const {
+  const ModeScope mode(*this);
   const Tensor mixed = residual(x, norm1, options.norm_first, [&](const Tensor& t) {
     return self_attn(t, t, t, masks).dropout(options.dropout);
   });

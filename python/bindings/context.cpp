@@ -1,6 +1,7 @@
 // Flags, counters, devices, scopes.
 #include "bind.h"
 #include "lathe/dev/machine.h"
+#include "lathe/modes.h"
 #include "released.h"
 
 namespace lathe::python {
@@ -23,6 +24,7 @@ class Held {
 using HeldFlag = Held<FlagOverride, std::string, std::string>;
 using HeldTraining = Held<TrainingScope, bool>;
 using HeldNoGrad = Held<NoGradScope>;
+using HeldAutocast = Held<AutocastScope, std::optional<DataType>>;
 
 }  // namespace
 
@@ -39,6 +41,13 @@ void bind_context(nb::module_& m) {
       .def(nb::init<>())
       .def("enter", &HeldNoGrad::enter)
       .def("leave", &HeldNoGrad::leave);
+  nb::class_<HeldAutocast>(m, "AutocastScope")
+      .def(nb::init<std::optional<DataType>>(), "dtype"_a.none())
+      .def("enter", &HeldAutocast::enter)
+      .def("leave", &HeldAutocast::leave);
+  m.def("autocast_dtype", &AutocastScope::active);
+  m.def("grad_enabled", &grad_enabled);
+  m.def("set_grad_enabled", &set_grad_enabled, "on"_a);
   m.def("flags", [] {
     nb::dict out;
     for (const FlagRow& row : flags()) out[row.name.c_str()] = nb::make_tuple(row.value, row.help);

@@ -125,8 +125,12 @@ std::optional<DataType> to_dtype(nb::handle h) {
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     try {
       return dtypes::parse(name);
-    } catch (const UserError&) {
-      throw UnknownName("dtype", "\"" + name + "\" names no dtype");
+    } catch (const UserError& error) {
+      UnknownName unknown("dtype", "\"" + name + "\" names no dtype");
+      const std::string said = error.what();
+      if (const std::size_t help = said.find("help: "); help != std::string::npos)
+        unknown.help(said.substr(help + 6));
+      throw unknown;
     }
   }
   return std::nullopt;

@@ -301,7 +301,9 @@ void bind_data(TensorClass& c) {
       "clone",
       [](const Tensor& t, nb::handle device) {
         Tensor out = device.is_none() ? t.clone() : t.to(device_argument(device)).clone();
-        if (auto grad = t.grad()) out.set_grad(grad->clone());
+        // One that nobody asked for may be gone, and is not copied.
+        if (t.grad_wish() == std::optional(true))
+          if (auto grad = t.grad()) out.set_grad(grad->clone());
         return out;
       },
       "device"_a.none() = nb::none(), doc("Tensor.clone"));

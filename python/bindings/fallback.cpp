@@ -1,6 +1,7 @@
 // The last form of every method: a call that fits none of the others goes to lathe.methods.words, which knows
 // other names of arguments, further forms, and how to say what is wrong.
 #include "bind.h"
+#include "layers.h"
 
 namespace lathe::python {
 namespace {
@@ -9,13 +10,13 @@ namespace {
 // conversions (of an int to a float); a form that takes everything must wait for the second time.
 struct Converting {};
 
-// The stub generator is shown the exact forms alone.
+}  // namespace
+
 bool generating_stubs() {
   const nb::object argv = nb::getattr(nb::module_::import_("sys"), "argv", nb::list());
   return nb::len(argv) > 0 && nb::cast<std::string>(nb::str(argv[0])).ends_with("stubgen.py");
 }
 
-}  // namespace
 }  // namespace lathe::python
 
 namespace nanobind::detail {

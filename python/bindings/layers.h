@@ -11,6 +11,29 @@
 
 namespace lathe::python {
 
+bool generating_stubs();  // the stub generator is shown the exact forms alone
+
+// An argument of the constructor that takes everything: it is tried only where arguments may be converted,
+// and not while a layer is made from arguments that were put right.
+struct Unfitting {};
+inline thread_local bool making_plainly = false;
+
+}  // namespace lathe::python
+
+namespace nanobind::detail {
+
+template <>
+struct type_caster<lathe::python::Unfitting> {
+  NB_TYPE_CASTER(lathe::python::Unfitting, const_name("object"))
+  bool from_python(handle, uint32_t flags, cleanup_list*) noexcept {
+    return (flags & static_cast<uint32_t>(cast_flags::convert)) != 0 && !lathe::python::making_plainly;
+  }
+};
+
+}  // namespace nanobind::detail
+
+namespace lathe::python {
+
 template <class L>
 struct Field {
   std::string name;
@@ -98,6 +121,17 @@ nb::class_<L, nn::Module> layer(nb::module_& m, const char* name, std::vector<Fi
     const nn::UninitializedScope scope;
     return blank();
   });
+  // Arguments under PyTorch's names, a device or a dtype, and what is wrong in words: lathe.nn.native.
+  if (!generating_stubs())
+    c.def(
+        "__init__",
+        [kind = nb::handle(c)](nb::pointer_and_handle<L> self, const nb::args& args, Unfitting,
+                               const nb::kwargs& kwargs) {
+          const nb::object made =
+              nb::module_::import_("lathe.nn.native").attr("construct")(kind, args, kwargs);
+          new (self.p) L(nb::cast<const L&>(made));
+        },
+        "args"_a, "_unfitting"_a.none() = nb::none(), "kwargs"_a);
   return c;
 }
 

@@ -115,6 +115,20 @@ void transposed(nb::module_& m, const char* name, std::size_t axes, std::functio
 }
 
 void bind_weighted(nb::module_& m) {
+  m.def(
+      "plainly",
+      [](nb::handle kind, const nb::args& args, const nb::kwargs& kwargs) {
+        making_plainly = true;
+        try {
+          nb::object made = kind(*args, **kwargs);
+          making_plainly = false;
+          return made;
+        } catch (...) {
+          making_plainly = false;
+          throw;
+        }
+      },
+      "kind"_a, "args"_a, "kwargs"_a);
   layer<Linear>(m, "Linear", weight_and_bias<Linear>(), [] { return Linear(1, 1); })
       .def(nb::init<std::int64_t, std::int64_t, bool>(), "in_features"_a, "out_features"_a, "bias"_a = true)
       .def("__call__", [](const Linear& l, const Tensor& x) { return l(x); }, "x"_a);

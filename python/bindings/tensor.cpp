@@ -3,6 +3,7 @@
 
 #include "arrays.h"
 #include "bind.h"
+#include "lathe/dev/handles.h"
 #include "lathe/nn/parameters.h"
 #include "released.h"
 
@@ -20,7 +21,7 @@ void construct(nb::pointer_and_handle<PyTensor> self, nb::handle data, nb::handl
   }
   Tensor t = make_tensor(data, options);
   // An object of its own even where the handle has one already: assigning to it stays visible in both.
-  if (t.front() != nullptr) t = t.detach();
+  if (t.front() != nullptr) t = dev::other_handle(t);
   if (requires_grad) t.requires_grad_(*requires_grad);
   // Last, because nothing may throw once there is a PyTensor: Python frees the memory of an object whose
   // __init__ raised, and nobody would take the tensor out of its list.
@@ -81,8 +82,9 @@ TensorClass bind_tensor(nb::module_& m) {
     return t.shape()[0].value();
   });
   c.def("__bool__", [](const Tensor& t) -> bool {
+    if (!t.numel().is_symbolic() && t.numel() == 1) return released([&] { return t.item() != 0; });
     throw TypeError("bool", "a tensor of shape " + to_string(t.shape()) + " is neither true nor false")
-        .help("ask for its value: t.item(), or t.any().item()");
+        .help("ask for one value: t.any(), t.all(), or an element");
   });
   c.def("__float__", [](nb::handle self) { return nb::steal(PyNumber_Float(self.attr("item")().ptr())); });
   c.def("__int__", [](nb::handle self) { return nb::steal(PyNumber_Long(self.attr("item")().ptr())); });

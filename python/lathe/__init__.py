@@ -1,4 +1,5 @@
-"""Lathe: lazy tensors, gradients and compiled kernels. `from lathe import Tensor` and go on."""
+"""Lathe: lazy tensors, gradients and compiled kernels. `from lathe import Tensor` and go on; programs of PyTorch users may also say
+`import lathe as torch`."""
 
 import os
 
@@ -6,7 +7,7 @@ from lathe import _core
 from lathe.errors import JitError, KernelOptError, UserError
 from lathe.helpers import Context, GlobalCounters, fetch, getenv, live_buffers, memory_report, memory_stats, no_grad
 from lathe.dtype import dtypes
-from lathe.device import Device
+from lathe.device import Device, device
 from lathe.tensor import Tensor
 from lathe.uop.ops import UOp, Variable
 from lathe.jit import TinyJit, function, jit
@@ -15,19 +16,28 @@ from lathe.options import Opt, OptOps, set_options
 __version__ = "0.1.0"
 _core.keep_places(os.path.dirname(__file__) + os.sep)  # of tensors: lines of the program, not of this package
 
+_MODULES = "amp autograd backends bench cuda data distributions functions linalg nn optim special utils".split()
+_ELSEWHERE = {
+    "save": "nn.state", "load": "nn.state", "set_printoptions": "printing", "summary": "printing", "checkpoint": "autograd",
+    "register_op": "autograd", "autocast": "amp",
+}  # fmt: skip
+
 
 def __getattr__(name):  # what costs time to import and is not always needed
     import importlib
 
-    if name in ("nn", "amp", "data", "bench"):
+    if name in _MODULES:
         return importlib.import_module(f"lathe.{name}")
-    if name in ("save", "load"):
-        return getattr(importlib.import_module("lathe.nn.state"), name)
-    if name in ("set_printoptions", "summary"):
-        return getattr(importlib.import_module("lathe.printing"), name)
-    if name in ("checkpoint", "register_op"):
-        return getattr(importlib.import_module("lathe.autograd"), name)
-    raise AttributeError(f"module 'lathe' has no attribute {name!r}")
+    if name in _ELSEWHERE:
+        return getattr(importlib.import_module(f"lathe.{_ELSEWHERE[name]}"), name)
+    from lathe import functions
+    from lathe.errors import nearest
+
+    try:
+        return functions.find(name)
+    except AttributeError:
+        known = [*_MODULES, *_ELSEWHERE, *__all__, *functions.names()]
+        raise AttributeError(f"module 'lathe' has no attribute {name!r}{nearest(name, known)}", name=name) from None
 
 
 __all__ = [
@@ -43,6 +53,7 @@ __all__ = [
     "UOp",
     "UserError",
     "Variable",
+    "device",
     "dtypes",
     "fetch",
     "function",

@@ -1,6 +1,7 @@
 """Devices by name, and which dtypes they take."""
 
 import re
+import sys
 
 from lathe import _core
 from lathe._core import CompileError  # noqa: F401
@@ -69,6 +70,60 @@ class _Device:
 
 
 Device = _Device()
+
+
+class _DeviceType(type):
+    """`lathe.device` is this class and, under the same name, the module it is in."""
+
+    def __getattr__(cls, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(sys.modules[__name__], name)
+
+
+class device(str, metaclass=_DeviceType):
+    """The name of a device, as PyTorch's programs make and ask it: `type` in small letters and `index`.
+
+    >>> lathe.device("cuda:1").type, lathe.device("cuda", 1).index, lathe.device("cpu") == "CPU"
+    ('cuda', 1, True)
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, name, index=None):
+        if isinstance(name, int):
+            name, index = "CUDA", name
+        text = str(name) if index is None else f"{name}:{index}"
+        try:
+            text = _core.canonical_device(text)
+        except _core.UserError:
+            kind = text.partition(":")[0].upper()  # one that this machine has not: it can be named, not used
+            if kind not in ("CUDA", "META", "MPS", "XPU"):
+                raise
+            text = text.upper()
+        return super().__new__(cls, text)
+
+    @property
+    def type(self):
+        """What kind of device it is: "cpu", "cuda"."""
+        return self.partition(":")[0].lower()
+
+    @property
+    def index(self):
+        """Its number, None where it has none."""
+        number = self.partition(":")[2]
+        return int(number) if number.isdigit() else None
+
+    def __enter__(self):
+        _before.append(Device.DEFAULT)
+        Device.DEFAULT = str(self)
+        return self
+
+    def __exit__(self, *error):
+        Device.DEFAULT = _before.pop()
+
+
+_before = []  # default devices of blocks that are open
 
 
 def canonicalize_device(device):

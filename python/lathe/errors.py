@@ -26,6 +26,14 @@ class MissingNames(UserError, KeyError):
     __str__ = UserError.__str__
 
 
+def nearest(word, known):
+    """"; did you mean ...?" where a known word is like it, or nothing."""
+    import difflib
+
+    found = difflib.get_close_matches(str(word), list(known), 1, 0.6)
+    return f"; did you mean {found[0]}?" if found else ""
+
+
 @functools.cache
 def _broken_archive(kind):
     class BrokenArchive(UserError, kind):

@@ -142,7 +142,7 @@ def _cannot_show(tensor):
 
 def tensor_text(tensor):
     """What `print` and `repr` show of a tensor."""
-    name = type(tensor).__name__
+    name = "Tensor" if type(tensor).__name__ == "Values" else type(tensor).__name__
     facts = ", ".join(_facts(tensor))
     why = _cannot_show(tensor)
     if why is None:
@@ -276,8 +276,18 @@ def _tree(obj, prefix, lines):
     children = list(_children(obj))
     for i, (name, child) in enumerate(children):
         last = i + 1 == len(children)
-        lines.append((f"{prefix}{'└─' if last else '├─'} {name}: {_words(child)}", _count(child)))
-        _tree(child, prefix + ("   " if last else "│  "), lines)
+        own = _own_text(child)
+        lines.append((f"{prefix}{'└─' if last else '├─'} {name}: {own or _words(child)}", _count(child)))
+        if own is None:
+            _tree(child, prefix + ("   " if last else "│  "), lines)
+
+
+def _own_text(module):
+    """What a class of one's own says of itself by __repr__, where it is a line; else None."""
+    if not isinstance(module, _core.Module) or type(module).__repr__ is _core.Module.__repr__:
+        return None
+    text = repr(module)
+    return None if "\n" in text else text
 
 
 def summary(net):

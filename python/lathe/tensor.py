@@ -4,11 +4,15 @@ import collections
 import functools
 import operator
 import pickle
+import sys
+import types
 
 from lathe import _core
 from lathe._core import Tensor
 from lathe.absent import absent
+from lathe.device import device
 from lathe.dtype import _from_np_dtype, _to_np_dtype, dtypes  # noqa: F401
+from lathe.errors import UserError
 from lathe.helpers import fetch, no_grad
 
 
@@ -86,6 +90,38 @@ def _from_url(url, gunzip=False, **kwargs):
     return Tensor(fetch(url, gunzip=gunzip), **kwargs)
 
 
+_native_device, _native_data = Tensor.device, Tensor.data
+_devices = {}  # the objects that stand for names
+
+
+def _device(self):
+    name = _native_device.__get__(self)
+    found = _devices.get(name)
+    if found is None:
+        found = _devices[name] = str.__new__(device, name)
+    return found
+
+
+class Values(Tensor):
+    """`x.data`: the same memory without a gradient, as PyTorch has it; a call, `x.data()`, gives tinygrad's memoryview."""
+
+    def __init__(self, tensor):
+        super().__init__(tensor.detach(), requires_grad=False)
+
+    def __call__(self):
+        return _native_data(self)
+
+
+def _set_data(self, value):
+    """The tensor stands for other values from now on; whether it is trained stays."""
+    if not isinstance(value, Tensor):
+        raise UserError(f"lathe: data: a tensor is needed, not {type(value).__name__}")
+    wish = self.requires_grad
+    self.replace(value.detach() if value.is_realized else value.detach().clone(), allow_shape_mismatch=True)
+    if wish is not None:
+        self.requires_grad_(wish)
+
+
 class Extremes(collections.namedtuple("Extremes", "values indices")):
     """Running extremes and their positions: a pair. What a pair has not is asked of the values, which are all that older
     programs expect."""
@@ -134,6 +170,38 @@ def _array_ufunc(self, ufunc, method, *inputs, **kwargs):
     if any(isinstance(x, Tensor) for x in kwargs.get("out", ())):
         return NotImplemented
     return getattr(ufunc, method)(*(x.numpy() if isinstance(x, Tensor) else x for x in inputs), **kwargs)
+
+
+_native_setitem = Tensor.__setitem__
+
+
+def _setitem(self, index, value):
+    if isinstance(index, Tensor) and isinstance(value, Tensor) and index.dtype is dtypes.bool and value.ndim > self.ndim - index.ndim:
+        _set_where(self, index, value)
+    else:
+        _native_setitem(self, index, value)
+
+
+def _set_where(self, mask, value):
+    """x[mask] = values: one after the other where the mask holds."""
+    rest, places = tuple(self.shape[mask.ndim :]), mask.reshape(-1)
+    if tuple(mask.shape) != tuple(self.shape[: mask.ndim]):
+        raise UserError(f"lathe: setitem: a mask of shape {tuple(mask.shape)} for a tensor of shape {tuple(self.shape)}")
+    count = int(places.sum().item())
+    if value.shape[0] not in (1, count):
+        raise UserError(
+            f"lathe: setitem: the mask chooses {count} places, and there are {value.shape[0]} values of shape {tuple(value.shape)}\n"
+            "  help: as many values as the mask has True, or one for all"
+        )
+    if not count:
+        return
+    order = (places.cast(dtypes.int32).cumsum(0) - 1).maximum(0)
+    rows = value.cast(self.dtype).expand(count, *rest)[order]
+    chosen = places.reshape(-1, *[1] * len(rest)).where(rows, self.reshape(places.shape[0], *rest))
+    self.assign(chosen.reshape(*self.shape))
+
+
+_setitem.__doc__ = _native_setitem.__doc__
 
 
 class Schedule(list):
@@ -189,6 +257,9 @@ Tensor.schedule = _schedule
 Tensor.schedule_linear = _schedule
 Tensor.schedule_with_vars = Tensor.linear_with_vars = _schedule_with_vars
 Tensor.__repr__ = _repr
+Tensor.__setitem__ = _setitem
+Tensor.device = property(_device, doc=_native_device.__doc__)
+Tensor.data = property(Values, _set_data, doc=_native_data.__doc__)
 Tensor.__format__ = _format
 Tensor.__reduce_ex__ = _reduce_ex
 Tensor.train = _Train
@@ -201,3 +272,15 @@ import lathe.methods  # noqa: E402, F401  (puts its methods on Tensor)
 
 __getattr__ = absent(__name__)
 __all__ = ["Tensor", "dtypes"]
+
+
+class _Callable(types.ModuleType):
+    """This module under tinygrad's name, and PyTorch's function `tensor(data)` under the same."""
+
+    def __call__(self, data, **options):
+        from lathe.functions import tensor
+
+        return tensor(data, **options)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -44,11 +44,11 @@ std::optional<std::string> nearest_word(std::string_view word, std::span<const s
   return found ? std::optional<std::string>(*found) : std::nullopt;
 }
 
-std::string flags_help() {
-  std::string text;
+std::vector<FlagHelp> flags_help() {
+  std::vector<FlagHelp> rows;
   for (const FlagInfo& flag : flag_table())
-    text += fmt::format("  {:<20} {} ({})\n", flag.name, flag.help, flag.allowed);
-  return text;
+    rows.push_back({std::string(flag.name), std::string(flag.allowed), std::string(flag.help)});
+  return rows;
 }
 
 void check_flags() { flag_value(Flag::Debug); }

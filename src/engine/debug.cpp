@@ -1,8 +1,10 @@
 #include "engine/debug.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <mutex>
 #include <tuple>
 
@@ -73,8 +75,51 @@ bool timing_wanted() {
   return profile_state().on;
 }
 
+namespace {
+
+// What a program's kernels took in all, said when it ends.
+struct Totals {
+  std::mutex mutex;
+  std::size_t runs = 0, made = 0;
+  double ns = 0, made_ns = 0;
+};
+
+Totals& totals() {
+  static auto* all = [] {
+    auto* made = new Totals;  // never destroyed: kernels may end during exit
+    std::atexit([] {
+      Totals& t = totals();
+      std::lock_guard guard(t.mutex);
+      log_note("total", fmt::format("{} kernels ran in {}; {} were compiled in {}", t.runs,
+                                    human_seconds(t.ns * 1e-9), t.made, human_seconds(t.made_ns * 1e-9)));
+    });
+    return made;
+  }();
+  return *all;
+}
+
+}  // namespace
+
+void note_compiled(std::span<const std::string> names, double ns) {
+  if (flag_number(Flag::Debug) < 2 || names.empty()) return;
+  constexpr std::size_t kNamed = 3;
+  std::string text =
+      fmt::format("{} in {}: {}", names.size() == 1 ? "1 kernel" : fmt::format("{} kernels", names.size()),
+                  human_seconds(ns * 1e-9), fmt::join(names.first(std::min(names.size(), kNamed)), " "));
+  if (names.size() > kNamed) text += " ...";
+  log_note("compile", text);
+  Totals& t = totals();
+  std::lock_guard guard(t.mutex);
+  t.made += names.size(), t.made_ns += ns;
+}
+
 void note_run(const KernelRun& run) {
-  if (flag_number(Flag::Debug) >= 2) log_line(kernel_line(run, stderr_is_terminal()));
+  if (flag_number(Flag::Debug) >= 2) {
+    log_line(kernel_line(run, stderr_is_terminal()));
+    Totals& t = totals();
+    std::lock_guard guard(t.mutex);
+    ++t.runs, t.ns += run.ns;
+  }
   Profile& profile = profile_state();
   std::lock_guard guard(profile.mutex);
   if (!profile.on) return;

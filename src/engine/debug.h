@@ -1,9 +1,10 @@
 // What LATHE_DEBUG shows, and the profile behind it. Level 1: devices and schedules; 2: a line for each
-// kernel that ran; 3 options, 4 source, 5 kernel graph, 6 program, each when the kernel is made. Also
-// LATHE_SAVE, which writes the same to files.
+// kernel that was compiled or ran, and a total at the end; 3 options, 4 source, 5 kernel graph, 6 program,
+// each when the kernel is made. Also LATHE_SAVE, which writes the same to files.
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct KernelRun {
 // The line of level 2. `colours` as the terminal has them.
 std::string kernel_line(const KernelRun& run, bool colours);
 
+// Shows how long compiling kernels took, which is done for several at once (level 2).
+void note_compiled(std::span<const std::string> names, double ns);
 // Shows a run at level 2 and up, and adds it to the profile while that is on.
 void note_run(const KernelRun& run);
 // Whether runs must be timed: level 2, or a profile is being taken.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <mutex>
 #include <unordered_map>
@@ -247,7 +248,9 @@ void compile(std::span<Pending> all, DiskCache* disk) {
         mine.push_back(&work);
         programs.push_back(work.program);
       }
+    const auto begin = std::chrono::steady_clock::now();
     std::vector<Binary> binaries = compiler->compile_all(programs);
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
     check_internal(binaries.size() == mine.size(), "engine", "a compiler gave another number of binaries");
     for (std::size_t i = 0; i < mine.size(); ++i) {
       MadeKernel& made = mine[i]->entry->made;
@@ -255,6 +258,9 @@ void compile(std::span<Pending> all, DiskCache* disk) {
       if (disk != nullptr) disk->put("kernel", mine[i]->entry->disk_key, pack_kernel(made));
     }
     table().compiles += mine.size();
+    std::vector<std::string> names;
+    for (const Program& program : programs) names.push_back(program.name);
+    note_compiled(names, took.count());
   }
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "engine/engine.h"
+#include "lathe/dev/handles.h"
 #include "runtime/storage.h"
 #include "schedule/memory_view.h"
 #include "tensor/elements.h"
@@ -337,6 +338,13 @@ Tensor with_own_dtype(const Tensor& weak) {
 }
 
 }  // namespace
+
+Tensor dev::other_handle(const Tensor& tensor) {
+  if (is_tracked(tensor)) return tensor.detach();
+  Tensor other = with_own_dtype(tensor);
+  other.impl()->weak = tensor.impl()->weak;
+  return other;
+}
 
 Tensor Tensor::cast(DataType to) const {
   Scope scope;

@@ -18,6 +18,12 @@ std::string describe(const Tensor& t) {
 
 namespace {
 
+// The one of two devices that computes: files do not.
+std::string where_to_meet(const std::string& a, const std::string& b) {
+  const bool a_is_file = a.starts_with("DISK"), b_is_file = b.starts_with("DISK");
+  return a_is_file && b_is_file ? "CPU" : a_is_file ? b : a;
+}
+
 // A number that nobody has put anywhere.
 bool has_no_place(const Tensor& t) {
   return t.ndim() == 0 && t.device() == default_device() && device_of(node_of(t)).empty();
@@ -30,7 +36,7 @@ std::string common_device(std::string_view op, const Tensor& a, const Tensor& b)
   const bool a_adapts = has_no_place(a), b_adapts = has_no_place(b);
   if (a_adapts != b_adapts) return a_adapts ? b.device() : a.device();
   throw UserError(op, fmt::format("tensors are on different devices: {} and {}", describe(a), describe(b)))
-      .help(fmt::format("move one: to(\"{}\")", a.device()));
+      .help(fmt::format("move one: to(\"{}\")", where_to_meet(a.device(), b.device())));
 }
 
 namespace {

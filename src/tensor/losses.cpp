@@ -1,6 +1,7 @@
 // Losses.
 #include <fmt/format.h>
 
+#include "tensor/autocast.h"
 #include "tensor/impl.h"
 
 namespace lathe {
@@ -39,7 +40,8 @@ Tensor Tensor::binary_crossentropy_logits(const Tensor& target, Reduction reduct
                                           const Tensor* pos_weight) const {
   Scope scope;
   check_shapes("binary_crossentropy_logits", *this, target);
-  const Tensor logits = cast(least_upper_float(dtype()));  // the negatives of integers would wrap
+  const Tensor logits =
+      cast(least_upper_float(widened(*this).dtype()));  // the negatives of integers would wrap
   Tensor yes = logits.logsigmoid(), no = logits.neg().logsigmoid();
   Tensor weighted = pos_weight != nullptr ? target * yes * *pos_weight : target * yes;
   return reduced((weighted + (1.0 - target) * no).neg(), reduction);

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "lathe/modes.h"
+#include "tensor/autocast.h"
 #include "tensor/impl.h"
 
 namespace lathe {
@@ -63,6 +66,10 @@ Ints last_axes(std::int64_t count) {
 Tensor Tensor::conv2d(const Tensor& weight, const Tensor* bias, const ConvOptions& options) const {
   Scope scope;
   check_same_device("conv2d", *this, weight);
+  if (AutocastScope::active()) {
+    const Tensor x = lowered(*this), w = lowered(weight);
+    if (x.dtype() != dtype() || w.dtype() != weight.dtype()) return x.conv2d(w, bias, options);
+  }
   const std::int64_t axes = weight.ndim() - 2, groups = options.groups;
   if (axes < 0 || ndim() != weight.ndim())
     throw UserError("conv2d", fmt::format("input {} and weight {} have different numbers of axes",
@@ -72,7 +79,8 @@ Tensor Tensor::conv2d(const Tensor& weight, const Tensor* bias, const ConvOption
   if (groups <= 0 || in != in_group * groups || out % groups != 0)
     throw UserError(
         "conv2d", fmt::format("input {} has {} channels, weight {} takes {} in {} groups", to_string(shape()),
-                              in, to_string(weight.shape()), in_group, groups));
+                              in, to_string(weight.shape()), in_group, groups))
+        .help("channels are axis 1 of the input: pictures with channels last need permute(0, 3, 1, 2)");
   Sizes kernel;
   for (std::int64_t i = 0; i < axes; ++i) kernel.push_back(weight.size(2 + i));
   Sizes stride = per_axis(options.stride, axes, "conv2d", "stride"),
@@ -102,13 +110,17 @@ Tensor Tensor::conv2d(const Tensor& weight, const Tensor* bias, const ConvOption
   Shape result{batch, out};
   result.insert(result.end(), w.shape().begin() + 2, w.shape().begin() + 2 + axes);
   total = total.reshape(result);
-  return bias == nullptr ? total : total + of_channels(*bias, total.ndim());
+  return bias == nullptr ? total : total + of_channels(lowered(*bias), total.ndim());
 }
 
 Tensor Tensor::conv_transpose2d(const Tensor& weight, const Tensor* bias,
                                 const ConvTransposeOptions& options) const {
   Scope scope;
   check_same_device("conv_transpose2d", *this, weight);
+  if (AutocastScope::active()) {
+    const Tensor x = lowered(*this), w = lowered(weight);
+    if (x.dtype() != dtype() || w.dtype() != weight.dtype()) return x.conv_transpose2d(w, bias, options);
+  }
   const std::int64_t axes = weight.ndim() - 2, groups = options.groups;
   if (axes < 0 || ndim() != weight.ndim() || groups <= 0 || !(size(1) == weight.size(0)) ||
       size(1).value() % groups != 0)
@@ -156,7 +168,7 @@ Tensor Tensor::conv_transpose2d(const Tensor& weight, const Tensor* bias,
   for (std::int64_t i = 0; i < axes; ++i)
     padding[at(i)] = {-padding[at(i)].first, extra[at(i)] - padding[at(i)].second};
   Tensor total = pad_spatial(put_back(columns, stride, dilation), padding).cast(common);
-  return bias == nullptr ? total : total + of_channels(*bias, total.ndim());
+  return bias == nullptr ? total : total + of_channels(lowered(*bias), total.ndim());
 }
 
 namespace {
@@ -275,7 +287,7 @@ Tensor Tensor::avg_pool2d(const Ints& kernel, const PoolOptions& options) const 
 Tensor Tensor::layernorm(const Ints& axes, double eps) const {
   Scope scope;
   // In 32 bits, because squares leave the range of half.
-  const DataType result = least_upper_float(dtype());
+  const DataType result = least_upper_float(widened(*this).dtype());
   Tensor x = cast(sum_accumulator(result)), centred = x - x.mean(axes, true);
   return (centred * (centred.square().mean(axes, true) + eps).rsqrt()).cast(result);
 }
@@ -295,15 +307,30 @@ Tensor Tensor::batchnorm(const Tensor* weight, const Tensor* bias, const Tensor&
 
 namespace {
 thread_local bool training_on = false;
-}
+thread_local int scopes_open = 0;
+thread_local bool computed_unsaid = false;
+}  // namespace
 
 bool Tensor::training() { return training_on; }
-TrainingScope::TrainingScope(bool on) : before_(training_on) { training_on = on; }
-TrainingScope::~TrainingScope() { training_on = before_; }
+TrainingScope::TrainingScope(bool on) : before_(training_on) {
+  training_on = on;
+  ++scopes_open;
+}
+TrainingScope::~TrainingScope() {
+  training_on = before_;
+  --scopes_open;
+}
+
+bool mode_is_said() { return scopes_open > 0; }
+void note_unsaid_mode() {
+  if (!mode_is_said() && grad_enabled()) computed_unsaid = true;
+}
+bool take_unsaid_mode() { return std::exchange(computed_unsaid, false); }
 
 Tensor Tensor::dropout(double p) const {
   Scope scope;
   if (p < 0 || p > 1) throw UserError("dropout", fmt::format("probability {} is outside [0, 1]", p));
+  if (p > 0) note_unsaid_mode();
   if (!training_on || p == 0) return *this;
   if (p == 1) return zeros_like();
   Tensor keep = rand(shape(), {.dtype = dtypes::float32, .device = device()}) >= p;

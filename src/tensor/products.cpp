@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "lathe/modes.h"
+#include "tensor/autocast.h"
 #include "tensor/impl.h"
 
 namespace lathe {
@@ -12,6 +14,10 @@ namespace lathe {
 Tensor Tensor::dot(const Tensor& other, std::optional<DataType> accumulate) const {
   Scope scope;
   check_same_device("matmul", *this, other);
+  if (AutocastScope::active() && !accumulate) {
+    const Tensor x = lowered(*this), y = lowered(other);
+    if (x.dtype() != dtype() || y.dtype() != other.dtype()) return x.dot(y);
+  }
   if (ndim() == 0 || other.ndim() == 0)
     throw UserError("matmul", fmt::format("a scalar has no axis to multiply over: {} and {}",
                                           to_string(shape()), to_string(other.shape())))
@@ -47,7 +53,7 @@ Tensor Tensor::dot(const Tensor& other, std::optional<DataType> accumulate) cons
 
 Tensor Tensor::linear(const Tensor& weight, const Tensor* bias) const {
   Tensor out = weight.ndim() == 1 ? *this * weight : dot(weight);
-  return bias != nullptr ? out + *bias : out;
+  return bias != nullptr ? out + lowered(*bias) : out;
 }
 
 Tensor Tensor::sequential(const std::vector<std::function<Tensor(const Tensor&)>>& layers) const {
@@ -135,7 +141,8 @@ Tensor Tensor::einsum(std::string_view text, const std::vector<Tensor>& operands
   Scope scope;
   if (operands.empty()) throw UserError("einsum", "no operands");
   Formula f = parse_formula(text, operands);
-  std::vector<Tensor> parts = operands;
+  std::vector<Tensor> parts;
+  for (const Tensor& t : operands) parts.push_back(lowered(t));
   std::set<char> letters;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (f.inputs[i].size() != static_cast<std::size_t>(parts[i].ndim()))
@@ -156,6 +163,16 @@ Tensor Tensor::einsum(std::string_view text, const std::vector<Tensor>& operands
       widest = converted(t, common_dtype(widest, t));
   DataType common = widest.dtype();
   DataType wide = common.is_bool() ? common : sum_accumulator(common);
+  std::map<char, Size> sizes;  // of each letter; 1 is broadcast
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    for (std::size_t at = 0; at < f.inputs[i].size(); ++at) {
+      const Size size = parts[i].shape()[at];
+      const auto known = sizes.try_emplace(f.inputs[i][at], size).first;
+      if (known->second == 1) known->second = size;
+      if (!(size == 1) && !(size == known->second))
+        throw UserError("einsum", fmt::format("\"{}\": axis '{}' has size {} and size {}", text,
+                                              f.inputs[i][at], known->second.str(), size.str()));
+    }
   std::optional<Tensor> product;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     std::vector<std::int64_t> order;

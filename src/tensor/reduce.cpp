@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "tensor/autocast.h"
 #include "tensor/functions.h"
 #include "tensor/gather.h"
 #include "tensor/impl.h"
@@ -148,7 +149,7 @@ Tensor Tensor::argmin(std::optional<std::int64_t> axis, bool keepdim) const {
 
 Tensor Tensor::logsumexp(const Ints& axes, bool keepdim) const {
   Scope scope;
-  Tensor x = cast(least_upper_float(dtype()));
+  Tensor x = cast(least_upper_float(widened(*this).dtype()));
   Axes over = resolve_axes(axes, ndim(), "logsumexp");
   Tensor top = reduce_keep(Op::Max, x, over).detach();
   top = top.isinf().where(0, top);
@@ -157,16 +158,18 @@ Tensor Tensor::logsumexp(const Ints& axes, bool keepdim) const {
   return drop_axes(functions::weight(x - top).sum(list, true).log() + top, over, keepdim);
 }
 
-Tensor Tensor::softmax(std::int64_t axis, std::optional<DataType> dtype) const {
+Tensor Tensor::softmax(std::int64_t at, std::optional<DataType> dtype) const {
   Scope scope;
-  Tensor x = cast(dtype ? *dtype : least_upper_float(this->dtype()));
+  const std::int64_t axis = resolve_axis(at, ndim(), "softmax");
+  Tensor x = cast(dtype ? *dtype : least_upper_float(widened(*this).dtype()));
   Tensor e = functions::weight(x - x.max(axis, true).detach());
   return e * e.sum(axis, true).reciprocal();  // one division a row, not one an element
 }
 
-Tensor Tensor::log_softmax(std::int64_t axis, std::optional<DataType> dtype) const {
+Tensor Tensor::log_softmax(std::int64_t at, std::optional<DataType> dtype) const {
   Scope scope;
-  Tensor x = cast(dtype ? *dtype : least_upper_float(this->dtype()));
+  const std::int64_t axis = resolve_axis(at, ndim(), "log_softmax");
+  Tensor x = cast(dtype ? *dtype : least_upper_float(widened(*this).dtype()));
   Tensor shifted = x - x.max(axis, true).detach();
   return shifted - functions::weight(shifted).sum(axis, true).log();
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/env.h"
+#include "lathe/modes.h"
 #include "schedule/memory_view.h"
 #include "tensor/file_store.h"
 #include "tensor/impl.h"
@@ -104,8 +105,11 @@ std::vector<Tensor> live_leaves() {
 }
 
 bool grad_enabled() { return grad_on; }
+void set_grad_enabled(bool on) { grad_on = on; }
 NoGradScope::NoGradScope() : before_(grad_on) { grad_on = false; }
 NoGradScope::~NoGradScope() { grad_on = before_; }
+GradScope::GradScope(bool on) : before_(grad_on) { grad_on = on; }
+GradScope::~GradScope() { grad_on = before_; }
 
 Tensor::Tensor() = default;
 Tensor::Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -35,12 +36,39 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-TEST(Cli, HelpListsEveryCommandAndFlag) {
+void expect_lines_fit(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100U) << line;
+}
+
+TEST(Cli, HelpListsEveryCommandAndOneCommandEveryFlag) {
   const Result r = run("--help");
   EXPECT_EQ(r.status, 0);
-  for (const char* word : {"demo", "devices", "bench", "run", "cache", "LATHE_DEBUG", "LATHE_CACHE"})
+  for (const char* word :
+       {"demo", "devices", "bench", "run", "cache", "tune", "inspect", "lathe help flags", "--version"})
     EXPECT_TRUE(contains(r.out, word)) << word << "\n" << r.out;
+  const Result flags = run("help flags");
+  EXPECT_EQ(flags.status, 0);
+  for (const char* word : {"LATHE_DEBUG", "LATHE_CACHE"}) EXPECT_TRUE(contains(flags.out, word)) << flags.out;
+  expect_lines_fit(flags.out);
 }
+
+TEST(Cli, HelpOfACommandIsTheCommandsOwn) {
+  const Result r = run("help tune");
+  EXPECT_EQ(r.status, 0);
+  EXPECT_EQ(r.out, run("tune --help").out);
+  for (const char* word : {"--budget", "resnet50_forward", "gpt2"})
+    EXPECT_TRUE(contains(r.out, word)) << r.out;
+}
+
+TEST(Cli, VersionIsTheLibrarysOwn) {
+  const Result r = run("--version");
+  EXPECT_EQ(r.status, 0);
+  EXPECT_EQ(r.out.substr(0, 6), "lathe ");
+  EXPECT_TRUE(contains(r.out, ".")) << r.out;
+}
+
+TEST(Cli, DevicesFitsAHundredColumns) { expect_lines_fit(run("devices").out); }
 
 TEST(Cli, AMisspeltCommandIsRefusedWithTheNearestOne) {
   const Result r = run("devises");

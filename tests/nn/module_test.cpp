@@ -87,5 +87,67 @@ TEST(Module, UninitializedParametersKeepShapeAndDtype) {
   EXPECT_TRUE(layer.weight.is_realized());
 }
 
+struct Trained : Module {
+  Linear fc{3, 2};
+  BatchNorm norm{2};
+  Dropout drop{0.5};
+  void parts(Parts& p) override { p("fc", fc)("norm", norm)("drop", drop); }
+  Tensor operator()(const Tensor& x) { return drop(norm(fc(x))); }
+};
+
+TEST(Module, ItsParametersAreWhatIsTrainedAndItsStateIsAll) {
+  Trained net;
+  EXPECT_EQ(names_of(net.named_parameters()),
+            (std::vector<std::string>{"fc.weight", "fc.bias", "norm.weight", "norm.bias"}));
+  EXPECT_EQ(net.parameters().size(), 4U);
+  EXPECT_EQ(net.state_dict().size(), 7U);
+  Trained other;
+  other.load_state_dict(net.state_dict());
+  expect_near(other.fc.weight, net.fc.weight.tolist(), 0);
+}
+
+TEST(Module, ModeIsTheModulesOnceItWasTold) {
+  Trained net;
+  EXPECT_FALSE(net.training());
+  {
+    const TrainingScope training;
+    EXPECT_TRUE(net.drop.training());
+    net.eval();
+    EXPECT_FALSE(net.drop.training()) << "told by the net";
+    const Tensor x = Tensor::ones({4, 3});
+    expect_near(net(x), net(x).tolist(), 0);
+  }
+  net.train();
+  EXPECT_TRUE(net.training() && net.norm.training());
+  const Tensor before = net.norm.running_mean.clone().realize();
+  net(Tensor::randn({8, 3})).realize();
+  net.norm.running_mean.realize();
+  EXPECT_NE(net.norm.running_mean.tolist(), before.tolist()) << "statistics are kept in training";
+}
+
+TEST(Module, EveryModuleInsideIsVisitedTheNetLast) {
+  Trained net;
+  std::vector<std::string> names;
+  for (const auto& [name, module] : net.named_modules()) names.push_back(name);
+  EXPECT_EQ(names, (std::vector<std::string>{"", "fc", "norm", "drop"}));
+  std::vector<Module*> seen;
+  net.apply([&](Module& m) { seen.push_back(&m); });
+  EXPECT_EQ(seen, (std::vector<Module*>{&net.drop, &net.norm, &net.fc, &net}));
+}
+
+TEST(Module, FloatsAreCastInPlaceAndGradientsForgotten) {
+  Trained net;
+  const Tensor held = net.fc.weight;
+  net.to(dtypes::float16);
+  EXPECT_EQ(net.fc.weight.dtype(), dtypes::float16);
+  EXPECT_EQ(held.dtype(), dtypes::float16) << "whoever holds the tensor sees it";
+  EXPECT_EQ(net.parameters().size(), 4U) << "what was trained still is";
+  net.to(dtypes::float32).to("CPU").train();
+  net(Tensor::randn({4, 3})).sum().backward();
+  EXPECT_TRUE(net.fc.weight.grad().has_value());
+  net.zero_grad();
+  EXPECT_FALSE(net.fc.weight.grad().has_value());
+}
+
 }  // namespace
 }  // namespace lathe::nn

@@ -114,9 +114,35 @@ def names_commands_that_exist(block):
             assert os.access(os.path.join(ROOT, words[0]), os.X_OK), line
 
 
+def write_file(block, rest):
+    with open(rest.removeprefix("file="), "w", encoding="utf-8") as file:
+        file.write(block)
+
+
+def is_what_a_shell_says(block):
+    """Commands after `$` and what they print; `...` stands for anything, also for several lines where it is one."""
+    package = os.path.dirname(os.path.abspath(lathe.__file__))
+    folder = os.path.join(os.getcwd(), "bin")
+    os.makedirs(folder, exist_ok=True)
+    for name, command in {"python": f'exec "{sys.executable}" "$@"', "lathe": f'exec "{sys.executable}" -m lathe "$@"'}.items():
+        path = os.path.join(folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\n{command}\n")
+        os.chmod(path, 0o755)
+    env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": os.path.dirname(package)}
+    for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+        command, _, wanted = part.partition("\n")
+        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, env=env, timeout=300)
+        said = done.stdout + done.stderr
+        pattern = re.escape(wanted).replace(re.escape("...\n"), "\0").replace(re.escape("..."), "[^\n]*")
+        pattern = re.sub("(^|\n)\0", r"\1(?:.*\n)*", pattern).replace("\0", "[^\n]*\n")
+        assert re.fullmatch(pattern, said), f"$ {command}\n{said}"
+
+
 # What is done with a block, by the first word after its fence; C++ is built and run by tests/docs.
 BLOCKS = {
-    "python": lambda block, page, _: run_python(block, page),
+    "python": lambda block, page, rest: write_file(block, rest) if rest.startswith("file=") else run_python(block, page),
+    "console": lambda block, *_: is_what_a_shell_says(block),
     "cpp": lambda block, _, rest: is_part_of_a_file(block, rest.removeprefix("from ")) if rest.startswith("from ") else None,
     "cmake": lambda block, *_: is_what_a_project_writes(block),
     "kernel": lambda block, _, rest: is_the_kernel_of(block, rest),
@@ -127,7 +153,8 @@ BLOCKS = {
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_code_blocks_of_a_page_run(page):
+def test_the_code_blocks_of_a_page_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     for kind, rest, block in re.findall(r"^```(\S*) ?(.*)\n((?:(?!^```).*\n)*)^```$", read(page), re.M):
         assert kind in BLOCKS, f"a block of {page} begins with ```{kind}, which says nothing about how it is tried"
         BLOCKS[kind](block, page, rest)

@@ -27,10 +27,15 @@ std::vector<Command> add_cache(CLI::App& app);
 std::vector<Command> add_tune(CLI::App& app);
 std::vector<Command> add_inspect(CLI::App& app);
 std::vector<Command> add_run(CLI::App& app);
+std::vector<Command> add_help(CLI::App& app);
 
 // Rows of cells printed as columns as wide as they need to be; numbers right, text left. The first row is the
 // head.
 void print_table(const std::vector<std::vector<std::string>>& rows);
+// The widest line that fits a terminal of the usual width beside another; longer texts are folded.
+inline constexpr std::size_t kColumns = 100;
+// Words of a text in lines of at most kColumns, all but the first indented.
+std::string folded(const std::string& text, std::size_t indent);
 
 // A whole number from `low` to `high`; the parser's own check words its refusal differently in every version.
 CLI::Validator between(long low, long high);

@@ -58,14 +58,15 @@ int refuse(CLI::App& app, const CLI::ParseError& error) {
 
 int main(int argc, char** argv) {
   CLI::App app{"Lathe: a tensor compiler and deep-learning stack", "lathe"};
-  app.footer("Environment:\n" + dev::flags_help());
+  app.footer("lathe help flags lists the settings of the environment (LATHE_...)");
+  app.set_version_flag("--version", "lathe " LATHE_VERSION);
   app.require_subcommand(1);
   std::vector<Command> commands;
-  for (auto add : {add_demo, add_devices, add_bench, add_tune, add_inspect, add_run, add_cache})
+  for (auto add : {add_demo, add_devices, add_bench, add_tune, add_inspect, add_run, add_cache, add_help})
     for (Command& command : add(app)) commands.push_back(std::move(command));
   try {
     app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
+  } catch (const CLI::Success& help) {  // --help, --version
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
     return refuse(app, error);

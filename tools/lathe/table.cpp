@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <sstream>
 
 #include "lathe/dev/terminal.h"
 #include "tools/lathe/commands.h"
@@ -36,6 +37,20 @@ void print_table(const std::vector<std::vector<std::string>>& rows) {
     line.erase(line.find_last_not_of(' ') + 1);
     fmt::print("{}\n", r == 0 ? dev::bold(line) : line);
   }
+}
+
+std::string folded(const std::string& text, std::size_t indent) {
+  std::string out, line;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (!line.empty() && line.size() + 1 + word.size() > kColumns) {
+      out += line + "\n";
+      line = std::string(indent, ' ') + word;
+    } else {
+      line += (line.empty() ? "" : " ") + word;
+    }
+  }
+  return out + line;
 }
 
 CLI::Validator between(long low, long high) {

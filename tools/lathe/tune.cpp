@@ -153,6 +153,9 @@ std::vector<Command> add_tune(CLI::App& app) {
   auto options = std::make_shared<Options>();  // shared: the parser's options and the command both hold it
   CLI::App* command = app.add_subcommand("tune", "search better options for kernels and keep them");
   command->add_option("what", options->what, "a net, or a kernel file that LATHE_SAVE wrote")->required();
+  std::vector<std::string_view> nets;
+  for (const models::BenchmarkNet& net : models::benchmark_nets()) nets.push_back(net.name);
+  command->footer(folded(fmt::format("nets: {}", fmt::join(nets, " ")), 6));
   command->add_option("--budget", options->budget, "time for the search, such as 60s or 10m");
   command->add_option("--beam", options->beam, "option lists kept from round to round")
       ->check(between(1, 1000));

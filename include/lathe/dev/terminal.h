@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lathe::dev {
 
@@ -36,8 +37,11 @@ std::string human_bytes(std::uint64_t bytes);
 std::string human_seconds(double seconds);
 std::optional<std::string> nearest_word(std::string_view word, std::span<const std::string> candidates);
 
-// The LATHE_* flags, one line each with what they take, for `lathe --help`.
-std::string flags_help();
+// The LATHE_* flags, for `lathe help flags`.
+struct FlagHelp {
+  std::string name, takes, meaning;
+};
+std::vector<FlagHelp> flags_help();
 // Reads them all once, so that a misspelt one is refused before anything runs. Throws UserError.
 void check_flags();
 

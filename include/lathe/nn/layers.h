@@ -77,7 +77,10 @@ struct Embedding : Module {
 // Zeroes elements with probability p and scales the rest by 1/(1-p), in training only.
 struct Dropout : Module {
   explicit Dropout(double p = 0.5);
-  Tensor operator()(const Tensor& x) const { return x.dropout(p); }
+  Tensor operator()(const Tensor& x) const {
+    const ModeScope mode(*this);
+    return x.dropout(p);
+  }
   void parts(Parts&) override {}
 
   double p;

@@ -1,8 +1,17 @@
 // What layers and nets have in common: a list of their tensors by name. A module names its parts once, in
 // parts(); state dicts, optimizers and model files are all built from that list. Copying a module copies
 // handles: the copy shares its parameters.
+//
+//   struct Net : nn::Module {
+//     nn::Linear fc1{784, 128}, fc2{128, 10};
+//     nn::Dropout drop{0.1};
+//     void parts(nn::Parts& p) override { p("fc1", fc1)("fc2", fc2)("drop", drop); }
+//     Tensor operator()(const Tensor& x) { return fc2(drop(fc1(x).relu())); }
+//   };
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,20 +23,59 @@ namespace lathe::nn {
 
 class Parts;
 
+// Tensors by name in the order the modules name them; names of nested parts are joined by dots.
+using StateDict = std::vector<std::pair<std::string, Tensor>>;
+
 class Module {
  public:
   virtual ~Module() = default;
   // Names every tensor and module this one is made of, always in the same order.
   virtual void parts(Parts& parts) = 0;
 
+  // The tensors that are trained: those that require a gradient.
+  std::vector<Tensor> parameters();
+  StateDict named_parameters();
+  // All tensors, also what is kept and not trained; loading them as load_state_dict below.
+  StateDict state_dict();
+  void load_state_dict(const StateDict& values, bool strict = true);
+  // The modules directly and indirectly inside by dotted name, this one first with an empty name.
+  std::vector<std::pair<std::string, Module*>> named_modules();
+  // Calls the function with every module inside and then with this one.
+  Module& apply(const std::function<void(Module&)>& function);
+
+  // Training mode, for this module and all inside. A module that was never told follows TrainingScope.
+  Module& train(bool on = true);
+  Module& eval() { return train(false); }
+  bool training() const { return training_.value_or(Tensor::training()); }
+  bool told() const { return training_.has_value(); }  // train() or eval() was called
+
+  // Moves all tensors to a device, or all floats to a dtype, in place.
+  Module& to(std::string_view device);
+  Module& to(DataType dtype);
+  void zero_grad();  // forgets the gradients
+
  protected:
   Module() = default;
   Module(const Module&) = default;
   Module& operator=(const Module&) = default;
+
+ private:
+  std::optional<bool> training_;
 };
 
-// Tensors by name in the order the modules name them; names of nested parts are joined by dots.
-using StateDict = std::vector<std::pair<std::string, Tensor>>;
+// Training mode as the module was told, for what is computed inside; nothing where it never was.
+class ModeScope {
+ public:
+  explicit ModeScope(const Module& module) {
+    if (module.told()) scope_.emplace(module.training());
+  }
+
+ private:
+  std::optional<TrainingScope> scope_;
+};
+
+// Whether a module of this process was put in training mode: then optimizers step without a TrainingScope.
+bool trained_by_module();
 
 // Collects what modules name: parts("weight", weight)("block", block)("layers", list_of_modules).
 class Parts {
@@ -44,6 +92,7 @@ class Parts {
     return *this;
   }
   const StateDict& found() const { return found_; }
+  const std::vector<std::pair<std::string, Module*>>& modules() const { return modules_; }
 
  private:
   std::size_t enter(std::string_view name);
@@ -51,6 +100,7 @@ class Parts {
 
   std::string prefix_;
   StateDict found_;
+  std::vector<std::pair<std::string, Module*>> modules_;
 };
 
 // Every tensor of the module by name. The handles share memory with the module.

@@ -247,6 +247,17 @@ new_ones = _new("new_ones", lambda s, t, d: Tensor.ones(*s, dtype=t, device=d))
 new_empty = _new("new_empty", lambda s, t, d: Tensor.empty(*s, dtype=t, device=d))
 
 
+def new(self, *data):
+    """PyTorch's old name: zeros of these sizes, or data, with this one's dtype and device.
+
+    >>> Tensor([1.0]).new(2, 3).shape, Tensor([1.0]).new([5]).tolist()
+    ((2, 3), [5.0])
+    """
+    if len(data) == 1 and not isinstance(data[0], int):
+        return new_tensor(self, data[0])
+    return Tensor.zeros(*data, dtype=self.dtype, device=self.device)
+
+
 def new_full(self, size, fill_value, dtype=None, device=None, requires_grad=None):
     """One value in another shape, with this one's dtype and device.
 

@@ -30,6 +30,7 @@ def names_of(native):
     return [name for name in dict.fromkeys(names) if name not in ("self", "*args", "**kwargs", "_converting")]
 
 
+_NUMPYS = ("dtype", "out", "where")  # what numpy's functions pass on, mostly None
 _renames = {}  # of a method: its own name for each other
 
 
@@ -55,8 +56,10 @@ def answer(name, self, args, kwargs):
             return other(self, *args, **kwargs)
         except forms.NoForm:
             pass
+    own, given = names_of(native), kwargs
+    kwargs = {k: v for k, v in kwargs.items() if not (v is None and k in _NUMPYS and k not in own)}
     renamed = _renamed(name, native, kwargs)
-    if renamed.keys() != kwargs.keys():
+    if renamed != given:
         return native(self, *args, **renamed)
     raise WrongCall(complaint(name, native, args, kwargs))
 
@@ -72,7 +75,8 @@ def complaint(name, native, args, kwargs):
     text = f"lathe: {name}: cannot be called with ({given})\n  note: it takes ({', '.join(own)})"
     strange = [k for k in kwargs if k not in own]
     if strange:
-        near = difflib.get_close_matches(strange[0], own, 1)
+        words = [*own, *(n for group in _SAME if any(n in own for n in group) for n in group)]
+        near = difflib.get_close_matches(strange[0], words, 1)
         return text + f"\n  help: there is no argument {strange[0]}" + (f"; did you mean {near[0]}?" if near else "")
     if len(args) > len(own):
         return text + f"\n  help: at most {len(own)} arguments are needed, {len(args)} were given"

@@ -8,7 +8,6 @@ from lathe._core import (
     ConvTranspose1d,
     ConvTranspose2d,
     Dropout,
-    Embedding,
     GroupNorm,
     GRUCell,
     InstanceNorm,
@@ -26,6 +25,7 @@ from lathe._core import (
 from lathe._core import Tensor  # noqa: F401
 from lathe.nn import datasets, optim, schedulers, state
 from lathe.nn.module import Parameter
+from lathe.nn.native import Embedding
 from lathe.nn import containers, functional, init, layers, recurrent, utils
 from lathe.nn.containers import *  # noqa: F403
 from lathe.nn.layers import *  # noqa: F403

@@ -19,6 +19,12 @@ class Sequential(Module):
         super().__init__()
         named = layers[0].items() if len(layers) == 1 and isinstance(layers[0], dict) else enumerate(layers)
         self._layers = {str(name): layer for name, layer in named}
+        for name, layer in self._layers.items():
+            if not callable(layer):
+                raise UserError(
+                    f"lathe: Sequential: layer {name} is a {type(layer).__name__}, which cannot be called\n"
+                    "  help: layers are arguments of their own: nn.Sequential(*layers)"
+                )
 
     @property
     def layers(self):
@@ -153,6 +159,12 @@ class ModuleDict(Module):
 
     def __getitem__(self, key):
         return self._items[key]
+
+    def __getattr__(self, name):  # the modules are attributes too
+        items = self.__dict__.get("_items", {})
+        if name in items:
+            return items[name]
+        raise AttributeError(f"ModuleDict has no attribute {name!r}; its modules are {', '.join(map(str, items)) or 'none'}", name=name)
 
     def __setitem__(self, key, module):
         self._items[key] = _joined(self, module)

@@ -4,6 +4,7 @@ import functools
 import math
 
 from lathe._core import Tensor
+from lathe.errors import TypeError as WrongType
 from lathe.errors import UserError
 
 
@@ -94,6 +95,11 @@ def _class_loss(name, logs, target, weight, ignore_index, reduction, smoothing=0
         raise UserError(
             f"lathe: {name}: the target has shape {tuple(target.shape)}, the input {tuple(logs.shape)} needs {expected}\n"
             "  help: the classes are axis 1 of the input; targets are class indices without that axis"
+        )
+    if target.is_floating_point():
+        raise WrongType(
+            f"lathe: {name}: targets are classes, which are integers, not {target.dtype.name}\n"
+            "  help: cast them: target.long(); probabilities have the shape of the input"
         )
     used = target != ignore_index
     index = used.where(target, 0).cast("int32")

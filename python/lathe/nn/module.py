@@ -159,6 +159,8 @@ def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
     for name, tensor, trained in _named_tensors(self, prefix, recurse):
         if trained and not (remove_duplicate and id(tensor) in seen):
             seen[id(tensor)] = tensor
+            if tensor.requires_grad is None and tensor.is_floating_point():  # a native layer's: an optimizer would ask, too
+                tensor.requires_grad_(True)
             yield name, tensor
 
 
@@ -168,7 +170,19 @@ def parameters(self, recurse=True):
     >>> [p.shape for p in nn.Linear(2, 3).parameters()]
     [(3, 2), (3,)]
     """
-    return [tensor for _, tensor in named_parameters(self, recurse=recurse)]
+    return Tensors(tensor for _, tensor in named_parameters(self, recurse=recurse))
+
+
+class Tensors(list):
+    """A list that `next` takes from too: PyTorch's programs ask for next(net.parameters())."""
+
+    _taken = 0
+
+    def __next__(self):
+        if self._taken >= len(self):
+            raise StopIteration
+        self._taken += 1
+        return self[self._taken - 1]
 
 
 def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
@@ -184,7 +198,7 @@ def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
 
 def buffers(self, recurse=True):
     """The tensors that are kept and not trained."""
-    return [tensor for _, tensor in named_buffers(self, recurse=recurse)]
+    return Tensors(tensor for _, tensor in named_buffers(self, recurse=recurse))
 
 
 def state_dict(self, prefix="", destination=None, keep_vars=False):

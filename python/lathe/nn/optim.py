@@ -8,7 +8,7 @@ from lathe import _core
 from lathe._core import Optimizer, OptimizerGroup, Tensor, clip_grad_norm_, clip_grad_value_
 from lathe.dtype import dtypes
 from lathe.errors import TypeError as WrongCall
-from lathe.errors import UserError
+from lathe.errors import UserError, nearest
 from lathe.nn import state
 from lathe.nn.module import step_in_training
 from lathe.printing import group_text, optimizer_text
@@ -100,9 +100,9 @@ def _arguments(kind, options):
         options["b1"], options["b2"] = options.pop("betas")
     for name in _HINTS:
         options.pop(name, None)
-    for name in ("amsgrad", "maximize"):
-        if options.pop(name, False):
-            raise UserError(f"lathe: {kind}: {name} is not there\n  help: leave it out; minus the loss is maximized by minimizing it")
+    options.pop("amsgrad", None)
+    if options.pop("maximize", False):
+        raise UserError(f"lathe: {kind}: maximize is not there\n  help: leave it out; minus the loss is maximized by minimizing it")
     if options.pop("dampening", 0):
         raise UserError(f"lathe: {kind}: dampening is not there")
     return options
@@ -124,7 +124,7 @@ def _kinds(native):
 
     def __new__(cls, params=None, *args, **options):
         if not _is_groups(params):
-            return native.__new__(cls)
+            return AMSGrad(params, *args, decoupled=name == "AdamW", **options) if options.get("amsgrad") else native.__new__(cls)
         made = []
         for group in params:
             own = {**options, **group}
@@ -184,7 +184,15 @@ class _Own(Optimizer):
             made.append(cls(own.pop("params"), *args, **own))
         return OptimizerGroup(*made)
 
-    def __init__(self, params, lr, weight_decay=0.0, **options):
+    def __init__(self, params, lr, weight_decay=0.0, hints=(), **options):
+        strange = [name for name in hints if name not in (*_HINTS, "maximize")]
+        if strange:
+            import inspect
+
+            own = [n for n in inspect.signature(type(self).__init__).parameters if n not in ("self", "hints")]
+            raise WrongCall(f"lathe: {type(self).__name__}: there is no argument {strange[0]}{nearest(strange[0], own)}\n  help: the arguments are {', '.join(own)}")
+        if dict(hints).get("maximize"):
+            raise UserError(f"lathe: {type(self).__name__}: maximize is not there\n  help: leave it out; minus the loss is maximized by minimizing it")
         super().__init__(_named(params), lr)
         self.weight_decay = weight_decay
         for name, value in options.items():
@@ -216,7 +224,7 @@ class RMSprop(_Own):
     _lists = ("square", "mean", "buffer")
 
     def __init__(self, params, lr=0.01, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False, **hints):
-        super().__init__(params, lr, weight_decay, alpha=alpha, eps=eps, momentum=momentum, centered=centered)
+        super().__init__(params, lr, weight_decay, hints, alpha=alpha, eps=eps, momentum=momentum, centered=centered)
 
     def _change(self, i, p, g, t):
         square = self.square[i].assign(self.square[i] * self.alpha + g.square() * (1 - self.alpha))
@@ -240,7 +248,7 @@ class Adagrad(_Own):
     _lists = ("total",)
 
     def __init__(self, params, lr=0.01, lr_decay=0.0, weight_decay=0.0, initial_accumulator_value=0.0, eps=1e-10, **hints):
-        super().__init__(params, lr, weight_decay, lr_decay=lr_decay, eps=eps)
+        super().__init__(params, lr, weight_decay, hints, lr_decay=lr_decay, eps=eps)
         for total in self.total if initial_accumulator_value else ():
             total.assign(total + initial_accumulator_value).realize()
 
@@ -259,7 +267,7 @@ class Adadelta(_Own):
     _lists = ("square", "moved")
 
     def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0.0, **hints):
-        super().__init__(params, lr, weight_decay, rho=rho, eps=eps)
+        super().__init__(params, lr, weight_decay, hints, rho=rho, eps=eps)
 
     def _change(self, i, p, g, t):
         square = self.square[i].assign(self.square[i] * self.rho + g.square() * (1 - self.rho))
@@ -271,14 +279,33 @@ class Adadelta(_Own):
 class _Moments(_Own):
     _lists = ("m", "v")
 
-    def __init__(self, params, lr, betas, eps, weight_decay, **options):
-        super().__init__(params, lr, weight_decay, b1=betas[0], b2=betas[1], eps=eps, **options)
+    def __init__(self, params, lr, betas, eps, weight_decay, hints=(), **options):
+        super().__init__(params, lr, weight_decay, hints, b1=betas[0], b2=betas[1], eps=eps, **options)
 
     def _mean(self, i, g):
         return self.m[i].assign(self.m[i] * self.b1 + g * (1 - self.b1))
 
     def _square(self, i, g):
         return self.v[i].assign(self.v[i] * self.b2 + g.square() * (1 - self.b2))
+
+
+class AMSGrad(_Moments):
+    """Adam that divides by the largest mean square so far: Adam(amsgrad=True), with `decoupled` AdamW(amsgrad=True).
+
+    >>> nn.optim.Adam([Tensor([1.0])], amsgrad=True)
+    AMSGrad(lr=0.001, 1 tensor with 1 parameters)
+    """
+
+    _lists = ("m", "v", "most")
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=None, amsgrad=True, decoupled=False, **hints):
+        decay = (0.01 if decoupled else 0.0) if weight_decay is None else weight_decay
+        super().__init__(params, lr, betas, eps, 0.0 if decoupled else decay, hints, apart=decay if decoupled else 0.0)
+
+    def _change(self, i, p, g, t):
+        mean = self._mean(i, g) / (1 - self.b1**t)
+        most = self.most[i].assign(self.most[i].maximum(self._square(i, g)))
+        return (mean / ((most / (1 - self.b2**t)).sqrt() + self.eps) + p * self.apart) * self.lr
 
 
 class Adamax(_Moments):
@@ -289,7 +316,7 @@ class Adamax(_Moments):
     """
 
     def __init__(self, params, lr=0.002, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, **hints):
-        super().__init__(params, lr, betas, eps, weight_decay)
+        super().__init__(params, lr, betas, eps, weight_decay, hints)
 
     def _change(self, i, p, g, t):
         most = self.v[i].assign((self.v[i] * self.b2).maximum(g.abs() + self.eps))
@@ -304,7 +331,7 @@ class NAdam(_Moments):
     """
 
     def __init__(self, params, lr=0.002, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, momentum_decay=4e-3, **hints):
-        super().__init__(params, lr, betas, eps, weight_decay, momentum_decay=momentum_decay)
+        super().__init__(params, lr, betas, eps, weight_decay, hints, momentum_decay=momentum_decay)
         self.product = Tensor([1.0], device=self.device).contiguous().realize()
 
     def _step(self, params, grads):
@@ -330,7 +357,7 @@ class RAdam(_Moments):
     """
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, **hints):
-        super().__init__(params, lr, betas, eps, weight_decay)
+        super().__init__(params, lr, betas, eps, weight_decay, hints)
 
     def _change(self, i, p, g, t):
         mean = self._mean(i, g) / (1 - self.b1**t)
@@ -353,7 +380,7 @@ class ASGD(_Own):
     _lists = ("averaged",)
 
     def __init__(self, params, lr=0.01, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0.0, **hints):
-        super().__init__(params, lr, weight_decay, lambd=lambd, alpha=alpha, t0=t0)
+        super().__init__(params, lr, weight_decay, hints, lambd=lambd, alpha=alpha, t0=t0)
 
     def _change(self, i, p, g, t):
         rate = self.lr / (1 + self.lambd * self.lr * (t - 1)) ** self.alpha
@@ -373,7 +400,7 @@ class Rprop(_Own):
     _lists = ("before", "size")
 
     def __init__(self, params, lr=0.01, etas=(0.5, 1.2), step_sizes=(1e-6, 50), **hints):
-        super().__init__(params, lr, 0.0, etas=etas, step_sizes=step_sizes)
+        super().__init__(params, lr, 0.0, hints, etas=etas, step_sizes=step_sizes)
         for size in self.size:
             size.assign(size + lr).realize()
 
@@ -434,6 +461,6 @@ class EMA:
 from lathe.nn import lr_scheduler  # noqa: E402
 
 __all__ = [
-    "ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "EMA", "LAMB", "LARS", "Muon", "NAdam", "Optimizer", "OptimizerGroup", "RAdam",
+    "AMSGrad", "ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "EMA", "LAMB", "LARS", "Muon", "NAdam", "Optimizer", "OptimizerGroup", "RAdam",
     "RMSprop", "Rprop", "SGD", "clip_grad_norm_", "clip_grad_value_",
 ]  # fmt: skip

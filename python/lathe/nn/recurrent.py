@@ -8,6 +8,7 @@ from lathe._core import LayerNorm, Module, Tensor, TransformerDecoderLayer, Tran
 from lathe.errors import UserError
 from lathe.nn.containers import ModuleList
 from lathe.nn.module import Parameter
+from lathe.nn.utils.rnn import PackedSequence, packed
 
 
 def _weights(hidden, *shape):
@@ -71,8 +72,9 @@ class _Recurrent(Module):
     def flatten_parameters(self):
         """Nothing: the weights lie as they are needed."""
 
-    def _direction(self, x, layer, end, state):
-        """One layer in one direction over x (time, batch, features)."""
+    def _direction(self, x, layer, end, state, inside=None):
+        """One layer in one direction over x (time, batch, features). `inside` says which steps belong to a sequence: in the others
+        its state stays."""
         part = lambda name: getattr(self, f"{name}_l{layer}{end}")  # noqa: E731
         inputs = x.matmul(part("weight_ih").transpose(0, 1))
         if self.bias:
@@ -83,7 +85,9 @@ class _Recurrent(Module):
         outputs = {}
         for t in steps:
             hidden = state[0].matmul(weight)
-            state = self._step(inputs[t], hidden if bias is None else hidden + bias, state)
+            before, state = state, self._step(inputs[t], hidden if bias is None else hidden + bias, state)
+            if inside is not None:
+                state = [inside[t].where(new, old) for new, old in zip(state, before)]
             outputs[t] = state[0]
         ordered = [outputs[t] for t in range(x.shape[0])]
         return ordered[0].stack(*ordered[1:], dim=0), state
@@ -101,6 +105,22 @@ class _Recurrent(Module):
         return given
 
     def forward(self, input, hx=None):
+        if isinstance(input, PackedSequence):
+            return self._packed(input, hx)
+        return self._run(input, hx)
+
+    def _packed(self, input, hx):
+        """A batch of sequences of several lengths."""
+        first, self.batch_first = self.batch_first, True
+        try:
+            longest = max(input.lengths)
+            inside = Tensor.arange(longest).reshape(-1, 1) < Tensor(input.lengths).reshape(1, -1)
+            out, last = self._run(input.padded[:, :longest], hx, inside.unsqueeze(-1))
+        finally:
+            self.batch_first = first
+        return packed(out, input.lengths), last
+
+    def _run(self, input, hx, inside=None):
         single = input.ndim == 2
         x = input.unsqueeze(1) if single else input.transpose(0, 1) if self.batch_first else input
         if single and hx is not None:
@@ -116,7 +136,7 @@ class _Recurrent(Module):
         for layer in range(self.num_layers):
             parts = []
             for way, end in enumerate(ends):
-                out, state = self._direction(x, layer, end, [s[layer * len(ends) + way] for s in first])
+                out, state = self._direction(x, layer, end, [s[layer * len(ends) + way] for s in first], inside)
                 parts.append(out)
                 last.append(state)
             x = parts[0] if len(parts) == 1 else parts[0].cat(parts[1], dim=-1)

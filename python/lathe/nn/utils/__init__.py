@@ -5,6 +5,7 @@ import math
 from lathe._core import Tensor, clip_grad_norm_, clip_grad_value_
 from lathe.errors import UserError
 from lathe.nn.module import Parameter
+from lathe.nn.utils import rnn
 
 
 def parameters_to_vector(parameters):
@@ -101,22 +102,6 @@ def fuse_conv_bn_eval(conv, bn):
     fused.weight = Parameter((conv.weight * scale.reshape(-1, *[1] * (conv.weight.ndim - 1))).detach())
     fused.bias = Parameter(((bias - bn.running_mean) * scale + shift).detach())
     return fused
-
-
-class rnn:
-    """Sequences of several lengths in one tensor."""
-
-    @staticmethod
-    def pad_sequence(sequences, batch_first=False, padding_value=0.0):
-        """Sequences (length, ...) side by side, the short ones filled up.
-
-        >>> nn.utils.rnn.pad_sequence([Tensor([1, 2]), Tensor([3])], batch_first=True).tolist()
-        [[1, 2], [3, 0]]
-        """
-        longest = max(s.shape[0] for s in sequences)
-        rest = [(0, 0)] * (sequences[0].ndim - 1)
-        padded = [s.pad(((0, longest - s.shape[0]), *rest), value=padding_value) for s in sequences]
-        return padded[0].stack(*padded[1:], dim=0 if batch_first else 1)
 
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "fuse_conv_bn_eval", "parameters_to_vector", "remove_weight_norm", "rnn",

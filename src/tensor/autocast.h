@@ -1,0 +1,11 @@
+// What mixed precision does to operands. Outside of an AutocastScope both give the tensor itself.
+#pragma once
+
+#include "lathe/tensor.h"
+
+namespace lathe {
+
+Tensor lowered(const Tensor& x);  // of products: in the scope's dtype
+Tensor widened(const Tensor& x);  // of what sums many terms or takes powers: in 32 bits
+
+}  // namespace lathe

@@ -1,0 +1,30 @@
+// `lathe help`: what is said once and belongs to no command.
+#include <fmt/format.h>
+
+#include "lathe/dev/terminal.h"
+#include "tools/lathe/commands.h"
+
+namespace lathe::tool {
+
+std::vector<Command> add_help(CLI::App& app) {
+  CLI::App* help = app.add_subcommand("help", "settings of the environment, or what a command takes");
+  help->require_subcommand(1);
+  CLI::App* flags = help->add_subcommand("flags", "the LATHE_ variables, what they take and what they do");
+  std::vector<Command> commands{
+      {flags, [] {
+         for (const auto& [name, takes, meaning] : dev::flags_help())
+           fmt::print("{}\n", folded(fmt::format("{:<20} {} ({})", name, meaning, takes), 21));
+         return 0;
+       }}};
+  for (CLI::App* other : app.get_subcommands([](CLI::App*) { return true; })) {
+    if (other == help) continue;
+    CLI::App* page = help->add_subcommand(other->get_name(), "what lathe " + other->get_name() + " takes");
+    commands.push_back({page, [other] {
+                          fmt::print("{}", other->help());
+                          return 0;
+                        }});
+  }
+  return commands;
+}
+
+}  // namespace lathe::tool
