@@ -40,11 +40,11 @@ bool Target::has_native(Op op) const {
 std::string Target::key() const {
   const auto& [name, reference, features, cpu, triple, vectors, groups, threads, fma, vector_bytes,
                vector_registers, max_load_bytes, small_masks, strided_lanes, table_lanes, scales,
-               rounds_products, wide_integers, divides_constants, cores, l1, l2, l3, l1_ways, l2_ways, rates, rates_from, sums_in_flight,
-               prefetch_streams, prefetch_lines, reload_steps, wake_steps, max_buffers, max_group, max_locals,
-               max_groups, shared_bytes, warp, thread_registers, shared_banks, group_rates, async_copies,
-               bulk_copies, core_threads, core_registers, core_shared_bytes, emulated, converted, native,
-               units] = *this;
+               rounds_products, wide_integers, divides_constants, cores, l1, l2, l3, l1_ways, l2_ways, rates,
+               rates_from, sums_in_flight, prefetch_streams, prefetch_lines, reload_steps, wake_steps,
+               max_buffers, max_group, max_locals, max_groups, shared_bytes, warp, thread_registers,
+               shared_banks, group_rates, async_copies, bulk_copies, core_threads, core_registers,
+               core_shared_bytes, emulated, converted, native, units] = *this;
   auto names = [](const std::vector<Scalar>& scalars) {
     std::vector<std::string_view> list;
     for (Scalar s : scalars) list.push_back(DType(s).name());
@@ -63,12 +63,12 @@ std::string Target::key() const {
       "bulk_copies={} core={},{},{} "
       "emulated={} converted={} native={} units={}",
       name, reference, cpu, triple, features, vectors, groups, threads, fma, vector_bytes, vector_registers,
-      max_load_bytes, small_masks, strided_lanes, table_lanes, scales, rounds_products, wide_integers, divides_constants, cores, l1, l2, l3,
-      l1_ways, l2_ways, key_of(rates), rates_from, sums_in_flight, prefetch_streams, prefetch_lines,
-      reload_steps, wake_steps, max_buffers, max_group, fmt::join(max_locals, "x"),
-      fmt::join(max_groups, "x"), shared_bytes, warp, thread_registers, shared_banks, key_of(group_rates),
-      async_copies, bulk_copies, core_threads, core_registers, core_shared_bytes, names(emulated),
-      names(converted), fmt::join(functions, ","), fmt::join(units, ","));
+      max_load_bytes, small_masks, strided_lanes, table_lanes, scales, rounds_products, wide_integers,
+      divides_constants, cores, l1, l2, l3, l1_ways, l2_ways, key_of(rates), rates_from, sums_in_flight,
+      prefetch_streams, prefetch_lines, reload_steps, wake_steps, max_buffers, max_group,
+      fmt::join(max_locals, "x"), fmt::join(max_groups, "x"), shared_bytes, warp, thread_registers,
+      shared_banks, key_of(group_rates), async_copies, bulk_copies, core_threads, core_registers,
+      core_shared_bytes, names(emulated), names(converted), fmt::join(functions, ","), fmt::join(units, ","));
 }
 
 Target named_target(std::string_view name) {

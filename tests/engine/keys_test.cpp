@@ -81,10 +81,11 @@ TEST(Keys, EachFactOfATargetIsInItsKey) {
     Target t = usual;
     auto& [name, reference, features, cpu, triple, vectors, groups, threads, fma, vector_bytes,
            vector_registers, max_load_bytes, small_masks, strided_lanes, table_lanes, scales, rounds_products,
-           wide_integers, divides_constants, cores, l1, l2, l3, l1_ways, l2_ways, rates, rates_from, sums_in_flight, prefetch_streams,
-           prefetch_lines, reload_steps, wake_steps, max_buffers, max_group, max_locals, max_groups,
-           shared_bytes, warp, thread_registers, shared_banks, group_rates, async_copies, bulk_copies,
-           core_threads, core_registers, core_shared_bytes, emulated, converted, native, units] = t;
+           wide_integers, divides_constants, cores, l1, l2, l3, l1_ways, l2_ways, rates, rates_from,
+           sums_in_flight, prefetch_streams, prefetch_lines, reload_steps, wake_steps, max_buffers, max_group,
+           max_locals, max_groups, shared_bytes, warp, thread_registers, shared_banks, group_rates,
+           async_copies, bulk_copies, core_threads, core_registers, core_shared_bytes, emulated, converted,
+           native, units] = t;
     auto& [arithmetic, l1_rate, l2_rate, l3_rate, memory_rate] = rates;
     auto& [busy_threads, fragment_word, fragment_row, panel_words, panel_step, bulk_bytes, copy_cycles,
            panel_products, other_products, moved_bytes, launch_seconds] = group_rates;

@@ -59,8 +59,10 @@ std::string scheduled(std::string_view step, Node target, const Target& facts) {
   compile.checks = Checks::EveryStep;
   compile.sink = &watched;
   schedule({&target, 1},
-           {"CPU", facts.max_buffers, rows_of(facts),
-            [&](const std::string&) { return facts.has_fast_threads(); }},
+           {.default_device = "CPU",
+            .max_buffers = facts.max_buffers,
+            .rows = rows_of(facts),
+            .fast_threads = [&](const std::string&) { return facts.has_fast_threads(); }},
            compile);
   return watched.now == watched.before ? kUnchanged : numbered_buffers(watched.now);
 }
