@@ -19,7 +19,7 @@ _core.keep_places(os.path.dirname(__file__) + os.sep)  # of tensors: lines of th
 def __getattr__(name):  # what costs time to import and is not always needed
     import importlib
 
-    if name in ("nn", "amp", "data", "bench"):
+    if name in ("nn", "amp", "data", "bench", "linalg"):
         return importlib.import_module(f"lathe.{name}")
     if name in ("save", "load"):
         return getattr(importlib.import_module("lathe.nn.state"), name)
