@@ -174,8 +174,8 @@ Tensor Tensor::scatter_reduce(std::int64_t axis, const Tensor& index, const Tens
   Tensor combined = rows.reduce(rule->op, from);
   // Rows without values hold the unit, which changes nothing.
   if (include_self && reduce != "mean")
-    return primitive(rule->op, *this,
-                     place_rows(combined.cast(dtype()), index, axis, *this, rule->unit(dtype())));
+    return primitive(rule->op, cast(wide), place_rows(combined, index, axis, *this, rule->unit(wide)))
+        .cast(dtype());
   Tensor times = place_rows(rows.count(), index, axis, *this), touched = times > 0;
   Tensor placed = place_rows(combined, index, axis, *this);
   if (reduce == "mean")
