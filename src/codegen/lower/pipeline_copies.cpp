@@ -1,11 +1,10 @@
 #include "codegen/lower/pipeline_copies.h"
 
 #include <algorithm>
-#include <optional>
 #include <vector>
 
 #include "base/small_vector.h"
-#include "codegen/lower/bulk_boxes.h"
+#include "codegen/lower/pipelined_loops.h"
 #include "ir/build.h"
 #include "ir/group_ops.h"
 #include "ir/ranges.h"
@@ -20,57 +19,17 @@ using Nodes = SmallVector<Node, 16>;
 // Up to so many slots copies run as far ahead as they can instead.
 constexpr std::int64_t kFewSlots = 4;
 
-struct Item {
-  Node node;       // an instruction, or what opens a scope
-  int scope = -1;  // that scope
-};
-struct Block {
-  int parent = -1;
-  std::vector<Item> items;
-};
-
-bool is_ring(Node base) { return base.is(Op::Define) && shared_form(base).slots > 1; }
-
-// Operands that are no instructions of a list.
-bool is_operand_only(Node n) {
-  return n.is(Op::Const) || n.is(Op::Param) || n.is(Op::Var) || n.is(Op::Special) || n.is(Op::Define) ||
-         n.is(Op::Iota);
-}
-
-// The load that a value is, lane for lane, or null.
-Node whole_load(Node value) {
-  if (value.is(Op::Load)) return value;
-  if (!value.is(Op::Vec) || !value.arg(0).is(Op::Lane)) return Node();
-  Node load = value.arg(0).arg(0);
-  if (!load.is(Op::Load) || load.dtype().lanes != value.dtype().lanes) return Node();
-  for (std::size_t i = 0; i < value.arg_count(); ++i) {
-    Node lane = value.arg(i);
-    if (!lane.is(Op::Lane) || lane.arg(0) != load || lane.int_attr() != static_cast<std::int64_t>(i))
-      return Node();
-  }
-  return load;
-}
-
-// A loop whose panels become rings.
-struct Pipelined {
-  int block = 0;  // its body
-  Node range;
-  std::int64_t slots = 1;
-  std::vector<Node> panels;        // as they were
-  std::vector<char> fill, needed;  // items that fill panels, and what those need of the others
-  std::size_t full = 0;            // the barrier after which panels are read
-  bool waits = false;              // some copies are asynchronous
-  std::int64_t products = 0;       // of a unit that reads the panels, in a step
-  std::vector<PanelBoxes> boxes;   // of each panel, where all of them come by bulk copies
-};
+using Item = ProgramTree::Item;
 
 class Pipeliner {
  public:
-  explicit Pipeliner(Program program) : program_(std::move(program)) {
-    parse();
+  explicit Pipeliner(Program program)
+      : program_(std::move(program)), tree_(program_), loops_(pipelined_loops(program_, tree_)) {
+    for (Node panel : ring_panels(program_)) rings_.try_emplace(panel, resized(panel, 1));
+    for (const PipelinedLoop& l : loops_)
+      for (Node panel : l.panels) rings_[panel] = resized(panel, l.slots);
     for (const NodeRef& n : program_.code) {
       if (n->is(Op::Range)) next_range_ = std::max(next_range_, range_id(n) + 1);
-      if (n->is(Op::Store)) written_.try_emplace(base_memory(n->arg(0)));
       for_each_memory(n, [&](Node memory) {
         Node base = base_memory(memory);
         if (base.is(Op::Define)) next_define_ = std::max(next_define_, define_id(base) + 1);
@@ -79,7 +38,6 @@ class Pipeliner {
   }
 
   Program run() {
-    find_loops();
     program_.code.clear();
     listed_.emplace_back();
     emit(0);
@@ -95,207 +53,9 @@ class Pipeliner {
   }
 
  private:
-  // ---- the list as a tree
-
-  void parse() {
-    blocks_.emplace_back();
-    int here = 0;
-    for (const NodeRef& ref : program_.code) {
-      Node n = ref;
-      if (n.is(Op::End) || n.is(Op::EndIf)) {
-        here = blocks_[static_cast<std::size_t>(here)].parent;
-      } else if (n.is(Op::Range) || n.is(Op::If)) {
-        const int inside = static_cast<int>(blocks_.size());
-        blocks_[static_cast<std::size_t>(here)].items.push_back({n, inside});
-        blocks_.push_back({here, {}});
-        openers_.push_back(n);
-        here = inside;
-      } else if (!n.is(Op::After) && !n.is(Op::Sink)) {
-        blocks_[static_cast<std::size_t>(here)].items.push_back({n, -1});
-      }
-    }
-  }
-  Block& block(int i) { return blocks_[static_cast<std::size_t>(i)]; }
-  Node opener(int i) const { return openers_[static_cast<std::size_t>(i) - 1]; }
-
-  template <class Visit>
-  void each_inside(const Item& item, Visit visit) {
-    visit(item.node);
-    if (item.scope < 0) return;
-    for (const Item& inner : block(item.scope).items) each_inside(inner, visit);
-  }
-
-  // ---- which loops
-
-  void find_loops() {
-    std::vector<Node> panels;
-    for (const NodeRef& n : program_.code)
-      for_each_memory(n, [&](Node memory) {
-        Node base = base_memory(memory);
-        if (is_ring(base) && std::find(panels.begin(), panels.end(), base) == panels.end())
-          panels.push_back(base);
-      });
-    for (Node panel : panels) {
-      const int where = innermost(0, panel);
-      Pipelined* loop = nullptr;
-      for (Pipelined& l : loops_)
-        if (l.block == where) loop = &l;
-      if (loop == nullptr) {
-        loops_.push_back({where,
-                          where > 0 ? opener(where) : Node(),
-                          shared_form(panel).slots,
-                          {},
-                          {},
-                          {},
-                          0,
-                          false,
-                          0,
-                          {}});
-        loop = &loops_.back();
-      }
-      loop->panels.push_back(panel);
-    }
-    std::erase_if(loops_, [&](Pipelined& l) { return !plan(l); });
-    for (Node panel : panels) rings_.try_emplace(panel, resized(panel, 1));
-    for (const Pipelined& l : loops_)
-      for (Node panel : l.panels) rings_[panel] = resized(panel, l.slots);
-  }
   static Node resized(Node panel, std::int64_t slots) {
     return define(panel.dtype(), define_id(panel), memory_size(panel) * slots, Space::Shared,
                   {shared_form(panel).swizzled, 1});
-  }
-  // The innermost block with all accesses of a panel.
-  int innermost(int at, Node panel) {
-    for (const Item& item : block(at).items) {
-      if (item.scope < 0) continue;
-      bool all = true;
-      each_access(0, panel, item.scope, false, all);
-      if (all) return innermost(item.scope, panel);
-    }
-    return at;
-  }
-  void each_access(int at, Node panel, int wanted, bool inside, bool& all) {
-    inside |= at == wanted;
-    for (const Item& item : block(at).items) {
-      for_each_memory(item.node, [&](Node memory) { all &= inside || base_memory(memory) != panel; });
-      if (item.scope >= 0) each_access(item.scope, panel, wanted, inside, all);
-    }
-  }
-
-  bool fills(const Item& item, const Pipelined& l) {
-    bool any = false;
-    each_inside(item, [&](Node n) {
-      any |= n.is(Op::Store) &&
-             std::find(l.panels.begin(), l.panels.end(), base_memory(n.arg(0))) != l.panels.end();
-    });
-    return any;
-  }
-
-  // Whether the loop is barrier, fills, barrier, work; and what belongs to the fills.
-  bool plan(Pipelined& l) {
-    if (l.block == 0 || !l.range.is(Op::Range)) return false;
-    const std::vector<Item>& items = block(l.block).items;
-    l.fill.assign(items.size(), 0);
-    l.needed.assign(items.size(), 0);
-    std::vector<std::size_t> barriers;
-    std::size_t first = items.size(), last = 0;
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      bool barrier_inside = false;
-      each_inside(items[i], [&](Node n) {
-        barrier_inside |= n.is(Op::Barrier);
-        l.products += n.is(Op::PanelDot);
-      });
-      if (items[i].node.is(Op::Barrier)) {
-        barriers.push_back(i);
-      } else if (barrier_inside) {
-        return false;
-      } else if (fills(items[i], l)) {
-        if (!only_fills(items[i], l)) return false;
-        l.fill[i] = 1;
-        first = std::min(first, i), last = i;
-      }
-    }
-    if (barriers.size() != 2 || first == items.size() || barriers[0] > first || barriers[1] < last)
-      return false;
-    l.full = barriers[1];
-    // What the fills need, from the back: pure values of this step.
-    NodeMap<char> wanted;
-    auto want = [&](Node n) {
-      for (Node a : n.args()) wanted.try_emplace(a);
-    };
-    for (std::size_t i = items.size(); i-- > 0;) {
-      if (l.fill[i]) {
-        each_inside(items[i], want);
-      } else if (wanted.contains(items[i].node) && items[i].scope < 0 && !items[i].node.is(Op::Barrier)) {
-        if (!is_pure(items[i].node)) return false;
-        l.needed[i] = 1;
-        want(items[i].node);
-      }
-    }
-    find_boxes(l);
-    return true;
-  }
-  // Whether all panels come as boxes of matrices. Not below another loop, whose turns barriers would count on
-  // through.
-  void find_boxes(Pipelined& l) {
-    const auto counted = [](const NodeRef& extent) { return !extent || extent->is_const(); };
-    if (block(l.block).parent != 0 || !std::all_of(program_.locals.begin(), program_.locals.end(), counted))
-      return;
-    for (Node panel : l.panels) {
-      if (!shared_form(panel).bulk) return l.boxes.clear();
-      std::vector<Node> stores, loops;
-      bool plain = true;
-      const std::vector<Item>& items = block(l.block).items;
-      for (std::size_t i = 0; i < items.size(); ++i) {
-        if (!l.fill[i]) continue;
-        each_inside(items[i], [&](Node n) {
-          if (n.is(Op::Range)) loops.push_back(n);
-          if (!n.is(Op::Store) || base_memory(n.arg(0)) != panel) return;
-          stores.push_back(n);
-          plain &= is_copy(n);
-        });
-      }
-      std::optional<PanelBoxes> boxes = plain ? panel_boxes(panel, stores, loops) : std::nullopt;
-      if (!boxes || !moves_with(boxes->column, l.range) || !moves_with(boxes->row, l.range))
-        return l.boxes.clear();
-      l.boxes.push_back(std::move(*boxes));
-    }
-  }
-  // Whether a sum knows the step of a loop by its number alone.
-  static bool moves_with(const Linear& sum, Node range) {
-    return std::all_of(sum.terms.begin(), sum.terms.end(),
-                       [&](const Term& t) { return t.node == range || !depends_on(t.node, range); });
-  }
-  // Loads of what nothing writes have no order either.
-  bool is_pure(Node n) const {
-    if (n.dtype() == dtypes::Void || n.is(Op::Matrices) || n.is(Op::PanelDot)) return false;
-    return !n.is(Op::Load) ||
-           (base_memory(n.arg(0)).is(Op::Param) && !written_.contains(base_memory(n.arg(0))));
-  }
-  bool only_fills(const Item& item, Pipelined& l) {
-    bool only = true;
-    each_inside(item, [&](Node n) {
-      if (n.is(Op::Store))
-        only &= std::find(l.panels.begin(), l.panels.end(), base_memory(n.arg(0))) != l.panels.end();
-      else if (!n.is(Op::Range))
-        only &= is_pure(n);
-      l.waits |= n.is(Op::Store) && is_copy(n);
-    });
-    return only;
-  }
-  // A store of neighbours as they were loaded, as many as an asynchronous copy takes.
-  static bool is_copy(Node store) {
-    Node load = whole_load(store.arg(2));
-    if (!load || !base_memory(load.arg(0)).is(Op::Param) || load.dtype().is_bool()) return false;
-    Node to = base_memory(store.arg(0));
-    if (to.dtype() != base_memory(load.arg(0)).dtype() || to.dtype().lanes != 1) return false;
-    const std::int64_t bytes = std::int64_t{load.dtype().lanes} * load.dtype().bytes();
-    for (Node index : {store.arg(1), load.arg(1)})
-      if (index.dtype().lanes != 1) return false;
-    for (Node access : {store, load})
-      for (std::size_t i = access.is(Op::Store) ? 3 : 2; i < access.arg_count(); ++i)
-        if (access.arg(i).dtype().lanes != 1) return false;
-    return bytes == 4 || bytes == 8 || bytes == 16;
   }
 
   // ---- the new list
@@ -383,26 +143,26 @@ class Pipeliner {
     if (n.dtype() == dtypes::Void || n.is(Op::Load) || !available(now)) list(now);
   }
   void emit(int at) {
-    for (const Item& item : block(at).items) {
-      if (item.scope < 0) {
+    for (const Item& item : tree_.items(at)) {
+      if (item.block < 0) {
         instruction(item.node, names_);
         continue;
       }
       Node now = rebuild(item.node, operands(item.node, names_));
       names_.map[item.node] = now;
       const auto loop = std::find_if(loops_.begin(), loops_.end(),
-                                     [&](const Pipelined& l) { return l.block == item.scope; });
+                                     [&](const PipelinedLoop& l) { return l.block == item.block; });
       if (loop != loops_.end()) {
         loop->boxes.empty() ? pipelined(*loop, now, at > 0) : pipelined_boxes(*loop, now);
         continue;
       }
       open(now);
-      emit(item.scope);
+      emit(item.block);
       close(now);
     }
   }
 
-  void pipelined(const Pipelined& l, Node range, bool again) {
+  void pipelined(const PipelinedLoop& l, Node range, bool again) {
     const DType dtype = range.dtype();
     auto number = [&](std::int64_t v) { return int_const(dtype, v); };
     Node extent = range.arg(0);
@@ -423,12 +183,12 @@ class Pipeliner {
     Node arrived = wait_copies(ahead - 1, next_number_++), met = barrier({&arrived, 1});
     list(arrived);
     list(met);
-    const std::vector<Item>& items = block(l.block).items;
+    const std::vector<Item>& items = tree_.items(l.block);
     for (const Item& item : items)
       if (item.node.is(Op::Barrier)) names_.map[item.node] = met;
     std::size_t last_product = l.full;
     for (std::size_t i = 0; i < items.size(); ++i)
-      each_inside(items[i], [&](Node n) {
+      tree_.each_inside(items[i], [&](Node n) {
         if (n.is(Op::PanelDot)) last_product = i;
       });
     use_slot(l, slot);
@@ -450,7 +210,7 @@ class Pipeliner {
 
   // The same by bulk copies: one thread starts them, and all wait until they have arrived. The products of a
   // step may be under way while the group meets: that is for the slot of the step before.
-  void pipelined_boxes(const Pipelined& l, Node range) {
+  void pipelined_boxes(const PipelinedLoop& l, Node range) {
     const DType dtype = range.dtype();
     auto number = [&](std::int64_t v) { return int_const(dtype, v); };
     const Start with = prepare(l);
@@ -465,7 +225,7 @@ class Pipeliner {
          parity = apply(Op::TruncMod, apply(Op::TruncDiv, range, number(l.slots)), number(2)),
          arrived = await_arrivals(with.barriers, slot, parity);
     list(arrived);
-    const std::vector<Item>& items = block(l.block).items;
+    const std::vector<Item>& items = tree_.items(l.block);
     for (const Item& item : items)
       if (item.node.is(Op::Barrier)) names_.map[item.node] = arrived;
     const bool overlaps = products_overlap(l);
@@ -541,7 +301,7 @@ class Pipeliner {
     std::vector<std::vector<std::pair<Node, Node>>> bases;  // columns and rows, of each place of each panel
     std::int64_t bytes = 0;                                 // of a step
   };
-  Start prepare(const Pipelined& l) {
+  Start prepare(const PipelinedLoop& l) {
     Start made;
     made.barriers = define(dtypes::UInt64, next_define_++, l.slots, Space::Barrier);
     made.first = listed(equal(listed(thread()), int_const(dtypes::Int32, 0)));
@@ -556,7 +316,7 @@ class Pipeliner {
     return made;
   }
   // The bulk copies of a step into a slot, where there is such a step.
-  void start(const Pipelined& l, const Start& with, Node step, Node slot, Node extent) {
+  void start(const PipelinedLoop& l, const Start& with, Node step, Node slot, Node extent) {
     Node exists = less(step, extent);
     Node condition =
         intern(Op::If, dtypes::Void, {exists.lo() == 1 ? with.first : logical_and(exists, with.first)});
@@ -579,19 +339,19 @@ class Pipeliner {
   }
 
   // From here on the panels of the loop are those of a slot; where it begins stands before all that needs it.
-  void use_slot(const Pipelined& l, Node slot) {
+  void use_slot(const PipelinedLoop& l, Node slot) {
     for (Node panel : l.panels) {
       slots_[panel] = slot;
       if (Node offset = slot_offset(panel); !is_operand_only(offset) && !available(offset)) list(offset);
     }
   }
   // Whether all products are in the body itself and their results go to registers for the next step.
-  bool products_overlap(const Pipelined& l) {
+  bool products_overlap(const PipelinedLoop& l) {
     std::int64_t here = 0;
     bool kept = true;
-    for (const Item& item : block(l.block).items) {
+    for (const Item& item : tree_.items(l.block)) {
       here += item.node.is(Op::PanelDot);
-      each_inside(item, [&](Node n) {
+      tree_.each_inside(item, [&](Node n) {
         for (std::size_t i = 0; i < n.arg_count(); ++i)
           if (n.arg(i).is(Op::PanelDot)) kept &= is_result(n) || (n.is(Op::PanelDot) && i == 4);
       });
@@ -613,20 +373,20 @@ class Pipeliner {
     return now;
   }
   void one(const Item& item) {
-    if (item.scope < 0) return instruction(item.node, names_);
+    if (item.block < 0) return instruction(item.node, names_);
     Node now = rebuild(item.node, operands(item.node, names_));
     names_.map[item.node] = now;
     open(now);
-    emit(item.scope);
+    emit(item.block);
     close(now);
   }
   // Whether nothing but the fills uses an item of the body.
-  bool only_for_fills(const Pipelined& l, std::size_t which) {
-    const std::vector<Item>& items = block(l.block).items;
+  bool only_for_fills(const PipelinedLoop& l, std::size_t which) {
+    const std::vector<Item>& items = tree_.items(l.block);
     bool other = false;
     for (std::size_t i = which + 1; i < items.size(); ++i) {
       if (l.fill[i]) continue;
-      each_inside(items[i], [&](Node n) {
+      tree_.each_inside(items[i], [&](Node n) {
         for (Node a : n.args()) other |= a == items[which].node && !(l.needed[i] && only_for_fills(l, i));
       });
     }
@@ -638,7 +398,7 @@ class Pipeliner {
   }
 
   // The copies of a step into a slot, where there is such a step, as one batch.
-  void fill(const Pipelined& l, Node step, Node slot, Node extent) {
+  void fill(const PipelinedLoop& l, Node step, Node slot, Node extent) {
     Node exists = less(step, extent), condition;
     if (exists.lo() != 1) {
       condition = intern(Op::If, dtypes::Void, {exists});
@@ -648,7 +408,7 @@ class Pipeliner {
     names.outer = &names_;
     names.map[l.range] = step;
     use_slot(l, slot);
-    const std::vector<Item>& items = block(l.block).items;
+    const std::vector<Item>& items = tree_.items(l.block);
     for (std::size_t i = 0; i < items.size(); ++i)
       if (l.fill[i] || l.needed[i]) copy(items[i], names);
     if (condition) close(condition);
@@ -661,16 +421,16 @@ class Pipeliner {
   }
   void copy(const Item& item, Names& names) {
     Node n = item.node;
-    if (item.scope >= 0) {
+    if (item.block >= 0) {
       Node now = fresh_range(names.of(n.arg(0)), n.dtype());
       names.map[n] = now;
       open(now);
-      for (const Item& inner : block(item.scope).items) copy(inner, names);
+      for (const Item& inner : tree_.items(item.block)) copy(inner, names);
       close(now);
       return;
     }
     // What only a copy needs is listed with it.
-    if (n.is(Op::Store) && is_copy(n)) {
+    if (n.is(Op::Store) && is_async_copy(n)) {
       Node load = whole_load(n.arg(2));
       Nodes to = operands(n, names), from = operands(load, names);
       list(copy_async(base_memory(to[0]), to[1], base_memory(from[0]), from[1],
@@ -690,12 +450,10 @@ class Pipeliner {
   }
 
   Program program_;
-  std::vector<Block> blocks_;
-  std::vector<Node> openers_;
-  std::vector<Pipelined> loops_;
-  NodeMap<Node> rings_;  // of a panel
-  NodeMap<Node> slots_;  // of a panel: which of its ring is meant here
-  NodeMap<char> written_;
+  ProgramTree tree_;
+  std::vector<PipelinedLoop> loops_;
+  NodeMap<Node> rings_;                // of a panel
+  NodeMap<Node> slots_;                // of a panel: which of its ring is meant here
   std::vector<NodeMap<char>> listed_;  // by open scope
   Names names_;
   std::int64_t next_range_ = 0, next_define_ = 0, next_number_ = 0;
@@ -704,12 +462,8 @@ class Pipeliner {
 }  // namespace
 
 Program pipeline_copies(Program program) {
-  const bool any = std::any_of(program.code.begin(), program.code.end(), [](const NodeRef& n) {
-    bool ring = false;
-    for_each_memory(n, [&](Node memory) { ring |= is_ring(base_memory(memory)); });
-    return ring;
-  });
-  return any ? Pipeliner(std::move(program)).run() : program;
+  if (ring_panels(program).empty()) return program;
+  return Pipeliner(std::move(program)).run();
 }
 
 }  // namespace lathe
