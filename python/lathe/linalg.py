@@ -250,45 +250,9 @@ def qr(A, mode="reduced"):
     return q[..., :, :least], r[..., :least, :].triu()
 
 
-def _singular(a):
-    """U, the singular values as a row, and V, below each other."""
-    u, s, vt = a.detach().svd(False)
-    return u.cat(s.unsqueeze(-2), _t(vt), dim=-2)
-
-
-def _singular_parts(packed, rows):
-    return packed[..., :rows, :], packed[..., rows : rows + 1, :], packed[..., rows + 1 :, :]
-
-
-def _singular_gradient(inputs, output, grad):
-    rows = inputs[0].shape[-2]
-    u, s, v = _singular_parts(output, rows)
-    gu, gs, gv = _singular_parts(grad, rows)
-    gaps = s.square() - _t(s).square()
-    apart = (gaps == 0).where(0, 1 / (gaps == 0).where(1, gaps))
-
-    def turned(x, g):
-        inner = _t(x).matmul(g)
-        return (inner - _t(inner)) * apart
-
-    middle = turned(u, gu) * s + _t(s) * turned(v, gv) + _eye(s.shape[-1], s) * gs
-    out = u.matmul(middle).matmul(_t(v))
-    inverse = (s == 0).where(0, 1 / (s == 0).where(1, s))
-    if rows > s.shape[-1]:
-        out = out + (gu - u.matmul(_t(u).matmul(gu))).matmul(_t(inverse) * _t(v))
-    if v.shape[-2] > s.shape[-1]:
-        out = out + (u * inverse).matmul(_t(gv - v.matmul(_t(v).matmul(gv))))
-    return [out]
-
-
 def svd(A, full_matrices=True):
     """U, singular values (descending) and V^T. Gradients flow through those that are not filled up to square ones."""
-    A = _matrix("svd", A, square=False)
-    if full_matrices and A.shape[-1] != A.shape[-2]:
-        u, s, vt = A.detach().svd(True)
-        return u, svdvals(A), vt
-    u, s, v = _singular_parts(_op("svd", _singular, _singular_gradient, A), A.shape[-2])
-    return u, s.squeeze(-2), _t(v)
+    return _matrix("svd", A, square=False).svd(full_matrices)
 
 
 def svdvals(A):

@@ -135,7 +135,8 @@ struct Jit::Impl {
   }
 
   std::vector<Tensor> run_traced(const capture::CallArguments& given, const std::vector<Size>& bound) {
-    if (last) capture::forget_dropped(*last);
+    // What others still read of the memory it writes is no part of it.
+    if (last) settle_memory(last->program.written_states());
     capture::Trace now = capture::trace(given, [&] { return function(given.tensors, bound); }, traces == 0);
     ++traces;
     std::vector<Tensor> outputs = std::move(now.outputs);

@@ -96,7 +96,7 @@ Node without_bindings(Node node) {
   return substitute(node, free);
 }
 
-void add_outputs(Trace& made, const NodeMap<Source>& sources) {
+void add_outputs(Trace& made, NodeMap<Source>& sources) {
   for (const Tensor& t : made.outputs) {
     Node value = at_rest_view(node_of(t));
     Output out;
@@ -104,12 +104,13 @@ void add_outputs(Trace& made, const NodeMap<Source>& sources) {
     Node base = viewed(value);
     while (base.is(Op::Bitcast)) base = viewed(base.arg(0));
     if (base.is(Op::Buffer)) {
-      const Source* source = sources.find(base);
-      if (source == nullptr) {
-        made.problem = fmt::format("output {} was computed before the call", made.program.outputs.size());
-        return;
+      if (!sources.contains(base)) {  // a tensor from outside, as it is
+        sources.try_emplace(base,
+                            {Source::Kind::State, static_cast<std::uint32_t>(made.program.states.size()), 0});
+        made.program.states.emplace_back(base);
+        made.literal.push_back(false);
       }
-      out.source = *source;
+      out.source = *sources.find(base);
       out.stand_in = new_buffer_like(base);
       NodeMap<Node> to;
       to[base] = out.stand_in;
@@ -201,6 +202,7 @@ Trace trace(const CallArguments& arguments, const std::function<std::vector<Tens
             bool may_read) {
   const Scope scope;
   settle_memory({});
+  name_memory();
   // So that nothing is taken for computed that was computed before over the same arguments.
   rename_memory(arguments.buffers, true);
   std::vector<engine::Call> calls;
@@ -265,15 +267,6 @@ Trace trace(const CallArguments& arguments, const std::function<std::vector<Tens
           .help("pass a tensor with memory of its own: contiguous().realize()");
   }
   return made;
-}
-
-void forget_dropped(const Trace& trace) {
-  NodeMap<char> held;
-  std::lock_guard guard(storage_mutex());
-  for (Storage* s = first_live_storage(); s != nullptr; s = s->after) held[s->value] = 1;
-  for (const std::vector<NodeRef>& targets : trace.targets)
-    for (const NodeRef& target : targets)
-      if (realized(target) && !held.contains(target)) set_realized(target, Node());
 }
 
 namespace {

@@ -44,10 +44,6 @@ struct Trace {
 Trace trace(const CallArguments& arguments, const std::function<std::vector<Tensor>()>& function,
             bool may_read);
 
-// What this trace computed and no tensor holds is no longer known to be computed, though the trace's own
-// graphs still hold it: the next trace computes it again, as a replay will.
-void forget_dropped(const Trace& trace);
-
 // Why two traces are not one program; nothing where they are. Throws JitError for a constant that moved: no
 // later trace will mend that.
 std::optional<std::string> difference(const Trace& before, const Trace& now);

@@ -1,6 +1,8 @@
 #include "schedule/kernel_rules.h"
 
 #include <algorithm>
+#include <map>
+#include <vector>
 
 #include "base/small_vector.h"
 #include "ir/build.h"
@@ -236,9 +238,29 @@ std::vector<RuleTable> all_tables() {
           integer_algebra(), float_algebra(), kernel_algebra()};
 }
 
+namespace {
+
+// Reduces beside one another may share a range. One that was cut short is another range then, with a number
+// of its own.
+Node with_own_numbers(Node kernel) {
+  NodeMap<Node> to;
+  std::map<std::int64_t, Node> by_id;
+  std::vector<Node> again;
+  for (Node n : toposort(kernel))
+    if (n.is(Op::Range) && !by_id.try_emplace(range_id(n), n).second) again.push_back(n);
+  for (Node r : again) {
+    const std::int64_t id = by_id.rbegin()->first + 1;
+    by_id.try_emplace(id, r);
+    to[r] = range(r.arg(0), id, range_kind(r));
+  }
+  return again.empty() ? kernel : substitute(kernel, to);
+}
+
+}  // namespace
+
 Node simplify_kernel(Node kernel, const RuleChanges& changes) {
   static const auto* rules = new RuleSet("kernel", all_tables());
-  return Rewriter(*rules, changes).rewrite(kernel);
+  return with_own_numbers(Rewriter(*rules, changes).rewrite(kernel));
 }
 
 }  // namespace lathe

@@ -9,6 +9,7 @@
 #include "tensor/functions.h"
 #include "tensor/impl.h"
 #include "tensor/own_gradient.h"
+#include "tensor/remainder.h"
 
 namespace lathe {
 
@@ -218,58 +219,32 @@ Tensor difference(const Tensor& x, const Tensor& y) {
   return x.dtype().is_float() ? primitive(Op::Sub, x, y) : primitive(Op::Add, x, y.neg());
 }
 
-struct Division {
-  Tensor quotient, rest;  // x = quotient*y + rest
-};
+// Whether a rest of truncated division lies on the other side of 0 than the divisor.
+Tensor lies_apart(const Tensor& rest, const Tensor& y) { return (rest != 0) & ((rest < 0) != (y < 0)); }
 
-// The upper half of a float64's mantissa: the product of two such is exact.
-Tensor upper_half(const Tensor& x) {
-  return (x.bitcast(dtypes::uint64) & ~((std::uint64_t{1} << 27) - 1)).bitcast(dtypes::float64);
-}
-
-// x/y toward zero, and what is left: exact as long as the quotient fits the bits that the dtype leaves of a
-// float64 (2^29 for float32), for float64 itself 2^53.
-Division divide_toward_zero(const Tensor& dividend, const Tensor& divisor) {
-  const Tensor x = dividend.detach().cast(dtypes::float64), y = divisor.detach().cast(dtypes::float64);
-  const Tensor near = (x / y).trunc(), product = near * y;
-  Tensor lost = x.zeros_like();
-  if (dividend.dtype() == dtypes::float64) {
-    const Tensor a = upper_half(near), b = upper_half(y), c = near - a, d = y - b;
-    lost = ((a * b - product) + a * d + c * b) + c * d;
-  }
-  const Tensor rest = (y.isinf() & x.isfinite()).where(x, (x - product) - lost);
-  // A quotient that was rounded up to a whole number is one too far from zero.
-  const Tensor over = ((rest < 0) & (x > 0)) | ((rest > 0) & (x < 0));
-  const Tensor size = y.abs(), back = (x < 0).where(rest - size, rest + size);
-  const Tensor zero = (x < 0).where(-0.0, (x == 0).where(x, x.zeros_like()));
-  const Tensor exact = over.where(back, rest);
-  return {over.where((near < 0).where(near + 1, near - 1), near), (exact == 0).where(zero, exact)};
-}
-
-// The same rounded down, where the rest has the divisor's sign.
-Division divide_down(const Tensor& x, const Tensor& y) {
-  auto [quotient, rest] = divide_toward_zero(x, y);
-  const Tensor wide = y.detach().cast(rest.dtype()), negative = wide < 0;
-  const Tensor apart = (rest != 0) & ((rest < 0) != negative);
-  const Tensor zero = negative.where(-0.0, rest.zeros_like());
-  // An infinity is no whole number of anything: NaN, as the rest is, except of 0.
-  quotient = (x.detach().isinf() & (wide != 0)).where(NAN, apart.where(quotient - 1, quotient));
-  return {quotient, (rest == 0).where(zero, apart.where(rest + wide, rest))};
-}
-
-Tensor floor_quotient(const Tensor& x, const Tensor& y) {
-  return x.dtype().is_float() ? divide_down(x, y).quotient.cast(x.dtype()) : primitive(Op::FloorDiv, x, y);
+// Rounded down. x - rest is n*y with a whole n, up to rounding.
+Tensor floor_quotient(const Tensor& dividend, const Tensor& divisor) {
+  const DataType dtype = dividend.dtype();
+  if (!dtype.is_float()) return primitive(Op::FloorDiv, dividend, divisor);
+  const DataType wide = dtype.itemsize() < 4 ? dtypes::float64 : dtype;
+  const Tensor x = dividend.detach().cast(wide), y = divisor.detach().cast(wide), plain = x / y;
+  const Tensor rest = truncated_remainder(dividend, divisor).cast(wide);
+  const Tensor near = (x - rest) / y, quotient = lies_apart(rest, y).where(near - 1, near);
+  const Tensor floor = quotient.floor(), whole = (quotient - floor > 0.5).where(floor + 1, floor);
+  const Tensor zero = whole.zeros_like().copysign(plain);
+  return (y == 0).where(plain, (quotient == 0).where(zero, whole)).cast(dtype);
 }
 // The result has the divisor's sign, as Python's %.
 Tensor floor_remainder(const Tensor& x, const Tensor& y) {
   if (!x.dtype().is_float()) return primitive(Op::FloorMod, x, y);
-  return with_own_gradient("lathe.mod", divide_down(x, y).rest.cast(x.dtype()), broadcast_tensors(x, y));
+  const Tensor rest = truncated_remainder(x, y), by = y.detach();
+  const Tensor moved = lies_apart(rest, by).where(rest + by, rest);
+  return with_own_gradient("lathe.mod", (rest == 0).where(rest.copysign(by), moved), broadcast_tensors(x, y));
 }
 // The result has the dividend's sign, as C's.
 Tensor trunc_remainder(const Tensor& x, const Tensor& y) {
   if (!x.dtype().is_float()) return primitive(Op::TruncMod, x, y);
-  return with_own_gradient("lathe.mod", divide_toward_zero(x, y).rest.cast(x.dtype()),
-                           broadcast_tensors(x, y));
+  return with_own_gradient("lathe.fmod", truncated_remainder(x, y), broadcast_tensors(x, y));
 }
 
 Tensor with_sign(const Tensor& x, const Tensor& y) {
@@ -341,7 +316,9 @@ Tensor Tensor::div(const Operand& other, std::string_view rounding) const {
   Scope scope;
   DataType d = operand_dtype(other, *this);
   Tensor x = converted(*this, d), y = operand_tensor(other, *this, d);
-  return d.is_float() ? primitive(Op::Div, x, y).trunc() : primitive(Op::TruncDiv, x, y);
+  if (!d.is_float()) return primitive(Op::TruncDiv, x, y);
+  const DataType wide = sum_accumulator(d);  // a quotient rounded to few bits may be the next whole number
+  return converted(primitive(Op::Div, converted(x, wide), converted(y, wide)).trunc(), d);
 }
 
 Tensor Tensor::where(const Operand& yes, const Operand& no) const {

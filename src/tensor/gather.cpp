@@ -178,8 +178,8 @@ Tensor Tensor::scatter_reduce(std::int64_t axis, const Tensor& index, const Tens
   Tensor combined = combine_rows(rule->op, from, row, size(axis));
   // Rows without values hold the unit, which changes nothing.
   if (include_self && reduce != "mean")
-    return primitive(rule->op, *this,
-                     place_rows(combined.cast(dtype()), index, axis, *this, rule->unit(dtype())));
+    return primitive(rule->op, cast(wide), place_rows(combined, index, axis, *this, rule->unit(wide)))
+        .cast(dtype());
   Tensor times = place_rows(count_rows(row, size(axis)), index, axis, *this), touched = times > 0;
   Tensor placed = place_rows(combined, index, axis, *this);
   if (reduce == "mean")

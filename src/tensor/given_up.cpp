@@ -38,6 +38,35 @@ bool carries_gradients(Node n) {
   return n.is(Op::Store) || (n.dtype().is_float() && !n.is(Op::Detach) && !n.is(Op::Bitcast));
 }
 
+bool moves_all(Node n) { return n.is(Op::Reshape) || n.is(Op::Permute) || n.is(Op::Flip); }
+
+// Whether the last store of a version writes all of its memory: nothing that was there before is in it.
+bool writes_all(Node version) {
+  const Node store = version.args().back();
+  if (!store.is(Op::Store)) return false;
+  Node to = store.arg(0);
+  while (moves_all(to)) to = to.arg(0);
+  return to == version.arg(0);
+}
+
+// The nodes that a gradient would pass on its way back, from the expression on.
+std::vector<Node> behind(Node expression) {
+  std::vector<Node> found, stack{expression};
+  NodeMap<char> seen;
+  while (!stack.empty()) {
+    const Node n = stack.back();
+    stack.pop_back();
+    if (!seen.try_emplace(n, 1).second) continue;
+    found.push_back(n);
+    if (!carries_gradients(n)) continue;
+    if (n.is(Op::After) && writes_all(n))
+      stack.push_back(n.args().back().arg(1));
+    else
+      stack.insert(stack.end(), n.args().begin(), n.args().end());
+  }
+  return found;
+}
+
 template <class T>
 void sort_unique(std::vector<T>& ids) {
   std::sort(ids.begin(), ids.end());
@@ -48,7 +77,7 @@ void sort_unique(std::vector<T>& ids) {
 
 void note_given_up(Node buffer, Node expression, const LiveStorages& live) {
   Behind found;
-  for (Node n : toposort(std::span<const Node>(&expression, 1), carries_gradients)) {
+  for (Node n : behind(expression)) {
     if (!n.dtype().is_float()) continue;
     if (n.is(Op::Buffer)) found.buffers.push_back(buffer_id(n));
     if (const auto* holders = n == expression ? nullptr : live.by_value.find(n))

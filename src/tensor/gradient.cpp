@@ -28,10 +28,13 @@ Node zero(Node g) { return zero_of(g.dtype()); }
 Node real(Node g, double v) { return number(g.dtype(), v); }
 Node sin(Node x) { return apply(Op::Sin, x); }
 Node cos(Node x) { return apply(Op::Cos, x); }
-// 1 where x > y, 1/2 where they are equal, else 0, in x's dtype.
-Node tie(Node x, Node y) {
-  Node half = number(x.dtype(), 0.5), one = number(x.dtype(), 1);
-  return where(equal(x, y), half, where(less(y, x), one, zero_of(x.dtype())));
+// A factor: 1 where x > y, 1/2 where they are equal, else 0. What it leaves nothing of may be infinite.
+struct Tie {
+  Node x, y;
+};
+Tie tie(Node x, Node y) { return {x, y}; }
+Node operator*(Node g, const Tie& share) {
+  return where(equal(share.x, share.y), g * real(g, 0.5), where(less(share.y, share.x), g, zero(g)));
 }
 
 // The gradient for one operand. `x y z` are the operands, `out` the node itself.

@@ -1,11 +1,14 @@
 // Small dense linear algebra from the ordinary ops: QR by reflections, SVD by rotations, Newton-Schulz
 // iteration.
+#include "tensor/linalg.h"
+
 #include <cmath>
 
 #include <fmt/format.h>
 
 #include "tensor/gather.h"
 #include "tensor/impl.h"
+#include "tensor/own_gradient.h"
 
 namespace lathe {
 namespace {
@@ -92,21 +95,17 @@ Rotated rotate_pairs(const Tensor& u, const Tensor& v) {
   return {turn(pu), turn(pv)};
 }
 
-}  // namespace
+// The factors without added columns: m x n, 1 x n and n x n for a matrix of m >= n rows.
+struct SingularParts {
+  Tensor u, s, v;
+};
 
 // One-sided Jacobi: rotations make the columns of U orthogonal; their lengths are the singular values.
-Tensor::Svd Tensor::svd(bool full_matrices) const {
-  Scope scope;
-  check_matrix("svd", *this);
-  const std::int64_t m = size(-2), n = size(-1);
-  if (m < n) {
-    Svd turned = transpose(-1, -2).svd(full_matrices);
-    return {turned.v.transpose(-1, -2), turned.s, turned.u.transpose(-1, -2)};
-  }
-  const std::int64_t even = n + n % 2;
-  Tensor u = *this, v = batched_eye(*this, n);
+SingularParts singular_parts(const Tensor& a) {
+  const std::int64_t n = a.size(-1), even = n + n % 2;
+  Tensor u = a, v = batched_eye(a, n);
   if (even != n) {
-    std::vector<std::pair<Size, Size>> one(static_cast<std::size_t>(ndim()), {0, 0});
+    std::vector<std::pair<Size, Size>> one(static_cast<std::size_t>(a.ndim()), {0, 0});
     one.back() = {0, 1};
     u = u.pad(one);
     v = v.pad(one);
@@ -120,24 +119,80 @@ Tensor::Svd Tensor::svd(bool full_matrices) const {
       v = reordered(turned.v, from).contiguous();
     }
   }
-  Tensor lengths = u.square().sum(-2).sqrt();
-  Tensor order = lengths.argsort(-1, true);
-  Shape values(shape().begin(), shape().end() - 2);
-  values.push_back(n);
-  order = order.shrink_to(values);
-  Tensor s = gather_along(lengths, lengths.ndim() - 1, order, kTrusted);
+  Tensor lengths = u.square().sum(-2, true).sqrt();
+  Shape first = lengths.shape();
+  first.back() = n;
+  const Tensor order = lengths.argsort(-1, true).shrink_to(first);
   auto sorted = [&](const Tensor& x) {
     Shape index = x.shape();
     index.back() = n;
-    return gather_along(x, x.ndim() - 1, order.unsqueeze(-2).expand(index), kTrusted);
+    return gather_along(x, x.ndim() - 1, order.expand(index), kTrusted);
   };
-  Tensor us = sorted(u), vs = sorted(v);
-  us = us / (s == 0).where(1, s).unsqueeze(-2);
-  if (full_matrices && m > n) {
-    Tensor rest = us.qr().first.getitem({kEllipsis, Slice{}, Slice{n, {}}});
-    us = Tensor::cat({us, rest}, -1);
+  const Tensor s = sorted(lengths);
+  return {sorted(u) / (s == 0).where(1, s), s, sorted(v)};
+}
+
+Tensor rows(const Tensor& x, std::int64_t from, std::int64_t to) {
+  return x.getitem({kEllipsis, Slice{from, to}, Slice{}});
+}
+
+// The parts below each other, as one value that has a gradient, and back.
+Tensor packed(const SingularParts& parts) { return Tensor::cat({parts.u, parts.s, parts.v}, -2); }
+SingularParts unpacked(const Tensor& all, std::int64_t m) {
+  return {rows(all, 0, m), rows(all, m, m + 1), rows(all, m + 1, all.size(-2))};
+}
+
+Tensor reciprocal_or_zero(const Tensor& x) {
+  const Tensor none = x == 0;
+  return none.where(0, none.where(1, x).reciprocal());
+}
+
+}  // namespace
+
+// Of U and V only turns of their columns count: those of U within its span, and what leaves the span where U
+// has more rows. Columns of equal singular values turn freely, so they get nothing of it.
+std::vector<Tensor> svd_gradient(const std::vector<Tensor>& inputs, const Tensor& output,
+                                 const Tensor& grad) {
+  const std::int64_t m = inputs[0].size(-2), n = inputs[0].size(-1);
+  const auto [u, s, v] = unpacked(output, m);
+  const auto [gu, gs, gv] = unpacked(grad, m);
+  auto turned = [](const Tensor& x) { return x.transpose(-1, -2); };
+  const Tensor apart = reciprocal_or_zero(s.square() - turned(s).square());
+  auto turns = [&](const Tensor& x, const Tensor& g) {
+    const Tensor inner = turned(x).matmul(g);
+    return (inner - turned(inner)) * apart;
+  };
+  const Tensor middle = turns(u, gu) * s + turned(s) * turns(v, gv) + batched_eye(inputs[0], n) * gs;
+  Tensor out = u.matmul(middle).matmul(turned(v));
+  if (m > n) {
+    const Tensor outside = gu - u.matmul(turned(u).matmul(gu));
+    out = out + (outside * reciprocal_or_zero(s)).matmul(turned(v));
   }
-  return {us, s, vs.transpose(-1, -2)};
+  return {out};
+}
+
+std::vector<Tensor> filled_svd_gradient(const std::vector<Tensor>&, const Tensor&, const Tensor&) {
+  throw UserError("svd", "the columns that full_matrices adds are any that fit, so they have no gradient")
+      .help("full_matrices=False gives the others, which have one");
+}
+
+// A matrix with more columns than rows is taken on its side. Rotations are of at least 32 bits.
+Tensor::Svd Tensor::svd(bool full_matrices) const {
+  Scope scope;
+  check_matrix("svd", *this);
+  const std::int64_t m = size(-2), n = size(-1);
+  if (m < n) {
+    const Svd turned = transpose(-1, -2).svd(full_matrices);
+    return {turned.v.transpose(-1, -2), turned.s, turned.u.transpose(-1, -2)};
+  }
+  const Tensor wide = cast(sum_accumulator(dtype()));
+  const Tensor all = with_own_gradient("lathe.svd", packed(singular_parts(wide.detach())), {wide});
+  auto [u, s, v] = unpacked(all, m);
+  if (full_matrices && m > n) {
+    const Tensor thin = u.detach(), rest = thin.qr().first.getitem({kEllipsis, Slice{}, Slice{n, {}}});
+    u = with_own_gradient("lathe.filled_svd", Tensor::cat({thin, rest}, -1), {wide});
+  }
+  return {u.cast(dtype()), s.squeeze(-2).cast(dtype()), v.transpose(-1, -2).cast(dtype())};
 }
 
 Tensor Tensor::newton_schulz(std::int64_t steps, const std::vector<double>& coefficients, double eps) const {

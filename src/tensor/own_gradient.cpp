@@ -5,6 +5,7 @@
 
 #include "tensor/functions.h"
 #include "tensor/impl.h"
+#include "tensor/linalg.h"
 
 namespace lathe {
 namespace {
@@ -87,8 +88,11 @@ Inputs inverse_power_gradient(const Inputs& in, const Tensor& out, const Tensor&
 }
 
 // x - q*y with a whole q.
-Inputs mod_gradient(const Inputs& in, const Tensor& out, const Tensor& g) {
-  return {g, g * ((out - in[0]) / in[1]).round()};
+Inputs mod_gradient(const Inputs& in, const Tensor&, const Tensor& g) {
+  return {g, g.neg() * in[0].floor_divide(in[1])};
+}
+Inputs fmod_gradient(const Inputs& in, const Tensor&, const Tensor& g) {
+  return {g, g.neg() * in[0].div(in[1], "trunc")};
 }
 // The share of each: e^x / (e^x + e^y).
 Inputs logaddexp_gradient(const Inputs& in, const Tensor&, const Tensor& g) {
@@ -130,8 +134,11 @@ constexpr Row kRules[] = {
     {"lathe.gelu_tanh", gelu_tanh_gradient},
     {"lathe.softsign", softsign_gradient},
     {"lathe.mod", mod_gradient},
+    {"lathe.fmod", fmod_gradient},
     {"lathe.deviation", deviation_gradient},
     {"lathe.logaddexp", logaddexp_gradient},
+    {"lathe.svd", svd_gradient},
+    {"lathe.filled_svd", filled_svd_gradient},
 };
 
 }  // namespace

@@ -12,7 +12,8 @@ namespace lathe {
 using GradientRule = std::vector<Tensor> (*)(const std::vector<Tensor>& inputs, const Tensor& output,
                                              const Tensor& grad);
 
-// The value, differentiated with respect to the inputs by the rule of that name. All of one shape and dtype.
+// The value, differentiated with respect to the inputs by the rule of that name, which says what shapes it
+// takes. All of one dtype.
 Tensor with_own_gradient(std::string_view rule, const Tensor& value, const std::vector<Tensor>& inputs);
 // Null where there is no such rule.
 GradientRule own_gradient(std::string_view rule);

@@ -79,6 +79,19 @@ Words draw(std::int64_t count, const std::string& device) {
   return {x0, x1};
 }
 
+}  // namespace
+
+NodeMap<char> stream_counters() {
+  NodeMap<char> out;
+  std::lock_guard streams(state().mutex);
+  std::lock_guard storages(storage_mutex());
+  for (const auto& [device, stream] : state().streams)
+    if (const Node memory = memory_of(stream.count.impl()->storage->value)) out[base_memory(memory)] = 1;
+  return out;
+}
+
+namespace {
+
 std::int64_t count_of(const Shape& shape, std::string_view op) {
   std::int64_t n = 1;
   for (const Size& s : shape) {

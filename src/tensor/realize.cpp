@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/engine.h"
+#include "engine/graph_key.h"
 #include "engine/prepared.h"
 #include "ir/text.h"
 #include "runtime/storage.h"
@@ -189,6 +190,11 @@ struct Requests {
     asked.push_back(request_of(s));
     if (s.made) made.push_back(s.made);
   }
+  // A value that no storage holds, to be found computed where a graph names it.
+  void add(Node value) {
+    values.push_back(value);
+    asked.push_back(value);
+  }
   // Asks the engine and gives the results to whatever live storages still hold the values.
   void run() {
     search::install();
@@ -271,8 +277,34 @@ struct Wanted {
   std::vector<NodeRef> outdated;
 };
 
+bool is_memory(Node n) { return n.is(Op::Buffer) || n.is(Op::After); }
+
+// A gradient reads the random numbers its value was made of, which cannot be drawn again once the stream has
+// moved on: they are kept with the value. A captured function takes its gradients before it ends.
+void keep_draws(std::span<Storage* const> chosen, const NodeMap<char>& counters, Requests& requests) {
+  if (counters.empty()) return;
+  NodeMap<char> reads;  // 1: reads a counter, and nothing on the way is stored
+  for (const Storage* s : chosen) {
+    if (!s->tracked) continue;
+    const Node value = s->value;
+    for (Node n : toposort(std::span<const Node>(&value, 1), not_computed)) {
+      if (reads.contains(n)) continue;
+      const bool memory = is_memory(n);
+      char any = memory && counters.contains(base_memory(n));
+      if (!memory && !realized(n))
+        for (Node a : n.args()) any |= *reads.find(a);
+      if (any != 0 && n.is(Op::Contiguous)) {
+        requests.add(n);
+        any = 0;
+      }
+      reads[n] = any;
+    }
+  }
+}
+
 Wanted wanted_for(const std::vector<std::shared_ptr<Storage>>& storages) {
   Wanted out;
+  const NodeMap<char> counters = watch() ? NodeMap<char>() : stream_counters();
   std::lock_guard guard(storage_mutex());
   std::vector<Storage*> chosen;
   for (const auto& s : storages)
@@ -281,6 +313,7 @@ Wanted wanted_for(const std::vector<std::shared_ptr<Storage>>& storages) {
   if (chosen.empty()) return out;
   out.writes = add_affected(chosen);
   for (Storage* s : chosen) out.requests.add(*s);
+  keep_draws(chosen, counters, out.requests);
   for (const auto& [node, one] : out.writes.outdated) out.outdated.push_back(node);
   return out;
 }
@@ -292,6 +325,7 @@ void realize_storages(const std::vector<std::shared_ptr<Storage>>& storages) {
   Wanted wanted = wanted_for(storages);
   if (wanted.requests.asked.empty()) return;
   wanted.requests.run();
+  for (const auto& [version, one] : wanted.writes.last) note_written(version);
   for (const NodeRef& node : wanted.outdated)
     if (Node held = realized(node); held && wanted.writes.buffers.contains(held)) set_realized(node, Node());
 }
@@ -318,6 +352,19 @@ void rename_memory(std::span<const NodeRef> buffers, bool plain_only) {
   }
 }
 
+void name_memory() {
+  const Scope scope;
+  std::lock_guard guard(storage_mutex());
+  for (Storage* s = first_live_storage(); s != nullptr; s = s->after) {
+    const Node value = s->value;
+    if (s->tracked || memory_of(value) || value.is_const() || !at_rest(value)) continue;
+    const Node read = engine::strip_realized(std::span<const Node>(&value, 1)).targets[0];
+    if (read == value || !memory_of(read) || read.shape_node() != value.shape_node()) continue;
+    s->value = read;
+    ++s->version;
+  }
+}
+
 Tensor& Tensor::realize() {
   Tensor* self = this;
   realize_all(std::span<Tensor* const>(&self, 1));
@@ -326,7 +373,37 @@ Tensor& Tensor::realize() {
 
 namespace {
 
+// Whether every memory it reads still holds what it read.
+bool can_be_computed_again(Node value) {
+  const std::vector<Node> all = toposort(value);
+  return std::ranges::none_of(all, [](Node n) { return is_memory(n) && is_overwritten(n); });
+}
+
+// A captured function computes what it writes down. A value that an equal expression had before the capture
+// lies in another tensor's memory, where that tensor may be written to: the value is forgotten, unless a
+// tensor older than the capture is that expression, which the function may have read.
+void forget_earlier_values(std::span<Tensor* const> tensors, const Watch& since) {
+  std::vector<Node> stack;
+  for (Tensor* t : tensors) stack.push_back(node_of(*t));
+  NodeMap<char> held, seen;
+  std::lock_guard guard(storage_mutex());
+  for (const Storage* s = first_live_storage(); s != nullptr; s = s->after)
+    if (s->tracked && s->number < since.first_storage) held[s->value] = 1;
+  while (!stack.empty()) {
+    const Node n = stack.back();
+    stack.pop_back();
+    if (!seen.try_emplace(n, 1).second) continue;
+    if (const Node buffer = realized(n)) {
+      const bool earlier = buffer_id(buffer) < since.first_buffer && !n.is(Op::After) && !held.contains(n);
+      if (!earlier || !can_be_computed_again(n)) continue;
+      set_realized(n, Node());
+    }
+    for (Node a : n.args()) stack.push_back(a);
+  }
+}
+
 std::vector<std::shared_ptr<Storage>> storages_of(std::span<Tensor* const> tensors) {
+  if (const std::optional<Watch> captured = watch()) forget_earlier_values(tensors, *captured);
   std::vector<std::shared_ptr<Storage>> wanted;
   for (Tensor* t : tensors) {
     Node value = node_of(*t);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -32,6 +33,10 @@ void realize_storages(const std::vector<std::shared_ptr<Storage>>& wanted);
 // take part in gradients keep theirs.
 void rename_memory(std::span<const NodeRef> buffers, bool plain_only);
 
+// Tensors that are expressions whose value was computed, and take no part in gradients, name the memory
+// instead: who writes the expression again means another tensor.
+void name_memory();
+
 // The movement ops of `value`, which end at `memory`, over other memory.
 Node over_memory(Node value, Node memory, Node other);
 
@@ -39,5 +44,16 @@ Node over_memory(Node value, Node memory, Node other);
 // always still to be done, and below it hang all that were done before, one deeper with every store. They are
 // forgotten. Nothing but the tensor itself may read the last version yet.
 void forget_done_versions(const Tensor& counter);
+
+// The buffers that count the random numbers drawn, each the key of an entry (random.cpp).
+NodeMap<char> stream_counters();
+
+// While this thread's reads are watched (a function is being captured): the first storage and the first
+// buffer that are not older than the watch (storage.cpp).
+struct Watch {
+  std::uint64_t first_storage = 0;
+  std::int64_t first_buffer = 0;
+};
+std::optional<Watch> watch();
 
 }  // namespace lathe

@@ -158,10 +158,21 @@ Tensor Tensor::logsumexp(const Ints& axes, bool keepdim) const {
   return drop_axes(functions::weight(x - top).sum(list, true).log() + top, over, keepdim);
 }
 
+namespace {
+
+bool is_empty_along(const Tensor& x, std::int64_t axis) {
+  if (x.ndim() == 0) return false;
+  const Size size = x.shape()[static_cast<std::size_t>(axis)];
+  return !size.is_symbolic() && size.value() == 0;
+}
+
+}  // namespace
+
 Tensor Tensor::softmax(std::int64_t at, std::optional<DataType> dtype) const {
   Scope scope;
   const std::int64_t axis = resolve_axis(at, ndim(), "softmax");
   Tensor x = cast(dtype ? *dtype : least_upper_float(widened(*this).dtype()));
+  if (is_empty_along(x, axis)) return x;
   Tensor e = functions::weight(x - x.max(axis, true).detach());
   return e * e.sum(axis, true).reciprocal();  // one division a row, not one an element
 }
@@ -170,6 +181,7 @@ Tensor Tensor::log_softmax(std::int64_t at, std::optional<DataType> dtype) const
   Scope scope;
   const std::int64_t axis = resolve_axis(at, ndim(), "log_softmax");
   Tensor x = cast(dtype ? *dtype : least_upper_float(widened(*this).dtype()));
+  if (is_empty_along(x, axis)) return x;
   Tensor shifted = x - x.max(axis, true).detach();
   return shifted - functions::weight(shifted).sum(axis, true).log();
 }
@@ -184,11 +196,16 @@ Tensor Tensor::normalize(double p, std::int64_t axis, double eps) const {
   if (std::isnan(p)) throw UserError("normalize", "the order of the norm is NaN");
   const DataType result = least_upper_float(dtype());
   const Tensor x = cast(sum_accumulator(result));  // squares leave the range of integers and of half
+  // The root of a sum of nothing but zeros has no slope.
+  const auto root = [&](const Tensor& sum) {
+    const Tensor none = sum == 0, some = none.where(1, sum);
+    return none.where(0, p == 2 ? some.sqrt() : some.pow(1 / p));
+  };
   Tensor size = p == 0          ? (x != 0).sum(axis, true).cast(x.dtype())
                 : p == 1        ? x.abs().sum(axis, true)
-                : p == 2        ? x.square().sum(axis, true).sqrt()
+                : p == 2        ? root(x.square().sum(axis, true))
                 : std::isinf(p) ? x.abs().max(axis, true)
-                                : x.abs().pow(p).sum(axis, true).pow(1 / p);
+                                : root(x.abs().pow(p).sum(axis, true));
   return (x / size.maximum(eps)).cast(result);
 }
 

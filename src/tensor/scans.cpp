@@ -14,14 +14,16 @@ Tensor sums_from_end(const Tensor& x, std::int64_t axis) {
   return running(Op::Add, x.flip({axis}), axis).flip({axis});
 }
 
-// d(out_i)/dx_j is out_i / x_j, except where there is a 0: the first of them gets the products without it,
-// what comes after it nothing.
+// d(out_i)/dx_j is out_i / x_j, except where there is a 0: the first of them gets the products without it, up
+// to the next one; what comes after it gets nothing, and gives nothing to what is before, whatever its own
+// gradient is.
 Tensor product_gradient(const Tensor& g, const Tensor& x, const Tensor& out, std::int64_t axis) {
   Tensor zero = x == 0, zeros = running(Op::Add, zero.cast(dtypes::int32), axis);
   Tensor first = zero & (zeros == 1);
   Tensor without = running(Op::Mul, first.where(1, x), axis);
-  Tensor at_first = first.where(sums_from_end(g * without, axis), 0);
-  return (zeros == 0).where(sums_from_end(g * out, axis) / zero.where(1, x), at_first);
+  Tensor at_first = first.where(sums_from_end((zeros == 1).where(g * without, 0), axis), 0);
+  Tensor before = zeros == 0;
+  return before.where(sums_from_end(before.where(g * out, 0), axis) / zero.where(1, x), at_first);
 }
 
 // All to the element that was the extreme, the last of equals.

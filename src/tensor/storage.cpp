@@ -123,6 +123,7 @@ Node apply_view(const std::shared_ptr<const ViewStep>& view, Node base) {
 namespace {
 
 thread_local OutsideReads* outside_reads = nullptr;
+thread_local std::int64_t first_buffer = 0;  // made since they are watched
 
 void note_read(const std::shared_ptr<TensorImpl>& impl) {
   OutsideReads& reads = *outside_reads;
@@ -146,8 +147,17 @@ bool is_computed_from(Node value, Node constant) {
 
 OutsideReads* watch_reads(OutsideReads* reads) {
   std::lock_guard guard(storage_mutex());
-  if (reads != nullptr) reads->begin = live().made;
+  if (reads != nullptr) {
+    const Scope scope;
+    reads->begin = live().made;
+    first_buffer = buffer_id(new_buffer(dtypes::Bool, 0, default_device()));  // numbers go up
+  }
   return std::exchange(outside_reads, reads);
+}
+
+std::optional<Watch> watch() {
+  if (outside_reads == nullptr) return {};
+  return Watch{outside_reads->begin, first_buffer};
 }
 
 void finish_reads(OutsideReads& reads, std::span<const Tensor> inputs) {

@@ -229,3 +229,30 @@ def test_remainders_of_infinities():
 def test_numpys_operators_take_lists_beside_tensors():
     assert np.add([1, 2, 3], Tensor([1, 2, 3])).tolist() == [2, 4, 6]
     assert np.multiply(Tensor([1, 2, 3]), (2, 2, 2)).tolist() == [2, 4, 6]
+
+
+@pytest.mark.parametrize(
+    "name,ours,theirs",
+    [
+        ("maximum", lambda x: x.maximum(0.0).log(), lambda x: torch.maximum(x, torch.zeros(1)).log()),
+        ("minimum", lambda x: (1 - x.minimum(1.0)).sqrt(), lambda x: (1 - torch.minimum(x, torch.ones(1))).sqrt()),
+        ("relu", lambda x: x.relu().log(), lambda x: x.relu().log()),
+        ("where", lambda x: (x > 0).where(x, 0.0).log(), lambda x: torch.where(x > 0, x, torch.zeros(1)).log()),
+        ("cumprod", lambda x: (x.cumprod(0) + 0.0).pow(0.5), lambda x: (x.cumprod(0) + 0.0).pow(0.5)),
+    ],
+)
+def test_an_infinite_gradient_stops_where_nothing_is_left_of_it(name, ours, theirs):
+    values = [1.0, 3.0, 0.0, 2.0] if name == "cumprod" else [3.0, -1.0, 2.0, -2.0]
+    x, t = Tensor(values).requires_grad_(), torch.tensor(values, requires_grad=True)
+    expected = torch.autograd.grad(theirs(t).sum(), t)[0].numpy()
+    np.testing.assert_allclose(ours(x).sum().gradient(x)[0].numpy(), expected, rtol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, float("inf")])
+def test_normalize_has_a_gradient_at_a_row_of_zeros(p):
+    values = np.array([[0.0, 0.0, 0.0], [1.0, -2.0, 2.0]])
+    x, t = Tensor(values).requires_grad_(), torch.tensor(values, requires_grad=True)
+    weights = np.array([[1.0, 2.0, 3.0], [1.0, -1.0, 2.0]])
+    expected = torch.autograd.grad((F.normalize(t, p=p) * torch.tensor(weights)).sum(), t)[0].numpy()
+    found = (x.normalize(p) * Tensor(weights)).sum().gradient(x)[0].numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-9)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from lathe import JitError, Tensor, TinyJit, UserError, dtypes, nn
+from lathe import Context, JitError, Tensor, TinyJit, UserError, dtypes, nn
 
 X = Tensor([1.0, 2.0]).realize()
 MAKERS = {
@@ -166,3 +166,41 @@ def test_a_gradient_behind_a_realized_tensor_is_an_error_and_not_zeros():
     w = Tensor([1.0, 2.0], requires_grad=True)
     v = (w * 2).realize()
     assert (v * 3).sum().gradient(w)[0].tolist() == [6.0, 6.0]
+
+
+@pytest.mark.parametrize("draw", ["rand", "randn", "dropout", "two draws", "randint", "permutation"])
+@pytest.mark.parametrize("between", ["draw", "realize and draw", "realize twice and draw"])
+def test_a_gradient_reads_the_random_numbers_of_its_value(draw, between):
+    x = Tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+    make = {
+        "rand": lambda: Tensor.rand(4) * x * x,
+        "randn": lambda: Tensor.randn(4) * x * x,
+        "dropout": lambda: (x * x).dropout(0.5) * x,
+        "two draws": lambda: (Tensor.rand(4) + Tensor.rand(4)) * x * x,
+        "randint": lambda: Tensor.randint(4, low=0, high=9).float() * x * x,
+        "permutation": lambda: x[Tensor.randperm(4)] * Tensor.arange(4),
+    }[draw]
+    with Context(TRAINING=1):
+        Tensor.manual_seed(5)
+        y = make().sum()
+        expected, value = y.gradient(x)[0].tolist(), y.item()
+        Tensor.manual_seed(5)
+        y = make().sum()
+        if between != "draw":
+            y.realize()
+        if between == "realize twice and draw":
+            (y * 2).realize()
+        Tensor.rand(3).realize()
+        (Tensor.randn(2) + Tensor.rand(2)).realize()
+        assert y.gradient(x)[0].tolist() == expected and y.item() == value
+
+
+def test_what_was_overwritten_entirely_is_not_behind_a_value():
+    a, b = Tensor([1.0, 2.0], requires_grad=True), Tensor([3.0, 4.0])
+    v = a.clone()
+    v[:] = b
+    v.realize()
+    assert (v * 2).sum().gradient(a)[0].tolist() == [0.0, 0.0]
+    w = a.clone()
+    w[:1] = b[:1]
+    assert (w * 2).sum().gradient(a)[0].tolist() == [0.0, 2.0]

@@ -296,3 +296,33 @@ def test_a_single_bool_chooses_all_or_nothing(choice):
     assert Tensor(5)[choice].tolist() == ([5] if plain else [])
     with pytest.raises(IndexError):
         Tensor(numbers)[0, 0, choice, 0]
+
+
+def test_scatter_reduce_rounds_small_floats_once():
+    x = Tensor.full((1, 1), 1.0, dtype="fp8e5m2").contiguous()
+    source = Tensor([[3.0, 3.0, 2.0, 1.0]], dtype="fp8e5m2")
+    assert x.scatter_reduce(1, Tensor([[0, 0, 0, 0]]), source, "sum").float().tolist() == [[10.0]]  # 9 would be 8, and 8 + 1 too
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "int64", "float32"])
+@pytest.mark.parametrize("size", [17, 100, 154, 160])
+def test_what_was_written_in_place_is_divided(dtype, size):
+    """The remainder reads the memory that the same kernel writes."""
+    a, b = np.arange(1, size + 1).astype(dtype) % 50 + 1, np.full(size, 3).astype(dtype)
+    v = Tensor(b).clone()
+    v *= Tensor(a)
+    found = [v % Tensor(a + 1), v // Tensor(a + 1), v]
+    Tensor.realize(*found)
+    for f, e in zip(found, [(b * a) % (a + 1), (b * a) // (a + 1), b * a]):
+        np.testing.assert_array_equal(f.numpy(), e)
+
+
+@pytest.mark.parametrize("before,after", [(1, 1), (0, 2), (2, 0), (1, 6)])
+def test_a_sum_that_is_cut_short_stands_beside_one_that_is_not(before, after):
+    n = 1 + before + after
+    b, p = Tensor(np.arange(n, dtype=np.float32)).realize(), Tensor.full((1,), 2.0).pad(((before, after),))
+    assert (b.sum() + p.sum() + b).tolist() == [n * (n - 1) / 2 + 2 + i for i in range(n)]
+    x = Tensor(np.ones((2, 2), np.float32)).pad(((1, 2), (0, 3)))
+    product, total = x.prod(1), x.sum(1, keepdim=True)
+    Tensor.realize(product, total)
+    assert product.tolist() == [0.0] * 5 and total.tolist() == [[0.0], [2.0], [2.0], [0.0], [0.0]]

@@ -440,3 +440,27 @@ def test_a_function_that_does_nothing_is_refused():
     with pytest.raises(JitError, match="nothing to capture"):
         for _ in range(3):
             nothing(Tensor.ones(3).realize())
+
+
+def test_a_result_that_depends_on_no_argument_is_captured():
+    """Also where an equal expression was computed before, whose memory is another tensor's."""
+    w = Tensor([1.0, 2.0]).realize()
+    eager = [(Tensor.arange(4) * 2.0).realize(), (w * 3.0).realize(), (Tensor.full((3,), 2.0).contiguous() + 1).realize()]
+    f = TinyJit(lambda x: (x + 1, Tensor.arange(4) * 2.0, w * 3.0, Tensor.full((3,), 2.0).contiguous() + 1, w))
+    for i in range(5):
+        if i == 3:
+            for t in eager:
+                t.assign(t + 100).realize()
+        got = [t.tolist() for t in f(Tensor([float(i)]))]
+        assert got == [[i + 1.0], [0.0, 2.0, 4.0, 6.0], [3.0, 6.0], [3.0, 3.0, 3.0], [1.0, 2.0]], i
+    assert f.captured
+
+
+def test_a_value_computed_before_is_no_state_of_a_capture():
+    """A later write to the tensor that holds it changes nothing for who wrote the expression again."""
+    eager = (Tensor.arange(4) * 2.5).realize()
+    f = TinyJit(lambda x: x + Tensor.arange(4) * 2.5)
+    for i in range(5):
+        if i == 3:
+            eager.assign(eager + 100).realize()
+        assert f(Tensor([float(i)])).tolist() == [i, i + 2.5, i + 5.0, i + 7.5], i

@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from oracle import assert_same, check
 
-from lathe import Context, Tensor, Variable, dtypes
+import lathe
+from lathe import Context, Tensor, UserError, Variable, dtypes
 
 
 def test_matmul_in_every_rank():
@@ -148,3 +149,42 @@ def test_a_factor_of_a_small_float_product_may_be_a_symbolic_size():
     product = x @ y
     loss = product.float().sum() + ((product * n).float() * 2.0).sum()
     assert loss.gradient(y)[0].float().tolist() == [[108.0]] * 32
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5), (2, 4, 3), (1, 1), (3, 1)])
+@pytest.mark.parametrize("part", ["values", "vectors"])
+def test_the_gradient_of_svd_is_that_of_pytorch(shape, part):
+    a = np.random.default_rng(11).standard_normal(shape)
+    weights = np.random.default_rng(12).standard_normal((*shape[:-2], shape[-2], shape[-1]))
+
+    def loss(u, s, vt, w):
+        # The product of U and V^T does not depend on the signs of their columns.
+        return (s * s * s).sum() if part == "values" else ((u @ vt) * w).sum()
+
+    t = torch.tensor(a, requires_grad=True)
+    (expected,) = torch.autograd.grad(loss(*torch.linalg.svd(t, full_matrices=False), torch.tensor(weights)), t)
+    for svd in (lambda x: x.svd(full_matrices=False), lambda x: lathe.linalg.svd(x, full_matrices=False)):
+        x = Tensor(a).requires_grad_()
+        found = loss(*svd(x), Tensor(weights)).gradient(x)[0].numpy()
+        np.testing.assert_allclose(found, expected.numpy(), atol=1e-8)
+
+
+def test_columns_that_svd_adds_have_no_gradient():
+    x = Tensor(np.random.default_rng(13).standard_normal((4, 2))).requires_grad_()
+    u, s, vt = x.svd()
+    assert u.shape == (4, 4) and np.abs(s.sum().gradient(x)[0].numpy()).max() > 0
+    with pytest.raises(UserError, match="have no gradient"):
+        u.sum().gradient(x)
+
+
+@pytest.mark.parametrize("device", ["CPU", "NULL:x86-64-v3", "NULL:x86-64-v4"])
+def test_a_padded_convolution_of_an_expanded_input_compiles_in_a_wider_dtype(device):
+    """Its border is stored under branches and beside them."""
+    rng = np.random.default_rng(3)
+    x, w = rng.standard_normal((2, 4, 3, 5, 1)).astype(np.float32), rng.standard_normal((2, 2, 1, 1, 1)).astype(np.float32)
+    out = Tensor(x, device=device).expand(2, 4, 3, 5, 3).conv2d(Tensor(w, device=device), padding=1, groups=2).cast("float64")
+    if device != "CPU":
+        out.kernelize()
+        return
+    expected = F.conv3d(torch.tensor(x).expand(2, 4, 3, 5, 3), torch.tensor(w), padding=1, groups=2).double().numpy()
+    np.testing.assert_allclose(out.numpy(), expected, atol=1e-5)

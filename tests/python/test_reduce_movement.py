@@ -285,3 +285,22 @@ def test_a_largest_element_behind_a_long_chain_has_its_gradient():
 
     alone, after = both_ways(found)
     np.testing.assert_allclose(alone[0], after[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
+def test_softmax_along_an_empty_axis_is_empty(name):
+    x = Tensor.zeros(2, 0, requires_grad=True)
+    assert getattr(x, name)(-1).tolist() == [[], []] and getattr(Tensor.zeros(0, 3), name)(0).shape == (0, 3)
+
+
+@pytest.mark.parametrize("device", ["CPU", "NULL:x86-64-v3", "NULL:x86-64-v4"])
+def test_more_ranges_are_unrolled_than_are_expanded_at_once(device):
+    """40 softmaxes of one another, in one kernel or several."""
+    x = np.random.default_rng(5).standard_normal((8, 32)).astype(np.float32)
+    out, expected = Tensor(x, device=device), torch.tensor(x).double()
+    for _ in range(40):
+        out, expected = out.softmax(-1), expected.softmax(-1)
+    if device != "CPU":
+        out.kernelize()
+        return
+    np.testing.assert_allclose(out.numpy(), expected.numpy(), atol=1e-6)

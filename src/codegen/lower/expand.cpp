@@ -139,6 +139,7 @@ class Expander {
   }
   std::uint16_t lanes_of(Node n) const {  // of a user of n
     const Copies& c = of(n);
+    if (n.dtype().lanes > 1) return 1;  // it had them before: a fragment, or lanes of ranges expanded earlier
     if (c.lanes > 1) return c.lanes;
     for (const Stride& s : c.grows)
       if (axes_[static_cast<std::size_t>(s.axis)].lanes > 1)

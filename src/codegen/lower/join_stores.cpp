@@ -61,6 +61,8 @@ class Joiner {
   Joiner(Program program, const Target& target) : list_(std::move(program)), target_(target) {}
 
   Program run() {
+    for (Node n : list_.before())
+      if (n.is(Op::Store) && n.arg_count() == 3) bare_.try_emplace(n);
     for (Node n : list_.before()) {
       if (!may_pass(n)) flush();
       if (n.is(Op::Store) && waits(n) && !is_register(base_of(n)))
@@ -135,7 +137,8 @@ class Joiner {
       Node branch = list_.put(intern(Op::If, dtypes::Void, {list_.named(group.gate)}, Attr::of(number)));
       for (Node store : group.stores) {
         const Node bare = intern(Op::Store, dtypes::Void, store.args().first(3), store.attr());
-        // Stores of one value to one place that differ in their gates alone would be one instruction.
+        // Stores of one value to one place, whose gates differ or one of which has none, would be one
+        // instruction.
         if (bare_.try_emplace(bare).second)
           list_.replace(store, bare);
         else
@@ -148,7 +151,7 @@ class Joiner {
   Relist list_;
   const Target& target_;
   std::vector<Group> groups_;
-  NodeMap<char> bare_;  // stores that lost their gates
+  NodeMap<char> bare_;  // stores that have no gate, or lost it
   std::int64_t branches_ = 0;
 };
 

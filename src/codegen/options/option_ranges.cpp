@@ -133,7 +133,7 @@ class KernelRewriter {
       case Op::End: return end(args[0], final_ranges(closed_ranges(n)));
       // What is left of a joined range's parts: how the steps of a panel move its source is to be seen.
       case Op::FloorDiv:
-      case Op::FloorMod: return simplify(rebuild(n, args), {});
+      case Op::FloorMod: return n.dtype().is_index() ? simplify(rebuild(n, args), {}) : rebuild(n, args);
       default: return rebuild(n, args);
     }
   }

@@ -34,7 +34,7 @@ KEPT = ("neg", "where", "contiguous", "permute", "relu", "clamp", "flip", "pad")
 EXTREMES = ("max", "min", "cummax", "cummin", "sort", "topk")
 PLACES = [0.2, 0.1, 0.2, 0.1, 0.15, 0.15, 0.1]
 HUGE = 72 << 20  # bytes
-DOUBTS, LOUD = 6, 3.0  # how often what jumps is computed again, with how much more noise
+DOUBTS, LOUD = 10, 4.0  # how often what jumps is computed again, with how much more noise
 VIEWS = ("movement", "keep", "constant", "symbolic")
 
 
