@@ -98,6 +98,8 @@ Value Evaluator::load(const TensorProto& tensor) {
 }
 
 Tensor Evaluator::interned(const void* data, std::size_t bytes, const Shape& shape, DataType dtype) {
+  // What was made from elements that were read belongs to this call alone.
+  if (depends_on_values_) return Tensor::from_bytes(data, bytes, shape, dtype, device_);
   std::string key = fmt::format("{} {} ", dtype.name(), to_string(shape));
   key.append(static_cast<const char*>(data), bytes);
   const auto found = interned_.find(key);
@@ -148,8 +150,11 @@ const Attribute* Evaluator::function_attribute(const Scope& scope, const std::st
 
 void Evaluator::add_initializers(const GraphProto& graph, Scope& scope) {
   for (const TensorProto& t : graph.initializers) scope.values[t.name] = {load(t), true};
-  for (const SparseTensorProto& t : graph.sparse_initializers)
-    scope.values[t.values.name] = {load_sparse(t, source_, device_), true};
+  for (const SparseTensorProto& t : graph.sparse_initializers) {
+    const auto [found, is_new] = loaded_.try_emplace(&t.values);
+    if (is_new) found->second = load_sparse(t, source_, device_);
+    scope.values[t.values.name] = {found->second, true};
+  }
 }
 
 Outputs Evaluator::collect(const std::vector<ValueInfo>& outputs, const Scope& scope) const {

@@ -15,26 +15,26 @@ using KnownPtr = std::shared_ptr<const Known>;
 using Results = std::optional<KnownPtr>;
 
 // An element of either kind: one of the two is used, as the dtype says.
-struct Element1 {
+struct KnownElement {
   Size size;
   double number = 0;
 };
 
-KnownPtr made(DataType dtype, Ints shape, const std::vector<Element1>& elements) {
+KnownPtr made(DataType dtype, Ints shape, const std::vector<KnownElement>& elements) {
   auto known = std::make_shared<Known>();
   known->dtype = dtype;
   known->shape = std::move(shape);
-  for (const Element1& e : elements)
+  for (const KnownElement& e : elements)
     dtype.is_float() ? known->floats.push_back(e.number) : known->sizes.push_back(e.size);
   return known;
 }
 
-Element1 element(const Known& k, std::size_t i) {
-  return k.is_float() ? Element1{0, k.floats[i]} : Element1{k.sizes[i], 0};
+KnownElement element(const Known& k, std::size_t i) {
+  return k.is_float() ? KnownElement{0, k.floats[i]} : KnownElement{k.sizes[i], 0};
 }
 
-std::vector<Element1> elements_of(const Known& k) {
-  std::vector<Element1> all;
+std::vector<KnownElement> elements_of(const Known& k) {
+  std::vector<KnownElement> all;
   for (std::size_t i = 0; i < k.count(); ++i) all.push_back(element(k, i));
   return all;
 }
@@ -72,13 +72,13 @@ std::size_t source_index(std::size_t flat, const Ints& out, const Ints& from) {
   return index;
 }
 
-using Combine = std::optional<Element1> (*)(const Element1& a, const Element1& b, DataType dtype);
+using Combine = std::optional<KnownElement> (*)(const KnownElement& a, const KnownElement& b, DataType dtype);
 
 Results combined(const Known& a, const Known& b, Combine combine, std::optional<DataType> result = {}) {
   if (a.dtype != b.dtype) return std::nullopt;
   const auto shape = broadcast(a.shape, b.shape);
   if (!shape) return std::nullopt;
-  std::vector<Element1> out;
+  std::vector<KnownElement> out;
   for (std::size_t i = 0; i < static_cast<std::size_t>(product(*shape)); ++i) {
     const auto e = combine(element(a, source_index(i, *shape, a.shape)),
                            element(b, source_index(i, *shape, b.shape)), a.dtype);
@@ -88,25 +88,29 @@ Results combined(const Known& a, const Known& b, Combine combine, std::optional<
   return made(result.value_or(a.dtype), *shape, out);
 }
 
-bool plain(const Element1& a, const Element1& b) { return !a.size.is_symbolic() && !b.size.is_symbolic(); }
+bool plain(const KnownElement& a, const KnownElement& b) {
+  return !a.size.is_symbolic() && !b.size.is_symbolic();
+}
 
-std::optional<Element1> quotient(const Element1& a, const Element1& b, DataType dtype) {
-  if (dtype.is_float()) return Element1{0, a.number / b.number};
+std::optional<KnownElement> quotient(const KnownElement& a, const KnownElement& b, DataType dtype) {
+  if (dtype.is_float()) return KnownElement{0, a.number / b.number};
   if (b.size.is_symbolic() || b.size == 0) return std::nullopt;
   if (a.size.is_symbolic())
-    return b.size.value() > 0 ? std::optional(Element1{a.size / b.size}) : std::nullopt;
-  return b.size.value() == -1 ? std::nullopt : std::optional(Element1{Size(a.size.value() / b.size.value())});
+    return b.size.value() > 0 ? std::optional(KnownElement{a.size / b.size}) : std::nullopt;
+  return b.size.value() == -1 ? std::nullopt
+                              : std::optional(KnownElement{Size(a.size.value() / b.size.value())});
 }
 
 template <class Compare>
-std::optional<Element1> compared(const Element1& a, const Element1& b, DataType dtype, Compare compare) {
-  if (dtype.is_float()) return Element1{Size(compare(a.number, b.number) ? 1 : 0)};
+std::optional<KnownElement> compared(const KnownElement& a, const KnownElement& b, DataType dtype,
+                                     Compare compare) {
+  if (dtype.is_float()) return KnownElement{Size(compare(a.number, b.number) ? 1 : 0)};
   if (!plain(a, b)) return std::nullopt;
-  return Element1{Size(compare(a.size.value(), b.size.value()) ? 1 : 0)};
+  return KnownElement{Size(compare(a.size.value(), b.size.value()) ? 1 : 0)};
 }
 
-std::optional<Element1> equal(const Element1& a, const Element1& b, DataType dtype) {
-  if (!dtype.is_float() && a.size == b.size) return Element1{Size(1)};
+std::optional<KnownElement> equal(const KnownElement& a, const KnownElement& b, DataType dtype) {
+  if (!dtype.is_float() && a.size == b.size) return KnownElement{Size(1)};
   return compared(a, b, dtype, [](auto x, auto y) { return x == y; });
 }
 
@@ -120,17 +124,17 @@ struct BinaryRow {
 
 // clang-format off
 constexpr BinaryRow kBinary[] = {
-    {"Add", [](const Element1& a, const Element1& b, DataType) -> std::optional<Element1> { return Element1{a.size + b.size, a.number + b.number}; }},
-    {"Sub", [](const Element1& a, const Element1& b, DataType) -> std::optional<Element1> { return Element1{a.size - b.size, a.number - b.number}; }},
-    {"Mul", [](const Element1& a, const Element1& b, DataType) -> std::optional<Element1> { return Element1{a.size * b.size, a.number * b.number}; }},
+    {"Add", [](const KnownElement& a, const KnownElement& b, DataType) -> std::optional<KnownElement> { return KnownElement{a.size + b.size, a.number + b.number}; }},
+    {"Sub", [](const KnownElement& a, const KnownElement& b, DataType) -> std::optional<KnownElement> { return KnownElement{a.size - b.size, a.number - b.number}; }},
+    {"Mul", [](const KnownElement& a, const KnownElement& b, DataType) -> std::optional<KnownElement> { return KnownElement{a.size * b.size, a.number * b.number}; }},
     {"Div", quotient},
-    {"Min", [](const Element1& a, const Element1& b, DataType) -> std::optional<Element1> { if (!plain(a, b)) return std::nullopt; return Element1{Size(std::min(a.size.value(), b.size.value())), std::min(a.number, b.number)}; }},
-    {"Max", [](const Element1& a, const Element1& b, DataType) -> std::optional<Element1> { if (!plain(a, b)) return std::nullopt; return Element1{Size(std::max(a.size.value(), b.size.value())), std::max(a.number, b.number)}; }},
+    {"Min", [](const KnownElement& a, const KnownElement& b, DataType) -> std::optional<KnownElement> { if (!plain(a, b)) return std::nullopt; return KnownElement{Size(std::min(a.size.value(), b.size.value())), std::min(a.number, b.number)}; }},
+    {"Max", [](const KnownElement& a, const KnownElement& b, DataType) -> std::optional<KnownElement> { if (!plain(a, b)) return std::nullopt; return KnownElement{Size(std::max(a.size.value(), b.size.value())), std::max(a.number, b.number)}; }},
     {"Equal", equal, true},
-    {"Less", [](const Element1& a, const Element1& b, DataType d) { return compared(a, b, d, [](auto x, auto y) { return x < y; }); }, true},
-    {"Greater", [](const Element1& a, const Element1& b, DataType d) { return compared(a, b, d, [](auto x, auto y) { return x > y; }); }, true},
-    {"LessOrEqual", [](const Element1& a, const Element1& b, DataType d) { return compared(a, b, d, [](auto x, auto y) { return x <= y; }); }, true},
-    {"GreaterOrEqual", [](const Element1& a, const Element1& b, DataType d) { return compared(a, b, d, [](auto x, auto y) { return x >= y; }); }, true},
+    {"Less", [](const KnownElement& a, const KnownElement& b, DataType d) { return compared(a, b, d, [](auto x, auto y) { return x < y; }); }, true},
+    {"Greater", [](const KnownElement& a, const KnownElement& b, DataType d) { return compared(a, b, d, [](auto x, auto y) { return x > y; }); }, true},
+    {"LessOrEqual", [](const KnownElement& a, const KnownElement& b, DataType d) { return compared(a, b, d, [](auto x, auto y) { return x <= y; }); }, true},
+    {"GreaterOrEqual", [](const KnownElement& a, const KnownElement& b, DataType d) { return compared(a, b, d, [](auto x, auto y) { return x >= y; }); }, true},
 };
 // clang-format on
 
@@ -175,8 +179,8 @@ Results cast(const Call& call, const Known& k) {
   if (!small(k) || (*to != dtypes::int64 && *to != dtypes::int32 && *to != dtypes::float32 &&
                     *to != dtypes::float64 && !to->is_bool()))
     return std::nullopt;
-  std::vector<Element1> out;
-  for (const Element1& e : elements_of(k)) {
+  std::vector<KnownElement> out;
+  for (const KnownElement& e : elements_of(k)) {
     if (k.is_float()) {
       const auto whole = static_cast<std::int64_t>(e.number);
       out.push_back({Size(to->is_bool() ? (e.number != 0 ? 1 : 0) : whole), e.number});
@@ -226,7 +230,7 @@ Results gather(const Call& call, const std::vector<KnownPtr>& in) {
     return std::nullopt;
   const std::int64_t rows = data.shape[0],
                      row = rows == 0 ? 0 : static_cast<std::int64_t>(data.count()) / rows;
-  std::vector<Element1> out;
+  std::vector<KnownElement> out;
   for (const Size& s : index.sizes) {
     if (s.is_symbolic()) return std::nullopt;
     const std::int64_t i = s.value() < 0 ? s.value() + rows : s.value();
@@ -247,13 +251,13 @@ Results concat(const Call& call, const std::vector<KnownPtr>& in) {
     return std::nullopt;
   Ints shape = in[0]->shape;
   shape[0] = 0;
-  std::vector<Element1> out;
+  std::vector<KnownElement> out;
   for (const KnownPtr& k : in) {
     if (k->dtype != in[0]->dtype || k->shape.size() != shape.size() ||
         !std::equal(k->shape.begin() + 1, k->shape.end(), shape.begin() + 1))
       return std::nullopt;
     shape[0] += k->shape[0];
-    for (const Element1& e : elements_of(*k)) out.push_back(e);
+    for (const KnownElement& e : elements_of(*k)) out.push_back(e);
   }
   if (out.size() > kMostKnown) return std::nullopt;
   return made(in[0]->dtype, shape, out);
@@ -270,7 +274,7 @@ Results slice(const Call& call, const std::vector<KnownPtr>& in) {
   const std::int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
   auto placed = [&](std::int64_t at) { return std::clamp(at < 0 ? at + n : at, low, high); };
   std::int64_t begin = placed((*starts)[0]), end = placed((*ends)[0]);
-  std::vector<Element1> out;
+  std::vector<KnownElement> out;
   if (step > 0)
     for (std::int64_t i = begin; i < end; i += std::min(step, n))
       out.push_back(element(data, static_cast<std::size_t>(i)));
@@ -302,7 +306,7 @@ Results where(const std::vector<KnownPtr>& in) {
   const auto some = broadcast(in[1]->shape, in[2]->shape);
   const auto shape = some ? broadcast(in[0]->shape, *some) : std::nullopt;
   if (!shape) return std::nullopt;
-  std::vector<Element1> out;
+  std::vector<KnownElement> out;
   for (std::size_t i = 0; i < static_cast<std::size_t>(product(*shape)); ++i) {
     const Size& yes = in[0]->sizes[source_index(i, *shape, in[0]->shape)];
     if (yes.is_symbolic()) return std::nullopt;
@@ -319,7 +323,7 @@ Results range(const std::vector<KnownPtr>& in) {
   const std::int64_t start = in[0]->sizes[0].value(), limit = in[1]->sizes[0].value(),
                      step = in[2]->sizes[0].value();
   if (step == 0 || !small(*in[0]) || !small(*in[1]) || !small(*in[2])) return std::nullopt;
-  std::vector<Element1> out;
+  std::vector<KnownElement> out;
   for (std::int64_t v = start; step > 0 ? v < limit : v > limit; v += step) {
     if (out.size() == kMostKnown) return std::nullopt;
     out.push_back({Size(v)});
@@ -345,7 +349,7 @@ Results reduce(const Call& call, const std::vector<KnownPtr>& in) {
 }
 
 Results logical_not(const Known& k) {
-  std::vector<Element1> out;
+  std::vector<KnownElement> out;
   for (const Size& s : k.sizes) out.push_back({Size(s.value() == 0 ? 1 : 0)});
   return made(dtypes::bool_, k.shape, out);
 }

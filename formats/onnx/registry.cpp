@@ -6,11 +6,14 @@ namespace lathe::onnx {
 
 std::span<const OpTable> op_tables() {
   static const std::array kTables = {
-      elementwise_ops(), activation_ops(), shape_ops(),       movement_ops(), index_ops(),
-      reduce_ops(),      product_ops(),    convolution_ops(), pool_ops(),     normalization_ops(),
-      recurrent_ops(),   attention_ops(),  quantised_ops(),   control_ops(),  sequence_ops(),
-      text_ops(),        image_ops(),      signal_ops(),      loss_ops(),     random_ops(),
-      training_ops(),    ml_ops(),         microsoft_ops(),
+      elementwise_ops(),      activation_ops(),  shape_ops(),
+      movement_ops(),         index_ops(),       reduce_ops(),
+      product_ops(),          convolution_ops(), pool_ops(),
+      normalization_ops(),    recurrent_ops(),   attention_ops(),
+      linear_attention_ops(), quantised_ops(),   control_ops(),
+      sequence_ops(),         text_ops(),        image_ops(),
+      signal_ops(),           loss_ops(),        random_ops(),
+      training_ops(),         ml_ops(),          microsoft_ops(),
   };
   return kTables;
 }

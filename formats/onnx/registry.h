@@ -46,6 +46,7 @@ OpTable pool_ops();
 OpTable normalization_ops();
 OpTable recurrent_ops();
 OpTable attention_ops();
+OpTable linear_attention_ops();
 OpTable quantised_ops();
 OpTable control_ops();
 OpTable sequence_ops();

@@ -93,12 +93,20 @@ struct Runner::Impl {
   bool replayed = false;
   std::mutex mutex;  // calls from several threads follow one another
 
+  bool symbols_refused = false;  // an operator needs numbers where sizes would be symbolic
+
   void check_inputs(const Values& inputs) const;
   Values placed(Values inputs) const;
   Outputs evaluated(const Values& inputs);
   Values named(const Outputs& outputs) const;
   Values plain(const Values& inputs, Seen* seen_here);
   Values captured(const Values& inputs, Seen& seen_here);
+
+  std::optional<std::map<std::string, std::int64_t>> named_sizes(const Values& inputs) const;
+  Values widened(const Values& inputs) const;
+  std::vector<Tensor> run_symbolic(const std::vector<std::string>& names, const std::vector<Tensor>& tensors,
+                                   const std::vector<Size>& bound);
+  std::optional<Values> symbolic(const Values& inputs);
 };
 
 namespace {
@@ -221,6 +229,121 @@ Values Runner::Impl::captured(const Values& inputs, Seen& seen_here) {
   return named(outputs);
 }
 
+// ---- named dimensions that stay symbolic
+// Inputs are stored at the greatest size, and the graph sees the part that is filled. Outputs come back at
+// the greatest size too, with their own sizes in one more tensor, because a replay knows only numbers.
+
+// The size of each symbolic dimension in this call; nothing where one is outside its range.
+std::optional<std::map<std::string, std::int64_t>> Runner::Impl::named_sizes(const Values& inputs) const {
+  std::map<std::string, std::int64_t> sizes;
+  for (const Port& port : summary.inputs) {
+    const auto given = inputs.find(port.name);
+    if (given == inputs.end() || given->second.kind() != Value::Kind::Tensor) return std::nullopt;
+    for (std::size_t i = 0; i < port.dims.size(); ++i) {
+      const auto most = options.symbolic.find(port.dims[i]);
+      if (most == options.symbolic.end()) continue;
+      const std::int64_t size = given->second.tensor().size(static_cast<std::int64_t>(i)).value();
+      if (size < 1 || size > most->second) return std::nullopt;
+      const auto [found, is_new] = sizes.try_emplace(port.dims[i], size);
+      if (found->second != size)
+        throw UserError("onnx", fmt::format("dimension {} is {} and {}", port.dims[i], found->second, size));
+    }
+  }
+  return sizes;
+}
+
+Values Runner::Impl::widened(const Values& inputs) const {
+  Values wide = inputs;
+  for (const Port& port : summary.inputs) {
+    const Tensor t = wide.at(port.name).tensor();
+    Shape shape = t.shape();
+    for (std::size_t i = 0; i < port.dims.size(); ++i)
+      if (const auto most = options.symbolic.find(port.dims[i]); most != options.symbolic.end())
+        shape[i] = most->second;
+    wide[port.name] = t.pad_to(shape).contiguous().realize();
+  }
+  return wide;
+}
+
+namespace {
+
+// A size as a tensor that follows its variables in a replay: as many ones as it says, added up.
+Tensor length_of(const Size& size, const std::string& device) {
+  const TensorOptions whole{.dtype = dtypes::int64, .device = device};
+  return size.is_symbolic() ? Tensor::ones({size}, whole).sum() : Tensor(size.value(), whole);
+}
+
+}  // namespace
+
+std::vector<Tensor> Runner::Impl::run_symbolic(const std::vector<std::string>& names,
+                                               const std::vector<Tensor>& tensors,
+                                               const std::vector<Size>& bound) {
+  std::map<std::string, Size> sizes;
+  std::size_t next = 0;
+  for (const auto& [name, most] : options.symbolic)
+    if (next < bound.size()) sizes[name] = bound[next++];
+  Values inputs;
+  for (std::size_t k = 0; k < names.size(); ++k) {
+    const ValueInfo* info = find_input(model, names[k]);
+    Shape shape = tensors[k].shape();
+    for (std::size_t i = 0; i < shape.size(); ++i)
+      if (const auto found = sizes.find(info->type.shape[i].name); found != sizes.end())
+        shape[i] = found->second;
+    inputs[names[k]] = tensors[k].shrink_to(shape);
+  }
+  std::vector<Tensor> outputs, lengths;
+  for (const Value& v : evaluated(inputs)) {
+    const Tensor& t = v.tensor();
+    Shape most = t.shape();
+    for (Size& size : most) {
+      lengths.push_back(length_of(size, options.device));
+      size = size.max();
+    }
+    outputs.push_back(t.pad_to(most).contiguous());
+  }
+  if (lengths.empty()) throw NotSupported("onnx", "no output has an axis");
+  outputs.push_back(Tensor::stack(lengths).contiguous());
+  Tensor::realize_all(outputs);
+  return outputs;
+}
+
+std::optional<Values> Runner::Impl::symbolic(const Values& inputs) {
+  const auto sizes = named_sizes(inputs);
+  if (!sizes || sizes->empty() || sizes->size() != options.symbolic.size()) return std::nullopt;
+  std::vector<Size> bound;
+  for (const auto& [name, most] : options.symbolic)
+    bound.push_back(Variable(name, 1, most).bind(sizes->at(name)));
+  std::vector<Tensor> arguments, results;
+  std::vector<std::string> names;
+  for (const auto& [name, value] : widened(inputs)) {
+    arguments.push_back(value.tensor());
+    names.push_back(name);
+  }
+  Seen& seen_here = seen["symbolic"];
+  if (seen_here.by_values) return std::nullopt;
+  if (!seen_here.jit) {
+    results = run_symbolic(names, arguments, bound);
+    seen_here.by_values = evaluator->depends_on_values();
+    seen_here.jit.emplace(
+        Jit::SizedFunction([this, names](const std::vector<Tensor>& given, const std::vector<Size>& now) {
+          return run_symbolic(names, given, now);
+        }));
+  } else {
+    const bool was_captured = seen_here.jit->captured();
+    results = (*seen_here.jit)(arguments, bound);
+    replayed = was_captured;
+  }
+  const std::vector<std::int64_t> lengths = results.back().data<std::int64_t>();
+  Outputs outputs;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i + 1 < results.size(); ++i) {
+    Shape shape;
+    for (std::int64_t k = 0; k < results[i].ndim(); ++k) shape.emplace_back(lengths[next++]);
+    outputs.emplace_back(results[i].shrink_to(shape));
+  }
+  return named(outputs);
+}
+
 Runner::Runner(const state::Bytes& file, const Options& options) : impl_(std::make_unique<Impl>()) {
   const formats::Source source(file, "onnx");
   impl_->options = options;
@@ -243,6 +366,15 @@ Values Runner::operator()(const Values& given) {
   impl_->replayed = false;
   impl_->check_inputs(given);
   const Values inputs = impl_->placed(given);
+  if (!impl_->options.symbolic.empty() && !impl_->symbols_refused) {
+    try {
+      if (auto outputs = impl_->symbolic(inputs)) return *outputs;
+    } catch (const NotSupported&) {  // some operator needs numbers: sizes are taken as they are fed
+      impl_->symbols_refused = true;
+    } catch (const JitError&) {  // what was captured for one size does not hold for others
+      impl_->symbols_refused = true;
+    }
+  }
   const auto signature = signature_of(inputs);
   if (!signature || !impl_->options.capture || inputs.empty()) return impl_->plain(inputs, nullptr);
   if (impl_->seen.size() >= kMostCaptures && !impl_->seen.contains(*signature)) impl_->seen.clear();

@@ -71,7 +71,9 @@ struct Port {
 struct Options {
   std::string device = "";  // the default device where empty
   bool capture = true;      // replay kernels where shapes were seen before
-  // Named dimensions that stay symbolic: kernels are compiled once for sizes from 1 to this number.
+  // Named dimensions that stay symbolic: kernels are compiled once for sizes from 1 to this number, and one
+  // capture serves them all. Other sizes, and models with an operator that needs numbers, run as they are
+  // fed.
   std::map<std::string, std::int64_t> symbolic = {};
 };
 

@@ -326,7 +326,7 @@ TEST(Cli, RunTellsWhatAModelHoldsAndThenItsResults) {
   EXPECT_EQ(r.status, 0) << r.out;
   for (const char* part :
        {"input    x float32 (N)", "output   y float32 (N)", "ops      1 Relu", "kernels  1", "memory   ",
-        "result   y float32 (2): 0 3; least 0, greatest 3 at 1"})
+        "result   y float32 (2,): 0 3; least 0, greatest 3 at 1"})
     EXPECT_TRUE(contains(r.out, part)) << part << "\n" << r.out;
   EXPECT_TRUE(std::filesystem::exists(out + "/y.npy"));
   r = run("run " + file + " --input x=" + npy + " --json", "", false);

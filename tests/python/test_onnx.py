@@ -40,6 +40,13 @@ def test_inputs_may_be_arrays_and_lists_and_later_calls_are_replayed():
     assert runner.kernels({"x": [1.0]}) == 1
 
 
+def test_one_capture_serves_every_size_of_a_symbolic_dimension():
+    runner = OnnxRunner(relu_model(), symbolic={"N": 8})
+    for size in (3, 8, 1, 5, 2):
+        assert runner({"x": [-1.0] + [2.0] * (size - 1)})["y"].tolist() == [0.0] + [2.0] * (size - 1)
+    assert runner.replayed
+
+
 def test_what_a_model_takes_is_told():
     runner = OnnxRunner(relu_model())
     spec = runner.graph_inputs["x"]
@@ -72,5 +79,5 @@ def test_strings_and_sequences_pass():
     (spec,) = [s for s in runner.graph_inputs.values() if s.is_sequence]
     (tensor,) = [s for s in runner.graph_inputs.values() if not s.is_sequence]
     items = [np.array([1, 2], dtype=np.int64), np.array([3], dtype=np.int64)]
-    (out,) = runner({spec.name: items, tensor.name: np.array([7], dtype=np.int64)}).values()
-    assert [t.tolist() for t in out] == [[1, 2], [3], [7]]
+    (out,) = runner({spec.name: items, tensor.name: np.array([7, 8, 9], dtype=np.int64)}).values()
+    assert [t.tolist() for t in out] == [[1, 2], [3], [7, 8, 9]]

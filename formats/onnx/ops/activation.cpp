@@ -115,6 +115,7 @@ const OpRow kRows[] = {
     {"Mish", 18, [](const Call& c) -> Outputs { return {c.x(0).mish()}; }},
     {"Gelu", 20, gelu},
     {"Swish", 24, [](const Call& c) -> Outputs { return {c.x(0) * (c.x(0) * c.number("alpha", 1.0)).sigmoid()}; }},
+    {"SwiGLU", 28, [](const Call& c) -> Outputs { return {c.x(0) * (c.x(0) * c.number("alpha", 1.0)).sigmoid() * c.x(1)}; }},
     {"Softmax", 1, [](const Call& c) -> Outputs { return over_axis(c, [](const Tensor& x, std::int64_t a) { return x.softmax(a); }); }},
     {"LogSoftmax", 1, [](const Call& c) -> Outputs { return over_axis(c, [](const Tensor& x, std::int64_t a) { return x.log_softmax(a); }); }},
     {"Hardmax", 1, [](const Call& c) -> Outputs { return over_axis(c, hardmax); }},

@@ -22,6 +22,35 @@ Tensor joined_heads(const Tensor& x) {
   return x.permute({0, 2, 1, 3}).reshape({x.size(0), x.size(2), x.size(1) * x.size(3)});
 }
 
+// What is added to the scores: the mask, and -inf where a query does not see a key; nothing where all see
+// all.
+Tensor attention_bias(const Call& c, std::int64_t queries, std::int64_t keys, DataType dtype) {
+  Tensor bias;
+  auto add_bias = [&](const Tensor& t) { bias = bias.defined() ? bias + t : t; };
+  if (c.has(3)) {
+    Tensor mask = c.x(3);
+    if (mask.dtype().is_bool()) mask = mask.where(0.0, -INFINITY).cast(dtype);
+    const std::int64_t have = concrete(mask.size(-1), c, "the mask");
+    if (have < keys) mask = padded(mask, mask.ndim() - 1, 0, keys - have, -INFINITY);
+    add_bias(mask.cast(dtype));
+  }
+  const TensorOptions whole{.dtype = dtypes::int64, .device = c.device()};
+  const Tensor key_places = Tensor::arange(keys, whole);
+  // The place of each query among the keys: after the past ones, or at the end of what a cache holds.
+  Tensor places = Tensor::arange(queries, whole).unsqueeze(1);
+  if (c.has(4))
+    places = places + concrete(c.x(4).size(2), c, "the past");
+  else if (c.has(6))
+    places = places + (c.x(6).cast(dtypes::int64).reshape({-1, 1, 1, 1}) - queries);
+  auto keep = [&](const Tensor& seen) { add_bias(seen.where(0.0, -INFINITY).cast(dtype)); };
+  const std::int64_t left = c.integer("left_window_size", -1), right = c.integer("right_window_size", -1);
+  if (c.integer("is_causal", 0) != 0) keep(key_places.le(places));
+  if (left >= 0) keep(key_places.ge(places - left));
+  if (right >= 0) keep(key_places.le(places + right));
+  if (c.has(6)) keep(key_places.lt(c.x(6).cast(dtypes::int64).reshape({-1, 1, 1, 1})));
+  return bias;
+}
+
 Outputs attention(const Call& c) {
   const bool flat = c.x(0).ndim() == 3;
   const Tensor q = split_heads(c, c.x(0), c.integer("q_num_heads", 0));
@@ -42,32 +71,12 @@ Outputs attention(const Call& c) {
   const DataType dtype = q.dtype();
   Tensor scores = (q * root).cast(dtype).matmul((k * root).cast(dtype).transpose(-1, -2));
   const Tensor raw = scores;
-  const std::int64_t queries = concrete(q.size(2), c, "the length"),
-                     keys = concrete(k.size(2), c, "the length");
-  Tensor bias;
-  auto add_bias = [&](const Tensor& t) { bias = bias.defined() ? bias + t : t; };
-  if (c.has(3)) {
-    Tensor mask = c.x(3);
-    if (mask.dtype().is_bool()) mask = mask.where(0.0, -INFINITY).cast(dtype);
-    const std::int64_t have = concrete(mask.size(-1), c, "the mask");
-    if (have < keys) mask = padded(mask, mask.ndim() - 1, 0, keys - have, -INFINITY);
-    add_bias(mask.cast(dtype));
-  }
-  const TensorOptions whole{.dtype = dtypes::int64, .device = c.device()};
-  if (c.integer("is_causal", 0) != 0) {
-    // Query i sees keys up to its own place, which follows the past ones.
-    const std::int64_t past = c.has(4) ? concrete(c.x(4).size(2), c, "the past") : 0;
-    const Tensor rows = Tensor::arange(queries, whole).unsqueeze(1) + past;
-    add_bias(Tensor::arange(keys, whole).unsqueeze(0).le(rows).where(0.0, -INFINITY).cast(dtype));
-  }
-  if (c.has(6)) {
-    const Tensor lengths = c.x(6).cast(dtypes::int64).reshape({-1, 1, 1, 1});
-    add_bias(Tensor::arange(keys, whole).lt(lengths).where(0.0, -INFINITY).cast(dtype));
-  }
+  const Tensor bias =
+      attention_bias(c, concrete(q.size(2), c, "the length"), concrete(k.size(2), c, "the length"), dtype);
   const std::int64_t mode = c.integer("qk_matmul_output_mode", 0);
   Tensor shown = raw;
   if (cap != 0) scores = ((scores / cap).tanh() * cap).cast(dtype);
-  if (mode == 1) shown = bias.defined() ? raw + bias : raw;
+  if (mode == 1) shown = scores;
   if (bias.defined()) scores = scores + bias;
   if (mode == 2) shown = scores;
   Tensor weights = scores.softmax(-1);

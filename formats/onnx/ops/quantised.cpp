@@ -20,8 +20,10 @@ DataType scale_dtype(const Tensor& scale) {
 }
 
 Outputs dequantize(const Call& c) {
+  // Stored: a convolution reads each element many times, and would round and scale it each time.
   const Tensor y = dequantised(c, c.x(0), c.x(1), c.has(2) ? c.value(2) : Value(), c.integer("axis", 1),
-                               c.integer("block_size", 0));
+                               c.integer("block_size", 0))
+                       .contiguous();
   if (c.has_attribute("output_dtype") && c.integer("output_dtype") != 0)
     return {y.cast(dtype_for(static_cast<Element>(c.integer("output_dtype")), c))};
   return {y};

@@ -47,11 +47,11 @@ class OnnxRunner:
 
     `model_path` is a path, bytes, an open file or a tensor of bytes. Calling the runner with a dict of inputs gives a
     dict of outputs; inputs are tensors, arrays, numbers or lists of them. A call with shapes that were seen before
-    replays captured kernels.
+    replays captured kernels. `symbolic={"N": 64}` keeps dimension N symbolic: one capture serves sizes from 1 to 64.
     """
 
-    def __init__(self, model_path, device=None, capture=True):
-        self._model = OnnxModel(model_path, device or "", capture, {})
+    def __init__(self, model_path, device=None, capture=True, symbolic=None):
+        self._model = OnnxModel(model_path, device or "", capture, symbolic or {})
         summary = self._model.summary()
         self.summary = summary
         self.graph_inputs = {p[0]: OnnxValue(*p) for p in summary["inputs"]}
