@@ -1,7 +1,6 @@
 """Gradients by hand, functions with gradients of their own, and activation checkpointing."""
 
 import contextlib
-import functools
 
 from lathe import _core
 from lathe._core import Tensor
@@ -179,16 +178,28 @@ def Variable(data, requires_grad=False, **ignored):
 
 
 @contextlib.contextmanager
-def _nothing(*args, **kwargs):
+def detect_anomaly(check_nan=True):
+    """Does nothing; docs/python/recipes.md shows how to find where a NaN begins.
+
+    >>> with lathe.autograd.detect_anomaly(): pass
+    """
     yield
 
 
-detect_anomaly = set_detect_anomaly = functools.wraps(_nothing)(lambda *args, **kwargs: _nothing())
-detect_anomaly.__doc__ = "Does nothing; `Context(CHECK_NAN=1)` or docs/checking.md help to find where a NaN begins."
+def set_detect_anomaly(mode, check_nan=True):
+    """As detect_anomaly.
+
+    >>> with lathe.autograd.set_detect_anomaly(True): pass
+    """
+    return detect_anomaly()
 
 
 class functional:
-    """Derivatives of functions."""
+    """Derivatives of functions.
+
+    >>> lathe.autograd.functional.jacobian(lambda x: x * 2, Tensor([1.0])).tolist()
+    [[2.0]]
+    """
 
     @staticmethod
     def jacobian(func, inputs, create_graph=False, **ignored):

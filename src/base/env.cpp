@@ -69,6 +69,16 @@ std::optional<std::int64_t> choice_number(std::string_view text, std::string_vie
   }
 }
 
+std::vector<std::string_view> choices(const FlagInfo& info) {
+  std::vector<std::string_view> words;
+  for (std::string_view rest = info.allowed;;) {
+    const std::size_t bar = rest.find('|');
+    words.push_back(rest.substr(0, bar));
+    if (bar == rest.npos) return words;
+    rest.remove_prefix(bar + 1);
+  }
+}
+
 std::optional<std::int64_t> number_for(const FlagInfo& info, std::string_view text) {
   switch (info.kind) {
     case FlagKind::Bool: return ranged_number(text, "0..1");
@@ -148,9 +158,11 @@ std::span<const FlagInfo> flag_table() { return kTable; }
 FlagValue parse_flag(const FlagInfo& info, std::string_view text) {
   const auto number = number_for(info, text);
   if (!number) {
-    throw UserError("environment",
-                    std::string(info.name) + " is '" + std::string(text) + "' but takes " + takes(info))
-        .help(std::string(info.name) + ": " + std::string(info.help));
+    UserError error("environment",
+                    std::string(info.name) + " is '" + std::string(text) + "' but takes " + takes(info));
+    if (const auto near = info.kind == FlagKind::Choice ? nearest_word(text, choices(info)) : std::nullopt)
+      error.help("did you mean " + std::string(*near) + "?");
+    throw error.help(std::string(info.name) + ": " + std::string(info.help));
   }
   return {std::string(text), *number};
 }

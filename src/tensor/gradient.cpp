@@ -415,6 +415,7 @@ class Differentiated {
         found_current |= current && contains(old);
         continue;
       }
+      if (n.is(Op::Detach)) continue;  // what is read there has no part in the gradient
       for (Node a : n.args()) stack.push_back(a);
     }
     return found;

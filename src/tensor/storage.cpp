@@ -92,7 +92,8 @@ std::vector<NodeRef> live_values() {
 
 void remember_leaf(const std::shared_ptr<TensorImpl>& impl) {
   std::lock_guard guard(storage_mutex());
-  std::erase_if(live().leaves, [](const auto& leaf) { return leaf.expired(); });
+  // Also itself: one that asks again after it was told not to would get its gradient twice.
+  std::erase_if(live().leaves, [&](const auto& leaf) { return leaf.expired() || leaf.lock() == impl; });
   live().leaves.push_back(impl);
 }
 

@@ -57,6 +57,7 @@ TEST(Env, WrongValuesAreRefusedWithWhatTheFlagTakes) {
   EXPECT_EQ(
       refusal({"LATHE_CPU=gcc"}),
       "lathe: environment: LATHE_CPU is 'gcc' but takes llvm or c\n"
+      "  help: did you mean c?\n"
       "  help: LATHE_CPU: compiler of the CPU device: LLVM in process, or C source and the system compiler");
   EXPECT_EQ(refusal({"LATHE_VERIFY=yes"}),
             "lathe: environment: LATHE_VERIFY is 'yes' but takes 0 or 1\n"

@@ -88,9 +88,10 @@ TEST(Module, UninitializedParametersKeepShapeAndDtype) {
 }
 
 struct Trained : Module {
-  Linear fc{3, 2};
-  BatchNorm norm{2};
-  Dropout drop{0.5};
+  Linear fc;
+  BatchNorm norm;
+  Dropout drop;
+  Trained() : fc(3, 2), norm(2), drop(0.5) {}
   void parts(Parts& p) override { p("fc", fc)("norm", norm)("drop", drop); }
   Tensor operator()(const Tensor& x) { return drop(norm(fc(x))); }
 };

@@ -134,8 +134,8 @@ def is_what_a_shell_says(block):
         command, _, wanted = part.partition("\n")
         done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, env=env, timeout=300)
         said = done.stdout + done.stderr
-        pattern = re.escape(wanted).replace(re.escape("...\n"), "\0").replace(re.escape("..."), "[^\n]*")
-        pattern = re.sub("(^|\n)\0", r"\1(?:.*\n)*", pattern).replace("\0", "[^\n]*\n")
+        lines = [r"(?:.*\n)*" if line == "..." else "[^\n]*".join(map(re.escape, line.split("..."))) + r"\n" for line in wanted.splitlines()]
+        pattern = "".join(lines)
         assert re.fullmatch(pattern, said), f"$ {command}\n{said}"
 
 

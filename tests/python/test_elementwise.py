@@ -213,7 +213,7 @@ def test_what_does_not_fit_is_a_typed_error():
     with pytest.raises(TypeError):
         Tensor([1.0]) + "text"
     with pytest.raises(TypeError):
-        bool(Tensor([1.0]))
+        bool(Tensor([1.0, 2.0]))
 
 
 def test_remainders_of_infinities():

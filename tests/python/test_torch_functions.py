@@ -325,3 +325,11 @@ def test_the_next_of_parameters_is_the_first():
     net = nn.Linear(2, 3)
     assert next(net.parameters()).shape == (3, 2) and all(p.requires_grad is True for p in net.parameters())
     assert len(net.parameters()) == 2 and next(iter(net.parameters())) is net.weight
+
+
+def test_a_parameter_that_was_frozen_for_a_while_gets_its_gradient_once():
+    w = Tensor([3.0], requires_grad=True)
+    w.requires_grad = False
+    w.requires_grad = True
+    (w * 2).sum().backward()
+    assert w.grad.item() == 2.0

@@ -141,7 +141,7 @@ def test_an_average_follows_the_parameters():
     "call,text",
     [
         (lambda w: nn.optim.Adam([w], momentum=0.9), "lathe: Adam: there is no argument momentum\n  help: the arguments are params, lr, b1, b2, eps, weight_decay"),
-        (lambda w: nn.optim.Adam([w], amsgrad=True), "amsgrad is not there"),
+        (lambda w: nn.optim.Adam([w], maximize=True), "maximize is not there"),
         (lambda w: nn.optim.SGD([w], lr="fast"), "cannot be made from these arguments"),
         (lambda w: nn.optim.lr_scheduler.StepLR([w], 2), "needs an optimizer, not list"),
         (lambda w: nn.optim.SGD([w], lr=-1.0), "which is negative"),

@@ -1,4 +1,6 @@
 // Gradients against central differences, second order, and how backward() accumulates.
+#include <cmath>
+
 #include "tensor/values.h"
 
 namespace lathe {
@@ -471,6 +473,26 @@ TEST(Gradient, ALeafRealizedBetweenTwoUsesGetsTheGradientOfBoth) {
   copy.realize();
   x.realize();
   expect_values((y + x.sum()).gradient({x})[0], {6, 6});
+}
+
+TEST(Gradient, ATensorThatAsksAgainGetsItsGradientOnce) {
+  Tensor w = Tensor(std::vector<float>{3}).requires_grad_();
+  w.requires_grad_(false);
+  w.requires_grad_(true);
+  (w * 2).sum().backward();
+  EXPECT_EQ(w.grad()->item(), 2);
+}
+
+TEST(Gradient, WhatWasDetachedMayHaveReadAnotherVersion) {
+  Tensor w = Tensor(std::vector<float>{3}).contiguous().requires_grad_();
+  Tensor hidden = Tensor(std::vector<float>{1}).contiguous().realize();
+  for (int step = 0; step < 3; ++step) {
+    w.set_grad(std::nullopt);
+    hidden = (hidden.detach() * w).tanh();
+    hidden.sum().backward();
+    w.assign(w.detach() - *w.grad() * 0.1).realize();
+  }
+  EXPECT_TRUE(std::isfinite(hidden.sum().item()));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "lathe/dev/machine.h"
 #include "lathe/dev/terminal.h"
@@ -9,25 +10,33 @@
 namespace lathe::tool {
 namespace {
 
+// Columns of a table of texts.
+std::size_t width_of(const std::vector<std::vector<std::string>>& rows) {
+  std::size_t total = 0;
+  for (std::size_t column = 0; column < rows[0].size(); ++column) {
+    std::size_t width = 0;
+    for (const auto& row : rows) width = std::max(width, row[column].size());
+    total += width + 2;
+  }
+  return total - 2;
+}
+
 int run() {
   std::vector<std::vector<std::string>> rows{{"device", "state", "target", "compiler", "features"}};
   const std::vector<dev::DeviceRow> devices = dev::devices();
   for (const dev::DeviceRow& d : devices)
     rows.push_back({d.name, d.unavailable.empty() ? "ready" : "not here", d.target, d.compiler, d.features});
-  std::size_t before = 0;  // columns ahead of the features, which alone may be long
-  for (std::size_t column = 0; column + 1 < rows[0].size(); ++column) {
-    std::size_t width = 0;
-    for (const auto& row : rows) width = std::max(width, row[column].size());
-    before += width + 2;
-  }
-  bool fits = true;
-  for (const auto& row : rows) fits = fits && before + row.back().size() <= kColumns;
-  if (!fits)
-    for (auto& row : rows) row.pop_back();
+  // What does not fit beside the names stands below: first the features, then the compilers.
+  std::vector<std::function<std::string(const dev::DeviceRow&)>> below;
+  for (auto text : {&dev::DeviceRow::features, &dev::DeviceRow::compiler})
+    if (width_of(rows) > kColumns) {
+      for (auto& row : rows) row.pop_back();
+      below.insert(below.begin(), [text](const dev::DeviceRow& d) { return d.*text; });
+    }
   print_table(rows);
-  if (!fits)
+  for (const auto& text : below)
     for (const dev::DeviceRow& d : devices)
-      if (!d.features.empty()) fmt::print("{}\n", folded(fmt::format("{}: {}", d.name, d.features), 2));
+      if (!text(d).empty()) fmt::print("{}\n", folded(fmt::format("{}: {}", d.name, text(d)), 2));
   for (const dev::DeviceRow& d : devices)
     if (!d.unavailable.empty()) fmt::print("{}\n", folded(fmt::format("{}: {}", d.name, d.unavailable), 2));
   for (const dev::DeviceRow& d : devices)

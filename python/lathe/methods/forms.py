@@ -137,9 +137,24 @@ def _to(self, *args, device=None, dtype=None, non_blocking=False, copy=False, me
     return out if device is None else out.to(device)
 
 
+def _backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    """backward(retain_graph=True): the graph is kept in any case."""
+    if create_graph:
+        raise UserError(
+            "lathe: backward: gradients that backward() leaves in .grad cannot be differentiated again\n"
+            "  help: lathe.autograd.grad(loss, parameters, create_graph=True) gives such gradients"
+        )
+    if inputs is not None:
+        inputs = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
+        for tensor, grad in zip(inputs, self.gradient(*inputs, gradient=gradient)):
+            tensor.grad = grad.detach() if tensor.grad is None else tensor.grad + grad.detach()
+        return self
+    return self.backward() if gradient is None else self.backward(gradient)
+
+
 FORMS = {
     "add": _added("add"), "sub": _added("sub"), "max": _extreme("argmax", "maximum"), "min": _extreme("argmin", "minimum"),
     "var": _spread("var"), "std": _spread("std"), "var_mean": _spread("var_mean"), "std_mean": _spread("std_mean"),
     "cumsum": _scan("cumsum"), "cumprod": _scan("cumprod"), "round": _round, "diag": _diag, "squeeze": _squeeze, "movedim": _movedim,
-    "repeat_interleave": _repeat_interleave, "to": _to,
+    "repeat_interleave": _repeat_interleave, "to": _to, "backward": _backward,
 }  # fmt: skip

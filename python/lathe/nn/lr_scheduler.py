@@ -2,6 +2,7 @@
 optimizer, and groups of them."""
 
 import math
+import warnings
 
 from lathe._core import OptimizerGroup
 from lathe.errors import UserError
@@ -179,14 +180,22 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * step / length)) / 2
 
 
+def _say_momentum_stays(name, cycle_momentum):
+    """PyTorch changes the momentum with the rate unless it is told not to."""
+    if cycle_momentum:
+        raise UserError(f"lathe: {name}: cycle_momentum is not there\n  help: pass cycle_momentum=False")
+    if cycle_momentum is None:
+        warnings.warn(f"lathe: {name}: the momentum stays as it is, where PyTorch changes it too; cycle_momentum=False says so", stacklevel=3)
+
+
+
 class CyclicLR(LRScheduler):
     """Up and down between two rates."""
 
-    def __init__(self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular", gamma=1.0, cycle_momentum=False, last_epoch=-1):
+    def __init__(self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular", gamma=1.0, cycle_momentum=None, last_epoch=-1):
         if mode not in ("triangular", "triangular2", "exp_range"):
             raise UserError(f"lathe: CyclicLR: {mode!r} is no mode\n  help: triangular, triangular2 or exp_range")
-        if cycle_momentum:
-            raise UserError("lathe: CyclicLR: cycle_momentum is not there\n  help: pass cycle_momentum=False")
+        _say_momentum_stays("CyclicLR", cycle_momentum)
         self.base_lr, self.max_lr, self.up, self.down = base_lr, max_lr, step_size_up, step_size_down or step_size_up
         self._mode, self.gamma = mode, gamma
         super().__init__(optimizer, last_epoch)
@@ -202,13 +211,14 @@ class OneCycleLR(LRScheduler):
     """Up to the largest rate and far down again, once."""
 
     def __init__(self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3, anneal_strategy="cos",
-                 cycle_momentum=False, base_momentum=0.85, max_momentum=0.95, div_factor=25.0, final_div_factor=1e4, three_phase=False, last_epoch=-1):  # fmt: skip
+                 cycle_momentum=None, base_momentum=0.85, max_momentum=0.95, div_factor=25.0, final_div_factor=1e4, three_phase=False, last_epoch=-1):  # fmt: skip
         if total_steps is None:
             if epochs is None or steps_per_epoch is None:
                 raise UserError("lathe: OneCycleLR: needs total_steps, or epochs and steps_per_epoch")
             total_steps = epochs * steps_per_epoch
         if three_phase or anneal_strategy not in ("cos", "linear"):
             raise UserError("lathe: OneCycleLR: three_phase is not there, and anneal_strategy is cos or linear")
+        _say_momentum_stays("OneCycleLR", cycle_momentum)
         self.max_lr, self.total_steps, self.pct_start, self._cosine = max_lr, total_steps, pct_start, anneal_strategy == "cos"
         self.div_factor, self.final_div_factor = div_factor, final_div_factor
         super().__init__(optimizer, last_epoch)

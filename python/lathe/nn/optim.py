@@ -11,7 +11,7 @@ from lathe.errors import TypeError as WrongCall
 from lathe.errors import UserError, nearest
 from lathe.nn import state
 from lathe.nn.module import step_in_training
-from lathe.printing import group_text, optimizer_text
+from lathe.printing import _shortest, group_text, optimizer_text
 
 
 def _new_optim_param(self):
@@ -39,7 +39,7 @@ class _Group(dict):
         self.optimizer = optimizer
 
     def __getitem__(self, name):
-        return self.optimizer.lr.item() if name == "lr" else super().__getitem__(name)
+        return float(_shortest(self.optimizer.lr.item(), True)) if name == "lr" else super().__getitem__(name)
 
     def __setitem__(self, name, value):
         if name == "lr":

@@ -75,7 +75,7 @@ def mixup(x, y, lam, classes):
 model = VisionTransformer()
 fill(model)
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.05)
-scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1e-2, total_steps=4)
+scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1e-2, total_steps=4, cycle_momentum=False)
 losses = []
 for step in range(3):
     x, y = torch.tensor(noise(4, 3, 8, 8)), torch.tensor(integers(0, 5, (4,)))
