@@ -76,7 +76,7 @@ Parts& Parts::operator()(std::string_view name, Module& module) {
 
 namespace {
 
-std::atomic<bool> a_module_trains = false;
+thread_local bool a_module_trains = false;
 
 // Puts another value in the place of a tensor's, which stays what it is to whoever holds it.
 void replace_value(Tensor& tensor, const Tensor& value) {

@@ -30,9 +30,9 @@ TEST(Print, EmptyUndefinedNotFiniteAndLargeNumbersAreShown) {
   EXPECT_EQ(printed(Tensor::zeros({0, 3})), "Tensor([], shape=(0, 3), dtype=float32, device=CPU)");
   EXPECT_EQ(printed(Tensor()), "Tensor()");
   EXPECT_EQ(printed(Tensor(std::vector<double>{NAN, INFINITY, -INFINITY, 1})),
-            "Tensor([ nan,  inf, -inf,   1.], shape=(4,), dtype=float64, device=CPU)");
+            "Tensor([ nan,  inf, -inf,   1.], shape=(4,), dtype=float32, device=CPU)");
   EXPECT_EQ(printed(Tensor(std::vector<double>{1e-7, 1e9})),
-            "Tensor([1.0000e-07, 1.0000e+09], shape=(2,), dtype=float64, device=CPU)");
+            "Tensor([1.0000e-07, 1.0000e+09], shape=(2,), dtype=float32, device=CPU)");
   EXPECT_EQ(printed(Tensor(std::vector<std::uint64_t>{18446744073709551615U})),
             "Tensor([18446744073709551615], shape=(1,), dtype=uint64, device=CPU)");
 }

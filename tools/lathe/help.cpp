@@ -20,7 +20,7 @@ std::vector<Command> add_help(CLI::App& app) {
     if (other == help) continue;
     CLI::App* page = help->add_subcommand(other->get_name(), "what lathe " + other->get_name() + " takes");
     commands.push_back({page, [other] {
-                          fmt::print("{}", other->help());
+                          fmt::print("{}", other->help("lathe"));
                           return 0;
                         }});
   }

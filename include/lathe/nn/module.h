@@ -74,7 +74,7 @@ class ModeScope {
   std::optional<TrainingScope> scope_;
 };
 
-// Whether a module of this process was put in training mode: then optimizers step without a TrainingScope.
+// Whether this thread has put a module in training mode: then optimizers step without a TrainingScope.
 bool trained_by_module();
 
 // Collects what modules name: parts("weight", weight)("block", block)("layers", list_of_modules).
