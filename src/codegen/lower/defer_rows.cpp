@@ -295,6 +295,7 @@ class Writer {
 }  // namespace
 
 Program defer_rows(Program program) {
+  if (!has_fragment_products(program)) return program;
   std::optional<DeferredRows> rows = Finder(program).run();
   return rows ? Writer(std::move(program), std::move(*rows)).run() : program;
 }

@@ -1,5 +1,7 @@
 #include "codegen/lower/fragments.h"
 
+#include <algorithm>
+
 #include "ir/build.h"
 #include "ir/dot.h"
 #include "ir/ranges.h"
@@ -8,6 +10,10 @@ namespace lathe {
 
 bool is_fragment_product(Node node) {
   return node.is(Op::Dot) && dot_shape(node).is_tile() && dot_shape(node).threads == 1;
+}
+
+bool has_fragment_products(const Program& program) {
+  return std::any_of(program.code.begin(), program.code.end(), [](Node n) { return is_fragment_product(n); });
 }
 
 NodeMap<Fragment> factor_fragments(const Program& program) {

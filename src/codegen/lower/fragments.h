@@ -20,6 +20,7 @@ struct Fragment {
 };
 
 bool is_fragment_product(Node node);
+bool has_fragment_products(const Program& program);
 // The fragments that products take, by what holds each: a load, of neighbours or of rows (ir/access.h).
 NodeMap<Fragment> factor_fragments(const Program& program);
 // The shape of the sums, where all products have the same; else no rows.

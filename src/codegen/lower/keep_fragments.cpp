@@ -26,6 +26,7 @@ NodeMap<std::int64_t> read_past(const Program& program, const Target& target) {
 }  // namespace
 
 Program keep_fragments(Program program, const Target& target) {
+  if (!has_fragment_products(program)) return program;
   const NodeMap<std::int64_t> past = read_past(program, target);
   if (past.empty()) return program;
   Relist list(std::move(program));

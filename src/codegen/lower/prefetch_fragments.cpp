@@ -57,6 +57,7 @@ std::vector<Node> lines_of(Node load, const Ahead& ahead, EarlyValues& early) {
 }  // namespace
 
 Program prefetch_fragments(Program program, const Target& target) {
+  if (!has_fragment_products(program)) return program;
   const NodeMap<Ahead> ahead = find_ahead(program, target);
   if (ahead.empty()) return program;
   EarlyValues early(program);

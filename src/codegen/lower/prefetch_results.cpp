@@ -115,6 +115,7 @@ void put_prefetches(Relist& list, Node loop, const ResultLines& lines) {
 }  // namespace
 
 Program prefetch_results(Program program, const Target& target) {
+  if (!has_fragment_products(program)) return program;
   const NodeMap<ResultLines> lines = Finder(program, target.l2).run();
   if (lines.empty()) return program;
   Relist list(std::move(program));

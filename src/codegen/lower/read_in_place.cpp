@@ -214,6 +214,7 @@ Node index_of(const Linear& place, DType dtype) {
 }  // namespace
 
 Program read_in_place(Program program, const Target& target) {
+  if (!has_fragment_products(program)) return program;
   Finder finder(program);
   finder.run(target.l1);
   if (finder.rows.empty()) return program;

@@ -115,6 +115,7 @@ class Finder {
 }  // namespace
 
 Program store_in_place(Program program) {
+  if (!has_fragment_products(program)) return program;
   const NodeMap<Rows> found = Finder(program).run();
   if (found.empty()) return program;
   const int count = sum_fragment(program).rows;
