@@ -477,7 +477,7 @@ void price_output_lanes(const Model& m, std::optional<ProductTile>& best) {
       if (!m.only[factor][lane] || !m.usable(lane)) continue;
       for (std::int64_t vectors = 1; vectors <= 4; ++vectors) {
         if (vectors > 1 && (vectors - 1) * m.lanes >= m.extent(lane)) break;
-        // Lanes that lie apart are no vectors without a panel.
+        // Strided lanes are no vectors without a panel.
         if (m.contiguous(f, lane)) price(m, {factor, lane, vectors, false, false}, whole, best);
         Depth near = depth_within(m, vectors * m.lanes, m.near_bytes());
         Depth second = depth_within(m, vectors * m.lanes, static_cast<double>(m.target.l2) / 2);
