@@ -86,8 +86,8 @@ NodeMap<ElementCost> element_costs(std::span<const Node> order, const NodeMap<in
     const int* count = uses.find(n);
     if (count == nullptr || *count < 2 || !is_elementwise(n.op()) || n.rank() == 0) return c;
     const auto elements = static_cast<double>(numel_max(n));
-    // A sum of many small values is dear by its loads, and better stored at every step: reading all of them
-    // again costs each later kernel its start.
+    // A sum of many small values is expensive by its loads, and better stored at every step: reading all of
+    // them again costs each later kernel its start.
     const bool large = !invariant && elements * n.dtype().bytes() > kLargeBytes;
     const double again = large ? computing_again(c) : c.operations;
     return again * elements > storing(n, elements, invariant) ? ElementCost{.operations = 0, .loads = 1} : c;

@@ -15,9 +15,9 @@ struct ElementCost {
   float loads = 0;       // elements read
 };
 
-// Costs of every node of an order (operands first). What has several users and is dear is stored where two
-// kernels want it, so for its users it counts as a load: else a dear value would make everything computed
-// from it dear as well, and all of that would be stored beside it.
+// Costs of every node of an order (operands first). What has several users and is expensive is stored where
+// two kernels want it, so for its users it counts as a load: else an expensive value would make everything
+// computed from it expensive as well, and all of that would be stored beside it.
 NodeMap<ElementCost> element_costs(std::span<const Node> order, const NodeMap<int>& uses, bool invariant);
 
 // How a value is used: by one kernel at one position a `use`.

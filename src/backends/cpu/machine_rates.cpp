@@ -79,11 +79,13 @@ struct FreeLines {
   void operator()(char* memory) const { ::operator delete(memory, std::align_val_t{64}); }
 };
 
+// 0 where there is not so much memory.
 double read_rate(std::size_t bytes) {
   constexpr std::size_t kRound = std::size_t{4} << 20, kBlock = 512;
   bytes = std::max(bytes / kBlock, std::size_t{1}) * kBlock;
   const std::unique_ptr<char, FreeLines> memory(
-      static_cast<char*>(::operator new(bytes, std::align_val_t{64})));
+      static_cast<char*>(::operator new(bytes, std::align_val_t{64}, std::nothrow)));
+  if (memory == nullptr) return 0;
   std::memset(memory.get(), 1, bytes);
   const int times = static_cast<int>(std::max<std::size_t>(kRound / bytes, 1));
   volatile std::size_t seen = 0;
@@ -153,7 +155,7 @@ std::optional<MachineRates> rates_of_chip(const ChipId& chip, int vector_bytes) 
 }
 
 MachineRates measure_rates(const Target& target) {
-  constexpr std::int64_t kMost = std::int64_t{256} << 20;  // one core never has that much of L3 for itself
+  constexpr std::int64_t kMost = std::int64_t{128} << 20;  // one core never has that much of L3 for itself
   constexpr double kFallen = 0.6;                          // of L3's rate, where L3 no longer holds it all
   constexpr int kSteps = 20000;
   auto rate = [](std::int64_t bytes) { return read_rate(static_cast<std::size_t>(bytes)) * 1e-9; };
@@ -225,7 +227,7 @@ void fill_rates(Target& target) {
   if (path.empty() && flag.empty()) return;
   std::optional<MachineRates> found = flag.empty() ? kept_rates(path) : std::nullopt;
   if (!found) {
-    found = parse_rates(rates_text(measure_rates(target)));  // as they will be read again
+    found = parse_rates(rates_text(measure_rates(target)));  // as they will be read again; none is 0
     if (found && !path.empty()) keep_rates(path, *found);
   }
   if (found) fill(*found, "measured");

@@ -1,5 +1,5 @@
 // A product whose rows, columns or steps lie along several ranges, as one over joined ranges: a convolution's
-// columns are the pixels of all pictures, its steps the channels and places of a window.
+// columns are the pixels of all images, its steps the channels and places of a window.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// Factors of a product that a matrix unit could read as rows of neighbours if they lay otherwise: pictures
-// whose neighbours are pixels become pictures with their border whose neighbours are channels. Each such
+// Factors of a product that a matrix unit could read as rows of neighbours if they lay otherwise: images
+// whose neighbours are pixels become images with their border whose neighbours are channels. Each such
 // factor is stored once more, by a kernel that only moves, where the product gains more than that costs. Rows
 // of steps that are no whole pieces are filled with zeros, and the product takes those steps as well.
 //

@@ -403,12 +403,16 @@ double inner_price(const Model& m, const OutputLanes& c, const Depth& depth, con
        ((vector_load - m.prices.load) * v + (scalar_load - m.prices.load) * r + m.prices.line * rows.lines) /
            (v * r)) *
       std::max(1.0, m.prices.in_flight / (v * r));
-  if (c.strips) {
-    const double line = rows_fit(m, 1 - c.factor) ? m.prices.line : m.prices.passing_line;
-    inner += line * static_cast<double>(m.bytes()) / static_cast<double>(kLineBytes) / v;
-  } else if (!c.other_panel)
+  // Rows that pass by from L3 come in their order, so prefetchers have them in L2 in time.
+  if (c.strips)
+    inner += m.prices.line * static_cast<double>(m.bytes()) / static_cast<double>(kLineBytes) / v;
+  else if (!c.other_panel)
     inner += m.prices.far_rows * far_rows(m, 1 - c.factor, rows, extent > width);
-  if (depth.blocks > 1) inner += m.prices.partial_sum / depth.here;
+  // Partial sums are all over the result.
+  if (depth.blocks > 1) {
+    const auto sums = static_cast<std::int64_t>(m.outputs) * m.bytes();
+    inner += (m.prices.partial_sum + m.prices.far_for_each(sums)) / depth.here;
+  }
   return inner;
 }
 
@@ -473,7 +477,7 @@ void price_output_lanes(const Model& m, std::optional<ProductTile>& best) {
       if (!m.only[factor][lane] || !m.usable(lane)) continue;
       for (std::int64_t vectors = 1; vectors <= 4; ++vectors) {
         if (vectors > 1 && (vectors - 1) * m.lanes >= m.extent(lane)) break;
-        // Lanes that lie apart are no vectors without a panel.
+        // Strided lanes are no vectors without a panel.
         if (m.contiguous(f, lane)) price(m, {factor, lane, vectors, false, false}, whole, best);
         Depth near = depth_within(m, vectors * m.lanes, m.near_bytes());
         Depth second = depth_within(m, vectors * m.lanes, static_cast<double>(m.target.l2) / 2);

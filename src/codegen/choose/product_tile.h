@@ -48,7 +48,7 @@ struct ProductTile {
 std::optional<ProductTile> choose_product_tile(const KernelFacts& facts, const Target& target);
 
 // Blocks for a unit of fragments whose columns run along `lane` and whose rows along `row`: the columns of a
-// block stay in the second cache, one step of rows in the first. `left` are the steps that remain of each
+// block stay in L2, one step of rows in L1. `left` are the steps that remain of each
 // range, a step `taken` elements.
 ProductTile fragment_tile(const KernelFacts& facts, const Target& target, std::size_t lane, std::size_t row,
                           const std::vector<std::int64_t>& left, const std::vector<std::int64_t>& taken);

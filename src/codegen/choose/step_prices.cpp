@@ -16,7 +16,6 @@ StepPrices::StepPrices(const Target& target) {
   line = 0.5 * l2;
   strip_miss = 0.06 * l2;
   l2_miss = 1.2 * l3;
-  passing_line = 0.4 * l3;
   partial_sum = 4 * l2;
   copied_vector = 2 * l2;
   from_l3_ = 2 * l3;

@@ -22,7 +22,6 @@ struct StepPrices {
   double jumps;          // and more where the vectors of successive steps are strided
   double far_rows;       // rows that push each other out of L1
   double line;           // a line of repeated scalars, which comes from L2
-  double passing_line;   // the same from L3, in the order in which it is used
   double strip_miss;     // more for a load of a strip that fills a part of L2
   double partial_sum;    // a vector of partial sums is read and written again for another block
   double copied_vector;  // to a panel, side by side

@@ -80,7 +80,7 @@ void share_vector(StreamPlan& plan, const AccessFacts& main, const KernelFacts& 
       kMostNarrowStreams * 2 > target.vector_registers)
     return;
   // Where a line is four vectors or more, it is a turn: one vector after the other onto one sum. So many
-  // instructions for a line fill the window in which the CPU looks ahead, so later lines are asked for.
+  // instructions for a line fill the window in which the CPU looks ahead, so later lines are fetched.
   const int bytes = base_memory(main.node.arg(0)).dtype().bytes();
   const std::int64_t line = kLineBytes / bytes, extent = facts.ranges[plan.lane].extent;
   const bool by_lines = line >= 4 * lanes && extent % line == 0;
@@ -134,7 +134,7 @@ std::optional<StreamPlan> choose_streams(const KernelFacts& facts, const Target&
   // the streams.
   const std::int64_t vectors = facts.reduces == 0 ? 4 : 2;
   if (writes && walked == 2 && facts.reduces == 0 && extent % (vectors * lanes) == 0) {
-    // Memory takes lines that lie side by side gladly, from four walks as well, if each has its turn for some
+    // Memory is quick with contiguous lines, of four walks as well, if each has its turn for some
     // of them: one vector of each walk in turn is a fifth slower.
     plan.streams = target.prefetch_streams;
     plan.turn = vectors;

@@ -32,7 +32,7 @@ std::int64_t rows_together(std::int64_t extent, std::int64_t most) {
   return (extent + turns - 1) / turns;
 }
 
-// One vector of lanes; a shorter row as a whole. Lanes that lie apart are taken one by one, and then a mask
+// One vector of lanes; a shorter row as a whole. Strided lanes are taken one by one, and then a mask
 // for those beyond the row's end costs more than shorter vectors do.
 std::int64_t row_width(std::int64_t extent, std::int64_t lanes, bool apart) {
   const auto all = static_cast<std::uint64_t>(extent);

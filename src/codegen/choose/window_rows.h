@@ -1,5 +1,5 @@
 // Sums over windows that no other output shares (depthwise convolutions, pools): neighbouring rows of outputs
-// read the same rows of the picture. With some of them in registers and the window's steps between rows
+// read the same rows of the image. With some of them in registers and the window's steps between rows
 // without a loop, each row is read once for all of them, not once for every step of the window.
 #pragma once
 
