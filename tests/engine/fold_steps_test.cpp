@@ -29,14 +29,18 @@ Node attention(DType dtype, std::int64_t rows) {
     const std::int64_t a = as_rows ? rows : 1, b = as_rows ? 1 : rows;
     return expand(reshape(x, sizes({heads, a, b, last})), sizes({heads, rows, rows, last}));
   };
-  auto along = [](Op op, Node x, std::int64_t axis) { return reduce_axes(op, x, std::vector<std::int64_t>{axis}); };
-  Node scores = along(Op::Add, spread(cast(input(), f), true, width) * spread(cast(input(), f), false, width), 3);
+  auto along = [](Op op, Node x, std::int64_t axis) {
+    return reduce_axes(op, x, std::vector<std::int64_t>{axis});
+  };
+  Node scores =
+      along(Op::Add, spread(cast(input(), f), true, width) * spread(cast(input(), f), false, width), 3);
   scores = reshape(scores, sizes({heads, rows, rows}));
   auto whole = [&](Node x) { return expand(x, sizes({heads, rows, rows})); };
   Node e = apply(Op::Exp2, scores - whole(along(Op::Max, scores, 2)));
   Node weights = cast(e * whole(apply(Op::Recip, along(Op::Add, e, 2))), dtype);
   Node value = permute(cast(input(), f), std::vector<std::int64_t>{0, 2, 1});
-  Node x = expand(reshape(cast(weights, f), sizes({heads, rows, 1, rows})), sizes({heads, rows, width, rows}));
+  Node x =
+      expand(reshape(cast(weights, f), sizes({heads, rows, 1, rows})), sizes({heads, rows, width, rows}));
   Node y = expand(reshape(value, sizes({heads, 1, width, rows})), sizes({heads, rows, width, rows}));
   return cast(reshape(along(Op::Add, x * y, 3), sizes({heads, rows, width})), dtype);
 }
@@ -46,7 +50,8 @@ std::size_t kernels(Node out, const char* target_name) {
   ScheduleOptions options;
   options.rows = rows_of(target);
   options.unit_folds = has_unit_folds(target);
-  return schedule_folds(std::span(&out, 1), options, [&](const std::string&) { return &target; }).steps.size();
+  return schedule_folds(std::span(&out, 1), options, [&](const std::string&) { return &target; })
+      .steps.size();
 }
 
 TEST(FoldSteps, AttentionIsOneKernelWhereAUnitTakesIt) {
