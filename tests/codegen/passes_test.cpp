@@ -486,6 +486,7 @@ TEST(Heuristic, EachRuleChangesTheOptionsOfSomeKernel) {
   kernels.push_back({"long sum", row_sum(4, 1 << 16)});
   kernels.push_back({"many rows", row_sum(1 << 14, 1024)});
   kernels.push_back({"attention", attention(64, 4, 32, 64)});
+  kernels.push_back({"unit attention", unit_attention(4, 256, 2, 64, true)});
   kernels.push_back({"long rows", centred_rows(64, 1024)});
   kernels.push_back({"blocks of 4 bits", block_matvec(8192, 64)});
   kernels.push_back({"bytes by a vector", matvec(8192, 8192, dtypes::Int8)});

@@ -488,6 +488,7 @@ class Expander {
   // a + (e0 + e1).
   Node accumulate(Op op, std::span<const Node> elements, std::span<const Node> ranges) {
     if (elements.size() == 1) return reduce_ranges(op, elements[0], ranges);
+    if (ranges.empty() && !vectors_ && (op == Op::Max || op == Op::Min)) return in_pairs(op, elements);
     DType dtype = elements[0].dtype();
     Node value;
     AttrData name{"", {ids_.fold, 0, 0}};
@@ -501,6 +502,18 @@ class Expander {
     AttrData d{"", {ids_.fold++, 1, 0}};
     Node folded = intern(Op::Fold, dtypes::Void, args, Attr::of(d));
     return intern(Op::Get, dtype, {folded}, Attr::of(std::int64_t{0}));
+  }
+
+  // The largest or smallest is the same in any order: pairs of pairs do not wait for each other.
+  static Node in_pairs(Op op, std::span<const Node> elements) {
+    Nodes left(elements.begin(), elements.end());
+    while (left.size() > 1) {
+      Nodes next;
+      for (std::size_t i = 0; i + 1 < left.size(); i += 2) next.push_back(apply(op, left[i], left[i + 1]));
+      if (left.size() % 2 != 0) next.push_back(left.back());
+      left = std::move(next);
+    }
+    return left[0];
   }
 
   // ---- tuple reduces: one Fold stays one, with a component for every copy of a component
