@@ -104,8 +104,6 @@ struct Runner::Impl {
 
   std::optional<std::map<std::string, std::int64_t>> named_sizes(const Values& inputs) const;
   Values widened(const Values& inputs) const;
-  std::vector<Tensor> run_symbolic(const std::vector<std::string>& names, const std::vector<Tensor>& tensors,
-                                   const std::vector<Size>& bound);
   std::optional<Values> symbolic(const Values& inputs);
 };
 
@@ -230,8 +228,8 @@ Values Runner::Impl::captured(const Values& inputs, Seen& seen_here) {
 }
 
 // ---- named dimensions that stay symbolic
-// Inputs are stored at the greatest size, and the graph sees the part that is filled. Outputs come back at
-// the greatest size too, with their own sizes in one more tensor, because a replay knows only numbers.
+// Inputs are stored at the greatest size, and the graph sees the part that is filled: kernels are the same
+// for every size. The graph is built in every call.
 
 // The size of each symbolic dimension in this call; nothing where one is outside its range.
 std::optional<std::map<std::string, std::int64_t>> Runner::Impl::named_sizes(const Values& inputs) const {
@@ -265,82 +263,32 @@ Values Runner::Impl::widened(const Values& inputs) const {
   return wide;
 }
 
-namespace {
-
-// A size as a tensor that follows its variables in a replay: as many ones as it says, added up.
-Tensor length_of(const Size& size, const std::string& device) {
-  const TensorOptions whole{.dtype = dtypes::int64, .device = device};
-  return size.is_symbolic() ? Tensor::ones({size}, whole).sum() : Tensor(size.value(), whole);
-}
-
-}  // namespace
-
-std::vector<Tensor> Runner::Impl::run_symbolic(const std::vector<std::string>& names,
-                                               const std::vector<Tensor>& tensors,
-                                               const std::vector<Size>& bound) {
-  std::map<std::string, Size> sizes;
-  std::size_t next = 0;
-  for (const auto& [name, most] : options.symbolic)
-    if (next < bound.size()) sizes[name] = bound[next++];
-  Values inputs;
-  for (std::size_t k = 0; k < names.size(); ++k) {
-    const ValueInfo* info = find_input(model, names[k]);
-    Shape shape = tensors[k].shape();
-    for (std::size_t i = 0; i < shape.size(); ++i)
-      if (const auto found = sizes.find(info->type.shape[i].name); found != sizes.end())
-        shape[i] = found->second;
-    inputs[names[k]] = tensors[k].shrink_to(shape);
-  }
-  std::vector<Tensor> outputs, lengths;
-  for (const Value& v : evaluated(inputs)) {
-    const Tensor& t = v.tensor();
-    Shape most = t.shape();
-    for (Size& size : most) {
-      lengths.push_back(length_of(size, options.device));
-      size = size.max();
-    }
-    outputs.push_back(t.pad_to(most).contiguous());
-  }
-  if (lengths.empty()) throw NotSupported("onnx", "no output has an axis");
-  outputs.push_back(Tensor::stack(lengths).contiguous());
-  Tensor::realize_all(outputs);
-  return outputs;
-}
-
 std::optional<Values> Runner::Impl::symbolic(const Values& inputs) {
   const auto sizes = named_sizes(inputs);
-  if (!sizes || sizes->empty() || sizes->size() != options.symbolic.size()) return std::nullopt;
-  std::vector<Size> bound;
-  for (const auto& [name, most] : options.symbolic)
-    bound.push_back(Variable(name, 1, most).bind(sizes->at(name)));
-  std::vector<Tensor> arguments, results;
-  std::vector<std::string> names;
-  for (const auto& [name, value] : widened(inputs)) {
-    arguments.push_back(value.tensor());
-    names.push_back(name);
+  if (!sizes || sizes->empty()) return std::nullopt;
+  Values given = widened(inputs);
+  for (const Port& port : summary.inputs) {
+    Shape shape = given.at(port.name).tensor().shape();
+    for (std::size_t i = 0; i < port.dims.size(); ++i)
+      if (const auto size = sizes->find(port.dims[i]); size != sizes->end())
+        shape[i] = Variable(size->first, 1, options.symbolic.at(size->first)).bind(size->second);
+    given[port.name] = given.at(port.name).tensor().shrink_to(shape);
   }
-  Seen& seen_here = seen["symbolic"];
-  if (seen_here.by_values) return std::nullopt;
-  if (!seen_here.jit) {
-    results = run_symbolic(names, arguments, bound);
-    seen_here.by_values = evaluator->depends_on_values();
-    seen_here.jit.emplace(
-        Jit::SizedFunction([this, names](const std::vector<Tensor>& given, const std::vector<Size>& now) {
-          return run_symbolic(names, given, now);
-        }));
-  } else {
-    const bool was_captured = seen_here.jit->captured();
-    results = (*seen_here.jit)(arguments, bound);
-    replayed = was_captured;
+  std::vector<Tensor> results;
+  std::vector<Shape> shapes;
+  for (const Value& v : evaluated(given)) {
+    if (v.kind() != Value::Kind::Tensor) return std::nullopt;
+    Shape most, now;
+    for (const Size& size : v.tensor().shape()) {
+      most.emplace_back(size.max());
+      now.emplace_back(size.bound_value());
+    }
+    results.push_back(v.tensor().pad_to(most).contiguous());
+    shapes.push_back(now);
   }
-  const std::vector<std::int64_t> lengths = results.back().data<std::int64_t>();
+  Tensor::realize_all(results);
   Outputs outputs;
-  std::size_t next = 0;
-  for (std::size_t i = 0; i + 1 < results.size(); ++i) {
-    Shape shape;
-    for (std::int64_t k = 0; k < results[i].ndim(); ++k) shape.emplace_back(lengths[next++]);
-    outputs.emplace_back(results[i].shrink_to(shape));
-  }
+  for (std::size_t i = 0; i < results.size(); ++i) outputs.emplace_back(results[i].shrink_to(shapes[i]));
   return named(outputs);
 }
 
@@ -370,8 +318,6 @@ Values Runner::operator()(const Values& given) {
     try {
       if (auto outputs = impl_->symbolic(inputs)) return *outputs;
     } catch (const NotSupported&) {  // some operator needs numbers: sizes are taken as they are fed
-      impl_->symbols_refused = true;
-    } catch (const JitError&) {  // what was captured for one size does not hold for others
       impl_->symbols_refused = true;
     }
   }

@@ -71,9 +71,9 @@ struct Port {
 struct Options {
   std::string device = "";  // the default device where empty
   bool capture = true;      // replay kernels where shapes were seen before
-  // Named dimensions that stay symbolic: kernels are compiled once for sizes from 1 to this number, and one
-  // capture serves them all. Other sizes, and models with an operator that needs numbers, run as they are
-  // fed.
+  // Named dimensions that stay symbolic, with their greatest size: the graph is built over variables, and
+  // memory for the greatest. Such calls are not captured; other sizes, and models with an operator that needs
+  // numbers, run as fed.
   std::map<std::string, std::int64_t> symbolic = {};
 };
 

@@ -47,7 +47,7 @@ class OnnxRunner:
 
     `model_path` is a path, bytes, an open file or a tensor of bytes. Calling the runner with a dict of inputs gives a
     dict of outputs; inputs are tensors, arrays, numbers or lists of them. A call with shapes that were seen before
-    replays captured kernels. `symbolic={"N": 64}` keeps dimension N symbolic: one capture serves sizes from 1 to 64.
+    replays captured kernels. `symbolic={"N": 64}` builds the graph over a variable N of 1 to 64.
     """
 
     def __init__(self, model_path, device=None, capture=True, symbolic=None):
