@@ -293,10 +293,10 @@ void realize_storages(const std::vector<std::shared_ptr<Storage>>& storages) {
   Scope scope;
   Wanted wanted = wanted_for(storages);
   if (wanted.requests.asked.empty()) return;
-  wanted.requests.run();
   // Also a version that no tensor is, because it was written to again: graphs that read it are still right.
-  for (const NodeRef& version : wanted.written)
-    if (realized(version)) note_written(version);
+  // Before tensors get names of what they were written as, which would be forgotten again.
+  for (const NodeRef& version : wanted.written) note_written(version);
+  wanted.requests.run();
   for (const NodeRef& node : wanted.outdated)
     if (Node held = realized(node); held && wanted.writes.buffers.contains(held)) set_realized(node, Node());
 }
