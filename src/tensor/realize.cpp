@@ -269,7 +269,6 @@ struct Wanted {
   Requests requests;
   Writes writes;
   std::vector<NodeRef> outdated;
-  std::vector<NodeRef> written;  // the last version of each buffer
 };
 
 Wanted wanted_for(const std::vector<std::shared_ptr<Storage>>& storages) {
@@ -283,7 +282,6 @@ Wanted wanted_for(const std::vector<std::shared_ptr<Storage>>& storages) {
   out.writes = add_affected(chosen);
   for (Storage* s : chosen) out.requests.add(*s);
   for (const auto& [node, one] : out.writes.outdated) out.outdated.push_back(node);
-  for (const auto& [node, one] : out.writes.last) out.written.push_back(node);
   return out;
 }
 
@@ -293,9 +291,6 @@ void realize_storages(const std::vector<std::shared_ptr<Storage>>& storages) {
   Scope scope;
   Wanted wanted = wanted_for(storages);
   if (wanted.requests.asked.empty()) return;
-  // Also a version that no tensor is, because it was written to again: graphs that read it are still right.
-  // Before tensors get names of what they were written as, which would be forgotten again.
-  for (const NodeRef& version : wanted.written) note_written(version);
   wanted.requests.run();
   for (const NodeRef& node : wanted.outdated)
     if (Node held = realized(node); held && wanted.writes.buffers.contains(held)) set_realized(node, Node());
