@@ -562,6 +562,20 @@ std::vector<Tensor> Tensor::gradient(const std::vector<Tensor>& targets, const T
   return out;
 }
 
+namespace {
+
+// Asking every live tensor whether it takes part reads none of them: a capture must not depend on those that
+// do not, which may be gone at its next call. What takes part was read when the graph was built.
+struct Unwatched {
+  OutsideReads* before = watch_reads(nullptr);
+  Unwatched() = default;
+  ~Unwatched() { watch_reads(before); }
+  Unwatched(const Unwatched&) = delete;
+  Unwatched& operator=(const Unwatched&) = delete;
+};
+
+}  // namespace
+
 void Tensor::backward(const Tensor* seed, std::span<const Tensor> also) const {
   Scope scope;
   Node root = node_of(*this), start = seed_for(*this, seed);
@@ -573,6 +587,7 @@ void Tensor::backward(const Tensor* seed, std::span<const Tensor> also) const {
   };
   std::vector<Tensor> leaves;
   std::vector<std::vector<Node>> nodes;
+  const Unwatched unwatched;
   for (Tensor& leaf : live_leaves()) {
     std::vector<Node> names = graph.nodes_of_target(leaf);
     if (names.empty()) refuse_versions(leaf);

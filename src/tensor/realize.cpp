@@ -275,7 +275,6 @@ struct Wanted {
   Requests requests;
   Writes writes;
   std::vector<NodeRef> outdated;
-  std::vector<NodeRef> written;  // the last version of each buffer
 };
 
 bool is_memory(Node n) { return n.is(Op::Buffer) || n.is(Op::After); }
@@ -316,7 +315,6 @@ Wanted wanted_for(const std::vector<std::shared_ptr<Storage>>& storages) {
   for (Storage* s : chosen) out.requests.add(*s);
   keep_draws(chosen, counters, out.requests);
   for (const auto& [node, one] : out.writes.outdated) out.outdated.push_back(node);
-  for (const auto& [node, one] : out.writes.last) out.written.push_back(node);
   return out;
 }
 
@@ -327,9 +325,6 @@ void realize_storages(const std::vector<std::shared_ptr<Storage>>& storages) {
   Wanted wanted = wanted_for(storages);
   if (wanted.requests.asked.empty()) return;
   wanted.requests.run();
-  // Also a version that no tensor is, because it was written to again: graphs that read it are still right.
-  for (const NodeRef& version : wanted.written)
-    if (realized(version)) note_written(version);
   for (const NodeRef& node : wanted.outdated)
     if (Node held = realized(node); held && wanted.writes.buffers.contains(held)) set_realized(node, Node());
 }

@@ -2,6 +2,7 @@
 
 import doctest
 import enum
+import gc
 import importlib
 import importlib.util
 import inspect
@@ -158,6 +159,7 @@ def test_the_code_blocks_of_a_page_run(page, tmp_path, monkeypatch):
     for kind, rest, block in re.findall(r"^```(\S*) ?(.*)\n((?:(?!^```).*\n)*)^```$", read(page), re.M):
         assert kind in BLOCKS, f"a block of {page} begins with ```{kind}, which says nothing about how it is tried"
         BLOCKS[kind](block, page, rest)
+    gc.collect()  # nets of a page are cycles, and their tensors would die in the middle of what runs next
 
 
 def example(name):

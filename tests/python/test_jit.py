@@ -464,3 +464,21 @@ def test_a_value_computed_before_is_no_state_of_a_capture():
         if i == 3:
             eager.assign(eager + 100).realize()
         assert f(Tensor([float(i)])).tolist() == [i, i + 2.5, i + 5.0, i + 7.5], i
+
+
+def test_a_captured_backward_does_not_depend_on_tensors_that_take_no_part():
+    w = Tensor([1.0, 2.0], requires_grad=True)
+    w.realize()
+    other = Tensor(3.0)  # alive while the step is captured, and gone later
+
+    @TinyJit
+    def step(x):
+        w.grad = None
+        (w * x).sum().backward()
+        return w.grad.realize()
+
+    for i in range(2):
+        assert step(Tensor([float(i), 1.0]).realize()).tolist() == [float(i), 1.0]
+    del other
+    for i in range(2, 5):
+        assert step(Tensor([float(i), 1.0]).realize()).tolist() == [float(i), 1.0]
