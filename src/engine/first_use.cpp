@@ -29,6 +29,9 @@ namespace {
 // it, at about a twentieth of what they take; so the budget depends on the program alone, not on the clock.
 constexpr double kFirstUnits = 2e5, kFirstLongUnits = 3e6;
 constexpr double kUnitsPerLaunch = 5e3, kUnitsPerFlop = 2.5e-4, kUnitsPerByte = 2.5e-3;
+// What a launch takes on a target with groups follows from its facts, and a twentieth of each second pays for
+// so many operations. Its compiler takes half a second and more for a kernel: a first check may be a tenth.
+constexpr double kUnitsPerSecond = 0.05 / 2e-9, kFirstGroupUnits = 2.5e7;
 // Two outputs that cost more than this are never looked at.
 constexpr double kMostUnits = 1e9;
 // Checks after which the samples that were not compared so far stay so.
@@ -51,9 +54,16 @@ Counts& counts() {
 
 std::atomic<double> earned{0};
 
-double earn(const Program& launch) {
-  return earned += kUnitsPerLaunch + kUnitsPerFlop * launch.flops + kUnitsPerByte * launch.bytes;
+double earned_by(const Program& launch, const Target& target) {
+  const GroupRates& rates = target.group_rates;
+  if (!target.groups || rates.launch_seconds == 0)
+    return kUnitsPerLaunch + kUnitsPerFlop * launch.flops + kUnitsPerByte * launch.bytes;
+  const double seconds =
+      rates.launch_seconds + launch.flops / (2 * rates.panel_products) + launch.bytes / rates.moved_bytes;
+  return kUnitsPerSecond * seconds;
 }
+
+double earn(const Program& launch, const Target& target) { return earned += earned_by(launch, target); }
 
 void show(const Step& step, std::string_view text, std::int64_t level) {
   if (flag_number(Flag::Debug) >= level) log_note("check", fmt::format("{}: {}", step.name, text));
@@ -91,7 +101,8 @@ class Use {
     choose_positions(trial);
     if (positions_.empty()) return nothing_to_compare();
     if (units_needed_ > kMostUnits) return leave("two of its outputs take REF too long", true);
-    const bool cheap = units_needed_ <= kFirstLongUnits, few = check_.record.sizes.size() < kFreeSizes;
+    const bool cheap = units_needed_ <= (target().groups ? kFirstGroupUnits : kFirstLongUnits),
+               few = check_.record.sizes.size() < kFreeSizes;
     set_need(units_needed_);  // about what the rest costs, if there is one
     if (size_.checks > 0 || !cheap || !few) {
       if (earned < units_needed_ && check_mode() != CheckMode::All)
@@ -302,13 +313,13 @@ class Use {
 
 }  // namespace
 
-bool has_something_due(const ReadyKernel& kernel, Bindings bindings) {
+bool has_something_due(const ReadyKernel& kernel, const OpenDevice& device, Bindings bindings) {
   const KernelCheck& check = *kernel.check;
   if (check.replaced) return true;
   // LATHE_VERIFY compares everything.
   const CheckMode mode = check_mode();
   if (mode == CheckMode::Off || flag_on(Flag::Verify)) return false;
-  const double have = earn(kernel.made->launch);
+  const double have = earn(kernel.made->launch, device.compiler->target());
   if (mode == CheckMode::All) return true;
   if (kernel.made->launch.variables.empty()) return check.need <= have;
   if (!check.has_splits) return true;
@@ -323,7 +334,7 @@ bool launch_checked(const Step& step, ReadyKernel& kernel, OpenDevice& device, s
                     Bindings bindings, LaunchFaultRef& fault) {
   if (kernel.check->replaced) {
     kernel = current_kernel(kernel, device);
-    if (!kernel.check->due || !has_something_due(kernel, bindings)) return false;
+    if (!kernel.check->due || !has_something_due(kernel, device, bindings)) return false;
   }
   std::unique_lock lock(kernel.check->mutex);
   if (!kernel.check->due) return false;

@@ -13,7 +13,7 @@
 namespace lathe::engine {
 
 // Whether a launch of a kernel whose check is due has something to look after.
-bool has_something_due(const ReadyKernel& kernel, Bindings bindings);
+bool has_something_due(const ReadyKernel& kernel, const OpenDevice& device, Bindings bindings);
 
 // Looks after a launch of a kernel that is due for a check; `places` are the bytes of its param slots.
 // `kernel` becomes the one that runs in its stead, where it was replaced. True where it has run and was

@@ -164,7 +164,7 @@ void run_kernel(const Step& step, const PreparedStep& ready, const RunMemory& me
   const ReadyKernel* kernel = &ready.kernel;
   ReadyKernel current;
   const bool due = kernel->check->due.load(std::memory_order_relaxed);
-  if (due && has_something_due(*kernel, bindings)) [[unlikely]] {
+  if (due && has_something_due(*kernel, *ready.device, bindings)) [[unlikely]] {
     joined.submit();
     current = ready.kernel;
     const std::vector<Place> places = places_of(ready, memory);
