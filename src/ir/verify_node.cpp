@@ -347,11 +347,11 @@ std::string dot_fault(Node n) {
 
 // ---- what the threads of a group do together
 
-std::string panel_fault(Node n, Node memory, Node index) {
+std::string panel_fault(Node n, Node memory, Node index, int bits = 16) {
   Node base = base_memory(memory);
   if (!base.is(Op::Define) || define_space(base) != Space::Shared || !shared_form(base).swizzled)
     return fmt::format("{} of what is no swizzled panel", name_of(n));
-  if (base.dtype().bits() != 16 || base.dtype().lanes != 1)
+  if (base.dtype().bits() != bits || base.dtype().lanes != 1)
     return fmt::format("{} of a panel of {}", name_of(n), base.dtype().str());
   return index.dtype().lanes == 1 && index.dtype().is_int()
              ? ""
@@ -416,8 +416,11 @@ std::string panel_dot_fault(Node n) {
   if (n.dtype() != sum || n.arg(4).dtype() != sum)
     return fmt::format("PanelDot {} adds to {} and gives {}", n.text(), n.arg(4).dtype().str(),
                        n.dtype().str());
-  std::string x = panel_fault(n, n.arg(0), n.arg(1));
-  return x.empty() ? panel_fault(n, n.arg(2), n.arg(3)) : x;
+  const int bits = 32 / kind->parts;
+  if (bits != 16 && (shape.x.rows != PanelRows::Steps || shape.y.rows != PanelRows::Steps))
+    return fmt::format("PanelDot {} of rows that are no steps", n.text());
+  std::string x = panel_fault(n, n.arg(0), n.arg(1), bits);
+  return x.empty() ? panel_fault(n, n.arg(2), n.arg(3), bits) : x;
 }
 
 std::string form_fault(Node n, Form form) {

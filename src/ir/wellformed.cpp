@@ -34,7 +34,7 @@ constexpr AttrRow kAttrRows[] = {
     {Op::Var,     AttrRow::TextInts,   2, 2,     "\"name\" [min, max]"},
     {Op::Buffer,  AttrRow::TextInts,   2, 2,     "\"device\" [id, size]"},
     {Op::Param,   AttrRow::Ints,       2, 2,     "[slot, size]"},
-    {Op::Define,  AttrRow::Ints,       3, 6,     "[id, size, space] or [id, size, space, swizzled, slots] with 1 for bulk copies"},
+    {Op::Define,  AttrRow::Ints,       3, 6,     "[id, size, space] or [id, size, space, swizzled, slots] with 1 for bulk copies, 2 for those of warps that do nothing else"},
     {Op::Special, AttrRow::TextInts,   1, 1,     "\"name\" [extent]"},
     {Op::Permute, AttrRow::Ints,       0, kMany, "[order...]"},
     {Op::Flip,    AttrRow::Ints,       0, kMany, "[axes...]"},
@@ -126,7 +126,7 @@ std::string attr_fault(Op op, DType dtype, const Attr& attr) {
   if (op == Op::Define && (d.ints[2] < 0 || d.ints[2] >= kSpaceCount)) return refuse();
   if (op == Op::Define && d.ints.size() > 3 &&
       (d.ints.size() < 5 || d.ints[3] < 0 || d.ints[3] > 1 || d.ints[4] < 1 ||
-       (d.ints.size() > 5 && d.ints[5] != 1)))
+       (d.ints.size() > 5 && d.ints[5] != 1 && d.ints[5] != 2)))
     return refuse();
   if (op == Op::BulkCopy && std::any_of(d.ints.begin(), d.ints.end(), [](std::int64_t v) { return v < 1; }))
     return refuse();

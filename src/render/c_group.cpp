@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ir/build.h"
+#include "ir/conditions.h"
 #include "ir/group_ops.h"
 #include "ir/shared_memory.h"
 #include "render/box_maps.h"
@@ -106,34 +107,41 @@ void CPrinter::panel_product(Node node) {
         "  return at >> 4 | (unsigned long long)(slab >> 4) << 16 | {}ull << 32 | 1ull << 62;\n}}",
         dialect_.helper, kSwizzleRow * kSwizzleRows >> 4);
   });
+  // Rows of outputs have numbers of 16 bits.
   auto slab = [](const PanelOperand& o) { return o.rows == PanelRows::Steps ? 16 : o.slab * 2; };
   // In sixteens of bytes, to the next instruction's steps.
   auto next = [&](const PanelOperand& o) {
-    const std::int64_t numbers = unit->step * 2;
-    return (o.rows == PanelRows::Steps ? numbers * 2 : numbers * kSwizzleRow) >> 4;
+    return (o.rows == PanelRows::Steps ? unit->step * 4 : unit->step * 2 * kSwizzleRow) >> 4;
   };
   const int sums = node.dtype().lanes;
+  // A sum from nothing is not read: the first instruction sets it.
+  const bool sets = node.arg(4).is(Op::Splat) && is_zero(node.arg(4).arg(0));
   const bool turned_x = shape.x.rows == PanelRows::Outputs, turned_y = shape.y.rows == PanelRows::Outputs;
-  const std::string name =
-                        fmt::format("lathe_{}_{}{}", unit->name, turned_x ? "t" : "n", turned_y ? "t" : "n"),
+  const std::string name = fmt::format("lathe_{}_{}{}{}", unit->name, turned_x ? "t" : "n",
+                                       turned_y ? "t" : "n", sets ? "_first" : ""),
                     type = unit_.type(node.dtype());
   unit_.function(name, [&] {
+    const UnitText& spelling = text_of(*unit);
+    const std::string instruction = fmt::format(fmt::runtime(spelling.assembly), unit->n),
+                      last = fill(spelling.last, {{"x", turned_x ? "1" : "0"}, {"y", turned_y ? "1" : "0"}}),
+                      read = registers(unit_, node.dtype().is_float() ? "+f" : "+r", "c", sums);
     std::string text = fmt::format(
-        "{0} {1} {2}(unsigned long long x, unsigned long long y, {1} c) {{\n"
+        "{0} {1} {2}(unsigned long long x, unsigned long long y{3}) {{\n{4}"
         "  asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");\n",
-        dialect_.helper, type, name);
+        dialect_.helper, type, name, sets ? "" : ", " + type + " c", sets ? "  " + type + " c;\n" : "");
     for (std::int64_t i = 0; i < unit->k / unit->step; ++i)
       text += fmt::format(
-          "  asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{0}, 0;\\n{1} {{{2}}}, %{3}, %{4}, p, 1, 1, "
-          "{5}, "
-          "{6};\\n}}\" : {7} : \"l\"(x + {8}), \"l\"(y + {9}), \"r\"(1));\n",
-          sums + 2, text_of(*unit).assembly, places(0, sums), sums, sums + 1, turned_x ? 1 : 0,
-          turned_y ? 1 : 0, registers(unit_, "+f", "c", sums), i * next(shape.x), i * next(shape.y));
+          "  asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{0}, 0;\\n{1} {{{2}}}, %{3}, %{4}, "
+          "p{5};\\n}}\" "
+          ": {6} : \"l\"(x + {7}), \"l\"(y + {8}), \"r\"({9}));\n",
+          sums + 2, instruction, places(0, sums), sums, sums + 1, last, read, i * next(shape.x),
+          i * next(shape.y), sets && i == 0 ? 0 : 1);
     return text + "  asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");\n  return c;\n}";
   });
-  define_value(node, fmt::format("{}(lathe_panel({}, {}), lathe_panel({}, {}), {})", name,
-                                 pointer(node.arg(0), node.arg(1)), slab(shape.x),
-                                 pointer(node.arg(2), node.arg(3)), slab(shape.y), value(node.arg(4))));
+  define_value(
+      node, fmt::format("{}(lathe_panel({}, {}), lathe_panel({}, {}){})", name,
+                        pointer(node.arg(0), node.arg(1)), slab(shape.x), pointer(node.arg(2), node.arg(3)),
+                        slab(shape.y), sets ? "" : ", " + value(node.arg(4))));
 }
 
 // A result that is there goes through a statement after the wait, so that nothing that uses it comes before;
@@ -156,12 +164,14 @@ void CPrinter::wait_products(Node node) {
         dialect_.helper, type, name);
     if (in_loop)
       return text + fmt::format("  asm volatile(\"\" : {} :: \"memory\");\n  return c;\n}}",
-                                registers(unit_, "+f", "c", lanes));
+                                registers(unit_, node.dtype().is_float() ? "+f" : "+r", "c", lanes));
     return text + fmt::format(
                       "  unsigned int none;\n  asm volatile(\"mov.u32 %0, %%clock_hi;\" : \"=r\"(none) :: "
                       "\"memory\");\n  none >>= 31;\n#pragma unroll\n  for (int i = 0; i < {}; ++i) c.v[i] = "
-                      "__uint_as_float(__float_as_uint(c.v[i]) | none);\n  return c;\n}}",
-                      lanes);
+                      "{};\n  return c;\n}}",
+                      lanes,
+                      node.dtype().is_float() ? "__uint_as_float(__float_as_uint(c.v[i]) | none)"
+                                              : "c.v[i] | (int)none");
   });
   define_value(node, fmt::format("{}({})", name, value(node.arg(0))));
 }
@@ -208,16 +218,30 @@ void CPrinter::bulk_copy(Node node) {
        map, value(node.arg(3)), value(node.arg(4)), value(base_memory(node.arg(5))), value(node.arg(6)));
 }
 
+// Warps that only start copies leave most of their registers to the others, where three times four share
+// what a core has.
+void CPrinter::divide_registers(const Role& role) {
+  few_registers_ = role.produces;
+  if (role.consumers != 2 * kProducers) return;
+  line("asm volatile(\"setmaxnreg.{}.sync.aligned.u32 {};\");", role.produces ? "dec" : "inc",
+       role.produces ? 40 : 232);
+}
+
 // Barriers that copies arrive at.
 void CPrinter::arrivals(Node node) {
-  const bool begins = node.is(Op::BeginArrivals), waits = node.is(Op::AwaitArrivals);
-  const std::string name = begins ? "lathe_begin_arrivals" : waits ? "lathe_await" : "lathe_arrive_bytes";
+  const bool begins = node.is(Op::BeginArrivals), waits = node.is(Op::AwaitArrivals),
+             nothing = node.is(Op::ArriveBytes) && node.int_attr() == 0;
+  const std::string name = begins    ? "lathe_begin_arrivals"
+                           : waits   ? "lathe_await"
+                           : nothing ? "lathe_arrive"
+                                     : "lathe_arrive_bytes";
   unit_.function(name, [&] {
     const char* text =
-        begins  ? "mbarrier.init.shared::cta.b64 [%0], %1;"
-        : waits ? "{\\n.reg .pred p;\\nlathe_again:\\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], "
-                  "%1;\\n@p bra lathe_done;\\nbra lathe_again;\\nlathe_done:\\n}"
-                : "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;";
+        begins    ? "mbarrier.init.shared::cta.b64 [%0], %1;"
+        : waits   ? "{\\n.reg .pred p;\\nlathe_again:\\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], "
+                    "%1;\\n@p bra lathe_done;\\nbra lathe_again;\\nlathe_done:\\n}"
+        : nothing ? "mbarrier.arrive.shared::cta.b64 _, [%0];"
+                  : "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;";
     return fmt::format(
         "{} void {}(void* barrier, unsigned int n) {{\n  asm volatile(\"{}\" :: "
         "\"r\"((unsigned int)__cvta_generic_to_shared(barrier)), \"r\"(n) : \"memory\");\n}}",
