@@ -28,6 +28,7 @@
 #include "codegen/lower/start_products.h"
 #include "codegen/lower/store_in_place.h"
 #include "codegen/lower/stream_stores.h"
+#include "codegen/lower/transpose_stores.h"
 #include "codegen/options/kernel_work.h"
 
 namespace lathe {
@@ -89,6 +90,9 @@ constexpr StepRow<KernelWork> kLowerSteps[] = {
     // After streaming, which decides what takes a branch.
     {"join_stores", "stores that take the same branch share it, strided ones stand together",
      [](KernelWork& w) { w.program = join_stores(std::move(w.program), w.compile.target); }, is_program},
+    // After joining, which puts them together.
+    {"transpose_stores", "vectors whose strided lanes are neighbours of each other's are transposed before they are stored",
+     [](KernelWork& w) { w.program = transpose_stores(std::move(w.program), w.compile.target); }, is_program, kOptional},
     // Of matrix units whose fragments one thread has alone.
     {"keep_fragments", "fragments that the next step reads again stay in L1, others are read past it",
      [](KernelWork& w) { w.program = keep_fragments(std::move(w.program), w.compile.target); }, is_program, kOptional},

@@ -25,7 +25,8 @@ bool computes_wide(Node node) {
 }  // namespace
 
 // Users stand behind what they use, so one walk from the end finds all: what ends in an address, and the sums
-// that nothing but addresses would use, which take their parts instead.
+// that nothing but addresses would use, which take their parts instead; lanes likewise, where shuffles take
+// them.
 void LlvmPrinter::find_indices() {
   NodeMap<bool> used;
   const auto want = [&](Node node) {
@@ -34,8 +35,12 @@ void LlvmPrinter::find_indices() {
   };
   for (std::size_t i = program_.code.size(); i-- > 0;) {
     Node node = program_.code[i];
-    if ((node.is(Op::Add) || node.is(Op::Splat)) && !used.contains(node)) {
+    if ((node.is(Op::Add) || node.is(Op::Splat) || node.is(Op::Lane)) && !used.contains(node)) {
       unused_[node] = true;
+      continue;
+    }
+    if (const std::vector<Node> from = shuffled_vectors(node); !from.empty()) {
+      for (Node vector : from) used[vector] = true;
       continue;
     }
     const bool access = node.is(Op::Load) || node.is(Op::Store) || node.is(Op::Prefetch);

@@ -46,16 +46,13 @@ std::string LlvmPrinter::mask_of(Node gate, int lanes) {
                             lanes, first));
 }
 
-// Whether the machine reads and writes strided lanes by one instruction, under a mask. Where it does not,
-// LLVM would put a branch around each lane.
-bool LlvmPrinter::gathers(DType dtype) const { return dtype.bits() >= 32 && target_.strided_lanes; }
-
-// Strided lanes; `gate` has one bit per lane, or is null.
+// Strided lanes, by one instruction where the machine has it: else LLVM would put a branch around each lane;
+// `gate` has one bit per lane, or is null.
 std::string LlvmPrinter::gather(Node memory, Node index, DType dtype, Node gate) {
   const int lanes = dtype.lanes;
   const std::string type = llvm_type(dtype), bytes = fmt::format("{}", dtype.bytes());
   const std::vector<std::int64_t> places = constant_lanes(index_parts(index).lanes);
-  if (gathers(dtype) || gate || places.empty())
+  if (target_.gathers(dtype) || gate || places.empty())
     return call(fmt::format("llvm.masked.gather.{}.v{}p0", llvm_suffix(dtype), lanes), type,
                 {fmt::format("<{} x ptr>", lanes), "i32", fmt::format("<{} x i1>", lanes), type},
                 {address(memory, index), bytes, mask_of(gate, lanes), "zeroinitializer"});
@@ -95,7 +92,7 @@ std::string LlvmPrinter::load_value(Node node) {
   DType in_memory = dtype.is_bool() ? dtypes::UInt8.vec(dtype.lanes) : dtype;
 
   if (index.dtype().lanes > 1) {
-    if (!gate || gate.dtype().lanes > 1 || gathers(dtype))
+    if (!gate || gate.dtype().lanes > 1 || target_.gathers(dtype))
       return from_memory(dtype, gather(memory, index, in_memory, gate));
     return from_memory(dtype,
                        only_where(gate, type, [&] { return gather(memory, index, in_memory, Node()); }));

@@ -309,15 +309,11 @@ std::string LlvmPrinter::cast_value(Node node) {
   return emit("trunc {} {} to {}", source, x, result);
 }
 
-// Lanes of one vector, or "" where they are not. Every second, fourth and so on in steps: half of a long
-// vector is one shuffle for each part of it that a register holds, and other halves share the first steps.
-std::string LlvmPrinter::picked_lanes(Node node) {
-  Node from = node.arg(0).is(Op::Lane) ? node.arg(0).arg(0) : Node();
+// Lanes of one vector. Every second, fourth and so on in steps: half of a long vector is one shuffle for each
+// part of it that a register holds, and other halves share the first steps.
+std::string LlvmPrinter::picked_lanes(Node node, Node from) {
   std::vector<std::int64_t> lanes;
-  for (Node a : node.args()) {
-    if (!from || !a.is(Op::Lane) || a.arg(0) != from) return "";
-    lanes.push_back(a.int_attr());
-  }
+  for (Node a : node.args()) lanes.push_back(a.int_attr());
   const std::int64_t first = lanes[0], step = lanes.size() > 1 ? lanes[1] - first : 1;
   std::int64_t left = from.dtype().lanes, apart = step;
   bool even = step > 1 && (step & (step - 1)) == 0 && first < step &&
@@ -342,17 +338,9 @@ std::string LlvmPrinter::picked_lanes(Node node) {
   return x;
 }
 
-// Lanes of two to four vectors as long as the result, or "" where they are not: two at a time, what other
-// vectors fill left open.
-std::string LlvmPrinter::woven_lanes(Node node) {
-  constexpr std::size_t kMost = 4;
+// Lanes of two to four vectors: two at a time, what other vectors fill left open.
+std::string LlvmPrinter::woven_lanes(Node node, std::span<const Node> from) {
   const std::size_t lanes = node.arg_count();
-  std::vector<Node> from;
-  for (Node a : node.args()) {
-    if (!a.is(Op::Lane) || a.arg(0).dtype().lanes != lanes) return "";
-    if (std::find(from.begin(), from.end(), a.arg(0)) == from.end()) from.push_back(a.arg(0));
-    if (from.size() > kMost) return "";
-  }
   const std::string type = llvm_type(node.dtype());
   const auto two = [&](const std::string& a, const std::string& b, auto pick) {
     std::string picks;
@@ -390,8 +378,8 @@ std::string LlvmPrinter::vector_op(Node node) {
       return emit("shufflevector {} {}, {} poison, <{} x i32> zeroinitializer", type, first, type, lanes);
     }
     case Op::Vec: {
-      if (std::string picked = picked_lanes(node); !picked.empty()) return picked;
-      if (std::string woven = woven_lanes(node); !woven.empty()) return woven;
+      const std::vector<Node> from = shuffled_vectors(node);
+      if (!from.empty()) return from.size() == 1 ? picked_lanes(node, from[0]) : woven_lanes(node, from);
       std::string built = "poison";
       for (std::size_t i = 0; i < node.arg_count(); ++i)
         built = emit("insertelement {} {}, {}, i64 {}", type, built, typed(node.arg(i)), i);

@@ -100,8 +100,8 @@ class LlvmPrinter {
   std::string scale(Node node);
   std::string table_value(Node node);
   std::string machine_op(Node node);
-  std::string picked_lanes(Node node);
-  std::string woven_lanes(Node node);
+  std::string picked_lanes(Node node, Node from);
+  std::string woven_lanes(Node node, std::span<const Node> from);
   std::string combine(Op op, DType dtype, const std::string& x, const std::string& y);
   std::string extremum(Node node);
   std::string quotient(Node node);
@@ -118,7 +118,6 @@ class LlvmPrinter {
   void declare_locals();
   std::size_t param_number(Node param) const;
   std::string load_value(Node node);
-  bool gathers(DType dtype) const;
   std::string gather(Node memory, Node index, DType dtype, Node gate);
   std::string only_where(Node gate, const std::string& type, const std::function<std::string()>& compute);
   std::string mask_of(Node gate, int lanes);
@@ -127,15 +126,10 @@ class LlvmPrinter {
 
   // ---- llvm_stores.cpp
   void find_streamed();
-  bool is_strided(Node store) const;
-  std::size_t stores_together(std::size_t at) const;
-  void print_stores(std::size_t at, std::size_t count);
-  void print_streamed(const std::vector<Node>& stores);
+  std::size_t streamed_together(std::size_t at) const;
+  void print_streamed(std::span<const NodeRef> stores);
   void store_value(Node node);
   void print_store(Node node, Node gate);
-  std::vector<Node> print_rows(const std::vector<Node>& stores);
-  void print_transposed(std::span<const std::pair<std::int64_t, Node>> stores,
-                        const std::vector<std::int64_t>& places);
 
   // ---- llvm_registers.cpp
   void find_registers();
@@ -165,12 +159,11 @@ class LlvmPrinter {
   NodeMap<Node> tile_last_;                    // the last instruction that needs a fragment that is read
   NodeMap<std::vector<Node>> tiles_done_;      // the other way round
   std::vector<int> free_tiles_;
-  double sum_steps_ = 1;  // of all loops of the program that are reduces
   NodeMap<std::string> names_;
-  NodeMap<std::string> wide_;                  // 32-bit values that are (also) held in 64 bits
-  NodeMap<bool> indices_;                      // 32-bit values that end in an address
-  NodeMap<bool> unused_;                       // sums that only addresses would use: these take their parts
-  std::map<std::string, std::string> shared_;  // values by the text that gives them, and in
+  NodeMap<std::string> wide_;  // 32-bit values that are (also) held in 64 bits
+  NodeMap<bool> indices_;      // 32-bit values that end in an address
+  NodeMap<bool> unused_;       // what only addresses and shuffles would use: these take its parts
+  std::map<std::string, std::string> shared_;                 // values by the text that gives them, and in
   std::vector<std::vector<std::string>> shared_of_block_{1};  // which of the open blocks each was printed
   std::string block_ = "entry";                               // label of the block being printed
   std::int64_t zero_bytes_ = 0;  // size of the constant that loads with a false gate read

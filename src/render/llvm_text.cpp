@@ -218,17 +218,14 @@ std::string LlvmPrinter::print() {
   find_indices();
   find_streamed();
   find_tiles();
-  for (Node node : program_.code)
-    if (node.is(Op::Range) && range_kind(node) == RangeKind::Reduce)
-      sum_steps_ *= static_cast<double>(std::max<std::int64_t>(node.arg(0).hi(), 1));
   find_registers();
   entry();
   set_tiles(true);
   for (std::size_t at = 0; at < program_.code.size(); ++at) {
     Node node = program_.code[at];
     if (unused_.contains(node) || print_index(node)) continue;
-    if (const std::size_t count = stores_together(at); count > 0) {
-      print_stores(at, count);
+    if (const std::size_t count = streamed_together(at); count > 0) {
+      print_streamed(std::span(program_.code).subspan(at, count));
       at += count - 1;
       continue;
     }

@@ -44,6 +44,19 @@ LocalLayout layout_locals(const Program& program, std::int64_t stack_bytes) {
   return layout;
 }
 
+std::vector<Node> shuffled_vectors(Node vector) {
+  constexpr std::size_t kMost = 4;
+  std::vector<Node> from;
+  if (!vector.is(Op::Vec)) return from;
+  for (Node a : vector.args()) {
+    if (!a.is(Op::Lane)) return {};
+    if (std::find(from.begin(), from.end(), a.arg(0)) == from.end()) from.push_back(a.arg(0));
+    if (from.size() > kMost) return {};
+  }
+  const auto as_long = [&](Node x) { return x.dtype().lanes == vector.dtype().lanes; };
+  return from.size() == 1 || std::all_of(from.begin(), from.end(), as_long) ? from : std::vector<Node>();
+}
+
 void check_contiguous(Node access) {
   check_internal(access_of(access).rows == 1, "render", "rows that are apart and no fragment of a tile unit");
 }

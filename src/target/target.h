@@ -100,6 +100,8 @@ struct Target {
   bool has_fast_threads() const { return !groups; }
 
   bool emulates(DType dtype) const;
+  // Whether lanes of this dtype are read and written wherever they lie by one instruction.
+  bool gathers(DType dtype) const { return strided_lanes && dtype.bits() >= 32; }
   bool has_native(Op op) const;
   std::string key() const;  // every fact, as text
 };

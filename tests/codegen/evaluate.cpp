@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "codegen/codegen.h"
 #include "ir/build.h"
 #include "ir/text.h"
@@ -136,6 +138,26 @@ std::string compare_bits(Node kernel, std::span<const Opt> opts, std::span<const
 std::string compare_bits(Node kernel, std::span<const Opt> opts, const Compile& compile,
                          const Compile& other) {
   return first_difference(stored(kernel, opts, compile), stored(kernel, opts, other));
+}
+
+std::string refusal(Node kernel, const char* opts, const char* target) {
+  try {
+    apply_options(kernel, parse_opts(opts), named_target(target));
+  } catch (const KernelOptError& error) {
+    std::string text = error.what();
+    return text.substr(0, text.find('\n'));
+  }
+  return "accepted";
+}
+
+int count_ops(const Program& program, Op op) {
+  return static_cast<int>(std::count_if(program.code.begin(), program.code.end(),
+                                        [&](const NodeRef& n) { return n.node().is(op); }));
+}
+int count_ops(const Program& program, Op op, int lanes) {
+  return static_cast<int>(std::count_if(program.code.begin(), program.code.end(), [&](const NodeRef& n) {
+    return n.node().is(op) && n.node().dtype().lanes == lanes;
+  }));
 }
 
 }  // namespace lathe::test

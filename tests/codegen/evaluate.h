@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "ir/node.h"
+#include "ir/program.h"
 #include "lathe/options.h"
 #include "pipeline/compile.h"
 
@@ -23,5 +23,13 @@ std::string compare_bits(Node kernel, std::span<const Opt> opts, std::span<const
 // The same of one option list in two contexts.
 std::string compare_bits(Node kernel, std::span<const Opt> opts, const Compile& compile,
                          const Compile& other);
+
+// The text of the error by which a kernel refuses a list of options, without the notes; "accepted" where it
+// does not.
+std::string refusal(Node kernel, const char* opts, const char* target = "ref");
+
+// Instructions of an op, and those of so many lanes.
+int count_ops(const Program& program, Op op);
+int count_ops(const Program& program, Op op, int lanes);
 
 }  // namespace lathe::test

@@ -84,8 +84,7 @@ class Joiner {
   bool takes_branch(Node store) const {
     Node gate = gate_of(store);
     // Strided lanes need no branch where the machine stores them under a mask.
-    const bool masked =
-        store.arg(1).dtype().lanes > 1 && target_.strided_lanes && store.arg(2).dtype().bits() >= 32;
+    const bool masked = store.arg(1).dtype().lanes > 1 && target_.gathers(store.arg(2).dtype());
     return gate ? gate.dtype().lanes == 1 && !masked : is_streamed(store);
   }
   // Lanes a constant distance apart: where other such stores write the elements beside them, they are rows.
