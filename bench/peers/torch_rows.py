@@ -18,7 +18,7 @@ STEPS_COMPARED = 3
 QUEUED_SECONDS, MOST_QUEUED, FEWEST_TURNS = 0.004, 256, 5
 ON_GPU = os.environ.get("LATHE_DEVICE", "").startswith("CUDA")
 COMPILED = os.environ.get("LATHE_TORCH_COMPILE") == "1"
-NUMPY = {"f32": numpy.float32, "f16": numpy.float16, "bf16": numpy.int16, "s8": numpy.int8, "u8": numpy.uint8}
+NUMPY = {"f32": numpy.float32, "tf32": numpy.float32, "e4m3": numpy.uint8, "f16": numpy.float16, "bf16": numpy.int16, "s8": numpy.int8, "u8": numpy.uint8}
 
 
 def copies_of(row, folder, number, shape):
@@ -26,8 +26,8 @@ def copies_of(row, folder, number, shape):
     dtype = row["dtypes"][number]
     flat = numpy.fromfile(f"{folder}/in{number}", NUMPY[dtype])
     tensor = torch.from_numpy(flat).reshape(-1, *shape)
-    if dtype == "bf16":
-        tensor = tensor.view(torch.bfloat16)
+    if dtype in ("bf16", "e4m3"):
+        tensor = tensor.view(torch.bfloat16 if dtype == "bf16" else torch.float8_e4m3fn)
     return [part.cuda() if ON_GPU else part.clone() for part in tensor]
 
 
@@ -37,6 +37,8 @@ class Skip(Exception):
 
 def gemm(row):
     turned = [letter == "t" for letter in row["variant"]]
+    torch.backends.cuda.matmul.allow_tf32 = row["dtype"] == "tf32"
+    one = torch.ones((), device="cuda") if row["dtype"] == "e4m3" and ON_GPU else None
 
     def run(a, b):
         a, b = (x.transpose(1, 2) if t else x for x, t in zip((a, b), turned))
@@ -46,6 +48,10 @@ def gemm(row):
             if not hasattr(torch, "_int_mm"):
                 raise Skip("no product of int8")
             return torch._int_mm(a, b)
+        if row["dtype"] == "e4m3":
+            if b.stride(0) != 1:
+                b = b.t().contiguous().t()
+            return torch._scaled_mm(a, b, one, one, out_dtype=torch.bfloat16)
         return torch.matmul(a, b)
 
     return run

@@ -68,6 +68,7 @@ RuleChanges rule_changes() {
 Compile compile_for(const Target& target) {
   Compile compile(target);
   compile.invariant = flag_on(Flag::Invariant);
+  compile.tf32 = flag_on(Flag::Tf32);
   compile.rules = rule_changes();
   if (innermost != nullptr) compile.sink = innermost->experiment_.sink;
   return compile;

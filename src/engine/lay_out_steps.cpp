@@ -6,6 +6,7 @@
 
 #include "codegen/choose/lay_out_factors.h"
 #include "codegen/choose/split_sum.h"
+#include "codegen/choose/tf32_factors.h"
 #include "engine/compile_context.h"
 #include "ir/build.h"
 #include "ir/walk.h"
@@ -39,6 +40,7 @@ class Layouts {
       const Target* target = step.is_copy() || !step.options.empty() ? nullptr : target_of_(step.device);
       if (target != nullptr && target->groups) {
         const Compile compile = compile_for(*target);
+        if (Node cut_off = tf32_factors(step.ast, compile); cut_off != Node(step.ast)) step.ast = cut_off;
         if (const std::optional<LaidOut> made = lay_out_factors(step.ast, compile))
           replace(step, *made, steps);
         if (const std::optional<SplitSum> made = split_sum(step.ast, compile)) take_parts(step, *made, steps);

@@ -28,6 +28,7 @@ struct DotKind {
   Scalar x, y, sum;  // of a part of each word, and of the sum
   int parts;         // of a word
   int most_x;        // the largest part of x it is for, or 0: all that fit
+  int sum_bits;      // of floats: how many a fragment's sum keeps behind its first; 0: all that float32 has
 };
 struct DotShape {
   int m = 1, n = 1, k = 1;
@@ -37,7 +38,10 @@ struct DotShape {
 
 // u7i8: bytes without a sign up to 127, so that two products added fit 16 bits.
 // bf16: the high parts first, each step one fused multiply-add; numbers below the smallest normal one count
-// as zero, in the operands and in every result. The others are exact and wrap.
+// as zero, in the operands and in every result. Integers are exact and wrap.
+// tf32: words are float32 numbers, of which the last 13 bits count as zeros.
+// Other floats: all products of a fragment's step are added exactly, then rounded once and added to the sum.
+// Where `sum_bits` says so that addition keeps few bits: sums of many steps are added up outside.
 const DotKind* find_dot_kind(std::string_view name);
 const DotKind& dot_kind(Node dot);
 
@@ -49,6 +53,12 @@ DotShape dot_shape(Node dot);
 // The same by ordinary operations, lanes and all.
 Node dot_by_parts(const DotKind& kind, Node x, Node y, Node sum, bool fused);
 
+// A float32 number as tf32 units read it: without its last 13 bits. The second is what was made so, or null.
+Node as_tf32(Node x);
+Node before_tf32(Node x);
+
+// Part i of a word of the kind's floats, exactly.
+double dot_part(const DotKind& kind, Scalar scalar, std::uint32_t word, int i);
 Element dot_value(const DotKind& kind, std::uint32_t x, std::uint32_t y, Element sum);
 // One sum of a fragment: a row of x and a column of y. bf16: the low and the high parts are summed apart from
 // 0, then together, then added to the sum, each step flushed and rounded as above.

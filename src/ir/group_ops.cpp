@@ -1,5 +1,6 @@
 #include "ir/group_ops.h"
 
+#include "base/error.h"
 #include "base/small_vector.h"
 #include "ir/build.h"
 
@@ -76,6 +77,38 @@ Node arrive_bytes(Node barriers, Node barrier, std::int64_t bytes) {
 Node await_arrivals(Node barriers, Node barrier, Node parity) {
   return intern(Op::AwaitArrivals, dtypes::Void, {barriers, barrier, parity});
 }
+Filling filling_of(Node define) {
+  const auto& ints = define.ints();
+  return ints.size() > 5 ? static_cast<Filling>(ints[5]) : Filling::Threads;
+}
+Node with_filling(Node define, Filling filling) {
+  AttrData d{"", {}};
+  d.ints.assign(define.ints().begin(), define.ints().end());
+  check_internal(d.ints.size() > 5, "group_ops", "a panel of one slot has no filling");
+  d.ints[5] = static_cast<std::int64_t>(filling);
+  return intern(Op::Define, define.dtype(), {}, Attr::of(d));
+}
+
+std::optional<Role> role_of(Node condition, const Program& program) {
+  if (!condition.is(Op::Less)) return std::nullopt;
+  const bool produces = condition.arg(1).is(Op::Special);
+  Node index = condition.arg(produces ? 1 : 0), limit = condition.arg(produces ? 0 : 1);
+  if (!index.is(Op::Special) || !limit.is_const() || !index.text().starts_with("l")) return std::nullopt;
+  const std::int64_t first = limit.int_attr() + (produces ? 1 : 0);
+  const auto last = static_cast<std::size_t>(index.text()[1] - '0');
+  std::int64_t below = 1;
+  for (std::size_t i = 0; i < program.locals.size(); ++i) {
+    if (!program.locals[i]) continue;
+    if (!program.locals[i]->is_const()) return std::nullopt;
+    const std::int64_t extent = program.locals[i]->const_int();
+    if (i < last) below *= extent;
+    if (i > last && extent > 1) return std::nullopt;
+    if (i == last && (extent - first) * below != kProducers) return std::nullopt;
+  }
+  if (below * first % kProducers != 0) return std::nullopt;
+  return Role{produces, below * first};
+}
+
 bool is_in_flight(Node value) {
   return value.is(Op::PanelDot) || (value.is(Op::WaitProducts) && value.int_attr() > 0);
 }

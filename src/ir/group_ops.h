@@ -9,7 +9,8 @@
 //       kind (memory of Space::Barrier), which has phases: one ends after as many ArriveBytes as
 //       BeginArrivals said, when all bytes that they announced are there. Who waited for the end of the phase
 //       may touch the place. Nobody may touch the barrier before the group has met after BeginArrivals, and
-//       copies only after a ProxyFence as well
+//       copies only after a ProxyFence as well. ArriveBytes of no bytes says that this thread has read what
+//       it was to read: who waits for the end of that phase may fill the place again
 //   ProxyFence
 //       before the barrier, by every thread that wrote what a PanelDot reads or a BulkCopy arrives at
 //   Matrices
@@ -22,9 +23,10 @@
 //       its result, which memory of the thread's own may hold meanwhile. The wait is for all products but so
 //       many, the last ones; the panels of others may change from then on
 //
-// A panel of a PanelDot or of Matrices is swizzled (ir/shared_memory.h), in rows of 64 numbers of 16 bits. In
-// order Steps a row has the steps of one output, in order Outputs the outputs of one step; 64 outputs more
-// are a slab further on. Thread 32*w + 4*g + t, w < 4, of a PanelDot has the sums of
+// A panel of a PanelDot or of Matrices is swizzled (ir/shared_memory.h), in rows of 64 numbers of 16 bits, or
+// of a PanelDot of 128 bytes or 32 float32 numbers. In order Steps a row has the steps of one output, in
+// order Outputs, which only numbers of 16 bits have, the outputs of one step; 64 outputs more are a slab
+// further on. Thread 32*w + 4*g + t, w < 4, of a PanelDot has the sums of
 //   rows 16*w + g + 8*h, columns 8*c + 2*t + l    in lane 4*c + 2*h + l
 // x may be in registers instead: the same thread has the words of
 //   rows 16*w + g + 8*h, words 8*i + 4*f + t      in lane 4*i + 2*f + h
@@ -32,22 +34,26 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "ir/dot.h"
 #include "ir/node.h"
+#include "ir/program.h"
+#include "ir/shared_memory.h"
 
 namespace lathe {
 
-inline constexpr std::int64_t kPanelRow = 64;  // numbers of 16 bits
+// Numbers of a row of so many bytes each.
+inline constexpr std::int64_t panel_row(int bytes) { return kSwizzleRow / bytes; }
 
 enum class PanelRows : std::uint8_t { Steps, Outputs };
 struct PanelOperand {
   PanelRows rows = PanelRows::Steps;
   std::int64_t slab = 0;  // elements between slabs
-  // Where the element of an output and a step lies, from the panel's first.
-  std::int64_t place(std::int64_t output, std::int64_t step) const {
-    if (rows == PanelRows::Steps) return output * kPanelRow + step;
-    return output / kPanelRow * slab + step * kPanelRow + output % kPanelRow;
+  // Where the element of an output and a step lies, from the panel's first, in rows of so many numbers.
+  std::int64_t place(std::int64_t output, std::int64_t step, std::int64_t row) const {
+    if (rows == PanelRows::Steps) return output * row + step;
+    return output / row * slab + step * row + output % row;
   }
 };
 struct PanelShape {
@@ -90,6 +96,22 @@ BulkBox bulk_box(Node copy);
 Node begin_arrivals(Node barriers, Node barrier, std::int64_t arrivals);
 Node arrive_bytes(Node barriers, Node barrier, std::int64_t bytes);
 Node await_arrivals(Node barriers, Node barrier, Node parity);
+
+// How panels of several slots are filled: by all threads, by bulk copies that one of them starts, or by those
+// of warps that do nothing else (kFilled of a Define, beside its SharedForm).
+enum class Filling : std::uint8_t { Threads, Bulk, Roles };
+Filling filling_of(Node define);
+Node with_filling(Node define, Filling filling);
+
+// Four warps more that only start copies, after all others of a group: the consumers. A condition says which
+// are meant: index < n, or n - 1 < index, of the last launch index of threads that there is.
+inline constexpr std::int64_t kProducers = 128;
+struct Role {
+  bool produces = false;
+  std::int64_t consumers = 0;  // threads
+};
+// The role that a condition of an If is for, or nothing.
+std::optional<Role> role_of(Node condition, const Program& program);
 
 // Whether a value is a product's that nothing waited for.
 bool is_in_flight(Node value);

@@ -356,11 +356,11 @@ std::string dot_fault(Node n) {
 
 // ---- what the threads of a group do together
 
-std::string panel_fault(Node n, Node memory, Node index) {
+std::string panel_fault(Node n, Node memory, Node index, int bits = 16) {
   Node base = base_memory(memory);
   if (!base.is(Op::Define) || define_space(base) != Space::Shared || !shared_form(base).swizzled)
     return fmt::format("{} of what is no swizzled panel", name_of(n));
-  if (base.dtype().bits() != 16 || base.dtype().lanes != 1)
+  if (base.dtype().bits() != bits || base.dtype().lanes != 1)
     return fmt::format("{} of a panel of {}", name_of(n), base.dtype().str());
   return index.dtype().lanes == 1 && index.dtype().is_int()
              ? ""
@@ -424,14 +424,17 @@ std::string panel_dot_fault(Node n) {
   if (n.dtype() != sum || n.arg(4).dtype() != sum)
     return fmt::format("PanelDot {} adds to {} and gives {}", n.text(), n.arg(4).dtype().str(),
                        n.dtype().str());
+  const int bits = 32 / kind->parts;
   if (holds_x(n)) {
     const DType words = dtypes::UInt32.vec(static_cast<std::uint16_t>(shape.m * shape.k / shape.threads));
     if (n.arg(0).dtype() != words || !n.arg(1).is_const_int(0))
       return fmt::format("PanelDot {} of words {}, not {}", n.text(), n.arg(0).dtype().str(), words.str());
-    return panel_fault(n, n.arg(2), n.arg(3));
+    return panel_fault(n, n.arg(2), n.arg(3), bits);
   }
-  std::string x = panel_fault(n, n.arg(0), n.arg(1));
-  return x.empty() ? panel_fault(n, n.arg(2), n.arg(3)) : x;
+  if (bits != 16 && (shape.x.rows != PanelRows::Steps || shape.y.rows != PanelRows::Steps))
+    return fmt::format("PanelDot {} of rows that are no steps", n.text());
+  std::string x = panel_fault(n, n.arg(0), n.arg(1), bits);
+  return x.empty() ? panel_fault(n, n.arg(2), n.arg(3), bits) : x;
 }
 
 std::string exchange_fault(Node n) {

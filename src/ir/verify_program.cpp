@@ -37,6 +37,7 @@ class ProgramVerifier {
     Node opener;
     std::size_t number = 0;
     bool divergent = false;  // threads of a group may disagree whether or how often it runs
+    bool role = false;       // but whole warps agree, by four
   };
   struct Listed {
     std::size_t scope;
@@ -71,7 +72,8 @@ class ProgramVerifier {
     if (closes) {
       close(n);
     } else if (n.is(Op::Range) || n.is(Op::If)) {
-      scopes_.push_back({n, ++last_scope_, divergent});
+      scopes_.push_back(
+          {n, ++last_scope_, divergent, n.is(Op::If) && role_of(n.arg(0), program_).has_value()});
     }
     if (!is_operand_only(n)) listed_.try_emplace(n, {scopes_.back().number, divergent || varies(n)});
   }
@@ -174,7 +176,7 @@ class ProgramVerifier {
 
   void check_barrier(Node n) {
     for (const Scope& s : scopes_)
-      if (s.divergent)
+      if (s.divergent && (n.is(Op::Barrier) || !s.role))
         fault(n, fmt::format("a {} inside a divergent {}", n.is(Op::Barrier) ? "barrier" : info(n.op()).name,
                              info(s.opener.op()).name));
   }

@@ -31,7 +31,7 @@ bool slot(Numbers v) { return v[0] >= 0 && v[0] <= kMaxSlots && v[1] >= 0; }
 bool own_memory(Numbers v) {
   if (v[1] < 0 || v[2] < 0 || v[2] >= kSpaceCount) return false;
   if (v.size() == 3) return true;
-  return v.size() > 4 && v[3] >= 0 && v[3] <= 1 && v[4] >= 1 && (v.size() == 5 || v[5] == 1);
+  return v.size() > 4 && v[3] >= 0 && v[3] <= 1 && v[4] >= 1 && (v.size() == 5 || v[5] == 1 || v[5] == 2);
 }
 bool components(Numbers v) { return v[1] >= 1 && v[1] <= kMaxComponents && v[2] >= 0 && v[2] <= 1; }
 bool component(Numbers v) { return v[1] >= 0 && v[1] < kMaxComponents; }

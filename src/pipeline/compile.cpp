@@ -23,6 +23,7 @@ Compile Compile::quiet() const {
 Compile Compile::with(const Target& other) const {
   Compile out(other);
   out.invariant = invariant;
+  out.tf32 = tf32;
   out.checks = checks;
   out.rules = rules;
   out.sink = sink;

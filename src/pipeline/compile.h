@@ -52,6 +52,8 @@ struct Compile {
   // LATHE_INVARIANT: no reduce is split, and products are fused with the sums they are added to and with
   // nothing else, because what else stands in a kernel depends on sizes.
   bool invariant = false;
+  // LATHE_TF32: products of float32 numbers may be done in tf32.
+  bool tf32 = false;
   Checks checks = kUsualChecks;
   RuleChanges rules{};
   StepSink* sink = nullptr;

@@ -8,6 +8,20 @@
 
 namespace lathe::reference {
 
+namespace {
+
+// What is known of the arrivals of threads becomes what is known on either side.
+void learn(std::vector<std::uint32_t>& known, std::size_t thread, std::uint32_t arrivals) {
+  if (known.size() <= thread) known.resize(thread + 1, 0);
+  known[thread] = std::max(known[thread], arrivals);
+}
+void learn(std::vector<std::uint32_t>& known, const std::vector<std::uint32_t>& more) {
+  if (known.size() < more.size()) known.resize(more.size(), 0);
+  for (std::size_t i = 0; i < more.size(); ++i) known[i] = std::max(known[i], more[i]);
+}
+
+}  // namespace
+
 void ArrivalBarriers::forget() {
   numbers_.clear();
   barriers_.clear();
@@ -46,6 +60,9 @@ void ArrivalBarriers::arrive(const Step& s, Thread& t) {
   if (barrier->left == 0)
     return memory_.fault(s, "too many arrivals", fmt::format("thread {}", t.agent.thread));
   --barrier->left;
+  ++t.arrivals;
+  learn(barrier->arriving, t.known);
+  learn(barrier->arriving, t.agent.thread, t.arrivals);
   barrier->bytes += s.node.int_attr();
   end_phase(*barrier);
 }
@@ -53,6 +70,7 @@ void ArrivalBarriers::arrive(const Step& s, Thread& t) {
 void ArrivalBarriers::end_phase(State& barrier) {
   if (barrier.left > 0 || barrier.bytes != 0) return;
   ++barrier.phase;
+  learn(barrier.known, barrier.arriving);
   barrier.left = barrier.arrivals;
 }
 
@@ -76,7 +94,7 @@ void ArrivalBarriers::copy(const Step& s, Thread& t) {
       if (!memory_.in_bounds(s, index, memory.size(), "bulk copy")) return;
       if (memory.is_in_flight(index))
         memory_.fault(s, "write before arrival", fmt::format("bulk copy to {}", index));
-      if (memory.note_bulk(index, t.agent)) memory_.conflict(s, s.memory, index, "bulk copy", t);
+      if (memory.note_bulk(index, t.agent, t.known)) memory_.conflict(s, s.memory, index, "bulk copy", t);
       memory.set_in_flight(index, true);
       Cell value{};
       const bool inside =
@@ -117,6 +135,7 @@ bool ArrivalBarriers::await(const Step& s, Thread& t) {
   if (!ended()) return false;
   if (t.phases.size() <= its_number) t.phases.resize(its_number + 1, 0);
   t.phases[its_number] = std::max(t.phases[its_number], barrier->phase);
+  learn(t.known, barrier->known);
   return true;
 }
 

@@ -41,6 +41,7 @@ class ArrivalBarriers {
     std::int64_t arrivals = 0, left = 0;  // of a phase
     std::int64_t bytes = 0;               // announced and not there yet
     std::uint32_t phase = 0;
+    std::vector<std::uint32_t> arriving, known;  // arrivals of threads: in this phase, and in all that ended
     std::vector<Box> coming;
   };
 

@@ -24,6 +24,11 @@ bool CheckedMemory::in_bounds(const Step& s, std::int64_t index, std::int64_t si
 
 void CheckedMemory::check_read(const Step& s, std::uint32_t memory, std::int64_t index, const Thread& t,
                                const char* what) {
+  check_arrived(s, memory, index, t, what);
+  if (memories[memory].note_read(index, t.agent)) conflict(s, memory, index, what, t);
+}
+void CheckedMemory::check_arrived(const Step& s, std::uint32_t memory, std::int64_t index, const Thread& t,
+                                  const char* what) {
   WatchedMemory& m = memories[memory];
   if (m.is_in_flight(index))
     fault(s, "read before arrival", fmt::format("{} of {} at {}", what, code.memories[memory].name, index));
@@ -34,7 +39,11 @@ void CheckedMemory::check_read(const Step& s, std::uint32_t memory, std::int64_t
     fault(s, "read before arrival",
           fmt::format("{} of {} at {} by thread {}, which has not waited for it", what,
                       code.memories[memory].name, index, t.agent.thread));
-  if (m.note_read(index, t.agent)) conflict(s, memory, index, what, t);
+}
+void CheckedMemory::check_unit_read(const Step& s, std::uint32_t memory, std::int64_t index,
+                                    const Thread& t) {
+  check_arrived(s, memory, index, t, "product");
+  if (memories[memory].note_unit_read(index, t.agent, t.arrivals)) conflict(s, memory, index, "product", t);
 }
 void CheckedMemory::check_write(const Step& s, std::int64_t index, Thread& t, const char* what) {
   WatchedMemory& m = memories[s.memory];

@@ -32,7 +32,9 @@ struct Thread {
   std::int64_t batch = 0;                     // of the copies it makes now
   std::uint32_t fences = 0, fence_epoch = 0;  // that it passed, and when the last one was
   std::vector<std::uint32_t> phases;          // that it knows to have ended, of each barrier of arrivals
-  bool waits = false;                         // for one of those
+  std::uint32_t arrivals = 0;                 // that it made, and of each thread those that it knows of
+  std::vector<std::uint32_t> known;
+  bool waits = false;  // for one of those
   // Elements that products may still read, for each of them.
   std::vector<std::vector<std::pair<std::uint32_t, std::int64_t>>> in_products;
 };
@@ -44,6 +46,10 @@ struct CheckedMemory {
   void fault(const Step& step, const char* kind, const std::string& detail);
   bool in_bounds(const Step& s, std::int64_t index, std::int64_t size, const char* what);
   void check_read(const Step& s, std::uint32_t memory, std::int64_t index, const Thread& t, const char* what);
+  // The same of a unit: what orders it before a later bulk copy is an arrival of the thread, or a barrier.
+  void check_unit_read(const Step& s, std::uint32_t memory, std::int64_t index, const Thread& t);
+  void check_arrived(const Step& s, std::uint32_t memory, std::int64_t index, const Thread& t,
+                     const char* what);
   void check_write(const Step& s, std::int64_t index, Thread& t, const char* what);
   void conflict(const Step& s, std::uint32_t memory, std::int64_t index, const char* what, const Thread& t);
 

@@ -8,83 +8,71 @@
 namespace lathe::reference {
 namespace {
 
-// The shares of every 32 threads (ir/dot.h) are put together, multiplied and shared out again.
-bool group_dot(const Step& s, std::size_t threads, CheckedMemory& m) {
+constexpr std::size_t kWarp = 32;
+
+// The shares of 32 threads (ir/dot.h) are put together, multiplied and shared out again.
+bool group_dot(const Step& s, std::size_t first, CheckedMemory& m) {
   const DotKind& kind = dot_kind(s.node);
   const DotShape shape = dot_shape(s.node);
   const auto warp = static_cast<std::size_t>(shape.threads);
-  if (threads % warp != 0 || threads != m.group.size()) {
-    m.fault(s, "product of a part of a warp", fmt::format("{} threads meet for it", threads));
-    return false;
-  }
   std::vector<std::uint32_t> x(8), y(8);
-  for (std::size_t first = 0; first < threads; first += warp)
-    for (std::size_t lane = 0; lane < warp; ++lane)
-      for (unsigned i = 0; i < 4; ++i) {
-        Cell* own = m.group[first + lane].registers.data();
-        const std::size_t row = lane / 4, high = i / 2, column = lane % 4 * 2 + i % 2;
-        for (unsigned k = 0; k < 8; ++k) {
-          x[k] = static_cast<std::uint32_t>(
-              m.group[first + row * 4 + k % 4].registers[s.a + (k / 4) * 2 + high].i);
-          y[k] = static_cast<std::uint32_t>(m.group[first + column * 4 + k % 4].registers[s.b + k / 4].i);
-        }
-        const Element sum = element_of_cell(DType(kind.sum), own[s.c + i]);
-        own[s.dst + i] = cell_of(DType(kind.sum), dot_row_value(kind, x, y, sum));
+  for (std::size_t lane = 0; lane < warp; ++lane)
+    for (unsigned i = 0; i < 4; ++i) {
+      Cell* own = m.group[first + lane].registers.data();
+      const std::size_t row = lane / 4, high = i / 2, column = lane % 4 * 2 + i % 2;
+      for (unsigned k = 0; k < 8; ++k) {
+        x[k] = static_cast<std::uint32_t>(
+            m.group[first + row * 4 + k % 4].registers[s.a + (k / 4) * 2 + high].i);
+        y[k] = static_cast<std::uint32_t>(m.group[first + column * 4 + k % 4].registers[s.b + k / 4].i);
       }
+      const Element sum = element_of_cell(DType(kind.sum), own[s.c + i]);
+      own[s.dst + i] = cell_of(DType(kind.sum), dot_row_value(kind, x, y, sum));
+    }
   return true;
 }
 
-bool whole_warps(const Step& s, std::size_t threads, std::size_t together, CheckedMemory& m) {
-  if (threads % together == 0 && threads == m.group.size()) return true;
-  m.fault(s, "a part of a warp", fmt::format("{} threads meet", threads));
-  return false;
-}
-// Values that threads of a warp give each other.
-bool exchange(const Step& s, std::size_t threads, CheckedMemory& m) {
-  constexpr std::size_t kWarp = 32;
-  if (!whole_warps(s, threads, kWarp, m)) return false;
+// Values that the threads of a warp give each other.
+bool exchange(const Step& s, std::size_t first, CheckedMemory& m) {
   std::vector<Cell> given;
-  for (std::size_t t = 0; t < threads; ++t) given.push_back(m.group[t].registers[s.a]);
-  for (std::size_t t = 0; t < threads; ++t)
-    m.group[t].registers[s.dst] = given[t ^ static_cast<std::size_t>(s.jump)];
+  for (std::size_t t = 0; t < kWarp; ++t) given.push_back(m.group[first + t].registers[s.a]);
+  for (std::size_t t = 0; t < kWarp; ++t)
+    m.group[first + t].registers[s.dst] = given[t ^ static_cast<std::size_t>(s.jump)];
   return true;
 }
 
 std::uint32_t bits_at(const CheckedMemory& m, std::uint32_t memory, std::int64_t index) {
   const DType dtype = m.code.memories[memory].dtype;
+  const DType code = dtype.bits() == 8 ? dtypes::UInt8 : dtype.bits() == 16 ? dtypes::UInt16 : dtypes::UInt32;
   return static_cast<std::uint32_t>(
-      reinterpret(dtypes::UInt16, dtype, element_of_cell(dtype, m.memories[memory].read(index))).i);
+      reinterpret(code, dtype, element_of_cell(dtype, m.memories[memory].read(index))).i);
 }
 
-// Rows of 8 numbers that the lanes of each warp name, shared out in words (ir/group_ops.h).
-bool matrices(const Step& s, std::size_t threads, CheckedMemory& m) {
-  constexpr std::size_t kWarp = 32, kSide = 8;
-  if (!whole_warps(s, threads, kWarp, m)) return false;
+// Rows of 8 numbers that the lanes of a warp name, shared out in words (ir/group_ops.h).
+bool matrices(const Step& s, std::size_t first, CheckedMemory& m) {
+  constexpr std::size_t kSide = 8;
   const auto count = static_cast<std::size_t>(s.node.ints()[0]);
   const bool transposed = s.node.ints()[1] != 0;
-  for (std::size_t first = 0; first < threads; first += kWarp) {
-    std::uint32_t numbers[4][kSide][kSide] = {};
-    for (std::size_t i = 0; i < count; ++i)
-      for (std::size_t row = 0; row < kSide; ++row) {
-        const Thread& t = m.group[first + i * kSide + row];
-        const std::int64_t at = t.registers[s.a].i;
-        if (at % static_cast<std::int64_t>(kSide) != 0)
-          m.fault(s, "misaligned read", fmt::format("a row of a matrix at {}", at));
-        for (std::size_t c = 0; c < kSide; ++c) {
-          const std::int64_t index = at + static_cast<std::int64_t>(c);
-          if (!m.in_bounds(s, index, m.memories[s.memory].size(), "matrix")) continue;
-          m.check_read(s, s.memory, index, t, "matrix");
-          numbers[i][row][c] = bits_at(m, s.memory, index);
-        }
+  std::uint32_t numbers[4][kSide][kSide] = {};
+  for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t row = 0; row < kSide; ++row) {
+      const Thread& t = m.group[first + i * kSide + row];
+      const std::int64_t at = t.registers[s.a].i;
+      if (at % static_cast<std::int64_t>(kSide) != 0)
+        m.fault(s, "misaligned read", fmt::format("a row of a matrix at {}", at));
+      for (std::size_t c = 0; c < kSide; ++c) {
+        const std::int64_t index = at + static_cast<std::int64_t>(c);
+        if (!m.in_bounds(s, index, m.memories[s.memory].size(), "matrix")) continue;
+        m.check_read(s, s.memory, index, t, "matrix");
+        numbers[i][row][c] = bits_at(m, s.memory, index);
       }
-    for (std::size_t lane = 0; lane < kWarp; ++lane)
-      for (std::size_t i = 0; i < count; ++i) {
-        const std::size_t x = lane / 4, y = lane % 4 * 2;
-        const std::uint32_t low = transposed ? numbers[i][y][x] : numbers[i][x][y],
-                            high = transposed ? numbers[i][y + 1][x] : numbers[i][x][y + 1];
-        m.group[first + lane].registers[s.dst + i].i = static_cast<std::int64_t>(high << 16 | low);
-      }
-  }
+    }
+  for (std::size_t lane = 0; lane < kWarp; ++lane)
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t x = lane / 4, y = lane % 4 * 2;
+      const std::uint32_t low = transposed ? numbers[i][y][x] : numbers[i][x][y],
+                          high = transposed ? numbers[i][y + 1][x] : numbers[i][x][y + 1];
+      m.group[first + lane].registers[s.dst + i].i = static_cast<std::int64_t>(high << 16 | low);
+    }
   return true;
 }
 
@@ -93,13 +81,15 @@ std::vector<std::uint32_t> panel_words(const Step& s, std::uint32_t memory, std:
                                        const PanelOperand& operand, int outputs, int words, Thread& t,
                                        CheckedMemory& m) {
   std::vector<std::uint32_t> out;
+  const DType dtype = m.code.memories[memory].dtype;
+  const int parts = 32 / dtype.bits();
   for (int output = 0; output < outputs; ++output)
     for (int word = 0; word < words; ++word) {
       std::uint32_t bits = 0;
-      for (int part = 0; part < 2; ++part) {
-        const std::int64_t index = at + operand.place(output, 2 * word + part);
+      for (int part = 0; part < parts; ++part) {
+        const std::int64_t index = at + operand.place(output, parts * word + part, panel_row(dtype.bytes()));
         if (!m.in_bounds(s, index, m.memories[memory].size(), "product")) continue;
-        m.check_read(s, memory, index, t, "product");
+        m.check_unit_read(s, memory, index, t);
         const WatchedMemory::LastWrite writer = m.memories[memory].last_write(index);
         const Thread& wrote = m.group[writer.thread];
         const bool fenced = m.memories[memory].arrival(index).barrier > 0 ||
@@ -109,7 +99,7 @@ std::vector<std::uint32_t> panel_words(const Step& s, std::uint32_t memory, std:
                   fmt::format("product of {} at {}, written by thread {}", m.code.memories[memory].name,
                               index, writer.thread));
         t.in_products.back().emplace_back(memory, index);
-        bits |= bits_at(m, memory, index) << (16 * part);
+        bits |= bits_at(m, memory, index) << (dtype.bits() * part);
       }
       out.push_back(bits);
     }
@@ -129,45 +119,41 @@ std::vector<std::uint32_t> held_words(const Step& s, const PanelShape& shape, st
     }
   return out;
 }
-// A product of panels for each warpgroup; the first thread stands for what all of them read, and the last one
-// reads as long as it does, so that memory knows of several.
-bool panel_dot(const Step& s, std::size_t threads, CheckedMemory& m) {
+// A product of panels for each warpgroup; the first thread stands for what all of them read, and the last
+// warp's reads as long as it does, so that memory knows of several.
+bool panel_dot(const Step& s, std::size_t first, CheckedMemory& m) {
   const DotKind& kind = dot_kind(s.node);
   const PanelShape shape = panel_shape(s.node);
   const auto together = static_cast<std::size_t>(shape.threads), step = std::size_t{8};
-  if (!whole_warps(s, threads, together, m)) return false;
   const auto words = static_cast<std::size_t>(shape.k);
-  for (std::size_t first = 0; first < threads; first += together) {
-    Thread& head = m.group[first];
-    head.in_products.emplace_back();
-    const bool held = holds_x(s.node);
-    for (std::size_t i = 1; i < together; ++i)
-      if ((!held && m.group[first + i].registers[s.a].i != head.registers[s.a].i) ||
-          m.group[first + i].registers[s.b].i != head.registers[s.b].i)
-        m.fault(s, "different panels", fmt::format("of threads {} and {}", first, first + i));
-    const std::vector<std::uint32_t> x =
-        held ? held_words(s, shape, first, m)
-             : panel_words(s, s.memory, head.registers[s.a].i, shape.x, shape.m, shape.k, head, m);
-    const std::vector<std::uint32_t> y = panel_words(
-        s, static_cast<std::uint32_t>(s.id), head.registers[s.b].i, shape.y, shape.n, shape.k, head, m);
-    if (x.size() != words * static_cast<std::size_t>(shape.m) ||
-        y.size() != words * static_cast<std::size_t>(shape.n))
-      return false;
-    Thread& last = m.group[first + together - 1];
-    last.in_products.push_back(head.in_products.back());
-    for (const auto& [memory, index] : last.in_products.back())
-      m.check_read(s, memory, index, last, "product");
-    for (std::size_t lane = 0; lane < together; ++lane) {
-      Cell* own = m.group[first + lane].registers.data();
-      for (std::uint32_t i = 0; i < s.lanes; ++i) {
-        const std::size_t row = lane / 32 * 16 + lane % 32 / 4 + i / 2 % 2 * 8,
-                          column = i / 4 * 8 + lane % 4 * 2 + i % 2;
-        Element sum = element_of_cell(DType(kind.sum), own[s.c + i]);
-        for (std::size_t k = 0; k < words; k += step)
-          sum = dot_row_value(kind, std::span(x).subspan(row * words + k, step),
-                              std::span(y).subspan(column * words + k, step), sum);
-        own[s.dst + i] = cell_of(DType(kind.sum), sum);
-      }
+  Thread& head = m.group[first];
+  head.in_products.emplace_back();
+  const bool held = holds_x(s.node);
+  for (std::size_t i = 1; i < together; ++i)
+    if ((!held && m.group[first + i].registers[s.a].i != head.registers[s.a].i) ||
+        m.group[first + i].registers[s.b].i != head.registers[s.b].i)
+      m.fault(s, "different panels", fmt::format("of threads {} and {}", first, first + i));
+  const std::vector<std::uint32_t> x =
+      held ? held_words(s, shape, first, m)
+           : panel_words(s, s.memory, head.registers[s.a].i, shape.x, shape.m, shape.k, head, m);
+  const std::vector<std::uint32_t> y = panel_words(s, static_cast<std::uint32_t>(s.id), head.registers[s.b].i,
+                                                   shape.y, shape.n, shape.k, head, m);
+  if (x.size() != words * static_cast<std::size_t>(shape.m) ||
+      y.size() != words * static_cast<std::size_t>(shape.n))
+    return false;
+  Thread& last = m.group[first + together - kWarp];
+  last.in_products.push_back(head.in_products.back());
+  for (const auto& [memory, index] : last.in_products.back()) m.check_unit_read(s, memory, index, last);
+  for (std::size_t lane = 0; lane < together; ++lane) {
+    Cell* own = m.group[first + lane].registers.data();
+    for (std::uint32_t i = 0; i < s.lanes; ++i) {
+      const std::size_t row = lane / 32 * 16 + lane % 32 / 4 + i / 2 % 2 * 8,
+                        column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+      Element sum = element_of_cell(DType(kind.sum), own[s.c + i]);
+      for (std::size_t k = 0; k < words; k += step)
+        sum = dot_row_value(kind, std::span(x).subspan(row * words + k, step),
+                            std::span(y).subspan(column * words + k, step), sum);
+      own[s.dst + i] = cell_of(DType(kind.sum), sum);
     }
   }
   return true;
@@ -175,12 +161,22 @@ bool panel_dot(const Step& s, std::size_t threads, CheckedMemory& m) {
 
 }  // namespace
 
-bool run_together(const Step& step, std::size_t threads, CheckedMemory& memory) {
+std::size_t threads_together(const Step& step) {
   switch (step.act) {
-    case Act::GroupDot: return group_dot(step, threads, memory);
-    case Act::Matrices: return matrices(step, threads, memory);
-    case Act::Exchange: return exchange(step, threads, memory);
-    default: return panel_dot(step, threads, memory);
+    case Act::GroupDot: return static_cast<std::size_t>(dot_shape(step.node).threads);
+    case Act::PanelDot: return static_cast<std::size_t>(panel_shape(step.node).threads);
+    case Act::Matrices:
+    case Act::Exchange: return kWarp;
+    default: return 0;
+  }
+}
+
+bool run_together(const Step& step, std::size_t first, CheckedMemory& memory) {
+  switch (step.act) {
+    case Act::GroupDot: return group_dot(step, first, memory);
+    case Act::Matrices: return matrices(step, first, memory);
+    case Act::Exchange: return exchange(step, first, memory);
+    default: return panel_dot(step, first, memory);
   }
 }
 

@@ -8,7 +8,9 @@
 
 namespace lathe::reference {
 
-// All `threads` of the group stand at this step. False where it cannot be done, which is a fault.
-bool run_together(const Step& step, std::size_t threads, CheckedMemory& memory);
+// How many neighbouring threads take a step together, or 0 where it is none of these.
+std::size_t threads_together(const Step& step);
+// So many threads from the first one on stand at this step. False where it cannot be done, which is a fault.
+bool run_together(const Step& step, std::size_t first, CheckedMemory& memory);
 
 }  // namespace lathe::reference

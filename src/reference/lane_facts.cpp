@@ -154,6 +154,11 @@ bool LaneFacts::may_flush(const Step& s) const {
          registers[s.dst].summed;
 }
 
+bool LaneFacts::is_fp8(const Step& s) const {
+  return s.act == Act::Convert && s.from.is_float() && s.from.bits() == 8 && s.to == dtypes::Float32 &&
+         registers[s.dst].summed;
+}
+
 LaneFacts lane_facts(const Code& code, std::span<const Position* const> positions, const LaneSplit& split) {
   return FactFinder(code, split).find(positions);
 }

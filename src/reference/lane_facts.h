@@ -31,6 +31,8 @@ struct LaneFacts {
   // Whether it makes a factor of a sum of products that a matrix unit may do, which takes bfloat16 numbers
   // below the smallest normal one for 0, and such sums too (ir/dot.h).
   bool may_flush(const Step& step) const;
+  // Whether it widens an fp8 number that is summed: a matrix unit may keep few bits of such sums.
+  bool is_fp8(const Step& step) const;
 };
 
 LaneFacts lane_facts(const Code& code, std::span<const Position* const> positions, const LaneSplit& split);

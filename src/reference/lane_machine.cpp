@@ -77,6 +77,9 @@ class LaneMachine {
         report_(report),
         facts_(lane_facts(code, positions_, split_)),
         may_flush_(std::ranges::any_of(code.steps, [&](const Step& s) { return facts_.may_flush(s); })),
+        coarse_(std::ranges::any_of(code.steps, [&](const Step& s) { return facts_.is_fp8(s); })
+                    ? coarse_error(native)
+                    : 0),
         registers_(code.registers),
         zeros_(padded_lanes(positions_.size())),
         samples_(positions_.size()) {
@@ -222,6 +225,9 @@ class LaneMachine {
       out.chained = &begins_[loop_stack_.back()].likely_part;
     out.may_fuse = s.act == Act::Scalar && s.op == Op::Mul && facts_.registers[s.dst].added;
     out.may_flush = s.act == Act::ReduceEnd && dtype == dtypes::Float32 && may_flush_;
+    if (s.act == Act::ReduceEnd && dtype == dtypes::Float32 && s.node.is(Op::Reduce) &&
+        reduce_op(s.node) == Op::Add)
+      out.coarse = coarse_;
     if (reduce) out.sum = sum_planes(s.act == Act::ReduceEnd ? s.a : s.dst, out.n);
     if (s.act == Act::Scalar && info(s.op).result == ResultKind::Boolean) note_extreme(s, out);
   }
@@ -609,6 +615,7 @@ class LaneMachine {
   BoundedReport& report_;
   LaneFacts facts_;
   bool may_flush_;
+  double coarse_;
   std::vector<Register> registers_;
   std::vector<double> zeros_;
   std::vector<Sample> samples_;

@@ -333,6 +333,8 @@ void copy(const LaneStep& s) {
 // Sums of multiples of this are exact while they are small enough: so are sums of whole numbers.
 constexpr double kQuantum = 1.0 / 256;
 constexpr double kLeastSquares = 1e-280;
+// Where all that can be cut off of a step's products is.
+constexpr double kWorstCoarse = 8;
 
 // Between 2^52 and 2^53 doubles are the whole numbers, as they all are beyond.
 LaneMask is_whole(Lanes size) { return (size >= 0x1p52) | ((size + 0x1p52) - 0x1p52 == size); }
@@ -377,7 +379,7 @@ void sum_end(const LaneStep& s) {
   for (int i = 0; i < s.n; ++i) {
     const double total = s.x.v[i].f, n = s.sum.terms[i], size = s.sum.magnitude[i];
     double &l = s.d.l[i], &w = s.d.w[i];
-    const bool exact = s.sum.uneven[i] == 0 && size <= capacity;
+    const bool exact = s.coarse == 0 && s.sum.uneven[i] == 0 && size <= capacity;
     if (const double beyond = s.sum.beyond[i]; beyond != 0) {
       // Infinite in every order, unless the others overflow to the other side on the way; NaN in any case.
       s.d.v[i].f = beyond;
@@ -389,10 +391,12 @@ void sum_end(const LaneStep& s) {
       // Squares that vanish say nothing of the terms.
       const double root = s.sum.squares[i] < kLeastSquares ? size : std::sqrt(s.sum.squares[i]);
       const double random = std::sqrt(n) * std::hypot(total / std::sqrt(3.0), root / std::sqrt(6.0));
+      // Bits are cut off towards zero, so that what is lost of sums of one sign adds up.
+      const double coarse = s.coarse * (std::fabs(total) + root);
       const double likely =
-          kLikely * s.own * std::max(s.sum.partial[i] / std::sqrt(n), random) + s.own * l + lost;
-      l += std::min(likely, worst);
-      w += worst;
+          kLikely * s.own * std::max(s.sum.partial[i] / std::sqrt(n), random) + s.own * l + lost + coarse;
+      l += std::min(likely, worst + coarse);
+      w += worst + kWorstCoarse * s.coarse * size;
       if (!(size + w < r.limit)) l = w = kOpen;
     }
     s.sum.magnitude[i] = s.sum.squares[i] = s.sum.partial[i] = s.sum.terms[i] = s.sum.uneven[i] = 0;
@@ -524,6 +528,13 @@ double distance(Cell x, Cell y, bool is_float) {
   if (x.f == y.f || (std::isnan(x.f) && std::isnan(y.f))) return 0;
   const double d = std::fabs(x.f - y.f);
   return std::isnan(d) ? kOpen : d;
+}
+
+double coarse_error(std::span<const OpError> native) {
+  double error = 0;
+  for (const OpError& own : native)
+    if (own.op == Op::PanelDot) error = 2 * own.ulp * rounding_of(dtypes::Float32).unit;
+  return error;
 }
 
 double own_error(Op op, DType dtype, std::span<const OpError> native) {

@@ -58,8 +58,9 @@ struct LaneStep {
   double own = 0;                      // times |value|: the op's own error
   const double* chained = nullptr;     // which part of it counts as likely
   SumPlanes sum;
-  bool may_fuse = false;          // a product that is added to something
-  bool may_flush = false;         // of a sum: a matrix unit may do it (LaneFacts::may_flush)
+  bool may_fuse = false;   // a product that is added to something
+  bool may_flush = false;  // of a sum: a matrix unit may do it (LaneFacts::may_flush)
+  double coarse = 0;       // of a sum: what a unit that keeps few bits may lose of it (LaneFacts::is_fp8)
   const double* clear = nullptr;  // of a comparison with an extreme of just such values: SumPlanes::clear
   int clear_stride = 0;           // 0 where that is the same in all lanes
   bool exact_operands = false;    // none of them carries an error
@@ -76,6 +77,10 @@ inline constexpr double kFlushed = 0x1p-126;
 LaneFn lane_function(const Step& step, bool bounded, bool exact_operands, bool pairs);
 // A conversion whose result may be flushed.
 void flushing_conversion(const LaneStep& step);
+
+// What a device's matrix unit loses of sums of fp8 products, as a multiple of their size: the row of
+// PanelDot.
+double coarse_error(std::span<const OpError> native);
 
 // How far apart two values are; 0 for the same infinity and for two NaN.
 double distance(Cell x, Cell y, bool is_float);

@@ -319,7 +319,7 @@ class Machine : private CheckedMemory {
 
   static void pack(const Step& s, Cell* r) {
     const int bits = 32 / s.jump;
-    const DType code = bits == 8 ? dtypes::UInt8 : dtypes::UInt16;
+    const DType code = bits == 8 ? dtypes::UInt8 : bits == 16 ? dtypes::UInt16 : dtypes::UInt32;
     for (unsigned l = 0; l < s.lanes; ++l) {
       std::uint32_t word = 0;
       for (int p = 0; p < s.jump; ++p) {
@@ -330,10 +330,10 @@ class Machine : private CheckedMemory {
       r[s.dst + l].i = word;
     }
   }
-  // Words of two floats each, summed in float64.
-  static double wide_products(std::uint32_t x, std::uint32_t y, double sum) {
-    auto part = [](std::uint32_t word) { return static_cast<double>(std::bit_cast<float>(word)); };
-    return sum + part(x & 0xffff0000) * part(y & 0xffff0000) + part(x << 16) * part(y << 16);
+  // Words of floats, summed in float64.
+  static double wide_products(const DotKind& kind, std::uint32_t x, std::uint32_t y, double sum) {
+    for (int i = kind.parts; i-- > 0;) sum += dot_part(kind, kind.x, x, i) * dot_part(kind, kind.y, y, i);
+    return sum;
   }
   static void tile(const Step& s, Cell* r, const DotKind& kind, const DotShape& shape) {
     const auto rows = static_cast<unsigned>(shape.m), columns = static_cast<unsigned>(shape.n),
@@ -346,7 +346,7 @@ class Machine : private CheckedMemory {
         for (unsigned k = 0; k < words; ++k) {
           x[k] = static_cast<std::uint32_t>(r[s.a + m * words + k].i);
           y[k] = static_cast<std::uint32_t>(r[s.b + k * columns + n].i);
-          if (s.wide) total.f = wide_products(x[k], y[k], total.f);
+          if (s.wide && kind.sum == Scalar::Float32) total.f = wide_products(kind, x[k], y[k], total.f);
         }
         if (!s.wide || kind.sum != Scalar::Float32) total = dot_row_value(kind, x, y, sum);
         r[s.dst + m * columns + n] = cell_of(DType(kind.sum), total);
@@ -359,8 +359,8 @@ class Machine : private CheckedMemory {
       const auto x = static_cast<std::uint32_t>(r[s.a + l].i), y = static_cast<std::uint32_t>(r[s.b + l].i);
       const Element sum = element_of_cell(DType(kind.sum), r[s.c + l]);
       const bool wide = s.wide && kind.sum == Scalar::Float32;
-      r[s.dst + l] = cell_of(DType(kind.sum),
-                             wide ? Element{0, wide_products(x, y, sum.f)} : dot_value(kind, x, y, sum));
+      r[s.dst + l] = cell_of(
+          DType(kind.sum), wide ? Element{0, wide_products(kind, x, y, sum.f)} : dot_value(kind, x, y, sum));
     }
   }
 
@@ -414,6 +414,7 @@ class Machine : private CheckedMemory {
         case Act::AwaitArrivals:
           t.waits = !barriers_.await(s, t);
           if (t.waits) return;
+          moved_ = true;
           break;
         case Act::WaitProducts: wait_products(s, t); break;
         case Act::GroupDot:
@@ -460,6 +461,8 @@ class Machine : private CheckedMemory {
       t.batch = 0;
       t.fences = t.fence_epoch = 0;
       t.phases.clear();
+      t.arrivals = 0;
+      t.known.clear();
       t.waits = false;
       std::int64_t rest = i;
       for (std::size_t d = dims.index.size(); d-- > 0;) {
@@ -470,55 +473,84 @@ class Machine : private CheckedMemory {
     }
     std::vector<std::size_t> order(group.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
+    stuck_ = false;
+    for (std::size_t k : shuffled(order)) go(group[k]);
     while (!order.empty()) {
-      for (std::size_t k = order.size(); k > 1; --k)
-        std::swap(order[k - 1], order[static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(k)))]);
-      for (std::size_t k : order) go(group[k]);
-      if (!all_arrived(order) || !all_met(s, order)) return;
-      const Step& met = code.steps[group[order[0]].at - 1];
-      if (!group[order[0]].finished && met.act != Act::Barrier) {
-        if (!run_together(met, order.size(), *this)) return;
-        continue;  // no thread has waited for another's memory
-      }
+      // Threads that wait go on when others have arrived, warps when all of their threads are there.
+      if (arrived(order) || (warps_met() && !stuck_)) continue;
+      if (stuck_ || !all_met(s, order)) return;
       std::erase_if(order, [&](std::size_t k) { return group[k].finished; });
       for (std::size_t k : order) ++group[k].agent.epoch;
       barriers_.met(group);
+      for (std::size_t k : shuffled(order)) go(group[k]);
     }
   }
 
-  // Threads that wait for arrivals go on when others have arrived. False where nothing comes any more.
-  bool all_arrived(const std::vector<std::size_t>& order) {
-    for (bool moved = true; moved;) {
-      moved = false;
-      const Thread* waiting = nullptr;
-      for (std::size_t k : order) {
-        if (!group[k].waits) continue;
-        const std::size_t at = group[k].at;
-        go(group[k]);
-        moved |= !group[k].waits || group[k].at != at;
-        if (group[k].waits) waiting = &group[k];
+  std::vector<std::size_t> shuffled(std::vector<std::size_t> order) {
+    for (std::size_t k = order.size(); k > 1; --k)
+      std::swap(order[k - 1], order[static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(k)))]);
+    return order;
+  }
+
+  // Whether a thread that waited for arrivals could go on.
+  bool arrived(const std::vector<std::size_t>& order) {
+    moved_ = false;
+    for (std::size_t k : order)
+      if (group[k].waits) go(group[k]);
+    return moved_;
+  }
+
+  // Whether all threads of some warps stood at a step that they take together; then it is taken.
+  bool warps_met() {
+    bool any = false;
+    for (std::size_t first = 0; first < group.size();) {
+      const Thread& head = group[first];
+      const bool stands = !head.finished && !head.waits;
+      const Step& step = code.steps[stands ? head.at - 1 : 0];
+      const std::size_t together = stands ? threads_together(step) : 0;
+      bool all = together > 0 && first % together == 0 && first + together <= group.size();
+      for (std::size_t i = 0; all && i < together; ++i)
+        all = !group[first + i].finished && !group[first + i].waits && group[first + i].at == head.at;
+      if (!all) {
+        ++first;
+        continue;
       }
-      if (waiting == nullptr) return true;
-      if (!moved)
-        fault(code.steps[waiting->at], "nothing arrives",
-              fmt::format("thread {} waits for a phase that does not end", waiting->agent.thread));
+      if (stuck_ = !run_together(step, first, *this); stuck_) return true;
+      std::vector<std::size_t> threads(together);
+      std::iota(threads.begin(), threads.end(), first);
+      for (std::size_t k : shuffled(threads)) go(group[k]);
+      any = true;
+      first += together;
     }
-    return false;
+    return any;
   }
 
   // The unit has read the panels of a product when the wait for it is over, not before.
   void wait_products(const Step& s, Thread& t) {
     const auto left = static_cast<std::size_t>(s.node.int_attr());
     while (t.in_products.size() > left) {
-      for (const auto& [memory, index] : t.in_products.front()) check_read(s, memory, index, t, "product");
+      for (const auto& [memory, index] : t.in_products.front()) check_unit_read(s, memory, index, t);
       t.in_products.erase(t.in_products.begin());
     }
     std::copy_n(t.registers.begin() + s.a, s.lanes, t.registers.begin() + s.dst);
   }
 
-  // Whether all threads of the group stopped at the same place.
+  // Whether all threads of the group stopped at the same place: a barrier, or the end. Those that waited for
+  // others have been seen to.
   bool all_met(const Step& begin, const std::vector<std::size_t>& order) {
     const Thread& first = group[order[0]];
+    for (std::size_t k : order) {
+      const Thread& t = group[k];
+      if (t.waits) {
+        fault(code.steps[t.at], "nothing arrives",
+              fmt::format("thread {} waits for a phase that does not end", t.agent.thread));
+        return false;
+      }
+      if (t.finished || threads_together(code.steps[t.at - 1]) == 0) continue;
+      fault(code.steps[t.at - 1], "a part of a warp",
+            fmt::format("thread {} stands there, others of its warp do not", t.agent.thread));
+      return false;
+    }
     for (std::size_t k : order) {
       const Thread& t = group[k];
       if (t.finished == first.finished && t.at == first.at) continue;
@@ -540,6 +572,8 @@ class Machine : private CheckedMemory {
   std::vector<Cell> scratch_;
   std::int64_t samples_ = 0, sample_ = 0;
   bool sampling_ = false;
+  bool moved_ = false;  // a thread found that what it waited for has arrived
+  bool stuck_ = false;  // a step that threads take together could not be taken
   double ops_ = 0;
 };
 

@@ -75,7 +75,10 @@ class WatchedMemory {
   Arrival arrival(std::int64_t i) const {
     return arrivals_.empty() ? Arrival() : arrivals_[static_cast<std::size_t>(i)];
   }
-  bool note_bulk(std::int64_t i, Agent who);
+  // `known`: how many arrivals of each thread its own thread knows of.
+  bool note_bulk(std::int64_t i, Agent who, const std::vector<std::uint32_t>& known);
+  // A unit reads an element for a thread that has made so many arrivals.
+  bool note_unit_read(std::int64_t i, Agent who, std::uint32_t arrivals);
 
   // Notes an access; true if it conflicts with an earlier one.
   bool note_read(std::int64_t i, Agent who);
@@ -94,6 +97,10 @@ class WatchedMemory {
     if (a.several & kGroups || a.group != who.group) return true;
     return a.epoch == who.epoch && (a.thread != who.thread || (a.several & kThreads) != 0);
   }
+  struct UnitRead {
+    std::uint16_t thread;
+    std::uint32_t arrivals, epoch;
+  };
   struct Free {
     void operator()(void* p) const { std::free(p); }
   };
@@ -109,6 +116,7 @@ class WatchedMemory {
   std::vector<bool> set_, in_flight_;
   std::vector<std::uint32_t> fences_;
   std::vector<Arrival> arrivals_;
+  std::vector<std::vector<UnitRead>> unit_reads_;
   std::vector<std::byte> first_;
   Accesses writes_, reads_;
 };

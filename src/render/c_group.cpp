@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ir/build.h"
+#include "ir/conditions.h"
 #include "ir/group_ops.h"
 #include "ir/shared_memory.h"
 #include "render/box_maps.h"
@@ -106,49 +107,55 @@ void CPrinter::panel_product(Node node) {
         "  return at >> 4 | (unsigned long long)(slab >> 4) << 16 | {}ull << 32 | 1ull << 62;\n}}",
         dialect_.helper, kSwizzleRow * kSwizzleRows >> 4);
   });
+  // Rows of outputs have numbers of 16 bits.
   auto slab = [](const PanelOperand& o) { return o.rows == PanelRows::Steps ? 16 : o.slab * 2; };
   // In sixteens of bytes, to the next instruction's steps.
   auto next = [&](const PanelOperand& o) {
-    const std::int64_t numbers = unit->step * 2;
-    return (o.rows == PanelRows::Steps ? numbers * 2 : numbers * kSwizzleRow) >> 4;
+    return (o.rows == PanelRows::Steps ? unit->step * 4 : unit->step * 2 * kSwizzleRow) >> 4;
   };
   const int sums = node.dtype().lanes;
+  // A sum from nothing is not read: the first instruction sets it.
+  const bool sets = node.arg(4).is(Op::Splat) && is_zero(node.arg(4).arg(0));
   const bool held = holds_x(node), turned_x = !held && shape.x.rows == PanelRows::Outputs,
              turned_y = shape.y.rows == PanelRows::Outputs;
-  const std::string name = fmt::format("lathe_{}_{}{}", unit->name,
-                                       held       ? "r"
-                                       : turned_x ? "t"
-                                                  : "n",
-                                       turned_y ? "t" : "n"),
+  const char* x_form = held ? "r" : turned_x ? "t" : "n";
+  const std::string name = fmt::format("lathe_{}_{}{}{}", unit->name, x_form, turned_y ? "t" : "n",
+                                       sets ? "_first" : ""),
                     type = unit_.type(node.dtype()),
                     x_type = held ? unit_.type(node.arg(0).dtype()) : "unsigned long long";
   const int x_places = held ? 4 : 1;  // operands that are x's
   unit_.function(name, [&] {
+    const UnitText& spelling = text_of(*unit);
+    // What lies in registers has no order.
+    std::string form(spelling.last);
+    if (const std::size_t order = form.find("$x, "); held && order != std::string::npos) form.erase(order, 4);
+    const std::string instruction = fmt::format(fmt::runtime(spelling.assembly), unit->n),
+                      last = fill(form, {{"x", turned_x ? "1" : "0"}, {"y", turned_y ? "1" : "0"}}),
+                      read = registers(unit_, node.dtype().is_float() ? "+f" : "+r", "c", sums);
     std::string text = fmt::format(
-        "{0} {1} {2}({3} x, unsigned long long y, {1} c) {{\n"
+        "{0} {1} {2}({3} x, unsigned long long y{4}) {{\n{5}"
         "  asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");\n",
-        dialect_.helper, type, name, x_type);
+        dialect_.helper, type, name, x_type, sets ? "" : ", " + type + " c",
+        sets ? "  " + type + " c;\n" : "");
     for (int i = 0; i < unit->k / unit->step; ++i) {
       std::string x = fmt::format("\"l\"(x + {})", i * next(shape.x));
       for (int r = 0; held && r < x_places; ++r)
         x = (r > 0 ? x + ", " : "") + fmt::format("\"r\"({})", unit_.lane("x", i * x_places + r));
       text += fmt::format(
-          "  asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{0}, 0;\\n{1} {{{2}}}, {3}, %{4}, p, 1, 1, "
-          "{5}{6};\\n}}\" : {7} : {8}, \"l\"(y + {9}), \"r\"(1));\n",
-          sums + x_places + 1, text_of(*unit).assembly, places(0, sums),
-          held ? "{" + places(sums, x_places) + "}" : places(sums, 1), sums + x_places,
-          held       ? ""
-          : turned_x ? "1, "
-                     : "0, ",
-          turned_y ? 1 : 0, registers(unit_, "+f", "c", sums), x, i * next(shape.y));
+          "  asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{0}, 0;\\n{1} {{{2}}}, {3}, %{4}, "
+          "p{5};\\n}}\" "
+          ": {6} : {7}, \"l\"(y + {8}), \"r\"({9}));\n",
+          sums + x_places + 1, instruction, places(0, sums),
+          held ? "{" + places(sums, x_places) + "}" : places(sums, 1), sums + x_places, last, read, x,
+          i * next(shape.y), sets && i == 0 ? 0 : 1);
     }
     return text + "  asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");\n  return c;\n}";
   });
   const std::string x =
       held ? value(node.arg(0))
            : fmt::format("lathe_panel({}, {})", pointer(node.arg(0), node.arg(1)), slab(shape.x));
-  define_value(node, fmt::format("{}({}, lathe_panel({}, {}), {})", name, x,
-                                 pointer(node.arg(2), node.arg(3)), slab(shape.y), value(node.arg(4))));
+  define_value(node, fmt::format("{}({}, lathe_panel({}, {}){})", name, x, pointer(node.arg(2), node.arg(3)),
+                                 slab(shape.y), sets ? "" : ", " + value(node.arg(4))));
 }
 
 // A result that is there goes through a statement after the wait, so that nothing that uses it comes before;
@@ -171,12 +178,14 @@ void CPrinter::wait_products(Node node) {
         dialect_.helper, type, name);
     if (in_loop)
       return text + fmt::format("  asm volatile(\"\" : {} :: \"memory\");\n  return c;\n}}",
-                                registers(unit_, "+f", "c", lanes));
+                                registers(unit_, node.dtype().is_float() ? "+f" : "+r", "c", lanes));
     return text + fmt::format(
                       "  unsigned int none;\n  asm volatile(\"mov.u32 %0, %%clock_hi;\" : \"=r\"(none) :: "
                       "\"memory\");\n  none >>= 31;\n#pragma unroll\n  for (int i = 0; i < {}; ++i) c.v[i] = "
-                      "__uint_as_float(__float_as_uint(c.v[i]) | none);\n  return c;\n}}",
-                      lanes);
+                      "{};\n  return c;\n}}",
+                      lanes,
+                      node.dtype().is_float() ? "__uint_as_float(__float_as_uint(c.v[i]) | none)"
+                                              : "c.v[i] | (int)none");
   });
   define_value(node, fmt::format("{}({})", name, value(node.arg(0))));
 }
@@ -223,16 +232,30 @@ void CPrinter::bulk_copy(Node node) {
        map, value(node.arg(3)), value(node.arg(4)), value(base_memory(node.arg(5))), value(node.arg(6)));
 }
 
+// Warps that only start copies leave most of their registers to the others, where three times four share
+// what a core has.
+void CPrinter::divide_registers(const Role& role) {
+  few_registers_ = role.produces;
+  if (role.consumers != 2 * kProducers) return;
+  line("asm volatile(\"setmaxnreg.{}.sync.aligned.u32 {};\");", role.produces ? "dec" : "inc",
+       role.produces ? 40 : 232);
+}
+
 // Barriers that copies arrive at.
 void CPrinter::arrivals(Node node) {
-  const bool begins = node.is(Op::BeginArrivals), waits = node.is(Op::AwaitArrivals);
-  const std::string name = begins ? "lathe_begin_arrivals" : waits ? "lathe_await" : "lathe_arrive_bytes";
+  const bool begins = node.is(Op::BeginArrivals), waits = node.is(Op::AwaitArrivals),
+             nothing = node.is(Op::ArriveBytes) && node.int_attr() == 0;
+  const std::string name = begins    ? "lathe_begin_arrivals"
+                           : waits   ? "lathe_await"
+                           : nothing ? "lathe_arrive"
+                                     : "lathe_arrive_bytes";
   unit_.function(name, [&] {
     const char* text =
-        begins  ? "mbarrier.init.shared::cta.b64 [%0], %1;"
-        : waits ? "{\\n.reg .pred p;\\nlathe_again:\\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], "
-                  "%1;\\n@p bra lathe_done;\\nbra lathe_again;\\nlathe_done:\\n}"
-                : "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;";
+        begins    ? "mbarrier.init.shared::cta.b64 [%0], %1;"
+        : waits   ? "{\\n.reg .pred p;\\nlathe_again:\\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], "
+                    "%1;\\n@p bra lathe_done;\\nbra lathe_again;\\nlathe_done:\\n}"
+        : nothing ? "mbarrier.arrive.shared::cta.b64 _, [%0];"
+                  : "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;";
     return fmt::format(
         "{} void {}(void* barrier, unsigned int n) {{\n  asm volatile(\"{}\" :: "
         "\"r\"((unsigned int)__cvta_generic_to_shared(barrier)), \"r\"(n) : \"memory\");\n}}",

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/group_ops.h"
 #include "ir/program.h"
 #include "ir/walk.h"
 #include "render/c_text.h"
@@ -99,6 +100,7 @@ class CPrinter {
   std::string placed(Node memory, Node index);  // where it is in memory that is swizzled
   std::string placed(Node memory, const std::string& index, DType dtype);
   bool group_instruction(Node node);  // whether it was one
+  void divide_registers(const Role& role);
   void copy_async(Node node);
   void matrices(Node node);
   void panel_product(Node node);
@@ -125,6 +127,8 @@ class CPrinter {
   NodeMap<std::string> names_;
   std::vector<Node> boxes_;  // a bulk copy for each kind of box
   int depth_ = 1, loops_ = 0, next_ = 0;
+  bool few_registers_ = false;                // of the warps that run what is printed now
+  std::set<std::string_view> known_indices_;  // of the launch, that have a name
 };
 
 }  // namespace lathe::render

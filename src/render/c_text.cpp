@@ -26,6 +26,12 @@ std::int64_t block_size(const Program& program) {
   return threads;
 }
 
+bool has_roles(const Program& program) {
+  return std::any_of(program.code.begin(), program.code.end(), [&](const NodeRef& node) {
+    return node->is(Op::If) && role_of(node->arg(0), program).has_value();
+  });
+}
+
 bool writes(const Program& program, std::int64_t slot) {
   return std::any_of(program.code.begin(), program.code.end(), [&](const NodeRef& node) {
     if (!node->is(Op::Store)) return false;
@@ -46,7 +52,10 @@ const CDialect& gnu_c() {
 }
 
 std::string CPrinter::signature() {
-  std::string kernel = fill(dialect_.kernel, {{"block", fmt::format("{}", block_size(program_))}});
+  // Registers can be moved between warps where the compiler knows that a group is alone on its core.
+  std::string kernel =
+      fill(dialect_.kernel,
+           {{"block", fmt::format("{}{}", block_size(program_), has_roles(program_) ? ", 1" : "")}});
   if (dialect_.packed_arguments)
     return fmt::format("{} {}(void** buffers, const {}* variables, {} part, char* scratch)", kernel,
                        program_.name, unit_.type(dtypes::Int64), unit_.type(dtypes::Int64));
@@ -112,7 +121,9 @@ void CPrinter::define_value(Node node, const std::string& text) {
 void CPrinter::launch_index(Node node) {
   for (const Spelling& row : dialect_.specials)
     if (row.name == node.text()) {
-      line("const {0} {1} = ({0}){2};", unit_.type(node.dtype()), row.name, row.text);
+      // Indices of threads with roles are there with several limits.
+      if (known_indices_.insert(row.name).second)
+        line("const {0} {1} = ({0}){2};", unit_.type(node.dtype()), row.name, row.text);
       names_[node] = node.text();
       return;
     }
@@ -134,6 +145,7 @@ void CPrinter::instruction(Node node) {
     case Op::Range: {
       std::string name = fmt::format("r{}", range_id(node));
       names_[node] = name;
+      if (few_registers_) line("#pragma unroll 1");
       line("for ({0} {1} = 0; {1} < {2}; ++{1}) {{", unit_.type(node.dtype()), name, value(node.arg(0)));
       ++depth_, ++loops_;
       return;
@@ -141,6 +153,7 @@ void CPrinter::instruction(Node node) {
     case Op::If:
       line("if ({}) {{", value(node.arg(0)));
       ++depth_;
+      if (const std::optional<Role> role = role_of(node.arg(0), program_)) divide_registers(*role);
       return;
     case Op::End: --loops_; [[fallthrough]];
     case Op::EndIf:

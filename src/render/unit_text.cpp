@@ -37,18 +37,34 @@ constexpr UnitText kTexts[] = {
     {"mma_s8u8",       "",                                "",  "mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32"},
     {"mma_u8s8",       "",                                "",  "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32"},
     {"mma_u8",         "",                                "",  "mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32"},
-    {"wgmma_bf16_256", "",                                "",  "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16"},
-    {"wgmma_bf16_192", "",                                "",  "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16"},
-    {"wgmma_bf16_128", "",                                "",  "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16"},
-    {"wgmma_bf16_64",  "",                                "",  "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16"},
+    {"mma_f16",        "",                                "",  "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"},
+    {"mma_tf32",       "",                                "",  "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"},
+    {"mma_e4m3",       "",                                "",  "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32"},
+    {"mma_e5m2",       "",                                "",  "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32"},
+    {"mma_e4m3_e5m2",  "",                                "",  "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32"},
+    {"mma_e5m2_e4m3",  "",                                "",  "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e4m3.f32"},
+    // Signs of both factors, and for numbers of 16 bits their orders.
+    {"wgmma_bf16",     "", "", "wgmma.mma_async.sync.aligned.m64n{}k16.f32.bf16.bf16", ", 1, 1, $x, $y"},
+    {"wgmma_f16",      "", "", "wgmma.mma_async.sync.aligned.m64n{}k16.f32.f16.f16",   ", 1, 1, $x, $y"},
+    {"wgmma_tf32",     "", "", "wgmma.mma_async.sync.aligned.m64n{}k8.f32.tf32.tf32",  ", 1, 1"},
+    {"wgmma_e4m3",     "", "", "wgmma.mma_async.sync.aligned.m64n{}k32.f32.e4m3.e4m3", ", 1, 1"},
+    {"wgmma_e5m2",     "", "", "wgmma.mma_async.sync.aligned.m64n{}k32.f32.e5m2.e5m2", ", 1, 1"},
+    {"wgmma_e4m3_e5m2", "", "", "wgmma.mma_async.sync.aligned.m64n{}k32.f32.e4m3.e5m2", ", 1, 1"},
+    {"wgmma_e5m2_e4m3", "", "", "wgmma.mma_async.sync.aligned.m64n{}k32.f32.e5m2.e4m3", ", 1, 1"},
+    {"wgmma_s8",       "", "", "wgmma.mma_async.sync.aligned.m64n{}k32.s32.s8.s8",     ""},
+    {"wgmma_s8u8",     "", "", "wgmma.mma_async.sync.aligned.m64n{}k32.s32.s8.u8",     ""},
+    {"wgmma_u8s8",     "", "", "wgmma.mma_async.sync.aligned.m64n{}k32.s32.u8.s8",     ""},
+    {"wgmma_u8",       "", "", "wgmma.mma_async.sync.aligned.m64n{}k32.s32.u8.u8",     ""},
 };
 // clang-format on
 
 }  // namespace
 
 const UnitText& text_of(const MatrixUnit& unit) {
+  std::string_view name = unit.name;
+  if (unit.reads == UnitReads::Panels) name = name.substr(0, name.rfind('_'));
   for (const UnitText& row : kTexts)
-    if (row.unit == unit.name) return row;
+    if (row.unit == name) return row;
   throw InternalError("render", fmt::format("matrix unit {} has no text", unit.name));
 }
 

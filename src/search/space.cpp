@@ -196,7 +196,8 @@ class Space {
     if (target_.groups && state->pipelines().empty())
       each_loop(*state, [&](int axis, bool, int) {
         add(OptOp::PIPELINE, axis, {3});
-        if (target_.bulk_copies) add(OptOp::PIPELINE, axis, {3, 1});
+        for (std::int64_t how = 1; how <= 2 && target_.bulk_copies; ++how)
+          add(OptOp::PIPELINE, axis, {3, how});
       });
     if (!target_.groups && target_.threads && state->pipelines().empty())
       each_loop(*state, [&](int axis, bool, int) { add(OptOp::PIPELINE, axis, {1}); });

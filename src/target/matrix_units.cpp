@@ -10,6 +10,12 @@ namespace {
 // clang-format off
 constexpr auto Done = UnitSum::Done, Add = UnitSum::Add, Pairs = UnitSum::AddPairs;
 constexpr auto Matrices = UnitReads::Matrices, Panels = UnitReads::Panels;
+// Units of four warps: one kind of product, fragments of four widths.
+#define LATHE_WGMMA(name, feature, dot)                                         \
+  {"wgmma_" name "_256", feature, dot, 64, 256, 32, 1, Done, 128, Panels, 8},    \
+  {"wgmma_" name "_192", feature, dot, 64, 192, 32, 2, Done, 128, Panels, 8},    \
+  {"wgmma_" name "_128", feature, dot, 64, 128, 32, 2, Done, 128, Panels, 8},    \
+  {"wgmma_" name "_64",  feature, dot, 64, 64,  32, 4, Done, 128, Panels, 8}
 constexpr MatrixUnit kUnits[] = {
     // name            feature       dot     m   n    k   lanes  sum    threads, reads, step
     {"tdpbf16ps",      "amx-bf16",   "bf16", 16, 16,  16, 8,     Done},
@@ -27,15 +33,29 @@ constexpr MatrixUnit kUnits[] = {
     {"vpmaddubsw",     "avx2",       "u7i8", 1,  1,   1,  8,     Pairs},
     {"vpmaddwd",       "avx2",       "i16",  1,  1,   1,  8,     Add},
     {"mma_bf16",       "sm_80",      "bf16", 16, 8,   8,  64,    Done,  32, Matrices},
+    {"mma_f16",        "sm_80",      "f16",  16, 8,   8,  64,    Done,  32, Matrices},
+    {"mma_tf32",       "sm_80",      "tf32", 16, 8,   8,  64,    Done,  32},
     {"mma_s8",         "sm_80",      "i8i8", 16, 8,   8,  64,    Done,  32},
     {"mma_s8u8",       "sm_80",      "i8u8", 16, 8,   8,  64,    Done,  32},
     {"mma_u8s8",       "sm_80",      "u8i8", 16, 8,   8,  64,    Done,  32},
     {"mma_u8",         "sm_80",      "u8u8", 16, 8,   8,  64,    Done,  32},
-    {"wgmma_bf16_256", "sm_90a",     "bf16", 64, 256, 32, 1,     Done,  128, Panels, 8},
-    {"wgmma_bf16_192", "sm_90a",     "bf16", 64, 192, 32, 2,     Done,  128, Panels, 8},
-    {"wgmma_bf16_128", "sm_90a",     "bf16", 64, 128, 32, 2,     Done,  128, Panels, 8},
-    {"wgmma_bf16_64",  "sm_90a",     "bf16", 64, 64,  32, 4,     Done,  128, Panels, 8},
+    {"mma_e4m3",       "sm_89",      "e4m3", 16, 8,   8,  64,    Done,  32},
+    {"mma_e5m2",       "sm_89",      "e5m2", 16, 8,   8,  64,    Done,  32},
+    {"mma_e4m3_e5m2",  "sm_89",      "e4m3_e5m2", 16, 8, 8, 64,  Done,  32},
+    {"mma_e5m2_e4m3",  "sm_89",      "e5m2_e4m3", 16, 8, 8, 64,  Done,  32},
+    LATHE_WGMMA("bf16",      "sm_90a", "bf16"),
+    LATHE_WGMMA("f16",       "sm_90a", "f16"),
+    LATHE_WGMMA("tf32",      "sm_90a", "tf32"),
+    LATHE_WGMMA("e4m3",      "sm_90a", "e4m3"),
+    LATHE_WGMMA("e5m2",      "sm_90a", "e5m2"),
+    LATHE_WGMMA("e4m3_e5m2", "sm_90a", "e4m3_e5m2"),
+    LATHE_WGMMA("e5m2_e4m3", "sm_90a", "e5m2_e4m3"),
+    LATHE_WGMMA("s8",        "sm_90a", "i8i8"),
+    LATHE_WGMMA("s8u8",      "sm_90a", "i8u8"),
+    LATHE_WGMMA("u8s8",      "sm_90a", "u8i8"),
+    LATHE_WGMMA("u8",        "sm_90a", "u8u8"),
 };
+#undef LATHE_WGMMA
 // clang-format on
 
 }  // namespace

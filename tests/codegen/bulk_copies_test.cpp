@@ -139,7 +139,7 @@ TEST(BulkCopies, OptionsSayWhatTheyNeed) {
   };
   EXPECT_NE(refusal("sm_80", std::string(kMatrices) + "PIPELINE(4, 2, 1)").find("sm_80 has no bulk copies"),
             std::string::npos);
-  EXPECT_NE(refusal("sm_90a", std::string(kPanels) + "PIPELINE(3, 2, 2)").find("by bulk copies (1)"),
+  EXPECT_NE(refusal("sm_90a", std::string(kPanels) + "PIPELINE(3, 2, 3)").find("by bulk copies (1)"),
             std::string::npos);
 }
 

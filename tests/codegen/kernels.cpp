@@ -3,6 +3,7 @@
 #include <initializer_list>
 
 #include "ir/build.h"
+#include "ir/dot.h"
 
 namespace lathe::test {
 namespace {
@@ -57,11 +58,17 @@ Node seven_bit_matmul(std::int64_t m, std::int64_t n, std::int64_t k) {
 }
 
 Node turned_matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool steps_x, bool steps_y) {
+  return unit_matmul(m, n, k, dtypes::BFloat16, dtypes::BFloat16, steps_x, steps_y);
+}
+
+Node unit_matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType x_dtype, DType y_dtype, bool steps_x,
+                 bool steps_y) {
   Node i = global(m, 0), j = global(n, 1), l = reduce_over(k, 2);
-  Node x = load(param(dtypes::BFloat16, 1, m * k), steps_x ? i * c(k) + l : l * c(m) + i),
-       y = load(param(dtypes::BFloat16, 2, n * k), steps_y ? j * c(k) + l : l * c(n) + j);
-  return one_store(param(dtypes::Float32, 0, m * n), i * c(n) + j,
-                   sum(cast(x, dtypes::Float32) * cast(y, dtypes::Float32), {l}), {i, j});
+  Node x = load(param(x_dtype, 1, m * k), steps_x ? i * c(k) + l : l * c(m) + i),
+       y = load(param(y_dtype, 2, n * k), steps_y ? j * c(k) + l : l * c(n) + j);
+  const DType total = x_dtype.is_int() ? dtypes::Int32 : dtypes::Float32;
+  auto factor = [&](Node n) { return n.dtype() == dtypes::Float32 ? as_tf32(n) : cast(n, total); };
+  return one_store(param(total, 0, m * n), i * c(n) + j, sum(factor(x) * factor(y), {l}), {i, j});
 }
 
 Node channel_convolution(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,

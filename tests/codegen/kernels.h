@@ -23,6 +23,9 @@ Node seven_bit_matmul(std::int64_t m, std::int64_t n, std::int64_t k);
 // out[i][j] = sum of x[i][l] * y[l][j] of bfloat16 numbers; each factor has its steps (l) or its outputs as
 // neighbours.
 Node turned_matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool steps_x, bool steps_y);
+// The same of other numbers: bytes are summed in int32, floats in float32, float32 numbers in tf32.
+Node unit_matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType x, DType y, bool steps_x,
+                 bool steps_y);
 // A convolution of bfloat16 numbers whose neighbours are channels, pictures with their border, and the
 // gradient of its weights; pictures of the result lie channel by channel.
 Node channel_convolution(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,

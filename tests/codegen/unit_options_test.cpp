@@ -24,9 +24,18 @@ struct SmallProduct {
   DType a, b, sum;
 };
 const SmallProduct kSmallProducts[] = {
-    {dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32}, {dtypes::Int8, dtypes::Int8, dtypes::Int32},
-    {dtypes::UInt8, dtypes::Int8, dtypes::Int32},          {dtypes::Int8, dtypes::UInt8, dtypes::Int32},
-    {dtypes::UInt8, dtypes::UInt8, dtypes::Int32},         {dtypes::Int16, dtypes::Int16, dtypes::Int32},
+    {dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32},
+    {dtypes::Int8, dtypes::Int8, dtypes::Int32},
+    {dtypes::UInt8, dtypes::Int8, dtypes::Int32},
+    {dtypes::Int8, dtypes::UInt8, dtypes::Int32},
+    {dtypes::UInt8, dtypes::UInt8, dtypes::Int32},
+    {dtypes::Int16, dtypes::Int16, dtypes::Int32},
+    {dtypes::Float16, dtypes::Float16, dtypes::Float32},
+    {dtypes::Fp8e4m3, dtypes::Fp8e4m3, dtypes::Float32},
+    {dtypes::Fp8e5m2, dtypes::Fp8e5m2, dtypes::Float32},
+    {dtypes::Fp8e4m3, dtypes::Fp8e5m2, dtypes::Float32},
+    {dtypes::Fp8e5m2, dtypes::Fp8e4m3, dtypes::Float32},
+    {dtypes::Float32, dtypes::Float32, dtypes::Float32},
 };
 // The row of a target that an option takes, or null where there are not so many.
 const MatrixUnit* unit_taken(Node kernel, const Target& target, std::int64_t row, std::int64_t use) {
@@ -44,8 +53,9 @@ TEST(Options, EveryRowOfAMatrixUnitEqualsTheReferenceInAllItsModes) {
     for (std::size_t i = 0; i <= std::size(kSmallProducts); ++i) {
       const Target target = named_target(name);
       const SmallProduct& p = kSmallProducts[i % std::size(kSmallProducts)];
-      Node kernel = i < std::size(kSmallProducts) ? small_matmul(34, 33, 70, p.a, p.b, p.sum)
-                                                  : seven_bit_matmul(34, 33, 70);
+      Node kernel = i == std::size(kSmallProducts) ? seven_bit_matmul(34, 33, 70)
+                    : p.a == dtypes::Float32       ? unit_matmul(34, 33, 70, p.a, p.b, true, false)  // tf32
+                                                   : small_matmul(34, 33, 70, p.a, p.b, p.sum);
       for (std::int64_t row = 0; const MatrixUnit* unit = unit_taken(kernel, target, row, 1); ++row)
         for (int use = 1; use <= 3; ++use) {
           const std::vector<Opt> unit_alone = parse_opts(fmt::format("TC(1, {}, 1, {})", row, use));

@@ -127,6 +127,11 @@ TEST(CudaCompiler, SpillsNothingInTheFlagshipKernels) {
       {"product_bf16_tn", turned_matmul(4096, 4096, 4096, false, false), 224},
       {"product_odd", matmul(1000, 1000, 999), 168},
       {"product_bf16_odd", turned_matmul(1000, 1000, 1000, true, false), 224},
+      {"product_f16", unit_matmul(4096, 4096, 4096, dtypes::Float16, dtypes::Float16, true, false), 224},
+      {"product_tf32", unit_matmul(4096, 4096, 4096, dtypes::Float32, dtypes::Float32, true, true), 255},
+      {"product_fp8", unit_matmul(4096, 4096, 4096, dtypes::Fp8e4m3, dtypes::Fp8e4m3, true, true), 240},
+      {"product_fp8_mixed", unit_matmul(4096, 4096, 4096, dtypes::Fp8e5m2, dtypes::Fp8e4m3, true, true), 240},
+      {"product_s8", unit_matmul(4096, 4096, 4096, dtypes::Int8, dtypes::Int8, true, true), 224},
       {"row_sum", row_sum(32768, 8192), 64},
       {"rows", centred_rows(32768, 8192), 64},
   };

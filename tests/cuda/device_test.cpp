@@ -144,6 +144,47 @@ TEST(CudaDevice, RunsProductsFromSwizzledPanelsInEveryOrder) {
     expect_same_as_reference(*device, programs[i], binaries[i]);
 }
 
+// Every kind of number that the units multiply, on the unit of four warps with and without roles and on that
+// of a warp; of those that the chip has.
+TEST(CudaDevice, RunsProductsOfEveryKindOfNumber) {
+  LATHE_NEEDS_GPU();
+  Scope scope;
+  std::shared_ptr<const Compiler> compiler = cuda_compiler();
+  std::unique_ptr<Device> device = backends::open_cuda_device(0);
+  const Target& target = compiler->target();
+  const std::pair<DType, DType> kinds[] = {
+      {dtypes::BFloat16, dtypes::BFloat16}, {dtypes::Float16, dtypes::Float16},
+      {dtypes::Float32, dtypes::Float32},   {dtypes::Fp8e4m3, dtypes::Fp8e4m3},
+      {dtypes::Fp8e5m2, dtypes::Fp8e5m2},   {dtypes::Fp8e4m3, dtypes::Fp8e5m2},
+      {dtypes::Fp8e5m2, dtypes::Fp8e4m3},   {dtypes::Int8, dtypes::Int8},
+      {dtypes::Int8, dtypes::UInt8},        {dtypes::UInt8, dtypes::Int8},
+      {dtypes::UInt8, dtypes::UInt8}};
+  std::vector<Program> programs;
+  auto add = [&](Node kernel, const std::vector<Opt>& opts) {
+    programs.push_back(lower_kernel(kernel, opts, target, "product" + std::to_string(programs.size())));
+  };
+  for (const auto& [x, y] : kinds) {
+    const int first = 2 * (32 / x.bits());  // the factors, after the loads of their words' numbers
+    const std::int64_t row = 128 / x.bytes();
+    Node odd = unit_matmul(136, 200, 3 * row + 32, x, y, true, true),
+         kernel = unit_matmul(256, 256, 5 * row, x, y, true, true);
+    add(odd, choose_options(odd, target));
+    add(kernel, choose_options(kernel, target));
+    Node turned = unit_matmul(96, 160, 2 * row, x, y, true, false);
+    add(turned, choose_options(turned, target));
+    if (!target.bulk_copies) continue;
+    for (const int how : {1, 2})
+      add(kernel, parse_opts(fmt::format("TC(1, 3, 1, 1) LOCAL(0, 2) STAGE(6, {}, 2) STAGE(6, {}, 2) "
+                                         "PIPELINE(6, 3, {})",
+                                         first, first + 1, how)));
+  }
+  std::vector<Binary> binaries = compiler->compile_all(programs);
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    SCOPED_TRACE(i);
+    expect_same_as_reference(*device, programs[i], binaries[i]);
+  }
+}
+
 TEST(CudaDevice, RunsRowsThatAGroupSharesAsReferenceDoes) {
   LATHE_NEEDS_GPU();
   Scope scope;

@@ -80,6 +80,7 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 float half_to_float(std::uint16_t bits);
+float fp8_to_float(std::uint8_t bits);  // e4m3, of a normal number or 0
 float bfloat_to_float(std::uint16_t bits);
 
 // ---- what comes out (bench_cpu_check.cpp)

@@ -21,7 +21,8 @@ class Inputs {
     const std::byte* data = files_[input].data();
     const auto i = static_cast<std::size_t>(place);
     const std::string& dtype = specs_[input].dtype;
-    if (dtype == "f32") return reinterpret_cast<const float*>(data)[i];
+    if (dtype == "f32" || dtype == "tf32") return reinterpret_cast<const float*>(data)[i];
+    if (dtype == "e4m3") return fp8_to_float(reinterpret_cast<const std::uint8_t*>(data)[i]);
     if (dtype == "bf16") return bfloat_to_float(reinterpret_cast<const std::uint16_t*>(data)[i]);
     if (dtype == "f16") return half_to_float(reinterpret_cast<const std::uint16_t*>(data)[i]);
     return dtype == "s8" ? reinterpret_cast<const std::int8_t*>(data)[i]

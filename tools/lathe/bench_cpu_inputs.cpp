@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <utility>
@@ -21,18 +22,34 @@ namespace {
 constexpr std::int64_t kRotation = std::int64_t{256} << 20;
 
 std::int64_t item_bytes(const std::string& dtype) {
-  return dtype == "f32" ? 4 : dtype == "i64" ? 8 : dtype == "f16" || dtype == "bf16" ? 2 : 1;
+  return dtype == "f32" || dtype == "tf32"   ? 4
+         : dtype == "i64"                    ? 8
+         : dtype == "f16" || dtype == "bf16" ? 2
+                                             : 1;
 }
 
 std::uint16_t to_bfloat(float value) {
   return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);
 }
 
-// Of a normal number of half precision; the rest of the fraction is cut off.
+// Of a number below 65536 in size; the rest of the fraction is cut off.
 std::uint16_t to_half(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t exponent = ((bits >> 23) & 0xff) - 127 + 15;
-  return static_cast<std::uint16_t>((bits >> 16 & 0x8000) | exponent << 10 | (bits >> 13 & 0x3ff));
+  const std::uint32_t sign = bits >> 16 & 0x8000;
+  const int exponent = static_cast<int>(bits >> 23 & 0xff) - 127 + 15;
+  if (exponent < 1)
+    return static_cast<std::uint16_t>(sign | static_cast<std::uint32_t>(std::abs(value) * 0x1p24f));
+  return static_cast<std::uint16_t>(sign | static_cast<std::uint32_t>(exponent) << 10 | (bits >> 13 & 0x3ff));
+}
+
+// Of a number below 2 in size with four bits of exponent; the rest of the fraction is cut off, as are numbers
+// below 2^-6.
+std::uint8_t to_fp8(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const int exponent = static_cast<int>(bits >> 23 & 0xff) - 127 + 7;
+  const std::uint32_t sign = bits >> 24 & 0x80;
+  return static_cast<std::uint8_t>(
+      exponent < 1 ? sign : sign | static_cast<std::uint32_t>(exponent) << 3 | (bits >> 20 & 7));
 }
 
 // Numbers in [0, 1), a multiplicative step and a mixed output.
@@ -63,12 +80,14 @@ std::vector<char> contents(const RowInput& input, std::uint64_t seed) {
   auto real = [&] { return low + width * numbers.next(); };
   std::vector<char> bytes;
   const std::int64_t count = input.elements();
-  if (input.dtype == "f32")
+  if (input.dtype == "f32" || input.dtype == "tf32")
     fill<float>(bytes, count, real);
   else if (input.dtype == "bf16")
     fill<std::uint16_t>(bytes, count, [&] { return to_bfloat(real()); });
   else if (input.dtype == "f16")
     fill<std::uint16_t>(bytes, count, [&] { return to_half(real()); });
+  else if (input.dtype == "e4m3")
+    fill<std::uint8_t>(bytes, count, [&] { return to_fp8(real()); });
   else
     fill<std::uint8_t>(bytes, count, [&] { return static_cast<std::uint8_t>(static_cast<int>(real())); });
   return bytes;
@@ -168,7 +187,14 @@ MappedFile::MappedFile(MappedFile&& other) noexcept
 float bfloat_to_float(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
+float fp8_to_float(std::uint8_t bits) {
+  const std::uint32_t exponent = bits >> 3 & 15, sign = std::uint32_t{bits} << 24 & 0x80000000;
+  if (exponent == 0) return 0;
+  return std::bit_cast<float>(sign | (exponent + 127 - 7) << 23 | (std::uint32_t{bits} << 20 & 0x700000));
+}
 float half_to_float(std::uint16_t bits) {
+  const float fraction = static_cast<float>(bits & 0x3ffu) * 0x1p-24f;
+  if ((bits >> 10 & 0x1fu) == 0) return bits & 0x8000u ? -fraction : fraction;
   return std::bit_cast<float>((bits & 0x8000u) << 16 | ((bits >> 10 & 0x1fu) - 15 + 127) << 23 |
                               (bits & 0x3ffu) << 13);
 }

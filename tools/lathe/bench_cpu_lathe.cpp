@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "lathe/context.h"
 #include "lathe/dev/machine.h"
 #include "lathe/jit.h"
 #include "tools/lathe/bench_cpu.h"
@@ -21,6 +22,7 @@ Tensor gemm(const CpuRow& row, const Tensors& in) {
     if (row.variant[i] == 't') t = t.transpose(1, 2);
     return one ? t.squeeze(0) : t;
   };
+  if (row.dtype == "e4m3") return side(0).matmul(side(1), dtypes::float32).cast(dtypes::bfloat16);
   return side(0).matmul(side(1), row.dtype == "s8" ? std::optional(dtypes::int32) : std::nullopt);
 }
 
@@ -114,7 +116,11 @@ constexpr Kind kKinds[] = {
 // clang-format on
 
 DataType dtype_named(const std::string& name) {
-  return name == "s8" ? dtypes::int8 : name == "u8" ? dtypes::uint8 : dtypes::parse(name);
+  return name == "s8"     ? dtypes::int8
+         : name == "u8"   ? dtypes::uint8
+         : name == "e4m3" ? dtypes::fp8e4m3
+         : name == "tf32" ? dtypes::float32
+                          : dtypes::parse(name);
 }
 
 class LatheContender : public Contender {
@@ -123,6 +129,7 @@ class LatheContender : public Contender {
 
   std::string prepare(const CpuRow& row, const std::string& folder) override {
     captured_.reset();
+    tf32_.emplace("TF32", row.dtype == "tf32" ? "1" : "0");
     net_ = {};
     copies_.clear();
     turn_ = 0;
@@ -186,6 +193,7 @@ class LatheContender : public Contender {
     }
   }
 
+  std::optional<FlagOverride> tf32_;
   std::optional<Jit> captured_;
   Net net_;
   std::vector<Tensors> copies_;

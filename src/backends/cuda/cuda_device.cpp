@@ -275,8 +275,8 @@ class CudaDevice : public Device {
                         strides[] = {static_cast<std::uint64_t>(m.pitch * m.element)};
     const unsigned box[] = {static_cast<unsigned>(m.box_columns), static_cast<unsigned>(m.box_rows)},
                    steps[] = {1, 1};
-    driver_.check(driver_.map_boxes(&boxes.made, kCuElements16, 2, reinterpret_cast<void*>(address), sizes,
-                                    strides, box, steps, 0, kCuSwizzle128, kCuLines256, 0),
+    driver_.check(driver_.map_boxes(&boxes.made, cu_elements(m.element), 2, reinterpret_cast<void*>(address),
+                                    sizes, strides, box, steps, 0, kCuSwizzle128, kCuLines256, 0),
                   fmt::format("describing argument {} of kernel {}, {} x {} elements at {:#x}", m.argument,
                               name, m.rows, m.columns, address));
     boxes.address = address;

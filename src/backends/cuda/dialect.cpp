@@ -64,7 +64,7 @@ const CDialect& cuda_c() {
     d.specials = kSpecials;
     d.types = kTypes;
     d.helpers = kHelpers;
-    static const std::vector<std::string> units = units_of_features("+sm_80,+sm_90a");
+    static const std::vector<std::string> units = units_of_features("+sm_80,+sm_89,+sm_90a");
     d.units = units;
     return d;
   }();

@@ -35,7 +35,8 @@ struct alignas(64) CuBoxMap {
   std::uint64_t words[16] = {};
   bool operator==(const CuBoxMap&) const = default;
 };
-inline constexpr int kCuElements16 = 1;  // CU_TENSOR_MAP_DATA_TYPE_UINT16
+// CU_TENSOR_MAP_DATA_TYPE_UINT8, UINT16 and UINT32, of elements of so many bytes.
+inline constexpr int cu_elements(std::int64_t bytes) { return bytes == 1 ? 0 : bytes == 2 ? 1 : 2; }
 inline constexpr int kCuSwizzle128 = 3,
                      kCuLines256 = 3;  // rows of 128 bytes exchanged; fetched into L2 by 256
 

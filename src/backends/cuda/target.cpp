@@ -61,8 +61,11 @@ Target cuda(const CudaRow& row) {
   t.converted = {Scalar::Float16, Scalar::BFloat16};
   // ex2.approx with subnormal results: 2 by the CUDA guide, 2.1 seen where results become subnormal.
   t.native = {{Op::Exp2, 2.5}};
+  // Units of fp8 keep 14 bits of their sums, which kernels add up outside of them after every 128 steps.
+  if (t.name != "sm_80") t.native.push_back({Op::PanelDot, 8192});
   t.features = "+sm_80";  // every row is at least that
-  if (t.name != "sm_80") t.features += ",+" + t.name;
+  if (t.name != "sm_80") t.features += ",+sm_89";
+  if (t.name == "sm_90a") t.features += ",+sm_90a";
   t.units = units_of_features(t.features);
   return t;
 }

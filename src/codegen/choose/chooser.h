@@ -58,6 +58,7 @@ class Chooser {
   bool tile_is_far() const { return tile_->from_memory && position(tile_->lane_range) >= 0; }
   bool fills_in_loop() const { return fill_loop_ >= 0; }
   bool fills_in_bulk() const { return fills_in_loop() && target_.bulk_copies && uses(RuleId::AsyncCopies); }
+  bool fills_by_roles() const { return fills_in_bulk() && uses(RuleId::BulkCopies) && roles_pay_; }
 
   // ---- what they propose
   bool walk();
@@ -99,6 +100,7 @@ class Chooser {
   bool pair_steps();
   bool fill_ahead();
   bool fill_in_bulk();
+  bool fill_by_roles();
   bool order_groups();
   bool group_fold();
   bool group_rows();
@@ -221,6 +223,7 @@ class Chooser {
   std::optional<GroupTile> group_tile_;                     // of a product by a group
   int fill_loop_ = -1;                                      // the loop whose steps fill panels
   std::int64_t fill_slots_ = 1;                             // panels it has
+  bool roles_pay_ = false;                                  // warps of their own that fill them
   std::size_t rows_of_groups_ = 0, columns_of_groups_ = 0;  // ranges whose tiles are launched
   int pair_reduce_ = 0;                                     // the reduce whose steps are taken two by two
 };

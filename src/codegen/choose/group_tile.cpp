@@ -5,6 +5,7 @@
 
 #include "codegen/choose/lane_gain.h"
 #include "codegen/kernel/panel_layout.h"
+#include "ir/dot.h"
 #include "ir/ranges.h"
 #include "target/cache_line.h"
 
@@ -77,12 +78,18 @@ std::optional<Sides> sides_of(const KernelFacts& facts) {
   return sides;
 }
 
+// Sums that are added up outside of the unit are there twice.
+std::int64_t sums_held(const MatrixUnit& unit) { return adds_outside(unit) ? 2 : 1; }
+
 }  // namespace
+
+bool adds_outside(const MatrixUnit& unit) { return find_dot_kind(unit.dot)->sum_bits > 0; }
 
 WarpTile choose_warp_tile(std::int64_t rows, std::int64_t columns, double batch, const MatrixUnit& unit,
                           const Target& target, std::int64_t whole) {
   constexpr std::int64_t kSteps = 4;
   const GroupRates& rates = target.group_rates;
+  const std::int64_t held = sums_held(unit);
   WarpTile best, tile;
   double least = 0;
   tile.steps = kSteps;
@@ -93,7 +100,7 @@ WarpTile choose_warp_tile(std::int64_t rows, std::int64_t columns, double batch,
           const std::int64_t m = tile.rows * tile.row_warps * unit.m,
                              n = tile.columns * tile.column_warps * unit.n,
                              warps = tile.row_warps * tile.column_warps, threads = warps * unit.threads,
-                             registers = tile.rows * tile.columns * unit.m * unit.n / unit.threads +
+                             registers = held * tile.rows * tile.columns * unit.m * unit.n / unit.threads +
                                          tile.rows * 4 + tile.columns * 2 + kOtherRegisters,
                              panels = (m + n) * (kSteps * unit.k + 8) * 4;
           const std::int64_t most =
@@ -122,17 +129,21 @@ WarpTile choose_warp_tile(std::int64_t rows, std::int64_t columns, double batch,
 }
 
 PanelTile choose_panel_tile(std::int64_t rows, std::int64_t columns, double batch, const MatrixUnit& unit,
-                            const Target& target) {
+                            const Target& target, bool roles) {
   const GroupRates& rates = target.group_rates;
-  constexpr std::int64_t kMostSlots = 8, kMostGroups = 3;
+  constexpr std::int64_t kMostSlots = 8;
+  const std::int64_t kMostGroups = roles ? 2 : 3;
+  const std::int64_t held = sums_held(unit);
   PanelTile best, tile;
   for (tile.fragments = 1; tile.fragments <= unit.most_lanes; tile.fragments *= 2)
     for (tile.warpgroups = 1; tile.warpgroups <= kMostGroups; ++tile.warpgroups)
       for (tile.slots = 2; tile.slots <= kMostSlots; ++tile.slots) {
         const std::int64_t m = unit.m * tile.fragments * tile.warpgroups, n = unit.n,
                            bytes = (m + n) * unit.k * 4, threads = unit.threads * tile.warpgroups,
-                           registers = tile.fragments * unit.m * unit.n / unit.threads + kOtherRegisters,
-                           most = std::min({target.core_shared_bytes / (bytes * tile.slots),
+                           registers =
+                               held * tile.fragments * unit.m * unit.n / unit.threads + kOtherRegisters,
+                           alone = roles && tile.warpgroups == 2 ? 1 : kMostSlots,
+                           most = std::min({alone, target.core_shared_bytes / (bytes * tile.slots),
                                             target.core_registers / (threads * registers),
                                             target.core_threads / threads});
         if (most < 1 || registers > target.thread_registers) continue;

@@ -36,6 +36,9 @@ struct WarpTile {
   std::int64_t rows = 1, columns = 1, row_warps = 1, column_warps = 1;
   std::int64_t steps = 1;  // of fragments along the reduce that panels hold
 };
+// Whether the sums of a unit keep few bits, so that those of each step are added up in registers outside of
+// it.
+bool adds_outside(const MatrixUnit& unit);
 // `whole`: rows and columns of the tile are multiples of it.
 WarpTile choose_warp_tile(std::int64_t rows, std::int64_t columns, double batch, const MatrixUnit& unit,
                           const Target& target, std::int64_t whole = 1);
@@ -46,8 +49,9 @@ struct PanelTile {
   std::int64_t fragments = 1, warpgroups = 1, slots = 1;
   double time = 0;
 };
+// `roles`: two times four warps get four more that start copies.
 PanelTile choose_panel_tile(std::int64_t rows, std::int64_t columns, double batch, const MatrixUnit& unit,
-                            const Target& target);
+                            const Target& target, bool roles = false);
 
 // The tile that is done first by a plain count of what each core does, or nothing where the kernel is no sum
 // of products with rows and columns to share.

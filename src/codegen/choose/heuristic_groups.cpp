@@ -198,8 +198,9 @@ bool Chooser::panel_tile() {
   for (const Opt& opt : unit_rows(UnitReads::Panels)) {
     const std::optional<UnitRanges> on = take_unit(opt);
     if (on) {
-      const PanelTile tile = choose_panel_tile(facts_.ranges[on->row].extent, facts_.ranges[column].extent,
-                                               on->batch, *on->unit, target_);
+      const PanelTile tile =
+          choose_panel_tile(facts_.ranges[on->row].extent, facts_.ranges[column].extent, on->batch, *on->unit,
+                            target_, uses(RuleId::ProducerWarps) && adds_outside(*on->unit));
       if (tile.time > 0 && (!best || tile.time < best->time)) best = tile, chosen = opt;
     }
     restore(before);
@@ -210,7 +211,9 @@ bool Chooser::panel_tile() {
   if (best->warpgroups > 1) add(OptOp::LOCAL, position(on.row), {best->warpgroups});
   fill_loop_ = stage_factors(on, 1, 2);
   fill_slots_ = best->slots;
-  if (!take(RuleId::BulkCopies)) take(RuleId::AsyncCopies);
+  // Additions of some warps then run beside products of others; where there are none, nothing is gained.
+  roles_pay_ = best->warpgroups == 2 && adds_outside(*on.unit);
+  if (!take(RuleId::ProducerWarps) && !take(RuleId::BulkCopies)) take(RuleId::AsyncCopies);
   rows_of_groups_ = on.row, columns_of_groups_ = column;
   take(RuleId::GroupOrder);
   return true;
@@ -218,6 +221,11 @@ bool Chooser::panel_tile() {
 
 bool Chooser::fill_ahead() {
   add(OptOp::PIPELINE, fill_loop_, {fill_slots_});
+  return true;
+}
+
+bool Chooser::fill_by_roles() {
+  add(OptOp::PIPELINE, fill_loop_, {fill_slots_, 2});
   return true;
 }
 
@@ -247,7 +255,7 @@ bool Chooser::warp_unit(bool swizzled) {
   const std::optional<UnitRanges> on = take_unit(rows[0]);
   if (!on) return false;
   const WarpTile tile = choose_warp_tile(facts_.ranges[on->row].extent, facts_.ranges[column].extent,
-                                         on->batch, *on->unit, target_, swizzled ? kPanelRow : 1);
+                                         on->batch, *on->unit, target_, swizzled ? panel_row(2) : 1);
   auto divide = [&](std::size_t r, std::int64_t registers, std::int64_t warps) {
     if (registers > 1 && position(r) >= 0) add(OptOp::UPCAST, position(r), {registers});
     if (warps > 1 && position(r) >= 0) add(OptOp::LOCAL, position(r), {warps});

@@ -13,6 +13,7 @@
 #include "ir/dot.h"
 #include "ir/group_ops.h"
 #include "ir/ranges.h"
+#include "ir/shared_memory.h"
 #include "ir/walk.h"
 #include "rules/linear.h"
 #include "rules/simplify.h"
@@ -23,13 +24,13 @@ namespace {
 
 using Nodes = SmallVector<Node, 16>;
 
-// Numbers that one access takes: rows begin at multiples of them.
-constexpr std::int64_t kPiece = 8;
-
 struct Factor {
   Node widened;  // as it stands in the product
   Node value;    // the load it is made of
   std::vector<PanelAxis> axes;
+  // Numbers that one access takes, at multiples of which rows begin, and those of a row of a panel.
+  std::int64_t piece() const { return kSwizzlePiece / value.dtype().bytes(); }
+  std::int64_t row() const { return panel_row(value.dtype().bytes()); }
 };
 
 // The axis that a range moves alone, or none.
@@ -45,22 +46,29 @@ bool lies_along(const Factor& factor, Node range) {
   if (axis == nullptr || axis->stride != 1) return false;
   if (factor.value.arg_count() > 2 && depends_on(factor.value.arg(2), range)) return false;
   const Linear index = linear(factor.value.arg(1));
-  return index.constant % kPiece == 0 &&
+  return index.constant % factor.piece() == 0 &&
          std::all_of(index.terms.begin(), index.terms.end(), [&](const Term& t) {
-           return t.node == range || t.coefficient * known_divisor(t.node) % kPiece == 0;
+           return t.node == range || t.coefficient * known_divisor(t.node) % factor.piece() == 0;
          });
-}
-
-// The range along which rows are neighbours already, or none.
-Node as_it_lies(const Factor& factor) {
-  for (Node r : ranges_of(factor.value))
-    if (r.arg(0).const_int() >= kPanelRow && lies_along(factor, r)) return r;
-  return Node();
 }
 
 bool is_step(Node range) { return range && range_kind(range) == RangeKind::Reduce; }
 
-bool fills_rows(Node range) { return range.arg(0).is_const() && range.arg(0).const_int() % kPanelRow == 0; }
+// Only numbers of 16 bits may be neighbours along outputs.
+bool takes_outputs(const Factor& factor) { return factor.value.dtype().bits() == 16; }
+
+// The range along which rows are neighbours already, or none.
+Node as_it_lies(const Factor& factor) {
+  for (Node r : ranges_of(factor.value))
+    if (r.arg(0).const_int() >= factor.row() && (is_step(r) || takes_outputs(factor)) &&
+        lies_along(factor, r))
+      return r;
+  return Node();
+}
+
+bool fills_rows(Node range, std::int64_t row) {
+  return range.arg(0).is_const() && range.arg(0).const_int() % row == 0;
+}
 
 std::optional<Factor> factor_of(Node widened, Node value) {
   if (!value.is(Op::Load) || !value.arg(0).is(Op::Param) || value.dtype().lanes != 1) return std::nullopt;
@@ -84,17 +92,18 @@ std::optional<Factor> factor_of(Node widened, Node value) {
 Node common_step(const Factor& x, const Factor& y, Node reduce) {
   Node best;
   auto rank = [&](Node r) {
-    return std::tuple(int{lies_along(x, r)} + int{lies_along(y, r)}, fills_rows(r), r.arg(0).const_int());
+    return std::tuple(int{lies_along(x, r)} + int{lies_along(y, r)}, fills_rows(r, x.row()),
+                      r.arg(0).const_int());
   };
   for (Node r : closed_ranges(reduce))
-    if (own_axis(x, r) != nullptr && own_axis(y, r) != nullptr && r.arg(0).const_int() >= kPanelRow)
+    if (own_axis(x, r) != nullptr && own_axis(y, r) != nullptr && r.arg(0).const_int() >= x.row())
       if (!best || rank(r) > rank(best)) best = r;
   return best;
 }
 
 // The extent of a range in whole rows.
-std::int64_t whole_rows(Node range) {
-  return (range.arg(0).const_int() + kPanelRow - 1) / kPanelRow * kPanelRow;
+std::int64_t whole_rows(Node range, std::int64_t row) {
+  return (range.arg(0).const_int() + row - 1) / row * row;
 }
 
 // Whether the steps of the product are those of nothing else.
@@ -109,11 +118,17 @@ bool is_own_step(Node kernel, Node reduce, Node step) {
 // An output that a factor can have as neighbours.
 Node own_output(const Factor& factor) {
   Node best;
+  if (!takes_outputs(factor)) return best;
   auto rank = [&](Node r) { return std::pair(lies_along(factor, r), r.arg(0).const_int()); };
   for (Node r : ranges_of(factor.value))
-    if (range_kind(r) == RangeKind::Global && own_axis(factor, r) != nullptr && fills_rows(r))
+    if (range_kind(r) == RangeKind::Global && own_axis(factor, r) != nullptr && fills_rows(r, factor.row()))
       if (!best || rank(r) > rank(best)) best = r;
   return best;
+}
+
+// Another value in the factor's place.
+Node widened(const Factor& factor, Node value) {
+  return before_tf32(factor.widened) ? as_tf32(value) : cast(value, factor.widened.dtype());
 }
 
 double elements_of(const Factor& factor) {
@@ -140,7 +155,8 @@ Copied copied(const Factor& factor, Node last) {
   Node inside;
   for (const PanelAxis* axis : axes) {
     // Rows of whole pieces; only steps are filled up.
-    const std::int64_t extent = axis == axes.back() && is_step(last) ? whole_rows(last) : axis->extent;
+    const std::int64_t extent =
+        axis == axes.back() && is_step(last) ? whole_rows(last, factor.row()) : axis->extent;
     Node r = range(index_const(extent), static_cast<std::int64_t>(loops.size()), RangeKind::Global);
     if (extent > axis->extent) inside = less(r, index_const(axis->extent));
     loops.push_back(r);
@@ -198,7 +214,8 @@ std::optional<LaidOut> lay_out_factors(Node kernel, const Compile& compile, Wort
   if (step && outputs[0] && outputs[1] && 2 * step.arg(0).const_int() <= outputs[0].arg(0).const_int() &&
       2 * step.arg(0).const_int() <= outputs[1].arg(0).const_int())
     step = Node();
-  if (step && !fills_rows(step) && !is_own_step(kernel, product->reduce, step)) return std::nullopt;
+  const std::int64_t row = factors[0]->row();
+  if (step && !fills_rows(step, row) && !is_own_step(kernel, product->reduce, step)) return std::nullopt;
   // Without one, words are neighbouring steps whose places are evenly apart.
   const Node last = closed_ranges(product->reduce).back();
   if (!step && (!last.arg(0).is_const() || last.arg(0).const_int() % 2 != 0)) return std::nullopt;
@@ -208,17 +225,16 @@ std::optional<LaidOut> lay_out_factors(Node kernel, const Compile& compile, Wort
   for (Node n : toposort(kernel))
     if (n.is(Op::Param)) made.params = std::max(made.params, static_cast<int>(param_slot(n)) + 1);
   NodeMap<Node> to, longer;
-  if (step && !fills_rows(step))
-    longer.try_emplace(step, range(index_const(whole_rows(step)), range_id(step), range_kind(step)));
+  if (step && !fills_rows(step, row))
+    longer.try_emplace(step, range(index_const(whole_rows(step, row)), range_id(step), range_kind(step)));
   for (std::size_t i = 0; i < 2; ++i) {
     const std::optional<Factor>& factor = factors[i];
-    if (lies[i] && (lies[i] == step ? fills_rows(step) : !is_step(lies[i]))) {
+    if (lies[i] && (lies[i] == step ? fills_rows(step, row) : !is_step(lies[i]))) {
       // What is no step of the kernel as it was gives 0.
       if (!longer.empty())
-        to.try_emplace(factor->widened,
-                       cast(under_gate(substitute_free(factor->value, longer),
-                                       less(*longer.find(step), step.arg(0)), [](Node) { return true; }),
-                            factor->widened.dtype()));
+        to.try_emplace(factor->widened, widened(*factor, under_gate(substitute_free(factor->value, longer),
+                                                                    less(*longer.find(step), step.arg(0)),
+                                                                    [](Node) { return true; })));
       continue;
     }
     const Node along = step ? step : outputs[i];
@@ -228,13 +244,15 @@ std::optional<LaidOut> lay_out_factors(Node kernel, const Compile& compile, Wort
     Node now =
         load(param(copy.copy.dtype, made.params + static_cast<int>(made.copies.size()), copy.copy.size),
              simplify(copy.index, {}));
-    to.try_emplace(factor->widened, cast(now, factor->widened.dtype()));
+    to.try_emplace(factor->widened, widened(*factor, now));
     made.copies.push_back(std::move(copy.copy));
   }
   if (made.copies.empty()) return std::nullopt;
+  // The target's rates count products of 16-bit numbers; a unit multiplies as many bytes of others.
   const GroupRates& rates = compile.target.group_rates;
-  const double before = products / rates.other_products,
-               laid_out = products / rates.panel_products + moved / rates.moved_bytes +
+  const double words = products * factors[0]->value.dtype().bytes() / 2.0;
+  const double before = words / rates.other_products,
+               laid_out = words / rates.panel_products + moved / rates.moved_bytes +
                           rates.launch_seconds * static_cast<double>(made.copies.size());
   if (worth == Worth::Estimated && laid_out > before) return std::nullopt;
   made.kernel = substitute(kernel, to);

@@ -183,6 +183,9 @@ Node packed(Args parts) {
   return word;
 }
 
+// A word that is one number of 32 bits.
+bool one_number(Node pack) { return pack.arg_count() == 1 && pack.arg(0).dtype().bits() == 32; }
+
 bool has_instruction(Node dot, const Target& target) {
   if (dot_shape(dot).is_tile()) return true;  // made only for a target that has it
   const MatrixUnit* unit = unit_for_dot(target.units, dot.text());
@@ -199,7 +202,9 @@ Node decomposed(Node node, Args args, const Context& context) {
   else if (node.is(Op::HReduce))
     out = horizontal(node, args[0], context);
   else if (node.is(Op::Pack))
-    out = context.all_native || args.size() == 1 ? Node() : packed(args);
+    out = one_number(node)                         ? bitcast(args[0], dtypes::UInt32)
+          : context.all_native || args.size() == 1 ? Node()
+                                                   : packed(args);
   else if (node.is(Op::Dot) && !context.all_native && !has_instruction(node, context.target))
     out = dot_by_parts(dot_kind(node), args[0], args[1], args[2], context.target.fma);
   return out ? out : rebuild(node, args);

@@ -93,7 +93,9 @@ Node fuse_multiply_add(Node kernel, bool sums_only) {
     }
     for (std::size_t i = 0; i < 2; ++i) {
       Node product = n.arg(i);
-      if (product.is(Op::PanelDot) && *uses.find(product) == 1 && is_zero(product.arg(4))) {
+      // A unit that keeps few bits of its sums adds up one step's products only.
+      if (product.is(Op::PanelDot) && *uses.find(product) == 1 && is_zero(product.arg(4)) &&
+          dot_kind(product).sum_bits == 0) {
         SmallVector<Node, 8> operands;
         for (std::size_t a = 0; a < 4; ++a) operands.push_back(*done.find(product.arg(a)));
         operands.push_back(args[1 - i]);
@@ -101,6 +103,7 @@ Node fuse_multiply_add(Node kernel, bool sums_only) {
         break;
       }
       if (!product.is(Op::Dot) || *uses.find(product) != 1 || !is_zero(product.arg(2))) continue;
+      if (dot_kind(product).sum_bits > 0 && dot_shape(product).is_tile()) continue;
       result = dot(dot_kind(product), *done.find(product.arg(0)), *done.find(product.arg(1)), args[1 - i],
                    dot_shape(product));
       break;

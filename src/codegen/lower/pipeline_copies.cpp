@@ -16,6 +16,8 @@ namespace {
 
 using Nodes = SmallVector<Node, 16>;
 
+constexpr std::int64_t kWarp = 32;
+
 // Up to so many slots copies run as far ahead as they can instead.
 constexpr std::int64_t kFewSlots = 4;
 
@@ -40,7 +42,10 @@ class Pipeliner {
   Program run() {
     program_.code.clear();
     listed_.emplace_back();
+    for (const PipelinedLoop& l : loops_)
+      if (l.roles && waits_in_step(l)) begin_roles(l);
     emit(0);
+    if (consumers_) close(consumers_);
     program_.shared_bytes = 0;
     NodeMap<char> seen;
     for (const NodeRef& n : program_.code)
@@ -153,7 +158,10 @@ class Pipeliner {
       const auto loop = std::find_if(loops_.begin(), loops_.end(),
                                      [&](const PipelinedLoop& l) { return l.block == item.block; });
       if (loop != loops_.end()) {
-        loop->boxes.empty() ? pipelined(*loop, now, at > 0) : pipelined_boxes(*loop, now);
+        if (loop->boxes.empty())
+          pipelined(*loop, now, at > 0);
+        else
+          consumers_ ? multiplied(*loop, now) : pipelined_boxes(*loop, now);
         continue;
       }
       open(now);
@@ -248,11 +256,92 @@ class Pipeliner {
     for (Node panel : l.panels) slots_[panel] = Node();
     close(range);
   }
-  // The first threads make a barrier each, and all know it.
-  void begin(Node barriers, std::int64_t count) {
+  // The same with roles: warps of their own start the copies, each when the slot is free, before all else.
+  // The rest of the program is the others'.
+  void begin_roles(const PipelinedLoop& l) {
+    for (const Item& item : tree_.items(0))  // both roles may need them
+      tree_.each_inside(item, [&](Node n) {
+        if (n.is(Op::Special) && !available(n)) list(n);
+      });
+    const std::int64_t consumers = add_producers();
+    Start with = prepare(l);
+    with.first = listed(equal(listed(thread()), int_const(dtypes::Int32, consumers)));
+    filled_ = with.barriers;
+    free_ = define(dtypes::UInt64, next_define_++, l.slots, Space::Barrier);
+    begin(filled_, l.slots, free_, consumers / kWarp);
+    Node producer =
+        intern(Op::If, dtypes::Void, {less(int_const(dtypes::Int32, role_limit_ - 1), role_index_)});
+    open(producer);
+    Node ahead = fresh_range(l.range.arg(0), l.range.dtype());
+    open(ahead);
+    start(l, with, ahead, slot_of(l, ahead), l.range.arg(0),
+          await_arrivals(free_, slot_of(l, ahead), parity_of(l, ahead, 1)));
+    close(ahead);
+    close(producer);
+    consumers_ = intern(Op::If, dtypes::Void, {less(role_index_, int_const(dtypes::Int32, role_limit_))});
+    open(consumers_);
+  }
+  static Node slot_of(const PipelinedLoop& l, Node step) {
+    return apply(Op::TruncMod, step, int_const(step.dtype(), l.slots));
+  }
+  // The parity of the turn of the ring that a step is in, or of one further on.
+  static Node parity_of(const PipelinedLoop& l, Node step, std::int64_t more = 0) {
+    Node turn = apply(Op::TruncDiv, step, int_const(step.dtype(), l.slots));
+    if (more > 0) turn = apply(Op::Add, turn, int_const(step.dtype(), more));
+    return apply(Op::TruncMod, turn, int_const(step.dtype(), 2));
+  }
+  void multiplied(const PipelinedLoop& l, Node range) {
+    open(range);
+    Node slot = slot_of(l, range), arrived = await_arrivals(filled_, slot, parity_of(l, range));
+    list(arrived);
+    const std::vector<Item>& items = tree_.items(l.block);
+    for (const Item& item : items)
+      if (item.node.is(Op::Barrier)) names_.map[item.node] = arrived;
+    const bool overlaps = products_overlap(l);
+    use_slot(l, slot);
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (l.fill[i] || items[i].node.is(Op::Barrier) || (l.needed[i] && only_for_fills(l, i))) continue;
+      if (overlaps && is_result(items[i].node))
+        keep(items[i].node, l.products);
+      else
+        one(items[i]);
+    }
+    // One thread of each warp says so, of the step before where this one's products are under way.
+    Node one_of_warp =
+        equal(apply(Op::TruncMod, thread(), int_const(dtypes::Int32, kWarp)), int_const(dtypes::Int32, 0));
+    Node before = apply(Op::Add, range, int_const(range.dtype(), -1)),
+         later = less(int_const(range.dtype(), 0), range);
+    Node says = intern(Op::If, dtypes::Void, {overlaps ? logical_and(one_of_warp, later) : one_of_warp});
+    open(says);
+    list(arrive_bytes(free_, overlaps ? slot_of(l, before) : slot, 0));
+    close(says);
+    for (Node panel : l.panels) slots_[panel] = Node();
+    close(range);
+  }
+  // Four warps more, along the last launch index of threads that there is; how many threads there were.
+  std::int64_t add_producers() {
+    static constexpr const char* kNames[] = {"l0", "l1", "l2"};
+    std::size_t last = 0;
+    std::int64_t below = 1, all = 1;
+    for (std::size_t i = 0; i < program_.locals.size(); ++i)
+      if (program_.locals[i] && program_.locals[i]->const_int() > 1) {
+        below = all;
+        all *= program_.locals[i]->const_int();
+        last = i;
+      }
+    role_limit_ = all / below;
+    const std::int64_t extent = role_limit_ + kProducers / below;
+    program_.locals[last] = index_const(extent);
+    role_index_ = special(kNames[last], extent, dtypes::Int32);
+    list(role_index_);
+    return all;
+  }
+  // The first threads make a barrier each, and all know it; those in `more` are for several arrivals.
+  void begin(Node barriers, std::int64_t count, Node more = Node(), std::int64_t arrivals = 0) {
     Node condition = intern(Op::If, dtypes::Void, {less(thread(), int_const(dtypes::Int32, count))});
     open(condition);
     list(begin_arrivals(barriers, thread(), 1));
+    if (more) list(begin_arrivals(more, thread(), arrivals));
     close(condition);
     Node fence = proxy_fence(next_number_++);
     list(fence);
@@ -315,12 +404,14 @@ class Pipeliner {
     }
     return made;
   }
-  // The bulk copies of a step into a slot, where there is such a step.
-  void start(const PipelinedLoop& l, const Start& with, Node step, Node slot, Node extent) {
+  // The bulk copies of a step into a slot, where there is such a step, after a wait.
+  void start(const PipelinedLoop& l, const Start& with, Node step, Node slot, Node extent,
+             Node wait = Node()) {
     Node exists = less(step, extent);
     Node condition =
         intern(Op::If, dtypes::Void, {exists.lo() == 1 ? with.first : logical_and(exists, with.first)});
     open(condition);
+    if (wait) list(wait);
     use_slot(l, slot);
     list(arrive_bytes(with.barriers, slot, with.bytes));
     for (std::size_t i = 0; i < l.panels.size(); ++i) {
@@ -371,6 +462,13 @@ class Pipeliner {
             reads |= !(n.is(Op::PanelDot) && i == 4);
       });
     return reads;
+  }
+  // Whether it is known in a step which products are done: all of the step before, or all.
+  bool waits_in_step(const PipelinedLoop& l) {
+    bool results = false;
+    for (const Item& item : tree_.items(l.block))
+      tree_.each_inside(item, [&](Node n) { results |= is_result(n); });
+    return products_overlap(l) || !results;
   }
   static bool is_result(Node n) {
     if (!n.is(Op::Store) || !n.arg(2).is(Op::PanelDot)) return false;
@@ -467,6 +565,9 @@ class Pipeliner {
   ProgramTree tree_;
   std::vector<PipelinedLoop> loops_;
   NodeMap<Node> rings_;                // of a panel
+  Node role_index_, consumers_;        // where warps have roles: what tells them apart, and the scope of most
+  Node filled_, free_;                 // and the barriers of their slots
+  std::int64_t role_limit_ = 0;        // of the index: producers have this and more
   NodeMap<Node> slots_;                // of a panel: which of its ring is meant here
   std::vector<NodeMap<char>> listed_;  // by open scope
   Names names_;

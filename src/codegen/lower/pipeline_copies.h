@@ -12,6 +12,13 @@
 //
 // Where a unit works on the panels itself, its products of step k - 1 may still be under way when those of
 // step k begin: it never waits for the threads. With three slots or more copies then run one step less ahead.
+//
+// With roles (Filling::Roles) four warps more start the bulk copies of all steps, and no barrier of the group
+// is left in the loop: a slot is filled when every warp of the others has said that it is done with it.
+//
+//   producers  k: { one thread: wait until ring[k%3] is free, ring[k%3] = A[k] }
+//   others     k: { wait until ring[k%3] has arrived, work on it, one thread of each warp: ring[k%3] is free
+//   }
 #pragma once
 
 #include "ir/program.h"

@@ -139,6 +139,33 @@ class Finder {
         return l.boxes.clear();
       l.boxes.push_back(std::move(*boxes));
     }
+    l.roles = std::all_of(l.panels.begin(), l.panels.end(),
+                          [](Node panel) { return filling_of(panel) == Filling::Roles; }) &&
+              can_divide(l);
+  }
+  // Whether warps of their own may start the copies: a unit alone reads the panels, the group does not meet
+  // anywhere else, and there are registers for so many warps.
+  bool can_divide(const PipelinedLoop& l) const {
+    constexpr std::int64_t kMostThreads = 3 * kProducers;
+    std::int64_t threads = 1, below = 1;
+    for (const NodeRef& extent : program_.locals)
+      if (extent && extent->const_int() > 1) {
+        below = threads;
+        threads *= extent->const_int();
+      }
+    if (!l.range.arg(0).is_const() || threads % kProducers != 0 || kProducers % below != 0 ||
+        threads + kProducers > kMostThreads)
+      return false;
+    int barriers = 0;
+    bool only = true;
+    for (const NodeRef& n : program_.code) {
+      barriers += n->is(Op::Barrier);
+      if (n->is(Op::PanelDot) || n->is(Op::Store)) continue;
+      for_each_memory(n, [&](Node memory) {
+        only &= std::find(l.panels.begin(), l.panels.end(), base_memory(memory)) == l.panels.end();
+      });
+    }
+    return only && barriers == 2;
   }
   // Whether a sum knows the step of a loop by its number alone.
   static bool moves_with(const Linear& sum, Node range) {

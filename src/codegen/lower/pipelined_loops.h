@@ -21,6 +21,7 @@ struct PipelinedLoop {
   bool waits = false;              // some copies are asynchronous
   std::int64_t products = 0;       // of a unit that reads the panels, in a step
   std::vector<PanelBoxes> boxes;   // of each panel, where all of them come by bulk copies
+  bool roles = false;              // which warps start that do nothing else
 };
 
 // Panels that are to have several slots (SharedForm), in order of first use.

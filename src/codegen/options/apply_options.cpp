@@ -54,7 +54,7 @@ void pipeline_panel(const OptionState& state, int serial, Staging& staging) {
   for (const PipelineRequest& request : state.pipelines())
     if (request.axis_serial == serial) {
       staging.slots = std::max(staging.slots, request.depth);
-      staging.bulk |= request.bulk;
+      staging.filling = std::max(staging.filling, request.filling);
     }
 }
 

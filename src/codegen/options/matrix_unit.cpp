@@ -26,7 +26,7 @@ using Nodes = SmallVector<Node, 16>;
 // A reduce over products of two small numbers, and how a unit takes them.
 struct Product {
   Node reduce;
-  Node x, y;   // before they were widened; x is the one that lanes do not run along
+  Node x, y;   // before they were widened or cut off to tf32; x is the one that lanes do not run along
   Node scale;  // of a sum of floats: what the products, which are integers, are multiplied with; or null
   DType sum() const { return scale ? dtypes::Int32 : reduce.dtype(); }
 };
@@ -78,6 +78,13 @@ std::optional<Product> product_of(Node reduce, const Target& target) {
   Product p{reduce, narrow_in_border(element.arg(0), target), narrow_in_border(element.arg(1), target),
             Node()};
   if (p.x.dtype().bits() <= 16 && p.y.dtype().bits() <= 16) return p;
+  if (Node x = before_tf32(element.arg(0)), y = before_tf32(element.arg(1)); x && y) {
+    auto in_border = [&](Node n) {
+      Node inside = narrow_in_border(n, target);
+      return inside.dtype() == n.dtype() ? inside : n;
+    };
+    return Product{reduce, in_border(x), in_border(y), Node()};
+  }
   for (std::size_t i = 0; i < 2; ++i) {
     Node product = element.arg(i);
     if (product.dtype() != dtypes::Float32 || !product.is(Op::Cast)) continue;
@@ -89,7 +96,7 @@ std::optional<Product> product_of(Node reduce, const Target& target) {
   return std::nullopt;
 }
 
-// The largest sum of products of small numbers.
+// The largest sum of products of small numbers, or of those that were cut off to tf32.
 std::optional<Product> find_product(Node kernel, const Target& target) {
   std::optional<Product> best;
   double most = 0;
@@ -229,12 +236,15 @@ class WordRewriter {
     return use_ == UnitUse::Words ? dot_by_parts(kind_, x, y, nothing, false) : dot(kind_, x, y, nothing);
   }
 
+  // A number of a word as it stands in the product.
+  Node factor(Node number) const {
+    return kind_.x == Scalar::Float32 ? as_tf32(number) : cast(number, DType(kind_.sum));
+  }
   Node element() const {
-    const DType sum(kind_.sum);
     if (use_ == UnitUse::Loops) {
       Node total;
       for (int i = 0; i < kind_.parts; ++i) {
-        Node term = cast(part_of(product_.x, i), sum) * cast(part_of(product_.y, i), sum);
+        Node term = factor(part_of(product_.x, i)) * factor(part_of(product_.y, i));
         total = total ? total + term : term;
       }
       return total;
@@ -497,6 +507,7 @@ struct PanelFactor {
   PanelRows rows = PanelRows::Steps;
   std::int64_t output = 1;  // how far neighbouring rows of x or columns of y are apart
   bool swizzled = false;
+  std::int64_t row = 64;  // numbers of a row of a swizzled panel
 };
 
 // How far an index moves with the first step of a range from where all ranges of the fragment are 0; else 0.
@@ -517,7 +528,7 @@ std::int64_t first_step(Node index, const Shares& s, Node range) {
 std::optional<PanelFactor> panel_factor(Node factor, const Shares& s, std::initializer_list<Node> outputs,
                                         std::initializer_list<Node> others) {
   PanelFactor f;
-  Node first = factor.is(Op::Pack) && factor.arg_count() == 2 ? factor.arg(0) : factor;
+  Node first = factor.is(Op::Pack) ? factor.arg(0) : factor;
   if (!first.is(Op::Load) || first.arg_count() > 2) return std::nullopt;
   Node base = base_memory(first.arg(0));
   if (!base.is(Op::Define) || define_space(base) != Space::Shared) return std::nullopt;
@@ -525,9 +536,13 @@ std::optional<PanelFactor> panel_factor(Node factor, const Shares& s, std::initi
   f.swizzled = shared_form(base).swizzled;
   if (f.swizzled != factor.is(Op::Pack)) return std::nullopt;
   if (f.swizzled) {
-    Linear apart = linear(factor.arg(1).arg(1));
-    apart.add(f.index, -1);
-    f.rows = apart.constant == 1 ? PanelRows::Steps : PanelRows::Outputs;
+    f.row = panel_row(base.dtype().bytes());
+    // Words of one number are in rows of steps, as all are that have not 16 bits.
+    if (factor.arg_count() == 2) {
+      Linear apart = linear(factor.arg(1).arg(1));
+      apart.add(f.index, -1);
+      f.rows = apart.constant == 1 ? PanelRows::Steps : PanelRows::Outputs;
+    }
   }
   for (Node r : others)
     if (r && depends_on(f.index, r)) return std::nullopt;
@@ -552,7 +567,7 @@ Node origin_of(const PanelFactor& f, const Shares& s) {
 
 // How far the next 64 columns are in a panel whose rows are outputs.
 std::int64_t slab_of(const PanelFactor& f, const Shares& s) {
-  const std::int64_t next = kPanelRow / 8;
+  const std::int64_t next = f.row / 8;
   if (f.rows == PanelRows::Steps || !depends_on(f.index, s.columns) || s.columns.arg(0).const_int() <= next)
     return 0;
   NodeMap<Node> there;
@@ -572,7 +587,7 @@ Node matrices_of(const PanelFactor& f, const Shares& s, std::int64_t outputs) {
   Node output = outputs > 1 ? floor_mod(matrix, index_const(outputs)) * index_const(8) : index_const(0),
        step = half * index_const(8);
   (f.rows == PanelRows::Steps ? output : step) = (f.rows == PanelRows::Steps ? output : step) + row;
-  const std::int64_t step_apart = f.rows == PanelRows::Steps ? 1 : kPanelRow;
+  const std::int64_t step_apart = f.rows == PanelRows::Steps ? 1 : f.row;
   return matrices(f.memory, origin_of(f, s) + output * index_const(f.output) + step * index_const(step_apart),
                   static_cast<int>(outputs * 2), f.rows == PanelRows::Outputs);
 }

@@ -329,12 +329,15 @@ bool OptionState::pipeline() {
   if (target_->groups && !fills) return refuse("no panel is filled at this loop");
   if (target_->groups && opt_->arg[0] > kMostSlots)
     return refuse(fmt::format("panels hold at most {} steps of a loop", kMostSlots));
-  const bool bulk = opt_->arg.size() > 1 && opt_->arg[1] != 0;
-  if (opt_->arg.size() > 1 && (opt_->arg[1] < 0 || opt_->arg[1] > 1))
-    return refuse("panels are filled by threads (0) or by bulk copies (1)");
-  if (bulk && !target_->bulk_copies)
+  const std::int64_t how = opt_->arg.size() > 1 ? opt_->arg[1] : 0;
+  if (how < 0 || how > 2)
+    return refuse(
+        "panels are filled by threads (0), by bulk copies (1), or by those of warps of their own (2)");
+  if (how > 0 && !target_->bulk_copies)
     return refuse(fmt::format("target {} has no bulk copies", target_->name));
-  pipelines_.push_back({serials_[*at], opt_->arg[0], bulk});
+  if (how == 2 && (shared_unit_ == nullptr || shared_unit_->reads != UnitReads::Panels))
+    return refuse("warps of their own are for a matrix unit that reads panels");
+  pipelines_.push_back({serials_[*at], opt_->arg[0], static_cast<Filling>(how)});
   return true;
 }
 

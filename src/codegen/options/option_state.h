@@ -14,6 +14,7 @@
 #include "codegen/kernel/panel_layout.h"
 #include "codegen/kernel/refusal.h"
 #include "codegen/options/matrix_unit.h"
+#include "ir/group_ops.h"
 #include "ir/node.h"
 #include "ir/op.h"
 #include "lathe/options.h"
@@ -49,11 +50,11 @@ struct StageRequest {
 };
 
 // PIPELINE: how many steps ahead of the loop's its lines are fetched; on targets with groups, how many steps
-// its panels hold at a time, and whether they are filled by bulk copies.
+// its panels hold at a time, and how they are filled.
 struct PipelineRequest {
   int axis_serial;
   std::int64_t depth;
-  bool bulk = false;
+  Filling filling = Filling::Threads;
 };
 
 class OptionState {

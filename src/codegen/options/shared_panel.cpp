@@ -88,14 +88,16 @@ Node row_major(std::span<const Node> ranges, std::int64_t& size) {
   return index;
 }
 
-// A swizzled panel: rows of 64 numbers, which are the steps of an output or the outputs of a step, whichever
+// A swizzled panel: rows of 128 bytes, which are the steps of an output or the outputs of a step, whichever
 // are neighbours in the source.
 struct MatrixForm {
-  Node first, second;         // the loads of a word's numbers
-  std::int64_t apart = 1;     // how far the second one is in the source
-  std::size_t along, across;  // which axes are columns and rows
-  bool steps = false;         // a row has the steps of one output
+  SmallVector<Node, 4> loads;  // of a word's numbers
+  std::int64_t apart = 1;      // how far the next one is in the source
+  std::int64_t row = 64;       // numbers of a row
+  std::size_t along, across;   // which axes are columns and rows
+  bool steps = false;          // a row has the steps of one output
   std::int64_t rows = 1, columns = 1;
+  std::int64_t parts() const { return static_cast<std::int64_t>(loads.size()); }
 };
 
 bool is_reduce_axis(const PanelAxis& axis) {
@@ -106,30 +108,39 @@ bool is_reduce_axis(const PanelAxis& axis) {
 
 OrRefusal<MatrixForm> matrix_form(Node value, const std::vector<PanelAxis>& axes) {
   auto refused = [](const char* reason) { return Refusal{"STAGE", reason}; };
-  if (!value.is(Op::Pack) || value.arg_count() != 2 || !value.arg(0).is(Op::Load) ||
-      !value.arg(1).is(Op::Load) || value.arg(0).dtype().bits() != 16 || value.dtype().lanes != 1)
-    return refused("a swizzled panel holds words of two 16-bit numbers that were loaded");
   MatrixForm form;
-  form.first = value.arg(0), form.second = value.arg(1);
-  Node second = form.second;
-  Linear apart = linear(second.arg(1));
-  apart.add(form.first.arg(1), -1);
-  const bool same_gate = second.arg_count() == form.first.arg_count() &&
-                         (second.arg_count() < 3 || second.arg(2) == form.first.arg(2));
-  if (second.arg(0) != form.first.arg(0) || !apart.terms.empty())
-    return refused("the numbers of a word lie unevenly in memory");
-  form.apart = apart.constant;
+  bool same_gate = true;
+  if (value.is(Op::Pack) && value.dtype().lanes == 1)
+    for (Node load : value.args())
+      if (load.is(Op::Load)) form.loads.push_back(load);
+  if (form.loads.empty() || form.loads.size() != value.arg_count() || form.loads[0].dtype().lanes != 1)
+    return refused("a swizzled panel holds words of numbers that were loaded");
+  Node first = form.loads[0];
+  form.row = panel_row(first.dtype().bytes());
+  for (std::size_t i = 1; i < form.loads.size(); ++i) {
+    Node load = form.loads[i];
+    Linear apart = linear(load.arg(1));
+    apart.add(first.arg(1), -1);
+    same_gate &=
+        load.arg_count() == first.arg_count() && (load.arg_count() < 3 || load.arg(2) == first.arg(2));
+    if (i == 1) form.apart = apart.constant;
+    if (load.arg(0) != first.arg(0) || !apart.terms.empty() ||
+        apart.constant != static_cast<std::int64_t>(i) * form.apart)
+      return refused("the numbers of a word lie unevenly in memory");
+  }
   if (axes.size() != 2) return refused("a swizzled panel has rows and columns, and no other axes");
   form.along = axes[0].stride == 1 ? 0 : 1;
   form.across = 1 - form.along;
   form.steps = is_reduce_axis(axes[form.along]);
-  if (axes[form.along].stride != 1 || form.steps != (packed_neighbours(value) == 2) ||
-      form.steps == is_reduce_axis(axes[form.across]))
+  if (axes[form.along].stride != 1 || (form.steps && packed_neighbours(value) != form.parts()) ||
+      (!form.steps && form.apart == 1 && form.parts() > 1) || form.steps == is_reduce_axis(axes[form.across]))
     return refused("neither steps nor outputs are neighbours in memory");
+  if (!form.steps && first.dtype().bits() != 16)
+    return refused("only numbers of 16 bits lie in rows of outputs");
   if (form.steps && !same_gate) return refused("the numbers of a row are there or not one by one");
-  form.columns = axes[form.along].extent * (form.steps ? 2 : 1);
-  form.rows = axes[form.across].extent * (form.steps ? 1 : 2);
-  if (form.columns % kPanelRow != 0 || form.rows % kSwizzleRows != 0)
+  form.columns = axes[form.along].extent * (form.steps ? form.parts() : 1);
+  form.rows = axes[form.across].extent * (form.steps ? 1 : form.parts());
+  if (form.columns % form.row != 0 || form.rows % kSwizzleRows != 0)
     return refused("the rows of a swizzled panel are whole, and come by eights");
   return form;
 }
@@ -138,8 +149,9 @@ OrRefusal<MatrixForm> matrix_form(Node value, const std::vector<PanelAxis>& axes
 // replaced. Those stand for threads in `part`, which is of the copy already.
 Node gate_of_part(const MatrixForm& form, Node part, const NodeMap<Node>& map) {
   Node gates[2];
+  // Words of more than two numbers, or of one, lie in rows of steps, which have one gate.
   for (std::size_t i = 0; i < 2; ++i)
-    if (Node load = i == 0 ? form.first : form.second; load.arg_count() > 2)
+    if (Node load = form.loads[form.parts() == 2 ? i : 0]; load.arg_count() > 2)
       gates[i] = substitute_free(load.arg(2), map);
   if (gates[0] == gates[1]) return gates[0];
   Node is_first = less(part, index_const(1)), is_second = logical_not(is_first);
@@ -160,22 +172,22 @@ Node axis_read(const PanelAxis& axis, std::int64_t numbers) {
 Node matrix_read(const MatrixForm& form, const std::vector<PanelAxis>& axes) {
   PanelAxis slabs, within;
   const PanelAxis& along = axes[form.along];
-  const std::int64_t numbers = form.steps ? 2 : 1;
+  const std::int64_t numbers = form.steps ? form.parts() : 1;
   std::int64_t reach = 0;
   for (std::size_t r = 0; r < along.ranges.size(); ++r) {
-    const bool whole = along.weights[r] * numbers % kPanelRow == 0;
+    const bool whole = along.weights[r] * numbers % form.row == 0;
     PanelAxis& to = whole ? slabs : within;
     to.ranges.push_back(along.ranges[r]);
-    to.weights.push_back(whole ? along.weights[r] * numbers / kPanelRow : along.weights[r]);
+    to.weights.push_back(whole ? along.weights[r] * numbers / form.row : along.weights[r]);
     if (!whole) reach += along.weights[r] * numbers * (along.ranges[r].arg(0).const_int() - 1);
   }
   Node slab = axis_read(slabs, 1), column = axis_read(within, numbers);
-  if (reach >= kPanelRow) {
-    slab = slab + floor_div(column, index_const(kPanelRow));
-    column = floor_mod(column, index_const(kPanelRow));
+  if (reach >= form.row) {
+    slab = slab + floor_div(column, index_const(form.row));
+    column = floor_mod(column, index_const(form.row));
   }
-  return slab * index_const(form.rows * kPanelRow) +
-         axis_read(axes[form.across], form.steps ? 1 : 2) * index_const(kPanelRow) + column;
+  return slab * index_const(form.rows * form.row) +
+         axis_read(axes[form.across], form.steps ? 1 : form.parts()) * index_const(form.row) + column;
 }
 
 // How the threads of a group copy a value into a panel: in pieces of neighbours, shared out evenly.
@@ -257,9 +269,9 @@ class SharedCopy {
       numbers_[i] = digit;
       coordinates_[i] = i == along_ && lane_ ? digit * index_const(width_) + lane_ : digit;
     }
-    if (swizzled_ && form_.steps) {
-      part_ = add_loop(2, RangeKind::Upcast);
-    } else if (swizzled_) {
+    if (swizzled_ && form_.steps && form_.parts() > 1) {
+      part_ = add_loop(form_.parts(), RangeKind::Upcast);
+    } else if (swizzled_ && !form_.steps) {
       part_ = floor_mod(numbers_[form_.across], index_const(2));
       coordinates_[form_.across] = floor_div(numbers_[form_.across], index_const(2));
     }
@@ -286,8 +298,9 @@ class SharedCopy {
       }
     }
     if (swizzled_) {
-      Node index = substitute_free(form_.first.arg(1), map) + part_ * index_const(form_.apart);
-      made_.value = load(form_.first.arg(0), index, gate_of_part(form_, part_, map));
+      Node first = form_.loads[0],
+           index = substitute_free(first.arg(1), map) + part_ * index_const(form_.apart);
+      made_.value = load(first.arg(0), index, gate_of_part(form_, part_, map));
     } else {
       made_.value = substitute_free(value_, map);
     }
@@ -297,20 +310,22 @@ class SharedCopy {
 
   // Slabs of rows that are swizzled.
   void place_in_matrix() {
-    const std::int64_t piece_numbers = width_ * (form_.steps ? 2 : 1), in_row = kPanelRow / piece_numbers;
+    const std::int64_t numbers_each = form_.steps ? form_.parts() : 1, piece_numbers = width_ * numbers_each,
+                       in_row = form_.row / piece_numbers;
     Node number = numbers_[form_.along], slab = index_const(0);
-    if (form_.columns > kPanelRow) {
+    if (form_.columns > form_.row) {
       slab = floor_div(number, index_const(in_row));
       number = floor_mod(number, index_const(in_row));
     }
     Node column = number * index_const(piece_numbers);
-    if (lane_) column = column + lane_ * index_const(form_.steps ? 2 : 1);
+    if (lane_) column = column + lane_ * index_const(numbers_each);
     if (form_.steps) column = column + part_;
     made_.index =
-        slab * index_const(form_.rows * kPanelRow) + numbers_[form_.across] * index_const(kPanelRow) + column;
+        slab * index_const(form_.rows * form_.row) + numbers_[form_.across] * index_const(form_.row) + column;
     made_.read = matrix_read(form_, axes_);
     made_.size = form_.rows * form_.columns;
-    made_.part = form_.steps ? 1 : kPanelRow;
+    made_.parts = form_.parts();
+    made_.part = form_.steps ? 1 : form_.row;
   }
 
   // Axis by axis, the last one contiguous.
@@ -341,7 +356,7 @@ class SharedCopy {
   std::int64_t width_ = 1;                   // of a piece
   std::vector<std::int64_t> counts_;         // of pieces along each axis
   std::vector<Node> coordinates_, numbers_;  // of elements, and of pieces
-  Node lane_, part_;                         // in a piece; which number of a word
+  Node lane_, part_ = index_const(0);        // in a piece; which number of a word
   PanelCopy made_;
 };
 

@@ -27,11 +27,12 @@ struct PanelCopy {
   Node index, read;             // into the panel: of the copy, of the value's readers
   Node value, gate;             // what the copy stores, and where; no gate where every thread's pieces exist
   std::int64_t size = 1;        // elements of the panel
-  std::int64_t part = 0;        // of words whose numbers are elements: how far apart a word's two are
+  std::int64_t parts = 0;       // of words whose numbers are elements: how many there are
+  std::int64_t part = 0;        // and how far apart
 };
 
 // `below` are the ranges the panel runs over, `group` those of the threads, outermost first. Refused
-// where a swizzled panel is asked for and the value is no matrix of words of two numbers.
+// where a swizzled panel is asked for and the value is no matrix of words of numbers that were loaded.
 OrRefusal<PanelCopy> shared_copy(Node value, const SmallVector<Node, 16>& below,
                                  const SmallVector<Node, 16>& group, PanelOrder order,
                                  std::span<const RangePlace> places, const Target& target, FreshIds& ids);

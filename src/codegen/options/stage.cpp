@@ -41,20 +41,23 @@ class Stager {
   bool fills_together() const { return !group_.empty(); }
 
   struct Panel {
-    Node value;             // what it holds
-    Node memory, copy;      // and the loops that fill it
-    Node index;             // where a reader finds its element
-    std::int64_t part = 0;  // and how far from it the other number of a word lies
+    Node value;                        // what it holds
+    Node memory, copy;                 // and the loops that fill it
+    Node index;                        // where a reader finds its element
+    std::int64_t parts = 0, part = 0;  // of a word whose numbers are elements, and how far apart they are
   };
   Node read(const Panel& panel, Node filled) const {
     Node memory = after(panel.memory, {&filled, 1}), first = load(memory, panel.index);
-    if (panel.part == 0) return first;
-    Node parts[] = {first, load(memory, panel.index + index_const(panel.part))};
+    if (panel.parts == 0) return first;
+    Nodes parts{first};
+    for (std::int64_t i = 1; i < panel.parts; ++i)
+      parts.push_back(load(memory, panel.index + index_const(i * panel.part)));
     return pack(parts);
   }
 
   OrRefusal<Panel> panel(const Staging& staging) {
-    const auto& [value, position, wanted, slots, bulk] = staging;
+    const auto& [value, position, wanted, slots, filling] = staging;
+    const bool bulk = filling != Filling::Threads;
     Nodes above, below;
     for (Node r : ranges_of(value)) {
       const bool thread = range_kind(r) == RangeKind::Thread;
@@ -78,7 +81,8 @@ class Stager {
     const bool swizzled = wanted == PanelOrder::Swizzled;
     const DType dtype = made.value.dtype();
     bytes_ += made.size * dtype.bytes() * slots;
-    if (bulk) bytes_ += slots * kSwizzlePiece;  // for the barriers that they arrive at
+    if (bulk)
+      bytes_ += slots * kSwizzlePiece;  // for barriers, one that they arrive at and one that frees them
     if (bytes_ > target_.shared_bytes)
       return Refusal{"STAGE", fmt::format("panels of {} bytes exceed the {} bytes of target {}", bytes_,
                                           target_.shared_bytes, target_.name)};
@@ -86,6 +90,7 @@ class Stager {
     Node panel = group_.empty() ? define(dtype, ids_.define++, made.size, Space::Register)
                                 : define(dtype, ids_.define++, made.size, Space::Shared,
                                          {swizzled, slots, bulk && slots > 1});
+    if (filling == Filling::Roles && slots > 1) panel = with_filling(panel, filling);
     Nodes order;
     for (Node r : above)
       if (range_kind(r) != RangeKind::Upcast) order.push_back(r);
@@ -95,8 +100,8 @@ class Stager {
       if (is_repeated(r)) loops.push_back(r);
     if (!group_.empty() && !loops.empty()) order.push_back(barrier(loops));
     Node memory = order.empty() ? panel : after(panel, order);
-    return Panel{value, panel, end(store(memory, made.index, made.value, made.gate), made.loops), made.read,
-                 made.part};
+    return Panel{value,     panel,      end(store(memory, made.index, made.value, made.gate), made.loops),
+                 made.read, made.parts, made.part};
   }
 
  private:

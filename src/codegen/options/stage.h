@@ -11,6 +11,7 @@
 
 #include "codegen/kernel/panel_layout.h"
 #include "codegen/kernel/refusal.h"
+#include "ir/group_ops.h"
 #include "ir/node.h"
 #include "target/target.h"
 
@@ -21,7 +22,7 @@ struct Staging {
   int position;  // id of the range at whose loop it is staged, or -1: once, before everything
   PanelOrder order = PanelOrder::Consumer;
   std::int64_t slots = 1;  // steps of that loop that the panel is to hold at a time (pipeline_copies.h)
-  bool bulk = false;       // and they come as bulk copies, where they are boxes of a matrix
+  Filling filling = Filling::Threads;  // and how they come there, where they are boxes of a matrix
 };
 
 // `places`: of all ranges, for panels that are matrices.
