@@ -221,3 +221,17 @@ def test_pytorch_judges_a_loss_whatever_else_a_program_computes():
     program.outputs.append("v1")
     gradients = compare.expected(program, program.environments[0], {"v0": np.ones(3)})[2]
     assert gradients[0].tolist() == [0.0, 2.0, 4.0]
+
+
+def test_a_long_sum_of_equal_terms_drifts():
+    """One after the other in float32, and the gradient of what was expanded to as many."""
+    terms = np.full((2590, 1), 1 / 70)
+    total = np.float32(0)
+    for t in terms[:, 0].astype(np.float32):
+        total += t
+    off = abs(float(total) - 37)
+    assert off > 1e-4
+    program = program_of({"a0": terms}, ("sum", {}, {"axis": 0, "keep": False}))
+    assert off < compare.expected(program, program.environments[0], {})[1][0][0] < 0.01
+    program = program_of({"a0": np.full((1, 1), 0.5)}, ("expand", {}, {"shape": (2590, 1)}), ("mul_number", {}, {"c": 1 / 70}), wrt=["a0"])
+    assert off < compare.expected(program, program.environments[0], {"v1": np.ones((2590, 1))})[3][0] < 0.01

@@ -158,7 +158,18 @@ def expected(program, environment, weights):
         # (or that are as large as the weights, such as 1 - tanh(x)**2 of them)
         steepest = max([np.abs(w).max(initial=0) for w in weights.values()], default=0)
         slack = [b + 4 * (dtypes.unit(d) * (size + steepest) + dtypes.tiny(d)) for b, size, d in zip(slack, sizes, kinds)]
+        # (and a sum of equal terms is rounded to the same side at each step)
+        terms = [longest_sum(part, environment, n) for n in program.wrt]
+        slack = [b + n / 2 * dtypes.unit(dtypes.accumulator(d)) * size for b, n, size, d in zip(slack, terms, sizes, kinds)]
     return outputs, bounds, gradients, slack
+
+
+def longest_sum(program, environment, name):
+    """How many parts an element of an input's gradient may have: as many as there are elements of what is made of it for each of its own."""
+    run, reached = NumpyRun(program, environment).all(), {name}
+    for step in program.steps:
+        reached |= {step.name} if reached.intersection(step.operands.values()) else set()
+    return max(run[n].size for n in reached) / max(environment.arrays[name].size, 1) if name in run else 1
 
 
 def loss_part(program):

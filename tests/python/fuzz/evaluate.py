@@ -69,10 +69,17 @@ class NumpyRun:
         value = value.astype(dtypes.storage(step.dtype))
         self.check_range(value, step.dtype)
         if self.noise is not None and not self.program.exact and row.rounds and dtypes.is_float(step.dtype):
-            value = self.noisy(value, step.dtype, row.error(step.dtype), 1 if row.absolute else 0)
+            value = self.noisy(value, step.dtype, row.error(step.dtype) + self.drift(step, value), 1 if row.absolute else 0)
             if step.dtype in dtypes.SMALL_FLOATS and not self.smooth:
                 value = dtypes.rounded(value, step.dtype)
         return value
+
+    def drift(self, step, result):
+        """A sum of equal terms is rounded to the same side at each step."""
+        if not step.row.sums or result.size == 0:
+            return 0
+        terms = max(self.values[n].size for n in step.operands.values()) / result.size
+        return terms / 16 * dtypes.unit(dtypes.accumulator(step.dtype))
 
     def check_range(self, values, dtype):
         """What a dtype has no number for has no one answer."""
@@ -105,7 +112,8 @@ class NumpyRun:
         if not dtypes.is_float(target):
             return value.astype(target)
         self.check_range(value, target)
-        return value if self.noise is None else self.noisy(value.astype(np.float64), target, dtypes.unit(target))
+        value = value.astype(np.float64)  # numpy may take uint64 and a number of int32 for whole numbers
+        return value if self.noise is None else self.noisy(value, target, dtypes.unit(target))
 
     def keep(self, step, value):
         self.values[step.name] = value
