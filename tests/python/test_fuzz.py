@@ -235,3 +235,14 @@ def test_a_long_sum_of_equal_terms_drifts():
     assert off < compare.expected(program, program.environments[0], {})[1][0][0] < 0.01
     program = program_of({"a0": np.full((1, 1), 0.5)}, ("expand", {}, {"shape": (2590, 1)}), ("mul_number", {}, {"c": 1 / 70}), wrt=["a0"])
     assert off < compare.expected(program, program.environments[0], {"v1": np.ones((2590, 1))})[3][0] < 0.01
+
+
+def test_a_gradient_of_half_that_is_not_finite_is_a_finding_where_no_part_of_it_is_large():
+    """Also where PyTorch lacks an op, and differences alone tell."""
+    judged = {}
+    for size in (1.0, 40000.0):
+        program = program_of({"a0": np.array([1.0, 2.0])}, ("mul_number", {}, {"c": 1 / size}), ("mul_number", {}, {"c": size}), dtype="float16", wrt=["a0"])
+        want = ([np.array([1.0, 2.0])], [np.zeros(2)], None, None)
+        outputs, grads = [("float16", np.array([1.0, 2.0]))], [("float16", np.array([1.0, np.nan]))]
+        judged[size] = compare.compare(program, program.environments[0], {"v1": np.ones(2)}, want, outputs, grads) is not None
+    assert judged == {1.0: True, 40000.0: False}

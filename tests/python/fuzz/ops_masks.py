@@ -45,7 +45,7 @@ def draw_picked(g):
 
 
 op("put_picked", "write", draw_picked, same, "{out} = {x}.clone(); {out}[{m}] = {y}[{m}]", "np.where({m}, {y}, {x})", "torch.where({m}, {y}, {x})", exact=True, moves=True)
-op("add_picked", "write", draw_put_where, same, "{out} = {x}.clone(); {out}[{m}] += 2", "np.where({m}, {x} + np.asarray(2, {x}.dtype), {x})", "torch.where({m}, {x} + 2, {x})", exact=True)
+op("add_picked", "write", draw_picked, same, "{out} = {x}.clone(); {out}[{m}] += 2", "np.where({m}, {x} + np.asarray(2, {x}.dtype), {x})", "torch.where({m}, {x} + 2, {x})", exact=True)
 
 
 def draw_pick(g):
