@@ -155,25 +155,39 @@ def expected(program, environment, weights):
     runs = [gradients_of(np.random.default_rng(k))[1] for k in range(0 if exact_gradients(program) else RUNS)]
     # Equal largest elements share a gradient: thirds, in programs of whole numbers.
     slack = [spread(g, [r[i] for r in runs], program.dtype(program.wrt[i])) + 1e-6 * (np.abs(g) + 1 + np.abs(g).max(initial=0)) * program.exact for i, g in enumerate(gradients)]
-    if runs:  # and each is rounded to its input's dtype
+    if runs or any(s.row.ties for s in program.steps):  # and each is rounded to its input's dtype
         kinds = [program.dtype(n) for n in program.wrt]
         # (parts of an element of the gradient may cancel that are as large as others are)
         sizes = [np.abs(g) + np.abs(g).max(initial=0) for g in gradients]
         # (or that are as large as the weights, such as 1 - tanh(x)**2 of them)
         steepest = max([np.abs(w).max(initial=0) for w in weights.values()], default=0)
         slack = [b + 4 * (dtypes.unit(d) * (size + steepest) + dtypes.tiny(d)) for b, size, d in zip(slack, sizes, kinds)]
+        # (or to that of a value on the way, in all runs to the same number)
+        slack = [b + 2 * coarsest(part, n) * np.abs(g) for b, g, n in zip(slack, gradients, program.wrt)]
         # (and a sum of equal terms is rounded to the same side at each step)
         terms = [longest_sum(part, environment, n) for n in program.wrt]
         slack = [b + n / 2 * dtypes.unit(dtypes.accumulator(d)) * size for b, n, size, d in zip(slack, terms, sizes, kinds)]
     return outputs, bounds, gradients, slack
 
 
-def longest_sum(program, environment, name):
-    """How many parts an element of an input's gradient may have: as many as there are elements of what is made of it for each of its own."""
-    run, reached = NumpyRun(program, environment).all(), {name}
+def made_of(program, name):
+    """The names of an input and of all that is made of it."""
+    reached = {name}
     for step in program.steps:
         reached |= {step.name} if reached.intersection(step.operands.values()) else set()
-    return max(run[n].size for n in reached) / max(environment.arrays[name].size, 1) if name in run else 1
+    return reached
+
+
+def coarsest(program, name):
+    """The unit of the dtype with the fewest digits that an input's gradient comes through."""
+    known = {v.name: v.dtype for v in [*program.inputs, *program.steps]}
+    return max([dtypes.unit(known[n]) for n in made_of(program, name) if dtypes.is_float(known.get(n, ""))], default=0)
+
+
+def longest_sum(program, environment, name):
+    """How many parts an element of an input's gradient may have: as many as there are elements of what is made of it for each of its own."""
+    run = NumpyRun(program, environment).all()
+    return max(run[n].size for n in made_of(program, name)) / max(environment.arrays[name].size, 1) if name in run else 1
 
 
 def loss_part(program):
