@@ -7,6 +7,7 @@
 #include "ir/verify.h"
 #include "lathe/kernel.h"
 #include "rewrite/rewriter.h"
+#include "tensor/exact_remainder.h"
 #include "tensor/impl.h"
 #include "tensor/realize.h"
 
@@ -99,13 +100,77 @@ KernelValue KernelValue::apply(std::string_view name, const std::vector<KernelVa
   return value_of(apply_scalar(op, args));
 }
 
+namespace {
+
+// The words of exact remainders. Of two operands the first is no literal.
+struct KernelWords {
+  using Value = KernelValue;
+  using V = const KernelValue&;
+  static KernelValue cast(V v, DataType dtype) { return v.cast(dtype); }
+  static KernelValue bitcast(V v, DataType dtype) {
+    return value_of(lathe::bitcast(v.expression()->node, ir_dtype(dtype)));
+  }
+  static KernelValue abs(V v) { return where(less(v, 0), op("Neg", {v}), v); }
+  static KernelValue trunc(V v) { return op("Trunc", {v}); }
+  static KernelValue reciprocal(V v) { return op("Recip", {v}); }
+  static KernelValue ones(V v) { return value_of(number(v.expression()->node->dtype(), 1)); }
+  static KernelValue shift_left(V v, V n) { return op("Shl", {v, n}); }
+  static KernelValue shift_right(V v, V n) { return op("Shr", {v, n}); }
+  static KernelValue bits_and(V v, V w) { return op("And", {v, w}); }
+  static KernelValue bits_or(V v, V w) { return op("Or", {v, w}); }
+  static KernelValue both(V c, V d) { return op("And", {c, d}); }
+  static KernelValue less(V v, V w) { return op("Less", {v, w}); }
+  static KernelValue at_least(V v, V w) { return op("Eq", {less(v, w), false}); }
+  static KernelValue equal(V v, V w) { return op("Eq", {v, w}); }
+  static KernelValue where(V c, V v, V w) { return op("Where", {c, v, w}); }
+
+ private:
+  static KernelValue op(std::string_view name, const std::vector<KernelValue>& operands) {
+    return KernelValue::apply(name, operands);
+  }
+};
+
+// Exact whatever the quotient, with the sign of y.
+KernelValue float_floor_mod(const KernelValue& dividend, const KernelValue& divisor, DType dtype) {
+  using W = KernelWords;
+  const DataType type = data_type(dtype);
+  const std::optional<double> known =
+      divisor.expression() ? std::nullopt : std::optional(divisor.literal().to_double());
+  const KernelValue x = dividend.cast(type), y = divisor.cast(type);
+  const KernelValue size = exact_remainder::size_of_rest<W>(x, y, type, known);
+  const KernelValue below = W::less(y, 0),
+                    rest = W::where(W::less(x, 0), KernelValue::apply("Neg", {size}), size);
+  const KernelValue apart = KernelValue::apply("Ne", {W::less(rest, 0), below});
+  const KernelValue moved = W::where(apart, rest + y, rest);
+  const KernelValue zero = W::where(below, value_of(number(dtype, -0.0)), value_of(number(dtype, 0.0)));
+  return W::where(W::equal(rest, 0), zero, moved);
+}
+
+// Rounded down. x - rest is n*y with a whole n, up to rounding.
+KernelValue float_floor_div(const KernelValue& dividend, const KernelValue& divisor, DType dtype) {
+  using W = KernelWords;
+  const DataType wide = dtype.bits() < 32 ? dtypes::float64 : data_type(dtype);
+  const KernelValue x = dividend.cast(data_type(dtype)).cast(wide),
+                    y = divisor.cast(data_type(dtype)).cast(wide);
+  const KernelValue plain = x / y, quotient = (x - float_floor_mod(dividend, divisor, dtype).cast(wide)) / y;
+  const KernelValue floor = KernelValue::apply("Floor", {quotient});
+  const KernelValue whole = W::where(W::less(0.5, quotient - floor), floor + 1, floor);
+  const KernelValue answered =
+      W::where(W::equal(whole, 0), plain * 0, whole);  // a zero with the quotient's sign
+  return W::where(W::equal(y, 0), plain, answered).cast(data_type(dtype));
+}
+
+}  // namespace
+
 KernelValue KernelValue::floor_div(const KernelValue& x, const KernelValue& y) {
   const KernelValue both[] = {x, y};
-  return dtype_of(both).is_float() ? apply("Floor", {apply("Div", {x, y})}) : apply("FloorDiv", {x, y});
+  const DType dtype = dtype_of(both);
+  return dtype.is_float() ? float_floor_div(x, y, dtype) : apply("FloorDiv", {x, y});
 }
 KernelValue KernelValue::floor_mod(const KernelValue& x, const KernelValue& y) {
   const KernelValue both[] = {x, y};
-  return dtype_of(both).is_float() ? x - floor_div(x, y) * y : apply("FloorMod", {x, y});
+  const DType dtype = dtype_of(both);
+  return dtype.is_float() ? float_floor_mod(x, y, dtype) : apply("FloorMod", {x, y});
 }
 KernelValue KernelValue::true_div(const KernelValue& x, const KernelValue& y) {
   const KernelValue both[] = {x, y};

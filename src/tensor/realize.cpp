@@ -171,6 +171,14 @@ Node with_bindings(Node result, Node value) {
   return map.empty() ? result : substitute(result, map);
 }
 
+// A value that lies in memory, under a name for what the memory holds now: the engine says which buffer it
+// is, and where that was written the buffer's own name stands for what it held before.
+Node over_what_is_there(Node result) {
+  const Node memory = memory_of(result);
+  if (!memory || !is_overwritten(memory)) return result;
+  return over_memory(result, memory, new_version_name(base_memory(memory), Node(), false));
+}
+
 LiveStorages live_storages() {
   LiveStorages out;
   for (const Storage* s = first_live_storage(); s != nullptr; s = s->after) {
@@ -184,6 +192,7 @@ LiveStorages live_storages() {
 struct Requests {
   std::vector<NodeRef> values, asked;
   std::vector<PlaceRef> made;
+  std::vector<NodeRef> written;  // the last version of each buffer, which may be no tensor's
 
   void add(const Storage& s) {
     values.push_back(s.value);
@@ -202,6 +211,8 @@ struct Requests {
     const WorkFor work([](const void* whom) { return static_cast<const Requests*>(whom)->made; }, this);
     std::vector<NodeRef> results = engine::realize(targets);
     check_internal(results.size() == targets.size(), "realize", "the engine gave another number of results");
+    // Before tensors are named by the versions that they are, which would be forgotten again.
+    for (const NodeRef& version : written) note_written(version);
     NodeMap<std::size_t> position;
     for (std::size_t i = 0; i < values.size(); ++i) position[values[i]] = i;
     Requests copies;
@@ -246,6 +257,8 @@ struct Requests {
     result = with_bindings(result, s.value);
     if (Node now = memory_of(result); now && stored)
       result = over_memory(result, now, new_version_name(base_memory(now), before, true));
+    else
+      result = over_what_is_there(result);
     if (result.shape_node() != s.value->shape_node()) {
       Nodes sizes(s.value->shape().begin(), s.value->shape().end());
       result = reshape_to(result, sizes);
@@ -315,6 +328,7 @@ Wanted wanted_for(const std::vector<std::shared_ptr<Storage>>& storages) {
   for (Storage* s : chosen) out.requests.add(*s);
   keep_draws(chosen, counters, out.requests);
   for (const auto& [node, one] : out.writes.outdated) out.outdated.push_back(node);
+  for (const auto& [node, one] : out.writes.last) out.requests.written.push_back(node);
   return out;
 }
 
@@ -359,7 +373,7 @@ void name_memory() {
     if (s->tracked || memory_of(value) || value.is_const() || !at_rest(value)) continue;
     const Node read = engine::strip_realized(std::span<const Node>(&value, 1)).targets[0];
     if (read == value || !memory_of(read) || read.shape_node() != value.shape_node()) continue;
-    s->value = read;
+    s->value = over_what_is_there(read);
     ++s->version;
   }
 }

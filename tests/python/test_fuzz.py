@@ -221,3 +221,28 @@ def test_pytorch_judges_a_loss_whatever_else_a_program_computes():
     program.outputs.append("v1")
     gradients = compare.expected(program, program.environments[0], {"v0": np.ones(3)})[2]
     assert gradients[0].tolist() == [0.0, 2.0, 4.0]
+
+
+def test_a_long_sum_of_equal_terms_drifts():
+    """One after the other in float32, and the gradient of what was expanded to as many."""
+    terms = np.full((2590, 1), 1 / 70)
+    total = np.float32(0)
+    for t in terms[:, 0].astype(np.float32):
+        total += t
+    off = abs(float(total) - 37)
+    assert off > 1e-4
+    program = program_of({"a0": terms}, ("sum", {}, {"axis": 0, "keep": False}))
+    assert off < compare.expected(program, program.environments[0], {})[1][0][0] < 0.01
+    program = program_of({"a0": np.full((1, 1), 0.5)}, ("expand", {}, {"shape": (2590, 1)}), ("mul_number", {}, {"c": 1 / 70}), wrt=["a0"])
+    assert off < compare.expected(program, program.environments[0], {"v1": np.ones((2590, 1))})[3][0] < 0.01
+
+
+def test_a_gradient_of_half_that_is_not_finite_is_a_finding_where_no_part_of_it_is_large():
+    """Also where PyTorch lacks an op, and differences alone tell."""
+    judged = {}
+    for size in (1.0, 40000.0):
+        program = program_of({"a0": np.array([1.0, 2.0])}, ("mul_number", {}, {"c": 1 / size}), ("mul_number", {}, {"c": size}), dtype="float16", wrt=["a0"])
+        want = ([np.array([1.0, 2.0])], [np.zeros(2)], None, None)
+        outputs, grads = [("float16", np.array([1.0, 2.0]))], [("float16", np.array([1.0, np.nan]))]
+        judged[size] = compare.compare(program, program.environments[0], {"v1": np.ones(2)}, want, outputs, grads) is not None
+    assert judged == {1.0: True, 40000.0: False}

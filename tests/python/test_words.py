@@ -581,6 +581,33 @@ def test_division_in_a_kernel_rounds_as_pythons_does(dtype):
             use(kept[0])
 
 
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16])
+def test_remainders_of_floats_in_a_kernel_are_exact_whatever_the_quotient(dtype):
+    rng = np.random.default_rng(0)
+    highest = 14 if dtype is dtypes.float16 else 120
+    x = np.concatenate([np.ldexp(rng.uniform(-2, 2, 60), rng.integers(-8, highest, 60)), [7.0, -7.0, 0.0, -0.0, 6.0, -6.0]])
+    y = np.concatenate([np.ldexp(rng.uniform(1, 2, 60), rng.integers(-8, 8, 60)) * rng.choice([-1, 1], 60), [2.0, 2.0, 3.0, 3.0, -3.0, -3.0]])
+    a, b = (Tensor(v).cast(dtype).realize() for v in (x, y))
+    x, y = (t.cast(dtypes.float64).numpy() for t in (a, b))
+    n = len(x)
+    rest, by_number, whole = (Tensor.empty(n, dtype=dtype) for _ in range(3))
+
+    def body(k):
+        i = k.range(n)
+        k.store(0, i, k.load(3, i) % k.load(4, i))
+        k.store(1, i, k.load(3, i) % 5.0)
+        k.store(2, i, k.load(3, i) // k.load(4, i))
+
+    rest.custom_kernel(by_number, whole, a, b, fxn=body)
+    for got, divisor in ((rest, y), (by_number, np.full(n, 5.0))):
+        left = np.array([math.fmod(v, w) for v, w in zip(x, divisor)])
+        want = Tensor(np.where((left != 0) & ((left < 0) != (divisor < 0)), left + divisor, left)).cast(dtype).numpy()
+        got = got.numpy()
+        assert np.array_equal(got, want) and np.array_equal(np.signbit(got), np.where(got == 0, divisor < 0, got < 0))
+    small = np.abs(x / y) < 100
+    assert np.array_equal(whole.cast(dtypes.float64).numpy()[small], np.floor_divide(x, y)[small])
+
+
 def test_a_kernel_refuses_a_fraction_of_integers():
     def body(k):
         i = k.range(2)

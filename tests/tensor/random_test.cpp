@@ -122,5 +122,16 @@ TEST(Random, TheStreamIsTheSameHoweverDrawsAreRealized) {
   for (int pattern = 1; pattern < 4; ++pattern) EXPECT_EQ(numbers(pattern), lazy) << pattern;
 }
 
+TEST(Random, GradientsReadNumbersThatWereDrawnBeforeOthersWereRealized) {
+  for (int round = 0; round < 4; ++round) {
+    Tensor w = Tensor::rand({4}).contiguous().requires_grad_();
+    const Tensor x = Tensor::randn({4});
+    w.realize();
+    (w * x).sum().backward();
+    w.grad()->realize();
+    EXPECT_EQ(w.grad()->tolist(), x.tolist()) << "round " << round;
+  }
+}
+
 }  // namespace
 }  // namespace lathe

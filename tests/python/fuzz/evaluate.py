@@ -27,8 +27,9 @@ class NumpyRun:
     """The values of a program under one environment; with a generator, rounding is played by noise, some times as loud. Results are
     numbers of their dtypes then, unless what is computed has to be smooth."""
 
-    def __init__(self, program, environment, noise=None, loud=1.0, smooth=False):
+    def __init__(self, program, environment, noise=None, loud=1.0, smooth=False, nudges=None):
         self.program, self.environment, self.noise, self.loud, self.smooth = program, environment, noise, loud, smooth
+        self.nudges = nudges or {}  # what is added to an input or to the value of a step
         self.values = {}
         self.dtypes = {}
         self.unsigned = set()  # whose zeros may have either sign
@@ -36,7 +37,7 @@ class NumpyRun:
             self.add_input(i.name)
 
     def add_input(self, name):
-        self.values[name] = self.environment.arrays[name]
+        self.values[name] = self.environment.arrays[name] + self.nudges[name] if name in self.nudges else self.environment.arrays[name]
         self.dtypes[name] = next(i.dtype for i in self.program.inputs if i.name == name)
 
     def forget(self, name):
@@ -69,10 +70,17 @@ class NumpyRun:
         value = value.astype(dtypes.storage(step.dtype))
         self.check_range(value, step.dtype)
         if self.noise is not None and not self.program.exact and row.rounds and dtypes.is_float(step.dtype):
-            value = self.noisy(value, step.dtype, row.error(step.dtype), 1 if row.absolute else 0)
+            value = self.noisy(value, step.dtype, row.error(step.dtype) + self.drift(step, value), 1 if row.absolute else 0)
             if step.dtype in dtypes.SMALL_FLOATS and not self.smooth:
                 value = dtypes.rounded(value, step.dtype)
         return value
+
+    def drift(self, step, result):
+        """A sum of equal terms is rounded to the same side at each step."""
+        if not step.row.sums or result.size == 0:
+            return 0
+        terms = max(self.values[n].size for n in step.operands.values()) / result.size
+        return terms / 16 * dtypes.unit(dtypes.accumulator(step.dtype))
 
     def check_range(self, values, dtype):
         """What a dtype has no number for has no one answer."""
@@ -105,10 +113,11 @@ class NumpyRun:
         if not dtypes.is_float(target):
             return value.astype(target)
         self.check_range(value, target)
-        return value if self.noise is None else self.noisy(value.astype(np.float64), target, dtypes.unit(target))
+        value = value.astype(np.float64)  # numpy may take uint64 and a number of int32 for whole numbers
+        return value if self.noise is None else self.noisy(value, target, dtypes.unit(target))
 
     def keep(self, step, value):
-        self.values[step.name] = value
+        self.values[step.name] = value + self.nudges[step.name] if step.name in self.nudges else value
         self.dtypes[step.name] = step.dtype
         if not step.row.moves or self.unsigned.intersection(step.operands.values()):
             self.unsigned.add(step.name)
@@ -226,13 +235,12 @@ def run_torch(program, environment, weights, noise=None):
 
 
 def difference(program, environment, weights, name, direction, h=1e-4, noise=None):
-    """The slope of the loss along a direction of one input, and how far it is from those to both sides and nearby. With the seed
-    of a noise, that of a program whose steps are each off by constant factors."""
+    """The slope of the loss along a direction of one input, or of the value of one step, and how far it is from those to both sides
+    and nearby. With the seed of a noise, that of a program whose steps are each off by constant factors."""
 
     def loss(t):
-        arrays = {**environment.arrays, name: environment.arrays[name] + t * direction}
         errors = None if noise is None else np.random.default_rng(noise)
-        return loss_of(program, NumpyRun(program, type(environment)(arrays, environment.sizes), errors, smooth=True).all(), weights)
+        return loss_of(program, NumpyRun(program, environment, errors, smooth=True, nudges={name: t * direction}).all(), weights)
 
     middle, left, right = loss(0.0), loss(-h), loss(h)
     slope, near = (right - left) / (2 * h), (loss(h / 4) - loss(-h / 4)) / (h / 2)
@@ -255,7 +263,7 @@ def function_of(program, weights):
     import lathe
     from lathe import Tensor
 
-    words = {"Tensor": Tensor, "dtypes": lathe.dtypes, "np": np}
+    words = {"Tensor": Tensor, "dtypes": lathe.dtypes, "np": np, "held": {}}
     exec(compiled(source(program)), words)
     scale = {n: w if isinstance(w, float) else Tensor(w.astype(np.float32)) for n, w in weights.items()}
     for w in scale.values():

@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from fuzz import dtypes, evaluate, ops_elementwise, ops_index, ops_movement, ops_products, ops_reduce, ops_symbolic
+from fuzz import dtypes, evaluate, ops_elementwise, ops_index, ops_masks, ops_movement, ops_numbers, ops_products, ops_reduce, ops_state, ops_symbolic
 from fuzz.program import READS, Environment, Input, Program, Step, Variable
 from fuzz.table import ROWS
 
-assert ops_elementwise and ops_index and ops_movement and ops_products and ops_reduce and ops_symbolic  # they fill ROWS
+assert ops_elementwise and ops_index and ops_masks and ops_movement and ops_numbers and ops_products and ops_reduce and ops_state and ops_symbolic  # they fill ROWS
 
 KINDS = {
     "any": lambda d: True,

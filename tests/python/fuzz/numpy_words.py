@@ -179,6 +179,42 @@ def avg_pool2d(x, kernel, stride, padding):
     return windows(x, kernel, stride, (1, 1), padding, 0).mean(0)
 
 
+def pooled(x, kernel, stride, padding, how, ceil, count_pads=True):
+    """One window after the other. With ceil the last window may stick out, but begins inside the picture or its left pad."""
+    n = len(kernel)
+    sizes = []
+    for k in range(n):
+        room = x.shape[x.ndim - n + k] + 2 * padding[k] - kernel[k]
+        assert room >= 0
+        size = (-(-room // stride[k]) if ceil else room // stride[k]) + 1
+        sizes.append(size - (ceil and (size - 1) * stride[k] >= x.shape[x.ndim - n + k] + padding[k]))
+    out = np.zeros((*x.shape[: x.ndim - n], *sizes), x.dtype)
+    for at in np.ndindex(*sizes):
+        begin = [at[k] * stride[k] - padding[k] for k in range(n)]
+        end = [min(begin[k] + kernel[k], x.shape[x.ndim - n + k] + padding[k]) for k in range(n)]
+        inside = [slice(max(b, 0), max(min(e, x.shape[x.ndim - n + k]), 0)) for k, (b, e) in enumerate(zip(begin, end))]
+        part = x[(..., *inside)].reshape(*x.shape[: x.ndim - n], -1)
+        if how == "max":
+            out[(..., *at)] = part.max(-1)
+        else:
+            out[(..., *at)] = part.sum(-1) / (math.prod(e - b for b, e in zip(begin, end)) if count_pads else part.shape[-1])
+    return out
+
+
+def conv(x, w, groups, stride, dilation, padding):
+    """With any number of axes, one place of the window after the other."""
+    n = w.ndim - 2
+    x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
+    size = [(x.shape[2 + k] - dilation[k] * (w.shape[2 + k] - 1) - 1) // stride[k] + 1 for k in range(n)]
+    assert min(size) > 0
+    xg, wg = x.reshape(x.shape[0], groups, -1, *x.shape[2:]), w.reshape(groups, -1, *w.shape[1:])
+    out = np.zeros((x.shape[0], groups, wg.shape[1], *size), np.result_type(x, w))
+    for at in np.ndindex(*w.shape[2:]):
+        inside = tuple(slice(at[k] * dilation[k], at[k] * dilation[k] + (size[k] - 1) * stride[k] + 1, stride[k]) for k in range(n))
+        out += np.einsum("ngi...,goi->ngo...", xg[(..., *inside)], wg[(..., *at)])
+    return out.reshape(x.shape[0], -1, *size)
+
+
 def attention(q, k, v, causal, mask=None):
     scores = q @ np.swapaxes(k, -1, -2) / math.sqrt(q.shape[-1])
     if mask is not None:
@@ -204,6 +240,27 @@ def interpolate(x, size):
     return x
 
 
+def nearest(x, size, exact):
+    """One input for each output, along the last axes."""
+    for k, n in enumerate(size):
+        axis = x.ndim - len(size) + k
+        i = np.arange(n)
+        x = np.take(x, (2 * i + 1) * x.shape[axis] // (2 * n) if exact else i * x.shape[axis] // n, axis)
+    return x
+
+
+def interpolate_corners(x, size):
+    """Linear, first and last elements onto each other."""
+    for k, n in enumerate(size):
+        axis = x.ndim - len(size) + k
+        at = np.arange(n) * ((x.shape[axis] - 1) / (n - 1) if n > 1 else 0.0)
+        low = np.minimum(np.floor(at).astype(int), x.shape[axis] - 1)
+        high = np.minimum(low + 1, x.shape[axis] - 1)
+        part = (at - low).reshape([-1 if a == axis else 1 for a in range(x.ndim)])
+        x = np.take(x, low, axis) * (1 - part) + np.take(x, high, axis) * part
+    return x
+
+
 def floor_divide(x, y):
     """Of whole numbers: by 0 it is 0. int64 and uint64 meet in a float, where that has no answer."""
     assert np.result_type(x, y).kind != "f" or (y != 0).all()
@@ -215,8 +272,33 @@ def remainder(x, y):
     return np.where(y == 0, 0, np.remainder(x, np.where(y == 0, 1, y)))
 
 
+def trunc_divide(x, y):
+    """Toward zero; by 0 it is 0."""
+    assert np.result_type(x, y).kind != "f"
+    whole = floor_divide(x, y)
+    return whole + ((np.sign(x) * np.sign(y) < 0) & (whole * y != x)).astype(whole.dtype)
+
+
+def hidden(x, mask, axis):
+    """Minus infinity where the mask says so; each row keeps something."""
+    mask = np.broadcast_to(mask, x.shape)
+    assert not mask.all(axis).any()
+    return np.where(mask, -np.inf, x)
+
+
+def masked_mean(x, mask, axis):
+    left = ~np.broadcast_to(mask, x.shape)
+    assert left.any(axis).all()
+    return np.where(left, x, 0).sum(axis) / left.sum(axis)
+
+
+def masked_select(x, mask, size, fill):
+    found = x[mask][:size]
+    return np.concatenate([found, np.full(size - len(found), fill, x.dtype)])
+
+
 def bits(x, source, target):
-    """The same bytes under another dtype of their size."""
+    """The same bytes under another dtype."""
     inside = x.astype(source) if source in dtypes.FLOATS else x
     out = inside.view(target)
     return out.astype(np.float64) if target in dtypes.FLOATS else out

@@ -302,3 +302,14 @@ op(
     None,
     exact=True,
 )
+
+
+def draw_rows(g):
+    return g.bound(x=g.pick("number", rank=(1, 4), fixed=True, most=20000, cond=lambda v: v.shape[0] > 1))
+
+
+# Reads what it writes, one further; reads what was there before a write.
+op("add_neighbour", "write", draw_rows, same, "{out} = {x}.clone(); {out}[1:] += {out}[:-1]", "add_at({x}, (slice(1, None),), {x}[:-1])", None, exact=True)
+op("add_before_write", "write", draw_rows, same, "{out} = {x}.clone(); {out}_before = {out} + {out}; {out}[0] = {out}[1]; {out} = {out} + {out}_before", "put({x}, 0, {x}[1]) + ({x} + {x})", "put({x}, 0, {x}[1]) + ({x} + {x})", exact=True, ulps=4)
+op("write_flipped_slice", "write", draw_rows, same, "{out} = {x}.clone(); {out}_view = {out}[1:].flip(0); {out}_view.assign({out}_view + {out}[:1])", "add_at({x}, (slice(1, None),), {x}[:1])", None, exact=True)
+op("writes_in_turn", "write", draw_rows, same, "{out} = {x}.clone(); {out}[:1] = {out}[1:2]; {out}[-1:] += {out}[:1]; {out} *= 2", "add_at(put({x}, (slice(0, 1),), {x}[1:2]), (slice(-1, None),), {x}[1:2]) * np.asarray(2, {x}.dtype)", None, exact=True, ulps=4)

@@ -96,12 +96,12 @@ def draw_linear(g):
 
 op("linear", "product", draw_linear, same, "{x}.linear({y}, {b})", "kept({x} @ {y}) + {b}", "kept({x} @ {y}) + {b}", exact=True, sums=True, term_ulps=8)
 
-FORMULAS = ["ij,jk->ik", "ij,ik->jk", "bij,bkj->bik", "ij,j->i", "ij,ij->", "ij,kl->il", "bij,bij->ij", "ij,ij->ij", "i,j->ij", "bij,jk->kib"]
+FORMULAS = ["ij,jk->ik", "ij,ik->jk", "bij,bkj->bik", "ij,j->i", "ij,ij->", "ij,kl->il", "bij,bij->ij", "ij,ij->ij", "i,j->ij", "bij,jk->kib", "...ij,jk->...ik"]
 
 
 def draw_einsum(g):
     formula = FORMULAS[g.rng.integers(len(FORMULAS))]
-    left, right = formula.split("->")[0].split(",")
+    left, right = formula.replace("...", "b").split("->")[0].split(",")
     x = g.pick("float", rank=(len(left), len(left)), fixed=True, most=1 << 15)
     sizes = dict(zip(left, x.shape))
     shape = tuple(sizes.get(c) if c in sizes else int(g.rng.integers(1, 9)) for c in right)
@@ -217,6 +217,41 @@ op("max_pool2d", "product", draw_pool, same, "{x}.max_pool2d({kernel}, {stride},
 op("avg_pool2d", "product", draw_pool, same, "{x}.avg_pool2d({kernel}, {stride}, 1, {padding})", "avg_pool2d({x}, {kernel}, {stride}, {padding})", "F.avg_pool2d({x}, {kernel}, {stride}, {padding})", sums=True)
 
 
+def draw_ceil_pool(g):
+    """A last window that sticks out; pads that count or do not."""
+    x = picture(g)
+    if 0 in x.shape or x.size > 4000:
+        return None
+    kernel = pair(g, 1, 5)
+    padding = tuple(int(g.rng.integers(0, k // 2 + 1)) for k in kernel)
+    return g.bound(x=x, kernel=kernel, stride=pair(g, 1, 4), padding=padding, ceil=bool(g.rng.random() < 0.7), count=bool(g.rng.random() < 0.4))
+
+
+op("max_pool_ceil", "product", draw_ceil_pool, same, "{x}.max_pool2d({kernel}, {stride}, 1, {padding}, {ceil})", "pooled({x}, {kernel}, {stride}, {padding}, 'max', {ceil})", "pooled_max({x}, {kernel}, {stride}, {padding}, {ceil})", exact=True, moves=True, ties=True)
+op("avg_pool_ceil", "product", draw_ceil_pool, same, "{x}.avg_pool2d({kernel}, {stride}, 1, {padding}, {ceil}, {count})", "pooled({x}, {kernel}, {stride}, {padding}, 'mean', {ceil}, {count})", "F.avg_pool2d({x}, {kernel}, {stride}, {padding}, {ceil}, {count})", sums=True)
+
+
+def draw_other_conv(axes):
+    """A convolution over one axis, or over three."""
+
+    def draw(g):
+        x = g.pick("float", rank=(axes + 2, axes + 2), fixed=True, most=1 << 12, chance=0.5)
+        if 0 in x.shape or x.shape[1] > 32:
+            return None
+        channels = x.shape[1]
+        groups = int(g.rng.choice([d for d in range(1, channels + 1) if channels % d == 0])) if g.rng.random() < 0.3 else 1
+        kernel, stride, dilation, padding = (tuple(int(n) for n in g.rng.integers(low, high, axes)) for low, high in ((1, 4), (1, 4), (1, 3), (0, 3)))
+        w = g.leaf((groups * int(g.rng.integers(1, 4)), channels // groups, *kernel), x.dtype)
+        return g.bound(x=x, w=w, groups=groups, stride=stride, dilation=dilation, padding=padding)
+
+    return draw
+
+
+CONVS = "{x}.conv2d({w}, None, {groups}, {stride}, {dilation}, {padding})", "conv({x}, {w}, {groups}, {stride}, {dilation}, {padding})"
+op("conv1d", "product", draw_other_conv(1), same, *CONVS, "F.conv1d({x}, {w}, None, {stride}, {padding}, {dilation}, {groups})", exact=True, sums=True, term_ulps=8)
+op("conv3d", "product", draw_other_conv(3), same, *CONVS, "F.conv3d({x}, {w}, None, {stride}, {padding}, {dilation}, {groups})", exact=True, sums=True, term_ulps=8)
+
+
 def draw_attention(g):
     if g.large and g.rng.random() < 0.8:
         sizes = int(g.rng.integers(1, 5)), int(g.rng.choice([16, 33, 48, 64])), int(g.rng.choice([8, 16, 32]))
@@ -253,3 +288,12 @@ def draw_interpolate(g):
 
 # Positions are rounded as floats, so the error grows with the length of the axis.
 op("interpolate", "product", draw_interpolate, same, "{x}.interpolate({size})", "interpolate({x}, {size})", "F.interpolate({x}, {size}, mode='bilinear')", sums=True, term_ulps=256)
+
+
+def draw_nearest(g):
+    d = draw_interpolate(g)
+    return d and g.bound(**d, mode=str(g.rng.choice(["nearest", "nearest-exact"])))
+
+
+op("interpolate_nearest", "product", draw_nearest, same, "{x}.interpolate({size}, {mode})", "nearest({x}, {size}, {mode} == 'nearest-exact')", "F.interpolate({x}, {size}, mode={mode})", exact=True, moves=True, weight=0.5)
+op("interpolate_corners", "product", draw_interpolate, same, "{x}.interpolate({size}, 'linear', True)", "interpolate_corners({x}, {size})", "F.interpolate({x}, {size}, mode='bilinear', align_corners=True)", sums=True, term_ulps=256, weight=0.5)

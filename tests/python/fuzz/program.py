@@ -189,6 +189,7 @@ def test_text(program, finding):
     """A test that fails as the finding did."""
     environment = program.environments[finding.environment]
     lines = [f"# FUZZ_SEED={program.seed}: {finding.kind} of {finding.name}: {finding.text}"]
+    lines += ["held = {}", ""] if any("held" in s.text("lathe") for s in program.steps) else []
     lines += source(program).splitlines()
     lines += ["", f"def test_seed_{program.seed}():"]
     lines += inputs_text(program, environment, finding)

@@ -88,6 +88,25 @@ def max_pool2d(x, kernel, stride, dilation, padding):
     return torch.stack(parts).amax(0)
 
 
+def masked_mean(x, mask, axis):
+    left = ~torch.broadcast_to(mask, x.shape)
+    return torch.where(left, x, 0.0).sum(axis) / left.sum(axis)
+
+
+def masked_select(x, mask, size, fill):
+    found = x[mask][:size]
+    return torch.cat([found, torch.full((size - len(found),), fill, dtype=x.dtype)])
+
+
+def pooled_max(x, kernel, stride, padding, ceil):
+    """As max_pool2d, with a last window that may stick out."""
+    size = F.max_pool2d(x.detach(), kernel, stride, padding, 1, ceil).shape[-2:]
+    more = [max(0, (size[k] - 1) * stride[k] + kernel[k] - x.shape[-2 + k] - 2 * padding[k]) for k in range(2)]
+    x = F.pad(x, (padding[1], padding[1] + more[1], padding[0], padding[0] + more[0]), value=float("-inf"))
+    parts = [x[..., a :: stride[0], b :: stride[1]][..., : size[0], : size[1]] for a in range(kernel[0]) for b in range(kernel[1])]
+    return torch.stack(parts).amax(0)
+
+
 def put(x, key, value):
     out = x.clone()
     out[key] = value
