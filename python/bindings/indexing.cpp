@@ -136,12 +136,13 @@ void bind_indexing(TensorClass& c) {
       "embedding", [](const Tensor& t, const Tensor& index) { return t.embedding(index); }, "index"_a,
       doc("Tensor.embedding"));
   c.def(
-      "sort", [](const Tensor& t, std::int64_t dim, bool descending) { return t.sort(dim, descending); },
-      "dim"_a = -1, "descending"_a = false, doc("Tensor.sort"));
+      "sort",
+      [](const Tensor& t, std::int64_t dim, bool descending, bool) { return t.sort(dim, descending); },
+      "dim"_a = -1, "descending"_a = false, "stable"_a = true, doc("Tensor.sort"));
   c.def(
       "argsort",
-      [](const Tensor& t, std::int64_t dim, bool descending) { return t.argsort(dim, descending); },
-      "dim"_a = -1, "descending"_a = false, doc("Tensor.argsort"));
+      [](const Tensor& t, std::int64_t dim, bool descending, bool) { return t.argsort(dim, descending); },
+      "dim"_a = -1, "descending"_a = false, "stable"_a = true, doc("Tensor.argsort"));
   c.def(
       "topk",
       [](const Tensor& t, std::int64_t k, std::int64_t dim, bool largest, bool sorted) {

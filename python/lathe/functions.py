@@ -7,7 +7,7 @@ import random
 
 from lathe import _core
 from lathe._core import Tensor
-from lathe.dtype import dtypes
+from lathe.dtype import dtypes, to_dtype
 from lathe.errors import TypeError as WrongCall
 from lathe.errors import UserError, nearest
 from lathe.helpers import no_grad
@@ -18,7 +18,7 @@ METHODS = """
     arcsinh arctan arctan2 arctanh argmax argmin argsort argwhere asin asinh atan atan2 atanh baddbmm bernoulli bincount bitwise_and
     bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor bmm broadcast_to bucketize cdist ceil cholesky cholesky_inverse
     cholesky_solve chunk clamp clamp_max clamp_min clip clone conj conj_physical copysign corrcoef cos cosh cosine_similarity count_nonzero cov
-    cross cummax cummin cumprod cumsum deg2rad dequantize det detach diag diag_embed diagflat diagonal diagonal_scatter diff digamma dist div
+    cross cummax cummin cumprod cumsum cumulative_trapezoid deg2rad dequantize det detach diag diag_embed diagflat diagonal diagonal_scatter diff digamma dist div
     divide dot dsplit eq equal erf erfc erfinv exp exp2 expm1 fix flatten flip fliplr flipud float_power floor floor_divide fmax fmin fmod
     frac frexp gather gcd ge ger get_device greater greater_equal gt hardshrink heaviside histc histogram hsplit hypot i0 index_add index_copy
     index_fill index_put index_reduce index_select inner inverse is_complex is_conj is_floating_point is_inference is_neg is_nonzero
@@ -229,7 +229,13 @@ def logspace(start, end, steps, base=10.0, **kwargs):
     >>> lathe.logspace(0, 2, 3).tolist()
     [1.0, 10.0, 100.0]
     """
-    return base ** linspace(start, end, steps, **kwargs)
+    dtype = dtypes.default_float if kwargs.get("dtype") is None else to_dtype(kwargs["dtype"])
+    whole = dtypes.is_int(dtype)
+    kwargs["dtype"] = dtypes.float64 if whole else dtype  # the exponents of whole numbers are none
+    out = base ** linspace(start, end, steps, **kwargs)
+    if whole:  # powers that are whole but for rounding are
+        out = ((out - out.round()).abs() <= 1e-12 * out.abs()).where(out.round(), out)
+    return out.cast(dtype)
 
 
 def eye(n, m=None, *, out=None, **kwargs):
@@ -537,6 +543,55 @@ def einsum(equation, *operands):
 def trapz(y, x=None, *, dx=1.0, dim=-1):
     """As trapezoid."""
     return y.trapezoid(x, dx=dx, dim=dim)
+
+
+def gradient(input, *, spacing=1.0, dim=None, edge_order=1):
+    """Slopes along axes by differences of neighbours, at the ends by those on one side: a tensor for each axis.
+
+    >>> [t.tolist() for t in lathe.gradient(lathe.tensor([1.0, 2.0, 4.0]))]
+    [[1.0, 1.5, 2.0]]
+    """
+    from lathe.methods.shapes import axis_of
+
+    x = input if input.is_floating_point() else input.float()
+    axes = [axis_of(x, d, "gradient") for d in (builtins.range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim)]
+    gaps = list(spacing) if isinstance(spacing, (list, tuple)) else [1.0 if spacing is None else spacing] * len(axes)
+    if len(gaps) != len(axes) or edge_order not in (1, 2):
+        raise UserError(f"lathe: gradient: {len(gaps)} spacings for {len(axes)} axes, edge_order {edge_order}\n  help: one for each axis; edge_order is 1 or 2")
+    return tuple(_slopes(x, axis, gap, edge_order) for axis, gap in zip(axes, gaps))
+
+
+def _slopes(x, axis, gap, edge_order):
+    from lathe.methods.shapes import at
+
+    n, coordinates = x.shape[axis], isinstance(gap, Tensor)
+    if n <= edge_order:
+        raise UserError(f"lathe: gradient: axis {axis} of {tuple(x.shape)} needs at least {edge_order + 1} elements")
+
+    def part(low, high):
+        return at(x, axis, slice(low, high))
+
+    def step(low, high):  # distances of neighbours
+        if not coordinates:
+            return gap
+        return gap.diff()[low:high].cast(x.dtype).reshape(*[-1 if i == axis else 1 for i in builtins.range(x.ndim)])
+
+    def edge(h, h2, first, second, third):
+        if edge_order == 1:
+            return (second - first) / h
+        return (second - first) * ((h + h2) / (h * h2)) - (third - first) * (h / (h2 * (h + h2)))
+
+    last = edge(-1 * step(n - 2, n - 1), -1 * step(n - 3, n - 2), part(n - 1, n), part(n - 2, n - 1), part(n - 3, n - 2) if edge_order == 2 else None)
+    ends = [edge(step(0, 1), step(1, 2), part(0, 1), part(1, 2), part(2, 3) if edge_order == 2 else None), last]
+    if n == 2:
+        return Tensor.cat(*ends, dim=axis)
+    before, after = step(0, n - 2), step(1, n - 1)
+    if coordinates:
+        rise = (part(2, n) - part(1, n - 1)) * (before / after) + (part(1, n - 1) - part(0, n - 2)) * (after / before)
+        middle = rise / (before + after)
+    else:
+        middle = (part(2, n) - part(0, n - 2)) / (2 * gap)
+    return Tensor.cat(ends[0], middle, ends[1], dim=axis)
 
 
 def chain_matmul(*matrices):

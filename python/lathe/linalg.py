@@ -339,6 +339,20 @@ def norm(A, ord=None, dim=None, keepdim=False):
     return out if keepdim else out.squeeze(max(rows, columns)).squeeze(min(rows, columns))
 
 
+def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False):
+    """Of the matrices on two axes: "fro", "nuc", 1, -1, 2, -2, inf or -inf."""
+    return norm(A, ord, dim, keepdim)
+
+
+def cond(A, p=None):
+    """How much a solution may magnify an error: the norm (2 by default) of A times that of its inverse."""
+    if p in (None, 2, -2):
+        s = svdvals(A)
+        most, least = s.max(-1), s.min(-1)
+        return least / most if p == -2 else most / least
+    return matrix_norm(A, p) * matrix_norm(inv(A), p)
+
+
 def vector_norm(x, ord=2.0, dim=None, keepdim=False):
     """The p-norm over axes, of all elements by default."""
     if x.is_floating_point() and x.dtype.itemsize < 4:  # squares leave the range of half
@@ -381,6 +395,21 @@ def solve_triangular(A, B, *, upper, left=True, unitriangular=False):
     return solve(A, B, left=left)
 
 
+def vecdot(x, y, *, dim=-1):
+    """The sum of products along an axis."""
+    return (x * y).sum(dim)
+
+
+def matmul(a, b):
+    """The product of matrices, batches before them."""
+    return a.matmul(b)
+
+
+def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
+    """The diagonals of matrices."""
+    return A.diagonal(offset, dim1, dim2)
+
+
 def cross(a, b, dim=-1):
     """The cross product of vectors with 3 elements."""
     if a.shape[dim] != 3 or b.shape[dim] != 3:
@@ -388,5 +417,5 @@ def cross(a, b, dim=-1):
     return a.roll(-1, dim) * b.roll(-2, dim) - a.roll(-2, dim) * b.roll(-1, dim)
 
 
-__all__ = ["cholesky", "cross", "det", "eigh", "eigvalsh", "inv", "lstsq", "matrix_exp", "matrix_power", "matrix_rank", "multi_dot", "norm",
-           "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "vector_norm"]  # fmt: skip
+__all__ = ["cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "lstsq", "matmul", "matrix_exp", "matrix_norm", "matrix_power",
+           "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "vecdot", "vector_norm"]  # fmt: skip

@@ -51,16 +51,29 @@ Node without_gate(Node x) {
   return index.lo() >= 0 && index.hi() < memory.ints()[1] ? with_load(x, load(read.arg(0), index)) : x;
 }
 
-// where(c, a * b, 0) == a * b, where both are loads gated by c, cast or not: one 0 is enough, so the factor
-// that can do without its gate loses it and no longer depends on what the gate depends on. Gives up the 0
-// where that factor is infinite or NaN.
+// sum of where(c, a * b, 0) == sum of a * b, where both are loads gated by c, cast or not: one 0 is enough,
+// so the factor that can do without its gate loses it and no longer depends on what the gate depends on.
+// Gives up the 0 where that factor is infinite or NaN, so only where sums are over padding, as in the
+// gradients of convolutions: the other factor lies outside of its memory there, the gate depends on some
+// ranges of the sum and not on all, and on ranges that the freed factor's index leaves alone, so that other
+// outputs read it unmasked. A mask that a program wrote hides what is behind it.
 Node gate_one_factor(Node node, const Bindings&, Rewriter& rewriter) {
-  Node c = node.arg(0), product = node.arg(1);
-  if (!product.is(Op::Mul) || !is_plus_zero(node.arg(2)) || node.dtype().lanes != 1) return Node();
-  Node a = product.arg(0), b = product.arg(1);
+  if (!is_kernel_reduce(node) || reduce_op(node) != Op::Add) return Node();
+  Node gated = node.arg(0), c = gated.is(Op::Where) ? gated.arg(0) : Node();
+  if (!c || !is_plus_zero(gated.arg(2)) || !gated.arg(1).is(Op::Mul) || gated.dtype().lanes != 1)
+    return Node();
+  std::span<const Node> summed = node.args().subspan(1);
+  const auto in_gate = std::count_if(summed.begin(), summed.end(), [&](Node r) { return depends_on(c, r); });
+  if (in_gate == 0 || static_cast<std::size_t>(in_gate) == summed.size()) return Node();
+  Node a = gated.arg(1).arg(0), b = gated.arg(1).arg(1);
   if (!is_gated_by(a, c) || !is_gated_by(b, c)) return Node();
-  Node free_a = without_gate(a);
-  return free_a != a ? rewriter.apply(Op::Mul, free_a, b) : rewriter.apply(Op::Mul, a, without_gate(b));
+  Node free_a = without_gate(a), free_b = without_gate(b);
+  if ((free_a == a) == (free_b == b)) return Node();
+  Node index = load_below(free_a != a ? a : b).arg(1);
+  std::span<const Node> of_gate = ranges_of(c);
+  if (std::all_of(of_gate.begin(), of_gate.end(), [&](Node r) { return depends_on(index, r); }))
+    return Node();
+  return rewriter.simplify(reduce_ranges(Op::Add, rewriter.apply(Op::Mul, free_a, free_b), summed));
 }
 
 // A range the element does not depend on: a sum becomes a product, the idempotent ops lose the range.
@@ -218,7 +231,7 @@ Node cut_range(Node node, const Bindings&, Rewriter& rewriter) {
 constexpr Pat x = any(0), y = any(1), p = any(2);
 constexpr Rule kKernel[] = {
     {"gate-into-load",     where(p, x, y),          by(gate_into_load)},
-    {"gate-one-factor",    where(p, x, y),          by(gate_one_factor)},
+    {"gate-one-factor",    node_of(Op::Reduce),     by(gate_one_factor)},
     {"drop-unused-range",  node_of(Op::Reduce),     by(drop_unused_range)},
     {"collapse-one-hot",   node_of(Op::Reduce),     by(collapse_one_hot)},
     {"join-sums",          node_of(Op::Reduce),     by(join_sums)},

@@ -301,7 +301,7 @@ Tensor Tensor::pad(const Ints& padding, std::string_view mode, Number value) con
   Scope scope;
   constexpr std::string_view kModes[] = {"constant", "reflect", "replicate", "circular"};
   if (std::find(std::begin(kModes), std::end(kModes), mode) == std::end(kModes))
-    throw UserError("pad", fmt::format("mode \"{}\" is unknown", mode))
+    throw NotSupported("pad", fmt::format("mode \"{}\" is unknown", mode))
         .help("constant, reflect, replicate or circular");
   if (padding.size() % 2 != 0 || static_cast<std::int64_t>(padding.size()) > 2 * ndim())
     throw UserError("pad", fmt::format("{} numbers for {} axes; they come in pairs, last axis first",

@@ -204,8 +204,8 @@ Tensor Tensor::movedim(std::int64_t from, std::int64_t to) const {
 Tensor Tensor::flip(const Ints& axes) const {
   Scope scope;
   Node x = node_of(*this);
-  if (x.rank() == 0 || axes.empty()) return *this;
   Axes sorted = resolve_axes(axes, ndim(), "flip");
+  if (x.rank() == 0 || axes.empty()) return *this;
   return make_view(*this, lathe::flip(x, sorted));
 }
 

@@ -71,8 +71,8 @@ Tensor first_extreme(Op op, const Tensor& x, std::optional<std::int64_t> axis, b
     Tensor flat = first_extreme(op, x.flatten(), 0, false, name);
     return keepdim ? flat.reshape(Shape(x.shape().size(), Size(1))) : flat;
   }
-  if (x.ndim() == 0) return x.zeros_like({.dtype = dtypes::int32});
   std::int64_t at = resolve_axis(*axis, x.ndim(), name);
+  if (x.ndim() == 0) return x.zeros_like({.dtype = dtypes::int32});
   Tensor best = extreme(op, x, at, true, name).detach(), value = x.detach();
   Tensor hit = value == best;
   if (x.dtype().is_float()) hit = hit | value.isnan();

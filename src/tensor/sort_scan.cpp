@@ -111,9 +111,8 @@ Tensor log_scan_last(const Tensor& x) {
 Tensor Tensor::logcumsumexp(std::int64_t axis) const {
   Scope scope;
   const DataType result = least_upper_float(dtype());
-  if (ndim() == 0) return cast(result);
   axis = resolve_axis(axis, ndim(), "logcumsumexp");
-  if (size(axis) == 0) return cast(result);
+  if (ndim() == 0 || size(axis) == 0) return cast(result);
   return log_scan_last(cast(sum_accumulator(result)).movedim(axis, -1)).movedim(-1, axis).cast(result);
 }
 
@@ -137,9 +136,8 @@ std::pair<Tensor, Tensor> sort_axis(const Tensor& x, std::int64_t axis, bool des
 
 std::pair<Tensor, Tensor> Tensor::sort(std::int64_t axis, bool descending) const {
   Scope scope;
-  if (ndim() == 0) return {*this, zeros_like({.dtype = dtypes::int32})};
   axis = resolve_axis(axis, ndim(), "sort");
-  if (size(axis).value() <= 1) return {*this, zeros_like({.dtype = dtypes::int32})};
+  if (ndim() == 0 || size(axis).value() <= 1) return {*this, zeros_like({.dtype = dtypes::int32})};
   return sort_axis(*this, axis, descending, size(axis).value());
 }
 
@@ -148,6 +146,8 @@ Tensor Tensor::argsort(std::int64_t axis, bool descending) const { return sort(a
 std::pair<Tensor, Tensor> Tensor::topk(std::int64_t k, std::int64_t axis, bool largest, bool) const {
   Scope scope;
   axis = resolve_axis(axis, ndim(), "topk");
+  if (ndim() == 0 && k == 1) return sort(axis);
+  if (ndim() == 0) throw UserError("topk", fmt::format("{} of a scalar, which is one element", k));
   if (k < 0 || k > size(axis).value())
     throw UserError("topk", fmt::format("{} of the {} elements of axis {}", k, size(axis).str(), axis));
   if (k > 0 && size(axis).value() > 1) return sort_axis(*this, axis, largest, k);

@@ -69,6 +69,7 @@ std::vector<Case> make_cases() {
   UNARY(acosh,       "fl",   true,     1.2,   4)
   UNARY(atanh,       "fl",   true,     -0.8,  0.8)
   UNARY(erf,         "fl",   true,     -2,    2)
+  UNARY(erfc,        "fl",   true,     -2,    2)
   UNARY(isnan,       "fl",   false,    -2,    2)
   UNARY(isinf,       "fl",   false,    -2,    2)
   UNARY(isfinite,    "fl",   false,    -2,    2)

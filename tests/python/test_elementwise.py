@@ -38,6 +38,7 @@ UNARY = [
     ("acosh", torch.acosh, (1.1, 5), True),
     ("atanh", torch.atanh, (-0.9, 0.9), True),
     ("erf", torch.erf, (-3, 3), True),
+    ("erfc", torch.erfc, (-3, 3), True),
     ("isnan", torch.isnan, (-2, 2), False),
     ("isinf", torch.isinf, (-2, 2), False),
     ("isfinite", torch.isfinite, (-2, 2), False),

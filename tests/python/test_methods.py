@@ -174,7 +174,7 @@ FLOAT_FUNCTIONS = {  # name: numpy, domain, ulps
     "rsqrt": (lambda x: 1 / np.sqrt(x), (0.2, 6), 4), "reciprocal": (lambda x: 1 / x, (0.2, 6), 4), "sin": (np.sin, (-3, 3), 8), "cos": (np.cos, (-3, 3), 8),
     "tan": (np.tan, (-1, 1), 16), "asin": (np.arcsin, (-1, 1), 16), "acos": (np.arccos, (-1, 1), 16), "atan": (np.arctan, (-3, 3), 16), "sinh": (np.sinh, (-3, 3), 16),
     "cosh": (np.cosh, (-3, 3), 16), "tanh": (np.tanh, (-3, 3), 16), "asinh": (np.arcsinh, (-3, 3), 16), "acosh": (np.arccosh, (1, 6), 16), "atanh": (np.arctanh, (-0.8, 0.8), 16),
-    "erf": (words.erf, (-3, 3), 16), "sigmoid": (sigmoid, (-3, 3), 8), "hardsigmoid": (lambda x: np.clip(x / 6 + 0.5, 0, 1), (-3, 3), 4),
+    "erf": (words.erf, (-3, 3), 16), "erfc": (words.erfc, (-3, 3), 16), "sigmoid": (sigmoid, (-3, 3), 8), "hardsigmoid": (lambda x: np.clip(x / 6 + 0.5, 0, 1), (-3, 3), 4),
     "hardswish": (lambda x: x * np.clip(x + 3, 0, 6) / 6, (-3, 3), 8), "selu": (lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(x)), (-3, 3), 16),
     "quick_gelu": (lambda x: x * sigmoid(x * 1.702), (-3, 3), 16), "silu": (lambda x: x * sigmoid(x), (-3, 3), 16), "swish": (lambda x: x * sigmoid(x), (-3, 3), 16),
     "mish": (lambda x: x * np.tanh(words.softplus(x)), (-3, 3), 16), "logsigmoid": (lambda x: -words.softplus(-x), (-3, 3), 16),
@@ -182,7 +182,7 @@ FLOAT_FUNCTIONS = {  # name: numpy, domain, ulps
     "elu": (lambda x: np.where(x > 0, x, np.expm1(x)), (-3, 3), 16), "celu": (lambda x: np.where(x > 0, x, np.expm1(x)), (-3, 3), 16),
     "softplus": (words.softplus, (-3, 3), 16), "gelu": (lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x ** 3))), (-3, 3), 16),
 }
-SINGLE = {"asin", "acos", "atan", "asinh", "acosh", "atanh", "sinh", "erf", "softplus", "logsigmoid", "mish", "tanh", "gelu", "expm1", "log1p", "cosh"}
+SINGLE = {"asin", "acos", "atan", "asinh", "acosh", "atanh", "sinh", "erf", "erfc", "softplus", "logsigmoid", "mish", "tanh", "gelu", "expm1", "log1p", "cosh"}
 for name, (numpy, domain, ulps) in FLOAT_FUNCTIONS.items():
     row(name, method(name), wide(numpy), lifted, domain=domain, ulps=ulps, absolute=ulps / 2, edges=False, single=name in SINGLE)
 

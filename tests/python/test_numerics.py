@@ -150,6 +150,7 @@ def test_erf_of_doubles_has_the_digits_of_doubles():
     x = np.concatenate([np.linspace(-7, 7, 801), [1e-300, 1e-9, INF, -INF]])
     exact = np.array([math.erf(v) for v in x])
     np.testing.assert_allclose(Tensor(x).erf().numpy(), exact, rtol=1e-15)
+    np.testing.assert_allclose(Tensor(x).erfc().numpy(), [math.erfc(v) for v in x], rtol=2e-14)
 
 
 @pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16])

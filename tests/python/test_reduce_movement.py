@@ -91,6 +91,31 @@ def test_a_masked_quotient_of_nothing_is_left_out_of_a_sum(dtype):
     assert x.expand(5, 2, 13).min(1).sum().gradient(x)[0].item() == 65
 
 
+@pytest.mark.parametrize("size", [(2, 1), (5, 8), (9, 16), (33, 5)])
+def test_zeros_beside_what_is_not_finite_stay_zeros(size):
+    """Padding of a product, and of the gradient of a part, is 0 whatever its factors are elsewhere."""
+    x, w = np.ones(size), np.random.rand((size[0] + 1) // 2, size[1])
+    x[0] = np.nan
+    mine = Tensor(x, requires_grad=True)
+    out = mine[::2].exp()
+    out.realize()
+    grad = (out * Tensor(w)).sum().gradient(mine)[0].numpy()
+    assert np.isnan(grad[0]).all() and not grad[1::2].any()
+    a, b = Tensor(np.ones(size, np.float32)).realize(), Tensor(np.full((1, size[1]), np.inf, np.float32)).realize()
+    padded = (a * b).pad((0, 0, 1, 1))
+    assert padded[0].tolist() == padded[-1].tolist() == [0.0] * size[1]
+    assert padded.sum(1).tolist() == [0.0] + [np.inf] * size[0] + [0.0]
+
+
+@pytest.mark.parametrize("name", ["sum", "max", "argmax", "flip", "sort", "argsort", "cumsum", "cummax", "logcumsumexp", "softmax", "topk"])
+def test_a_scalar_has_no_axis_but_the_first(name):
+    call = lambda axis: Tensor(2.0).topk(1, axis) if name == "topk" else getattr(Tensor(2.0), name)(axis)  # noqa: E731
+    assert_same([call(0)], [call(-1)])
+    for axis in (1, -2):
+        with pytest.raises(IndexError):
+            call(axis)
+
+
 def test_scans_equal_pytorchs():
     for axis in (0, 1, -1):
         check([(3, 4)], lambda x: x.cumsum(axis), lambda x: x.cumsum(axis))

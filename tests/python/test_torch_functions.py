@@ -36,6 +36,9 @@ t.from_numpy(x.numpy() * 2) | t.frombuffer(bytes([1, 0, 2, 0]), dtype=t.int16) |
 t.distributions.Categorical(logits=x).log_prob(t.tensor([0, 2])) | t.distributions.Categorical(t.softmax(x, 1)).entropy() | t.distributions.Bernoulli(logits=x).log_prob((y > 0).float()) | t.distributions.Bernoulli(t.sigmoid(x)).entropy()
 t.distributions.kl_divergence(t.distributions.Normal(x, t.exp(y)), t.distributions.Normal(y, t.exp(x))) | t.distributions.kl_divergence(t.distributions.Categorical(logits=x), t.distributions.Categorical(logits=y))
 t.distributions.Uniform(x - 5, x + 5).log_prob(y) | t.distributions.Laplace(x, t.exp(y)).log_prob(y) | t.distributions.Exponential(t.exp(x)).log_prob(t.exp(y)) | t.distributions.LogNormal(x, t.exp(y)).log_prob(t.exp(y))
+t.sort(x, dim=1, descending=True, stable=True) | t.argsort(x, dim=0, stable=True) | t.cumulative_trapezoid(x) | t.trapezoid(x, y, dim=0) | t.linalg.matrix_rank(x) | t.linalg.matrix_norm(x) | t.linalg.matrix_norm(x, 1)
+t.linalg.cond(x[:, :2]) | t.linalg.vecdot(x, y) | t.linalg.diagonal(x, offset=1) | t.gradient(x) | t.gradient(x, dim=1, spacing=0.5, edge_order=2) | t.gradient(x[0], spacing=(t.tensor([0.0, 1.0, 3.0]),))
+t.logspace(0, 3, 4, dtype=t.int64) | t.cdist(x, y, 2.0, "use_mm_for_euclid_dist") | t.nn.functional.group_norm(x[:0], 3) | t.nn.functional.local_response_norm(x[:0, :, None], 2)
 t.distributions.Independent(t.distributions.Normal(x, t.exp(y)), 1).log_prob(y) | t.distributions.MultivariateNormal(x[0], t.eye(3) * 2).log_prob(y[0]) | t.distributions.Laplace(x, t.exp(y)).entropy()
 """
 CALLS = [call.strip() for line in CALLS.strip().splitlines() for call in line.split(" | ")]

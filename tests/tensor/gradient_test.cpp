@@ -43,6 +43,7 @@ TEST(Gradient, EveryUnaryFunctionMatchesDifferences) {
       {"acosh", &Tensor::acosh, {1.2, 2.0, 3.5}},
       {"atanh", &Tensor::atanh, inside},
       {"erf", &Tensor::erf, any},
+      {"erfc", &Tensor::erfc, any},
       {"abs", &Tensor::abs, any},
       {"relu", &Tensor::relu, any},
       {"relu6", &Tensor::relu6, any},

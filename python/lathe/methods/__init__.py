@@ -9,12 +9,12 @@ from lathe._core import Tensor
 # The methods by the file that has them.
 METHODS = {
     "elementwise": (
-        "addcdiv addcmul angle atan2 bernoulli clamp_max clamp_min deg2rad digamma erfc erfinv float_power fmax fmin frac frexp gcd "
+        "addcdiv addcmul angle atan2 bernoulli clamp_max clamp_min deg2rad digamma erfinv float_power fmax fmin frac frexp gcd "
         "hardshrink heaviside hypot i0 isneginf isposinf isreal lcm ldexp lgamma logaddexp2 logical_and logical_or logical_xor "
         "logit mvlgamma nan_to_num nextafter polygamma positive prelu rad2deg sgn signbit sinc xlogy"
     ),
     "shapes": (
-        "broadcast_to diag_embed diagflat diff dsplit expand_as fliplr flipud hsplit narrow narrow_copy ravel reshape_as rot90 "
+        "broadcast_to cumulative_trapezoid diag_embed diagflat diff dsplit expand_as fliplr flipud hsplit narrow narrow_copy ravel reshape_as rot90 "
         "select split_with_sizes sum_to_size t tensor_split tile trace trapezoid unbind unsafe_split_with_sizes view_as vsplit"
     ),
     "reducing": (

@@ -3,7 +3,8 @@
 import math
 
 from lathe import _core
-from lathe._core import Tensor
+from lathe._core import Tensor, least_upper_dtype
+
 
 def _float(x):
     return x if x.is_floating_point() else x.cast("float32")
@@ -32,22 +33,38 @@ def addcdiv(self, tensor1, tensor2, *, value=1):
     return self + tensor1 / tensor2 * value
 
 
+def _atan2(y, x):
+    both_infinite = y.isinf() & x.isinf()
+    ratio = both_infinite.where(y.sign() * x.sign(), y / (x == 0).where(1, x))
+    right = (x == 0).where(y.sign() * (math.pi / 2), ratio.atan())
+    half = signbit(y).where(-math.pi, y.const_like(math.pi))
+    turned = right + signbit(x).where(half, 0)
+    at_axis = (x == 0) & (y != 0)
+    out = at_axis.where(y.sign() * (math.pi / 2), turned)
+    zero = (x == 0) & (y == 0)
+    return zero.where(signbit(x).where(half, y), out)
+
+
+def _atan2_gradient(inputs, out, grad):
+    y, x = inputs
+    most = y.abs().maximum(x.abs())
+    scale = ((most == 0) | most.isinf()).where(1, most)  # squares of the rest neither overflow nor vanish
+    down, across = y / scale, x / scale
+    turn = grad / ((most == 0).where(1, down.square() + across.square()) * scale)
+    return [across * turn, -down * turn]
+
+
 def atan2(self, other):
     """The angle of the point (other, self).
 
     >>> round(Tensor([1.0]).atan2(Tensor([1.0])).item(), 4)
     0.7854
     """
-    y, x = _float(self), _float(_beside(other, self))
-    both_infinite = y.isinf() & x.isinf()
-    ratio = both_infinite.where(y.sign() * x.sign(), y / (x == 0).where(1, x))
-    right = (x == 0).where(y.sign() * (math.pi / 2), ratio.atan())
-    below = signbit(y)
-    turned = right + signbit(x).where(below.where(-math.pi, math.pi), 0)
-    at_axis = (x == 0) & (y != 0)
-    out = at_axis.where(y.sign() * (math.pi / 2), turned)
-    zero = (x == 0) & (y == 0)
-    return zero.where(signbit(x).where(below.where(-math.pi, math.pi), y), out)
+    from lathe.functions import broadcast_tensors
+
+    y, x = broadcast_tensors(_float(self), _float(_beside(other, self)))
+    wide = least_upper_dtype(y.dtype, x.dtype)
+    return _own("atan2", _atan2, _atan2_gradient, y.cast(wide), x.cast(wide))
 
 
 def clamp_min(self, min):
@@ -84,24 +101,6 @@ def rad2deg(self):
     180
     """
     return _float(self) * (180 / math.pi)
-
-
-def erfc(self):
-    """1 - erf(x).
-
-    >>> Tensor([0.0]).erfc().item()
-    1.0
-    """
-    x = _float(self)
-    t = 1 / (1 + 0.5 * x.abs())
-    # Chebyshev fit of erfc over all of its range, relative error 1.2e-7 (Numerical Recipes' form).
-    c = (-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277)
-    poly = x.const_like(c[-1])
-    for a in reversed(c[:-1]):
-        poly = poly * t + a
-    far = t * (poly - x.square()).exp()
-    far = (x >= 0).where(far, 2 - far)
-    return (x.abs() < 0.5).where(1 - x.erf(), far)
 
 
 def _erfinv(y):
@@ -156,7 +155,7 @@ def fmax(self, other):
     [2.0, 3.0]
     """
     other = _beside(other, self)
-    return (self != self).where(other, (other != other).where(self, self.maximum(other)))
+    return (self != self).where(other, ((other != other) | (self >= other)).where(self, other))
 
 
 def fmin(self, other):
@@ -166,7 +165,7 @@ def fmin(self, other):
     [1.0, 3.0]
     """
     other = _beside(other, self)
-    return (self != self).where(other, (other != other).where(self, self.minimum(other)))
+    return (self != self).where(other, ((other != other) | (self <= other)).where(self, other))
 
 
 def frac(self):
@@ -231,6 +230,18 @@ def hypot(self, other):
     return (a.isinf() | b.isinf()).where(math.inf, out)
 
 
+def _i0_double(x):
+    """The series around 0 up to 20, the one in 1/x beyond: terms of one sign, so that nothing cancels."""
+    quarter, wide = (x / 2).square(), (x < 20).where(20, x)
+    inverse = 1 / (8 * wide)
+    near = far = x.const_like(1.0)
+    for k in range(44, 0, -1):
+        near = near * quarter / (k * k) + 1
+    for k in range(30, 0, -1):
+        far = far * inverse * ((2 * k - 1) ** 2 / k) + 1
+    return (x < 20).where(near, far * x.exp() / (2 * math.pi * wide).sqrt())
+
+
 def i0(self):
     """The modified Bessel function of order 0.
 
@@ -238,15 +249,18 @@ def i0(self):
     1.0
     """
     x = _float(self).abs()
+    if x.dtype.itemsize == 8:
+        return _i0_double(x)
     t = (x / 3.75).square()
     small = x.const_like(0.0045813)
     for a in (0.0360768, 0.2659732, 1.2067492, 3.0899424, 3.5156229, 1.0):
         small = small * t + a
-    s = 3.75 / x.maximum(3.75)
+    wide = (x < 3.75).where(3.75, x)
+    s = 3.75 / wide
     large = x.const_like(0.00392377)
     for a in (-0.01647633, 0.02635537, -0.02057706, 0.00916281, -0.00157565, 0.00225319, 0.01328592, 0.39894228):
         large = large * s + a
-    return (x < 3.75).where(small, large * x.exp() / x.maximum(3.75).sqrt())
+    return (x < 3.75).where(small, large * x.exp() / wide.sqrt())
 
 
 def isneginf(self):
@@ -284,8 +298,9 @@ def ldexp(self, other):
     """
     other = _beside(other, self)
     half = other.div(2, rounding_mode="trunc")  # in two steps, so that the power itself does not overflow
+    rest = (half == half - 1).where(0, other - half)  # what is infinite has none
     x = _float(self)
-    return x * _float(half).exp2() * _float(other - half).exp2()
+    return x * _float(half).exp2() * _float(rest).exp2()
 
 
 def _series(z, powers):
@@ -295,13 +310,7 @@ def _series(z, powers):
     return out
 
 
-def lgamma(self):
-    """The logarithm of the size of the gamma function.
-
-    >>> round(Tensor([5.0]).lgamma().item(), 4)
-    3.1781
-    """
-    x = _float(self)
+def _lgamma(x):
     wide = x.cast("float64")
     reflect = wide < 0.5
     z = reflect.where(1 - wide, wide)
@@ -319,6 +328,15 @@ def lgamma(self):
     out = (whole & (wide <= 0)).where(math.inf, reflect.where(mirrored, large))
     out = wide.isinf().where(math.inf, out)
     return (wide != wide).where(math.nan, out).cast(x.dtype)
+
+
+def lgamma(self):
+    """The logarithm of the size of the gamma function.
+
+    >>> round(Tensor([5.0]).lgamma().item(), 4)
+    3.1781
+    """
+    return _own("lgamma", _lgamma, lambda inputs, out, grad: [grad * digamma(inputs[0])], _float(self))
 
 
 def digamma(self):
@@ -490,7 +508,7 @@ def xlogy(self, other):
     """
     x, y = _float(self), _beside(other, self)
     y = _float(y)
-    zero = (x == 0) & (y == y)
+    zero = (x == 0) & ((y <= 0) | (y == math.inf))  # elsewhere the product itself is 0 there, and its slope is log(y)
     return zero.where(0, x * zero.where(1, y).log())
 
 

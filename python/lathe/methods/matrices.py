@@ -166,8 +166,8 @@ def kron(self, other):
     return (left * right).reshape(*[x * y for x, y in zip(a.shape, b.shape)])
 
 
-def cdist(self, other, p=2.0):
-    """The distances of all pairs of rows.
+def cdist(self, other, p=2.0, compute_mode=None):
+    """The distances of all pairs of rows; compute_mode is PyTorch's and changes nothing.
 
     >>> Tensor([[0.0, 0.0]]).cdist(Tensor([[3.0, 4.0], [0.0, 1.0]])).tolist()
     [[5.0, 1.0]]

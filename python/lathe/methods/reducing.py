@@ -220,8 +220,10 @@ def _quantile(self, q, dim, keepdim, interpolation, skip):
         raise UserError(f"lathe: quantile: needs floats, not {self.dtype}\n  help: x.float().quantile(...)")
     if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
         raise UserError(f"lathe: quantile: {interpolation!r} is unknown\n  help: linear, lower, higher, midpoint or nearest")
-    x = self.reshape(-1) if dim is None else self
     axis = 0 if dim is None else axis_of(self, dim, "quantile")
+    if self.ndim == 0:
+        return _quantile(self.reshape(1), q, 0, False, interpolation, skip)
+    x = self.reshape(-1) if dim is None else self
     parts = q.tolist() if isinstance(q, Tensor) else q
     wanted = list(parts) if isinstance(parts, (list, tuple)) else [parts]
     if any(not 0 <= p <= 1 for p in wanted):
@@ -231,10 +233,10 @@ def _quantile(self, q, dim, keepdim, interpolation, skip):
     values, _ = _sorted(x, axis)
     size = x.shape[axis]
     bad = (x != x).cast("int32").sum(axis, keepdim=True)
-    last = (size - 1 - bad).maximum(0).cast(x.dtype)
+    last = (size - 1 - bad).maximum(0).cast(x.dtype if x.dtype.itemsize >= 4 else "float32")  # half has too few whole numbers
     outs = []
-    for p in wanted:
-        place = last * p
+    for i, p in enumerate(wanted):
+        place = last * (q.reshape(-1)[i] if isinstance(q, Tensor) else p)
         low = place.floor()
         high = place.ceil()
         if interpolation == "nearest":
@@ -246,7 +248,7 @@ def _quantile(self, q, dim, keepdim, interpolation, skip):
             out = pick(high)
         else:
             a, b = pick(low), pick(high)
-            weight = 0.5 if interpolation == "midpoint" else place - low
+            weight = 0.5 if interpolation == "midpoint" else (place - low).cast(x.dtype)
             out = (a == b).where(a, a + (b - a) * weight)
         out = (bad == size).where(math.nan, out) if skip else (bad > 0).where(math.nan, out)
         if keepdim and dim is None:

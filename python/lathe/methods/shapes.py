@@ -281,6 +281,16 @@ def diff(self, n=1, dim=-1, prepend=None, append=None):
     return out
 
 
+def _trapezoids(values, x, dx, dim):
+    size = values.shape[dim]
+    pairs = (at(values, dim, slice(1, size)) + at(values, dim, slice(0, size - 1))) / 2
+    if x is None:
+        return pairs * dx
+    if x.ndim == 1:
+        return pairs * diff(x).reshape(*[-1 if i == dim else 1 for i in range(values.ndim)])
+    return pairs * diff(x, dim=dim)
+
+
 def trapezoid(self, x=None, *, dx=1.0, dim=-1):
     """The area under the points, by trapezoids.
 
@@ -288,13 +298,16 @@ def trapezoid(self, x=None, *, dx=1.0, dim=-1):
     4.0
     """
     dim = axis_of(self, dim, "trapezoid")
-    size = self.shape[dim]
-    pairs = (at(self, dim, slice(1, size)) + at(self, dim, slice(0, size - 1))) / 2
-    if x is None:
-        return (pairs * dx).sum(dim)
-    if x.ndim == 1:
-        return (pairs * diff(x).reshape(*[-1 if i == dim else 1 for i in range(self.ndim)])).sum(dim)
-    return (pairs * diff(x, dim=dim)).sum(dim)
+    return _trapezoids(self, x, dx, dim).sum(dim)
+
+
+def cumulative_trapezoid(self, x=None, *, dx=1.0, dim=-1):
+    """The area up to each point but the first, by trapezoids.
+
+    >>> Tensor([1.0, 2.0, 3.0]).cumulative_trapezoid().tolist()
+    [1.5, 4.0]
+    """
+    return _trapezoids(self, x, dx, axis_of(self, dim, "cumulative_trapezoid")).cumsum(dim)
 
 
 unsafe_split_with_sizes, view_as = split_with_sizes, reshape_as

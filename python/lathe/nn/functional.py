@@ -4,7 +4,7 @@ The losses are in `losses.py`, and are here too."""
 import math
 
 from lathe import _core
-from lathe._core import Tensor
+from lathe._core import Tensor, least_upper_dtype
 from lathe.errors import UserError
 
 
@@ -720,7 +720,8 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     n, c = input.shape[:2]
     if c % num_groups:
         raise UserError(f"lathe: group_norm: {c} channels are no multiple of {num_groups} groups")
-    return _scaled(input.reshape(n, num_groups, -1).layernorm(-1, eps).reshape(*input.shape), weight, bias)
+    size = c // num_groups * math.prod(input.shape[2:])  # not -1, which an empty batch leaves open
+    return _scaled(input.reshape(n, num_groups, size).layernorm(-1, eps).reshape(*input.shape), weight, bias)
 
 
 def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5):
@@ -733,7 +734,7 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     """Divided by the squares of neighbouring channels."""
     square = input.square().unsqueeze(1)
-    flat = square.reshape(input.shape[0], 1, input.shape[1], -1)
+    flat = square.reshape(input.shape[0], 1, input.shape[1], math.prod(input.shape[2:]))
     flat = flat.pad((0, 0, size // 2, (size - 1) // 2))
     mean = flat.avg_pool2d((size, 1), (1, 1)).reshape(*input.shape)
     return input / (mean * alpha + k).pow(beta)
@@ -749,6 +750,12 @@ def normalize(input, p=2.0, dim=1, eps=1e-12):
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """The cosine of the angle between vectors along an axis."""
+    from lathe.functions import broadcast_tensors
+
+    dtype = least_upper_dtype(x1.dtype, x2.dtype)
+    if dtype.itemsize < 4:  # squares, and that of eps, leave the range of half
+        return cosine_similarity(x1.float(), x2.float(), dim, eps).cast(dtype)
+    x1, x2 = broadcast_tensors(x1, x2)  # the axis is one of both together
     norms = x1.square().sum(dim).maximum(eps * eps).sqrt() * x2.square().sum(dim).maximum(eps * eps).sqrt()
     return (x1 * x2).sum(dim) / norms
 

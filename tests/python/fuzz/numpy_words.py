@@ -7,6 +7,7 @@ import numpy as np
 from fuzz import dtypes
 
 erf = np.vectorize(math.erf, otypes=[np.float64])
+erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 
 def sigmoid(x):
