@@ -32,7 +32,43 @@ void merge(Set& into, std::span<const Node> from) {
   }
 }
 
+// The components of a fold that one of them is made of, itself included: those whose running values its step
+// reads.
+std::vector<char> components_read(Node fold, std::size_t component) {
+  const auto n = static_cast<std::size_t>(fold.ints()[1]);
+  std::vector<char> needed(n, 0);
+  std::vector<std::size_t> left{component};
+  while (!left.empty()) {
+    const std::size_t c = left.back();
+    left.pop_back();
+    if (needed[c] != 0) continue;
+    needed[c] = 1;
+    for (Node node : toposort(fold.arg(n + c)))
+      if (node.is(Op::Carry) && node.ints()[0] == fold.ints()[0])
+        left.push_back(static_cast<std::size_t>(node.ints()[1]));
+  }
+  return needed;
+}
+
+// One value of a tuple depends on what its own components do, not on what others do.
+Node compute_component(Node get) {
+  Node fold = get.arg(0);
+  const auto n = static_cast<std::size_t>(fold.ints()[1]);
+  const std::vector<char> needed = components_read(fold, static_cast<std::size_t>(get.int_attr()));
+  std::span<const Node> closed = closed_ranges(fold);
+  Set all;
+  for (std::size_t c = 0; c < n; ++c)
+    if (needed[c] != 0) merge(all, ranges_of(fold.arg(c))), merge(all, ranges_of(fold.arg(n + c)));
+  for (Node r : closed) merge(all, ranges_of(r.arg(0)));  // ragged extents
+  auto bound = [&](Node r) { return std::find(closed.begin(), closed.end(), r) != closed.end(); };
+  all.resize(static_cast<std::size_t>(std::remove_if(all.begin(), all.end(), bound) - all.begin()));
+  return all.empty() ? none() : dims(std::span<const Node>(all.data(), all.size()));
+}
+
 Node compute(Node node) {
+  if (node.is(Op::Get) && node.arg(0).is(Op::Fold) && node.arg(0).ints()[2] == 0 &&
+      !ranges_of(node.arg(0)).empty())
+    return compute_component(node);
   if (node.is(Op::Range)) {
     Set all;
     merge(all, ranges_of(node.arg(0)));  // a ragged extent

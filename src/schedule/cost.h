@@ -117,6 +117,11 @@ SortWay sort_way(std::int64_t n, std::int64_t keep, bool fast_threads);
 // How long those blocks are best.
 std::int64_t sort_block(std::int64_t n, std::int64_t keep);
 
+// From how many bytes on weights of attention are computed anew where they are needed instead of being stored
+// (rebuilt_weights.h). Storing them takes four times as much, for scores and gradients too; computing them
+// anew takes twice the time on a CPU, where tiles of a product have more rows than a fold works on at once.
+inline constexpr double kRebuiltBytes = 1 << 28;
+
 // What would become of a kernel and a step with one store over the same output ranges as one kernel.
 struct Joining {
   double moved = 0;            // bytes the step reads and writes by itself

@@ -9,6 +9,7 @@
 #include "ir/walk.h"
 #include "rules/simplify.h"
 #include "schedule/cost.h"
+#include "schedule/join_folds.h"
 
 namespace lathe {
 namespace {
@@ -80,6 +81,7 @@ struct Kernel {
   Nodes reduces;
   double weight = 0;
   bool alone = false, open = false;  // open: others may join
+  std::optional<FoldKernel> fold;    // what it carries through tiles of an axis, for others that do
 };
 
 // Of the kernels that read a buffer, the last few are tried.
@@ -120,6 +122,9 @@ class Joiner {
   // waits for, so the list stays an order whatever is joined, and no two kernels can wait for each other.
   int place(int step, const Single& single) {
     const int first = first_allowed_[static_cast<std::size_t>(step)];
+    std::optional<FoldKernel> fold = fold_kernel(plan_.steps[static_cast<std::size_t>(step)]);
+    if (fold)
+      if (const int at = place_fold(step, *fold); at >= 0) return at;
     if (single.store) {
       SmallVector<int, 8> tried;
       auto attempt = [&](int at) {
@@ -143,8 +148,74 @@ class Joiner {
       add(kernel, step, single, single.store);
     else
       kernel.members.push_back(step);
+    kernel.fold = std::move(fold);
+    if (kernel.fold) folds_.push_back(static_cast<int>(kernels_.size()));
     kernels_.push_back(std::move(kernel));
     return static_cast<int>(kernels_.size()) - 1;
+  }
+
+  // The last kernels that carry something through the same tiles are tried, -1 where none takes the step. One
+  // that nobody waits for yet may run later than it would, beside what the step waits for.
+  int place_fold(int step, const FoldKernel& fold) {
+    const PlannedStep& planned = plan_.steps[static_cast<std::size_t>(step)];
+    if (planned.root.is(Op::Store)) return -1;
+    for (std::size_t i = 0; i < std::min(kReadersTried, folds_.size()); ++i) {
+      int at = folds_[folds_.size() - 1 - i];
+      Kernel& kernel = kernels_[static_cast<std::size_t>(at)];
+      const bool later = at < first_allowed_[static_cast<std::size_t>(step)];
+      if (later && is_waited_for(kernel)) continue;
+      if (reads_one_of(planned, kernel.members) || !same_device(planned, kernel)) continue;
+      std::optional<FoldKernel> joined = join_folds(*kernel.fold, fold);
+      if (!joined || over_limit(*joined)) continue;
+      if (later) {
+        folds_.erase(folds_.end() - 1 - static_cast<std::ptrdiff_t>(i));
+        at = move_to_end(at);
+        folds_.push_back(at);
+      }
+      Kernel& taken = kernels_[static_cast<std::size_t>(at)];
+      taken.fold = std::move(joined);
+      taken.members.push_back(step);
+      return at;
+    }
+    return -1;
+  }
+
+  bool is_waited_for(const Kernel& kernel) const {
+    for (int member : kernel.members)
+      for (int next : order_.next[static_cast<std::size_t>(member)])
+        if (kernel_of_[static_cast<std::size_t>(next)] >= 0) return true;
+    return false;
+  }
+  bool reads_one_of(const PlannedStep& step, std::span<const int> members) const {
+    return std::any_of(members.begin(), members.end(), [&](int m) {
+      const PlannedStep& made = plan_.steps[static_cast<std::size_t>(m)];
+      return std::find(step.reads.begin(), step.reads.end(), made.root) != step.reads.end();
+    });
+  }
+  bool same_device(const PlannedStep& step, const Kernel& kernel) const {
+    const PlannedStep& other = plan_.steps[static_cast<std::size_t>(kernel.members[0])];
+    return buffer_device(step.buffer) == buffer_device(other.buffer) && !other.root.is(Op::Store);
+  }
+  bool over_limit(const FoldKernel& fold) const {
+    if (max_buffers_ <= 0) return false;
+    int buffers = 0;
+    for (Node n : toposort(sink(SmallVector<Node, 8>(fold.effects.begin(), fold.effects.end()))))
+      buffers += n.is(Op::Buffer);
+    return buffers > max_buffers_;
+  }
+  int move_to_end(int from) {
+    const int to = static_cast<int>(kernels_.size());
+    Kernel moved = std::move(kernels_[static_cast<std::size_t>(from)]);
+    kernels_[static_cast<std::size_t>(from)] = Kernel();
+    for (int member : moved.members) {
+      kernel_of_[static_cast<std::size_t>(member)] = to;
+      for (int next : order_.next[static_cast<std::size_t>(member)]) {
+        int& first = first_allowed_[static_cast<std::size_t>(next)];
+        first = std::max(first, to);
+      }
+    }
+    kernels_.push_back(std::move(moved));
+    return to;
   }
 
   void add(Kernel& kernel, int step, const Single& single, Node store) {
@@ -278,9 +349,12 @@ class Joiner {
     std::vector<JoinedStep> out;
     for (std::size_t k = 0; k < kernels_.size(); ++k) {
       const Kernel& kernel = kernels_[k];
+      if (kernel.members.empty()) continue;  // it runs later
       JoinedStep step;
       step.members = kernel.members;
-      if (kernel.members.size() == 1) {
+      if (kernel.fold && kernel.members.size() > 1) {
+        step.sink = sink(SmallVector<Node, 8>(kernel.fold->effects.begin(), kernel.fold->effects.end()));
+      } else if (kernel.members.size() == 1) {
         step.sink = plan_.steps[static_cast<std::size_t>(kernel.members[0])].sink;
       } else {
         Nodes effects;
@@ -308,6 +382,7 @@ class Joiner {
   std::vector<Kernel> kernels_;
   std::vector<int> kernel_of_, first_allowed_;
   NodeMap<std::vector<int>> readers_;  // buffer -> kernels that read it
+  std::vector<int> folds_;             // kernels that have one
   NodeMap<int> last_over_;             // extents -> the last kernel over them
 };
 

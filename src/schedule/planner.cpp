@@ -58,6 +58,7 @@ Planner::Planner(std::span<const Node> targets, const NodeMap<char>& forced, con
       rows_(compile.invariant && options.rows == Rows::Group ? Rows::Apart : options.rows),
       folds_on_groups_(options.unit_folds),
       invariant_(compile.invariant),
+      rebuilt_bytes_(options.rebuilt_bytes),
       rewriter_(simplify_rules(), compile.rules) {}
 
 bool Planner::is_root(Node node) const {
@@ -112,7 +113,10 @@ void Planner::start(int step, const Position& at) {
 // Asks the operands of `node` for what request `index` needs of them.
 void Planner::expand(Node node, std::uint32_t index) {
   plan_.steps[static_cast<std::size_t>(requests_[node][index].step)].weight += kernel_weight(node);
-  if (is_tensor_reduce(node) && plan_fold(node, index)) return;
+  if (is_tensor_reduce(node)) {
+    if (plan_fold(node, index)) return;
+    if (const SoftmaxSum* sum = rebuilt_.folds.find(node)) plan_.must_store.push_back(sum->softmax.weights);
+  }
   // `requests_` may grow while operands are asked, so the request is copied and its children written back.
   Request r = requests_[node][index];
   auto ask = [&](Node arg, const Position& at, bool in_sum, bool in_reduce) {
@@ -411,9 +415,11 @@ void Planner::visit(Node node) {
   if (node.is(Op::Copy) && !is_placement(node)) return plan_copy(node);
   if (is_memory(node) && !root) return;
   if (node.arg_count() == 0 && !root) return;
-  if (!root && plan_panel(node)) return;
-  const bool cut = !root && is_cut(node, *asked), stores = root || cut || decide_store(node, *asked);
-  if (!root && !cut && (stores || is_tensor_reduce(node)) && plan_row(node)) {
+  if (!root && plan_rebuilt(node)) return;
+  const bool part = rebuilt_.kept.contains(node) || rebuilt_.folds.contains(node);
+  if (!root && !part && plan_panel(node)) return;
+  const bool cut = !root && is_cut(node, *asked), stores = root || cut || part || decide_store(node, *asked);
+  if (!root && !part && !cut && (stores || is_tensor_reduce(node)) && plan_row(node)) {
     for (std::uint32_t i = 0; i < requests_[node].size(); ++i)
       if (requests_[node][i].row) expand(node, i);
     return;
@@ -661,6 +667,9 @@ Plan Planner::run() {
   device_sources_ = device_sources(order_);
   costs_ = element_costs(order_, uses_, invariant_);
   compared_ = compared_values(order_, uses_);
+  if (rows_ == Rows::Thread && !rewriter_.changes().disables(kRebuiltWeightsRule) &&
+      !rewriter_.changes().disables(kRunningMaximumRule))
+    rebuilt_ = find_rebuilt_weights(order_, forced_, rebuilt_bytes_);
   for (std::size_t i = order_.size(); i-- > 0;) visit(order_[i]);
   for (Node n : order_) finish(n);
   check_hazards();

@@ -16,6 +16,7 @@
 #include "schedule/cost.h"
 #include "schedule/index_map.h"
 #include "schedule/nest.h"
+#include "schedule/rebuilt_weights.h"
 #include "schedule/running_maximum.h"
 #include "schedule/schedule.h"
 
@@ -23,16 +24,17 @@ namespace lathe {
 
 // A kernel (or copy) being planned.
 struct PlannedStep {
-  Node root;                       // the stored value, or a Store effect, or a Copy
-  Node buffer;                     // written
-  std::vector<Node> written;       // of an effect: the memory versions it replaces
-  std::vector<Node> reads;         // versions read: Buffer, After, or stored values
-  Node sink;                       // kernel form over Buffers; null for a copy
-  Node source;                     // of a copy: the buffer copied from
-  std::int64_t source_offset = 0;  // bytes
-  std::vector<Node> ops;           // what was computed in it, for names
-  std::vector<Node> kept;          // further values that it computes and stores for other steps
-  double weight = 0;               // of what it computes (kernel_weight)
+  Node root;                           // the stored value, or a Store effect, or a Copy
+  Node buffer;                         // written
+  std::vector<Node> written;           // of an effect: the memory versions it replaces
+  std::vector<Node> reads;             // versions read: Buffer, After, or stored values
+  Node sink;                           // kernel form over Buffers; null for a copy
+  Node source;                         // of a copy: the buffer copied from
+  std::int64_t source_offset = 0;      // bytes
+  std::vector<Node> ops;               // what was computed in it, for names
+  std::vector<Node> kept;              // further values that it computes and stores for other steps
+  std::optional<RunningMaximum> fold;  // what it computes a tile at a time
+  double weight = 0;                   // of what it computes (kernel_weight)
 };
 
 struct Plan {
@@ -65,7 +67,7 @@ class Planner {
     bool fills = false;   // fills it
     int fold = -1;        // of a Reduce: computed as that fold
   };
-  // A sum weighted by a softmax, computed in one pass.
+  // A sum weighted by a softmax, or a part of one, computed in one pass.
   struct Fold {
     SoftmaxSum sum;
     RunningMaximum parts;
@@ -74,7 +76,7 @@ class Planner {
   // Where the loops of one stand.
   struct FoldPlace {
     SoftmaxSum sum;
-    std::size_t axis = 0;  // of the product
+    std::size_t axis = 0;  // of what is reduced
     Node extent;
     SmallVector<Node, 8> outside;  // ranges of its rows
     std::int64_t further = 1;      // outputs of a row
@@ -102,6 +104,8 @@ class Planner {
   bool plan_row(Node node);
   bool plan_panel(Node node);
   bool plan_fold(Node node, std::uint32_t index);
+  bool plan_rebuilt(Node node);
+  std::optional<SoftmaxSum> fold_of(Node node) const;
   std::optional<FoldPlace> fold_place(Node node, const Request& r);
   static bool fits_unit(FoldPlace& place, std::span<const Node> outputs);
   static Position term_at(const FoldPlace& place, const Request& r, Node j, Node valid);
@@ -156,6 +160,8 @@ class Planner {
   NodeMap<int> uses_;          // users of each node
   NodeMap<char> compared_;     // values that must have the same bits wherever they are used
   std::vector<Fold> folds_;
+  double rebuilt_bytes_;
+  RebuiltWeights rebuilt_;
   NodeMap<Node> stand_ins_;  // value whose elements are positions -> the memory its loads pretend to read
   Plan plan_;
   Rewriter rewriter_;

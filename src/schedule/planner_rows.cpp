@@ -209,9 +209,9 @@ std::optional<Planner::FoldPlace> Planner::fold_place(Node node, const Request& 
   if (r.in_reduce || r.at.valid || w.folds || !w.rows.empty() || (w.product && w.product != node))
     return std::nullopt;
   if (rewriter_.changes().disables(kRunningMaximumRule)) return std::nullopt;
-  std::optional<SoftmaxSum> sum = match_softmax_sum(node, uses_);
+  std::optional<SoftmaxSum> sum = fold_of(node);
   if (!sum) return std::nullopt;
-  for (Node n : {sum->scores, node.arg(0)})
+  for (Node n : {sum->panel, node.arg(0)})
     if (forced_.contains(n)) return std::nullopt;
   FoldPlace place{*sum, static_cast<std::size_t>(reduce_axis_list(node)[0]), Node(), {}, 1, w.nest};
   place.extent = node.arg(0).shape()[place.axis];
@@ -219,13 +219,20 @@ std::optional<Planner::FoldPlace> Planner::fold_place(Node node, const Request& 
   Node j = new_range(place.extent, RangeKind::Reduce);
   const Position probe = score_at(place, term_at(place, r, j, Node()));
   if (probe.valid) return std::nullopt;
+  int summed = 0;
   for (std::size_t a = 0; a < probe.index.arg_count(); ++a) {
     Node i = probe.index.arg(a);
-    const bool summed = static_cast<std::int64_t>(a) == sum->axis;
-    if (summed ? i != j : depends_on(i, j)) return std::nullopt;
+    if (i == j) {
+      ++summed;
+      continue;
+    }
+    if (depends_on(i, j)) return std::nullopt;
     for (Node o : ranges_of(i))
-      if (!summed && !contains(place.outside, o)) place.outside.push_back(o);
+      if (!contains(place.outside, o)) place.outside.push_back(o);
   }
+  const bool any_axis = sum->form == FoldForm::Sum;  // of its factor
+  if (summed != 1 || (!any_axis && probe.index.arg(static_cast<std::size_t>(sum->softmax.axis)) != j))
+    return std::nullopt;
   const std::vector<Node> outputs = place.nest.order();
   for (Node o : outputs)
     if (o.arg(0).hi() == 0) return std::nullopt;
@@ -235,7 +242,7 @@ std::optional<Planner::FoldPlace> Planner::fold_place(Node node, const Request& 
   RowUsage usage;
   if (rows_ == Rows::Group && !fits_unit(place, outputs)) return std::nullopt;
   usage.evaluations = iterations(dims(place.outside));
-  usage.elements = static_cast<double>(numel_max(sum->scores)) / static_cast<double>(place.extent.hi());
+  usage.elements = static_cast<double>(numel_max(sum->panel)) / static_cast<double>(place.extent.hi());
   usage.reduce_extent = static_cast<double>(place.extent.hi());
   usage.parallel_steps = place.nest.parallel_steps();
   usage.invariant = invariant_;
@@ -270,6 +277,25 @@ Position Planner::score_at(const FoldPlace& place, Position at) {
   return at;
 }
 
+// What a reduce is computed as, a tile at a time: one of those that rebuild weights, or a sum whose weights
+// nothing else needs.
+std::optional<SoftmaxSum> Planner::fold_of(Node node) const {
+  if (const SoftmaxSum* known = rebuilt_.folds.find(node)) return *known;
+  return match_softmax_sum(node, &uses_);
+}
+
+// Values as large as rebuilt weights are computed by every kernel that needs them, sums of them where they
+// stand alone in a kernel. False for what is to be stored: other sums, and the numbers of a row.
+bool Planner::plan_rebuilt(Node node) {
+  if (rebuilt_.empty()) return false;
+  const std::vector<Request>& asked = requests_[node];
+  const bool fits = rebuilt_.folds.contains(node) && !rebuilt_.kept.contains(node) && asked.size() == 1 &&
+                    fold_place(node, asked[0]);
+  if (!fits && !rebuilt_.never_stored.contains(node)) return false;
+  for (std::uint32_t i = 0; i < requests_[node].size(); ++i) expand(node, i);
+  return true;
+}
+
 // The softmax is never stored: a tile of scores at a time, with the largest so far.
 bool Planner::plan_fold(Node node, std::uint32_t index) {
   const Request r = requests_[node][index];
@@ -280,6 +306,7 @@ bool Planner::plan_fold(Node node, std::uint32_t index) {
   w.folds = true;
 
   Fold fold;
+  fold.parts.form = place->sum.form;
   Node extent = place->extent;
   const std::int64_t size = rows_ == Rows::Group ? unit_fold_tile(place->further) : fold_tile(extent);
   Node length = index_const(size);
@@ -291,7 +318,7 @@ bool Planner::plan_fold(Node node, std::uint32_t index) {
   Node outer = nested(dims(place->outside), r.step);
   if (outer) fold.parts.outside.append(outer.args().begin(), outer.args().end());
   fold.sum = place->sum;
-  fold.parts.scale = fold.sum.scale;
+  fold.parts.scale = fold.sum.softmax.scale;
   fold.parts.casts = fold.sum.casts;
   fold.parts.scales_late = rows_ == Rows::Group;
   auto term = [&](Node within) { return rewriter_.rewrite(fold.parts.tile * length + within); };
@@ -306,11 +333,12 @@ bool Planner::plan_fold(Node node, std::uint32_t index) {
   Node at = term(fold.parts.fill), of_value = term(fold.parts.term);
   fold.inside = limit(at);
   SmallVector<std::uint32_t, 3> children;
-  children.push_back(request(fold.sum.scores, r.step, score_at(*place, term_at(*place, r, at, fold.inside)),
+  children.push_back(request(fold.sum.panel, r.step, score_at(*place, term_at(*place, r, at, fold.inside)),
                              loops(outer, fold.parts.fill), false, false));
-  children.push_back(request(node.arg(0).arg(1 - fold.sum.side), r.step,
-                             term_at(*place, r, of_value, limit(of_value)),
-                             loops(nested(r.loops, r.step), fold.parts.term), false, true));
+  if (fold.sum.form == FoldForm::Average || fold.sum.form == FoldForm::Sum)
+    children.push_back(request(node.arg(0).arg(1 - fold.sum.side), r.step,
+                               term_at(*place, r, of_value, limit(of_value)),
+                               loops(nested(r.loops, r.step), fold.parts.term), false, true));
   requests_[node][index].children = children;
   requests_[node][index].fold = static_cast<int>(folds_.size());
   folds_.push_back(std::move(fold));
@@ -323,12 +351,15 @@ bool Planner::plan_fold(Node node, std::uint32_t index) {
 Node Planner::fold_value(Node node, const Request& r) {
   const Fold& fold = folds_[static_cast<std::size_t>(r.fold)];
   RunningMaximum parts = fold.parts;
-  parts.scores = (*requests_.find(fold.sum.scores))[r.children[0]].value;
-  parts.values = (*requests_.find(node.arg(0).arg(1 - fold.sum.side)))[r.children[1]].value;
+  parts.scores = (*requests_.find(fold.sum.panel))[r.children[0]].value;
+  if (r.children.size() > 1)
+    parts.values = (*requests_.find(node.arg(0).arg(1 - fold.sum.side)))[r.children[1]].value;
   // Beyond the end of the axis a score is no candidate and weighs nothing.
   DType dtype = parts.scores.dtype();
-  if (fold.inside)
-    parts.scores = where(fold.inside, parts.scores, element_const(dtype, unit_of(Op::Max, dtype)));
+  Node nothing =
+      fold.sum.form == FoldForm::Sum ? zero_of(dtype) : element_const(dtype, unit_of(Op::Max, dtype));
+  plan_.steps[static_cast<std::size_t>(r.step)].fold = parts;
+  if (fold.inside) parts.scores = where(fold.inside, parts.scores, nothing);
   const std::int64_t panel = next_panel_;
   next_panel_ += 2;
   return running_maximum(parts, panel);

@@ -20,18 +20,48 @@ namespace lathe {
 
 inline constexpr const char* kRunningMaximumRule = "running-maximum";
 
-// The parts of such a sum in the tensor graph.
-struct SoftmaxSum {
-  Node scores;                     // s
-  std::int64_t axis = 0;           // the axis of `scores` that is summed over
-  Node scale;                      // c, or null
-  std::size_t side = 0;            // which operand of the product the weights are
-  SmallVector<Node, 8> movements;  // from that operand down to the weights
-  SmallVector<DType, 2> casts;     // of the weights, innermost first
+// A softmax in the tensor graph: exp2((s - max s) * c) / its sum, over one axis.
+struct Softmax {
+  Node weights;            // the whole of it
+  Node scores;             // s
+  std::int64_t axis = 0;   // of `scores`, and of the weights
+  Node scale;              // c, or null
+  Node power;              // exp2(..)
+  Node total, reciprocal;  // the sum, and 1 over it or null
+  Node largest;
 };
 
-// `uses` counts the users of each node: nothing else may need what would no longer be computed.
-std::optional<SoftmaxSum> match_softmax_sum(Node reduce, const NodeMap<int>& uses);
+// What a sum carried through one pass over tiles of its axis gives.
+enum class FoldForm : std::uint8_t {
+  Average,  // values weighted by a softmax over that axis
+  Largest,  // the largest score
+  Total,    // the softmax's sum
+  Sum,      // values times a factor that is as large as a softmax's weights (rebuilt_weights.h)
+};
+
+// The parts of such a sum in the tensor graph.
+struct SoftmaxSum {
+  FoldForm form = FoldForm::Average;
+  Softmax softmax;
+  Node panel;                      // what a tile of is computed first: s, or the factor of a Sum
+  std::size_t side = 0;            // which operand of the product is made of it
+  SmallVector<Node, 8> movements;  // from that operand down to the weights or the factor
+  SmallVector<DType, 2> casts;     // of them, innermost first
+};
+
+// Whether `node` is the weights of a softmax. `uses` counts the users of each node: where given, nothing
+// else than the weights may need what they are made of.
+std::optional<Softmax> match_softmax(Node node, const NodeMap<int>* uses);
+
+// A sum over the softmax's axis of its weights times values, with `uses` as above: nothing but the sum may
+// need the weights.
+std::optional<SoftmaxSum> match_softmax_sum(Node reduce, const NodeMap<int>* uses);
+
+// What stands below the movements and casts of one operand of the product that is summed up.
+void follow_operand(SoftmaxSum& sum, Node operand);
+
+// Which axis of a movement's operand an axis of its result is, as it stands.
+std::optional<std::size_t> axis_below(Node movement, std::size_t axis);
 
 // How many steps of an axis of this extent are one tile; on a matrix unit of a group, with sums for so many
 // outputs of a row in registers.
@@ -40,8 +70,9 @@ std::int64_t unit_fold_tile(std::int64_t outputs);
 
 // What the fold is made of, in kernel form.
 struct RunningMaximum {
-  Node scores;  // at `fill`
-  Node values;  // v, at `term`
+  FoldForm form = FoldForm::Average;
+  Node scores;  // at `fill`; of a Sum its factor
+  Node values;  // v, at `term`; of Average and Sum
   Node tile;    // the fold's range
   Node fill;    // a Loop over the tile, in which scores (and then weights) are computed into panels
   Node weigh;   // another, for the weights
@@ -54,7 +85,7 @@ struct RunningMaximum {
   bool scales_late = false;
 };
 
-// The weighted sum. Its two panels take the ids `panel` and `panel` + 1.
+// The value of the fold. Its panels, two at most, take the ids `panel` and `panel` + 1.
 Node running_maximum(const RunningMaximum& parts, std::int64_t panel);
 
 }  // namespace lathe

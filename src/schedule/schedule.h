@@ -11,6 +11,7 @@
 
 #include "ir/node.h"
 #include "pipeline/compile.h"
+#include "schedule/cost.h"
 #include "target/target.h"
 
 namespace lathe {
@@ -47,6 +48,7 @@ struct ScheduleOptions {
   int max_buffers = 0;                 // per kernel, of the device; 0 = no limit
   Rows rows = Rows::Thread;
   bool unit_folds = false;  // of groups: a sum weighted by a softmax is one kernel on a matrix unit
+  double rebuilt_bytes = kRebuiltBytes;  // weights of attention smaller than this are stored for gradients
   // Of a device: whether its threads are few and fast (Target::has_fast_threads).
   std::function<bool(const std::string& device)> fast_threads = [](const std::string&) { return true; };
 };

@@ -3,6 +3,7 @@
 // Iterative: a chain of a million nodes must not overflow the stack.
 #include <algorithm>
 #include <numbers>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -15,6 +16,7 @@
 #include "tensor/reduce_gradient.h"
 #include "tensor/rows.h"
 #include "tensor/scans.h"
+#include "tensor/softmax_gradient.h"
 #include "tensor/versions.h"
 
 namespace lathe {
@@ -168,6 +170,7 @@ class Backward {
     for (Node n : order) mark(n);
     if (!needed(root)) return;
     grads_[root] = seed;
+    softmax_sums_.emplace(order);
     for (std::size_t i = order.size(); i-- > 0;) {
       Node n = order[i];
       const Node* g = grads_.find(n);
@@ -201,6 +204,8 @@ class Backward {
   }
 
   void spread(Node n, Node g) {
+    softmax_sums_->sum_has_gradient(n, g);
+    if (const auto scores = softmax_sums_->scores_gradient(n, g)) return add(scores->node, scores->gradient);
     if (is_scalar_op(n.op())) {
       const ScalarRules& rules = kScalarRules[static_cast<std::size_t>(n.op())];
       Node x = n.arg(0), y = n.arg_count() > 1 ? n.arg(1) : Node(), z = n.arg_count() > 2 ? n.arg(2) : Node();
@@ -292,6 +297,7 @@ class Backward {
   std::string device_;
   NodeMap<char> needed_, ends_;
   NodeMap<Node> grads_;
+  std::optional<SoftmaxSums> softmax_sums_;
   std::vector<Tensor> keep_;  // what user code made stays alive while the pass runs
 };
 

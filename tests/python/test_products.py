@@ -188,3 +188,51 @@ def test_a_padded_convolution_of_an_expanded_input_compiles_in_a_wider_dtype(dev
         return
     expected = F.conv3d(torch.tensor(x).expand(2, 4, 3, 5, 3), torch.tensor(w), padding=1, groups=2).double().numpy()
     np.testing.assert_allclose(out.numpy(), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("form", ["full", "causal", "window", "added", "shared", "einsum", "one key", "masked row"])
+def test_gradients_of_attention_against_torch(form, dtype):
+    heads, kept, rows, keys, width = 4, 2 if form == "shared" else 4, 37, 1 if form == "one key" else 37, 24
+    rng = np.random.default_rng(3)
+
+    def some(n, length):
+        data = Tensor(rng.normal(size=(2, n, length, width)).astype(np.float32)).cast(dtype).realize()
+        return data.requires_grad_(), torch.tensor(data.cast("float32").numpy(), dtype=torch.float64, requires_grad=True)
+
+    (q, tq), (k, tk), (v, tv), (g, tg) = some(heads, rows), some(kept, keys), some(kept, keys), some(heads, rows)
+    open_ = np.ones((rows, keys), bool)
+    if form in ("causal", "window"):
+        open_ = np.tril(open_)
+    if form == "window":
+        open_ &= ~np.tril(np.ones_like(open_), -9)
+    added = rng.normal(size=(rows, keys)).astype(np.float32) if form == "added" else np.zeros((rows, keys), np.float32)
+    if form == "masked row":
+        added[5] = -np.inf
+    if form in ("window", "added", "masked row"):
+        mask = Tensor(open_) if form == "window" else Tensor(added)
+        out = q.scaled_dot_product_attention(k, v, attn_mask=mask)
+    elif form == "einsum":
+        scores = Tensor.einsum("bhid,bhjd->hbij", q.cast("float32"), k.cast("float32")) * width**-0.5
+        out = Tensor.einsum("hbij,bhjd->bhid", scores.softmax(-1), v.cast("float32")).cast(dtype)
+    else:
+        out = q.scaled_dot_product_attention(k, v, is_causal=form == "causal", enable_gqa=form == "shared")
+    grads = out.gradient(q, k, v, gradient=g.detach())
+    share = heads // kept
+    scores = tq @ tk.repeat_interleave(share, 1).transpose(-1, -2) * width**-0.5 + torch.tensor(added).double()
+    scores = scores.masked_fill(~torch.tensor(open_), -np.inf)
+    want = scores.softmax(-1) @ tv.repeat_interleave(share, 1)
+    want.backward(tg.detach())
+    close = {"float32": 2e-6, "bfloat16": 3e-2, "float16": 4e-3}[dtype]
+    for got, other in zip((out, *grads), (want.detach(), tq.grad, tk.grad, tv.grad)):
+        got, other = got.cast("float32").numpy(), other.numpy()
+        np.testing.assert_array_equal(np.isnan(got), np.isnan(other))
+        np.testing.assert_allclose(got, other, rtol=0, atol=close * max(1.0, np.nanmax(np.abs(other), initial=0)))
+
+
+def test_a_total_of_the_other_axis_is_no_softmax():
+    x, v = np.random.randn(96, 96).astype(np.float32), np.random.randn(96, 8).astype(np.float32)
+    t = Tensor(x).realize()
+    e = (t - t.max(1, keepdim=True)).exp2()
+    want = np.exp2(x - x.max(1, keepdims=True))
+    np.testing.assert_allclose(((e / e.sum(1)) @ Tensor(v)).numpy(), want / want.sum(1) @ v, atol=1e-5)

@@ -79,13 +79,16 @@ void Chooser::lanes_along(std::size_t r) {
 bool Chooser::score_lanes() {
   if (!uses(RuleId::Lanes)) return false;
   scores_ = choose_score_lanes(kernel_, facts_, target_, kRowsTogether);
-  if (scores_) add(OptOp::UPCAST, position(scores_->keys), {scores_->width});
-  return scores_.has_value();
+  if (!scores_) return false;
+  for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+    if (scores_->has_loop(r)) add(OptOp::UPCAST, position(r), {scores_->width});
+  return true;
 }
 
 bool Chooser::stage_scores() {
   const int at = position(scores_->rows);
-  add_stage(at > 0 ? at - 1 : kBeforeLoops, scores_->factor, 0);
+  for (const ScoreLanes::Product& p : scores_->products)
+    add_stage(at > 0 ? at - 1 : kBeforeLoops, p.factor, 0);
   return true;
 }
 
@@ -99,17 +102,17 @@ bool Chooser::lanes() {
                                      lane_width(target_, facts_.ranges[r].extent, facts_.element_bytes, 1));
       if (g >= best) best = g, lane = r;
     }
-  if (scores_)
-    lane = scores_->keys;
-  else if (lane < facts_.ranges.size())
-    lanes_along(lane);
+  std::vector<std::size_t> taken;
+  for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+    if (scores_ && scores_->has_loop(r)) taken.push_back(lane = r);
+  if (!scores_ && lane < facts_.ranges.size()) lanes_along(lane);
   if (lane == facts_.ranges.size()) return false;
   if (!has_rows() && facts_.reduces < 2) return true;
   // The other nests of a row have lanes of their own, and so have reduces one after the other.
-  std::vector<std::size_t> taken{lane};
+  if (!scores_) taken.push_back(lane);
   std::vector<Node> nodes = toposort(kernel_);
   for (std::size_t r = 0; r < facts_.ranges.size(); ++r) {
-    bool free = r != lane && !is_output(r) && may_have_lanes(r);
+    bool free = std::find(taken.begin(), taken.end(), r) == taken.end() && !is_output(r) && may_have_lanes(r);
     for (std::size_t t : taken)
       for (std::size_t i = 0; free && i < nodes.size(); ++i)
         free = !(facts_.depends(nodes[i], r) && facts_.depends(nodes[i], t));

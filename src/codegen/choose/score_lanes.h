@@ -7,7 +7,9 @@
 //   after    PK[d, t] = K[t, d];  i: { t by lanes: s[t] = sum d: Q[i, d] * PK[d, t];  ... s ... }
 #pragma once
 
+#include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "codegen/choose/kernel_facts.h"
 #include "target/target.h"
@@ -15,10 +17,17 @@
 namespace lathe {
 
 struct ScoreLanes {
-  std::size_t keys;    // the loop
-  std::int64_t width;  // how much of it becomes lanes
-  Node factor;         // what the keys move, for the panel
-  std::size_t rows;    // the output range that shares it
+  struct Product {
+    std::size_t keys;  // its loop
+    Node factor;       // what the keys move, for the panel
+  };
+  std::vector<Product> products;  // one in attention, two in its gradients
+  std::int64_t width;             // how much of each loop becomes lanes
+  std::size_t rows;               // the output range that shares the panels
+
+  bool has_loop(std::size_t r) const {
+    return std::any_of(products.begin(), products.end(), [r](const Product& p) { return p.keys == r; });
+  }
 };
 
 // `together` rows are worked on at once.

@@ -24,9 +24,27 @@ Node carry_of(Node fold, std::size_t i) {
 struct Component {
   Nodes ranges;
   std::vector<char> reads;
-  Nodes further;  // ranges that not all components have
+  Nodes further;  // ranges that not all components have, or that no panel stands in
   Node memory;
 };
+
+// The ranges that panels filled in each step of the fold stand in: shared by all that reads them.
+std::vector<Nodes> panels_in(Node fold) {
+  std::vector<Nodes> all;
+  for (Node n : toposort(fold)) {
+    if (!n.is(Op::After) || !n.arg(0).is(Op::Define)) continue;
+    Nodes around;
+    bool inside = false;
+    for (Node order : n.args().subspan(1))
+      if (order.dtype().is_index())
+        for (Node r : ranges_of(order)) {
+          around.push_back(r);
+          inside |= contains(closed_ranges(fold), r);
+        }
+    if (inside) all.push_back(around);
+  }
+  return all;
+}
 
 std::vector<Component> components_of(Node fold) {
   auto n = static_cast<std::size_t>(fold.ints()[1]);
@@ -47,12 +65,15 @@ std::vector<Component> components_of(Node fold) {
         if (c.reads[j])
           for (Node r : all[j].ranges)
             if (!contains(c.ranges, r)) c.ranges.push_back(r);
+  const std::vector<Nodes> panels = panels_in(fold);
+  auto shared = [&](Node r) {
+    return std::all_of(all.begin(), all.end(), [&](const Component& c) { return contains(c.ranges, r); }) &&
+           std::all_of(panels.begin(), panels.end(), [&](const Nodes& p) { return contains(p, r); });
+  };
   // Every thread has its own memory, so it keeps what it computes itself and no more.
   for (Component& c : all)
     for (Node r : c.ranges)
-      if (!in_group(r) &&
-          !std::all_of(all.begin(), all.end(), [&](const Component& o) { return contains(o.ranges, r); }))
-        c.further.push_back(r);
+      if (!in_group(r) && !shared(r)) c.further.push_back(r);
   for (Component& c : all)
     std::sort(c.further.begin(), c.further.end(), [](Node a, Node b) { return range_id(a) < range_id(b); });
   return all;

@@ -1,0 +1,79 @@
+#include "tensor/softmax_gradient.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "tensor/impl.h"
+
+namespace lathe {
+namespace {
+
+Node summed(Node x, const Axes& axes) { return axes.empty() ? x : reduce_axes(Op::Add, x, axes); }
+
+// What the movement did to weights, undone to a value that has size 1 along `axis`: repeated elements are
+// summed up. Null where the axis is not one of the operand's.
+Node undone(Node movement, Node x, std::size_t& axis) {
+  Node below = movement.arg(0);
+  const std::optional<std::size_t> from = axis_below(movement, axis);
+  if (!from) return Node();
+  axis = *from;
+  if (movement.is(Op::Permute)) {
+    Axes inverse(movement.ints().size(), 0);
+    for (std::size_t i = 0; i < inverse.size(); ++i)
+      inverse[static_cast<std::size_t>(movement.ints()[i])] = static_cast<std::int64_t>(i);
+    return permute_to(x, inverse);
+  }
+  Nodes sizes(below.shape().begin(), below.shape().end());
+  sizes[axis] = index_const(1);
+  if (movement.is(Op::Reshape)) return reshape_to(x, sizes);
+  Axes repeated;  // by an Expand
+  for (std::size_t a = 0; a < below.rank(); ++a)
+    if (sizes[a] != x.shape()[a]) repeated.push_back(static_cast<std::int64_t>(a));
+  return summed(x, repeated);
+}
+
+}  // namespace
+
+SoftmaxSums::SoftmaxSums(std::span<const Node> order) {
+  NodeMap<int> uses;
+  NodeMap<Node> user;
+  for (Node n : order)
+    for (std::size_t i = 0; i < n.arg_count(); ++i)
+      if (i == 0 || n.arg(i) != n.arg(i - 1)) ++uses[n.arg(i)], user[n.arg(i)] = n;
+  for (Node n : order) {
+    std::optional<SoftmaxSum> sum = match_softmax_sum(n, &uses);
+    if (!sum) continue;
+    sums_.try_emplace(n, *sum);
+    const int* count = uses.find(n);
+    if (count != nullptr && *count == 1 && user[n].is(Op::Cast) && user[n].dtype().is_float())
+      stored_as_[n] = user[n];
+  }
+}
+
+void SoftmaxSums::sum_has_gradient(Node sum, Node g) {
+  const SoftmaxSum* found = sums_.find(sum);
+  if (found == nullptr) return;
+  const Node* rounded = stored_as_.find(sum);
+  Node x = g * (rounded == nullptr ? sum : cast(*rounded, sum.dtype()));
+  auto axis = static_cast<std::size_t>(sum.ints()[1]);
+  for (Node movement : found->movements)
+    if (x = undone(movement, x, axis); !x) return;
+  const Softmax& softmax = found->softmax;
+  Nodes row(softmax.weights.shape().begin(), softmax.weights.shape().end());
+  row[static_cast<std::size_t>(softmax.axis)] = index_const(1);
+  if (x.shape_node() != dims(row)) return;
+  rows_.try_emplace(softmax.weights, Row{*found, cast(x, softmax.weights.dtype())});
+}
+
+std::optional<SoftmaxSums::Scores> SoftmaxSums::scores_gradient(Node weights, Node g) const {
+  const Row* row = rows_.find(weights);
+  if (row == nullptr || g.dtype() != weights.dtype()) return std::nullopt;
+  const Softmax& softmax = row->sum.softmax;
+  Node change = weights * (g - expand_to(row->products, weights.shape()));
+  // d/ds exp2(s*c) = exp2(s*c) * c * ln 2, where c is most often 1 / ln 2.
+  const double factor = (softmax.scale ? softmax.scale.const_float() : 1) * std::numbers::ln2;
+  if (std::abs(factor - 1) > 1e-7) change = change * number(g.dtype(), factor);
+  return Scores{softmax.scores, change};
+}
+
+}  // namespace lathe
