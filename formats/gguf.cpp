@@ -116,8 +116,8 @@ Entry read_entry(Reader& reader, const Source& file) {
   if (e.type == nullptr) {
     const std::string_view name = formats::unread_gguf_type(code);
     if (!name.empty())
-      throw NotSupported("gguf_load", fmt::format("{}: tensor \"{}\" is {}, which is not read yet",
-                                                  file.name(), shown(e.name), name));
+      throw NotSupported("gguf_load", fmt::format("{}: tensor \"{}\" is {}, which is not read", file.name(),
+                                                  shown(e.name), name));
     throw refuse(fmt::format("has type {}, which is none", code));
   }
   if (!formats::checked_bytes(sizes, static_cast<int>(e.type->bytes), e.bytes, e.count))
