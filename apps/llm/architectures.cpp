@@ -49,18 +49,18 @@ void bert(ModelConfig& c) {
 
 // clang-format off
 constexpr Architecture kArchitectures[] = {
-    // name        families                       interleaved  adds one  defaults
-    {"llama",      " llama mistral mixtral ",     true,        false,    plain},
-    {"qwen2",      " qwen2 ",                     false,       false,    [](ModelConfig& c) { c.eps = 1e-6; }},
-    {"qwen3",      " qwen3 ",                     false,       false,    [](ModelConfig& c) { c.eps = 1e-6; c.qk_norm = QkNorm::PerHead; }},
-    {"qwen3moe",   " qwen3_moe ",                 false,       false,    [](ModelConfig& c) { c.eps = 1e-6; c.qk_norm = QkNorm::PerHead; c.expert_weights_sum_to_one = true; }},
-    {"gemma",      " gemma ",                     false,       true,     gemma},
-    {"gemma2",     " gemma2 ",                    false,       true,     gemma2},
-    {"phi2",       " phi ",                       false,       false,    phi2},
-    {"phi3",       " phi3 ",                      false,       false,    plain},
-    {"olmoe",      " olmoe ",                     false,       false,    [](ModelConfig& c) { c.qk_norm = QkNorm::All; }},
-    {"gpt2",       " gpt2 ",                      false,       false,    gpt2},
-    {"bert",       " bert ",                      false,       false,    bert},
+    // name        families                       interleaved  adds one  fused   defaults
+    {"llama",      " llama mistral mixtral ",     true,        false,    false,  plain},
+    {"qwen2",      " qwen2 ",                     false,       false,    false,  [](ModelConfig& c) { c.eps = 1e-6; }},
+    {"qwen3",      " qwen3 ",                     false,       false,    false,  [](ModelConfig& c) { c.eps = 1e-6; c.qk_norm = QkNorm::PerHead; }},
+    {"qwen3moe",   " qwen3_moe ",                 false,       false,    false,  [](ModelConfig& c) { c.eps = 1e-6; c.qk_norm = QkNorm::PerHead; c.expert_weights_sum_to_one = true; }},
+    {"gemma",      " gemma ",                     false,       true,     false,  gemma},
+    {"gemma2",     " gemma2 ",                    false,       true,     false,  gemma2},
+    {"phi2",       " phi ",                       false,       false,    false,  phi2},
+    {"phi3",       " phi3 ",                      false,       false,    true,   plain},
+    {"olmoe",      " olmoe ",                     false,       false,    false,  [](ModelConfig& c) { c.qk_norm = QkNorm::All; }},
+    {"gpt2",       " gpt2 ",                      false,       false,    true,   gpt2},
+    {"bert",       " bert ",                      false,       false,    false,  bert},
 };
 // clang-format on
 

@@ -13,6 +13,7 @@ struct Architecture {
   std::string_view families;  // model_type of config.json, between spaces
   bool interleaved_in_gguf;   // GGUF has the rows of queries and keys in the order of turned pairs
   bool norm_adds_one;         // Hugging Face's files store norm weights less 1
+  bool fused_in_gguf;         // GGUF has queries, keys and values as one matrix, and the gate with ffn_up
   void (*defaults)(ModelConfig&);
 };
 

@@ -105,7 +105,10 @@ Checkpoint load_checkpoint(const fs::path& path, const LoadOptions& given) {
   if (options.device.empty()) options.device = default_device();
   Draft draft = read(path, options);
   Checkpoint& out = draft.checkpoint;
-  if (!options.tokenizer.empty()) out.tokenizer = Tokenizer::load(options.tokenizer);
+  if (!options.tokenizer.empty()) {
+    out.tokenizer = Tokenizer::load(options.tokenizer);
+    out.tokenizer_file = options.tokenizer;
+  }
   split_fused(draft.weights, out.config);
   check_weights(draft.weights, out.config);
   for (const auto& [name, weight] : draft.weights) {

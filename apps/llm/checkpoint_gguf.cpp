@@ -133,6 +133,20 @@ Rotary read_rotary(const Keys& keys, StoredWeights& weights, const ModelConfig& 
   return out;
 }
 
+// The format's own description of a tokenizer, or a whole tokenizer.json.
+void read_tokenizer(const Object& metadata, const LoadOptions& options, Checkpoint& out) {
+  const Keys keys(metadata, "tokenizer.ggml");
+  if (const Object* begin = keys.find("bos_token_id"))
+    out.config.begin = static_cast<TokenId>(begin->integer());
+  if (const Object* end = keys.find("eos_token_id")) out.config.ends = {static_cast<TokenId>(end->integer())};
+  if (!options.tokenizer.empty()) return;
+  const Object* whole = metadata.find("tokenizer.huggingface.json");
+  if (keys.find("model") != nullptr)
+    out.tokenizer = Tokenizer::from_gguf(metadata);
+  else if (whole != nullptr)
+    out.tokenizer = Tokenizer::from_json(whole->string(), "tokenizer.huggingface.json");
+}
+
 }  // namespace
 
 Draft read_gguf(const std::filesystem::path& file, const LoadOptions& options) {
@@ -157,8 +171,7 @@ Draft read_gguf(const std::filesystem::path& file, const LoadOptions& options) {
   check_config(c);
   if (c.positions == Positions::Rotary)
     c.rotary = read_rotary(keys, out.weights, c, architecture.interleaved_in_gguf);
-  if (options.tokenizer.empty() && gguf.metadata.find("tokenizer.ggml.model") != nullptr)
-    checkpoint.tokenizer = Tokenizer::from_gguf(gguf.metadata);
+  read_tokenizer(gguf.metadata, options, checkpoint);
   if (const Object* chat = gguf.metadata.find("tokenizer.chat_template"))
     checkpoint.chat_template = chat->string();
   return out;

@@ -168,7 +168,10 @@ Draft read_llama2c(const std::filesystem::path& file, const LoadOptions& options
                     fmt::format("{}: {} bytes are left after the last tensor", file.string(), cursor.left()));
   if (options.context > 0) c.context = std::min(c.context, options.context);
   const std::filesystem::path beside = tokenizer_beside(file, c.vocabulary);
-  if (options.tokenizer.empty() && !beside.empty()) out.checkpoint.tokenizer = Tokenizer::load(beside);
+  if (options.tokenizer.empty() && !beside.empty()) {
+    out.checkpoint.tokenizer = Tokenizer::load(beside);
+    out.checkpoint.tokenizer_file = beside;
+  }
   return out;
 }
 

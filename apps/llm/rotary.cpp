@@ -69,6 +69,7 @@ Rotary rotary_of(std::int64_t dims, double theta, std::int64_t context, const Ro
                     fmt::format("there are {} rotary factors for {} pairs", factors.size(), pairs));
   Rotary out;
   out.scale = attention_scale(s);
+  out.base = theta;
   for (std::size_t pair = 0; pair < pairs; ++pair) {
     const double plain = std::pow(theta, -2.0 * static_cast<double>(pair) / static_cast<double>(dims));
     double frequency = plain;

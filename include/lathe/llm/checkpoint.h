@@ -35,6 +35,7 @@ struct Rotary {
   std::vector<float> frequencies;  // one per pair; 2 * size features are turned, the others stay
   bool interleaved = false;        // pairs are (0, 1), (2, 3), ...; otherwise (0, n), (1, n + 1), ...
   double scale = 1;                // cos and sin are multiplied by this
+  double base = 10000;             // what the frequencies were made from, for files that say that instead
 };
 
 // What a decoder or encoder is made of. What a weight tells is not said again: a bias is there where its
@@ -79,9 +80,9 @@ struct ModelConfig {
 };
 
 struct LoadOptions {
-  std::string device;               // the default device where empty
-  std::filesystem::path tokenizer;  // where the tokenizer is; found beside or in the file where empty
-  std::int64_t context = 0;         // no more positions than this are used; 0: as many as the model knows
+  std::string device = {};               // the default device where empty
+  std::filesystem::path tokenizer = {};  // where the tokenizer is; found beside or in the file where empty
+  std::int64_t context = 0;  // no more positions than this are used; 0: as many as the model knows
 };
 
 struct Checkpoint {
@@ -98,8 +99,9 @@ struct Checkpoint {
   std::map<std::string, Tensor> weights;
   std::map<std::string, Packed> packed;
   std::optional<Tokenizer> tokenizer;
-  std::string chat_template;  // empty where there is none
-  std::string format;         // what the file was: "GGUF", "safetensors", "llama2.c"
+  std::string chat_template;             // empty where there is none
+  std::string format;                    // what the file was: "GGUF", "safetensors", "llama2.c"
+  std::filesystem::path tokenizer_file;  // what the tokenizer was read from; empty where it is in a GGUF file
 
   bool has(std::string_view name) const { return weights.find(std::string(name)) != weights.end(); }
   // Throws UserError where there is none of this name.
@@ -115,6 +117,23 @@ struct Checkpoint {
 // folder's model.safetensors, or a checkpoint of llama2.c. Throws UserError where the file is damaged, its
 // weights do not fit its own description, or the architecture is not known.
 Checkpoint load_checkpoint(const std::filesystem::path& path, const LoadOptions& options = {});
+
+// ---- writing GGUF
+
+struct QuantizeOptions {
+  std::string type = "Q8_0";     // of matrices; F32, F16 and BF16 too
+  std::string output_type = {};  // of token_embd and output, where it is another
+};
+struct Quantized {
+  std::string name, type;  // as written
+  std::int64_t numbers = 0, bytes = 0;
+  double error = 0, size = 0;  // roots of mean squares: of what packing changed, and of the numbers
+  std::string note;            // why the type is not the one that was asked for
+};
+// Writes the model at `from` (of any kind that load_checkpoint reads) as one GGUF file. Vectors stay float32;
+// a matrix whose rows are no whole blocks becomes F16.
+std::vector<Quantized> quantize(const std::filesystem::path& from, const std::filesystem::path& to,
+                                const QuantizeOptions& options = {});
 
 // GGUF's names of the architectures that are known.
 std::vector<std::string> known_architectures();
