@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "apps/llm/blocks.h"
 #include "lathe/error.h"
 
 namespace lathe::llm {
@@ -11,27 +12,6 @@ namespace lathe::llm {
 namespace {
 
 constexpr std::string_view kOp = "Encoder";
-
-Tensor product(const Checkpoint& c, const Tensor& x, const std::string& name) {
-  const Tensor weight = c.weight(name + ".weight").transpose();
-  return c.has(name + ".bias") ? x.linear(weight, &c.weight(name + ".bias")) : x.linear(weight);
-}
-
-Tensor normed(const Checkpoint& c, const Tensor& x, const std::string& name) {
-  if (!c.has(name + ".weight")) return x;
-  const Tensor scaled = x.layernorm(-1, c.config.eps) * c.weight(name + ".weight");
-  return c.has(name + ".bias") ? scaled + c.weight(name + ".bias") : scaled;
-}
-
-Tensor activated(Activation activation, const Tensor& x) {
-  switch (activation) {
-    case Activation::Silu: return x.silu();
-    case Activation::Gelu: return x.gelu("none");
-    case Activation::GeluTanh: return x.gelu("tanh");
-    case Activation::Relu: break;
-  }
-  return x.relu();
-}
 
 Tensor attention(const Checkpoint& c, const Tensor& x, const Tensor& seen, const std::string& block) {
   const ModelConfig& config = c.config;
@@ -77,11 +57,7 @@ Tensor Encoder::features(const Tensor& tokens, const Tensor& mask) const {
   for (std::int64_t i = 0; i < c.config.layers; ++i) {
     const std::string block = fmt::format("blk.{}.", i);
     x = normed(c, x + attention(c, x, seen, block), block + "attn_output_norm");
-    const Tensor up = product(c, x, block + "ffn_up");
-    const Tensor wide = c.config.gated
-                            ? activated(c.config.activation, product(c, x, block + "ffn_gate")) * up
-                            : activated(c.config.activation, up);
-    x = normed(c, x + product(c, wide, block + "ffn_down"), block + "layer_output_norm");
+    x = normed(c, x + feed(c, x, block), block + "layer_output_norm");
   }
   return x;
 }

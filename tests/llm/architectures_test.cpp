@@ -1,14 +1,17 @@
 // Every architecture with small random weights, in its own project's files, against PyTorch, which
 // architectures.py writes them in: what is loaded is run in plain loops, from the files as they are and from
-// the GGUF file that is written of them. Encoders are run by Encoder.
+// the GGUF file that is written of them. Decoders are run by Model, encoders by Encoder.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "lathe/error.h"
 #include "lathe/llm/encoder.h"
+#include "lathe/llm/model.h"
+#include "lathe/state.h"
 #include "tests/llm/data.h"
 #include "tests/llm/plain_model.h"
 
@@ -16,6 +19,19 @@ namespace lathe::llm {
 namespace {
 
 using Json = nlohmann::json;
+
+// Some of the tokens at once, the others one by one.
+std::vector<double> run_model(const Checkpoint& checkpoint, std::span<const TokenId> tokens) {
+  Model model(checkpoint, {.page_tokens = 4, .sequences = 1, .chunk = 8});
+  std::vector<PageId> pages(static_cast<std::size_t>(model.options().pages));
+  std::iota(pages.begin(), pages.end(), 0);
+  constexpr std::size_t kAtOnce = 6;
+  std::vector<float> logits = model.step(std::vector{StepSequence{tokens.first(kAtOnce), 0, pages}})[0];
+  for (std::size_t i = kAtOnce; i < tokens.size(); ++i)
+    logits =
+        model.step(std::vector{StepSequence{tokens.subspan(i, 1), static_cast<std::int64_t>(i), pages}})[0];
+  return {logits.begin(), logits.end()};
+}
 
 class Architectures : public testing::Test {
  protected:
@@ -69,6 +85,18 @@ TEST_F(Architectures, AllAreWhatPyTorchSays) {
   EXPECT_EQ(count, 13U);
 }
 
+TEST_F(Architectures, AllDecodersRunAsPyTorchSays) {
+  if (!made_) GTEST_SKIP() << "the distribution's Python has no torch";
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    if (!entry.is_directory() || entry.path().filename() == "bert") continue;
+    const std::string name = entry.path().filename().string();
+    SCOPED_TRACE(name);
+    const Json expected = Json::parse(tests::read_file(entry.path() / "expected.json"));
+    const auto tokens = expected.at("tokens").get<std::vector<TokenId>>();
+    expect_near(run_model(load_checkpoint(entry.path()), tokens), expected, name);
+  }
+}
+
 TEST_F(Architectures, AnEncodersTextsDoNotDependOnEachOther) {
   if (!made_) GTEST_SKIP() << "the distribution's Python has no torch";
   for (const Pooling pooling : {Pooling::Mean, Pooling::First, Pooling::Last}) {
@@ -93,6 +121,42 @@ TEST_F(Architectures, AnEncodersTextsDoNotDependOnEachOther) {
   const std::vector<std::vector<TokenId>> wrong[] = {{{}}, {{40}}, {{-1}}, {std::vector<TokenId>(65, 1)}};
   for (const auto& texts : wrong) EXPECT_THROW(encoder.embed(texts), UserError);
   EXPECT_THROW(Encoder(load_checkpoint(folder_ / "llama")), UserError);
+}
+
+// A LLaMA with one layer of 256 features, each matrix of this type.
+void write_llama(const std::filesystem::path& file, const std::string& type) {
+  constexpr std::int64_t kWide = 256, kTokens = 64;
+  const Object::Entries keys = {{"general.architecture", "llama"},    {"llama.context_length", 32},
+                                {"llama.embedding_length", kWide},    {"llama.block_count", 1},
+                                {"llama.feed_forward_length", kWide}, {"llama.attention.head_count", 8},
+                                {"llama.attention.head_count_kv", 4}, {"llama.rope.freq_base", 10000.0}};
+  std::vector<state::GgufTensor> tensors;
+  const auto add = [&](const std::string& name, std::int64_t rows) {
+    tensors.push_back({name, type, (Tensor::randn({rows, kWide}) * 0.08).realize()});
+  };
+  Tensor::manual_seed(5);
+  add("token_embd.weight", kTokens);
+  for (const char* name : {"attn_q", "attn_output", "ffn_gate", "ffn_up", "ffn_down"})
+    add(std::string("blk.0.") + name + ".weight", kWide);
+  for (const char* name : {"attn_k", "attn_v"}) add(std::string("blk.0.") + name + ".weight", kWide / 2);
+  for (const char* name : {"blk.0.attn_norm", "blk.0.ffn_norm", "output_norm"})
+    tensors.push_back({std::string(name) + ".weight", "F32", Tensor::ones({kWide})});
+  state::gguf_save(keys, tensors, file);
+}
+
+TEST(PackedModels, ComputeWhatTheirNumbersSay) {
+  const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "lathe_packed_model.gguf";
+  const std::vector<TokenId> tokens = {1, 60, 33, 7, 7, 12, 0, 25};
+  for (const char* type : {"F16", "Q4_0", "Q8_0", "Q4_K", "Q6_K", "IQ4_XS", "MXFP4"}) {
+    write_llama(file, type);
+    const Checkpoint checkpoint = load_checkpoint(file);
+    const std::vector<double> want = tests::PlainModel(checkpoint).logits(tokens),
+                              got = run_model(checkpoint, tokens);
+    ASSERT_EQ(got.size(), want.size()) << type;
+    for (std::size_t i = 0; i < want.size(); ++i)
+      ASSERT_NEAR(got[i], want[i], 1e-3 * std::max(1.0, std::fabs(want[i]))) << type << ", token " << i;
+    std::filesystem::remove(file);
+  }
 }
 
 }  // namespace
