@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "lathe/tensor.h"
@@ -13,11 +14,13 @@ struct GgufType {
   std::string_view name;
   std::int64_t elements, bytes;  // of a block; one element where there are no blocks
   DataType dtype;                // of the elements, where there are no blocks
-  Tensor (*unpacked)(
-      const Tensor&);  // (blocks, bytes) of uint8 to (blocks, elements) of float32; null: plain
+  // (blocks, bytes) of uint8 to (blocks, elements) of float32; null: plain
+  Tensor (*unpacked)(const Tensor&);
 };
-// Null for a code that is not read.
+std::span<const GgufType> gguf_types();
+// Null for a code or a name that is not read.
 const GgufType* gguf_type(std::uint32_t code);
+const GgufType* gguf_type(std::string_view name);
 // What the format calls a code that is not read, or nothing.
 std::string_view unread_gguf_type(std::uint32_t code);
 

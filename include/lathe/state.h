@@ -18,8 +18,15 @@ namespace lathe::state {
 using nn::StateDict;
 using Metadata = std::map<std::string, std::string>;
 
-// Where a file's bytes are: a path, or a tensor of bytes in memory.
-using Bytes = std::variant<std::filesystem::path, Tensor>;
+// A file whose tensors are to be its own pages in the CPU's memory, not copies: they cost nothing until they
+// are touched, and programs that read the same file share them. Writing to such a tensor does not change the
+// file; the file must not become shorter while they are in use.
+struct MappedFile {
+  std::filesystem::path path;
+};
+
+// Where a file's bytes are: a path, a tensor of bytes in memory, or a path that is mapped.
+using Bytes = std::variant<std::filesystem::path, Tensor, MappedFile>;
 
 // ---- safetensors
 StateDict safe_load(const Bytes& file);
@@ -27,14 +34,47 @@ Metadata safe_load_metadata(const Bytes& file);  // the file's own notes, withou
 // Written under a temporary name and renamed: a reader sees the old file or the new one.
 void safe_save(const StateDict& tensors, const std::filesystem::path& file, const Metadata& metadata = {});
 
-// ---- GGUF (llama.cpp): its keys as a dict, and its tensors. Plain dtypes are read lazily; Q4_0, Q4_1, Q5_0,
-// Q5_1, Q8_0, Q4_K, Q5_K and Q6_K are unpacked to float32 on the default device when they are used. Of a
-// model split into several files any one is named; the others lie beside it.
+// ---- GGUF (llama.cpp): its keys as a dict, and its tensors. Plain dtypes are read lazily; packed ones are
+// unpacked to float32 on the default device when they are used. Of a model split into several files any one
+// is named; the others lie beside it.
 struct Gguf {
+  // How a tensor lies in the file: `type` as the format spells it ("F16", "Q4_K"), `stored` its elements, or
+  // the bytes of its rows where they are packed: (..., bytes of a row) uint8, on the device of the file.
+  struct Stored {
+    std::string type;
+    Tensor stored;
+  };
   Object metadata;
   StateDict tensors;
+  std::map<std::string, Stored> stored;
 };
 Gguf gguf_load(const Bytes& file);
+// Packed rows of a GGUF type, (..., bytes) uint8, as the float32 numbers they stand for. Lazy: a kernel that
+// uses them decodes them itself.
+Tensor gguf_unpack(std::string_view type, const Tensor& stored);
+bool gguf_is_packed(std::string_view type);
+
+// A tensor of a file to be written: numbers of any dtype, packed as `type` says, or the bytes of rows that
+// are packed already (uint8, as in Gguf::Stored) where `packed` is set.
+struct GgufTensor {
+  std::string name, type;
+  Tensor values;
+  bool packed = false;
+};
+// What packing made of a tensor: the root of the mean square error, and of the numbers' own mean square.
+struct GgufError {
+  std::string name, type;
+  std::int64_t bytes = 0;
+  double error = 0, size = 0;
+};
+// The types that gguf_save can pack numbers as; plain ones (F32, F16, BF16, F64, I8 to I64) first.
+std::vector<std::string> gguf_written_types();
+// Numbers in a block of a type, 1 where it is plain; 0 where there is no such type.
+std::int64_t gguf_block_size(std::string_view type);
+// Writes version 3, under a temporary name that becomes the real one in the end. Only one tensor at a time is
+// in memory. Refuses numbers that are not finite where they are packed, and rows that are no whole blocks.
+std::vector<GgufError> gguf_save(const Object& metadata, const std::vector<GgufTensor>& tensors,
+                                 const std::filesystem::path& file);
 
 // ---- torch checkpoints, zip form and the older one. A subset of pickle is read: tensors, parameters and
 // plain values. Anything else, and above all a call of anything else, is refused by name.

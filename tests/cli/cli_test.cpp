@@ -287,6 +287,48 @@ TEST(Cli, InspectGivesTheSavedSourceByteForByte) {
   EXPECT_EQ(run("inspect /nonexistent").status, 2);
 }
 
+// A model of llama2.c with two layers of 32 features, all weights 0.25: rows of 48 are no whole blocks.
+std::string story_model(const std::string& path) {
+  const std::int32_t dim = 32, feed = 48, layers = 2, heads = 4, tokens = 8, context = 16;
+  const std::int32_t head[] = {dim, feed, layers, heads, heads, tokens, context};
+  const std::size_t block = 2 * dim + 4 * dim * dim + 3 * dim * feed;
+  const std::vector<float> weights(tokens * dim + layers * block + dim + context * dim / heads, 0.25F);
+  std::ofstream out(path, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(head), sizeof head);
+  out.write(reinterpret_cast<const char*>(weights.data()),
+            static_cast<std::streamsize>(weights.size() * sizeof(float)));
+  return path;
+}
+
+TEST(Cli, AModelIsPackedAndShown) {
+  const std::string folder = testing::TempDir() + "lathe_cli_models";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const std::string model = story_model(folder + "/model.bin"), packed = folder + "/packed.gguf";
+  const Result written = run("quantize " + model + " " + packed + " --type q8_0");
+  if (contains(written.out, "unknown word quantize")) GTEST_SKIP() << "built without the libraries it needs";
+  ASSERT_EQ(written.status, 0) << written.out;
+  EXPECT_TRUE(contains(written.out, "blk.1.ffn_down.weight: F16, since rows of 48 are no whole blocks of 32"))
+      << written.out;
+  EXPECT_TRUE(contains(written.out, "bits per number")) << written.out;
+  expect_lines_fit(run("quantize --all " + model + " " + packed).out);
+  const Result shown = run("inspect " + packed);
+  EXPECT_EQ(shown.status, 0);
+  for (const char* part : {"GGUF, 20 tensors (2 F16, 5 F32, 13 Q8_0)", "general.architecture = llama",
+                           "llama.block_count = 2", "blk.0.attn_q.weight", "32 x 32"})
+    EXPECT_TRUE(contains(shown.out, part)) << part << "\n" << shown.out;
+  const auto json = nlohmann::json::parse(run("inspect --json " + packed, "", false).out);
+  EXPECT_EQ(json["format"], "GGUF");
+  EXPECT_EQ(json["tensors"].size(), 20U);
+  EXPECT_EQ(run("quantize " + model + " " + packed + " --type iq1_s").status, 2);
+  EXPECT_EQ(run("quantize /nonexistent " + packed).status, 2);
+  std::ofstream(folder + "/bad.gguf") << "GGUF and no more";
+  const Result bad = run("inspect " + folder + "/bad.gguf");
+  EXPECT_EQ(bad.status, 2);
+  EXPECT_TRUE(contains(bad.out, "bad.gguf")) << bad.out;
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Cli, TheCacheCanBeShownAndCleared) {
   const std::string folder = testing::TempDir() + "lathe_cli_cache";
   EXPECT_EQ(run("cache clear", "LATHE_CACHE=" + folder).status, 0);

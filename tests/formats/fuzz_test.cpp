@@ -83,6 +83,21 @@ class Fuzz : public test::InFolder {
     gguf.resize((gguf.size() + 31) / 32 * 32);
     write("gguf", gguf + std::string(36, '1'));
     add("gguf", [](const Tensor& t) { use(gguf_load(t).tensors); });
+    std::vector<GgufTensor> packed;
+    for (const std::string& type : gguf_written_types()) {
+      const bool integers = type.starts_with("I") && !type.starts_with("IQ");
+      packed.push_back(
+          {"w" + type, type,
+           Tensor::arange(512).reshape({2, 256}).cast(integers ? dtypes::int64 : dtypes::float32)});
+    }
+    gguf_save(Object::Entries{{"i", 7},
+                              {"f", 1.5},
+                              {"b", true},
+                              {"s", "text"},
+                              {"l", Object::Items{1, 2}},
+                              {"n", Object::Items{Object::Items{"a"}}}},
+              packed, folder_ / "types.gguf");
+    add("types.gguf", [](const Tensor& t) { use(gguf_load(t).tensors); });
     const bool torch = python("torch, tarfile", R"(
 import io, tarfile, torch
 x = torch.arange(24.).reshape(4, 6)

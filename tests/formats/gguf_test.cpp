@@ -180,6 +180,25 @@ TEST_F(Gguf, PlainTensorsAreViewsOfTheFile) {
   EXPECT_EQ(file.tensors[1].second.tolist(), (Values{7, -8}));
 }
 
+TEST_F(Gguf, AMappedFileIsTheTensorsMemory) {
+  File f;
+  f.head(2, 0).tensor("a", {3}, 0, 0).tensor("q", {32, 2}, 2, 32).align();
+  f.number(1.0f).number(2.0f).number(3.0f).align().data(std::string(36, '1')).align();
+  const auto path = write("mapped.gguf", f.bytes);
+  const state::Gguf file = state::gguf_load(state::MappedFile{path});
+  Tensor a = file.tensors[0].second;
+  EXPECT_EQ(a.device(), "CPU");
+  EXPECT_EQ(a.tolist(), (Values{1, 2, 3}));
+  EXPECT_EQ(file.stored.at("q").type, "Q4_0");
+  EXPECT_EQ(to_string(file.stored.at("q").stored.shape()), "(2, 18)");
+  EXPECT_EQ(file.stored.at("q").stored.device(), "CPU");
+  const Values twice = file.tensors[1].second.tolist();
+  EXPECT_EQ(twice, state::gguf_load(path).tensors[1].second.tolist());
+  a += 1;  // a copy of the page: the file stays
+  EXPECT_EQ(a.tolist(), (Values{2, 3, 4}));
+  EXPECT_EQ(read(path), f.bytes);
+}
+
 // Part `i` of a model of one tensor a part, whose value is `i`.
 File part(int i, int count, int tensors) {
   File f;
@@ -234,7 +253,8 @@ TEST_F(Gguf, WhatIsNoSuchFileIsRefusedWithTheReason) {
   expect(File().head(0, 1).text("k").number<std::uint32_t>(99), "no type 99");
   expect(File().head(0, 1).text("k").number<std::uint32_t>(9).number<std::uint32_t>(0).number(~0ull),
          "an array has");
-  expect(File().head(1, 0).tensor("w", {32}, 39, 0), "is MXFP4, which is not read yet");
+  expect(File().head(1, 0).tensor("w", {32}, 4, 0), "is Q4_2, which is not read");
+  expect(File().head(0, 0, 3u << 24), "its numbers have the high byte first");
   expect(File().head(1, 0).tensor("w", {32}, 77, 0), "has type 77");
   expect(File().head(1, 0).tensor("w", {33}, 2, 0).align().data(std::string(64, 'x')),
          "no whole number of blocks");

@@ -1,1 +1,2 @@
 set(LIBS apps)
+set(LABELS fast fuzz)

@@ -26,6 +26,7 @@ std::vector<Command> add_bench_check(CLI::App& bench);
 std::vector<Command> add_cache(CLI::App& app);
 std::vector<Command> add_tune(CLI::App& app);
 std::vector<Command> add_inspect(CLI::App& app);
+std::vector<Command> add_quantize(CLI::App& app);
 std::vector<Command> add_run(CLI::App& app);
 std::vector<Command> add_help(CLI::App& app);
 

@@ -1,4 +1,4 @@
-// `lathe inspect`: a kernel file, compiled again with the options in it or with others.
+// `lathe inspect`: a kernel file, compiled again with the options in it or with others; or a model file.
 #include <fmt/format.h>
 
 #include <memory>
@@ -8,6 +8,7 @@
 #include "lathe/device.h"
 #include "lathe/error.h"
 #include "tools/lathe/commands.h"
+#include "tools/lathe/inspect_model.h"
 
 namespace lathe::tool {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 struct Options {
   std::string file, options = "file", device;
   std::string step;
-  bool graph = false, program = false, source = false, check = false, steps = false;
+  bool json = false, graph = false, program = false, source = false, check = false, steps = false;
 };
 
 // Every step with what it made of the kernel, or one of them with what it changed.
@@ -42,6 +43,7 @@ int show_steps(const Options& options, const std::string& device) {
 }
 
 int run(const Options& options) {
+  if (is_tensor_file(options.file)) return inspect_tensor_file(options.file, options.json);
   const std::string device = options.device.empty() ? default_device() : options.device;
   if (options.steps || !options.step.empty()) return show_steps(options, device);
   const dev::InspectedKernel kernel = dev::inspect_kernel_file(options.file, device, options.options);
@@ -68,12 +70,18 @@ int run(const Options& options) {
 
 std::vector<Command> add_inspect(CLI::App& app) {
   auto options = std::make_shared<Options>();  // shared: the parser's options and the command both hold it
-  CLI::App* command = app.add_subcommand("inspect", "show a kernel that LATHE_SAVE wrote, compiled again");
-  command->add_option("file", options->file, "the kernel file")->required()->check(CLI::ExistingFile);
+  CLI::App* command = app.add_subcommand(
+      "inspect", "show what a model file holds, or a kernel that LATHE_SAVE wrote, compiled again");
+  command
+      ->add_option("file", options->file,
+                   "a kernel file; or .gguf, .safetensors, a folder of a model, .pt, .npz, .npy")
+      ->required()
+      ->check(CLI::ExistingPath);
   command->add_option(
       "--options", options->options,
       "file: those it was made with; default: the heuristic's; or a list, such as \"UPCAST(0, 8)\"");
   command->add_option("--device", options->device, "device to compile for");
+  command->add_flag("--json", options->json, "what a model file holds, as JSON");
   command->add_flag("--graph", options->graph, "only the kernel's graph");
   command->add_flag("--program", options->program, "only its program");
   command->add_flag("--source", options->source, "only its source");

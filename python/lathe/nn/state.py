@@ -226,7 +226,7 @@ def torch_load(fn):
 
 def gguf_load(fn):
     """The keys of a GGUF file (llama.cpp) as a dict, and its tensors by name. Plain dtypes are read from disk when they are
-    used; the packed ones Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K are unpacked to float32 then.
+    used; the packed ones (every type of the format) are unpacked to float32 then.
 
     >>> empty = b"GGUF" + (3).to_bytes(4, "little") + bytes(16)  # version 3, no tensors, no keys
     >>> nn.state.gguf_load(empty)
