@@ -158,11 +158,18 @@ void check_places(std::span<const Entry> entries, std::uint64_t data, std::uint6
   }
 }
 
-Tensor read_tensor(const Source& file, const Entry& e, std::uint64_t begin) {
+// As it lies in the file; of a packed type the rows' bytes.
+Tensor stored_tensor(const Source& file, const Entry& e, std::uint64_t begin) {
   if (e.type->unpacked == nullptr) return file.view(begin, e.type->dtype, e.shape, e.count);
-  const auto blocks = static_cast<std::int64_t>(e.bytes) / e.type->bytes;
-  const Tensor raw = file.view(begin, dtypes::uint8, {Size(blocks), Size(e.type->bytes)}, e.bytes);
-  return e.type->unpacked(raw.to(default_device())).reshape(e.shape);
+  Shape bytes = e.shape;
+  bytes.back() = bytes.back().value() / e.type->elements * e.type->bytes;
+  return file.view(begin, dtypes::uint8, bytes, e.bytes);
+}
+
+void add_tensor(Gguf& out, const std::string& name, std::string_view type, const Tensor& stored) {
+  const bool packed = gguf_is_packed(type);
+  out.tensors.emplace_back(name, packed ? gguf_unpack(type, stored.to(default_device())) : stored);
+  out.stored.emplace(name, Gguf::Stored{std::string(type), stored});
 }
 
 // One file, which may be a part of several.
@@ -173,6 +180,9 @@ Gguf read_file(const Source& file) {
     throw file.refuse_at(0, "it does not begin with \"GGUF\"").help("this may be no GGUF file");
   reader.number(4, "the magic");
   const std::uint64_t version = reader.number(4, "the version");
+  constexpr std::uint64_t kBigEndianThree = 3u << 24, kBigEndianTwo = 2u << 24;
+  if (version == kBigEndianThree || version == kBigEndianTwo)
+    throw file.refuse_at(4, "its numbers have the high byte first").help("convert it to little-endian");
   if (version != 2 && version != 3)
     throw file.refuse_at(4, fmt::format("it is of version {}, which is not 2 or 3", version));
   const std::uint64_t tensors = reader.number(8, "the number of tensors");
@@ -207,7 +217,8 @@ Gguf read_file(const Source& file) {
   }
   const std::uint64_t data = (reader.at() + alignment - 1) / alignment * alignment;
   check_places(entries, data, alignment, file);
-  for (const Entry& e : entries) out.tensors.emplace_back(e.name, read_tensor(file, e, data + e.offset));
+  for (const Entry& e : entries)
+    add_tensor(out, e.name, e.type->name, stored_tensor(file, e, data + e.offset));
   return out;
 }
 
@@ -226,7 +237,8 @@ std::string part_ending(std::int64_t i, std::int64_t count) {
 // The files of a model that is split: `first` is one of them, `given` where it was read.
 Gguf read_parts(const Gguf& first, const Bytes& given, std::int64_t count, const Source& source) {
   const std::int64_t number = key_number(first, "split.no", 0);
-  const auto* path = std::get_if<std::filesystem::path>(&given);
+  const std::filesystem::path* path = formats::path_of(given);
+  const bool mapped = std::holds_alternative<MappedFile>(given);
   const std::string name = path != nullptr ? path->filename().string() : "",
                     ending = part_ending(number, count);
   auto refuse = [&](const std::string& why) {
@@ -245,7 +257,7 @@ Gguf read_parts(const Gguf& first, const Bytes& given, std::int64_t count, const
       throw MissingFile("gguf_load", fmt::format("{}: it is part {} of {}, and {} is missing", source.name(),
                                                  number + 1, count, place.filename().string()))
           .help("all parts lie in one folder");
-    const Source file(Bytes(place), "gguf_load");
+    const Source file(mapped ? Bytes(MappedFile{place}) : Bytes(place), "gguf_load");
     Gguf part = i == number ? first : read_file(file);
     if (key_number(part, "split.no", 0) != i || key_number(part, "split.count", 1) != count)
       throw file.refuse(fmt::format("it is part {} of {}, where part {} of {} should be",
@@ -256,6 +268,7 @@ Gguf read_parts(const Gguf& first, const Bytes& given, std::int64_t count, const
       if (!seen.insert(tensor_name).second)
         throw file.refuse(fmt::format("tensor \"{}\" is in an earlier part too", shown(tensor_name)));
       out.tensors.emplace_back(tensor_name, tensor);
+      out.stored.emplace(tensor_name, part.stored.at(tensor_name));
     }
   }
   const auto found = static_cast<std::int64_t>(out.tensors.size());
@@ -265,6 +278,24 @@ Gguf read_parts(const Gguf& first, const Bytes& given, std::int64_t count, const
 }
 
 }  // namespace
+
+bool gguf_is_packed(std::string_view type) {
+  const GgufType* found = formats::gguf_type(type);
+  return found != nullptr && found->unpacked != nullptr;
+}
+
+Tensor gguf_unpack(std::string_view type, const Tensor& stored) {
+  const GgufType* found = formats::gguf_type(type);
+  if (found == nullptr || found->unpacked == nullptr)
+    throw UserError("gguf_unpack", fmt::format("{} is no packed type of GGUF", shown(type)));
+  if (stored.dtype() != dtypes::uint8 || stored.ndim() == 0 || stored.size(-1).value() % found->bytes != 0)
+    throw UserError("gguf_unpack", fmt::format("{} is not rows of whole blocks of {}, {} bytes each",
+                                               stored.str(), found->name, found->bytes));
+  const Tensor blocks = stored.reshape({Size(stored.numel().value() / found->bytes), Size(found->bytes)});
+  Shape shape = stored.shape();
+  shape.back() = shape.back().value() / found->bytes * found->elements;
+  return found->unpacked(blocks).reshape(shape);
+}
 
 Gguf gguf_load(const Bytes& from) {
   const Source file(from, "gguf_load");

@@ -107,6 +107,12 @@ const GgufType* gguf_type(std::uint32_t code) {
   return nullptr;
 }
 
+const GgufType* gguf_type(std::string_view name) {
+  for (const GgufType& type : kTypes)
+    if (type.name == name) return &type;
+  return nullptr;
+}
+
 std::string_view unread_gguf_type(std::uint32_t code) {
   for (const auto& [number, name] : kUnread)
     if (number == code) return name;

@@ -16,8 +16,9 @@ struct GgufType {
   Tensor (*unpacked)(
       const Tensor&);  // (blocks, bytes) of uint8 to (blocks, elements) of float32; null: plain
 };
-// Null for a code that is not read.
+// Null for a code that is not read, or for a name that no type has.
 const GgufType* gguf_type(std::uint32_t code);
+const GgufType* gguf_type(std::string_view name);
 // What the format calls a code that is not read, or nothing.
 std::string_view unread_gguf_type(std::uint32_t code);
 

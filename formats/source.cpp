@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,6 +30,15 @@ std::shared_ptr<int> open_file(const std::filesystem::path& file, const std::str
           }};
 }
 
+// The whole file in memory. Private, so that a write changes this process's copy of the page and no file.
+std::shared_ptr<std::byte> map_file(int descriptor, std::uint64_t bytes, const std::string& name,
+                                    const std::string& op) {
+  if (bytes == 0) return nullptr;
+  void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, descriptor, 0);
+  if (pages == MAP_FAILED) throw UserError(op, fmt::format("{} cannot be mapped: {}", name, reason()));
+  return {static_cast<std::byte*>(pages), [bytes](std::byte* held) { munmap(held, bytes); }};
+}
+
 }  // namespace
 
 void refuse_to_open(const std::filesystem::path& file, std::string_view op, int reason) {
@@ -49,7 +59,7 @@ Source::Source(const state::Bytes& from, std::string op) : op_(std::move(op)) {
     size_ = held_->size();
     return;
   }
-  const auto& file = std::get<std::filesystem::path>(from);
+  const std::filesystem::path& file = *path_of(from);
   name_ = file.string();
   file_ = open_file(file, op_);
   const off_t end = lseek(*file_, 0, SEEK_END);
@@ -58,6 +68,7 @@ Source::Source(const state::Bytes& from, std::string op) : op_(std::move(op)) {
   whole_ = Tensor(file);
   if (static_cast<std::uint64_t>(whole_.nbytes()) != size_)
     throw UserError(op_, fmt::format("{} changed while it was opened", name_));
+  if (std::holds_alternative<state::MappedFile>(from)) pages_ = map_file(*file_, size_, name_, op_);
 }
 
 Source::Source(std::vector<std::byte> bytes, std::string name, std::string op)
@@ -102,6 +113,9 @@ std::uint64_t Source::number(std::uint64_t offset, int bytes, std::string_view w
 Tensor Source::view(std::uint64_t offset, DataType dtype, const Shape& shape, std::uint64_t count) const {
   const std::uint64_t bytes = count * static_cast<std::uint64_t>(dtype.itemsize());
   if (bytes == 0) return Tensor::empty(shape, {.dtype = dtype});
+  const std::uint64_t at = start_ + offset;
+  if (pages_ && at % static_cast<std::uint64_t>(dtype.itemsize()) == 0)
+    return Tensor::from_blob(pages_.get() + at, shape, {.dtype = dtype}, [pages = pages_] {});
   return whole_[Slice{start_ + offset, start_ + offset + bytes}].bitcast(dtype).reshape(shape);
 }
 
@@ -117,6 +131,11 @@ Source Source::part(std::uint64_t offset, std::uint64_t count, std::string name)
 Source Source::unpacked() const {
   if (size_ < 2 || !is_gzip(read(0, 2, "the start"))) return *this;
   return Source(unpack(read(0, size_, "the file"), Packing::Gzip, name_, op_), name_, op_);
+}
+
+const std::filesystem::path* path_of(const state::Bytes& bytes) {
+  if (const auto* mapped = std::get_if<state::MappedFile>(&bytes)) return &mapped->path;
+  return std::get_if<std::filesystem::path>(&bytes);
 }
 
 UserError Source::refuse(const std::string& why) const {

@@ -51,9 +51,13 @@ class Source {
   std::string op_, name_;
   std::uint64_t start_ = 0, size_ = 0;                  // what is seen of the file
   std::shared_ptr<int> file_;                           // a descriptor, shared by copies; null for memory
+  std::shared_ptr<std::byte> pages_;                    // of a mapped file, shared by the tensors over it
   std::shared_ptr<const std::vector<std::byte>> held_;  // shared by copies
   Tensor whole_;                                        // uint8; made at once, so that the file is pinned
 };
+
+// The path of a file, or null for bytes in memory.
+const std::filesystem::path* path_of(const state::Bytes& bytes);
 
 // Throws: the file cannot be opened, for the reason that errno has. A MissingFile where it is not there.
 [[noreturn]] void refuse_to_open(const std::filesystem::path& file, std::string_view op, int reason);

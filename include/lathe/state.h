@@ -18,8 +18,15 @@ namespace lathe::state {
 using nn::StateDict;
 using Metadata = std::map<std::string, std::string>;
 
-// Where a file's bytes are: a path, or a tensor of bytes in memory.
-using Bytes = std::variant<std::filesystem::path, Tensor>;
+// A file whose tensors are to be its own pages in the CPU's memory, not copies: they cost nothing until they
+// are touched, and programs that read the same file share them. Writing to such a tensor does not change the
+// file; the file must not become shorter while they are in use.
+struct MappedFile {
+  std::filesystem::path path;
+};
+
+// Where a file's bytes are: a path, a tensor of bytes in memory, or a path that is mapped.
+using Bytes = std::variant<std::filesystem::path, Tensor, MappedFile>;
 
 // ---- safetensors
 StateDict safe_load(const Bytes& file);
@@ -31,10 +38,21 @@ void safe_save(const StateDict& tensors, const std::filesystem::path& file, cons
 // Q5_1, Q8_0, Q4_K, Q5_K and Q6_K are unpacked to float32 on the default device when they are used. Of a
 // model split into several files any one is named; the others lie beside it.
 struct Gguf {
+  // How a tensor lies in the file: `type` as the format spells it ("F16", "Q4_K"), `stored` its elements, or
+  // the bytes of its rows where they are packed: (..., bytes of a row) uint8, on the device of the file.
+  struct Stored {
+    std::string type;
+    Tensor stored;
+  };
   Object metadata;
   StateDict tensors;
+  std::map<std::string, Stored> stored;
 };
 Gguf gguf_load(const Bytes& file);
+// Packed rows of a GGUF type, (..., bytes) uint8, as the float32 numbers they stand for. Lazy: a kernel that
+// uses them decodes them itself.
+Tensor gguf_unpack(std::string_view type, const Tensor& stored);
+bool gguf_is_packed(std::string_view type);
 
 // ---- torch checkpoints, zip form and the older one. A subset of pickle is read: tensors, parameters and
 // plain values. Anything else, and above all a call of anything else, is refused by name.
