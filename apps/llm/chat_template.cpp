@@ -49,7 +49,8 @@ std::string ChatTemplate::render(std::string_view variables, std::optional<std::
   if (!given.is_object()) throw UserError("chat template", "the variables are no JSON object");
   jinja::Entries globals = jinja::global_functions(now);
   for (const auto& [key, value] : given.items()) {
-    std::erase_if(globals, [&, name = std::string_view(key)](const auto& g) { return g.first.text() == name; });
+    std::erase_if(globals,
+                  [&, name = std::string_view(key)](const auto& g) { return g.first.text() == name; });
     globals.emplace_back(key, value_of(value));
   }
   return jinja::render(parsed_->block, globals);

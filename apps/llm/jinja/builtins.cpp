@@ -30,7 +30,8 @@ Value part(const Value& x, const Value& path) {
 
 Arguments without_first(const Arguments& a, std::size_t count = 1) {
   Arguments out = a;
-  out.positional.erase(out.positional.begin(), out.positional.begin() + static_cast<std::ptrdiff_t>(std::min(count, out.positional.size())));
+  out.positional.erase(out.positional.begin(), out.positional.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                                                            count, out.positional.size())));
   return out;
 }
 
@@ -58,8 +59,8 @@ Value selected(const Value& x, const Arguments& given, bool by_attribute, bool w
 
 Value mapped(const Value& x, const Arguments& given) {
   List out;
-  const auto attribute_named =
-      std::find_if(given.named.begin(), given.named.end(), [](const auto& a) { return a.first == "attribute"; });
+  const auto attribute_named = std::find_if(given.named.begin(), given.named.end(),
+                                            [](const auto& a) { return a.first == "attribute"; });
   if (attribute_named != given.named.end()) {
     Value absent;
     for (const auto& [name, value] : given.named)
@@ -71,7 +72,8 @@ Value mapped(const Value& x, const Arguments& given) {
     return out;
   }
   if (given.positional.empty()) throw TemplateError("map needs a filter or attribute=");
-  for (const Value& v : elements(x)) out.items.push_back(run_filter(given.positional[0].str(), v, without_first(given)));
+  for (const Value& v : elements(x))
+    out.items.push_back(run_filter(given.positional[0].str(), v, without_first(given)));
   return out;
 }
 
@@ -84,8 +86,9 @@ Value sorted(const Value& x, const Bound& a) {  // reverse, case_sensitive, attr
   List out{elements(x), false};
   const auto key = [&](const Value& v) { return folded(a.has(2) ? part(v, a[2]) : v, a.flag(1)); };
   const bool reverse = a.flag(0);
-  std::stable_sort(out.items.begin(), out.items.end(),
-                   [&](const Value& p, const Value& q) { return reverse ? less(key(q), key(p)) : less(key(p), key(q)); });
+  std::stable_sort(out.items.begin(), out.items.end(), [&](const Value& p, const Value& q) {
+    return reverse ? less(key(q), key(p)) : less(key(p), key(q));
+  });
   return out;
 }
 
@@ -119,9 +122,12 @@ Value dictionary_sorted(const Value& x, const Bound& a) {  // case_sensitive, by
   if (!x.is(Kind::Dict)) throw TemplateError(fmt::format("dictsort needs a dict, not {}", x.kind_name()));
   Entries entries = x.entries();
   const bool by_value = a.text(1, "key") == "value", reverse = a.flag(2);
-  const auto key = [&](const auto& entry) { return folded(by_value ? entry.second : entry.first, a.flag(0)); };
-  std::stable_sort(entries.begin(), entries.end(),
-                   [&](const auto& p, const auto& q) { return reverse ? less(key(q), key(p)) : less(key(p), key(q)); });
+  const auto key = [&](const auto& entry) {
+    return folded(by_value ? entry.second : entry.first, a.flag(0));
+  };
+  std::stable_sort(entries.begin(), entries.end(), [&](const auto& p, const auto& q) {
+    return reverse ? less(key(q), key(p)) : less(key(p), key(q));
+  });
   List out;
   for (const auto& [k, v] : entries) out.items.push_back(Value::tuple({k, v}));
   return out;
@@ -159,7 +165,9 @@ Value whole_of(const Value& x, const Bound& a) {  // default, base
   if (!text.empty() && text[0] == '+') text.erase(0, 1);
   std::int64_t v = 0;
   const char* end = text.data() + text.size();
-  if (const auto r = std::from_chars(text.data(), end, v, static_cast<int>(a.whole(1, 10))); r.ec == std::errc() && r.ptr == end) return v;
+  if (const auto r = std::from_chars(text.data(), end, v, static_cast<int>(a.whole(1, 10)));
+      r.ec == std::errc() && r.ptr == end)
+    return v;
   double real = 0;
   const auto r = std::from_chars(text.data(), end, real);
   if (r.ec == std::errc() && r.ptr == end && std::abs(real) < 9.2e18) return static_cast<std::int64_t>(real);
@@ -194,7 +202,10 @@ Value absolute(const Value& x) {
 }
 
 Value indented(const Value& x, const Bound& a) {  // width, first, blank
-  const std::string pad = a[0].is(Kind::String) ? a[0].text() : std::string(static_cast<std::size_t>(std::clamp<std::int64_t>(a.whole(0, 4), 0, 1000)), ' ');
+  const std::string pad =
+      a[0].is(Kind::String)
+          ? a[0].text()
+          : std::string(static_cast<std::size_t>(std::clamp<std::int64_t>(a.whole(0, 4), 0, 1000)), ' ');
   const std::string text = x.str();
   std::string out;
   for (std::size_t at = 0; at <= text.size();) {
@@ -229,12 +240,18 @@ Value json_of(const Value& x, const Bound& a) {  // indent, ensure_ascii, separa
 Value escaped(const Value& x) {
   std::string out;
   for (const char c : x.str()) {
-    if (c == '&') out += "&amp;";
-    else if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else if (c == '"') out += "&#34;";
-    else if (c == '\'') out += "&#39;";
-    else out += c;
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '"')
+      out += "&#34;";
+    else if (c == '\'')
+      out += "&#39;";
+    else
+      out += c;
   }
   return out;
 }
@@ -298,7 +315,8 @@ Value grouped(const Value& x, const Bound& a) {  // attribute
   List out;
   for (const Value& v : elements(x)) {
     const Value key = part(v, a[0]);
-    auto at = std::find_if(out.items.begin(), out.items.end(), [&](const Value& g) { return equal(g.items()[0], key); });
+    auto at = std::find_if(out.items.begin(), out.items.end(),
+                           [&](const Value& g) { return equal(g.items()[0], key); });
     if (at == out.items.end()) {
       out.items.push_back(Value::tuple({key, List{{v}, false}}));
     } else {
@@ -307,7 +325,8 @@ Value grouped(const Value& x, const Bound& a) {  // attribute
       *at = Value::tuple({key, std::move(more)});
     }
   }
-  std::stable_sort(out.items.begin(), out.items.end(), [](const Value& p, const Value& q) { return less(p.items()[0], q.items()[0]); });
+  std::stable_sort(out.items.begin(), out.items.end(),
+                   [](const Value& p, const Value& q) { return less(p.items()[0], q.items()[0]); });
   return out;
 }
 
@@ -406,7 +425,8 @@ constexpr TestRow kTests[] = {
 
 template <std::size_t N, class Row>
 const Row* row_named(const Row (&rows)[N], std::string_view name) {
-  const auto* at = std::find_if(std::begin(rows), std::end(rows), [&](const Row& r) { return r.name == name; });
+  const auto* at =
+      std::find_if(std::begin(rows), std::end(rows), [&](const Row& r) { return r.name == name; });
   return at == std::end(rows) ? nullptr : at;
 }
 
@@ -466,7 +486,8 @@ Bound::Bound(std::string_view name, std::string_view parameters, const Arguments
     return;
   }
   if (given.positional.size() > names.size())
-    throw TemplateError(fmt::format("{} takes at most {} arguments, {} were given", name, names.size(), given.positional.size()));
+    throw TemplateError(fmt::format("{} takes at most {} arguments, {} were given", name, names.size(),
+                                    given.positional.size()));
   values_ = given.positional;
   values_.resize(names.size());
   for (const auto& [key, value] : given.named) {
@@ -532,7 +553,8 @@ Value item(const Value& x, const Value& key) {
 Value attribute(const Value& x, const std::string& name) {
   if (std::optional<Value> method = method_of(x, name)) return *std::move(method);
   Value found = item(x, name);
-  return found.is(Kind::Undefined) ? Value(Undefined{fmt::format("'{}' of a {}", name, x.kind_name())}) : found;
+  return found.is(Kind::Undefined) ? Value(Undefined{fmt::format("'{}' of a {}", name, x.kind_name())})
+                                   : found;
 }
 
 Entries global_functions(std::optional<std::time_t> now) {
@@ -544,7 +566,8 @@ Entries global_functions(std::optional<std::time_t> now) {
   add("namespace", [](const Arguments& a) { return named_values(a, true); });
   add("dict", [](const Arguments& a) { return named_values(a, false); });
   add("raise_exception", [](const Arguments& a) -> Value {
-    throw TemplateError(Bound("raise_exception", "message", a).text(0, "the template refuses this conversation"));
+    throw TemplateError(
+        Bound("raise_exception", "message", a).text(0, "the template refuses this conversation"));
   });
   add("strftime_now", [now](const Arguments& a) {
     return time_text(now.value_or(std::time(nullptr)), Bound("strftime_now", "format", a).text(0, ""));

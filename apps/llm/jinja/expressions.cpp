@@ -1,5 +1,5 @@
-// Tokens into expressions, weakest operator first: condition, or, and, not, comparisons, + and -, ~, products,
-// powers, signs; then what stands behind a value: attributes, calls, filters, tests.
+// Tokens into expressions, weakest operator first: condition, or, and, not, comparisons, + and -, ~,
+// products, powers, signs; then what stands behind a value: attributes, calls, filters, tests.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -79,8 +79,8 @@ class ExpressionParser {
  private:
   bool ends_tuple() const {
     const Token& t = cursor_.peek();
-    return t.kind == Token::Kind::StatementEnd || t.kind == Token::Kind::PrintEnd || cursor_.peek_operator(")") ||
-           cursor_.peek_name("in") || cursor_.peek_operator("=");
+    return t.kind == Token::Kind::StatementEnd || t.kind == Token::Kind::PrintEnd ||
+           cursor_.peek_operator(")") || cursor_.peek_name("in") || cursor_.peek_operator("=");
   }
 
   ExpressionRef alternatives() {
@@ -107,7 +107,8 @@ class ExpressionParser {
     for (const std::string_view op : {"==", "!=", "<=", ">=", "<", ">"})
       if (cursor_.skip(op)) return std::string(op);
     if (cursor_.skip_name("in")) return "in";
-    if (cursor_.peek_name("not") && cursor_.peek(1).kind == Token::Kind::Name && cursor_.peek(1).text == "in") {
+    if (cursor_.peek_name("not") && cursor_.peek(1).kind == Token::Kind::Name &&
+        cursor_.peek(1).text == "in") {
       cursor_.next();
       cursor_.next();
       return "not in";
@@ -132,7 +133,8 @@ class ExpressionParser {
   ExpressionRef chain(std::initializer_list<std::string_view> ops, Operand operand) {
     ExpressionRef e = operand();
     while (true) {
-      const auto op = std::find_if(ops.begin(), ops.end(), [&](std::string_view o) { return cursor_.skip(o); });
+      const auto op =
+          std::find_if(ops.begin(), ops.end(), [&](std::string_view o) { return cursor_.skip(o); });
       if (op == ops.end()) return e;
       e = joined(Kind::Arithmetic, std::string(*op), std::move(e), operand());
     }
@@ -242,7 +244,8 @@ class ExpressionParser {
           e = joined(Kind::Subscript, "", std::move(e), number(t));
           continue;
         }
-        if (t.kind != Token::Kind::Name) refuse_at(t.line, fmt::format("a name is needed before {}", shown(t)));
+        if (t.kind != Token::Kind::Name)
+          refuse_at(t.line, fmt::format("a name is needed before {}", shown(t)));
         ExpressionRef attribute = make(Kind::Attribute, t.line, t.text);
         attribute->operands.push_back(std::move(e));
         e = std::move(attribute);
@@ -263,11 +266,15 @@ class ExpressionParser {
     const int line = of->line;
     std::vector<ExpressionRef> parts(1);
     while (!cursor_.skip("]")) {
-      if (cursor_.skip(":")) parts.emplace_back();
-      else if (parts.back() == nullptr) parts.back() = tuple(true);
-      else cursor_.expect_operator("]");
+      if (cursor_.skip(":"))
+        parts.emplace_back();
+      else if (parts.back() == nullptr)
+        parts.back() = tuple(true);
+      else
+        cursor_.expect_operator("]");
     }
-    if (parts.size() > 3 || (parts.size() == 1 && parts[0] == nullptr)) refuse_at(line, "a subscript is one value or a slice");
+    if (parts.size() > 3 || (parts.size() == 1 && parts[0] == nullptr))
+      refuse_at(line, "a subscript is one value or a slice");
     if (parts.size() == 1) return joined(Kind::Subscript, "", std::move(of), std::move(parts[0]));
     ExpressionRef e = make(Kind::Slice, line);
     parts.resize(3);
@@ -284,8 +291,8 @@ class ExpressionParser {
       if (cursor_.skip(")")) break;
       if (cursor_.peek_operator("*") || cursor_.peek_operator("**"))
         refuse_at(cursor_.peek().line, "'*' before an argument is not supported in chat templates");
-      const bool named = cursor_.peek().kind == Token::Kind::Name && cursor_.peek(1).kind == Token::Kind::Operator &&
-                         cursor_.peek(1).text == "=";
+      const bool named = cursor_.peek().kind == Token::Kind::Name &&
+                         cursor_.peek(1).kind == Token::Kind::Operator && cursor_.peek(1).text == "=";
       NamedExpression a;
       if (named) {
         a.name = cursor_.next().text;
@@ -301,10 +308,14 @@ class ExpressionParser {
 
   ExpressionRef filters_and_tests(ExpressionRef e) {
     while (true) {
-      if (cursor_.skip("|")) e = filter(std::move(e));
-      else if (cursor_.peek_name("is")) e = test(std::move(e));
-      else if (cursor_.peek_operator("(")) e = behind(std::move(e));
-      else return e;
+      if (cursor_.skip("|"))
+        e = filter(std::move(e));
+      else if (cursor_.peek_name("is"))
+        e = test(std::move(e));
+      else if (cursor_.peek_operator("("))
+        e = behind(std::move(e));
+      else
+        return e;
     }
   }
 
@@ -348,9 +359,11 @@ class ExpressionParser {
 }  // namespace
 
 Token Cursor::expect(Token::Kind kind) {
-  constexpr std::string_view kWords[] = {"text", "'{%'", "'%}'", "'{{'", "'}}'", "a name", "a string", "a number", "", ""};
+  constexpr std::string_view kWords[] = {"text",   "'{%'",     "'%}'",     "'{{'", "'}}'",
+                                         "a name", "a string", "a number", "",     ""};
   if (peek().kind != kind)
-    refuse_at(peek().line, fmt::format("{} is needed before {}", kWords[static_cast<int>(kind)], shown(peek())));
+    refuse_at(peek().line,
+              fmt::format("{} is needed before {}", kWords[static_cast<int>(kind)], shown(peek())));
   return next();
 }
 
@@ -362,8 +375,12 @@ void Cursor::expect_name(std::string_view text) {
   if (!skip_name(text)) refuse_at(peek().line, fmt::format("'{}' is needed before {}", text, shown(peek())));
 }
 
-ExpressionRef parse_expression(Cursor& cursor, bool conditional) { return ExpressionParser(cursor).condition(conditional); }
-ExpressionRef parse_tuple(Cursor& cursor, bool conditional) { return ExpressionParser(cursor).tuple(conditional); }
+ExpressionRef parse_expression(Cursor& cursor, bool conditional) {
+  return ExpressionParser(cursor).condition(conditional);
+}
+ExpressionRef parse_tuple(Cursor& cursor, bool conditional) {
+  return ExpressionParser(cursor).tuple(conditional);
+}
 ExpressionRef parse_filters(Cursor& cursor) { return ExpressionParser(cursor).filters(); }
 
 }  // namespace lathe::llm::jinja

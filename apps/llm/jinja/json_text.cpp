@@ -12,7 +12,8 @@ char32_t code_point_at(std::string_view text, std::size_t begin, std::size_t end
   const auto first = static_cast<unsigned char>(text[begin]);
   if (first < 0x80) return first;
   char32_t code = first & (end - begin == 2 ? 0x1fU : end - begin == 3 ? 0x0fU : 0x07U);
-  for (std::size_t i = begin + 1; i < end; ++i) code = (code << 6U) | (static_cast<unsigned char>(text[i]) & 0x3fU);
+  for (std::size_t i = begin + 1; i < end; ++i)
+    code = (code << 6U) | (static_cast<unsigned char>(text[i]) & 0x3fU);
   return code;
 }
 
@@ -30,15 +31,24 @@ std::string string_text(const std::string& text, bool ascii) {
   for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
     const std::string_view c = std::string_view(text).substr(starts[i], starts[i + 1] - starts[i]);
     const char32_t code = code_point_at(text, starts[i], starts[i + 1]);
-    if (code == '"') out += "\\\"";
-    else if (code == '\\') out += "\\\\";
-    else if (code == '\n') out += "\\n";
-    else if (code == '\r') out += "\\r";
-    else if (code == '\t') out += "\\t";
-    else if (code == '\b') out += "\\b";
-    else if (code == '\f') out += "\\f";
-    else if (code < 0x20 || (ascii && code >= 0x7f)) out += code == 0x7f ? std::string(c) : escaped(code);
-    else out += c;
+    if (code == '"')
+      out += "\\\"";
+    else if (code == '\\')
+      out += "\\\\";
+    else if (code == '\n')
+      out += "\\n";
+    else if (code == '\r')
+      out += "\\r";
+    else if (code == '\t')
+      out += "\\t";
+    else if (code == '\b')
+      out += "\\b";
+    else if (code == '\f')
+      out += "\\f";
+    else if (code < 0x20 || (ascii && code >= 0x7f))
+      out += code == 0x7f ? std::string(c) : escaped(code);
+    else
+      out += c;
   }
   return out + '"';
 }
@@ -94,7 +104,8 @@ class Writer {
   std::string bracketed(char open, const std::vector<std::string>& parts, char close) const {
     if (parts.empty()) return std::string{open, close};
     const auto line = [&](int depth) {
-      return style_.indent < 0 ? std::string() : "\n" + std::string(static_cast<std::size_t>(style_.indent * depth), ' ');
+      return style_.indent < 0 ? std::string()
+                               : "\n" + std::string(static_cast<std::size_t>(style_.indent * depth), ' ');
     };
     std::string out(1, open);
     for (std::size_t i = 0; i < parts.size(); ++i) {

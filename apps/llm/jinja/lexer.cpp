@@ -12,7 +12,8 @@ namespace {
 constexpr std::string_view kBlanks = " \t\n\r\f\v";
 
 bool is_name_start(char c) {
-  return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_' || static_cast<unsigned char>(c) >= 0x80;
+  return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_' ||
+         static_cast<unsigned char>(c) >= 0x80;
 }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -43,9 +44,12 @@ class Lexer {
       const std::size_t tag = next_tag();
       text(tag);
       if (tag == source_.size()) break;
-      if (source_[tag + 1] == '#') comment();
-      else if (source_[tag + 1] == '%') statement();
-      else print();
+      if (source_[tag + 1] == '#')
+        comment();
+      else if (source_[tag + 1] == '%')
+        statement();
+      else
+        print();
     }
     tokens_.push_back({Token::Kind::End, "", line_});
     return std::move(tokens_);
@@ -54,7 +58,8 @@ class Lexer {
  private:
   std::size_t next_tag() const {
     for (std::size_t i = at_; i + 1 < source_.size(); ++i)
-      if (source_[i] == '{' && (source_[i + 1] == '%' || source_[i + 1] == '{' || source_[i + 1] == '#')) return i;
+      if (source_[i] == '{' && (source_[i + 1] == '%' || source_[i + 1] == '{' || source_[i + 1] == '#'))
+        return i;
     return source_.size();
   }
 
@@ -77,7 +82,8 @@ class Lexer {
       const std::size_t line_break = piece.rfind('\n');
       const std::size_t begin = line_break == std::string_view::npos ? 0 : line_break + 1;
       const bool whole_line = line_break != std::string_view::npos || at_ == 0 || source_[at_ - 1] == '\n';
-      if (whole_line && piece.find_first_not_of(" \t\f\v", begin) == std::string_view::npos) piece = piece.substr(0, begin);
+      if (whole_line && piece.find_first_not_of(" \t\f\v", begin) == std::string_view::npos)
+        piece = piece.substr(0, begin);
     }
     if (!piece.empty()) tokens_.push_back({Token::Kind::Text, std::string(piece), line_});
     advance(end);
@@ -128,7 +134,8 @@ class Lexer {
   }
 
   void raw() {
-    for (std::size_t end = source_.find("{%", at_); end != std::string::npos; end = source_.find("{%", end + 2)) {
+    for (std::size_t end = source_.find("{%", at_); end != std::string::npos;
+         end = source_.find("{%", end + 2)) {
       std::size_t word = end + 2;
       if (sign_at(word) == '-' || sign_at(word) == '+') ++word;
       word = source_.find_first_not_of(kBlanks, word);
@@ -155,16 +162,21 @@ class Lexer {
       if (at_ >= source_.size()) refuse_at(begin, fmt::format("a tag has no end: '{}}}' is missing", last));
       const char c = source_[at_];
       if (open.empty()) {
-        const bool has_sign = (c == '-' || (c == '+' && last == '%')) && sign_at(at_ + 1) == last && sign_at(at_ + 2) == '}';
+        const bool has_sign =
+            (c == '-' || (c == '+' && last == '%')) && sign_at(at_ + 1) == last && sign_at(at_ + 2) == '}';
         if (has_sign || (c == last && sign_at(at_ + 1) == '}')) {
           advance(at_ + (has_sign ? 3 : 2));
           return has_sign ? c : '\0';
         }
       }
-      if (is_name_start(c)) name();
-      else if (is_digit(c)) number();
-      else if (c == '\'' || c == '"') word(c);
-      else operation(open);
+      if (is_name_start(c))
+        name();
+      else if (is_digit(c))
+        number();
+      else if (c == '\'' || c == '"')
+        word(c);
+      else
+        operation(open);
     }
   }
 
@@ -233,10 +245,13 @@ class Lexer {
     std::uint32_t code = 0;
     for (std::size_t k = 1; k <= digits; ++k) {
       const char digit = sign_at(i + k);
-      if (std::isxdigit(static_cast<unsigned char>(digit)) == 0) refuse_at(line_, "an escape in a string is cut short");
-      code = code * 16 + static_cast<std::uint32_t>(is_digit(digit) ? digit - '0' : (digit | 0x20) - 'a' + 10);
+      if (std::isxdigit(static_cast<unsigned char>(digit)) == 0)
+        refuse_at(line_, "an escape in a string is cut short");
+      code =
+          code * 16 + static_cast<std::uint32_t>(is_digit(digit) ? digit - '0' : (digit | 0x20) - 'a' + 10);
     }
-    if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) refuse_at(line_, "an escape in a string is no character");
+    if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
+      refuse_at(line_, "an escape in a string is no character");
     append_utf8(out, code);
     return i + digits;
   }
@@ -273,8 +288,10 @@ void refuse_at(int line, std::string_view message) {
 std::vector<Token> tokens_of(std::string_view source) {
   std::string text;
   for (std::size_t i = 0; i < source.size(); ++i) {
-    if (source[i] != '\r') text += source[i];
-    else if (i + 1 >= source.size() || source[i + 1] != '\n') text += '\n';
+    if (source[i] != '\r')
+      text += source[i];
+    else if (i + 1 >= source.size() || source[i + 1] != '\n')
+      text += '\n';
   }
   if (!text.empty() && text.back() == '\n') text.pop_back();  // the file's own last line break
   return Lexer(std::move(text)).run();

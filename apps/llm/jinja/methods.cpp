@@ -109,21 +109,25 @@ Value lines_of(const std::string& text, bool keep_ends) {
 
 bool meets(const Value& self, const Value& ends, bool start) {
   if (ends.is(Kind::List))
-    return std::any_of(ends.items().begin(), ends.items().end(), [&](const Value& e) { return meets(self, e, start); });
+    return std::any_of(ends.items().begin(), ends.items().end(),
+                       [&](const Value& e) { return meets(self, e, start); });
   if (!ends.is(Kind::String))
-    throw TemplateError(fmt::format("{} needs a string, not {}", start ? "startswith" : "endswith", ends.kind_name()));
+    throw TemplateError(
+        fmt::format("{} needs a string, not {}", start ? "startswith" : "endswith", ends.kind_name()));
   return start ? self.text().starts_with(ends.text()) : self.text().ends_with(ends.text());
 }
 
 std::int64_t characters_before(const std::string& text, std::size_t byte) {
-  return byte == std::string::npos ? -1
-                                   : static_cast<std::int64_t>(character_starts(std::string_view(text).substr(0, byte)).size()) - 1;
+  return byte == std::string::npos
+             ? -1
+             : static_cast<std::int64_t>(character_starts(std::string_view(text).substr(0, byte)).size()) - 1;
 }
 
 std::int64_t count_of(const std::string& text, const std::string& part) {
   if (part.empty()) return length(Value(text)) + 1;
   std::int64_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size()))
+    ++count;
   return count;
 }
 
@@ -131,7 +135,8 @@ Value joined_by(const std::string& separator, const Value& parts) {
   std::string out;
   bool first = true;
   for (const Value& part : elements(parts)) {
-    if (!part.is(Kind::String)) throw TemplateError(fmt::format("join of {}, strings are needed", part.kind_name()));
+    if (!part.is(Kind::String))
+      throw TemplateError(fmt::format("join of {}, strings are needed", part.kind_name()));
     out += (first ? "" : separator) + part.text();
     first = false;
   }
@@ -139,9 +144,10 @@ Value joined_by(const std::string& separator, const Value& parts) {
 }
 
 Value partitioned(const std::string& text, const std::string& separator, bool last) {
-  const std::size_t at = separator.empty() ? std::string::npos : last ? text.rfind(separator) : text.find(separator);
-  if (at == std::string::npos)
-    return last ? Value::tuple({"", "", text}) : Value::tuple({text, "", ""});
+  const std::size_t at = separator.empty() ? std::string::npos
+                         : last            ? text.rfind(separator)
+                                           : text.find(separator);
+  if (at == std::string::npos) return last ? Value::tuple({"", "", text}) : Value::tuple({text, "", ""});
   return Value::tuple({text.substr(0, at), separator, text.substr(at + separator.size())});
 }
 
@@ -153,7 +159,8 @@ Value position_in(const Value& list, const Value& x) {
 
 Value parts_of(const Value& dict, bool keys, bool values) {
   List out;
-  for (const auto& [k, v] : dict.entries()) out.items.push_back(keys && values ? Value::tuple({k, v}) : keys ? k : v);
+  for (const auto& [k, v] : dict.entries())
+    out.items.push_back(keys && values ? Value::tuple({k, v}) : keys ? k : v);
   return out;
 }
 

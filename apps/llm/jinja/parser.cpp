@@ -41,14 +41,16 @@ class StatementParser {
         case Token::Kind::StatementBegin: {
           cursor_.next();
           const std::string& word = cursor_.peek().text;
-          if (cursor_.peek().kind == Token::Kind::Name && std::find(ends.begin(), ends.end(), word) != ends.end())
+          if (cursor_.peek().kind == Token::Kind::Name &&
+              std::find(ends.begin(), ends.end(), word) != ends.end())
             return block;
           statement(block);
           break;
         }
         default:
           if (ends.size() != 0)
-            refuse_at(token.line, fmt::format("the template ends where '{{% {} %}}' is needed", *(ends.end() - 1)));
+            refuse_at(token.line,
+                      fmt::format("the template ends where '{{% {} %}}' is needed", *(ends.end() - 1)));
           return block;
       }
     }
@@ -65,22 +67,34 @@ class StatementParser {
   void statement(Block& block) {
     const Token word = cursor_.expect(Token::Kind::Name);
     Statement s = make(Kind::Text, word.line);
-    if (word.text == "if") conditional(s);
-    else if (word.text == "for") loop(s);
-    else if (word.text == "set") assignment(s);
-    else if (word.text == "macro") macro(s);
-    else if (word.text == "call") call_block(s);
-    else if (word.text == "filter") filter_block(s);
-    else if (word.text == "with") with(s);
-    else if (word.text == "generation") scope(s);
-    else if (word.text == "break" || word.text == "continue") leave(s, word);
-    else unknown(word);
+    if (word.text == "if")
+      conditional(s);
+    else if (word.text == "for")
+      loop(s);
+    else if (word.text == "set")
+      assignment(s);
+    else if (word.text == "macro")
+      macro(s);
+    else if (word.text == "call")
+      call_block(s);
+    else if (word.text == "filter")
+      filter_block(s);
+    else if (word.text == "with")
+      with(s);
+    else if (word.text == "generation")
+      scope(s);
+    else if (word.text == "break" || word.text == "continue")
+      leave(s, word);
+    else
+      unknown(word);
     block.push_back(std::move(s));
   }
 
   [[noreturn]] static void unknown(const Token& word) {
-    for (const std::string_view known : {"extends", "block", "include", "import", "from", "do", "autoescape", "trans"})
-      if (word.text == known) refuse_at(word.line, fmt::format("'{}' is not supported in chat templates", word.text));
+    for (const std::string_view known :
+         {"extends", "block", "include", "import", "from", "do", "autoescape", "trans"})
+      if (word.text == known)
+        refuse_at(word.line, fmt::format("'{}' is not supported in chat templates", word.text));
     refuse_at(word.line, fmt::format("unknown statement '{}'", word.text));
   }
 
@@ -110,7 +124,8 @@ class StatementParser {
     cursor_.expect_name("in");
     s.conditions.push_back(parse_tuple(cursor_, false));
     s.conditions.push_back(cursor_.skip_name("if") ? parse_expression(cursor_) : nullptr);
-    if (cursor_.peek_name("recursive")) refuse_at(s.line, "a recursive loop is not supported in chat templates");
+    if (cursor_.peek_name("recursive"))
+      refuse_at(s.line, "a recursive loop is not supported in chat templates");
     end_tag();
     ++loops_;
     s.bodies.push_back(body({"else", "endfor"}));
@@ -181,7 +196,8 @@ class StatementParser {
     s.kind = Kind::CallBlock;
     if (cursor_.peek_operator("(")) s.parameters = parameters();
     s.conditions.push_back(parse_expression(cursor_));
-    if (s.conditions[0]->kind != Expression::Kind::Call) refuse_at(s.line, "'call' needs the call of a macro");
+    if (s.conditions[0]->kind != Expression::Kind::Call)
+      refuse_at(s.line, "'call' needs the call of a macro");
     end_tag();
     s.bodies.push_back(closed_body("endcall"));
   }

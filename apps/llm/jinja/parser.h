@@ -14,7 +14,9 @@ class Cursor {
  public:
   explicit Cursor(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
-  const Token& peek(std::size_t ahead = 0) const { return tokens_[std::min(at_ + ahead, tokens_.size() - 1)]; }
+  const Token& peek(std::size_t ahead = 0) const {
+    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
+  }
   const Token& next() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
 
   bool peek_operator(std::string_view text) const { return is(Token::Kind::Operator, text); }
@@ -28,7 +30,9 @@ class Cursor {
   int depth = 0;  // of the tree below this place
 
  private:
-  bool is(Token::Kind kind, std::string_view text) const { return peek().kind == kind && peek().text == text; }
+  bool is(Token::Kind kind, std::string_view text) const {
+    return peek().kind == kind && peek().text == text;
+  }
 
   std::vector<Token> tokens_;
   std::size_t at_ = 0;

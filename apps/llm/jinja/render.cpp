@@ -210,13 +210,15 @@ class Renderer {
     return Function{name, [this, &s, name, scope = scope_](const Arguments& given) -> Value {
                       Entries names;
                       if (given.positional.size() > s.parameters.size())
-                        throw TemplateError(fmt::format("macro '{}' takes at most {} arguments", name, s.parameters.size()));
+                        throw TemplateError(
+                            fmt::format("macro '{}' takes at most {} arguments", name, s.parameters.size()));
                       const ScopeRef before = std::exchange(scope_, scope);
                       for (std::size_t i = 0; i < s.parameters.size(); ++i)
                         names.emplace_back(s.parameters[i].name, macro_argument(s.parameters[i], i, given));
                       for (const auto& [key, v] : given.named) {
                         if (find(names, std::string_view(key)) != nullptr) continue;
-                        if (key != "caller") throw TemplateError(fmt::format("macro '{}' has no argument '{}'", name, key));
+                        if (key != "caller")
+                          throw TemplateError(fmt::format("macro '{}' has no argument '{}'", name, key));
                         names.emplace_back(key, v);
                       }
                       if (++depth_ > kDeepest) throw TemplateError("macros call each other too deeply");
@@ -245,15 +247,19 @@ class Renderer {
   Arguments arguments(const std::vector<NamedExpression>& given) {
     Arguments out;
     for (const NamedExpression& a : given) {
-      if (a.name.empty()) out.positional.push_back(value(*a.value));
-      else out.named.emplace_back(a.name, value(*a.value));
+      if (a.name.empty())
+        out.positional.push_back(value(*a.value));
+      else
+        out.named.emplace_back(a.name, value(*a.value));
     }
     return out;
   }
 
   static Value call(const Value& what, const Arguments& given) {
-    if (what.is(Value::Kind::Undefined)) throw TemplateError(fmt::format("{} is undefined and cannot be called", what.missing()));
-    if (!what.is(Value::Kind::Function)) throw TemplateError(fmt::format("{} cannot be called", what.kind_name()));
+    if (what.is(Value::Kind::Undefined))
+      throw TemplateError(fmt::format("{} is undefined and cannot be called", what.missing()));
+    if (!what.is(Value::Kind::Function))
+      throw TemplateError(fmt::format("{} cannot be called", what.kind_name()));
     return what.function().run(given);
   }
 
@@ -315,7 +321,8 @@ class Renderer {
       case E::Compare: return compare(e);
       case E::Conditional:
         if (value(*e.operands[0]).truth()) return value(*e.operands[1]);
-        return e.operands[2] != nullptr ? value(*e.operands[2]) : Value(Undefined{"a condition without else"});
+        return e.operands[2] != nullptr ? value(*e.operands[2])
+                                        : Value(Undefined{"a condition without else"});
     }
     return {};
   }
@@ -325,9 +332,12 @@ class Renderer {
     for (std::size_t i = 0; i < e.operands.size(); i += 2) {
       const Value key = value(*e.operands[i]);
       Value v = value(*e.operands[i + 1]);
-      const auto known = std::find_if(out.entries.begin(), out.entries.end(), [&](const auto& entry) { return equal(entry.first, key); });
-      if (known != out.entries.end()) known->second = std::move(v);
-      else out.entries.emplace_back(key, std::move(v));
+      const auto known = std::find_if(out.entries.begin(), out.entries.end(),
+                                      [&](const auto& entry) { return equal(entry.first, key); });
+      if (known != out.entries.end())
+        known->second = std::move(v);
+      else
+        out.entries.emplace_back(key, std::move(v));
     }
     return out;
   }

@@ -13,7 +13,18 @@
 namespace lathe::llm::jinja {
 
 struct Token {
-  enum class Kind : std::uint8_t { Text, StatementBegin, StatementEnd, PrintBegin, PrintEnd, Name, Word, Number, Operator, End };
+  enum class Kind : std::uint8_t {
+    Text,
+    StatementBegin,
+    StatementEnd,
+    PrintBegin,
+    PrintEnd,
+    Name,
+    Word,
+    Number,
+    Operator,
+    End
+  };
   Kind kind;  // Word is a quoted string
   std::string text;
   int line;

@@ -20,17 +20,22 @@ std::string float_text(double v) {
 }
 
 std::string quoted(const std::string& text) {
-  const char quote =
-      text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
+  const char quote = text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
   std::string out(1, quote);
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (c == quote || c == '\\') (out += '\\') += c;
-    else if (c == '\n') out += "\\n";
-    else if (c == '\r') out += "\\r";
-    else if (c == '\t') out += "\\t";
-    else if (byte < 0x20 || byte == 0x7f) out += fmt::format("\\x{:02x}", byte);
-    else out += c;
+    if (c == quote || c == '\\')
+      (out += '\\') += c;
+    else if (c == '\n')
+      out += "\\n";
+    else if (c == '\r')
+      out += "\\r";
+    else if (c == '\t')
+      out += "\\t";
+    else if (byte < 0x20 || byte == 0x7f)
+      out += fmt::format("\\x{:02x}", byte);
+    else
+      out += c;
   }
   return out + quote;
 }
@@ -43,11 +48,14 @@ std::string joined(const Items& items) {
 
 std::string entries_text(const Entries& entries) {
   std::string out;
-  for (const auto& [key, value] : entries) out += (out.empty() ? "" : ", ") + key.repr() + ": " + value.repr();
+  for (const auto& [key, value] : entries)
+    out += (out.empty() ? "" : ", ") + key.repr() + ": " + value.repr();
   return "{" + out + "}";
 }
 
-[[noreturn]] void refuse_undefined(const Value& v) { throw TemplateError(fmt::format("{} is undefined", v.missing())); }
+[[noreturn]] void refuse_undefined(const Value& v) {
+  throw TemplateError(fmt::format("{} is undefined", v.missing()));
+}
 
 void need_defined(const Value& v) {
   if (v.is(Value::Kind::Undefined)) refuse_undefined(v);
@@ -59,7 +67,8 @@ void need_defined(const Value& v) {
 
 Value repeated(const Value& x, std::int64_t times) {
   times = std::max<std::int64_t>(times, 0);
-  const std::int64_t size = x.is(Value::Kind::String) ? static_cast<std::int64_t>(x.text().size()) : length(x);
+  const std::int64_t size =
+      x.is(Value::Kind::String) ? static_cast<std::int64_t>(x.text().size()) : length(x);
   if (size != 0 && times > kMostCharacters / size) throw TemplateError("a repetition is too long");
   if (x.is(Value::Kind::String)) {
     std::string out;
@@ -93,9 +102,11 @@ Value whole_quotient(std::string_view op, std::int64_t a, std::int64_t b) {
 }
 
 Value power(const Value& a, const Value& b) {
-  if (a.is(Value::Kind::Float) || b.is(Value::Kind::Float) || b.whole() < 0) return std::pow(a.real(), b.real());
+  if (a.is(Value::Kind::Float) || b.is(Value::Kind::Float) || b.whole() < 0)
+    return std::pow(a.real(), b.real());
   Value out = std::int64_t{1};
-  if (b.whole() > 64 && std::abs(a.whole()) > 1) throw TemplateError("a number is out of the range of 64 bits");
+  if (b.whole() > 64 && std::abs(a.whole()) > 1)
+    throw TemplateError("a number is out of the range of 64 bits");
   for (std::int64_t i = 0; i < std::min<std::int64_t>(b.whole(), 64 + b.whole() % 2); ++i)
     out = whole_arithmetic('*', out.whole(), a.whole());
   return out;
@@ -120,7 +131,9 @@ std::string_view Value::kind_name() const {
   return is_tuple() ? "tuple" : kNames[data_.index()];
 }
 
-std::int64_t Value::whole() const { return is(Kind::Bool) ? (boolean() ? 1 : 0) : std::get<std::int64_t>(data_); }
+std::int64_t Value::whole() const {
+  return is(Kind::Bool) ? (boolean() ? 1 : 0) : std::get<std::int64_t>(data_);
+}
 
 double Value::real() const {
   return is(Kind::Float) ? std::get<double>(data_) : static_cast<double>(whole());
@@ -232,7 +245,8 @@ bool contains(const Value& whole, const Value& part) {
       if (!part.is(Value::Kind::String)) refuse_operands("`in`", part, whole);
       return whole.text().find(part.text()) != std::string::npos;
     case Value::Kind::List:
-      return std::any_of(whole.items().begin(), whole.items().end(), [&](const Value& v) { return equal(v, part); });
+      return std::any_of(whole.items().begin(), whole.items().end(),
+                         [&](const Value& v) { return equal(v, part); });
     case Value::Kind::Dict: return find(whole.entries(), part) != nullptr;
     case Value::Kind::Undefined: return false;
     default: throw TemplateError(fmt::format("`in` needs a list, dict or string, not {}", whole.kind_name()));

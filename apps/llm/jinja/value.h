@@ -1,6 +1,6 @@
-// The values of a template: those of JSON, Python's tuples, what `undefined` names, namespaces (the one thing a
-// template can change) and functions. They print, compare and add as in Python, because templates are written
-// against it.
+// The values of a template: those of JSON, Python's tuples, what `undefined` names, namespaces (the one thing
+// a template can change) and functions. They print, compare and add as in Python, because templates are
+// written against it.
 #pragma once
 
 #include <cstdint>
@@ -62,16 +62,16 @@ class Value {
   };
 
   Value() : data_(Undefined{}) {}
-  Value(Undefined v) : data_(std::move(v)) {}     // NOLINT: plain values are values
-  Value(None v) : data_(v) {}                     // NOLINT
-  Value(bool v) : data_(v) {}                     // NOLINT
-  Value(std::int64_t v) : data_(v) {}             // NOLINT
-  Value(double v) : data_(v) {}                   // NOLINT
-  Value(std::string v) : data_(std::move(v)) {}   // NOLINT
-  Value(const char* v) : data_(std::string(v)) {} // NOLINT
-  Value(List v) : data_(std::make_shared<const List>(std::move(v))) {}          // NOLINT
-  Value(Dict v) : data_(std::make_shared<const Dict>(std::move(v))) {}          // NOLINT
-  Value(Namespace v) : data_(std::make_shared<Namespace>(std::move(v))) {}      // NOLINT
+  Value(Undefined v) : data_(std::move(v)) {}                               // NOLINT: plain values are values
+  Value(None v) : data_(v) {}                                               // NOLINT
+  Value(bool v) : data_(v) {}                                               // NOLINT
+  Value(std::int64_t v) : data_(v) {}                                       // NOLINT
+  Value(double v) : data_(v) {}                                             // NOLINT
+  Value(std::string v) : data_(std::move(v)) {}                             // NOLINT
+  Value(const char* v) : data_(std::string(v)) {}                           // NOLINT
+  Value(List v) : data_(std::make_shared<const List>(std::move(v))) {}      // NOLINT
+  Value(Dict v) : data_(std::make_shared<const Dict>(std::move(v))) {}      // NOLINT
+  Value(Namespace v) : data_(std::make_shared<Namespace>(std::move(v))) {}  // NOLINT
   Value(Function v) : data_(std::make_shared<const Function>(std::move(v))) {}  // NOLINT
   static Value tuple(Items items) { return List{std::move(items), true}; }
 
@@ -115,9 +115,9 @@ const Value* find(const Entries& entries, const Value& key);
 const Value* find(const Entries& entries, std::string_view key);
 
 bool equal(const Value& a, const Value& b);
-bool less(const Value& a, const Value& b);               // throws where Python has no order
-bool contains(const Value& whole, const Value& part);    // `part in whole`
-Items elements(const Value& value);                      // what a loop goes over
+bool less(const Value& a, const Value& b);             // throws where Python has no order
+bool contains(const Value& whole, const Value& part);  // `part in whole`
+Items elements(const Value& value);                    // what a loop goes over
 std::int64_t length(const Value& value);
 Value arithmetic(std::string_view op, const Value& a, const Value& b);
 // x[start:stop:step]; what is not given is none.

@@ -27,7 +27,7 @@ class ChatTemplate {
 
   struct Options {
     bool add_generation_prompt = true;  // ends where the assistant begins to speak
-    std::string begin, end;             // bos_token, eos_token
+    std::string begin = "", end = "";   // bos_token, eos_token
   };
   std::string render(std::span<const ChatMessage> messages, const Options& options) const;
 
