@@ -246,7 +246,12 @@ Draft read_folder(const fs::path& given, const LoadOptions& options) {
   }
   checkpoint.format = "safetensors";
   const bool says_tied = read_json(folder / "config.json", kOp).value("tie_word_embeddings", false);
-  if (says_tied) out.weights.erase("output.weight");
+  if (says_tied) {  // the file may have one matrix under either name, or both
+    if (const auto output = out.weights.find("output.weight"); output != out.weights.end()) {
+      out.weights.emplace("token_embd.weight", output->second);
+      out.weights.erase("output.weight");
+    }
+  }
   checkpoint.config.tied = !out.weights.contains("output.weight");
   if (options.tokenizer.empty() && has_tokenizer(folder)) checkpoint.tokenizer = Tokenizer::load(folder);
   return out;

@@ -137,6 +137,17 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special) c
   return valid_utf8(decode_raw(*parts_, ids, skip_special));
 }
 
+std::string Tokenizer::bytes(TokenId id) const {
+  const TokenizerParts& parts = *parts_;
+  // Behind some token that is text, because a first one may lose its leading space.
+  TokenId before = parts.vocabulary->find("a").value_or(0);
+  while (parts.special.contains(before) && parts.vocabulary->has(before + 1)) ++before;
+  const TokenId both[] = {before, id};
+  const std::string alone = decode_raw(parts, std::span(both).first(1), true);
+  const std::string together = decode_raw(parts, both, true);
+  return together.size() > alone.size() ? together.substr(alone.size()) : "";
+}
+
 std::int64_t Tokenizer::size() const { return parts_->vocabulary->size(); }
 
 const std::string& Tokenizer::piece(TokenId id) const {

@@ -40,6 +40,9 @@ class Tokenizer {
   // Bytes that are no text become U+FFFD. `skip_special` leaves out tokens that stand for no text.
   std::string decode(std::span<const TokenId> ids, bool skip_special = false) const;
 
+  // What a token adds behind other text, which need not be whole characters; nothing for special tokens.
+  std::string bytes(TokenId id) const;
+
   std::int64_t size() const;                   // ids are 0 to size - 1
   const std::string& piece(TokenId id) const;  // as the file spells it
   std::optional<TokenId> find(std::string_view piece) const;
