@@ -98,7 +98,7 @@ TEST(Model, EveryArchitectureComputesWhatLoopsCompute) {
     for (const std::size_t end : {7U, 8U, 19U}) {
       const Ids piece(tokens.begin() + static_cast<std::ptrdiff_t>(end == 7   ? 0
                                                                    : end == 8 ? 7
-                                                                               : 8),
+                                                                              : 8),
                       tokens.begin() + static_cast<std::ptrdiff_t>(end));
       const std::vector<float> got = run.read(piece, 8);
       const tests::Row want =
