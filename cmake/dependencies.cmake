@@ -33,6 +33,20 @@ if(utf8proc_found AND LATHE_UTF8PROC_LIBRARY MATCHES "\\.a$")
   target_compile_definitions(lathe_dep_utf8proc INTERFACE UTF8PROC_STATIC)
 endif()
 
+# As header alone, or as header and library, which distributions build with everything that it can use.
+find_path(LATHE_HTTPLIB_INCLUDE httplib.h)
+find_library(LATHE_HTTPLIB_LIBRARY cpp-httplib)
+if(LATHE_HTTPLIB_INCLUDE AND NOT (SKBUILD AND LATHE_HTTPLIB_LIBRARY))  # a wheel brings no libraries of the system
+  lathe_optional_dep(httplib TRUE Threads::Threads)
+  if(LATHE_HTTPLIB_LIBRARY)
+    target_link_libraries(lathe_dep_httplib INTERFACE ${LATHE_HTTPLIB_LIBRARY})
+    target_compile_definitions(lathe_dep_httplib INTERFACE CPPHTTPLIB_OPENSSL_SUPPORT CPPHTTPLIB_ZLIB_SUPPORT
+      CPPHTTPLIB_BROTLI_SUPPORT)
+  endif()
+else()
+  lathe_optional_dep(httplib FALSE)
+endif()
+
 find_package(CLI11 QUIET)
 lathe_optional_dep(cli11 "${CLI11_FOUND}" $<BUILD_INTERFACE:CLI11::CLI11>)
 
@@ -71,7 +85,7 @@ endif()
 
 function(lathe_report)
   set(words "")
-  foreach(dep llvm z3 zlib json utf8proc cli11)
+  foreach(dep llvm z3 zlib json utf8proc httplib cli11)
     if(LATHE_FOUND_${dep})
       list(APPEND words "${dep} ${LATHE_FOUND_${dep}}")
     else()

@@ -41,6 +41,16 @@ function(lathe_program_files root target_prefix output_prefix)
   endforeach()
 endfunction()
 
+# What runs language models is built where these are.
+if(TARGET lathe_apps)
+  set(have_llm 1)
+else()
+  set(have_llm 0)
+endif()
+foreach(file chat llm_options quantize serve)
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/lathe/${file}.cpp PROPERTIES COMPILE_DEFINITIONS LATHE_HAVE_LLM=${have_llm})
+endforeach()
+
 # The command line is parsed by CLI11 and prints JSON; a build without them still has the library.
 # Both are large headers that most files of the tools include: parsed once, they are half of the time the tools take to compile.
 if(LATHE_FOUND_cli11 AND LATHE_FOUND_json)
@@ -51,7 +61,7 @@ if(LATHE_FOUND_cli11 AND LATHE_FOUND_json)
   set(PCH lathe_tool_pch)
   lathe_program_folders(${PROJECT_SOURCE_DIR}/tools tool_ "")
   unset(PCH)
-  target_compile_definitions(tool_lathe PRIVATE LATHE_VERSION="${PROJECT_VERSION}" $<$<TARGET_EXISTS:lathe_apps>:LATHE_WITH_APPS>)
+  target_compile_definitions(tool_lathe PRIVATE LATHE_VERSION="${PROJECT_VERSION}")
 else()
   message(STATUS "lathe: CLI11 or nlohmann-json not found, so the command-line tools are not built")
 endif()

@@ -62,11 +62,8 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "lathe " LATHE_VERSION);
   app.require_subcommand(1);
   std::vector<Command> commands;
-  for (auto add : {add_demo, add_devices, add_bench, add_tune, add_inspect,
-#ifdef LATHE_WITH_APPS
-                   add_quantize,
-#endif
-                   add_run, add_cache, add_help})
+  for (auto add : {add_demo, add_devices, add_bench, add_tune, add_inspect, add_quantize, add_run, add_chat,
+                   add_serve, add_cache, add_help})
     for (Command& command : add(app)) commands.push_back(std::move(command));
   try {
     app.parse(argc, argv);

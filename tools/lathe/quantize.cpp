@@ -1,15 +1,19 @@
 // `lathe quantize`: a model file as one GGUF file whose matrices are packed, and what that changed.
-#ifdef LATHE_WITH_APPS
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
 
 #include "lathe/error.h"
-#include "lathe/llm/checkpoint.h"
 #include "tools/lathe/commands.h"
 
+#if LATHE_HAVE_LLM
+#include "lathe/llm/checkpoint.h"
+#endif
+
 namespace lathe::tool {
+
+#if LATHE_HAVE_LLM
 namespace {
 
 struct Options {
@@ -84,5 +88,10 @@ std::vector<Command> add_quantize(CLI::App& app) {
   return {{command, [options] { return run(*options); }}};
 }
 
+#else
+
+std::vector<Command> add_quantize(CLI::App&) { return {}; }
+
+#endif
+
 }  // namespace lathe::tool
-#endif  // LATHE_WITH_APPS

@@ -1,0 +1,28 @@
+// Parameters of a request's body, each read with its type; what is wrong is a Refusal that names it.
+#pragma once
+
+#include "apps/serve/protocol.h"
+
+namespace lathe::llm::serve {
+
+[[noreturn]] void refuse(const std::string& message, const std::string& param = "");
+
+class Parameters {
+ public:
+  explicit Parameters(const Json& body);
+
+  const Json* find(const char* name) const;  // null where absent or null
+  double number(const char* name, double absent) const;
+  std::int64_t whole(const char* name, std::int64_t absent) const;
+  bool flag(const char* name, bool absent) const;
+  std::string text(const char* name, const std::string& absent) const;
+  std::vector<std::string> texts(const char* name) const;  // one, or a list
+
+ private:
+  const Json& body_;
+};
+
+// The options that chat and text completions share.
+Request request_of(const Parameters& p, const Engine& engine);
+
+}  // namespace lathe::llm::serve
