@@ -12,8 +12,6 @@ from lathe.errors import UserError
 from lathe.nn import state
 from lathe.printing import extra_repr, module_text
 
-_in_training = [False]  # whether a module in training mode was called: then optimizers step without being told
-
 
 class Parameter(Tensor):
     """A tensor of a module that is trained: it has memory of its own and requires a gradient.
@@ -501,11 +499,9 @@ def _mode(mode):
 
 def _call(self, *args, **kwargs):
     mode = self._training
-    if mode:
-        _in_training[0] = True
     own = self.__dict__
     function = self.forward if "_forward_hooks" not in own and "_forward_pre_hooks" not in own else None
-    if mode is None or mode == _core.training():
+    if mode is None or mode == _core.said_mode():
         return function(*args, **kwargs) if function else _hooked(self, args, kwargs)
     with _mode(mode):
         return function(*args, **kwargs) if function else _hooked(self, args, kwargs)
@@ -519,22 +515,6 @@ def _setattr(self, name, value):
     if isinstance(value, (Module, list, tuple, dict)) and self._training is not None:
         for _, child in _modules_in(value, name):
             _set_mode(child, self._training, only_unset=True)
-
-
-def step_in_training(native):
-    """An optimizer's step: in training mode if the modules are, though Tensor.training says nothing of it."""
-
-    def step(self, closure=None):
-        loss = closure() if closure is not None else None
-        if _in_training[0] and not _core.training():
-            with _mode(True):
-                native(self)
-        else:
-            native(self)
-        return loss
-
-    step.__doc__ = native.__doc__
-    return step
 
 
 def _install():
