@@ -808,3 +808,21 @@ def test_the_package_is_a_command():
     assert run("--version").stdout == f"lathe {lathe.__version__}\n" and "CPU" in run("devices").stdout.split()
     wrong = run("nonsense")
     assert wrong.returncode == 2 and "nonsense" in wrong.stderr and "help" in wrong.stderr
+
+
+def test_the_bench_compares_two_builds_in_turn(monkeypatch, capsys, tmp_path):
+    from lathe import bench
+
+    (tmp_path / "lathe").mkdir()
+    rounds = iter([2.0, 3.0, 1.0, 1.2])  # there, here, there, here
+    monkeypatch.setattr(bench, "calls_of", lambda folder: dict.fromkeys(bench.CALLS, next(rounds)))
+    monkeypatch.setattr(sys, "argv", ["bench", "--beside", str(tmp_path), "--repeats", "2", "--within", "1.05"])
+    with pytest.raises(SystemExit) as ended:
+        bench.main()
+    assert "import_ms took longer than 1.05 times as long" in str(ended.value)
+    table = capsys.readouterr().out.splitlines()
+    assert len(table) == 4 and table[1].split() == ["graph_us_per_op", "1", "1.2", "1.200"]
+    monkeypatch.setattr(sys, "argv", ["bench", "--beside", str(tmp_path / "nowhere")])
+    with pytest.raises(SystemExit):
+        bench.main()
+    assert "there is no package lathe in" in capsys.readouterr().err
