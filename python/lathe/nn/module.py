@@ -345,6 +345,16 @@ def to(self, *args, device=None, dtype=None, non_blocking=False, copy=False):
     return self
 
 
+def cpu(self):
+    """All tensors on the CPU, in place."""
+    return to(self, "CPU")
+
+
+def cuda(self, device=None):
+    """All tensors on a GPU, in place."""
+    return to(self, "CUDA" if device is None else f"CUDA:{device}")
+
+
 def _dtype_method(name):
     def method(self):
         return to(self, dtype=_core.parse_dtype(name))
@@ -468,6 +478,7 @@ register_forward_pre_hook.__doc__ = "Calls hook(module, args) before each call; 
 
 
 def _forward(self, *args, **kwargs):
+    """What a call of the module computes: each class says its own."""
     raise UserError(
         f"lathe: {type(self).__name__}: the class has no forward method\n  help: def forward(self, x): ... says what a call computes"
     )
@@ -533,8 +544,7 @@ def _install():
     Module.training = property(_get_training, _set_training, doc="Whether it is in training mode.")
     for name, dtype in {"half": "float16", "float": "float32", "double": "float64", "bfloat16": "bfloat16"}.items():
         setattr(Module, name, _dtype_method(dtype))
-    Module.cpu = lambda self: to(self, "CPU")
-    Module.cuda = lambda self, device=None: to(self, "CUDA" if device is None else f"CUDA:{device}")
+    Module.cpu, Module.cuda = cpu, cuda
     for layer in vars(_core).values():
         if isinstance(layer, type) and issubclass(layer, Module) and layer is not Module:
             layer._training = None
