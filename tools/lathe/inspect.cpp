@@ -69,7 +69,7 @@ int run(const Options& options) {
 std::vector<Command> add_inspect(CLI::App& app) {
   auto options = std::make_shared<Options>();  // shared: the parser's options and the command both hold it
   CLI::App* command = app.add_subcommand("inspect", "show a kernel that LATHE_SAVE wrote, compiled again");
-  command->add_option("file", options->file, "the kernel file")->required()->check(CLI::ExistingFile);
+  command->add_option("file", options->file, "the kernel file")->required()->check(existing_file());
   command->add_option(
       "--options", options->options,
       "file: those it was made with; default: the heuristic's; or a list, such as \"UPCAST(0, 8)\"");
