@@ -826,3 +826,14 @@ def test_the_bench_compares_two_builds_in_turn(monkeypatch, capsys, tmp_path):
     with pytest.raises(SystemExit):
         bench.main()
     assert "there is no package lathe in" in capsys.readouterr().err
+
+
+def test_a_line_of_debug_level_2_names_the_line_of_the_program_and_a_total_ends_it(tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text("from lathe import Tensor\na = Tensor.ones(4, 4).contiguous().realize()\nb = (a * 3).sum()\nprint(b.item())\n")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "LATHE_DEBUG": "2", "LATHE_CACHE": "off"}
+    done = subprocess.run([sys.executable, str(program)], env=env, capture_output=True, text=True, check=True)
+    kernels = [line for line in done.stderr.splitlines() if "GFLOP/s" in line]
+    assert kernels and "train.py:3" in kernels[-1], done.stderr
+    assert " in " in next(line for line in done.stderr.splitlines() if line.startswith("lathe: compile: "))
+    assert done.stderr.splitlines()[-1].startswith("lathe: total: "), done.stderr
