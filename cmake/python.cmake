@@ -61,11 +61,18 @@ endif()
 add_custom_command(TARGET lathe_python POST_BUILD
   COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/python/generate.py link ${PROJECT_BINARY_DIR}/python/lathe VERBATIM)
 
-nanobind_add_stub(lathe_python_stubs MODULE lathe._core OUTPUT ${PROJECT_BINARY_DIR}/python/lathe/_core.pyi
-  PYTHON_PATH ${PROJECT_BINARY_DIR}/python DEPENDS lathe_python)
+
+# What editors and type checkers read of the module, with the methods that the package adds to its classes.
+add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/python/lathe/_core.pyi
+  COMMAND ${CMAKE_COMMAND} -E env PYTHONPATH=${PROJECT_BINARY_DIR}/python
+    ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/python/stubs.py ${PROJECT_BINARY_DIR}/python/lathe
+  DEPENDS lathe_python ${PROJECT_SOURCE_DIR}/python/stubs.py VERBATIM)
+add_custom_target(lathe_python_stubs ALL DEPENDS ${PROJECT_BINARY_DIR}/python/lathe/_core.pyi)
 
 if(SKBUILD)
-  install(FILES ${PROJECT_BINARY_DIR}/python/lathe/_core.pyi DESTINATION lathe COMPONENT python)
+  install(FILES ${PROJECT_BINARY_DIR}/python/lathe/_core.pyi ${PROJECT_BINARY_DIR}/python/lathe/_typed.pyi DESTINATION lathe COMPONENT python)
+  install(FILES ${PROJECT_BINARY_DIR}/python/lathe/nn/_typed.pyi ${PROJECT_BINARY_DIR}/python/lathe/nn/_typed_losses.pyi
+    DESTINATION lathe/nn COMPONENT python)
   install(TARGETS lathe_python LIBRARY DESTINATION lathe COMPONENT python)
   if(modules)
     install(TARGETS ${modules} LIBRARY DESTINATION lathe COMPONENT python)

@@ -30,7 +30,7 @@ def options(size=512):
     for out in results.values():
         assert out.allclose(results["heuristic"], rtol=1e-3)
     try:
-        set_options(a + b, [Opt(OptOps.UPCAST, 7, 4)]).realize()
+        set_options(results["heuristic"] + 1, [Opt(OptOps.UPCAST, 7, 4)]).realize()
     except KernelOptError as error:
         print(f"refused: {str(error).splitlines()[0]}")
 

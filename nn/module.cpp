@@ -76,8 +76,6 @@ Parts& Parts::operator()(std::string_view name, Module& module) {
 
 namespace {
 
-thread_local bool a_module_trains = false;
-
 // Puts another value in the place of a tensor's, which stays what it is to whoever holds it.
 void replace_value(Tensor& tensor, const Tensor& value) {
   const std::optional<bool> wish = tensor.grad_wish();
@@ -86,8 +84,6 @@ void replace_value(Tensor& tensor, const Tensor& value) {
 }
 
 }  // namespace
-
-bool trained_by_module() { return a_module_trains; }
 
 StateDict Module::state_dict() { return get_state_dict(*this); }
 
@@ -124,7 +120,6 @@ Module& Module::apply(const std::function<void(Module&)>& function) {
 
 Module& Module::train(bool on) {
   for (const auto& [name, module] : named_modules()) module->training_ = on;
-  if (on) a_module_trains = true;
   return *this;
 }
 

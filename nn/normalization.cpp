@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "lathe/modes.h"
+#include "lathe/unsaid_mode.h"
 #include "nn/initial.h"
 
 namespace lathe::nn {
@@ -66,9 +66,9 @@ Tensor BatchNorm::operator()(const Tensor& x) {
                                                             : x.size(1).value();
   check_channels("BatchNorm", x, channels);
   if (options.track_running_stats && !training()) {
-    if (!told()) note_unsaid_mode();
     const Tensor invstd = (running_var + options.eps).rsqrt();
-    return x.batchnorm(or_null(weight), or_null(bias), running_mean, invstd);
+    const Tensor normed = x.batchnorm(or_null(weight), or_null(bias), running_mean, invstd);
+    return told() ? normed : with_unsaid_mode(normed);
   }
   const auto [mean, var] = batch_statistics(x);
   if (options.track_running_stats) track(mean, var, static_cast<double>(x.numel().max() / channels));

@@ -1,11 +1,13 @@
 // What all optimizers share: state, the step, and clipping.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "lathe/modes.h"
 #include "lathe/optim.h"
+#include "lathe/unsaid_mode.h"
 
 namespace lathe::nn::optim {
 namespace {
@@ -62,8 +64,8 @@ void Optimizer::finish() {
 }
 
 std::vector<Tensor> Optimizer::schedule_step() {
-  const bool unsaid = take_unsaid_mode();
-  if (unsaid && !Tensor::training() && !trained_by_module())
+  const auto unsaid = [](const Tensor& p) { return p.grad() && has_unsaid_mode(*p.grad()); };
+  if (!Tensor::training() && std::ranges::any_of(parameters_, unsaid))
     throw UserError("optimizer",
                     "a step outside of training mode, after dropout or batch norm was computed there")
         .note("there dropout does nothing and batch norm uses and keeps its old statistics")

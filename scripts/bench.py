@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""bench.py [--base COMMIT] [--repeat N] [--only NAME]: runs the benchmark commands of build/bin/lathe and prints median and
+"""bench.py [--base COMMIT] [--repeat N] [--only NAME]: runs the benchmark commands of build/bin/lathe, and import, graphs and
+replays of the Python package where it was built, and prints median and
 spread of what is not the same in all runs as a table. With --base it also builds that commit in a work tree of its own and runs the two in turn, so that both
 see the same weather on the machine."""
 
@@ -12,6 +13,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 COMMANDS = ["ir", "compile"]  # lathe bench <command> --json prints an array of objects with a name and numbers
+PYTHON = "python"  # python/lathe/bench.py of this tree with the package of either
 
 
 def run(command, **options):
@@ -28,7 +30,20 @@ def build_base(commit):
     return sha, os.path.join(tree, "build", "bin", "lathe")
 
 
+def measure_python(program):
+    package = os.path.join(os.path.dirname(os.path.dirname(program)), "python")
+    if not os.path.isdir(os.path.join(package, "lathe")):
+        return {}
+    interpreter = os.path.join(ROOT, ".venv-python", "bin", "python")
+    script = os.path.join(ROOT, "python", "lathe", "bench.py")
+    code = f"import runpy, sys; sys.argv = ['bench', '--calls', '--json']; runpy.run_path({script!r}, run_name='__main__')"
+    output = run([interpreter, "-c", code], cwd="/", env={**os.environ, "PYTHONPATH": package}, capture_output=True).stdout
+    return {(PYTHON, "calls", key): value for key, value in json.loads(output).items()}
+
+
 def measure(program, command):
+    if command == PYTHON:
+        return measure_python(program)
     output = run([program, "bench", command, "--json"], capture_output=True).stdout
     values = {}
     for row in json.loads(output):
@@ -58,7 +73,7 @@ def main():
         sha, program = build_base(options.base)
         programs = {sha: program, **programs}
     results = {}
-    for command in [options.only] if options.only else COMMANDS:
+    for command in [options.only] if options.only else [*COMMANDS, PYTHON]:
         for _ in range(options.repeat):
             for name, program in programs.items():
                 for key, value in measure(program, command).items():

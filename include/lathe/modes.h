@@ -24,12 +24,6 @@ class GradScope {
   bool before_;
 };
 
-// Training mode (TrainingScope) that nobody has spoken of: dropout and batch norm then do what they do after
-// training. Where they were computed so with gradients, a step of an optimizer is likely a mistake.
-bool mode_is_said();      // by a TrainingScope of this thread
-void note_unsaid_mode();  // dropout or batch norm was computed without it
-bool take_unsaid_mode();  // whether that happened since the last time this was asked
-
 // Mixed precision: inside, products (matmul, linear, convolutions, einsum) of 32-bit floats are computed from
 // operands rounded to `dtype` and have that dtype; softmax, norms and losses of such values are computed in
 // 32 bits. Without a dtype nothing is changed inside, also where another scope is around.

@@ -2,6 +2,7 @@
 #include "bind.h"
 #include "lathe/dev/machine.h"
 #include "lathe/modes.h"
+#include "lathe/unsaid_mode.h"
 #include "released.h"
 
 namespace lathe::python {
@@ -77,6 +78,7 @@ void bind_context(nb::module_& m) {
   });
   m.def("rules_used", &dev::rules_used, "kernel"_a, "device"_a);
   m.def("training", &Tensor::training);
+  m.def("said_mode", [] { return mode_is_said() ? std::optional(Tensor::training()) : std::nullopt; });
   m.def("default_device", &default_device);
   m.def(
       "set_default_device", [](nb::handle device) { set_default_device(device_argument(device)); },

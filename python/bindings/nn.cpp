@@ -305,9 +305,10 @@ void bind_nn(nb::module_& m) {
         self.h.attr("__dict__").attr("update")(state);
         new (self.p) OwnModule();
       });
-  m.def("module_parts", [](Module& module) {
+  m.def("module_parts", [](nb::handle module) {
     nb::dict out;
-    for (const auto& [name, tensor] : get_state_dict(module)) out[name.c_str()] = tensor;
+    if (!nb::inst_ready(module)) return out;  // a class of one's own that did not call super().__init__()
+    for (const auto& [name, tensor] : get_state_dict(nb::cast<Module&>(module))) out[name.c_str()] = tensor;
     return out;
   });
   bind_weighted(m);

@@ -9,7 +9,7 @@ from lathe.helpers import Context, GlobalCounters, fetch, getenv, live_buffers, 
 from lathe.dtype import dtypes
 from lathe.device import Device, device
 from lathe.tensor import Tensor
-from lathe.uop.ops import UOp, Variable
+from lathe.uop.ops import UOp
 from lathe.jit import TinyJit, function, jit
 from lathe.options import Opt, OptOps, set_options
 
@@ -23,7 +23,22 @@ _ELSEWHERE = {
 }  # fmt: skip
 
 
-def __getattr__(name):  # what costs time to import and is not always needed
+TYPE_CHECKING = False  # which editors and type checkers take for true; typing's own would cost its import
+if TYPE_CHECKING:
+    from typing import Any
+
+    from lathe import amp, autograd, backends, bench, cuda, data, distributions, functions, linalg, nn, optim, special, utils
+    from lathe.amp import autocast
+    from lathe.autograd import checkpoint, register_op
+    from lathe.nn.state import load, save
+    from lathe.printing import set_printoptions, summary
+    from lathe._core import Variable
+    from lathe._typed import *  # noqa: F403
+else:
+    from lathe.uop.ops import Variable
+
+
+def __getattr__(name: str) -> "Any":  # what costs time to import and is not always needed
     import importlib
 
     if name in _MODULES:

@@ -1,5 +1,8 @@
 """python -m lathe.bench [--json]: how quick the package is to import, to build graphs, to replay and to start cold,
-beside PyTorch and tinygrad where they are installed. Everything is the best of several runs, in one session."""
+beside PyTorch and tinygrad where they are installed. Everything is the best of several runs, in one session.
+
+python -m lathe.bench --beside FOLDER: import, graphs and replays beside those of another build, whose package is in FOLDER
+(build/<preset>/python of another checkout), the two in turn; --within 1.05 fails where this one takes longer than that."""
 
 import argparse
 import json
@@ -89,6 +92,37 @@ print(loss.item(), layers[0].weight.grad.sum().item())
 """
 
 
+def importing(repeats=15):
+    """Milliseconds that `import lathe` adds to a process."""
+    return 1000 * (process_time("import lathe", repeats=repeats) - process_time("pass", repeats=repeats))
+
+
+# What every program does many times, or once before anything else.
+CALLS = {"graph_us_per_op": graph_building, "replay_us_per_kernel": replaying, "import_ms": importing}
+
+
+def calls_of(folder):
+    """The figures of CALLS of the package in a folder, in a process of their own. Only this file is run there: that package may be
+    older than it."""
+    env = {**os.environ, "PYTHONPATH": folder}
+    program = f"import runpy, sys; sys.argv = ['bench', '--calls', '--json']; runpy.run_path({os.path.abspath(__file__)!r}, run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", program], cwd="/", env=env, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def beside(folder, rounds):
+    """Rows of name, figure of the other package, figure of this one and their ratio: the best of rounds in turn, as both see the
+    same machine then."""
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    best_of = [{}, {}]
+    for _ in range(rounds):
+        for figures, place in zip(best_of, (folder, here)):
+            for name, value in calls_of(place).items():
+                figures[name] = min(value, figures.get(name, value))
+    other, own = best_of
+    return [(name, other[name], own[name], own[name] / other[name]) for name in CALLS]
+
+
 def peer_python():
     """An interpreter with the peers: that of .venv-peers beside the program, or this one."""
     for folder in (".", "../..", os.path.join(os.path.dirname(__file__), "../../../..")):
@@ -106,11 +140,8 @@ def clang():
 def measure(repeats=5):
     """All figures by name."""
     python = peer_python()
-    bare = process_time("pass", repeats=3 * repeats)
     figures = {
-        "graph_us_per_op": graph_building(),
-        "replay_us_per_kernel": replaying(),
-        "import_ms": 1000 * (process_time("import lathe", repeats=3 * repeats) - bare),
+        **{name: measured() for name, measured in CALLS.items()},
         "cold_mlp_s": process_time(MLP.format(module="lathe"), repeats=repeats, LATHE_CACHE="off"),
         "warm_mlp_s": process_time(MLP.format(module="lathe"), repeats=repeats),
         "torch_mlp_s": process_time(TORCH_MLP, python, repeats),
@@ -125,11 +156,26 @@ def measure(repeats=5):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="lathe bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="figures as JSON")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=5, help="runs that the best is taken of")
+    parser.add_argument("--calls", action="store_true", help="import, graphs and replays alone")
+    parser.add_argument("--beside", metavar="FOLDER", help="compare these with the package there")
+    parser.add_argument("--within", type=float, metavar="RATIO", help="with --beside: fail where this package takes longer than that")
     args = parser.parse_args()
-    figures = measure(args.repeats)
+    if args.beside:
+        if not os.path.isdir(os.path.join(args.beside, "lathe")):
+            parser.error(f"--beside: there is no package lathe in {args.beside}; build/<preset>/python of a checkout has one")
+        rows = beside(os.path.abspath(args.beside), args.repeats)
+        if args.json:
+            print(json.dumps([dict(zip(("name", "other", "own", "ratio"), row)) for row in rows], indent=2))
+        else:
+            print(f"{'':24}{'there':>10}{'here':>10}{'ratio':>8}")
+            for name, other, own, ratio in rows:
+                print(f"{name:24}{other:>10.4g}{own:>10.4g}{ratio:>8.3f}")
+        slow = [name for name, _, _, ratio in rows if args.within and ratio > args.within]
+        sys.exit(f"lathe bench: {', '.join(slow)} took longer than {args.within} times as long" if slow else 0)
+    figures = {name: measured() for name, measured in CALLS.items()} if args.calls else measure(args.repeats)
     if args.json:
         print(json.dumps(figures, indent=2))
         return

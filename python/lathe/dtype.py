@@ -39,6 +39,43 @@ class _Dtypes:
     (2, True, 'float32', 255)
     """
 
+    # For editors and type checkers: the attributes that __init__ sets from the native table.
+    float64: DType
+    float32: DType
+    float16: DType
+    bfloat16: DType
+    fp8e4m3: DType
+    fp8e5m2: DType
+    fp8e4m3fnuz: DType
+    fp8e5m2fnuz: DType
+    int64: DType
+    int32: DType
+    int16: DType
+    int8: DType
+    uint64: DType
+    uint32: DType
+    uint16: DType
+    uint8: DType
+    half: DType
+    double: DType
+    char: DType
+    uchar: DType
+    short: DType
+    ushort: DType
+    uint: DType
+    long: DType
+    ulong: DType
+    weakint: DType
+    weakfloat: DType
+    all: tuple[DType, ...]
+    floats: tuple[DType, ...]
+    ints: tuple[DType, ...]
+    sints: tuple[DType, ...]
+    uints: tuple[DType, ...]
+    fp8s: tuple[DType, ...]
+    fp8_ocp: tuple[DType, ...]
+    fp8_fnuz: tuple[DType, ...]
+
     def __init__(self):
         for dtype in _core.dtype_groups["all"]:
             setattr(self, dtype.name, dtype)
@@ -50,21 +87,21 @@ class _Dtypes:
         self.fp8_fnuz = tuple(d for d in self.fp8s if d.name.endswith("fnuz"))
 
     @property
-    def default_float(self):
+    def default_float(self) -> DType:
         """The dtype of float literals."""
         return _core.default_float()
 
     @default_float.setter
-    def default_float(self, dtype):
+    def default_float(self, dtype: DType | str) -> None:
         _core.set_default_float(dtype)
 
     @property
-    def default_int(self):
+    def default_int(self) -> DType:
         """The dtype of integer literals."""
         return _core.default_int()
 
     @default_int.setter
-    def default_int(self, dtype):
+    def default_int(self, dtype: DType | str) -> None:
         _core.set_default_int(dtype)
 
     def is_float(self, dtype):
@@ -111,10 +148,15 @@ class _Dtypes:
         """The Python number as the dtype holds it: int, float or bool."""
         return float(value) if self.is_float(dtype) else bool(value) if self.is_bool(dtype) else int(value)
 
-    def fields(self):
+    def fields(self) -> dict[str, DType]:
         """All dtypes by name, also by their short ones."""
         aliases = {alias: getattr(self, name) for alias, name in _ALIASES.items() if not alias.startswith("weak")}
         return {dtype.name: dtype for dtype in self.all} | aliases
+
+    # Last, because they hide Python's own in the class.
+    bool: DType
+    float: DType
+    int: DType
 
 
 dtypes = _Dtypes()

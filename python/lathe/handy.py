@@ -106,7 +106,7 @@ class Timing(contextlib.ContextDecorator):
 
 class tqdm:
     """An iterable, or a count that `update` moves on, with a progress line on the error stream: in place on a terminal, a new
-    line every ten seconds elsewhere. `disable=True` or TQDM_DISABLE in the environment silences it.
+    line every ten seconds elsewhere. `disable=True`, LATHE_PROGRESS=0 or TQDM_DISABLE in the environment silences it.
 
     >>> from lathe.helpers import tqdm
     >>> [x for x in tqdm([1, 2])]
@@ -116,7 +116,7 @@ class tqdm:
     def __init__(self, iterable=None, desc="", disable=False, total=None, **kwargs):
         self.iterable, self.n, self.postfix = iterable, 0, ""
         self.total = total if total is not None else len(iterable) if hasattr(iterable, "__len__") else 0
-        self.disable = bool(disable) or os.environ.get("TQDM_DISABLE", "0") not in ("", "0")
+        self.disable = bool(disable) or os.environ.get("TQDM_DISABLE", "0") not in ("", "0") or _core.flags()["LATHE_PROGRESS"][0] == "0"
         self.set_description(desc)
         self._in_place = sys.stderr.isatty()
         self._every = 0.1 if self._in_place else 10.0

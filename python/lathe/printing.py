@@ -323,6 +323,7 @@ def _number(value):
 
 
 def optimizer_text(optimizer):
+    """An optimizer as it prints: its rate and what it trains."""
     params = optimizer.params
     count = sum(math.prod(p.shape) for p in params)
     tensors = f"{len(params)} tensor{'' if len(params) == 1 else 's'} with {count:,} parameters"
@@ -330,14 +331,17 @@ def optimizer_text(optimizer):
 
 
 def group_text(group):
+    """Optimizers that step together, a line each."""
     return f"OptimizerGroup({', '.join(repr(group[i]) for i in range(len(group)))})"
 
 
 def scheduler_text(scheduler):
+    """A scheduler as it prints."""
     return f"{type(scheduler).__name__}(lr={_number(scheduler.get_lr())}, base={_number(scheduler.base)}, step={scheduler.steps})"
 
 
 def jit_text(jit):
+    """A captured function as it prints: what of it is captured."""
     name = getattr(jit, "__name__", "loaded")
     if jit.captured is None:
         calls = f"{jit.cnt} call{'' if jit.cnt == 1 else 's'}"

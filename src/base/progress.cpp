@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <mutex>
 
+#include "base/env.h"
 #include "base/terminal.h"
 #include "base/text.h"
 
@@ -12,8 +14,20 @@ namespace lathe {
 
 namespace {
 
+constexpr int kFewestCells = 8;  // of a bar
 constexpr auto kRedraw = std::chrono::milliseconds(100);
 constexpr auto kLineEvery = std::chrono::seconds(10);
+constexpr auto kPatience = std::chrono::seconds(1);  // of somebody at a terminal, with work not asked for
+
+// How long passing bars were waited for off a terminal since one of them last said something.
+struct Waited {
+  std::mutex mutex;
+  std::chrono::steady_clock::duration time{};
+};
+Waited& waited() {
+  static Waited all;
+  return all;
+}
 
 // The filled part in eighths of a cell where the terminal can show them.
 std::string bar_text(double share, int cells, bool utf8) {
@@ -30,6 +44,13 @@ std::string bar_text(double share, int cells, bool utf8) {
 std::size_t columns(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+std::string first_columns(const std::string& text, std::size_t count) {
+  std::size_t at = 0;
+  for (std::size_t seen = 0; at < text.size(); ++at)
+    if ((static_cast<unsigned char>(text[at]) & 0xC0) != 0x80 && ++seen > count) break;
+  return text.substr(0, at);
 }
 
 std::string time_text(const ProgressState& state) {
@@ -53,18 +74,38 @@ std::string progress_line(const ProgressState& state, const ProgressStyle& style
   if (!state.detail.empty()) tail += "  " + std::string(state.detail);
   if (!style.bar) return fmt::format("{}  {}", state.label, tail);
 
+  // A line that is too long would not be drawn over.
+  const int room = style.width - static_cast<int>(columns(state.label) + columns(tail)) - kFewestCells - 5;
+  if (room < 0 && !state.detail.empty())
+    tail = first_columns(tail, columns(tail) - std::min(columns(tail), static_cast<std::size_t>(-room)));
+
   // The bar takes what the words leave, within reason.
   const int words = static_cast<int>(columns(state.label) + columns(tail)) + 4;
-  const int cells = std::clamp(style.width - words - 1, 8, 40);
+  const int cells = std::clamp(style.width - words - 1, kFewestCells, 40);
   const std::string bar = coloured(Colour::Green, bar_text(share, cells, style.utf8), style.colours);
   return fmt::format("{} {}{}{} {}", coloured(Colour::Bold, state.label, style.colours),
                      style.utf8 ? "▕" : "[", bar, style.utf8 ? "▏" : "]", tail);
 }
 
-Progress::Progress(std::string label, std::int64_t total, std::FILE* out)
-    : label_(std::move(label)), total_(total), out_(out), terminal_(isatty(fileno(out)) == 1) {
+Progress::Progress(std::string label, std::int64_t total, ProgressOptions options)
+    : label_(std::move(label)),
+      total_(total),
+      options_(options),
+      terminal_(isatty(fileno(options.out)) == 1),
+      finished_(!flag_on(Flag::Progress)) {
+  if (options_.pause)
+    pause_ = *options_.pause;
+  else
+    pause_ = terminal_ ? Clock::duration(kRedraw) : Clock::duration(kLineEvery);
   begin_ = Clock::now();
-  next_draw_ = begin_ + (terminal_ ? Clock::duration(kRedraw) : Clock::duration(kLineEvery));
+  next_draw_ = begin_ + pause_;
+  if (!options_.passing || options_.pause) return;
+  if (terminal_) {
+    next_draw_ = begin_ + kPatience;
+  } else {
+    const std::lock_guard lock(waited().mutex);
+    next_draw_ -= std::min(waited().time, pause_);
+  }
 }
 
 Progress::~Progress() { finish(); }
@@ -72,19 +113,23 @@ Progress::~Progress() { finish(); }
 void Progress::update(std::int64_t done, std::string_view detail) {
   done_ = done;
   const auto now = Clock::now();
-  if (now < next_draw_ && done < total_) {
-    if (terminal_) return;
-    detail_ = detail;  // the closing line shows the last detail
-    return;
-  }
-  detail_ = detail;
-  if (done < total_) draw(now, false);
+  const bool draws = now >= next_draw_ && done < total_ && !finished_;
+  if (draws || done >= total_ || !terminal_) detail_ = detail;  // the closing line shows the last detail
+  if (draws) draw(now, false);
 }
 
 void Progress::finish() {
   if (finished_) return;
   finished_ = true;
-  draw(Clock::now(), true);
+  const auto now = Clock::now();
+  if (!options_.passing) return draw(now, true);
+  if (terminal_) {
+    if (drawn_) write("\r\033[K");
+    return;
+  }
+  const std::lock_guard lock(waited().mutex);
+  const auto spoken = drawn_ ? next_draw_ - pause_ : begin_;
+  waited().time = drawn_ ? now - spoken : waited().time + (now - spoken);
 }
 
 void Progress::draw(Clock::time_point now, bool last) {
@@ -93,10 +138,14 @@ void Progress::draw(Clock::time_point now, bool last) {
   const ProgressStyle style{terminal_width(), terminal_, locale_is_utf8(), terminal_};
   const std::string line = progress_line(state, style);
   // Clearing to the end of the line removes what a longer line left behind.
-  const std::string text = terminal_ ? "\r" + line + "\033[K" + (last ? "\n" : "") : line + "\n";
-  std::fwrite(text.data(), 1, text.size(), out_);
-  std::fflush(out_);
-  next_draw_ = now + (terminal_ ? Clock::duration(kRedraw) : Clock::duration(kLineEvery));
+  write(terminal_ ? "\r" + line + "\033[K" + (last ? "\n" : "") : line + "\n");
+  drawn_ = true;
+  next_draw_ = now + pause_;
+}
+
+void Progress::write(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), options_.out);
+  std::fflush(options_.out);
 }
 
 }  // namespace lathe

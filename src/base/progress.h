@@ -1,11 +1,12 @@
 // A progress bar with the time left, for every job a person waits for. On a terminal it redraws one line a
 // few times a second; elsewhere it prints a plain line now and then, so that a log shows life without filling
-// up. Updating it is cheap enough to be called in a tight loop.
+// up. LATHE_PROGRESS=0 silences all of them. Updating one is cheap enough to be called in a tight loop.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -29,9 +30,18 @@ struct ProgressStyle {
 // The line for a state, without a newline. Pure, so that tests pin it.
 std::string progress_line(const ProgressState& state, const ProgressStyle& style);
 
+// Where a bar goes and how often.
+struct ProgressOptions {
+  std::FILE* out = stderr;
+  // Work inside of somebody else's program, which did not ask for it: shown only once it is waited for, and a
+  // terminal keeps nothing of it. Off a terminal the waits of all such bars add up to one line now and then.
+  bool passing = false;
+  std::optional<std::chrono::milliseconds> pause = {};  // between two drawings; tests have none
+};
+
 class Progress {
  public:
-  Progress(std::string label, std::int64_t total, std::FILE* out = stderr);
+  Progress(std::string label, std::int64_t total, ProgressOptions options = {});
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -45,11 +55,13 @@ class Progress {
  private:
   using Clock = std::chrono::steady_clock;
   void draw(Clock::time_point now, bool last);
+  void write(const std::string& text);
 
   std::string label_, detail_;
   std::int64_t done_ = 0, total_;
-  std::FILE* out_;
-  bool terminal_, finished_ = false;
+  ProgressOptions options_;
+  bool terminal_, drawn_ = false, finished_ = false;
+  Clock::duration pause_;
   Clock::time_point begin_, next_draw_;
 };
 

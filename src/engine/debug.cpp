@@ -66,6 +66,7 @@ std::string kernel_line(const KernelRun& run, bool colours) {
   else
     line += fmt::format("{:>11}", "");
   line += fmt::format("  {:<36}", clipped(run.options.empty() ? "-" : run.options, 36));
+  if (!run.place.empty()) line += "  " + run.place;
   return line + "  " + coloured(Colour::Dim, run.origin, colours);
 }
 

@@ -20,6 +20,7 @@ struct KernelRun {
   double ns = 0, flops = 0, bytes = 0;
   double roof =
       0;  // share of what the machine can do for this ratio of flops to bytes; 0 where it is not known
+  std::string place = {};  // the line of the user's program, where it is known
 };
 
 // The line of level 2. `colours` as the terminal has them.

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/progress.h"
 #include "codegen/codegen.h"
 #include "engine/build_id.h"
 #include "engine/compile_context.h"
@@ -232,8 +233,27 @@ void prepare(Pending& work, DiskCache* disk) {
   lower(work);
 }
 
+// Shows how far a batch of kernels is: each is prepared first and compiled last, which take about as long.
+class BatchProgress {
+ public:
+  explicit BatchProgress(std::size_t kernels)
+      : bar_("lathe: compiling", static_cast<std::int64_t>(kernels), {.passing = true}) {}
+  void prepared(const std::string& name, bool from_disk) {
+    prepared_ += from_disk ? 2 : 1;
+    show(prepared_, name);
+  }
+  void compiled(std::size_t more) { show(prepared_ + more, {}); }
+
+ private:
+  void show(std::size_t halves, std::string_view name) {
+    if (flag_number(Flag::Debug) < 2) bar_.update(static_cast<std::int64_t>(halves / 2), name);
+  }
+  Progress bar_;
+  std::size_t prepared_ = 0;
+};
+
 // One call per compiler for everything that was not on disk.
-void compile(std::span<Pending> all, DiskCache* disk) {
+void compile(std::span<Pending> all, DiskCache* disk, BatchProgress* progress = nullptr) {
   std::vector<const Compiler*> compilers;
   for (const Pending& work : all) {
     const Compiler* compiler = work.compiler.get();
@@ -249,7 +269,9 @@ void compile(std::span<Pending> all, DiskCache* disk) {
         programs.push_back(work.program);
       }
     const auto begin = std::chrono::steady_clock::now();
-    std::vector<Binary> binaries = compiler->compile_all(programs);
+    std::vector<Binary> binaries = compiler->compile_all(programs, [&](std::size_t done) {
+      if (progress != nullptr) progress->compiled(done);
+    });
     const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
     check_internal(binaries.size() == mine.size(), "engine", "a compiler gave another number of binaries");
     for (std::size_t i = 0; i < mine.size(); ++i) {
@@ -314,8 +336,12 @@ std::vector<ReadyKernel> ready_kernels(std::span<const KernelRequest> requests) 
   if (!pending.empty()) {
     const Scope scope;
     DiskCache* disk = DiskCache::current();
-    for (Pending& work : pending) prepare(work, disk);
-    compile(pending, disk);
+    BatchProgress progress(pending.size());
+    for (Pending& work : pending) {
+      prepare(work, disk);
+      progress.prepared(work.request->name, work.from_disk);
+    }
+    compile(pending, disk, &progress);
     for (Pending& work : pending) {
       show_kernel(work.entry->made, work.program);
       load_first(work, disk);

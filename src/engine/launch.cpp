@@ -3,6 +3,7 @@
 #include "engine/counting.h"
 #include "engine/debug.h"
 #include "engine/roof.h"
+#include "lathe/memory.h"
 
 namespace lathe::engine {
 
@@ -14,6 +15,7 @@ void run_launch(const Step& step, const MadeKernel& made, const Launch& launch, 
     count_seconds(ns * 1e-9);
     KernelRun shown{step.name, work.device->text, to_string(made.options), step.origin,
                     ns,        made.launch.flops, made.launch.bytes,       0};
+    if (const std::vector<PlaceRef> places = work_places(); !places.empty()) shown.place = places[0]->text();
     shown.roof = share_of_roof(*work.device, shown.flops, shown.bytes, ns);
     note_run(shown);
     return;

@@ -25,6 +25,9 @@ struct Binary {
   std::string source;
 };
 
+// Told how many of several things are done, after each.
+using Counted = std::function<void(std::size_t done)>;
+
 struct Compiler {
   virtual ~Compiler() = default;
   virtual const Target& target() const = 0;
@@ -33,7 +36,7 @@ struct Compiler {
   // Throws CompileError carrying the source.
   virtual Binary compile(const Program& program) const = 0;
   // Several programs at once where that is quicker (one vendor-compiler run); by default one after the other.
-  virtual std::vector<Binary> compile_all(std::span<const Program> programs) const;
+  virtual std::vector<Binary> compile_all(std::span<const Program> programs, const Counted& told = {}) const;
 };
 
 // Memory of a device: `host` is set where the CPU can reach it directly.

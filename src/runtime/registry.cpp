@@ -123,12 +123,13 @@ Event Device::launch_all(Queue queue, std::span<const LaunchCall> calls, std::un
   return last;
 }
 
-std::vector<Binary> Compiler::compile_all(std::span<const Program> programs) const {
+std::vector<Binary> Compiler::compile_all(std::span<const Program> programs, const Counted& told) const {
   std::vector<Binary> result;
   result.reserve(programs.size());
   for (const Program& program : programs) {
     stop_before("compiled", program.name);
     result.push_back(compile(program));
+    if (told) told(result.size());
   }
   return result;
 }

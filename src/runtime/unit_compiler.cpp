@@ -9,12 +9,13 @@
 
 namespace lathe {
 
-std::vector<Binary> UnitCompiler::compile_all(std::span<const Program> programs) const {
+std::vector<Binary> UnitCompiler::compile_all(std::span<const Program> programs, const Counted& told) const {
   std::vector<Binary> out;
   for (std::size_t begin = 0; begin < programs.size(); begin += most_) {
     stop_before("compiled", programs[begin].name);
     for (Binary& binary : compile_batch(programs.subspan(begin, std::min(most_, programs.size() - begin))))
       out.push_back(std::move(binary));
+    if (told) told(out.size());
   }
   return out;
 }
@@ -30,7 +31,7 @@ std::vector<Binary> UnitCompiler::compile_batch(std::span<const Program> program
       if (programs.size() == 1) throw;
     }
   }
-  return Compiler::compile_all(programs);
+  return Compiler::compile_all(programs, {});
 }
 
 }  // namespace lathe

@@ -12,7 +12,7 @@ class UnitCompiler : public Compiler {
  public:
   explicit UnitCompiler(std::size_t most) : most_(most) {}
   Binary compile(const Program& program) const final { return compile_unit({&program, 1})[0]; }
-  std::vector<Binary> compile_all(std::span<const Program> programs) const final;
+  std::vector<Binary> compile_all(std::span<const Program> programs, const Counted& told) const final;
 
  protected:
   // Programs of different names. Throws CompileError, which names the first of them.

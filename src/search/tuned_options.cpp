@@ -26,7 +26,8 @@ std::optional<Tuned> searched(const engine::KernelRequest& request, const std::s
   limits.beam = static_cast<int>(flag_number(Flag::Beam));
   limits.seconds = static_cast<double>(flag_number(Flag::BeamSeconds));
   if (limits.seconds <= 0) return std::nullopt;
-  Progress bar("tuning " + request.name, static_cast<std::int64_t>(limits.seconds * 1e3));
+  Progress bar("lathe: tuning " + request.name, static_cast<std::int64_t>(limits.seconds * 1e3),
+               {.passing = true});
   const Result result = search_kernel(
       {request.ast, request.name, request.device, {}}, limits, [&](double seconds, const Result& now) {
         bar.update(static_cast<std::int64_t>(std::min(seconds, limits.seconds) * 1e3),

@@ -57,14 +57,14 @@ Tensor custom(std::string_view name, const std::vector<Tensor>& inputs) {
   }
   if (!expansion.defined()) throw UserError(name, "its forward function gave no tensor");
   std::vector<Node> args{node_of(expansion)};
-  bool tracked = false;
+  Origin origin;
   for (const Tensor& t : inputs) {
     args.push_back(node_of(t));
-    tracked |= is_tracked(t);
+    origin = origin | origin_of(t);
   }
   AttrData attr{std::string(name), {}};
   return make_tensor(intern(Op::Custom, node_of(expansion).dtype(), args, Attr::of(attr)), placed->device(),
-                     tracked);
+                     origin);
 }
 
 }  // namespace lathe

@@ -325,33 +325,19 @@ std::vector<std::byte> Tensor::bytes() const {
 
 // ---- dtypes and devices
 
-namespace {
-
-// Another handle to the same, whose dtype was asked for and so counts.
-Tensor with_own_dtype(const Tensor& weak) {
-  auto impl = std::make_shared<TensorImpl>();
-  impl->storage = weak.impl()->storage;
-  impl->view = weak.impl()->view;
-  impl->tracked = is_tracked(weak);
-  impl->detached = weak.impl()->detached;
-  return Tensor(std::move(impl));
-}
-
-}  // namespace
-
 Tensor dev::other_handle(const Tensor& tensor) {
   if (is_tracked(tensor)) return tensor.detach();
-  Tensor other = with_own_dtype(tensor);
+  Tensor other = another_handle(tensor);
   other.impl()->weak = tensor.impl()->weak;
   return other;
 }
 
 Tensor Tensor::cast(DataType to) const {
   Scope scope;
-  if (to == dtype()) return impl_->weak ? with_own_dtype(*this) : *this;
+  if (to == dtype()) return impl_->weak ? another_handle(*this) : *this;
   Node x = node_of(*this);
   bool differentiable = dtype().is_float() && to.is_float();
-  return make_tensor(lathe::cast(x, ir_dtype(to)), device(), differentiable && is_tracked(*this));
+  return make_tensor(lathe::cast(x, ir_dtype(to)), device(), differentiable ? origin_of(*this) : Origin{});
 }
 
 Tensor Tensor::bitcast(DataType to) const {
@@ -425,7 +411,7 @@ Tensor Tensor::to(std::string_view name) const {
   // A constant would be made where it is wanted, but a file makes nothing.
   const bool made_there = target.starts_with("DISK:") && device_of(node_of(*this)).empty();
   const Tensor from = made_there ? clone() : *this;
-  return make_tensor(copy_to(node_of(from), target), target, is_tracked(*this));
+  return make_tensor(copy_to(node_of(from), target), target, origin_of(*this));
 }
 
 Tensor& Tensor::to_(std::string_view name) {

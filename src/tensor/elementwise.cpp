@@ -180,7 +180,7 @@ Tensor primitive(Op op, const Tensor& x, const Tensor& y) {
   if (pair.x.shape_node() != pair.y.shape_node()) pair = broadcast_pair(x, y, method_name(op));
   auto [a, b] = pair;
   check_internal(a.dtype() == b.dtype(), "primitive", "operands of two dtypes");
-  return both_weak(make_tensor(apply(op, a, b), device, is_tracked(x) || is_tracked(y)), x, y);
+  return both_weak(make_tensor(apply(op, a, b), device, origin_of(x) | origin_of(y)), x, y);
 }
 
 Tensor select(const Tensor& condition, const Tensor& x, const Tensor& y) {
@@ -192,7 +192,7 @@ Tensor select(const Tensor& condition, const Tensor& x, const Tensor& y) {
   common = broadcast_shapes(c.shape(), common, "where");
   auto fit = [&](Node n) { return n.rank() == 0 ? n : broadcast_to(n, common, "where"); };
   Node out = where(fit(c), fit(a), fit(b));
-  return both_weak(make_tensor(out, device, is_tracked(x) || is_tracked(y)), x, y);
+  return both_weak(make_tensor(out, device, origin_of(x) | origin_of(y)), x, y);
 }
 
 namespace {

@@ -30,7 +30,7 @@ Tensor take_in_rows(const Tensor& x, const Tensor& index) {
 
 Tensor take_rows(const Tensor& x, const Tensor& index, std::string_view op) {
   Tensor i = axis_positions(index, x.size(0), op);
-  if (x.size(0).max() > 0) return make_tensor(take(node_of(x), node_of(i)), x.device(), is_tracked(x));
+  if (x.size(0).max() > 0) return make_tensor(take(node_of(x), node_of(i)), x.device(), origin_of(x));
   Shape shape = index.shape();
   shape.insert(shape.end(), x.shape().begin() + 1, x.shape().end());
   return Tensor::zeros(shape, {.dtype = x.dtype(), .device = x.device()});
@@ -94,7 +94,7 @@ Tensor gather_along(const Tensor& from, std::int64_t axis, const Tensor& index, 
   if (n.max() == 0) return Tensor::zeros(index.shape(), {.dtype = from.dtype(), .device = from.device()});
   Tensor x = fit_to(from, index.shape(), axis).movedim(axis, -1);  // (..., n)
   Tensor i = axis_positions(index, n, op).movedim(axis, -1);       // (..., t)
-  return make_tensor(take(node_of(x), node_of(i), from.ndim() - 1), from.device(), is_tracked(from))
+  return make_tensor(take(node_of(x), node_of(i), from.ndim() - 1), from.device(), origin_of(from))
       .movedim(-1, axis);
 }
 

@@ -563,7 +563,7 @@ std::vector<Tensor> Tensor::gradient(const std::vector<Tensor>& targets, const T
   if (graph.reads_overwritten()) check_still_there(grads, *this);
   std::vector<Tensor> out;
   for (std::size_t i = 0; i < targets.size(); ++i)
-    out.push_back(grads[i] ? make_tensor(grads[i], targets[i].device(), is_tracked(*this))
+    out.push_back(grads[i] ? make_tensor(grads[i], targets[i].device(), origin_of(*this))
                            : targets[i].zeros_like());
   return out;
 }
@@ -630,7 +630,7 @@ void Tensor::backward(const Tensor* seed, std::span<const Tensor> also) const {
       if (i >= asked && !impl.grad && !gone[i]) impl.grad = leaves[i].zeros_like();
       continue;
     }
-    Tensor g = make_tensor(grads[i], leaves[i].device());
+    Tensor g = make_tensor(grads[i], leaves[i].device(), origin_of(*this));
     if (impl.grad && impl.grad->impl()->storage->lost) continue;  // a sum with what was given up
     if (impl.grad)
       impl.grad->replace(*impl.grad + g);  // whoever holds it sees the sum

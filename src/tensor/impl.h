@@ -34,6 +34,14 @@ struct SizeExpr {
   NodeRef node;
 };
 
+// What a value was computed from, as far as its expression does not tell.
+struct Origin {
+  bool tracked = false;  // something that requires a gradient
+  bool unsaid = false;   // dropout or batch norm in a mode that nobody had said (lathe/unsaid_mode.h)
+
+  Origin operator|(Origin other) const { return {tracked || other.tracked, unsaid || other.unsaid}; }
+};
+
 struct Storage {
   Storage(Node v, std::string d);
   ~Storage();
@@ -46,6 +54,7 @@ struct Storage {
   std::uint64_t number = 0;   // storages are numbered as they are made
   std::uint64_t version = 0;  // grows whenever `value` changes
   bool tracked = false;       // the value's expression leads to something that requires a gradient
+  bool unsaid = false;        // what Origin says
   bool unasked = false;       // a gradient nobody asked for: given up rather than computed for a write
   bool lost = false;          // was given up
   Storage *before = nullptr, *after = nullptr;  // the list of live storages, oldest first
@@ -62,6 +71,7 @@ struct TensorImpl {
   std::shared_ptr<Storage> storage;      // shared by all aliases
   std::shared_ptr<const ViewStep> view;  // null: all of the base
   bool tracked = false;                  // made from something that requires a gradient
+  bool unsaid = false;                   // what Origin says
   bool leaf = false;                     // requires_grad_(): backward() fills grad
   bool refused = false;                  // requires_grad_(false)
   bool detached = false;
@@ -82,6 +92,7 @@ std::recursive_mutex& storage_mutex();
 // The node this handle stands for now. Throws UserError for an empty handle.
 Node node_of(const Tensor& t);
 bool is_tracked(const Tensor& t);
+Origin origin_of(const Tensor& t);
 bool grad_enabled();
 
 // What a function reads that is older than the watch and that no graph of it names: constants, as they were
@@ -110,17 +121,20 @@ const OutsideReads::Constant* changed_constant(const OutsideReads& reads);
 std::shared_ptr<TensorImpl> replaced_handle(const OutsideReads& reads);
 
 // A tensor with a storage of its own.
-Tensor make_tensor(Node value, std::string_view device, bool tracked = false);
-// The same, on the device of `like` and tracked as it is.
+Tensor make_tensor(Node value, std::string_view device, Origin origin = {});
+// The same, on the device of `like` and of its origin.
 Tensor make_like(const Tensor& like, Node value);
 // A handle to x's storage through one more movement op: `moved` is that op over node_of(x).
 Tensor make_view(const Tensor& x, Node moved);
+
+// A handle to the same with the same origin, not weak: its dtype counts.
+Tensor another_handle(const Tensor& x);
 
 // A movement op over another operand, of another dtype.
 Node moved(Node model, Node x);
 
 // Writes `value` (of the handle's shape and dtype) through the handle: a new version of its storage.
-void store_into(const Tensor& target, Node value, bool tracked, std::string_view op);
+void store_into(const Tensor& target, Node value, Origin origin, std::string_view op);
 
 // Whether another live storage has the same value. Equal expressions are one node, so no graph tells which of
 // the two it read.

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "lathe/modes.h"
+#include "lathe/unsaid_mode.h"
 #include "tensor/autocast.h"
 #include "tensor/impl.h"
 
@@ -308,7 +309,6 @@ Tensor Tensor::batchnorm(const Tensor* weight, const Tensor* bias, const Tensor&
 namespace {
 thread_local bool training_on = false;
 thread_local int scopes_open = 0;
-thread_local bool computed_unsaid = false;
 }  // namespace
 
 bool Tensor::training() { return training_on; }
@@ -322,16 +322,20 @@ TrainingScope::~TrainingScope() {
 }
 
 bool mode_is_said() { return scopes_open > 0; }
-void note_unsaid_mode() {
-  if (!mode_is_said() && grad_enabled()) computed_unsaid = true;
+Tensor with_unsaid_mode(const Tensor& x) {
+  if (mode_is_said() || !grad_enabled()) return x;
+  Tensor marked = another_handle(x);
+  marked.impl()->weak = x.impl()->weak;
+  marked.impl()->unsaid = true;
+  return marked;
 }
-bool take_unsaid_mode() { return std::exchange(computed_unsaid, false); }
+bool has_unsaid_mode(const Tensor& x) { return origin_of(x).unsaid; }
 
 Tensor Tensor::dropout(double p) const {
   Scope scope;
   if (p < 0 || p > 1) throw UserError("dropout", fmt::format("probability {} is outside [0, 1]", p));
-  if (p > 0) note_unsaid_mode();
-  if (!training_on || p == 0) return *this;
+  if (p == 0) return *this;
+  if (!training_on) return with_unsaid_mode(*this);
   if (p == 1) return zeros_like();
   Tensor keep = rand(shape(), {.dtype = dtypes::float32, .device = device()}) >= p;
   return keep.where(*this * (1 / (1 - p)), zeros_like());

@@ -154,13 +154,13 @@ Tensor with_own_gradient(std::string_view rule, const Tensor& value, const std::
   const Node out = node_of(value);
   if (!value.dtype().is_float() || out.is_const()) return value;
   std::vector<Node> args{out};
-  bool tracked = false;
+  Origin origin;
   for (const Tensor& t : inputs) {
     args.push_back(node_of(t));
-    tracked |= is_tracked(t);
+    origin = origin | origin_of(t);
   }
   const AttrData attr{std::string(rule), {}};
-  Tensor made = make_tensor(intern(Op::Custom, out.dtype(), args, Attr::of(attr)), value.device(), tracked);
+  Tensor made = make_tensor(intern(Op::Custom, out.dtype(), args, Attr::of(attr)), value.device(), origin);
   made.impl()->weak = value.impl()->weak;
   return made;
 }

@@ -428,6 +428,7 @@ std::vector<std::shared_ptr<Storage>> storages_of(std::span<Tensor* const> tenso
           !impl.view->overlaps) {
         auto own = std::make_shared<Storage>(value, impl.storage->device);
         own->tracked = is_tracked(*t) && !impl.leaf;
+        own->made = impl.storage->made;
         impl.storage = std::move(own);
         impl.view = nullptr;
         impl.node_version = 0;

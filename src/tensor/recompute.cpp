@@ -67,7 +67,8 @@ Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& funct
   std::vector<Node> args{node_of(value)};
   for (const Tensor& t : inputs) args.push_back(node_of(t));
   AttrData attr{std::string(kCheckpoint), {}};
-  return make_tensor(intern(Op::Custom, args[0].dtype(), args, Attr::of(attr)), value.device(), true);
+  return make_tensor(intern(Op::Custom, args[0].dtype(), args, Attr::of(attr)), value.device(),
+                     origin_of(value));
 }
 
 }  // namespace lathe

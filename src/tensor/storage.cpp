@@ -208,17 +208,23 @@ bool is_tracked(const Tensor& t) {
   return impl.leaf || (!impl.detached && (impl.tracked || impl.storage->tracked));
 }
 
-Tensor make_tensor(Node value, std::string_view device, bool tracked) {
+Origin origin_of(const Tensor& t) {
+  const TensorImpl& impl = *t.impl();
+  return {is_tracked(t), !impl.leaf && (impl.unsaid || (!impl.detached && impl.storage->unsaid))};
+}
+
+Tensor make_tensor(Node value, std::string_view device, Origin origin) {
   auto impl = std::make_shared<TensorImpl>();
   impl->storage = std::make_shared<Storage>(value, std::string(device));
-  impl->storage->tracked = impl->tracked = tracked && grad_on;
+  impl->storage->tracked = impl->tracked = origin.tracked && grad_on;
+  impl->storage->unsaid = impl->unsaid = origin.unsaid;
   impl->node = value;
   impl->node_version = 0;
   return Tensor(std::move(impl));
 }
 
 Tensor make_like(const Tensor& like, Node value) {
-  Tensor out = make_tensor(value, like.device(), is_tracked(like));
+  Tensor out = make_tensor(value, like.device(), origin_of(like));
   out.impl()->weak = like.impl()->weak && value.rank() == 0;
   return out;
 }
@@ -232,12 +238,24 @@ Tensor make_view(const Tensor& x, Node moved) {
   impl->view = std::make_shared<const ViewStep>(
       ViewStep{from.view, moved, (from.view && from.view->overlaps) || overlaps(moved)});
   impl->tracked = is_tracked(x) && grad_on;
+  impl->unsaid = origin_of(x).unsaid && !moved.is(Op::Detach);
   // A view of a tensor that asks for a gradient belongs to it, though the tensor itself was detached from
   // others.
   impl->detached = (from.detached && !from.leaf) || moved.is(Op::Detach);
   impl->weak = from.weak && moved.rank() == 0;
   impl->node = fold_splat(moved);
   impl->node_version = from.node_version;
+  return Tensor(std::move(impl));
+}
+
+Tensor another_handle(const Tensor& x) {
+  auto impl = std::make_shared<TensorImpl>();
+  const TensorImpl& from = *x.impl();
+  impl->storage = from.storage;
+  impl->view = from.view;
+  impl->tracked = is_tracked(x);
+  impl->unsaid = origin_of(x).unsaid;
+  impl->detached = from.detached && !from.leaf;
   return Tensor(std::move(impl));
 }
 
@@ -327,13 +345,13 @@ bool has_twin(const Storage& s) {
   return false;
 }
 
-void store_into(const Tensor& target, Node value, bool tracked, std::string_view op) {
+void store_into(const Tensor& target, Node value, Origin origin, std::string_view op) {
   Scope scope;
   TensorImpl& impl = *target.impl();
   Storage& s = *impl.storage;
   std::lock_guard guard(storage_mutex());
   Node base = s.value, memory = memory_of(base);
-  tracked = tracked && grad_on && !impl.leaf;
+  if (!grad_on || impl.leaf) origin = {};
   const bool whole = !impl.view;
   if (whole && !memory) {
     s.value = value;
@@ -348,7 +366,8 @@ void store_into(const Tensor& target, Node value, bool tracked, std::string_view
     Node next = after(memory, std::span(&store, 1));
     s.value = over_memory(base, memory, next);
   }
-  s.tracked = tracked || (s.tracked && !whole);
+  s.tracked = origin.tracked || (s.tracked && !whole);
+  s.unsaid = origin.unsaid || (s.unsaid && !whole);
   ++s.version;
   if (impl.leaf) give_identity(s);
 }
@@ -372,7 +391,7 @@ Tensor& Tensor::assign(const Operand& operand) {
   value = value.cast(dtype());
   Node v = broadcast_to(node_of(value), mine.shape(), "assign");
   if (v == mine) return *this;
-  store_into(*this, v, is_tracked(value), "assign");
+  store_into(*this, v, origin_of(value), "assign");
   return *this;
 }
 
@@ -390,6 +409,7 @@ Tensor& Tensor::replace(const Tensor& other, bool allow_shape_mismatch) {
   impl_->view = other.impl()->view;
   impl_->detached = other.impl()->detached;
   impl_->tracked = other.impl()->tracked;
+  impl_->unsaid = other.impl()->unsaid;
   impl_->weak = other.impl()->weak;
   impl_->node = b;
   impl_->node_version = impl_->storage->version;

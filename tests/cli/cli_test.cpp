@@ -36,9 +36,9 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-void expect_lines_fit(const std::string& text) {
+void expect_lines_fit(const std::string& text, std::size_t columns = 100) {
   std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100U) << line;
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), columns) << line;
 }
 
 TEST(Cli, HelpListsEveryCommandAndOneCommandEveryFlag) {
@@ -59,6 +59,34 @@ TEST(Cli, HelpOfACommandIsTheCommandsOwn) {
   EXPECT_EQ(r.out, run("tune --help").out);
   for (const char* word : {"--budget", "resnet50_forward", "gpt2"})
     EXPECT_TRUE(contains(r.out, word)) << r.out;
+}
+
+TEST(Cli, HelpWithoutAWordIsTheHelpOfAll) { EXPECT_EQ(run("help").out, run("--help").out); }
+
+TEST(Cli, WhatIsMissingIsSaid) {
+  const char* kRows[][2] = {
+      {"", "lathe: a command is needed: demo, devices, bench"},
+      {"cache", "lathe cache: a command is needed: info, clear"},
+      {"tune", "lathe tune: what is needed: a net, or a kernel file that LATHE_SAVE wrote"},
+      {"run nowhere.onnx", "lathe run: file: there is no file nowhere.onnx"},
+      {"inspect /tmp", "lathe inspect: file: /tmp is a folder, and a file is needed"},
+      {"demo --data /nonexistent", "lathe demo: --data: there is no folder /nonexistent"},
+  };
+  for (const auto& [words, text] : kRows) {
+    const Result r = run(words);
+    EXPECT_EQ(r.status, 2) << words;
+    EXPECT_TRUE(contains(r.out, text)) << words << "\n" << r.out;
+  }
+}
+
+TEST(Cli, HelpFitsEightyColumnsAndAPipe) {
+  for (const char* words : {"help", "help flags", "demo --help", "bench --help", "bench cpu --help",
+                            "tune --help", "run --help", "inspect --help", "cache --help"}) {
+    const Result r = run(words);
+    EXPECT_EQ(r.status, 0) << words;
+    EXPECT_FALSE(contains(r.out, "\033")) << words;
+    expect_lines_fit(r.out, 80);
+  }
 }
 
 TEST(Cli, VersionIsTheLibrarysOwn) {

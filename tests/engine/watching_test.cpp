@@ -82,6 +82,9 @@ TEST(Debug, TheKernelLineHasItsColumns) {
   EXPECT_EQ(kernel_line(run, false),
             "r_64_32                      CPU        2.0 us   2000.0 GFLOP/s     40.0 GB/s  50% of alu  "
             "UPCAST(0, 4)                          Mul Add");
+  KernelRun placed = run;
+  placed.place = "train.py:3";
+  EXPECT_TRUE(kernel_line(placed, false).ends_with("  train.py:3  Mul Add")) << kernel_line(placed, false);
   const KernelRun plain{"a_very_long_kernel_name_that_does_not_fit", "CPU:1", "", "Add", 0, 0, 0, 0};
   EXPECT_EQ(kernel_line(plain, false).substr(0, 36), "a_very_long_kernel_name_tha~ CPU:1  ");
 }

@@ -4,6 +4,7 @@ import collections
 import csv
 import importlib
 import os
+import re
 
 import pytest
 import torch
@@ -63,3 +64,14 @@ def test_the_tables_reach_what_was_promised():
     assert share["torch"] > 0.93 and share["torch.Tensor"] > 0.95 and share["torch.nn"] > 0.84 and share["torch.nn.functional"] > 0.9, share
     assert all(share[area] > 0.98 for area in OURS if area.startswith("tinygrad")), share
     assert lathe.Tensor is Tensor
+
+
+def test_every_name_in_the_tables_of_coming_from_tinygrad_is_here():
+    with open(os.path.join(ROOT, "docs/python/from-tinygrad.md"), encoding="utf-8") as file:
+        table = file.read().split("## Names by area")[1].split("\n## ")[0]
+    found = re.findall(r"`((?:Tensor|nn|lathe|helpers)(?:\.\w+)+)`", table)
+    assert len(found) > 150
+    for path in found:
+        value = {"Tensor": Tensor, "nn": nn, "lathe": lathe, "helpers": helpers}[path.split(".")[0]]
+        for name in path.split(".")[1:]:
+            value = importlib.import_module("lathe.nn.onnx") if name == "onnx" else getattr(value, name)

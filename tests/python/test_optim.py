@@ -1,8 +1,6 @@
 """Optimizers step for step against PyTorch, with the options they share and in every float dtype."""
 
-import os
-import subprocess
-import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -97,31 +95,98 @@ def test_state_dicts_name_every_tensor():
     assert "lr" in names and sum(name.endswith(".0") for name in names) == 2
 
 
-OUTSIDE_OF_TRAINING = """
-from lathe import Tensor, nn
-w = Tensor([1.0], requires_grad=True)
-optimizer = nn.optim.SGD([w], lr=0.5)
-for step in (optimizer.step, optimizer.schedule_step, nn.optim.OptimizerGroup(optimizer).step):
-    w.grad = None
+class Dropped(nn.Module):
+    def __init__(self, weight):
+        self.weight, self.drop = weight, nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.drop(self.weight * x)
+
+
+def said_by_a_module(w, other):
+    Dropped(w)(2.0).sum().backward()
+
+
+def said_by_eval(w, other):
+    Dropped(w).eval()(2.0).sum().backward()
+
+
+def said_by_another_module(w, other):
+    Dropped(other)(2.0).sum().backward()
     w.dropout(0.5).sum().backward()
-    try:
-        step()
-    except AssertionError as error:
-        assert "outside of training mode" in str(error), error
-    else:
-        raise SystemExit("the step was not refused")
-assert w.item() == 1.0
-with Tensor.train():
-    optimizer.step()
-assert w.item() == 0.5
-"""
 
 
-def test_a_step_outside_of_training_mode_is_refused():
-    # A program of its own: whether a mode was ever said is state of the process, which other tests have said.
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", OUTSIDE_OF_TRAINING], env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+def said_afterwards_by_another_module(w, other):
+    w.dropout(0.5).sum().backward()
+    Dropped(other)(2.0).sum().backward()
+
+
+def a_layer_alone(w, other):
+    nn.Dropout(0.5)(w).sum().backward()
+
+
+def a_layer_alone_was_told(w, other):
+    nn.Dropout(0.5).train()(w).sum().backward()
+
+
+def only_another_parameter(w, other):
+    w.sum().backward()
+    nn.Dropout(0.5)(other).sum().backward()
+
+
+def an_evaluation(w, other):
+    nn.Dropout(0.5)(w).tolist()
+    w.sum().backward()
+
+
+def an_argument_said_it(w, other):
+    nn.functional.dropout(w, 0.5, training=False).sum().backward()
+
+
+def batch_norm_alone(w, other):
+    nn.BatchNorm(1)(w.expand(3, 1)).square().sum().backward()
+
+
+def train_was_said(w, other):
+    with Tensor.train():
+        w.dropout(0.5).sum().backward()
+
+
+@pytest.mark.parametrize(
+    "events,refused",
+    [
+        (said_by_a_module, False),
+        (said_by_eval, False),
+        (said_by_another_module, True),
+        (said_afterwards_by_another_module, True),
+        (a_layer_alone, True),
+        (a_layer_alone_was_told, False),
+        (only_another_parameter, False),
+        (an_evaluation, False),
+        (an_argument_said_it, False),
+        (batch_norm_alone, True),
+        (train_was_said, False),
+    ],
+)
+@pytest.mark.parametrize("step", ["step", "schedule_step", "group"])
+def test_a_step_is_refused_exactly_where_its_gradients_came_from_a_mode_nobody_said(events, refused, step):
+    # In a thread of its own: another test may have assigned Tensor.training, which says it for the rest of its thread.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(check_a_step, events, refused, step).result()
+
+
+def check_a_step(events, refused, step):
+    w, other = Tensor([1.0], requires_grad=True), Tensor([1.0], requires_grad=True)
+    optimizer = nn.optim.SGD([w], lr=0.5)
+    take = nn.optim.OptimizerGroup(optimizer).step if step == "group" else getattr(optimizer, step)
+    events(w, other)
+    if not refused:
+        take()
+        return
+    with pytest.raises(AssertionError, match=r"step outside of training mode(.|\n)*Tensor.train\(\)"):
+        take()
+    with Tensor.train():
+        take()
 
 
 def test_the_state_of_an_optimizer_has_tinygrads_names():

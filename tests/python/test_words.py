@@ -835,3 +835,32 @@ def test_the_package_is_a_command():
     assert run("--version").stdout == f"lathe {lathe.__version__}\n" and "CPU" in run("devices").stdout.split()
     wrong = run("nonsense")
     assert wrong.returncode == 2 and "nonsense" in wrong.stderr and "help" in wrong.stderr
+
+
+def test_the_bench_compares_two_builds_in_turn(monkeypatch, capsys, tmp_path):
+    from lathe import bench
+
+    (tmp_path / "lathe").mkdir()
+    rounds = iter([2.0, 3.0, 1.0, 1.2])  # there, here, there, here
+    monkeypatch.setattr(bench, "calls_of", lambda folder: dict.fromkeys(bench.CALLS, next(rounds)))
+    monkeypatch.setattr(sys, "argv", ["bench", "--beside", str(tmp_path), "--repeats", "2", "--within", "1.05"])
+    with pytest.raises(SystemExit) as ended:
+        bench.main()
+    assert "import_ms took longer than 1.05 times as long" in str(ended.value)
+    table = capsys.readouterr().out.splitlines()
+    assert len(table) == 4 and table[1].split() == ["graph_us_per_op", "1", "1.2", "1.200"]
+    monkeypatch.setattr(sys, "argv", ["bench", "--beside", str(tmp_path / "nowhere")])
+    with pytest.raises(SystemExit):
+        bench.main()
+    assert "there is no package lathe in" in capsys.readouterr().err
+
+
+def test_a_line_of_debug_level_2_names_the_line_of_the_program_and_a_total_ends_it(tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text("from lathe import Tensor\na = Tensor.ones(4, 4).contiguous().realize()\nb = (a * 3).sum()\nprint(b.item())\n")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "LATHE_DEBUG": "2", "LATHE_CACHE": "off"}
+    done = subprocess.run([sys.executable, str(program)], env=env, capture_output=True, text=True, check=True)
+    kernels = [line for line in done.stderr.splitlines() if "GFLOP/s" in line]
+    assert kernels and "train.py:3" in kernels[-1], done.stderr
+    assert " in " in next(line for line in done.stderr.splitlines() if line.startswith("lathe: compile: "))
+    assert done.stderr.splitlines()[-1].startswith("lathe: total: "), done.stderr

@@ -35,12 +35,19 @@ std::vector<Command> add_help(CLI::App& app);
 // Rows of cells printed as columns as wide as they need to be; numbers right, text left. The first row is the
 // head.
 void print_table(const std::vector<std::vector<std::string>>& rows);
-// The widest line that fits a terminal of the usual width beside another; longer texts are folded.
-inline constexpr std::size_t kColumns = 100;
-// Words of a text in lines of at most kColumns, all but the first indented.
-std::string folded(const std::string& text, std::size_t indent);
+// The widest line that fits a terminal of the usual width; longer texts are folded.
+inline constexpr std::size_t kColumns = 80;
+// Words of a text in lines of at most kColumns, all but the first indented. `begin` is there before it on the
+// first line, which goes on at the indent.
+std::string folded(const std::string& text, std::size_t indent, const std::string& begin = "");
+// Folds what help says of every command and option below.
+void fold_help(CLI::App& app);
 
 // A whole number from `low` to `high`; the parser's own check words its refusal differently in every version.
 CLI::Validator between(long low, long high);
+// A file, a folder, or either, that is there.
+CLI::Validator existing_file();
+CLI::Validator existing_folder();
+CLI::Validator existing_path();
 
 }  // namespace lathe::tool

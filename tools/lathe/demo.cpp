@@ -229,7 +229,7 @@ std::vector<Command> add_demo(CLI::App& app) {
   auto options = std::make_shared<Options>();  // shared: the parser's options and the command both hold it
   CLI::App* command = app.add_subcommand("demo", "train a small net on real pictures");
   command->add_option("--data", options->data, "folder with the four IDX files of a picture set")
-      ->check(CLI::ExistingDirectory);
+      ->check(existing_folder());
   command->add_option("--epochs", options->epochs, "times through the training set")->check(between(1, 1000));
   command->add_option("--seconds", options->seconds, "stop training after this long")
       ->check(CLI::PositiveNumber);

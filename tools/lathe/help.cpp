@@ -8,14 +8,14 @@ namespace lathe::tool {
 
 std::vector<Command> add_help(CLI::App& app) {
   CLI::App* help = app.add_subcommand("help", "settings of the environment, or what a command takes");
-  help->require_subcommand(1);
+  help->require_subcommand(0, 1);
   CLI::App* flags = help->add_subcommand("flags", "the LATHE_ variables, what they take and what they do");
-  std::vector<Command> commands{
-      {flags, [] {
-         for (const auto& [name, takes, meaning] : dev::flags_help())
-           fmt::print("{}\n", folded(fmt::format("{:<20} {} ({})", name, meaning, takes), 21));
-         return 0;
-       }}};
+  std::vector<Command> commands{{flags, [] {
+                                   for (const auto& [name, takes, meaning] : dev::flags_help())
+                                     fmt::print("{}\n",
+                                                folded(fmt::format("{} ({})", meaning, takes), 21, name));
+                                   return 0;
+                                 }}};
   for (CLI::App* other : app.get_subcommands([](CLI::App*) { return true; })) {
     if (other == help) continue;
     CLI::App* page = help->add_subcommand(other->get_name(), "what lathe " + other->get_name() + " takes");
@@ -24,6 +24,11 @@ std::vector<Command> add_help(CLI::App& app) {
                           return 0;
                         }});
   }
+  commands.push_back({help, [&app] {  // last: those below it were chosen with it
+                        fmt::print("{}",
+                                   app.get_formatter()->make_help(&app, "lathe", CLI::AppFormatMode::Normal));
+                        return 0;
+                      }});
   return commands;
 }
 

@@ -76,7 +76,7 @@ std::vector<Command> add_inspect(CLI::App& app) {
       ->add_option("file", options->file,
                    "a kernel file; or .gguf, .safetensors, a folder of a model, .pt, .npz, .npy")
       ->required()
-      ->check(CLI::ExistingPath);
+      ->check(existing_path());
   command->add_option(
       "--options", options->options,
       "file: those it was made with; default: the heuristic's; or a list, such as \"UPCAST(0, 8)\"");

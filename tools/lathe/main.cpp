@@ -1,7 +1,9 @@
 // `lathe`: the command line. Parses, refuses what it does not know with the nearest word that it does, and
 // runs one command.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 
@@ -37,6 +39,23 @@ std::string unknown_word(CLI::App& app) {
   return rest.empty() ? "" : rest.front();
 }
 
+// What is wrong where every word is known.
+std::string complaint(CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_name() == "RequiredError") {
+    for (const CLI::Option* option : app.get_options())
+      if (option->get_required() && option->count() == 0) {
+        std::string text = option->get_description();
+        std::replace(text.begin(), text.end(), '\n', ' ');
+        return fmt::format("{} is needed: {}", option->get_name(), text);
+      }
+    std::vector<std::string> names;
+    for (const CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; }))
+      names.push_back(sub->get_name());
+    return fmt::format("a command is needed: {}", fmt::join(names, ", "));
+  }
+  return error.what();
+}
+
 int refuse(CLI::App& app, const CLI::ParseError& error) {
   CLI::App* at = chosen(app);
   std::string path = at->get_name();
@@ -44,7 +63,7 @@ int refuse(CLI::App& app, const CLI::ParseError& error) {
     path = up->get_name() + " " + path;
   const std::string word = unknown_word(app);
   if (word.empty()) {
-    fmt::print(stderr, "{}: {}\n", path, error.what());
+    fmt::print(stderr, "{}: {}\n", path, complaint(*at, error));
   } else {
     fmt::print(stderr, "{}: unknown {} {}\n", path, word.rfind("-", 0) == 0 ? "option" : "word", word);
     const std::vector<std::string> known = known_words(*at);
@@ -65,6 +84,7 @@ int main(int argc, char** argv) {
   for (auto add : {add_demo, add_devices, add_bench, add_tune, add_inspect, add_quantize, add_run, add_chat,
                    add_serve, add_cache, add_help})
     for (Command& command : add(app)) commands.push_back(std::move(command));
+  fold_help(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {  // --help, --version

@@ -77,7 +77,7 @@ std::vector<Command> add_quantize(CLI::App& app) {
       ->add_option("in", options->from,
                    "a GGUF file, a folder with config.json and safetensors, or a llama2.c file")
       ->required()
-      ->check(CLI::ExistingPath);
+      ->check(existing_path());
   command->add_option("out", options->to, "the GGUF file to write")->required();
   command->add_option(
       "--type", options->quantize.type,

@@ -286,9 +286,7 @@ int run(const Options& options) {
 std::vector<Command> add_run(CLI::App& app) {
   auto options = std::make_shared<Options>();  // shared: the parser's options and the command both hold it
   CLI::App* command = app.add_subcommand("run", "run an ONNX model");
-  command->add_option("file", options->file, "the model, an .onnx file")
-      ->required()
-      ->check(CLI::ExistingFile);
+  command->add_option("file", options->file, "the model, an .onnx file")->required()->check(existing_file());
   command->add_option("--input", options->inputs,
                       "name=file.npy (or .pb, as ONNX's test data has it); once per input");
   command->add_option("--dim", options->dims, "name=size: a named dimension of random inputs");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <sstream>
 
 #include "lathe/dev/terminal.h"
@@ -39,18 +40,35 @@ void print_table(const std::vector<std::vector<std::string>>& rows) {
   }
 }
 
-std::string folded(const std::string& text, std::size_t indent) {
-  std::string out, line;
+std::string folded(const std::string& text, std::size_t indent, const std::string& begin) {
+  std::string out, line = begin;
+  if (!begin.empty()) line.resize(std::max(indent, begin.size() + 1), ' ');
+  bool first = true;  // of its line
   std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (!line.empty() && line.size() + 1 + word.size() > kColumns) {
+  for (std::string word; words >> word; first = false) {
+    if (!first && line.size() + 1 + word.size() > kColumns) {
       out += line + "\n";
       line = std::string(indent, ' ') + word;
     } else {
-      line += (line.empty() ? "" : " ") + word;
+      line += (first ? "" : " ") + word;
     }
   }
   return out + line;
+}
+
+void fold_help(CLI::App& app) {
+  constexpr std::size_t kHelpColumn = 30;  // where the parser begins what it says of an option
+  const auto fold = [](const std::string& text) {
+    std::string lines = folded(text, kHelpColumn, std::string(kHelpColumn - 1, ' ')).substr(kHelpColumn);
+    for (std::size_t at = 0; (at = lines.find('\n', at)) != std::string::npos; ++at)
+      lines.erase(at + 1, kHelpColumn);  // the parser indents
+    return lines;
+  };
+  for (CLI::Option* option : app.get_options()) option->description(fold(option->get_description()));
+  for (CLI::App* below : app.get_subcommands([](CLI::App*) { return true; })) {
+    fold_help(*below);
+    below->description(fold(below->get_description()));
+  }
 }
 
 CLI::Validator between(long low, long high) {
@@ -61,6 +79,32 @@ CLI::Validator between(long low, long high) {
     return fmt::format("{} is no whole number from {} to {}", text, low, high);
   };
   return CLI::Validator(refusal, fmt::format("{} to {}", low, high));
+}
+
+CLI::Validator existing_file() {
+  return CLI::Validator(
+      [](const std::string& path) -> std::string {
+        if (std::filesystem::is_directory(path)) return path + " is a folder, and a file is needed";
+        return std::filesystem::exists(path) ? "" : "there is no file " + path;
+      },
+      "FILE");
+}
+
+CLI::Validator existing_path() {
+  return CLI::Validator(
+      [](const std::string& path) -> std::string {
+        return std::filesystem::exists(path) ? "" : "there is no file or folder " + path;
+      },
+      "PATH");
+}
+
+CLI::Validator existing_folder() {
+  return CLI::Validator(
+      [](const std::string& path) -> std::string {
+        if (std::filesystem::is_directory(path)) return "";
+        return std::filesystem::exists(path) ? path + " is no folder" : "there is no folder " + path;
+      },
+      "FOLDER");
 }
 
 }  // namespace lathe::tool

@@ -74,9 +74,6 @@ class ModeScope {
   std::optional<TrainingScope> scope_;
 };
 
-// Whether this thread has put a module in training mode: then optimizers step without a TrainingScope.
-bool trained_by_module();
-
 // Collects what modules name: parts("weight", weight)("block", block)("layers", list_of_modules).
 class Parts {
  public:

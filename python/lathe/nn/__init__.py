@@ -32,6 +32,10 @@ from lathe.nn.layers import *  # noqa: F403
 from lathe.nn.recurrent import *  # noqa: F403
 from lathe.printing import summary
 
+TYPE_CHECKING = False  # which editors and type checkers take for true
+if TYPE_CHECKING:
+    from lathe.nn._typed import *  # noqa: F403
+
 BatchNorm1d = BatchNorm2d = BatchNorm3d = BatchNorm
 
 __all__ = sorted([

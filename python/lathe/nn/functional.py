@@ -8,6 +8,11 @@ from lathe._core import Tensor, least_upper_dtype
 from lathe.errors import UserError
 
 
+TYPE_CHECKING = False  # which editors and type checkers take for true
+if TYPE_CHECKING:
+    from lathe.nn._typed_losses import *  # noqa: F403
+
+
 def _in_training(function, training):
     """function() in training mode or out of it, whatever the mode is here."""
     scope = _core.TrainingScope(bool(training))

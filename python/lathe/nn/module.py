@@ -12,8 +12,6 @@ from lathe.errors import UserError
 from lathe.nn import state
 from lathe.printing import extra_repr, module_text
 
-_in_training = [False]  # whether a module in training mode was called: then optimizers step without being told
-
 
 class Parameter(Tensor):
     """A tensor of a module that is trained: it has memory of its own and requires a gradient.
@@ -347,6 +345,16 @@ def to(self, *args, device=None, dtype=None, non_blocking=False, copy=False):
     return self
 
 
+def cpu(self):
+    """All tensors on the CPU, in place."""
+    return to(self, "CPU")
+
+
+def cuda(self, device=None):
+    """All tensors on a GPU, in place."""
+    return to(self, "CUDA" if device is None else f"CUDA:{device}")
+
+
 def _dtype_method(name):
     def method(self):
         return to(self, dtype=_core.parse_dtype(name))
@@ -470,6 +478,7 @@ register_forward_pre_hook.__doc__ = "Calls hook(module, args) before each call; 
 
 
 def _forward(self, *args, **kwargs):
+    """What a call of the module computes: each class says its own."""
     raise UserError(
         f"lathe: {type(self).__name__}: the class has no forward method\n  help: def forward(self, x): ... says what a call computes"
     )
@@ -501,11 +510,9 @@ def _mode(mode):
 
 def _call(self, *args, **kwargs):
     mode = self._training
-    if mode:
-        _in_training[0] = True
     own = self.__dict__
     function = self.forward if "_forward_hooks" not in own and "_forward_pre_hooks" not in own else None
-    if mode is None or mode == _core.training():
+    if mode is None or mode == _core.said_mode():
         return function(*args, **kwargs) if function else _hooked(self, args, kwargs)
     with _mode(mode):
         return function(*args, **kwargs) if function else _hooked(self, args, kwargs)
@@ -519,22 +526,6 @@ def _setattr(self, name, value):
     if isinstance(value, (Module, list, tuple, dict)) and self._training is not None:
         for _, child in _modules_in(value, name):
             _set_mode(child, self._training, only_unset=True)
-
-
-def step_in_training(native):
-    """An optimizer's step: in training mode if the modules are, though Tensor.training says nothing of it."""
-
-    def step(self, closure=None):
-        loss = closure() if closure is not None else None
-        if _in_training[0] and not _core.training():
-            with _mode(True):
-                native(self)
-        else:
-            native(self)
-        return loss
-
-    step.__doc__ = native.__doc__
-    return step
 
 
 def _install():
@@ -553,8 +544,7 @@ def _install():
     Module.training = property(_get_training, _set_training, doc="Whether it is in training mode.")
     for name, dtype in {"half": "float16", "float": "float32", "double": "float64", "bfloat16": "bfloat16"}.items():
         setattr(Module, name, _dtype_method(dtype))
-    Module.cpu = lambda self: to(self, "CPU")
-    Module.cuda = lambda self, device=None: to(self, "CUDA" if device is None else f"CUDA:{device}")
+    Module.cpu, Module.cuda = cpu, cuda
     for layer in vars(_core).values():
         if isinstance(layer, type) and issubclass(layer, Module) and layer is not Module:
             layer._training = None

@@ -10,13 +10,22 @@ from lathe.dtype import dtypes
 from lathe.errors import TypeError as WrongCall
 from lathe.errors import UserError, nearest
 from lathe.nn import state
-from lathe.nn.module import step_in_training
 from lathe.printing import _shortest, group_text, optimizer_text
 
 
 def _new_optim_param(self):
     """Zeros shaped like each parameter, for the state of an optimizer of one's own."""
     return [Tensor.zeros(*p.shape, dtype=dtypes.float32, device=p.device).contiguous().realize() for p in self.params]
+
+
+def _step(native):
+    def step(self, closure=None):
+        loss = closure() if closure is not None else None
+        native(self)
+        return loss
+
+    step.__doc__ = native.__doc__
+    return step
 
 
 def _zero_grad(native):
@@ -82,7 +91,7 @@ def _set_rate(self, value):
 
 for _kind in (Optimizer, OptimizerGroup):
     _kind.zero_grad = _zero_grad(_kind.zero_grad)
-    _kind.step = step_in_training(_kind.step)
+    _kind.step = _step(_kind.step)
     _kind.state_dict, _kind.load_state_dict = _state_dict, _load_state_dict
     _kind.param_groups = property(lambda self: [_Group(member) for member in _members(self)], doc="Settings of each group: 'params' and 'lr'.")
 Optimizer._new_optim_param = _new_optim_param
@@ -101,6 +110,8 @@ def _arguments(kind, options):
     for name in _HINTS:
         options.pop(name, None)
     options.pop("amsgrad", None)
+    if kind == "Adam":
+        options.pop("decoupled_weight_decay", None)
     if options.pop("maximize", False):
         raise UserError(f"lathe: {kind}: maximize is not there\n  help: leave it out; minus the loss is maximized by minimizing it")
     if options.pop("dampening", 0):
@@ -123,6 +134,8 @@ def _kinds(native):
     name = native.__name__
 
     def __new__(cls, params=None, *args, **options):
+        if name == "Adam" and options.pop("decoupled_weight_decay", False):
+            return AdamW(params, *args, **{"weight_decay": 0.0, **options})
         if not _is_groups(params):
             return AMSGrad(params, *args, decoupled=name == "AdamW", **options) if options.get("amsgrad") else native.__new__(cls)
         made = []
@@ -279,8 +292,13 @@ class Adadelta(_Own):
 class _Moments(_Own):
     _lists = ("m", "v")
 
-    def __init__(self, params, lr, betas, eps, weight_decay, hints=(), **options):
-        super().__init__(params, lr, weight_decay, hints, b1=betas[0], b2=betas[1], eps=eps, **options)
+    def __init__(self, params, lr, betas, eps, weight_decay, hints=(), decoupled=False, **options):
+        self.apart = weight_decay if decoupled else 0.0  # decay that passes the moments by
+        super().__init__(params, lr, 0.0 if decoupled else weight_decay, hints, b1=betas[0], b2=betas[1], eps=eps, **options)
+
+    def _change(self, i, p, g, t):
+        change = self._moved(i, g, t)
+        return change + p * (self.lr * self.apart) if self.apart else change
 
     def _mean(self, i, g):
         return self.m[i].assign(self.m[i] * self.b1 + g * (1 - self.b1))
@@ -300,12 +318,12 @@ class AMSGrad(_Moments):
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=None, amsgrad=True, decoupled=False, **hints):
         decay = (0.01 if decoupled else 0.0) if weight_decay is None else weight_decay
-        super().__init__(params, lr, betas, eps, 0.0 if decoupled else decay, hints, apart=decay if decoupled else 0.0)
+        super().__init__(params, lr, betas, eps, decay, hints, decoupled)
 
-    def _change(self, i, p, g, t):
+    def _moved(self, i, g, t):
         mean = self._mean(i, g) / (1 - self.b1**t)
         most = self.most[i].assign(self.most[i].maximum(self._square(i, g)))
-        return (mean / ((most / (1 - self.b2**t)).sqrt() + self.eps) + p * self.apart) * self.lr
+        return mean / ((most / (1 - self.b2**t)).sqrt() + self.eps) * self.lr
 
 
 class Adamax(_Moments):
@@ -318,7 +336,7 @@ class Adamax(_Moments):
     def __init__(self, params, lr=0.002, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, **hints):
         super().__init__(params, lr, betas, eps, weight_decay, hints)
 
-    def _change(self, i, p, g, t):
+    def _moved(self, i, g, t):
         most = self.v[i].assign((self.v[i] * self.b2).maximum(g.abs() + self.eps))
         return self._mean(i, g) / most * (self.lr / (1 - self.b1**t))
 
@@ -330,8 +348,10 @@ class NAdam(_Moments):
     NAdam(lr=0.002, 1 tensor with 1 parameters)
     """
 
-    def __init__(self, params, lr=0.002, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, momentum_decay=4e-3, **hints):
-        super().__init__(params, lr, betas, eps, weight_decay, hints, momentum_decay=momentum_decay)
+    def __init__(
+        self, params, lr=0.002, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, momentum_decay=4e-3, decoupled_weight_decay=False, **hints
+    ):
+        super().__init__(params, lr, betas, eps, weight_decay, hints, decoupled_weight_decay, momentum_decay=momentum_decay)
         self.product = Tensor([1.0], device=self.device).contiguous().realize()
 
     def _step(self, params, grads):
@@ -342,7 +362,7 @@ class NAdam(_Moments):
         changes, changed = super()._step(params, grads)
         return changes, [*changed, self.product]
 
-    def _change(self, i, p, g, t):
+    def _moved(self, i, g, t):
         mean, square = self._mean(i, g), self._square(i, g)
         size = (square / (1 - self.b2**t)).sqrt() + self.eps
         own = g / size * (self.lr * (1 - self._mu) / (1 - self.product))
@@ -356,10 +376,10 @@ class RAdam(_Moments):
     RAdam(lr=0.001, 1 tensor with 1 parameters)
     """
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, **hints):
-        super().__init__(params, lr, betas, eps, weight_decay, hints)
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, decoupled_weight_decay=False, **hints):
+        super().__init__(params, lr, betas, eps, weight_decay, hints, decoupled_weight_decay)
 
-    def _change(self, i, p, g, t):
+    def _moved(self, i, g, t):
         mean = self._mean(i, g) / (1 - self.b1**t)
         power = self.b2**t
         most = 2 / (1 - self.b2) - 1

@@ -98,8 +98,8 @@ class ChosenCompiler : public Compiler {
   const Target& target() const override { return has_fragments(target_) ? chosen().target() : target_; }
   std::string version() const override { return chosen().version(); }
   Binary compile(const Program& program) const override { return chosen().compile(program); }
-  std::vector<Binary> compile_all(std::span<const Program> programs) const override {
-    return chosen().compile_all(programs);
+  std::vector<Binary> compile_all(std::span<const Program> programs, const Counted& told) const override {
+    return chosen().compile_all(programs, told);
   }
 
  private:
