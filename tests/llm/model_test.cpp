@@ -55,8 +55,8 @@ class Greedy {
   std::int64_t position_ = 0;
 };
 
-void expect_published(const std::string& folder, const std::string& file, bool invariant) {
-  Model model(load_checkpoint(test_data() / folder / file),
+void expect_published(const std::string& folder, const std::filesystem::path& file, bool invariant) {
+  Model model(load_checkpoint(test_data() / folder / file),  // a whole path stands alone
               {.sequences = 2, .chunk = 32, .invariant = invariant});
   const Json expected = Json::parse(tests::read_file(test_data() / folder / "expected_greedy.json"));
   for (const Json& one : expected.at("cases")) {
@@ -64,7 +64,7 @@ void expect_published(const std::string& folder, const std::string& file, bool i
     Greedy run(model, 3);
     Ids ids = prompt;
     std::vector<float> logits = run.read(prompt, 32);
-    const auto steps = one.at("steps").get<std::size_t>();
+    const std::size_t steps = one.value("steps", wanted.size());
     while (ids.size() < std::min(wanted.size(), prompt.size() + steps)) {
       ids.push_back(Greedy::best(logits));
       logits = run.read({ids.back()}, 1);
@@ -82,6 +82,19 @@ TEST(Model, Stories260KWritesThePublishedStory) {
 TEST(Model, TinyStoriesWritesThePublishedStory) {
   LATHE_NEEDS_DATA("tinystories-656k/model.safetensors");
   for (const bool invariant : {true, false}) expect_published("tinystories-656k", "", invariant);
+}
+
+TEST(Model, GgufFilesWriteThePublishedStories) {
+  LATHE_NEEDS_DATA("tinystories-656k/model.safetensors");
+  const std::filesystem::path gguf = std::filesystem::path(testing::TempDir()) / "lathe_published.gguf";
+  for (const char* type : {"F32", "F16"})
+    for (const auto& [folder, file] :
+         {std::pair("stories260K", "stories260K.bin"), std::pair("tinystories-656k", "")}) {
+      SCOPED_TRACE(type);
+      quantize(test_data() / folder / file, gguf, {.type = type});
+      expect_published(folder, gguf, false);
+    }
+  std::filesystem::remove(gguf);
 }
 
 TEST(Model, EveryArchitectureComputesWhatLoopsCompute) {
