@@ -53,8 +53,9 @@ struct Parts {
 Parts parts_of(const Tensor& x) {
   constexpr std::int64_t kUnit = std::int64_t{1} << 52;
   constexpr int kLift = 54;
-  const Tensor subnormal = x < std::numeric_limits<double>::min();
-  const Tensor bits = subnormal.where(x * std::ldexp(1.0, kLift), x).bitcast(dtypes::int64);
+  const Tensor number = x.isnan().where(1, x);  // the sign and payload of NaN are nothing to compute with
+  const Tensor subnormal = number < std::numeric_limits<double>::min();
+  const Tensor bits = subnormal.where(number * std::ldexp(1.0, kLift), number).bitcast(dtypes::int64);
   const Tensor exponent = bits.rshift(52) - subnormal.cast(dtypes::int64) * kLift;
   return {(bits & (kUnit - 1)) | kUnit, exponent};
 }
