@@ -55,8 +55,10 @@ template <class W, class V = typename W::Value>
 Parts<V> parts_of(const V& x) {
   constexpr std::int64_t kUnit = std::int64_t{1} << 52;
   constexpr int kLift = 54;
-  const V subnormal = W::less(x, std::numeric_limits<double>::min());
-  const V bits = W::bitcast(W::where(subnormal, x * std::ldexp(1.0, kLift), x), dtypes::int64);
+  const V number =
+      W::where(W::less(x, kInfinity), x, 1.0);  // the sign and payload of NaN are nothing to compute with
+  const V subnormal = W::less(number, std::numeric_limits<double>::min());
+  const V bits = W::bitcast(W::where(subnormal, number * std::ldexp(1.0, kLift), number), dtypes::int64);
   const V exponent = W::shift_right(bits, 52) - W::cast(subnormal, dtypes::int64) * kLift;
   return {W::bits_or(W::bits_and(bits, kUnit - 1), kUnit), exponent};
 }

@@ -465,3 +465,16 @@ def test_a_view_of_a_detached_tensor_that_asks_for_a_gradient_has_one():
     y.numpy()
     y.sum().backward()
     assert (a.grad.numpy() == 2).all()
+
+
+@pytest.mark.parametrize("dtype,bound", [("float16", 2e-3), ("bfloat16", 2e-2)])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_positions_in_large_images_of_half_are_whole_numbers(dtype, bound, mode):
+    rng = np.random.default_rng(3)
+    given = [Tensor(a.astype(np.float32)).cast(dtype) for a in (rng.normal(size=(1, 1, 129, 70)), rng.uniform(-1, 1, (1, 9, 9, 2)))]
+    image, grid = [torch.tensor(t.float().numpy()) for t in given]
+    for padding in ("zeros", "border"):
+        found = nn.functional.grid_sample(*given, mode=mode, padding_mode=padding, align_corners=False)
+        assert found.dtype == given[0].dtype
+        wanted = torch.nn.functional.grid_sample(image, grid, mode=mode, padding_mode=padding, align_corners=False)
+        np.testing.assert_allclose(found.float().numpy(), wanted.numpy(), atol=bound * 4)

@@ -101,3 +101,10 @@ def test_gradients_of_remainders_are_the_quotients(name, rounding, dtype):
     found = [g.cast("float64").numpy() for g in getattr(a, name)(b).gradient(a, b, gradient=Tensor.ones(x.size, dtype=dtype))]
     assert (found[0] == 1).all()
     same(found[1] + 0.0, 0.0 - quotients(x, y, dtype, rounding), x, y, f"gradient of {name} of {dtype}")
+
+
+def test_rows_are_divided_by_nan_of_either_sign():
+    x, y = np.random.default_rng(SEED + 5).uniform(-2, 2, (169, 101)), np.random.default_rng(SEED + 6).uniform(-2, 2, 101)
+    y[::4], y[1::4] = np.nan, np.copysign(np.nan, -1)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(Tensor(x).fmod(Tensor(y)).numpy(), np.fmod(x, y))

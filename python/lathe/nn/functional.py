@@ -649,6 +649,8 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
             "  help: bilinear or nearest, zeros or border, images of 4 axes"
         )
     n, c, h, w = input.shape
+    if grid.dtype.itemsize < 4:  # half has too few whole numbers for positions
+        grid = grid.float()
 
     def position(value, count):
         at = (value + 1) / 2 * (count - 1) if align_corners else ((value + 1) * count - 1) / 2
@@ -659,7 +661,8 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
 
     def pick(px, py):
         inside = (px >= 0) & (px < w) & (py >= 0) & (py < h)
-        index = (py.clamp(0, h - 1) * w + px.clamp(0, w - 1)).cast("int32").reshape(n, 1, -1)
+        row, column = py.clamp(0, h - 1).cast("int32"), px.clamp(0, w - 1).cast("int32")
+        index = (row * w + column).reshape(n, 1, -1)
         values = flat.gather(2, index.expand(n, c, index.shape[-1])).reshape(n, c, *grid.shape[1:3])
         return inside.unsqueeze(1).where(values, 0)
 
@@ -668,7 +671,7 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
     left, top = x.floor().detach(), y.floor().detach()
     fx, fy = (x - left).unsqueeze(1), (y - top).unsqueeze(1)
     upper = pick(left, top) * (1 - fx) + pick(left + 1, top) * fx
-    return upper * (1 - fy) + (pick(left, top + 1) * (1 - fx) + pick(left + 1, top + 1) * fx) * fy
+    return (upper * (1 - fy) + (pick(left, top + 1) * (1 - fx) + pick(left + 1, top + 1) * fx) * fy).cast(input.dtype)
 
 
 # ---- norms
