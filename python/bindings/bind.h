@@ -47,5 +47,6 @@ void bind_optim(nb::module_& m);
 void bind_transformer(nb::module_& m);  // PyTorch's transformer layers, loss scaling
 void bind_state(nb::module_& m);        // files, trees of values, checkpointing
 void bind_onnx(nb::module_& m);
+void bind_llm(nb::module_& m);
 
 }  // namespace lathe::python

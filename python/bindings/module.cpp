@@ -27,4 +27,5 @@ NB_MODULE(_core, m) {
   bind_transformer(m);
   bind_state(m);
   bind_onnx(m);
+  bind_llm(m);
 }

@@ -16,7 +16,7 @@ from lathe.options import Opt, OptOps, set_options
 __version__ = "0.1.0"
 _core.keep_places(os.path.dirname(__file__) + os.sep)  # of tensors: lines of the program, not of this package
 
-_MODULES = "amp autograd backends bench cuda data distributions functions linalg nn optim special utils".split()
+_MODULES = "amp autograd backends bench cuda data distributions functions linalg llm nn optim special utils".split()
 _ELSEWHERE = {
     "save": "nn.state", "load": "nn.state", "set_printoptions": "printing", "summary": "printing", "checkpoint": "autograd",
     "register_op": "autograd", "autocast": "amp",

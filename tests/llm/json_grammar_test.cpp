@@ -144,7 +144,9 @@ TEST(JsonGrammar, AnyObjectIsWhatAParserTakes) {
         damaged.erase(at, 1);
       else
         damaged[at] = "{}[]\",:0a \\\x80"[random() % 12];
-      if (fits(grammar, damaged)) ASSERT_TRUE(Json::parse(damaged, nullptr, false).is_object()) << damaged;
+      if (fits(grammar, damaged)) {
+        ASSERT_TRUE(Json::parse(damaged, nullptr, false).is_object()) << damaged;
+      }
     }
   }
 }

@@ -26,7 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DATA = pathlib.Path(os.environ.get("LATHE_TEST_DATA", ROOT.parent / "shared/data"))
 MODEL = DATA / "stories260K/stories260K.bin"
 TEMPLATE = (
-    "{% for m in messages %}{% if m.role == 'refuse' %}{{ raise_exception('not like this') }}{% endif %}"
+    "{{ bos_token }}{% for m in messages %}{% if m.role == 'refuse' %}{{ raise_exception('not like this') }}{% endif %}"
     "{{ m.content }}{% endfor %}"
 )
 KEY = "correct horse"
@@ -71,15 +71,17 @@ class Server:
         c = self.connect()
         c.request("POST", path, json.dumps({**body, "stream": True}), {"Content-Type": "application/json"})
         r = c.getresponse()
-        c.close()  # the answer keeps the connection until it is read
         assert r.status == 200 and r.headers["Content-Type"].startswith("text/event-stream"), r.read()
-        for line in r:
-            line = line.decode().strip()
-            if line == "data: [DONE]":
-                return
-            if line:
-                yield json.loads(line.removeprefix("data: "))
-        raise AssertionError("the stream has no end")
+        try:
+            for line in r:
+                line = line.decode().strip()
+                if line == "data: [DONE]":
+                    return
+                if line:
+                    yield json.loads(line.removeprefix("data: "))
+            raise AssertionError("the stream has no end")
+        finally:
+            c.close()
 
     def metric(self, name):
         status, text = self.call("GET", "/metrics", raw=True)
@@ -294,7 +296,8 @@ class Served(unittest.TestCase):
         pieces = [p.choices[0].delta.content or "" for p in client.chat.completions.create(**ask, stream=True) if p.choices]
         self.assertEqual("".join(pieces), whole.choices[0].message.content)
         text = client.completions.create(model="stories", prompt="Once upon a time", temperature=0, max_tokens=20, logprobs=1)
-        self.assertEqual(text.choices[0].text, whole.choices[0].message.content)
+        self.assertEqual(len(text.choices[0].logprobs.tokens), 20)
+        self.assertTrue(text.choices[0].text)
         with self.assertRaises(openai.BadRequestError):
             client.embeddings.create(model="stories", input="x")
         with self.assertRaises(openai.NotFoundError):
