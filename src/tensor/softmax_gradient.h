@@ -32,7 +32,6 @@ class SoftmaxSums {
 
  private:
   NodeMap<SoftmaxSum> sums_;
-  NodeMap<Node> stored_as_;  // a sum -> what it is rounded to for its only user
   struct Row {
     SoftmaxSum sum;
     Node products;  // over the row of the output, one number for each row of the weights

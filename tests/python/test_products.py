@@ -223,7 +223,7 @@ def test_gradients_of_attention_against_torch(form, dtype):
     scores = scores.masked_fill(~torch.tensor(open_), -np.inf)
     want = scores.softmax(-1) @ tv.repeat_interleave(share, 1)
     want.backward(tg.detach())
-    close = {"float32": 2e-6, "bfloat16": 3e-2, "float16": 4e-3}[dtype]
+    close = {"float32": 2e-6, "bfloat16": 1.2e-2, "float16": 2e-3}[dtype]
     for got, other in zip((out, *grads), (want.detach(), tq.grad, tk.grad, tv.grad)):
         got, other = got.cast("float32").numpy(), other.numpy()
         np.testing.assert_array_equal(np.isnan(got), np.isnan(other))
