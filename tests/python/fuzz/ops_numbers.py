@@ -39,9 +39,9 @@ op("floor_divide_number", "integer", with_divisor("integer"), same, "{x} // {c}"
 op("remainder_number", "integer", with_divisor("integer"), same, "{x} % {c}", "({x} % {c})", "=", exact=True, symbolic=True)
 op("number_remainder", "integer", with_divisor("integer"), same, "{c} % ({x} | 1)", "({c} % ({x} | 1))", None, exact=True, symbolic=True)
 op("fmod_number", "integer", with_divisor("integer"), same, "{x}.fmod({c})", "np.fmod({x}, {c})", "torch.fmod({x}, {c})", exact=True, symbolic=True)
-op("float_remainder", "binary", two_exact("float"), common, "{x} % ({y}.abs() + 1)", "({x} % (np.abs({y}) + 1))", "=", exact=True, symbolic=True, lift=True, smooth=False, weight=0.5)
-op("float_fmod", "binary", two_exact("float"), common, "{x}.fmod({y}.abs() + 1)", "np.fmod({x}, np.abs({y}) + 1)", "torch.fmod({x}, {y}.abs() + 1)", exact=True, symbolic=True, lift=True, smooth=False, weight=0.5)
-op("float_floor_divide", "binary", two_exact("float"), common, "{x} // ({y}.abs() + 1)", "({x} // (np.abs({y}) + 1))", "=", exact=True, symbolic=True, lift=True, smooth=False, weight=0.5)
+op("float_remainder", "binary", two_exact("float"), common, "{x} % ({y}.abs() + 1)", "({x} % kept(np.abs({y}) + 1))", "=", exact=True, symbolic=True, lift=True, smooth=False, weight=0.5)
+op("float_fmod", "binary", two_exact("float"), common, "{x}.fmod({y}.abs() + 1)", "np.fmod({x}, kept(np.abs({y}) + 1))", "torch.fmod({x}, {y}.abs() + 1)", exact=True, symbolic=True, lift=True, smooth=False, weight=0.5)
+op("float_floor_divide", "binary", two_exact("float"), common, "{x} // ({y}.abs() + 1)", "({x} // kept(np.abs({y}) + 1))", "=", exact=True, symbolic=True, lift=True, smooth=False, weight=0.5)
 op("float_remainder_number", "binary", with_divisor("float"), same, "{x} % {c}", "({x} % {c})", "=", exact=True, symbolic=True, smooth=False, weight=0.5)
 
 
