@@ -69,7 +69,8 @@ TEST(Cli, WhatIsMissingIsSaid) {
       {"cache", "lathe cache: a command is needed: info, clear"},
       {"tune", "lathe tune: what is needed: a net, or a kernel file that LATHE_SAVE wrote"},
       {"run nowhere.onnx", "lathe run: file: there is no file nowhere.onnx"},
-      {"inspect /tmp", "lathe inspect: file: /tmp is a folder, and a file is needed"},
+      {"run /tmp", "lathe run: file: /tmp is a folder, and a file is needed"},
+      {"inspect nowhere", "lathe inspect: file: there is no file or folder nowhere"},
       {"demo --data /nonexistent", "lathe demo: --data: there is no folder /nonexistent"},
   };
   for (const auto& [words, text] : kRows) {
@@ -80,8 +81,9 @@ TEST(Cli, WhatIsMissingIsSaid) {
 }
 
 TEST(Cli, HelpFitsEightyColumnsAndAPipe) {
-  for (const char* words : {"help", "help flags", "demo --help", "bench --help", "bench cpu --help",
-                            "tune --help", "run --help", "inspect --help", "cache --help"}) {
+  for (const char* words :
+       {"help", "help flags", "demo --help", "bench --help", "bench cpu --help", "tune --help", "run --help",
+        "inspect --help", "cache --help", "quantize --help", "chat --help", "serve --help"}) {
     const Result r = run(words);
     EXPECT_EQ(r.status, 0) << words;
     EXPECT_FALSE(contains(r.out, "\033")) << words;

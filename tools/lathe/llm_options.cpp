@@ -17,7 +17,8 @@ void add_llm_options(CLI::App& command, LlmOptions& o) {
   command
       .add_option("model", o.model,
                   "a GGUF file, a folder with config.json and safetensors, or a llama2.c checkpoint")
-      ->required();
+      ->required()
+      ->check(existing_path());
   command.add_option("--tokenizer", o.tokenizer,
                      "the tokenizer's file, where it is not in or beside the model");
   command.add_option("--chat-template", o.chat_template,

@@ -47,8 +47,6 @@ class Model {
   // Adds the tokens to each sequence's pages; gives the logits behind the last of each. Either one sequence
   // with up to `chunk` tokens or up to `sequences` of them with one token each.
   std::vector<std::vector<float>> step(std::span<const StepSequence> sequences);
-  // The features behind the last norm, one row per token, of a text of up to `chunk` tokens; for embeddings.
-  std::vector<std::vector<float>> features(std::span<const TokenId> tokens);
   // Runs every shape of step until it is captured, so that no request waits for a compiler.
   void warm_up();
 

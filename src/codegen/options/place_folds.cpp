@@ -65,7 +65,11 @@ std::vector<Component> components_of(Node fold) {
         if (c.reads[j])
           for (Node r : all[j].ranges)
             if (!contains(c.ranges, r)) c.ranges.push_back(r);
-  const std::vector<Nodes> panels = panels_in(fold);
+  // On a matrix unit threads share the panels' ranges out, and registers follow the fragments.
+  const bool grouped = std::any_of(all.begin(), all.end(), [](const Component& c) {
+    return std::any_of(c.ranges.begin(), c.ranges.end(), [](Node r) { return in_group(r); });
+  });
+  const std::vector<Nodes> panels = grouped ? std::vector<Nodes>() : panels_in(fold);
   auto shared = [&](Node r) {
     return std::all_of(all.begin(), all.end(), [&](const Component& c) { return contains(c.ranges, r); }) &&
            std::all_of(panels.begin(), panels.end(), [&](const Nodes& p) { return contains(p, r); });
