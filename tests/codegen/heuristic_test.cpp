@@ -205,6 +205,8 @@ TEST(Heuristic, EachRuleChangesTheOptionsOfSomeKernel) {
   kernels.push_back({"bf16 in rows of no whole pieces",
                      small_matmul(256, 256, 255, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)});
   kernels.push_back({"channels as neighbours", channel_convolution(2, 64, 64, 8, 3)});
+  kernels.push_back(
+      {"large fp8", unit_matmul(4096, 4096, 1024, dtypes::Fp8e4m3, dtypes::Fp8e4m3, true, true)});
   kernels.push_back({"turned", transpose(64, 64)});
   kernels.push_back({"weights of a first layer", weight_gradient(2, 16, 6, 5)});
   kernels.push_back({"pictures of bf16", convolution(64, 256, 256, 56, 3, dtypes::BFloat16)});
