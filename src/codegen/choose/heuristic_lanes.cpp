@@ -113,9 +113,10 @@ bool Chooser::lanes() {
   std::vector<Node> nodes = toposort(kernel_);
   for (std::size_t r = 0; r < facts_.ranges.size(); ++r) {
     bool free = std::find(taken.begin(), taken.end(), r) == taken.end() && !is_output(r) && may_have_lanes(r);
+    // What a fold depends on, no single component of it need.
     for (std::size_t t : taken)
       for (std::size_t i = 0; free && i < nodes.size(); ++i)
-        free = !(facts_.depends(nodes[i], r) && facts_.depends(nodes[i], t));
+        free = nodes[i].is(Op::Fold) || !(facts_.depends(nodes[i], r) && facts_.depends(nodes[i], t));
     if (!free) continue;
     lanes_along(r);
     taken.push_back(r);

@@ -53,9 +53,11 @@ OptionState::OptionState(Node kernel, const Target& target) : kernel_(kernel), t
   NodeMap<std::size_t> sets;  // equal sets are equal nodes
   for (Node n : toposort(kernel)) {
     has_panels_ |= n.is(Op::Define);
-    if (n.is(Op::Fold))
+    if (n.is(Op::Fold)) {  // it stands for its components, which are computed side by side
       for (Node r : closed_ranges(n))
         for (Origin& origin : origins_) origin.carries_tuple |= origin.range == r;
+      continue;
+    }
     std::span<const Node> ranges = ranges_of(n);
     Node set(n->ranges.load(std::memory_order_acquire));
     if (ranges.empty()) continue;
