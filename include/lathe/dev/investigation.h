@@ -1,0 +1,47 @@
+// What an investigation finds: hypotheses, each with the experiment that tested it and a measured verdict,
+// and the cause they leave. One form for kernels of Lathe and for commands of any repository, so that
+// sessions, records, pages and the MCP server know nothing of what was investigated. Unstable: for tools.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace lathe::dev {
+
+enum class Verdict : std::uint8_t { Confirmed, Refuted, Partial, Unknown };
+
+// One claim and what was done to test it.
+struct Hypothesis {
+  std::string claim;       // "the option UPCAST(0, 4) is needed for the failure"
+  std::string experiment;  // what was run, in words or as a command
+  std::string evidence;    // what came out, with figures
+  Verdict verdict = Verdict::Unknown;
+  double milliseconds = 0;
+};
+
+struct Finding {
+  std::string summary;  // the verdict in a sentence or two
+  // What kind of thing is guilty ("rule", "step", "option", "printer", "compiler", "wait", "memory plan",
+  // "capture", "commit", "environment", "flaky", ...) and its name; both empty where no cause was verified.
+  std::string kind;
+  std::string cause;
+  std::string way_out;            // what makes the failure go away: a flag, a command, the path of a patch
+  bool way_out_verified = false;  // with it the failure was seen to be gone, without it to be there
+  std::string repro;  // path of a file or folder that shows the failure again; empty if there is none
+  std::string repro_command;
+  std::int64_t repro_nodes = 0;
+  std::vector<Hypothesis> hypotheses;
+};
+
+struct InvestigationLimits {
+  double seconds = 60;
+  int jobs = 0;  // experiments at a time; 0 means one per CPU
+};
+
+// Called with each hypothesis once it has a verdict. False ends the investigation: what is known so far is
+// the finding.
+using OnHypothesis = std::function<bool(const Hypothesis&)>;
+
+}  // namespace lathe::dev
