@@ -44,7 +44,8 @@ class NumpyRun:
         self.values.pop(name, None)
 
     def noisy(self, values, dtype, relative, least=0):
-        size = np.maximum(np.abs(values), least) * relative * self.loud + 4 * dtypes.tiny(dtype)
+        """A factor for each element: with a value's sign the error changes its own, so that slopes are off by as much as values."""
+        size = np.copysign(np.maximum(np.abs(values), least) * relative * self.loud + 4 * dtypes.tiny(dtype), values)
         values = np.where(np.abs(values) <= 2 * dtypes.tiny(dtype), 0, values)  # underflow
         return np.where(values == 0, values, values + size * self.noise.uniform(-1, 1, np.shape(values)))
 
@@ -95,7 +96,7 @@ class NumpyRun:
             if self.noise is None or self.program.exact:
                 return values
             unit = dtypes.unit(dtypes.accumulator(dtype) if wide else dtype)
-            size = (np.abs(values) if size is None else size) * 2 * unit * self.loud
+            size = (values if size is None else size) * 2 * unit * self.loud
             return values + size * self.noise.uniform(-1, 1, np.shape(values))
 
         return word
