@@ -93,7 +93,10 @@ std::vector<Tensor> Tensor::split(const std::vector<std::int64_t>& sizes, std::i
   Scope scope;
   axis = resolve_axis(axis, ndim(), "split");
   std::int64_t n = size(axis), sum = 0;
-  for (std::int64_t s : sizes) sum += s;
+  for (std::int64_t s : sizes) {
+    if (s < 0) throw UserError("split", fmt::format("the size of a part is {}", s));
+    sum += s;
+  }
   if (sum != n)
     throw UserError(
         "split", fmt::format("sizes add up to {}, axis {} of {} has {}", sum, axis, to_string(shape()), n));
@@ -107,8 +110,9 @@ std::vector<Tensor> Tensor::split(const std::vector<std::int64_t>& sizes, std::i
 }
 
 std::vector<Tensor> Tensor::split(std::int64_t part, std::int64_t axis) const {
-  if (part <= 0) throw UserError("split", fmt::format("the size of a part is {}", part));
   std::int64_t n = size(axis);
+  if (part < 0 || (part == 0 && n > 0))
+    throw UserError("split", fmt::format("the size of a part is {}", part));
   std::vector<std::int64_t> sizes;
   for (std::int64_t begin = 0; begin < n; begin += part) sizes.push_back(std::min(part, n - begin));
   if (sizes.empty()) sizes.push_back(0);
@@ -118,7 +122,9 @@ std::vector<Tensor> Tensor::split(std::int64_t part, std::int64_t axis) const {
 std::vector<Tensor> Tensor::chunk(std::int64_t parts, std::int64_t axis) const {
   if (parts <= 0) throw UserError("chunk", fmt::format("{} parts", parts));
   std::int64_t n = size(axis);
-  return split(std::max<std::int64_t>(1, (n + parts - 1) / parts), axis);
+  // Of nothing there are as many parts as are asked for, as in both peers.
+  if (n == 0) return split(std::vector<std::int64_t>(static_cast<std::size_t>(parts), 0), axis);
+  return split((n + parts - 1) / parts, axis);
 }
 
 Tensor Tensor::repeat(const Ints& times) const {

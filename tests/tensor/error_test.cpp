@@ -28,6 +28,8 @@ TEST(TensorErrors, ShapesThatDoNotFitAreNamed) {
       {"shrink: [1, 4) is no part of axis 1 of (2, 3)", [&] { a.shrink({{0, 2}, {1, 4}}); }},
       {"cat: (2, 3) and (3, 2) cannot be joined along axis 0", [&] { Tensor::cat({a, c}); }},
       {"stack: shapes (2, 3) and (3, 2) differ", [&] { Tensor::stack({a, c}); }},
+      {"split: the size of a part is 0", [&] { a.split(0); }},
+      {"split: the size of a part is -1", [&] { a.split(std::vector<std::int64_t>{3, -1}); }},
       {"split: sizes add up to 4, axis 0 of (2, 3) has 2", [&] { a.split(std::vector<std::int64_t>{1, 3}); }},
       {"getitem: index 2 is out of bounds for axis 0 of size 2", [&] { a[2]; }},
       {"getitem: 3 indices are too many for the 2 axes of (2, 3)", [&] { a.getitem({0, 0, 0}); }},

@@ -82,6 +82,8 @@ TEST(Movement, SplitAndChunk) {
   parts = Tensor::arange(7).split(std::vector<std::int64_t>{2, 5});
   expect_values(parts[1], {2, 3, 4, 5, 6});
   EXPECT_EQ(Tensor::arange(7).chunk(3).size(), 3u);
+  EXPECT_EQ(Tensor::zeros({2, 0}).chunk(3, 1).size(), 3u);
+  EXPECT_EQ(Tensor::zeros({0}).split(0).size(), 1u);
 }
 
 TEST(Movement, RepeatRollAndInterleave) {
