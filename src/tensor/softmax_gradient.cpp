@@ -1,5 +1,6 @@
 #include "tensor/softmax_gradient.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -7,6 +8,15 @@
 
 namespace lathe {
 namespace {
+
+// Whether the sum knows the weights as well as they are computed. Weights of 32 bits may be rounded to 16 on
+// the way, as attention does, whose result is no better than that; a sum of fewer bits than the softmax would
+// round its gradient to them.
+bool as_precise(Node sum, const SoftmaxSum& of) {
+  const int bytes = of.softmax.weights.dtype().bytes();
+  auto wide = [&](DType d) { return d.bytes() >= bytes; };
+  return wide(sum.dtype()) && (bytes <= dtypes::Float32.bytes() || std::ranges::all_of(of.casts, wide));
+}
 
 Node summed(Node x, const Axes& axes) { return axes.empty() ? x : reduce_axes(Op::Add, x, axes); }
 
@@ -40,7 +50,8 @@ SoftmaxSums::SoftmaxSums(std::span<const Node> order) {
     for (std::size_t i = 0; i < n.arg_count(); ++i)
       if (i == 0 || n.arg(i) != n.arg(i - 1)) ++uses[n.arg(i)];
   for (Node n : order) {
-    if (std::optional<SoftmaxSum> sum = match_softmax_sum(n, &uses)) sums_.try_emplace(n, *sum);
+    std::optional<SoftmaxSum> sum = match_softmax_sum(n, &uses);
+    if (sum && as_precise(n, *sum)) sums_.try_emplace(n, *sum);
   }
 }
 

@@ -484,6 +484,15 @@ TEST(Gradient, ATensorThatAsksAgainGetsItsGradientOnce) {
   EXPECT_EQ(w.grad()->item(), 2);
 }
 
+// The gradient of a softmax may be made of a sum that its weights went into, which then has to be as precise.
+TEST(Gradient, ASoftmaxOfDoublesSummedInFloatsHasThePrecisionOfDoubles) {
+  const Tensor x = Tensor::ones({5}).cast(dtypes::float64).contiguous().requires_grad_();
+  const Tensor w(std::vector<float>{-1, 0, 2, -1, 1});
+  for (const Tensor& loss : {(x.softmax().cast(dtypes::float32) * w).sum(),
+                             (x.softmax().cast(dtypes::float32).cast(dtypes::float64) * w).sum()})
+    expect_values(loss.gradient({x})[0], {-0.24, -0.04, 0.36, -0.24, 0.16}, 1e-15);
+}
+
 TEST(Gradient, WhatWasDetachedMayHaveReadAnotherVersion) {
   Tensor w = Tensor(std::vector<float>{3}).contiguous().requires_grad_();
   Tensor hidden = Tensor(std::vector<float>{1}).contiguous().realize();
