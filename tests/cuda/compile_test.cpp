@@ -1,10 +1,7 @@
 // CUDA source and cubins, without a GPU: skipped, with the reason, where NVRTC is not installed.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <set>
-#include <tuple>
 
 #include "backends/cuda/compiler_log.h"
 #include "backends/cuda/dialect.h"
@@ -107,77 +104,6 @@ TEST(CudaCompiler, CompilesEveryOpOnEveryDtype) {
   std::set<std::string> units;
   for (const Binary& binary : binaries) units.insert(binary.bytes);
   EXPECT_EQ(units.size(), (programs.size() + backends::kCudaBatch - 1) / backends::kCudaBatch);
-}
-
-// Kernels that many programs spend their time in: what the compiler makes of them may only get better.
-struct Flagship {
-  const char* name;
-  Node kernel;
-  int registers;  // at most
-};
-
-TEST(CudaCompiler, SpillsNothingInTheFlagshipKernels) {
-  LATHE_NEEDS_NVRTC();
-  Scope scope;
-  const Flagship flagships[] = {
-      {"product_f32", matmul(4096, 4096, 4096), 128},
-      {"product_bf16", small_matmul(4096, 4096, 4096, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32),
-       224},
-      {"product_bf16_nt", turned_matmul(4096, 4096, 4096, true, true), 224},
-      {"product_bf16_tn", turned_matmul(4096, 4096, 4096, false, false), 224},
-      {"product_odd", matmul(1000, 1000, 999), 168},
-      {"product_bf16_odd", turned_matmul(1000, 1000, 1000, true, false), 224},
-      {"product_f16", unit_matmul(4096, 4096, 4096, dtypes::Float16, dtypes::Float16, true, false), 224},
-      {"product_tf32", unit_matmul(4096, 4096, 4096, dtypes::Float32, dtypes::Float32, true, true), 255},
-      {"product_fp8", unit_matmul(4096, 4096, 4096, dtypes::Fp8e4m3, dtypes::Fp8e4m3, true, true), 240},
-      {"product_fp8_mixed", unit_matmul(4096, 4096, 4096, dtypes::Fp8e5m2, dtypes::Fp8e4m3, true, true), 240},
-      {"product_s8", unit_matmul(4096, 4096, 4096, dtypes::Int8, dtypes::Int8, true, true), 224},
-      {"row_sum", row_sum(32768, 8192), 64},
-      {"rows", centred_rows(32768, 8192), 64},
-  };
-  for (const char* name : {"sm_80", "sm_89", "sm_90a"}) {
-    const Target target = named_target(name);
-    for (const Flagship& f : flagships) {
-      const Program program = lower_kernel(f.kernel, choose_options(f.kernel, target), target, f.name);
-      std::string log;
-      const std::string source = render::c_text(program, backends::cuda_c());
-      EXPECT_NE(backends::Nvrtc::get()->compile(source, name, log), "") << log;
-      EXPECT_TRUE(backends::faults_in(log).empty()) << log;
-      const std::vector<backends::KernelResources> found = backends::resources_in(log);
-      ASSERT_EQ(found.size(), 1u) << log;
-      EXPECT_EQ(found[0].kernel, f.name);
-      EXPECT_EQ(found[0].spill_stores + found[0].spill_loads + found[0].stack, 0) << log;
-      EXPECT_LE(found[0].registers, f.registers) << name << " " << f.name;
-      EXPECT_GT(found[0].registers, 0) << log;
-      if (const char* folder = std::getenv("LATHE_SAVE")) {
-        std::ofstream(std::string(folder) + "/" + f.name + "." + name + ".cu")
-            << "// " << to_string(choose_options(f.kernel, target)) << "\n"
-            << source << "/*" << log << "*/\n";
-      }
-    }
-  }
-}
-
-// Attention on a unit that only some chips have.
-TEST(CudaCompiler, SpillsNothingInAttention) {
-  LATHE_NEEDS_NVRTC();
-  Scope scope;
-  const Target target = named_target("sm_90a");
-  for (const auto& [width, causal, registers] :
-       {std::tuple(64, false, 144), std::tuple(128, false, 192), std::tuple(128, true, 192)}) {
-    Node kernel = unit_attention(16, 4096, 32, width, causal);
-    const Program program = lower_kernel(kernel, choose_options(kernel, target), target, "attention");
-    std::string log;
-    const std::string source = render::c_text(program, backends::cuda_c());
-    EXPECT_NE(source.find("wgmma.mma_async"), std::string::npos);
-    EXPECT_NE(source.find("cp.async.bulk.tensor.2d"), std::string::npos);
-    EXPECT_NE(backends::Nvrtc::get()->compile(source, "sm_90a", log), "") << log;
-    EXPECT_TRUE(backends::faults_in(log).empty()) << log;
-    const std::vector<backends::KernelResources> found = backends::resources_in(log);
-    ASSERT_EQ(found.size(), 1u) << log;
-    EXPECT_EQ(found[0].spill_stores + found[0].spill_loads + found[0].stack, 0) << log;
-    EXPECT_LE(found[0].registers, registers) << width << log;
-  }
 }
 
 // The units and copies that a chip has, in the source of a product.
