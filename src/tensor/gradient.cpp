@@ -538,6 +538,15 @@ std::vector<Node> summed_gradients(Node root, Node seed, const std::vector<std::
 
 }  // namespace
 
+static void refuse_data(std::string_view who, const Tensor& loss, Node root) {
+  const Node data = memory_of(root);
+  if (!data || !(data.is(Op::Buffer) || realized(data))) return;
+  throw UserError(who, fmt::format("{} is data, with no expression to differentiate", describe(loss)))
+      .help(
+          "a value that was computed keeps its expression where requires_grad_() was called on what it is "
+          "computed from");
+}
+
 std::vector<Tensor> Tensor::gradient(const std::vector<Tensor>& targets, const Tensor* seed) const {
   Scope scope;
   Node root = node_of(*this), start = seed_for(*this, seed);
@@ -550,13 +559,7 @@ std::vector<Tensor> Tensor::gradient(const std::vector<Tensor>& targets, const T
   }
   const bool takes_part =
       std::ranges::any_of(nodes, [&](const std::vector<Node>& n) { return graph.contains(n[0]); });
-  const Node data = memory_of(root);
-  if (!takes_part && !targets.empty() && data && (data.is(Op::Buffer) || realized(data)))
-    throw UserError("gradient",
-                    fmt::format("{} is data, with no expression to differentiate", describe(*this)))
-        .help(
-            "a value that was computed keeps its expression where requires_grad_() was called on what it is "
-            "computed from");
+  if (!takes_part && !targets.empty()) refuse_data("gradient", *this, root);
   for (std::size_t i = 0; i < targets.size(); ++i)
     if (!graph.contains(nodes[i][0]) && graph.has_given_up(targets[i])) refuse_given_up(*this, targets[i]);
   std::vector<Node> grads = summed_gradients(root, start, nodes, device());
@@ -603,6 +606,7 @@ void Tensor::backward(const Tensor* seed, std::span<const Tensor> also) const {
     nodes.push_back(std::move(names));
   }
   const std::size_t asked = leaves.size();
+  if (asked == 0) refuse_data("backward", *this, root);
   for (const Tensor& t : also) {
     if (!t.defined() || t.impl()->storage->lost || t.impl()->leaf || !t.is_floating_point()) continue;
     std::vector<Node> names = graph.nodes_of_target(t);
@@ -623,7 +627,8 @@ void Tensor::backward(const Tensor* seed, std::span<const Tensor> also) const {
       if (gone[i] = static_cast<bool>(overwritten_read(std::span(grads).subspan(i, 1))); gone[i])
         grads[i] = Node();
   }
-  NoGradScope no_grad;
+  const NoGradScope no_grad;
+  const UntrackedScope untracked;  // a gradient may be differentiated again
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     TensorImpl& impl = *leaves[i].impl();
     if (!grads[i]) {  // one that did not ask, and stands behind a detach()

@@ -95,6 +95,19 @@ bool is_tracked(const Tensor& t);
 Origin origin_of(const Tensor& t);
 bool grad_enabled();
 
+// Inside, what is computed where gradients are off keeps its expression: for what says by itself whether its
+// result takes part.
+class UntrackedScope {
+ public:
+  UntrackedScope();
+  ~UntrackedScope();
+  UntrackedScope(const UntrackedScope&) = delete;
+  UntrackedScope& operator=(const UntrackedScope&) = delete;
+
+ private:
+  bool cut_;
+};
+
 // What a function reads that is older than the watch and that no graph of it names: constants, as they were
 // (a graph holds the value and not where it came from), and handles, which may be given another storage.
 // Whoever keeps the graph must ask whether they are still that.
@@ -124,6 +137,8 @@ std::shared_ptr<TensorImpl> replaced_handle(const OutsideReads& reads);
 Tensor make_tensor(Node value, std::string_view device, Origin origin = {});
 // The same, on the device of `like` and of its origin.
 Tensor make_like(const Tensor& like, Node value);
+// The same value in a storage of its own: a write to one of them is not the other's.
+Tensor as_own(const Tensor& x);
 // A handle to x's storage through one more movement op: `moved` is that op over node_of(x).
 Tensor make_view(const Tensor& x, Node moved);
 
