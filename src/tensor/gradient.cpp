@@ -306,13 +306,20 @@ bool is_memory(Node n) { return n.is(Op::Buffer) || n.is(Op::After); }
 // A graph that is differentiated, and where tensors stand in it.
 class Differentiated {
  public:
-  explicit Differentiated(Node root) : root_(root), order_(toposort(root)) {
+  explicit Differentiated(Node root)
+      : root_(root),
+        // What is read behind a detach() has no part: a tensor does not stand there.
+        order_(toposort(std::span<const Node>(&root, 1), [](Node n) { return !n.is(Op::Detach); })) {
     use(root);
     for (Node n : order_) {
       in_graph_[n] = 1;
+      if (n.is(Op::Detach)) continue;
       for (std::size_t i = n.is(Op::After) ? 1 : 0; i < n.arg_count(); ++i)
         if (is_memory(n.arg(i))) use(n.arg(i));
     }
+    for (Node n : toposort(root))  // but slopes may be computed from it
+      for (std::size_t i = n.is(Op::After) ? 1 : 0; i < n.arg_count(); ++i)
+        reads_overwritten_ |= is_memory(n.arg(i)) && is_overwritten(n.arg(i));
   }
 
   // Whether some memory it reads was overwritten since.
@@ -383,7 +390,6 @@ class Differentiated {
     const auto [uses, fresh] = used_.try_emplace(base_memory(n), Uses{n});
     if (!fresh && uses->version == n) return;
     uses->several |= !fresh;
-    reads_overwritten_ |= is_overwritten(n);
   }
 
   // A tensor that was realised since stands there as expressions whose value its buffer now holds.

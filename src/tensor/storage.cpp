@@ -463,10 +463,11 @@ Tensor& Tensor::requires_grad_(bool on) {
   if (on && !dtype().is_float())
     throw UserError("requires_grad_", fmt::format("{} has no gradients", dtype().name()))
         .help("cast to a float dtype");
+  impl_->refused = !on;
+  if (on && !impl_->leaf && is_tracked(*this)) return *this;  // the result of others, which it stays
   if (on) give_identity(*impl_->storage);
   if (on && !impl_->leaf) remember_leaf(impl_);
   impl_->leaf = on;
-  impl_->refused = !on;
   return *this;
 }
 bool Tensor::requires_grad() const { return defined() && is_tracked(*this); }

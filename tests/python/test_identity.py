@@ -342,3 +342,50 @@ def test_nothing_is_taken_from_an_axis_without_elements(take):
     with pytest.raises(IndexError, match="into an axis without elements"):
         eval(take, {"x": x, "Tensor": Tensor}).numpy()
     assert x[:, Tensor(np.zeros((0,), np.int32))].shape == (3, 0)
+
+
+# What PyTorch gives for a leaf that was written to between its uses.
+def _beside_a_detached_use(t, p):
+    y, fixed = p * 2, p.detach()
+    fixed.fill_(1.5)
+    return y + fixed * 3
+
+
+def _under_no_grad(t, p):
+    y = p * 2
+    with t.no_grad():
+        fixed = p.detach()
+        p[1] = 7.0
+    return y + fixed
+
+
+def _new_data(t, p):
+    y = p * 2
+    p.data = t.tensor([7.0, 8.0])
+    return y
+
+
+def _data_changed(t, p):
+    y = p * 2
+    p.data.mul_(3)
+    return y + p.detach()
+
+
+def _a_wish_for_a_result(t, p):
+    h = p * 2
+    h.requires_grad_()
+    h.mul_(3)
+    return h
+
+
+@pytest.mark.parametrize("make", [_beside_a_detached_use, _under_no_grad, _new_data, _data_changed, _a_wish_for_a_result])
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_leaf_that_was_written_has_the_gradient_of_its_earlier_use(make, stored):
+    made = []
+    for t in (lathe, torch):
+        p = t.tensor([1.0, 2.0], requires_grad=True)
+        p = p.realize() if t is lathe and stored else p
+        make(t, p).sum().backward()
+        made.append((p.grad.numpy(), p.detach().numpy()))
+    for mine, theirs in zip(*made):
+        np.testing.assert_array_equal(mine, theirs)

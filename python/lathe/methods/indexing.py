@@ -130,8 +130,8 @@ def _positions(indices):
 def _flat_index(self, indices):
     """The position in the flat tensor of each element that a tuple of indices names, and the shape of what they name. What is
     outside of its axis is outside of the flat tensor too, so that it is found when the write runs."""
-    total = None
-    for axis, index in enumerate(_positions(indices)):
+    total, indices = None, _positions(indices)
+    for axis, index in enumerate(indices):
         size, stride = self.shape[axis], math.prod(self.shape[axis + 1 :])
         inside = (index >= -size) & (index < size)
         part = inside.where(_wrapped(index, size) * stride, max(self.numel(), 1))
