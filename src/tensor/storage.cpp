@@ -229,6 +229,7 @@ Tensor make_tensor(Node value, std::string_view device, Origin origin) {
   impl->storage = std::make_shared<Storage>(value, std::string(device));
   impl->storage->tracked = impl->tracked = origin.tracked && grad_on;
   impl->storage->unsaid = impl->unsaid = origin.unsaid;
+  impl->storage->apart = !grad_on && cuts_on && !origin.tracked && value.dtype().is_float();
   impl->node = value;
   impl->node_version = 0;
   return Tensor(std::move(impl));
@@ -369,6 +370,18 @@ void give_identity(Storage& s) {
 
 }  // namespace
 
+// A tensor asks for a gradient: what was computed of it before, where gradients were off, is cut off now.
+static void cut_what_is_apart(const Storage& asks) {
+  std::lock_guard guard(storage_mutex());
+  for (Storage* s = live().first; s != nullptr; s = s->after) {
+    if (!s->apart || s == &asks) continue;
+    s->apart = false;
+    if (memory_of(s->value) || viewed(s->value).is_const()) continue;
+    s->value = lathe::detach(s->value);
+    ++s->version;
+  }
+}
+
 NodeMap<int> value_holders() {
   std::lock_guard guard(storage_mutex());
   NodeMap<int> out;
@@ -466,7 +479,10 @@ Tensor& Tensor::requires_grad_(bool on) {
   impl_->refused = !on;
   if (on && !impl_->leaf && is_tracked(*this)) return *this;  // the result of others, which it stays
   if (on) give_identity(*impl_->storage);
-  if (on && !impl_->leaf) remember_leaf(impl_);
+  if (on && !impl_->leaf) {
+    cut_what_is_apart(*impl_->storage);
+    remember_leaf(impl_);
+  }
   impl_->leaf = on;
   return *this;
 }

@@ -247,6 +247,21 @@ def test_what_is_computed_where_gradients_are_off_has_no_part_in_them(name, scop
     assert np.allclose(*made), name
 
 
+def test_what_was_computed_before_a_net_was_trained_has_no_part_in_its_gradients():
+    x, start = Tensor(np.ones((2, 3), np.float32)), np.arange(6, dtype=np.float32).reshape(2, 3)
+    net = nn.Linear(3, 2, bias=False)
+    net.weight.assign(Tensor(start)).realize()
+    with lathe.no_grad():
+        before = net(x) * 2
+    optimizer = nn.optim.SGD(nn.state.get_parameters(net), lr=0.1)
+    loss = (net(x) - before).square().sum()
+    loss.backward()
+    theirs = torch.tensor(start, requires_grad=True)
+    fixed = (torch.ones(2, 3) @ theirs.T * 2).detach()
+    ((torch.ones(2, 3) @ theirs.T - fixed) ** 2).sum().backward()
+    assert np.allclose(net.weight.grad.numpy(), theirs.grad.numpy()) and len(optimizer.params) == 1
+
+
 def test_the_target_of_a_loss_has_no_gradient():
     rng = np.random.default_rng(3)
     w, s, s2, r = (rng.normal(size=shape).astype(np.float32) for shape in ((4, 3), (5, 4), (5, 4), (5,)))
