@@ -117,10 +117,6 @@ def _set_data(self, value):
     if not isinstance(value, Tensor):
         raise UserError(f"lathe: data: a tensor is needed, not {type(value).__name__}")
     wish = self.requires_grad
-    if tuple(value.shape) == tuple(self.shape) and value.dtype == self.dtype and value.device == self.device:
-        with no_grad():
-            self.assign(value.detach())  # in place: what was computed from the tensor still has its gradient
-        return
     self.replace(value.detach() if value.is_realized else value.detach().clone(), allow_shape_mismatch=True)
     if wish is not None:
         self.requires_grad_(wish)

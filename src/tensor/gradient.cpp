@@ -317,15 +317,23 @@ class Differentiated {
       for (std::size_t i = n.is(Op::After) ? 1 : 0; i < n.arg_count(); ++i)
         if (is_memory(n.arg(i))) use(n.arg(i));
     }
-    for (Node n : toposort(root))  // but slopes may be computed from it
+    for (Node n : toposort(root)) {
+      in_graph_.try_emplace(n, 0);
       for (std::size_t i = n.is(Op::After) ? 1 : 0; i < n.arg_count(); ++i)
-        reads_overwritten_ |= is_memory(n.arg(i)) && is_overwritten(n.arg(i));
+        reads_overwritten_ |=
+            is_memory(n.arg(i)) && is_overwritten(n.arg(i));  // slopes may be computed from it
+    }
   }
 
   // Whether some memory it reads was overwritten since.
   bool reads_overwritten() const { return reads_overwritten_; }
 
-  bool contains(Node n) const { return in_graph_.contains(n); }
+  // Whether it has a part in the gradient; whether it is read at all.
+  bool contains(Node n) const {
+    const char* part = in_graph_.find(n);
+    return part != nullptr && *part != 0;
+  }
+  bool reads(Node n) const { return in_graph_.contains(n); }
 
   // Whether it reads something that was computed from the target and has no expression any more.
   bool has_given_up(const Tensor& target) const {
@@ -616,7 +624,7 @@ void Tensor::backward(const Tensor* seed, std::span<const Tensor> also) const {
   for (const Tensor& t : also) {
     if (!t.defined() || t.impl()->storage->lost || t.impl()->leaf || !t.is_floating_point()) continue;
     std::vector<Node> names = graph.nodes_of_target(t);
-    if (names.empty() || !graph.contains(names[0]) || device_of(names[0]).empty()) continue;
+    if (names.empty() || !graph.reads(names[0]) || device_of(names[0]).empty()) continue;
     if (!memory_of(names[0]) && has_twins(t)) continue;  // whose it is cannot be told
     leaves.push_back(t);
     nodes.push_back(std::move(names));
