@@ -55,8 +55,10 @@ std::pair<Tensor, Tensor> BatchNorm::batch_statistics(const Tensor& x) const {
 void BatchNorm::track(const Tensor& mean, const Tensor& var, double count) {
   NoGradScope no_grad;
   const double kept = 1 - options.momentum, unbias = count > 1 ? count / (count - 1) : 1;
-  running_mean.assign(running_mean * kept + mean.detach() * options.momentum);
-  running_var.assign(running_var * kept + var.detach() * (options.momentum * unbias));
+  if (count > 0) {  // a batch without elements says nothing
+    running_mean.assign(running_mean * kept + mean.detach() * options.momentum);
+    running_var.assign(running_var * kept + var.detach() * (options.momentum * unbias));
+  }
   num_batches_tracked += 1;
 }
 

@@ -129,7 +129,8 @@ nb::class_<L, nn::Module> layer(nb::module_& m, const char* name, std::vector<Fi
                                const nb::kwargs& kwargs) {
           const nb::object made =
               nb::module_::import_("lathe.nn.native").attr("construct")(kind, args, kwargs);
-          new (self.p) L(nb::cast<const L&>(made));
+          self.h.attr("__dict__").attr("update")(made.attr("__dict__"));
+          new (self.p) L(nb::cast<const L&>(made));  // last, as above
         },
         "args"_a, "_unfitting"_a.none() = nb::none(), "kwargs"_a);
   return c;

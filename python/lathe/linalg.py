@@ -228,11 +228,15 @@ def cholesky(A, upper=False):
     return _t(lower) if upper else lower
 
 
+# A triangle and its mirror image. The gradient of a symmetric matrix is symmetric.
+_mirrored = {"L": lambda A: A.tril() + _t(A.tril(-1)), "U": lambda A: A.triu() + _t(A.triu(1))}
+
+
 def eigh(A, UPLO="L"):
     """Eigenvalues, ascending, and eigenvectors (columns) of a symmetric matrix; one triangle is read."""
     A = _matrix("eigh", A)
-    lower = A.tril() + _t(A.tril(-1)) if UPLO == "L" else A.triu() + _t(A.triu(1))
-    both = _op("spectrum", _spectrum, _spectrum_gradient, lower)
+    whole = _op(f"mirrored{UPLO}", _mirrored[UPLO], lambda inputs, out, grad: [(grad + _t(grad)) * 0.5], A)
+    both = _op("spectrum", _spectrum, _spectrum_gradient, whole)
     return both[..., 0, :], both[..., 1:, :]
 
 

@@ -41,7 +41,7 @@ Tensor Tensor::cat(const std::vector<Tensor>& tensors, std::int64_t axis) {
     dtype = least_upper_dtype(dtype, t.dtype());
     total = total + t.shape()[at(axis)];
   }
-  if (tensors.size() == 1) return first;
+  if (tensors.size() == 1) return as_own(first);
   // Every element of the result looks at every part, so many parts are joined in groups of few, which are
   // equal kernels where the parts are.
   constexpr std::size_t kPartsAtOnce = 32;
@@ -143,7 +143,7 @@ Tensor Tensor::repeat(const Ints& times) const {
     wide.insert(wide.end(), {Size(n), base[at(i)]});
     joined.push_back(base[at(i)] * n);
   }
-  return reshape(split_shape).expand(wide).reshape(joined);
+  return as_own(reshape(split_shape).expand(wide).reshape(joined));
 }
 
 Tensor Tensor::repeat_interleave(std::int64_t times, std::optional<std::int64_t> axis) const {
@@ -153,7 +153,7 @@ Tensor Tensor::repeat_interleave(std::int64_t times, std::optional<std::int64_t>
   Shape wide = shape(), joined = shape();
   wide.insert(wide.begin() + a + 1, Size(times));
   joined[at(a)] = joined[at(a)] * times;
-  return unsqueeze(a + 1).expand(wide).reshape(joined);
+  return as_own(unsqueeze(a + 1).expand(wide).reshape(joined));
 }
 
 Tensor Tensor::roll(const Ints& shifts, const Ints& axes) const {
@@ -164,7 +164,7 @@ Tensor Tensor::roll(const Ints& shifts, const Ints& axes) const {
   }
   if (shifts.size() != axes.size())
     throw UserError("roll", fmt::format("{} shifts for {} axes", shifts.size(), axes.size()));
-  Tensor out = *this;
+  Tensor out = as_own(*this);
   for (std::size_t i = 0; i < axes.size(); ++i) {
     std::int64_t a = resolve_axis(axes[i], ndim(), "roll"), n = out.size(a);
     std::int64_t shift = n == 0 ? 0 : ((shifts[i] % n) + n) % n;
@@ -175,7 +175,7 @@ Tensor Tensor::roll(const Ints& shifts, const Ints& axes) const {
 
 Tensor Tensor::diag() const {
   Scope scope;
-  if (ndim() == 2) return diagonal();
+  if (ndim() == 2) return as_own(diagonal());
   if (ndim() != 1)
     throw UserError("diag", fmt::format("{} has neither one nor two axes", to_string(shape())));
   return eye(size(0), std::nullopt, {.dtype = dtypes::bool_, .device = device()})

@@ -52,7 +52,8 @@ Tensor custom(std::string_view name, const std::vector<Tensor>& inputs) {
     if (common_device(name, *placed, t) == t.device()) placed = &t;
   Tensor expansion;
   {
-    NoGradScope no_grad;
+    const NoGradScope no_grad;
+    const UntrackedScope untracked;  // the op itself says whether its result is
     expansion = op->forward(inputs);
   }
   if (!expansion.defined()) throw UserError(name, "its forward function gave no tensor");

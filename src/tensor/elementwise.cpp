@@ -410,7 +410,7 @@ Tensor Tensor::pow(const Operand& exponent) const {
     if (e < 0)
       throw UserError("pow", fmt::format("{} to the power {} is no integer", d.name(), e))
           .help("cast to a float dtype");
-    return d.is_bool() ? integer_power(x, constant(n, d, x)) : whole_power(x, n.to_int());
+    return d.is_bool() ? integer_power(x, constant(n, d, x)) : as_own(whole_power(x, n.to_int()));
   }
   // Each multiplication costs half a unit; beyond these logarithms are better.
   const double most = d == dtypes::float64 ? 64 : 8;
@@ -418,7 +418,7 @@ Tensor Tensor::pow(const Operand& exponent) const {
     const DataType wide = sum_accumulator(d);
     const Tensor base = converted(x, wide);
     const Tensor power = whole_power(base, static_cast<std::int64_t>(std::abs(e)));
-    if (e >= 0) return converted(power, d);
+    if (e >= 0) return as_own(converted(power, d));
     return converted(with_own_gradient("lathe.inverse_pow", power.reciprocal(), {base, constant(n, wide, x)}),
                      d);
   }

@@ -15,7 +15,15 @@ DataType position_dtype(const Size& n, DataType index) {
   return fits && n.max() <= ir_dtype(dtypes::int32).max_int() ? dtypes::int32 : dtypes::int64;
 }
 
+// Where there is nothing, no index is right: what it takes would be made up.
+static void refuse_empty(const Tensor& index, const Size& n, std::string_view op) {
+  if (op != kTrusted && n.max() == 0 && numel_max(node_of(index)) > 0)
+    throw IndexError(
+        op, fmt::format("an index of shape {} into an axis without elements", to_string(index.shape())));
+}
+
 Tensor axis_positions(const Tensor& index, const Size& n, std::string_view op) {
+  refuse_empty(index, n, op);
   // Wide enough for the index and for n beside it until it is checked: a value that wraps could land inside.
   Tensor i = index.cast(position_dtype(n, index.dtype()));
   i = (i < 0).where(i.add(n), i);
@@ -91,6 +99,7 @@ Tensor Tensor::gather(std::int64_t axis, const Tensor& index) const {
 Tensor gather_along(const Tensor& from, std::int64_t axis, const Tensor& index, std::string_view op) {
   if (from.ndim() == 0) return from.expand(index.shape());
   const Size& n = from.size(axis);
+  refuse_empty(index, n, op);
   if (n.max() == 0) return Tensor::zeros(index.shape(), {.dtype = from.dtype(), .device = from.device()});
   Tensor x = fit_to(from, index.shape(), axis).movedim(axis, -1);  // (..., n)
   Tensor i = axis_positions(index, n, op).movedim(axis, -1);       // (..., t)
@@ -130,7 +139,7 @@ Tensor Tensor::scatter(std::int64_t axis, const Tensor& index, const Operand& sr
     throw UserError("scatter", fmt::format("reduce \"{}\" is unknown", reduce))
         .help("\"\", \"add\" or \"multiply\"");
   check_index("scatter", *this, axis, index);
-  if (numel_max(node_of(index)) == 0) return *this;
+  if (numel_max(node_of(index)) == 0) return as_own(*this);
   Tensor from = batched(value.shrink_to(index.shape()).movedim(axis, -1));  // (batch, t)
   Tensor i = batched(axis_positions(index, size(axis), "scatter").movedim(axis, -1));
   Tensor last = last_of_rows(i, size(axis));  // (batch, n)
@@ -171,7 +180,7 @@ Tensor Tensor::scatter_reduce(std::int64_t axis, const Tensor& index, const Tens
     throw UserError("scatter_reduce", fmt::format("reduce \"{}\" is unknown", reduce))
         .help("sum, prod, mean, amax or amin");
   check_source("scatter_reduce", *this, src);
-  if (numel_max(node_of(index)) == 0) return *this;
+  if (numel_max(node_of(index)) == 0) return as_own(*this);
   const DataType wide = rule->op == Op::Add || rule->op == Op::Mul ? sum_accumulator(dtype()) : dtype();
   Tensor from = batched(src.cast(dtype()).shrink_to(index.shape()).movedim(axis, -1)).cast(wide);
   Tensor row = batched(axis_positions(index, size(axis), "scatter_reduce").movedim(axis, -1));

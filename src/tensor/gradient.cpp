@@ -306,19 +306,34 @@ bool is_memory(Node n) { return n.is(Op::Buffer) || n.is(Op::After); }
 // A graph that is differentiated, and where tensors stand in it.
 class Differentiated {
  public:
-  explicit Differentiated(Node root) : root_(root), order_(toposort(root)) {
+  explicit Differentiated(Node root)
+      : root_(root),
+        // What is read behind a detach() has no part: a tensor does not stand there.
+        order_(toposort(std::span<const Node>(&root, 1), [](Node n) { return !n.is(Op::Detach); })) {
     use(root);
     for (Node n : order_) {
       in_graph_[n] = 1;
+      if (n.is(Op::Detach)) continue;
       for (std::size_t i = n.is(Op::After) ? 1 : 0; i < n.arg_count(); ++i)
         if (is_memory(n.arg(i))) use(n.arg(i));
+    }
+    for (Node n : toposort(root)) {
+      in_graph_.try_emplace(n, 0);
+      for (std::size_t i = n.is(Op::After) ? 1 : 0; i < n.arg_count(); ++i)
+        reads_overwritten_ |=
+            is_memory(n.arg(i)) && is_overwritten(n.arg(i));  // slopes may be computed from it
     }
   }
 
   // Whether some memory it reads was overwritten since.
   bool reads_overwritten() const { return reads_overwritten_; }
 
-  bool contains(Node n) const { return in_graph_.contains(n); }
+  // Whether it has a part in the gradient; whether it is read at all.
+  bool contains(Node n) const {
+    const char* part = in_graph_.find(n);
+    return part != nullptr && *part != 0;
+  }
+  bool reads(Node n) const { return in_graph_.contains(n); }
 
   // Whether it reads something that was computed from the target and has no expression any more.
   bool has_given_up(const Tensor& target) const {
@@ -383,7 +398,6 @@ class Differentiated {
     const auto [uses, fresh] = used_.try_emplace(base_memory(n), Uses{n});
     if (!fresh && uses->version == n) return;
     uses->several |= !fresh;
-    reads_overwritten_ |= is_overwritten(n);
   }
 
   // A tensor that was realised since stands there as expressions whose value its buffer now holds.
@@ -538,6 +552,15 @@ std::vector<Node> summed_gradients(Node root, Node seed, const std::vector<std::
 
 }  // namespace
 
+static void refuse_data(std::string_view who, const Tensor& loss, Node root) {
+  const Node data = memory_of(root);
+  if (!data || !(data.is(Op::Buffer) || realized(data))) return;
+  throw UserError(who, fmt::format("{} is data, with no expression to differentiate", describe(loss)))
+      .help(
+          "a value that was computed keeps its expression where requires_grad_() was called on what it is "
+          "computed from");
+}
+
 std::vector<Tensor> Tensor::gradient(const std::vector<Tensor>& targets, const Tensor* seed) const {
   Scope scope;
   Node root = node_of(*this), start = seed_for(*this, seed);
@@ -550,13 +573,7 @@ std::vector<Tensor> Tensor::gradient(const std::vector<Tensor>& targets, const T
   }
   const bool takes_part =
       std::ranges::any_of(nodes, [&](const std::vector<Node>& n) { return graph.contains(n[0]); });
-  const Node data = memory_of(root);
-  if (!takes_part && !targets.empty() && data && (data.is(Op::Buffer) || realized(data)))
-    throw UserError("gradient",
-                    fmt::format("{} is data, with no expression to differentiate", describe(*this)))
-        .help(
-            "a value that was computed keeps its expression where requires_grad_() was called on what it is "
-            "computed from");
+  if (!takes_part && !targets.empty()) refuse_data("gradient", *this, root);
   for (std::size_t i = 0; i < targets.size(); ++i)
     if (!graph.contains(nodes[i][0]) && graph.has_given_up(targets[i])) refuse_given_up(*this, targets[i]);
   std::vector<Node> grads = summed_gradients(root, start, nodes, device());
@@ -603,10 +620,11 @@ void Tensor::backward(const Tensor* seed, std::span<const Tensor> also) const {
     nodes.push_back(std::move(names));
   }
   const std::size_t asked = leaves.size();
+  if (asked == 0) refuse_data("backward", *this, root);
   for (const Tensor& t : also) {
     if (!t.defined() || t.impl()->storage->lost || t.impl()->leaf || !t.is_floating_point()) continue;
     std::vector<Node> names = graph.nodes_of_target(t);
-    if (names.empty() || !graph.contains(names[0]) || device_of(names[0]).empty()) continue;
+    if (names.empty() || !graph.reads(names[0]) || device_of(names[0]).empty()) continue;
     if (!memory_of(names[0]) && has_twins(t)) continue;  // whose it is cannot be told
     leaves.push_back(t);
     nodes.push_back(std::move(names));
@@ -623,7 +641,8 @@ void Tensor::backward(const Tensor* seed, std::span<const Tensor> also) const {
       if (gone[i] = static_cast<bool>(overwritten_read(std::span(grads).subspan(i, 1))); gone[i])
         grads[i] = Node();
   }
-  NoGradScope no_grad;
+  const NoGradScope no_grad;
+  const UntrackedScope untracked;  // a gradient may be differentiated again
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     TensorImpl& impl = *leaves[i].impl();
     if (!grads[i]) {  // one that did not ask, and stands behind a detach()

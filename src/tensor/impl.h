@@ -51,6 +51,7 @@ struct Storage {
   NodeRef value;
   std::string device;
   PlaceRef made;              // the line that made it, where somebody says
+  bool apart = false;         // computed where gradients are off, of what had not asked for one
   std::uint64_t number = 0;   // storages are numbered as they are made
   std::uint64_t version = 0;  // grows whenever `value` changes
   bool tracked = false;       // the value's expression leads to something that requires a gradient
@@ -95,6 +96,19 @@ bool is_tracked(const Tensor& t);
 Origin origin_of(const Tensor& t);
 bool grad_enabled();
 
+// Inside, what is computed where gradients are off keeps its expression: for what says by itself whether its
+// result takes part.
+class UntrackedScope {
+ public:
+  UntrackedScope();
+  ~UntrackedScope();
+  UntrackedScope(const UntrackedScope&) = delete;
+  UntrackedScope& operator=(const UntrackedScope&) = delete;
+
+ private:
+  bool cut_;
+};
+
 // What a function reads that is older than the watch and that no graph of it names: constants, as they were
 // (a graph holds the value and not where it came from), and handles, which may be given another storage.
 // Whoever keeps the graph must ask whether they are still that.
@@ -124,6 +138,8 @@ std::shared_ptr<TensorImpl> replaced_handle(const OutsideReads& reads);
 Tensor make_tensor(Node value, std::string_view device, Origin origin = {});
 // The same, on the device of `like` and of its origin.
 Tensor make_like(const Tensor& like, Node value);
+// The same value in a storage of its own: a write to one of them is not the other's.
+Tensor as_own(const Tensor& x);
 // A handle to x's storage through one more movement op: `moved` is that op over node_of(x).
 Tensor make_view(const Tensor& x, Node moved);
 

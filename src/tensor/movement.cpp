@@ -137,7 +137,7 @@ Tensor Tensor::reshape(const Shape& shape) const {
   } else if (size_product(x.shape()) != size_product(sizes)) {
     throw refuse();
   }
-  if (same_sizes(x.shape(), sizes)) return *this;
+  if (same_sizes(x.shape(), sizes)) return make_view(*this, x);
   return make_view(*this, lathe::reshape(x, sizes));
 }
 
@@ -172,7 +172,7 @@ Tensor Tensor::permute(const Ints& order) const {
   if (!complete)
     throw UserError("permute", fmt::format("({}) is no order of the {} axes of {}",
                                            fmt::join(order.values(), ", "), rank, shape_text(x.shape())));
-  if (axes == sorted) return *this;
+  if (axes == sorted) return make_view(*this, x);
   return make_view(*this, lathe::permute(x, axes));
 }
 
@@ -205,7 +205,7 @@ Tensor Tensor::flip(const Ints& axes) const {
   Scope scope;
   Node x = node_of(*this);
   Axes sorted = resolve_axes(axes, ndim(), "flip");
-  if (x.rank() == 0 || axes.empty()) return *this;
+  if (x.rank() == 0 || axes.empty()) return make_view(*this, x);
   return make_view(*this, lathe::flip(x, sorted));
 }
 
@@ -226,7 +226,7 @@ Tensor Tensor::shrink(const std::vector<std::pair<Size, Size>>& bounds) const {
                                             index_text(e), i, shape_text(x.shape())));
   }
   Node moved = shrink_to_bounds(x, begin, end);
-  if (moved == x) return *this;
+  if (moved == x) return make_view(*this, x);
   return make_view(*this, lathe::shrink(x, begin, end));
 }
 
@@ -259,7 +259,7 @@ Tensor pad_zero(const Tensor& t, const std::vector<std::pair<Size, Size>>& paddi
     for (std::size_t i = 0; i < begin.size(); ++i) bounds.emplace_back(size_of(begin[i]), size_of(end[i]));
     out = t.shrink(bounds);
   }
-  return grows ? make_like(out, pad(node_of(out), low, high)) : out;
+  return make_like(out, grows ? pad(node_of(out), low, high) : node_of(out));
 }
 
 }  // namespace

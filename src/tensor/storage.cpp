@@ -22,6 +22,7 @@ LiveList& live() {
 }
 
 thread_local bool grad_on = true;
+thread_local bool cuts_on = true;  // whether what is computed with grad_on off is cut off
 
 bool is_view_op(Op op) {
   return op == Op::Reshape || op == Op::Expand || op == Op::Permute || op == Op::Shrink || op == Op::Flip ||
@@ -109,6 +110,8 @@ bool grad_enabled() { return grad_on; }
 void set_grad_enabled(bool on) { grad_on = on; }
 NoGradScope::NoGradScope() : before_(grad_on) { grad_on = false; }
 NoGradScope::~NoGradScope() { grad_on = before_; }
+UntrackedScope::UntrackedScope() : cut_(cuts_on) { cuts_on = false; }
+UntrackedScope::~UntrackedScope() { cuts_on = cut_; }
 GradScope::GradScope(bool on) : before_(grad_on) { grad_on = on; }
 GradScope::~GradScope() { grad_on = before_; }
 
@@ -213,11 +216,20 @@ Origin origin_of(const Tensor& t) {
   return {is_tracked(t), !impl.leaf && (impl.unsaid || (!impl.detached && impl.storage->unsaid))};
 }
 
+// Where gradients are off, what is computed from something that requires one is no part of it. Expressions
+// are differentiated as they stand, so this has to stand in them.
+static Node cut_off(Node value, Origin origin) {
+  const bool cut = origin.tracked && !grad_on && cuts_on && value.dtype().is_float();
+  return cut && !value.is(Op::Detach) && !value.is_const() ? lathe::detach(value) : value;
+}
+
 Tensor make_tensor(Node value, std::string_view device, Origin origin) {
+  value = cut_off(value, origin);
   auto impl = std::make_shared<TensorImpl>();
   impl->storage = std::make_shared<Storage>(value, std::string(device));
   impl->storage->tracked = impl->tracked = origin.tracked && grad_on;
   impl->storage->unsaid = impl->unsaid = origin.unsaid;
+  impl->storage->apart = !grad_on && cuts_on && !origin.tracked && value.dtype().is_float();
   impl->node = value;
   impl->node_version = 0;
   return Tensor(std::move(impl));
@@ -229,7 +241,13 @@ Tensor make_like(const Tensor& like, Node value) {
   return out;
 }
 
+Tensor as_own(const Tensor& x) { return make_like(x, node_of(x)); }
+
 Tensor make_view(const Tensor& x, Node moved) {
+  if (is_tracked(x) && cut_off(moved, origin_of(x)) != moved) {
+    const Tensor apart = make_view(x, lathe::detach(node_of(x)));
+    return moved == node_of(x) ? apart : make_view(apart, lathe::moved(moved, node_of(apart)));
+  }
   if (moved == node_of(x)) return x;
   check_internal(is_view_op(moved.op()), "make_view", "not a view op");
   auto impl = std::make_shared<TensorImpl>();
@@ -316,13 +334,34 @@ Node written_view(const std::shared_ptr<const ViewStep>& view, Node base, std::s
   return base;
 }
 
+// The memory that writes to a value go to. An expanded one has none: its elements have several names.
+Node memory_to_write(Node value) {
+  const Node memory = memory_of(value);
+  for (Node n = value; memory && n != memory; n = n.arg(0))
+    if (overlaps(n)) return {};
+  return memory;
+}
+
+bool shares_memory(const Storage& s) {
+  const Node memory = base_memory(memory_of(s.value));
+  for (const Storage* other = live().first; other != nullptr; other = other->after)
+    if (other != &s && memory_of(other->value) && base_memory(memory_of(other->value)) == memory) return true;
+  return false;
+}
+
 // Equal expressions are one node, but a parameter must be told from other tensors. Where its value is a
-// constant, or an expression that another tensor has too, it gets memory.
+// constant, or an expression or memory that another tensor has too, it gets memory.
 void give_identity(Storage& s) {
   Scope scope;
   std::lock_guard guard(storage_mutex());
   Node value = s.value;
-  if (memory_of(value) || !size_product(value.shape()).is_const()) return;
+  if (!size_product(value.shape()).is_const()) return;
+  if (memory_of(value)) {
+    if (!shares_memory(s)) return;
+    s.value = stored_value(detach(value), s.device);
+    ++s.version;
+    return;
+  }
   // What keeps its expression for gradients cannot have both; backward() refuses it.
   if (!device_of(value).empty() && (s.tracked || !has_twin(s))) return;
   s.value = stored_value(detach(value), s.device);  // the other's gradient is not this one's
@@ -330,6 +369,18 @@ void give_identity(Storage& s) {
 }
 
 }  // namespace
+
+// A tensor asks for a gradient: what was computed of it before, where gradients were off, is cut off now.
+static void cut_what_is_apart(const Storage& asks) {
+  std::lock_guard guard(storage_mutex());
+  for (Storage* s = live().first; s != nullptr; s = s->after) {
+    if (!s->apart || s == &asks) continue;
+    s->apart = false;
+    if (memory_of(s->value) || viewed(s->value).is_const()) continue;
+    s->value = lathe::detach(s->value);
+    ++s->version;
+  }
+}
 
 NodeMap<int> value_holders() {
   std::lock_guard guard(storage_mutex());
@@ -350,11 +401,14 @@ void store_into(const Tensor& target, Node value, Origin origin, std::string_vie
   TensorImpl& impl = *target.impl();
   Storage& s = *impl.storage;
   std::lock_guard guard(storage_mutex());
-  Node base = s.value, memory = memory_of(base);
-  if (!grad_on || impl.leaf) origin = {};
+  Node base = s.value, memory = memory_to_write(base);
   const bool whole = !impl.view;
+  value = cut_off(value, origin);
+  if (!grad_on || impl.leaf) origin = {};
   if (whole && !memory) {
-    s.value = value;
+    // What is another tensor's memory is copied: a write to one of them, or a gradient for one, is not the
+    // other's.
+    s.value = memory_of(value.is(Op::Detach) ? value.arg(0) : value) ? stored_value(value, s.device) : value;
   } else {
     if (!memory) {
       base = stored_value(base, s.device);
@@ -422,10 +476,14 @@ Tensor& Tensor::requires_grad_(bool on) {
   if (on && !dtype().is_float())
     throw UserError("requires_grad_", fmt::format("{} has no gradients", dtype().name()))
         .help("cast to a float dtype");
-  if (on) give_identity(*impl_->storage);
-  if (on && !impl_->leaf) remember_leaf(impl_);
-  impl_->leaf = on;
   impl_->refused = !on;
+  if (on && !impl_->leaf && is_tracked(*this)) return *this;  // the result of others, which it stays
+  if (on) give_identity(*impl_->storage);
+  if (on && !impl_->leaf) {
+    cut_what_is_apart(*impl_->storage);
+    remember_leaf(impl_);
+  }
+  impl_->leaf = on;
   return *this;
 }
 bool Tensor::requires_grad() const { return defined() && is_tracked(*this); }

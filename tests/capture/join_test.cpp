@@ -82,7 +82,7 @@ TEST_F(JoinTest, AnEmptyResultOnTheWayIsNoTrouble) {
   expect_joined(
       [](const Tensors& in) -> Tensors {
         Tensor none = done(in[0].shrink({{2, 2}}) * 3);
-        Tensor all = done(none.cat({in[0] + 1}));
+        Tensor all = done(none.cat({in[0]}) + 1);
         return {all, none, done(none.sum() + all.sum())};
       },
       [](int call) -> Tensors { return {ramp(4, call)}; }, 3, 1);

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+import lathe
 from lathe import Context, JitError, Tensor, TinyJit, UserError, dtypes, nn
 
 X = Tensor([1.0, 2.0]).realize()
@@ -204,3 +205,196 @@ def test_what_was_overwritten_entirely_is_not_behind_a_value():
     w = a.clone()
     w[:1] = b[:1]
     assert (w * 2).sum().gradient(a)[0].tolist() == [0.0, 2.0]
+
+
+# Values computed where gradients are off, of a leaf p.
+WITHOUT_GRADIENT = {
+    "product": lambda t, p: p * 2,
+    "chain": lambda t, p: (p * 2).exp() + p,
+    "view": lambda t, p: p.reshape(2, 1).reshape(2),
+    "same view": lambda t, p: p.reshape(2),
+    "clone": lambda t, p: p.clone(),
+    "slice": lambda t, p: p[:1],
+    "index": lambda t, p: p[t.tensor([1, 0])],
+    "copy_": lambda t, p: t.rand(2).copy_(p),
+    "copy_ of a product": lambda t, p: t.zeros(2).copy_(p * 3),
+    "slice assignment": lambda t, p: written(t.zeros(2), p),
+    "matmul": lambda t, p: p @ t.ones(2, 2),
+    "max": lambda t, p: p.max(),
+    "cat": lambda t, p: t.cat([p, p])[1:3],
+}
+
+
+def written(out, value):
+    out[:] = value
+    return out
+
+
+@pytest.mark.parametrize("read", [False, True])
+@pytest.mark.parametrize("scope", ["no_grad", "inference_mode"])
+@pytest.mark.parametrize("name", WITHOUT_GRADIENT)
+def test_what_is_computed_where_gradients_are_off_has_no_part_in_them(name, scope, read):
+    made = []
+    for t in (lathe, torch):
+        p = t.tensor([1.0, 2.0], requires_grad=True)
+        with getattr(t, scope)() if t is lathe else torch.no_grad():
+            fixed = WITHOUT_GRADIENT[name](t, p)
+        if read:
+            fixed.detach().numpy() if t is torch else fixed.numpy()
+        assert t is torch or not fixed.requires_grad  # PyTorch says so of views
+        (fixed * p + p).sum().backward()
+        made.append(p.grad.numpy())
+    assert np.allclose(*made), name
+
+
+def test_what_was_computed_before_a_net_was_trained_has_no_part_in_its_gradients():
+    x, start = Tensor(np.ones((2, 3), np.float32)), np.arange(6, dtype=np.float32).reshape(2, 3)
+    net = nn.Linear(3, 2, bias=False)
+    net.weight.assign(Tensor(start)).realize()
+    with lathe.no_grad():
+        before = net(x) * 2
+    optimizer = nn.optim.SGD(nn.state.get_parameters(net), lr=0.1)
+    loss = (net(x) - before).square().sum()
+    loss.backward()
+    theirs = torch.tensor(start, requires_grad=True)
+    fixed = (torch.ones(2, 3) @ theirs.T * 2).detach()
+    ((torch.ones(2, 3) @ theirs.T - fixed) ** 2).sum().backward()
+    assert np.allclose(net.weight.grad.numpy(), theirs.grad.numpy()) and len(optimizer.params) == 1
+
+
+def test_the_target_of_a_loss_has_no_gradient():
+    rng = np.random.default_rng(3)
+    w, s, s2, r = (rng.normal(size=shape).astype(np.float32) for shape in ((4, 3), (5, 4), (5, 4), (5,)))
+    made = []
+    for t in (lathe, torch):
+        weight = t.tensor(w, requires_grad=True)
+        with t.no_grad():
+            target = t.tensor(r) + 0.9 * (t.tensor(s2) @ weight).amax(1)
+        loss = (((t.tensor(s) @ weight)[:, 0] - target) ** 2).mean()
+        loss.backward()
+        made.append(weight.grad.numpy())
+    assert np.allclose(*made, rtol=1e-5)
+
+
+@pytest.mark.parametrize("wish", ["before", "after"])
+@pytest.mark.parametrize("name", ["zeros", "rand", "product", "realized"])
+def test_parameters_that_were_given_one_tensors_values_are_two(name, wish):
+    source = Tensor([1.0, 2.0, 3.0]).realize()
+    make = {
+        "zeros": lambda: Tensor.zeros(3), "rand": lambda: Tensor.rand(3), "product": lambda: source * 2, "realized": lambda: Tensor.rand(3).realize(),
+    }[name]  # fmt: skip
+    p, q = (make().requires_grad_() if wish == "before" else make() for _ in range(2))
+    with lathe.no_grad():
+        p.assign(source)
+        q.assign(source)
+    p, q = (t if wish == "before" else t.requires_grad_() for t in (p, q))
+    assert [g.tolist() for g in (p * 3 + q * 5).sum().gradient(p, q)] == [[3.0] * 3, [5.0] * 3]
+    (p * 3 + q * 5).sum().backward()
+    assert p.grad.tolist() == [3.0] * 3 and q.grad.tolist() == [5.0] * 3
+    with lathe.no_grad():
+        p -= p.grad
+    assert (p.tolist(), q.tolist(), source.tolist()) == ([-2.0, -1.0, 0.0], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("shape", [(3, 19), (2, 3), (5, 1)])
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_value_that_took_over_an_expanded_one_has_memory_of_its_own(stored, shape):
+    rng = np.random.default_rng(1)
+    column, values = (rng.integers(0, 100, n).astype(np.float32) for n in ((shape[0], 1), shape))
+    source = Tensor(column).realize()
+    x = Tensor(values) + 1
+    x = x.realize() if stored else x
+    x[...] = source
+    x[0] = 7
+    x[-1:] += Tensor(values[:1])
+    want = np.broadcast_to(column, shape).copy()
+    want[0] = 7
+    want[-1:] += values[:1]
+    assert np.array_equal(x.numpy(), want) and np.array_equal(source.numpy(), column)
+    x = Tensor(values) + 1
+    x[...] = source
+    x[...] = Tensor(values)
+    assert np.array_equal(x.numpy(), values) and np.array_equal(source.numpy(), column)
+
+
+# Results that are no views, though nothing may be left to do (docs/tensor.md says which are).
+OWN = """x.repeat(1, 1) | x.repeat(2, 1) | t.stack([x]) | t.cat([x]) | t.nn.functional.pad(x, (0, 0)) | t.nn.functional.pad(x, (0, -1)) | x.roll(0, 0) | x.roll(4, 1)
+x.tile(1) | x.tile((2, 1)) | x.repeat_interleave(1, 0) | x.diff(0) | x.diag() | x.pow(1) | x ** 1 | x.new_tensor(x) | x.slice_scatter(x[:0], 0, 0, 0) | x + 0 | x * 1
+x.scatter(0, t.zeros(0, 4).long(), t.zeros(0, 4)) | x.clamp(-9, 99) | x.clone() | x.masked_fill(x > 99, 0) | t.tensor(x) | x.index_select(0, t.tensor([0, 1, 2]))"""
+OWN = [text.strip() for line in OWN.split("\n") for text in line.split("|")]
+
+
+@pytest.mark.filterwarnings("ignore:To copy construct")
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("text", OWN)
+def test_a_result_that_is_no_view_is_a_tensor_of_its_own(text, stored):
+    values = np.arange(12, dtype=np.float32).reshape(3, 4) + 1
+    for first in "xy":
+        made = []
+        for t in (lathe, torch):
+            x = t.tensor(values)
+            if t is lathe:
+                x = x.realize() if stored else x + 0
+            y = eval(text, {"x": x, "t": t})
+            (x if first == "x" else y)[...] = 50.0
+            made.append((x.numpy().copy(), y.numpy().copy()))
+        for mine, theirs in zip(*made):
+            np.testing.assert_array_equal(mine, theirs, err_msg=text)
+
+
+def test_a_gradient_of_data_is_refused():
+    a = Tensor([1.0, 2.0])
+    loss = (a * 2).sum()
+    loss.item()
+    with pytest.raises(UserError, match="backward: .* is data, with no expression to differentiate"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("take", ["x[:, [0]]", "x[:, Tensor([[0, 1]])]", "x.gather(1, Tensor([[0], [0], [0]]))", "x.index_select(1, Tensor([0]))", "x.take(Tensor([0]))",
+    "x[Tensor([0]), Tensor([0])]", "x[0][Tensor([-1])]"])  # fmt: skip
+def test_nothing_is_taken_from_an_axis_without_elements(take):
+    x = Tensor(np.zeros((3, 0), np.float32))
+    with pytest.raises(IndexError, match="into an axis without elements"):
+        eval(take, {"x": x, "Tensor": Tensor}).numpy()
+    assert x[:, Tensor(np.zeros((0,), np.int32))].shape == (3, 0)
+
+
+# What PyTorch gives for a leaf that was written to between its uses.
+def _beside_a_detached_use(t, p):
+    y, fixed = p * 2, p.detach()
+    fixed.fill_(1.5)
+    return y + fixed * 3
+
+
+def _under_no_grad(t, p):
+    y = p * 2
+    with t.no_grad():
+        fixed = p.detach()
+        p[1] = 7.0
+    return y + fixed
+
+
+def _data_changed(t, p):
+    y = p * 2
+    p.data.mul_(3)
+    return y + p.detach()
+
+
+def _a_wish_for_a_result(t, p):
+    h = p * 2
+    h.requires_grad_()
+    h.mul_(3)
+    return h
+
+
+@pytest.mark.parametrize("make", [_beside_a_detached_use, _under_no_grad, _data_changed, _a_wish_for_a_result])
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_leaf_that_was_written_has_the_gradient_of_its_earlier_use(make, stored):
+    made = []
+    for t in (lathe, torch):
+        p = t.tensor([1.0, 2.0], requires_grad=True)
+        p = p.realize() if t is lathe and stored else p
+        make(t, p).sum().backward()
+        made.append((p.grad.numpy(), p.detach().numpy()))
+    for mine, theirs in zip(*made):
+        np.testing.assert_array_equal(mine, theirs)

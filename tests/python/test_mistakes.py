@@ -55,8 +55,8 @@ MISTAKES = [
     (lambda: nn.Conv2d(3, 4, 3)(Tensor.ones(1, 8, 8, 3)),
      "lathe: conv2d: input (1, 8, 8, 3) has 8 channels, weight (4, 3, 3, 3) takes 3 in 1 groups\n"
      "  help: channels are axis 1 of the input: pictures with channels last need permute(0, 3, 1, 2)"),
-    (lambda: nn.Conv2d(3, 4, 3)(Tensor.ones(3, 8, 8)),
-     "lathe: conv2d: input (3, 8, 8) and weight (4, 3, 3, 3) have different numbers of axes\n"
+    (lambda: nn.Conv2d(3, 4, 3)(Tensor.ones(8, 8)),
+     "lathe: conv2d: input (8, 8) and weight (4, 3, 3, 3) have different numbers of axes\n"
      "  help: input is (batch, channels, spatial...), weight (out, in / groups, kernel...)"),
     (lambda: nn.Conv2d(1, 4, 5)(Tensor.ones(1, 1, 3, 3)),
      "lathe: windows: a window reaching over 5 elements does not fit an axis of 3\n  help: pad the input"),

@@ -252,6 +252,21 @@ TEST(Gradient, NothingIsRecordedUnderNoGrad) {
   EXPECT_FALSE((x * 2).requires_grad());
 }
 
+TEST(Gradient, WhatIsComputedUnderNoGradHasNoPartInOne) {
+  const Tensor x({1.0, 2.0}, {.requires_grad = true});
+  Tensor doubled, view, assigned = Tensor::zeros({2});
+  {
+    const NoGradScope no_grad;
+    doubled = x * 2;
+    view = x.reshape({2, 1});
+    assigned.assign(x);
+  }
+  expect_values((doubled * x).sum().gradient({x})[0], {2, 4});
+  expect_values((view.reshape({2}) * x).sum().gradient({x})[0], {1, 2});
+  expect_values((assigned * x).sum().gradient({x})[0], {1, 2});
+  expect_values((x * x).sum().gradient({x})[0].sum().gradient({x})[0], {2, 2});
+}
+
 TEST(Gradient, TargetsThatTakeNoPartGetZeros) {
   Tensor x({1.0, 2.0}), y({3.0});
   expect_values(x.sum().gradient({y})[0], {0});

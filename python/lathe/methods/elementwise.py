@@ -323,7 +323,7 @@ def _lgamma(x):
     series = inverse * _series(inverse.square(), (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156))
     large = (w - 0.5) * w.log() - w + 0.5 * math.log(2 * math.pi) + series - shift
     whole = wide == wide.floor()
-    angle = (wide - wide.floor()) * math.pi
+    angle = (wide - wide.round()) * math.pi  # from the nearest whole number, whose neighbours have no other digits left
     mirrored = math.log(math.pi) - (whole.where(1, angle.sin().abs())).log() - large
     out = (whole & (wide <= 0)).where(math.inf, reflect.where(mirrored, large))
     out = wide.isinf().where(math.inf, out)
@@ -357,7 +357,7 @@ def digamma(self):
     series = inverse * _series(inverse, (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12))
     out = z.log() - 0.5 / z - series - shift
     whole = wide == wide.floor()
-    angle = (wide - wide.floor()) * math.pi
+    angle = (wide - wide.round()) * math.pi  # from the nearest whole number, whose neighbours have no other digits left
     cotangent = angle.cos() / (whole.where(1, angle.sin()))
     out = reflect.where(out - math.pi * cotangent, out)
     out = (whole & (wide < 0)).where(math.nan, (wide == 0).where(-math.inf, out))
@@ -589,7 +589,7 @@ def polygamma(self, n=None):
     inverse = 1 / z
     series = _series(inverse.square(), (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66)) * inverse * inverse.square()
     total = total + inverse + 0.5 * inverse.square() + series
-    sine = ((wide - wide.floor()) * math.pi).sin()
+    sine = ((wide - wide.round()) * math.pi).sin()
     whole = wide == wide.floor()
     mirrored = math.pi**2 / whole.where(1, sine).square() - total
     out = (whole & (wide <= 0)).where(math.inf, reflect.where(mirrored, total))

@@ -64,7 +64,7 @@ def _scan(name):
         """cumsum(0, dtype=...)."""
         if dtype is None:
             raise NoForm
-        return native(self.cast(dtype), axis if dim is None else dim)
+        return native(self.cast(dtype), axis if dim is None else dim).cast(dtype)
 
     return form
 
@@ -134,7 +134,8 @@ def _to(self, *args, device=None, dtype=None, non_blocking=False, copy=False, me
         elif not isinstance(arg, bool):
             raise NoForm
     out = self if dtype is None else self.cast(dtype)
-    return out if device is None else out.to(device)
+    out = out if device is None else out.to(device)
+    return out.clone() if copy and out.dtype == self.dtype and out.device == self.device else out
 
 
 def _backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):

@@ -3,6 +3,7 @@
 import math
 
 from lathe._core import Tensor
+from lathe.dtype import dtypes
 from lathe.errors import IndexError as NoAxis
 from lathe.errors import UserError
 from lathe.methods.shapes import at, axis_of
@@ -114,14 +115,26 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
     return self.scatter_reduce(dim, wide, source.reshape(*wide.shape), reduce, include_self)
 
 
+def _positions(indices):
+    """Indices with a mask as the positions where it is true, one index for each of its axes."""
+    out = []
+    for index in indices:
+        if index.dtype == dtypes.bool:
+            places = index.nonzero()
+            out += [places[:, axis] for axis in range(index.ndim)]
+        else:
+            out.append(index)
+    return out
+
+
 def _flat_index(self, indices):
-    """The position in the flat tensor of each element that a tuple of indices names, and the shape of what they name."""
-    if any(str(i.dtype) == "dtypes.bool" for i in indices if i is not None):
-        raise UserError("lathe: index_put: masks are not there\n  help: masked_fill, or nonzero() of the mask")
-    total = None
+    """The position in the flat tensor of each element that a tuple of indices names, and the shape of what they name. What is
+    outside of its axis is outside of the flat tensor too, so that it is found when the write runs."""
+    total, indices = None, _positions(indices)
     for axis, index in enumerate(indices):
-        stride = math.prod(self.shape[axis + 1 :])
-        part = _wrapped(index, self.shape[axis]) * stride
+        size, stride = self.shape[axis], math.prod(self.shape[axis + 1 :])
+        inside = (index >= -size) & (index < size)
+        part = inside.where(_wrapped(index, size) * stride, max(self.numel(), 1))
         total = part if total is None else total + part
     rest = self.shape[len(indices) :]
     inner = Tensor.arange(math.prod(rest), dtype="int32", device=self.device)
@@ -166,15 +179,19 @@ def scatter_add(self, dim, index, src):
 
 
 def masked_scatter(self, mask, source):
-    """Elements of a source, in order, where the mask is true.
+    """Elements of a source, in order, where the mask is true; the source has at least as many.
 
     >>> Tensor([1, 2, 3]).masked_scatter(Tensor([True, False, True]), Tensor([8, 9])).tolist()
     [8, 2, 9]
     """
-    mask = mask.expand(*self.shape)
-    order = (mask.reshape(-1).cast("int32").cumsum(0) - 1).maximum(0)
-    flat = source.reshape(-1)
-    picked = flat[order.minimum(flat.shape[0] - 1)].reshape(*self.shape)
+    from lathe.functions import broadcast_tensors
+
+    self, mask = broadcast_tensors(self, mask)
+    if not self.numel():
+        return self.clone()
+    where = mask.reshape(-1)
+    order = where.where(where.cast("int32").cumsum(0), 0)  # from 1, since a first element is there in any case
+    picked = source.reshape(-1).pad((1, 0))[order].reshape(*self.shape)
     return mask.where(picked, self)
 
 
@@ -206,7 +223,7 @@ def slice_scatter(self, src, dim=0, start=None, end=None, step=1):
     """
     dim = axis_of(self, dim, "slice_scatter")
     positions = list(range(*slice(start, end, step).indices(self.shape[dim])))
-    return _scattered(self, src, dim, positions) if positions else self
+    return _scattered(self, src, dim, positions) if positions else self.clone()
 
 
 def diagonal_scatter(self, src, offset=0, dim1=0, dim2=1):

@@ -274,6 +274,7 @@ def new_tensor(self, data, dtype=None, device=None, requires_grad=None):
     >>> Tensor([1.5]).new_tensor([2, 3]).tolist()
     [2.0, 3.0]
     """
+    data = data.detach().clone() if isinstance(data, Tensor) else data
     return Tensor(data, dtype=self.dtype if dtype is None else dtype, device=self.device if device is None else device, requires_grad=requires_grad)
 
 

@@ -54,6 +54,8 @@ def sum_to_size(self, *size):
     """
     shape = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
     extra = self.ndim - len(shape)
+    if extra < 0 or any(n not in (1, have) for n, have in zip(shape, self.shape[extra:])):
+        raise UserError(f"lathe: sum_to_size: {tuple(self.shape)} is no {shape} that was broadcast\n  help: sizes are the tensor's or 1")
     out = self.sum(tuple(range(extra))) if extra else self
     axes = tuple(i for i, n in enumerate(shape) if n == 1 and out.shape[i] != 1)
     return out.sum(axes, keepdim=True) if axes else out
@@ -272,6 +274,7 @@ def diff(self, n=1, dim=-1, prepend=None, append=None):
     parts = [p for p in (prepend, out, append) if p is not None]
     if len(parts) > 1:
         out = parts[0].cat(*parts[1:], dim=dim)
+    out = out.clone() if n == 0 else out  # no view of the tensor
     for _ in range(n):
         size = out.shape[dim]
         if size < 2:
@@ -282,6 +285,7 @@ def diff(self, n=1, dim=-1, prepend=None, append=None):
 
 
 def _trapezoids(values, x, dx, dim):
+    values, x = (t.cast("float32") if isinstance(t, Tensor) and not t.is_floating_point() else t for t in (values, x))  # whole numbers would wrap
     size = values.shape[dim]
     pairs = (at(values, dim, slice(1, size)) + at(values, dim, slice(0, size - 1))) / 2
     if x is None:

@@ -145,8 +145,7 @@ def threshold(input, threshold, value, inplace=False):
 
 def prelu(input, weight):
     """x where it is positive, weight x elsewhere; a weight per channel (axis 1), or one."""
-    if weight.numel() != 1:
-        weight = weight.reshape(1, -1, *[1] * (input.ndim - 2))
+    weight = weight.reshape() if weight.numel() == 1 else weight.reshape(1, -1, *[1] * (input.ndim - 2))
     return (input > 0).where(input, input * weight)
 
 
@@ -272,7 +271,9 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2.0, sca
         rows = rows * per_sample_weights.unsqueeze(-1)
     used = None if padding_idx is None else (input != padding_idx % weight.shape[0]).unsqueeze(-1)
     if mode == "max":
-        return (rows if used is None else used.where(rows, -math.inf)).max(1)
+        if used is None:
+            return rows.max(1)
+        return used.any(1).where(used.where(rows, -math.inf).max(1), 0)  # an empty bag is 0
     total = (rows if used is None else used.where(rows, 0)).sum(1)
     if mode == "sum":
         return total
@@ -736,6 +737,10 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
     """Mean 0 and variance 1 over each channel of each element."""
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    axes = tuple(range(2, input.ndim))
+    for running, now in ((running_mean, lambda x: x.mean(axes)), (running_var, lambda x: x.var(axes))):
+        if running is not None:
+            running.assign(running * (1 - momentum) + now(input.detach()).mean(0).cast(running.dtype) * momentum)
     return _scaled(input.layernorm(tuple(range(2, input.ndim)), eps), weight, bias)
 
 

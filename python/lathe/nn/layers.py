@@ -12,6 +12,14 @@ from lathe.nn.module import Parameter
 _SKIPPED = ("inplace", "training", "size_average", "reduce")  # not worth showing
 
 
+def _taken_over(input, out):
+    """What a layer with inplace=True gives: its input, whose value is another now, for all who hold it. A value that was never
+    computed takes no memory by that."""
+    if out is input or input.is_leaf and input.requires_grad:  # which must keep its value
+        return out
+    return input.assign(out) if input.is_realized else input.replace(out)
+
+
 class _Plain(Module):
     """A function with its arguments as a layer."""
 
@@ -40,11 +48,11 @@ class _Plain(Module):
 
     def forward(self, *inputs, **more):
         arguments = {name: getattr(self, name) for name in self._names}
-        if "inplace" in arguments:
-            arguments["inplace"] = False  # nobody but the layer has the input, or its value is still wanted
+        inplace = arguments.pop("inplace", False)
         if self._trains:
             arguments["training"] = self.training
-        return type(self)._function(*inputs, **{**arguments, **more})
+        out = type(self)._function(*inputs, **{**arguments, **more})
+        return _taken_over(inputs[0], out) if inplace else out
 
     def extra_repr(self):
         shown = []
@@ -313,16 +321,22 @@ class Conv3d(Module):
 
     _training = None
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True):
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, padding_mode="zeros"):
         super().__init__()
-        self.kernel_size = F._tuple(kernel_size, 3)
+        from lathe.nn.native import check_border
+
+        self.kernel_size, self.padding_mode = F._tuple(kernel_size, 3), check_border("Conv3d", padding_mode, padding)
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
         bound = 1 / math.sqrt(in_channels // groups * math.prod(self.kernel_size))
         self.weight = _uniform(bound, out_channels, in_channels // groups, *self.kernel_size)
         self.bias = _uniform(bound, out_channels) if bias else None
 
     def forward(self, input):
-        return F.conv3d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            widths = (width for width in reversed(F._tuple(padding, 3)) for _ in range(2))
+            input, padding = input.pad(tuple(widths), self.padding_mode), 0
+        return F.conv3d(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
     def extra_repr(self):
         return f"{self.weight.shape[1] * self.groups}, {self.weight.shape[0]}, {self.kernel_size}"
@@ -364,8 +378,12 @@ class EmbeddingBag(Module):
 
     _training = None
 
-    def __init__(self, num_embeddings, embedding_dim, mode="mean", padding_idx=None):
+    def __init__(
+        self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False, padding_idx=None
+    ):
         super().__init__()
+        if max_norm is not None or scale_grad_by_freq:
+            raise UserError("lathe: EmbeddingBag: max_norm and scale_grad_by_freq are not there\n  help: scale the weight before the call")
         self.mode, self.padding_idx = mode, padding_idx
         self.weight = Parameter(Tensor.randn(num_embeddings, embedding_dim))
 
@@ -380,6 +398,7 @@ class EmbeddingBag(Module):
 
 class _InstanceNorm(Module):
     _training = None
+    _axes = 1
 
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False):
         super().__init__()
@@ -393,12 +412,11 @@ class _InstanceNorm(Module):
             self.register_buffer("num_batches_tracked", Tensor(0, dtype="int64").clone())
 
     def forward(self, input):
-        if self.track_running_stats and self.training:
-            axes = tuple(range(2, input.ndim))
-            mean, var = input.detach().mean(axes).mean(0), input.detach().var(axes).mean(0)
-            self.running_mean.assign(self.running_mean * (1 - self.momentum) + mean * self.momentum)
-            self.running_var.assign(self.running_var * (1 - self.momentum) + var * self.momentum)
-            self.num_batches_tracked.assign(self.num_batches_tracked + 1)
+        if input.ndim == self._axes + 1:
+            return self.forward(input.unsqueeze(0)).squeeze(0)
+        if input.ndim != self._axes + 2:
+            name = type(self).__name__
+            raise UserError(f"lathe: {name}: needs {self._axes + 1} or {self._axes + 2} axes, not {input.ndim}")
         own = self.training or not self.track_running_stats
         return F.instance_norm(input, self.running_mean, self.running_var, self.weight, self.bias, own, self.momentum, self.eps)
 
@@ -408,7 +426,7 @@ class _InstanceNorm(Module):
 
 for _axes in (1, 2, 3):
     globals()[f"InstanceNorm{_axes}d"] = type(Module)(
-        f"InstanceNorm{_axes}d", (_InstanceNorm,), {"__module__": "lathe.nn", "__doc__":
+        f"InstanceNorm{_axes}d", (_InstanceNorm,), {"_axes": _axes, "__module__": "lathe.nn", "__doc__":
             f"Mean 0 and variance 1 over each channel of each element.\n\n    >>> nn.InstanceNorm{_axes}d(2)(Tensor.rand(1, 2, {_SPACE[_axes]})).shape\n"
             f"    (1, 2, {_SPACE[_axes]})"},
     )  # fmt: skip

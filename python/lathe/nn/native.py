@@ -19,7 +19,12 @@ def construct(kind, args, kwargs):
     name, own = kind.__name__, [n for n in names_of(kind.__init__) if n != "_unfitting"]
     kwargs, renamed = dict(kwargs), _RENAMED.get(kind.__name__, {})
     device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
-    given = {renamed.get(n, n): value for n, value in kwargs.items() if not (n in _HINTS and not value)}
+    border = None
+    if name in ("Conv1d", "Conv2d"):
+        args, border = (args[:8], args[8]) if len(args) == 9 else (args, kwargs.pop("padding_mode", None))
+        border = None if border in (None, "zeros") else check_border(name, border, args[4] if len(args) > 4 else kwargs.get("padding", 0))
+    given = {renamed.get(n, n): _named(value) for n, value in kwargs.items() if not (n in _HINTS and not value)}
+    args = tuple(_named(value) for value in args)
     if name == "BatchNorm" and len(args) > 2 and isinstance(args[2], float):  # PyTorch's third is the momentum
         given["momentum"], args = args[2], (*args[:2], *args[3:])
     try:
@@ -28,11 +33,36 @@ def construct(kind, args, kwargs):
         if "incompatible function arguments" not in str(error):
             raise
         made = None
+    if made is not None and border is not None:
+        made.padding_mode = border
+        made._border = _border(made, args[4] if len(args) > 4 else given.get("padding", 0))
     if made is None:
         raise WrongCall(_complaint(name, own, args, given))
     if device is not None or dtype is not None:
         made.to(device=device, dtype=dtype)
     return made
+
+
+def _named(value):
+    """An activation that is given as a function, by its name."""
+    return value.__name__ if callable(value) and getattr(value, "__name__", None) in ("relu", "gelu") else value
+
+
+def check_border(name, mode, padding):
+    """The name of what surrounds a picture before a convolution."""
+    if mode not in ("zeros", "reflect", "replicate", "circular") or mode != "zeros" and isinstance(padding, str):
+        raise UserError(
+            f"lathe: {name}: padding_mode {mode!r} with padding {padding!r} is not there\n"
+            "  help: zeros, reflect, replicate or circular, and numbers as padding"
+        )
+    return mode
+
+
+def _border(layer, padding):
+    """A border that is not zeros, as `pad` takes it; the layer adds none then."""
+    axes = layer.weight.ndim - 2
+    widths = (padding,) * axes if isinstance(padding, int) else tuple(padding) * (axes if len(padding) == 1 else 1)
+    return tuple(width for width in reversed(widths) for _ in range(2))
 
 
 def _complaint(name, own, args, given):
@@ -111,7 +141,29 @@ def _add_sizes():
                 setattr(kind, attribute, property(size, doc=f"{attribute}, from the shape of the weight."))
 
 
+def _add_calls():
+    """A picture without a batch axis, and borders that are not zeros."""
+
+    def wrap(kind, axes):
+        native = kind.forward
+
+        def forward(self, x):
+            if x.ndim == axes + 1:
+                return forward(self, x.unsqueeze(0)).squeeze(0)
+            border = vars(self).get("_border")
+            if border is None:
+                return native(self, x)
+            return x.pad(border, self.padding_mode).conv2d(self.weight, self.bias, self.groups, self.stride, self.dilation, 0)
+
+        forward.__doc__ = native.__doc__
+        kind.forward = forward
+
+    for name in ("Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d"):
+        wrap(getattr(_core, name), int(name[-2]))
+
+
 _add_sizes()
+_add_calls()
 _native_embedding = _core.Embedding.forward
 
 __all__ = ["Embedding"]

@@ -41,19 +41,39 @@ def _zero_grad(native):
 
 
 class _Group(dict):
-    """PyTorch's view of an optimizer's settings: param_groups[0]["lr"] = 0.1 sets the rate."""
+    """PyTorch's view of an optimizer's settings: param_groups[0]["lr"] = 0.1 sets the rate. The others are what the optimizer
+    was made with, and stay so; what a program adds under names of its own is kept."""
 
     def __init__(self, optimizer):
-        super().__init__(params=optimizer.params)
+        own = vars(optimizer)
+        super().__init__({**own.get("_settings", {}), **own.get("_added", {})}, params=optimizer.params)
         self.optimizer = optimizer
 
     def __getitem__(self, name):
         return float(_shortest(self.optimizer.lr.item(), True)) if name == "lr" else super().__getitem__(name)
 
     def __setitem__(self, name, value):
+        settings = vars(self.optimizer).get("_settings", {})
         if name == "lr":
             self.optimizer.lr = value
+            return
+        if name == "params" or name in settings and settings[name] != value:
+            raise UserError(
+                f"lathe: {type(self.optimizer).__name__}: {name} stays what it was when the optimizer was made; only lr can be set\n"
+                "  help: make another optimizer, and give it this one's state_dict()"
+            )
+        if name not in settings:
+            vars(self.optimizer).setdefault("_added", {})[name] = value
         super().__setitem__(name, value)
+
+    def setdefault(self, name, default=None):
+        if name not in self:
+            self[name] = default
+        return self[name]
+
+    def update(self, *others, **more):
+        for name, value in dict(*others, **more).items():
+            self[name] = value
 
     def __contains__(self, name):
         return name == "lr" or super().__contains__(name)
@@ -149,6 +169,7 @@ def _kinds(native):
             return
         try:
             native.__init__(self, _named(params), *args, **_arguments(name, options))
+            self._settings = _settings_of(native, args, options)
         except TypeError as error:
             if isinstance(error, UserError) or "lathe:" in str(error):
                 raise
@@ -161,11 +182,30 @@ def _kinds(native):
     return type(native)(name, (native,), body)
 
 
-def _complaint(native, text, options):
-    signature = native.__init__.__nb_signature__[0][0]
+def _own_arguments(native):
+    """The names of a native optimizer's arguments."""
     import re
 
-    own = [n for n in re.findall(r"(\w+):", signature) if n not in ("self", "hints")]
+    return [n for n in re.findall(r"(\w+):", native.__init__.__nb_signature__[0][0]) if n not in ("self", "hints")]
+
+
+def _settings_of(native, args, options):
+    """What an optimizer was made with, beside its parameters and rate, under PyTorch's names."""
+    names = _own_arguments(native)
+    defaults = [v for v in native.__init__.__nb_signature__[0][2:]]
+    settings = dict(zip(names[len(names) - len(defaults) :], defaults))
+    settings.update(zip(names[1:], args))
+    settings.update(options)
+    if "b1" in settings:
+        betas = settings.pop("b1"), settings.pop("b2")
+        settings.setdefault("betas", betas)
+    for name in ("lr", "hints", *_HINTS):
+        settings.pop(name, None)
+    return settings
+
+
+def _complaint(native, text, options):
+    own = _own_arguments(native)
     strange = [n for n in options if n not in own]
     if strange:
         import difflib
@@ -210,6 +250,9 @@ class _Own(Optimizer):
         self.weight_decay = weight_decay
         for name, value in options.items():
             setattr(self, name, value)
+        self._settings = {"weight_decay": weight_decay, **options}
+        if "b1" in options:
+            self._settings["betas"] = self._settings.pop("b1"), self._settings.pop("b2")
         for name in self._lists:
             setattr(self, name, self._new_optim_param())
         self.steps = Tensor([0.0], device=self.device).contiguous().realize()

@@ -264,7 +264,7 @@ def function_of(program, weights):
     import lathe
     from lathe import Tensor
 
-    words = {"Tensor": Tensor, "dtypes": lathe.dtypes, "np": np, "held": {}}
+    words = {"Tensor": Tensor, "dtypes": lathe.dtypes, "np": np, "held": {}, "no_grad": lathe.no_grad}
     exec(compiled(source(program)), words)
     scale = {n: w if isinstance(w, float) else Tensor(w.astype(np.float32)) for n, w in weights.items()}
     for w in scale.values():

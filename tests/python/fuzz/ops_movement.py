@@ -313,3 +313,7 @@ op("add_neighbour", "write", draw_rows, same, "{out} = {x}.clone(); {out}[1:] +=
 op("add_before_write", "write", draw_rows, same, "{out} = {x}.clone(); {out}_before = {out} + {out}; {out}[0] = {out}[1]; {out} = {out} + {out}_before", "put({x}, 0, {x}[1]) + ({x} + {x})", "put({x}, 0, {x}[1]) + ({x} + {x})", exact=True, ulps=4)
 op("write_flipped_slice", "write", draw_rows, same, "{out} = {x}.clone(); {out}_view = {out}[1:].flip(0); {out}_view.assign({out}_view + {out}[:1])", "add_at({x}, (slice(1, None),), {x}[:1])", None, exact=True)
 op("writes_in_turn", "write", draw_rows, same, "{out} = {x}.clone(); {out}[:1] = {out}[1:2]; {out}[-1:] += {out}[:1]; {out} *= 2", "add_at(put({x}, (slice(0, 1),), {x}[1:2]), (slice(-1, None),), {x}[1:2]) * np.asarray(2, {x}.dtype)", None, exact=True, ulps=4)
+# A value that was not in memory yet becomes another's, which may be expanded, and is written then.
+op("take_over_then_put", "write", draw_rows, same, "{out} = {x} + {x}; {out}.assign({x}[:1]); {out}[1:] += {x}[1:]", "add_at(np.broadcast_to({x}[:1], {x}.shape), (slice(1, None),), {x}[1:])", None, exact=True)
+# What is computed, or read through a view, where gradients are off has no part in them.
+op("part_without_gradient", "write", lambda g: g.bound(x=g.pick("float", rank=(1, 4), fixed=True)), same, "{out} = no_grad()(lambda: {x} + {x})() * {x} + no_grad()(lambda: {x}.reshape(-1))().reshape({x}.shape) * {x}", "({x} + {x}) * {x} + {x} * {x}", "({x} + {x}).detach() * {x} + {x}.detach() * {x}", exact=True, smooth=False, ulps=6)
