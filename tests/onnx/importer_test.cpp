@@ -394,7 +394,7 @@ TEST(HostileFiles, MutatedModelsAreReadOrRefused) {
         ++read;
       } catch (const UserError& error) {
         ++refused;
-        ASSERT_GT(std::string(error.what()).size(), 20u);
+        ASSERT_GT(std::string(error.what()).size(), 20u) << error.what();
       } catch (const OutOfMemory&) {
         ++refused;
       } catch (const std::exception& error) {
