@@ -47,7 +47,7 @@ if(TARGET lathe_apps)
 else()
   set(have_llm 0)
 endif()
-foreach(file chat llm_options quantize serve)
+foreach(file bench_models chat llm_options quantize serve)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/lathe/${file}.cpp PROPERTIES COMPILE_DEFINITIONS LATHE_HAVE_LLM=${have_llm})
 endforeach()
 

@@ -84,10 +84,21 @@ Tensor LlamaBlock::attend(const Tensor& x, const Rope& rope, const Size& positio
       keys, values, {.mask = mask.defined() ? &mask : nullptr, .gqa = heads != kv_heads})));
 }
 
-Tensor LlamaBlock::operator()(const Tensor& x, const Rope& rope, const Size& position) {
-  const Tensor attended = x + attend(attention_norm(x), rope, position);
+Tensor LlamaBlock::fed(const Tensor& attended) const {
   const Tensor normed = feed_norm(attended);
   return attended + down(gate(normed).silu() * up(normed));
+}
+
+Tensor LlamaBlock::operator()(const Tensor& x, const Rope& rope, const Size& position) {
+  return fed(x + attend(attention_norm(x), rope, position));
+}
+
+Tensor LlamaBlock::whole(const Tensor& x, const Rope& rope) const {
+  const Tensor seen = attention_norm(x);
+  const Tensor q = rope(nn::split_heads(query(seen), heads), 0),
+               k = rope(nn::split_heads(key(seen), kv_heads), 0), v = nn::split_heads(value(seen), kv_heads);
+  return fed(x + out(nn::join_heads(
+                     q.scaled_dot_product_attention(k, v, {.causal = true, .gqa = heads != kv_heads}))));
 }
 
 void LlamaBlock::parts(nn::Parts& p) {
@@ -110,6 +121,19 @@ Tensor Llama::operator()(const Tensor& tokens, const Size& position) {
   for (LlamaBlock& block : blocks) x = block(x, rope, position);
   const Tensor last = norm(x.getitem({Slice{}, tokens.size(1) - 1}));
   return last.linear((config.tied ? tokens_table.weight : head).transpose());
+}
+
+Tensor Llama::scores(const Tensor& tokens) const {
+  if (tokens.ndim() != 2 || tokens.size(1).max() > config.context)
+    throw UserError("Llama", fmt::format("tokens have shape {}, (batch, up to {}) is needed",
+                                         to_string(tokens.shape()), config.context));
+  Tensor x = tokens_table(tokens);
+  for (const LlamaBlock& block : blocks) x = block.whole(x, rope);
+  return norm(x).linear((config.tied ? tokens_table.weight : head).transpose());
+}
+
+Tensor Llama::loss(const Tensor& tokens, const Tensor& targets) const {
+  return scores(tokens).flatten(0, 1).sparse_categorical_crossentropy(targets.flatten());
 }
 
 void Llama::parts(nn::Parts& p) {

@@ -30,6 +30,8 @@ struct Rope {
 struct LlamaBlock : nn::Module {
   explicit LlamaBlock(const LlamaConfig& config);
   Tensor operator()(const Tensor& x, const Rope& rope, const Size& position);
+  // Whole texts from their beginning, without the caches.
+  Tensor whole(const Tensor& x, const Rope& rope) const;
   void parts(nn::Parts& p) override;
 
   nn::RMSNorm attention_norm, feed_norm;
@@ -40,6 +42,7 @@ struct LlamaBlock : nn::Module {
 
  private:
   Tensor attend(const Tensor& x, const Rope& rope, const Size& position);
+  Tensor fed(const Tensor& attended) const;
 };
 
 struct Llama : nn::Module {
@@ -47,6 +50,9 @@ struct Llama : nn::Module {
   // The next tokens of one sequence, (1, time), of which `position` were given before: the logits behind the
   // last one, (1, vocabulary). Fills the caches.
   Tensor operator()(const Tensor& tokens, const Size& position);
+  // To train: whole texts, (batch, time) -> (batch, time, vocabulary). The caches are not touched.
+  Tensor scores(const Tensor& tokens) const;
+  Tensor loss(const Tensor& tokens, const Tensor& targets) const;  // mean over all positions
   void parts(nn::Parts& p) override;
   // The caches of all blocks: what a step changes.
   std::vector<Tensor> caches() const;

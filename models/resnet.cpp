@@ -17,7 +17,6 @@ constexpr Depth kDepths[] = {
     {34, false, {3, 4, 6, 3}},
     {50, true, {3, 4, 6, 3}},
 };
-constexpr std::array<std::int64_t, 4> kWidths = {64, 128, 256, 512};
 constexpr std::int64_t kExpansion = 4;  // of a bottleneck's output over its width
 
 const Depth& depth_row(std::int64_t depth) {
@@ -26,13 +25,12 @@ const Depth& depth_row(std::int64_t depth) {
   throw UserError("ResNet", fmt::format("there is no depth {}", depth)).help("choose 18, 34 or 50");
 }
 
-std::int64_t features(const Depth& row) { return kWidths.back() * (row.bottleneck ? kExpansion : 1); }
-
-std::vector<std::vector<ResidualBlock>> make_stages(const Depth& row) {
+// Each stage is twice as wide as the one before.
+std::vector<std::vector<ResidualBlock>> make_stages(const Depth& row, std::int64_t first) {
   std::vector<std::vector<ResidualBlock>> stages;
-  std::int64_t in = kWidths[0];
-  for (std::size_t s = 0; s < kWidths.size(); ++s) {
-    const std::int64_t width = kWidths[s], out = width * (row.bottleneck ? kExpansion : 1);
+  std::int64_t in = first;
+  for (std::size_t s = 0; s < row.blocks.size(); ++s) {
+    const std::int64_t width = first << s, out = width * (row.bottleneck ? kExpansion : 1);
     std::vector<ResidualBlock> blocks;
     for (std::int64_t b = 0; b < row.blocks[s]; ++b, in = out)
       blocks.emplace_back(ResidualBlock::Shape{in, width, out, b == 0 && s > 0 ? 2 : 1, row.bottleneck});
@@ -79,23 +77,37 @@ void ResidualBlock::parts(nn::Parts& p) {
   if (shortcut) p("downsample.0", *shortcut)("downsample.1", *shortcut_norm);
 }
 
-ResNet::ResNet(std::int64_t depth, std::int64_t classes)
-    : conv1(conv(3, kWidths[0], 7, 2)),
-      bn1(kWidths[0]),
-      stages(make_stages(depth_row(depth))),
-      fc(features(depth_row(depth)), classes) {}
+ResNet::ResNet(std::int64_t depth, std::int64_t classes, std::int64_t width)
+    : conv1(conv(3, width, 7, 2)), bn1(width), stages(make_stages(depth_row(depth), width)) {
+  if (classes > 0) fc.emplace(channels().back(), classes);
+}
+
+std::vector<std::int64_t> ResNet::channels() const {
+  std::vector<std::int64_t> all;
+  for (const std::vector<ResidualBlock>& stage : stages)
+    all.push_back(stage.back().convs.back().weight.size(0).value());
+  return all;
+}
+
+std::vector<Tensor> ResNet::features(const Tensor& x) {
+  Tensor out = bn1(conv1(x)).relu().max_pool2d({3, 3}, {.stride = 2, .padding = 1});
+  std::vector<Tensor> all;
+  for (std::vector<ResidualBlock>& stage : stages) {
+    for (ResidualBlock& block : stage) out = block(out);
+    all.push_back(out);
+  }
+  return all;
+}
 
 Tensor ResNet::operator()(const Tensor& x) {
-  Tensor out = bn1(conv1(x)).relu().max_pool2d({3, 3}, {.stride = 2, .padding = 1});
-  for (std::vector<ResidualBlock>& stage : stages)
-    for (ResidualBlock& block : stage) out = block(out);
-  return fc(out.mean({2, 3}));
+  if (!fc) throw UserError("ResNet", "a net of no classes has features alone");
+  return (*fc)(features(x).back().mean({2, 3}));
 }
 
 void ResNet::parts(nn::Parts& p) {
   p("conv1", conv1)("bn1", bn1);
   for (std::size_t i = 0; i < stages.size(); ++i) p(fmt::format("layer{}", i + 1), stages[i]);
-  p("fc", fc);
+  if (fc) p("fc", *fc);
 }
 
 }  // namespace lathe::models

@@ -25,15 +25,17 @@ struct ResidualBlock : nn::Module {
 };
 
 struct ResNet : nn::Module {
-  // depth: 18, 34 or 50.
-  explicit ResNet(std::int64_t depth, std::int64_t classes = 1000);
-  Tensor operator()(const Tensor& x);  // (batch, 3, height, width) -> (batch, classes)
+  // depth: 18, 34 or 50; width: channels of the first stage; classes: 0 for a net of features alone.
+  explicit ResNet(std::int64_t depth, std::int64_t classes = 1000, std::int64_t width = 64);
+  Tensor operator()(const Tensor& x);             // (batch, 3, height, width) -> (batch, classes)
+  std::vector<Tensor> features(const Tensor& x);  // what each stage makes of it
+  std::vector<std::int64_t> channels() const;     // of these
   void parts(nn::Parts& p) override;
 
   nn::Conv2d conv1;
   nn::BatchNorm bn1;
   std::vector<std::vector<ResidualBlock>> stages;
-  nn::Linear fc;
+  std::optional<nn::Linear> fc;
 };
 
 }  // namespace lathe::models

@@ -17,7 +17,7 @@ cuda_packages=("nvidia-cuda-nvrtc==13.0.*" "nvidia-nvjitlink==13.0.*" "nvidia-cu
 # The oracles of the Python tests belong to the distribution's interpreter, so its environment is made from that.
 python_system=(python3-dev python3-venv python3-numpy python3-torch python3-jinja2)
 python_packages=("nanobind==3.1.*" "scikit-build-core==1.1.*" pytest hypothesis safetensors openai mypy pyright "gguf==0.19.*")
-peer_packages=("tinygrad==0.14.*" numpy scipy-openblas32 mkl onednn-cpu-iomp intel-cmplr-lib-rt torch)
+peer_packages=("tinygrad==0.14.*" numpy scipy-openblas32 mkl onednn-cpu-iomp intel-cmplr-lib-rt torch onnxruntime)
 
 say() { echo "setup: $*"; }
 

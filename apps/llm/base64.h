@@ -1,4 +1,4 @@
-// Base64, in which tokenizer.json keeps its binary table.
+// Base64, in which tokenizer.json keeps its binary table and clients ask for embeddings.
 #pragma once
 
 #include <string>
@@ -7,5 +7,6 @@
 namespace lathe::llm {
 
 std::string base64_decoded(std::string_view text);
+std::string base64_encoded(std::string_view bytes);
 
 }  // namespace lathe::llm

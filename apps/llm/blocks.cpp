@@ -95,6 +95,19 @@ Tensor heads_of(const Checkpoint& c, const Tensor& rows, const std::string& name
   return config.qk_norm == QkNorm::PerHead ? normed(c, x, name + "_norm") : x;
 }
 
+Tensor through_block(const Checkpoint& c, const Tensor& rows, const std::string& block,
+                     const std::function<Tensor(const Tensor& rows)>& attend) {
+  if (c.config.residual == Residual::NormAfter) {
+    const Tensor x = normed(c, rows + attend(rows), block + "attn_output_norm");
+    return normed(c, x + feed(c, x, block), block + "layer_output_norm");
+  }
+  const Tensor seen = normed(c, rows, block + "attn_norm");
+  const Tensor x = rows + normed(c, attend(seen), block + "post_attention_norm");
+  const bool parallel = c.config.residual == Residual::Parallel;
+  const Tensor fed = feed(c, parallel ? seen : normed(c, x, block + "ffn_norm"), block);
+  return x + normed(c, fed, block + "post_ffw_norm");
+}
+
 Tensor embedded(const Checkpoint& c, const Tensor& tokens, const Tensor& positions) {
   Tensor x = c.weight("token_embd.weight").getitem({tokens}).to_float();
   if (c.config.embedding_scale != 1) x = x * c.config.embedding_scale;

@@ -2,6 +2,7 @@
 // weights under one name. An architecture is a ModelConfig; nothing here asks which one it is.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "lathe/llm/checkpoint.h"
@@ -30,6 +31,11 @@ Tensor turned(const Rotary& rotary, const Tensor& x, const Angles& angles);
 
 // Queries or keys of a block, normed where the model does, before they are turned: (rows, heads, head_dim).
 Tensor heads_of(const Checkpoint& c, const Tensor& rows, const std::string& name, std::int64_t heads);
+
+// What a block makes of rows; `attend` is its attention, of rows that are normed where the model does that
+// before.
+Tensor through_block(const Checkpoint& c, const Tensor& rows, const std::string& block,
+                     const std::function<Tensor(const Tensor& rows)>& attend);
 
 // Vectors of the tokens at these positions.
 Tensor embedded(const Checkpoint& c, const Tensor& tokens, const Tensor& positions);

@@ -140,11 +140,8 @@ void read_tokenizer(const Object& metadata, const LoadOptions& options, Checkpoi
     out.config.begin = static_cast<TokenId>(begin->integer());
   if (const Object* end = keys.find("eos_token_id")) out.config.ends = {static_cast<TokenId>(end->integer())};
   if (!options.tokenizer.empty()) return;
-  const Object* whole = metadata.find("tokenizer.huggingface.json");
-  if (keys.find("model") != nullptr)
+  if (keys.find("model") != nullptr || metadata.find("tokenizer.huggingface.json") != nullptr)
     out.tokenizer = Tokenizer::from_gguf(metadata);
-  else if (whole != nullptr)
-    out.tokenizer = Tokenizer::from_json(whole->string(), "tokenizer.huggingface.json");
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ Model::Model(Checkpoint checkpoint, ModelOptions options)
   const ModelConfig& c = checkpoint_.config;
   if (!c.causal)
     throw UserError(kOp, fmt::format("{} is an encoder: it writes no text", c.architecture))
-        .help("it can make embeddings");
+        .help("lathe serve and llm::Encoder make embeddings with it");
   const NoGradScope plain;
   checkpoint_.realize();
   const lathe::Shape shape{options_.pages * options_.page_tokens, c.kv_heads * c.head_dim};
@@ -136,31 +136,27 @@ std::vector<Tensor> Model::inputs_of(const Shape& shape, std::span<const StepSeq
 }
 
 Jit Model::captured(const Shape& shape) const {
-  return jit([this, shape](const std::vector<Tensor>& in,
-                           const std::vector<Size>& bound) -> std::vector<Tensor> {
-    const ModelConfig& c = checkpoint_.config;
-    const PagedStep step{.sequences = shape.sequences,
-                         .tokens = shape.tokens,
-                         .page_tokens = options_.page_tokens,
-                         .positions = in[kPositions],
-                         .slots = in[kSlots],
-                         .table = in[kTable].shrink({{0, shape.sequences}, {0, bound[0]}})};
-    const Angles angles = angles_at(c.rotary, in[kPositions]);
-    Tensor x = embedded(checkpoint_, in[kTokens], in[kPositions]);
-    for (std::int64_t layer = 0; layer < c.layers; ++layer) {
-      const std::string block = fmt::format("blk.{}.", layer);
-      PagedCache cache{keys_[static_cast<std::size_t>(layer)], values_[static_cast<std::size_t>(layer)]};
-      const Tensor seen = normed(checkpoint_, x, block + "attn_norm");
-      const Tensor mixed = paged_attention(checkpoint_, seen, layer, angles, step, cache);
-      x = x + normed(checkpoint_, mixed, block + "post_attention_norm");
-      const Tensor fed =
-          feed(checkpoint_,
-               c.residual == Residual::Parallel ? seen : normed(checkpoint_, x, block + "ffn_norm"), block);
-      x = x + normed(checkpoint_, fed, block + "post_ffw_norm");
-    }
-    const Tensor rows = x.getitem({in[kLast]});
-    return {logits_of(checkpoint_, normed(checkpoint_, rows, "output_norm"))};
-  });
+  return jit(
+      [this, shape](const std::vector<Tensor>& in, const std::vector<Size>& bound) -> std::vector<Tensor> {
+        const ModelConfig& c = checkpoint_.config;
+        const PagedStep step{.sequences = shape.sequences,
+                             .tokens = shape.tokens,
+                             .page_tokens = options_.page_tokens,
+                             .positions = in[kPositions],
+                             .slots = in[kSlots],
+                             .table = in[kTable].shrink({{0, shape.sequences}, {0, bound[0]}})};
+        const Angles angles = angles_at(c.rotary, in[kPositions]);
+        Tensor x = embedded(checkpoint_, in[kTokens], in[kPositions]);
+        for (std::int64_t layer = 0; layer < c.layers; ++layer) {
+          const std::string block = fmt::format("blk.{}.", layer);
+          PagedCache cache{keys_[static_cast<std::size_t>(layer)], values_[static_cast<std::size_t>(layer)]};
+          x = through_block(checkpoint_, x, block, [&](const Tensor& seen) {
+            return paged_attention(checkpoint_, seen, layer, angles, step, cache);
+          });
+        }
+        const Tensor rows = x.getitem({in[kLast]});
+        return {logits_of(checkpoint_, normed(checkpoint_, rows, "output_norm"))};
+      });
 }
 
 std::vector<std::vector<float>> Model::step(std::span<const StepSequence> sequences) {

@@ -152,7 +152,10 @@ void fill_ends(TokenizerParts& parts, const Keys& keys, const Vocabulary& vocabu
 }  // namespace
 
 Parts parts_from_gguf(const Object& metadata) {
+  constexpr const char* kWhole = "tokenizer.huggingface.json";  // a whole tokenizer.json in place of the keys
   const Keys keys(metadata);
+  if (const Object* whole = metadata.find(kWhole); whole != nullptr && keys.find("model") == nullptr)
+    return parts_from_json(whole->string(), kWhole);
   auto parts = std::make_shared<TokenizerParts>();
   auto vocabulary = std::make_shared<Vocabulary>();
   const Object::Items& tokens = keys.list("tokens");

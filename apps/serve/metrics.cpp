@@ -19,6 +19,27 @@ std::int64_t resident_bytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
+std::string engine_text(const EngineStats& s) {
+  std::string out;
+  out += one("lathe_requests_waiting", "gauge", "Sequences that wait for a place.", s.waiting);
+  out += one("lathe_requests_running", "gauge", "Sequences in the batch.", s.running);
+  out += one("lathe_requests_finished_total", "counter", "Sequences written to their end.", s.finished);
+  out += one("lathe_requests_cancelled_total", "counter", "Sequences whose client went away or was too late.",
+             s.cancelled);
+  out += one("lathe_requests_failed_total", "counter", "Sequences that could not be written.", s.failed);
+  out += one("lathe_preemptions_total", "counter",
+             "Sequences that gave back their pages and were computed again.", s.preempted);
+  out += one("lathe_steps_total", "counter", "Steps of the engine.", s.steps);
+  out += one("lathe_prompt_tokens_total", "counter", "Tokens of prompts.", s.prompt_tokens);
+  out += one("lathe_cached_tokens_total", "counter", "Tokens of prompts whose pages were there already.",
+             s.cached_tokens);
+  out += one("lathe_written_tokens_total", "counter", "Tokens written.", s.written_tokens);
+  out += one("lathe_pages", "gauge", "Pages of the key-value cache.", s.pages);
+  out += one("lathe_pages_held", "gauge", "Pages that sequences hold.", s.pages_held);
+  out += one("lathe_pages_remembered", "gauge", "Pages whose text can be found again.", s.pages_remembered);
+  return out;
+}
+
 }  // namespace
 
 void Metrics::Histogram::add(double seconds) {
@@ -45,27 +66,18 @@ void Metrics::took(double seconds_to_first, double seconds) {
   whole_.add(seconds);
 }
 
-std::string Metrics::text(const Engine& engine) const {
-  const EngineStats s = engine.stats();
-  std::string out;
-  out += one("lathe_requests_waiting", "gauge", "Sequences that wait for a place.", s.waiting);
-  out += one("lathe_requests_running", "gauge", "Sequences in the batch.", s.running);
-  out += one("lathe_requests_finished_total", "counter", "Sequences written to their end.", s.finished);
-  out += one("lathe_requests_cancelled_total", "counter", "Sequences whose client went away or was too late.",
-             s.cancelled);
-  out += one("lathe_requests_failed_total", "counter", "Sequences that could not be written.", s.failed);
-  out += one("lathe_preemptions_total", "counter",
-             "Sequences that gave back their pages and were computed again.", s.preempted);
-  out += one("lathe_steps_total", "counter", "Steps of the engine.", s.steps);
-  out += one("lathe_prompt_tokens_total", "counter", "Tokens of prompts.", s.prompt_tokens);
-  out += one("lathe_cached_tokens_total", "counter", "Tokens of prompts whose pages were there already.",
-             s.cached_tokens);
-  out += one("lathe_written_tokens_total", "counter", "Tokens written.", s.written_tokens);
-  out += one("lathe_pages", "gauge", "Pages of the key-value cache.", s.pages);
-  out += one("lathe_pages_held", "gauge", "Pages that sequences hold.", s.pages_held);
-  out += one("lathe_pages_remembered", "gauge", "Pages whose text can be found again.", s.pages_remembered);
+void Metrics::embedded(std::size_t texts, std::size_t tokens) {
+  const std::lock_guard lock(mutex_);
+  embedded_texts_ += static_cast<std::int64_t>(texts);
+  embedded_tokens_ += static_cast<std::int64_t>(tokens);
+}
+
+std::string Metrics::text(const Engine* engine) const {
+  std::string out = engine != nullptr ? engine_text(engine->stats()) : "";
   out += one("process_resident_memory_bytes", "gauge", "Memory of the process.", resident_bytes());
   const std::lock_guard lock(mutex_);
+  out += one("lathe_embedded_texts_total", "counter", "Texts made into vectors.", embedded_texts_);
+  out += one("lathe_embedded_tokens_total", "counter", "Tokens of these texts.", embedded_tokens_);
   out +=
       "# HELP lathe_http_responses_total Answers by path and status.\n# TYPE lathe_http_responses_total "
       "counter\n";

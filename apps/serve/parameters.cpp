@@ -51,6 +51,16 @@ void set_bias(const Parameters& p, Request& r) {
   }
 }
 
+std::vector<TokenId> ids_of(const Json& list, const char* name) {
+  std::vector<TokenId> ids;
+  for (const Json& id : list) {
+    if (!id.is_number_integer() || id.get<std::int64_t>() < 0 || id.get<std::int64_t>() > INT32_MAX)
+      refuse(fmt::format("{} is text or a list of token ids", name), name);
+    ids.push_back(id.get<TokenId>());
+  }
+  return ids;
+}
+
 }  // namespace
 
 void refuse(const std::string& message, const std::string& param) {
@@ -107,6 +117,29 @@ std::vector<std::string> Parameters::texts(const char* name) const {
   for (const Json& item : *v) {
     if (!item.is_string()) refuse_type(name, *v, "a string or a list of strings");
     out.push_back(item.get<std::string>());
+  }
+  return out;
+}
+
+std::string model_of(const Parameters& p, const std::string& served) {
+  std::string model = p.text("model", served);
+  if (model != served)
+    throw Refusal{404, fmt::format("the model '{}' is not here; '{}' is", model, served),
+                  "invalid_request_error", "model_not_found", "model"};
+  return model;
+}
+
+std::vector<std::vector<TokenId>> texts_of(const Json& texts, const Tokenizer& tokenizer, const char* name) {
+  const auto refuse_kind = [&] {
+    refuse(fmt::format("{} is text, a list of texts or a list of token ids", name), name);
+  };
+  if (texts.is_string()) return {tokenizer.encode(texts.get<std::string>())};
+  if (!texts.is_array() || texts.empty()) refuse_kind();
+  if (texts[0].is_number()) return {ids_of(texts, name)};
+  std::vector<std::vector<TokenId>> out;
+  for (const Json& one : texts) {
+    if (!one.is_string() && !one.is_array()) refuse_kind();
+    out.push_back(one.is_string() ? tokenizer.encode(one.get<std::string>()) : ids_of(one, name));
   }
   return out;
 }

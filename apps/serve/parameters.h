@@ -25,4 +25,10 @@ class Parameters {
 // The options that chat and text completions share.
 Request request_of(const Parameters& p, const Engine& engine);
 
+// The model that is asked for; a Refusal where it is not the one that is served.
+std::string model_of(const Parameters& p, const std::string& served);
+
+// One text, or several: each as text or as a list of token ids.
+std::vector<std::vector<TokenId>> texts_of(const Json& texts, const Tokenizer& tokenizer, const char* name);
+
 }  // namespace lathe::llm::serve

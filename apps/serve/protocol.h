@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lathe/llm/chat_template.h"
+#include "lathe/llm/encoder.h"
 #include "lathe/llm/engine.h"
 
 namespace lathe::llm::serve {
@@ -42,6 +43,17 @@ struct Serving {
 // Throws Refusal for what cannot be served.
 Asked asked_chat(const Json& body, const Serving& serving);
 Asked asked_text(const Json& body, const Serving& serving);
+
+// Texts that are to become vectors.
+struct AskedVectors {
+  std::vector<std::vector<TokenId>> texts;
+  std::int64_t dimensions = 0;  // the first of each vector, at unit length again
+  bool base64 = false;
+  std::string model;
+};
+AskedVectors asked_vectors(const Json& body, const Tokenizer& tokenizer, const std::string& model,
+                           std::int64_t dim);
+Json answer_of(const AskedVectors& asked, std::vector<std::vector<float>> vectors);
 
 struct Usage {
   std::int64_t prompt = 0, cached = 0, written = 0;

@@ -65,31 +65,6 @@ std::string prompt_of(const Parameters& p, const Serving& serving) {
   return serving.chat_template->render(variables.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-std::vector<TokenId> ids_of(const Json& list) {
-  std::vector<TokenId> ids;
-  for (const Json& id : list) {
-    if (!id.is_number_integer() || id.get<std::int64_t>() < 0 || id.get<std::int64_t>() > INT32_MAX)
-      refuse("a prompt is text or a list of token ids", "prompt");
-    ids.push_back(id.get<TokenId>());
-  }
-  return ids;
-}
-
-// One prompt, or several: texts or lists of token ids.
-std::vector<std::vector<TokenId>> prompts_of(const Json& prompt, const Tokenizer& tokenizer) {
-  if (prompt.is_string()) return {tokenizer.encode(prompt.get<std::string>())};
-  if (!prompt.is_array() || prompt.empty())
-    refuse("prompt is text, a list of texts or a list of token ids", "prompt");
-  if (prompt[0].is_number()) return {ids_of(prompt)};
-  std::vector<std::vector<TokenId>> out;
-  for (const Json& one : prompt) {
-    if (!one.is_string() && !one.is_array())
-      refuse("prompt is text, a list of texts or a list of token ids", "prompt");
-    out.push_back(one.is_string() ? tokenizer.encode(one.get<std::string>()) : ids_of(one));
-  }
-  return out;
-}
-
 std::string fresh_id(const char* prefix) {
   std::random_device random;
   return fmt::format("{}-{:08x}{:08x}{:08x}", prefix, random(), random(), random());
@@ -98,10 +73,7 @@ std::string fresh_id(const char* prefix) {
 Asked begin(const Parameters& p, const Serving& serving, Kind kind) {
   Asked a;
   a.kind = kind;
-  a.model = p.text("model", serving.model);
-  if (a.model != serving.model)
-    throw Refusal{404, fmt::format("the model '{}' is not here; '{}' is", a.model, serving.model),
-                  "invalid_request_error", "model_not_found", "model"};
+  a.model = model_of(p, serving.model);
   a.stream = p.flag("stream", false);
   if (const Json* options = p.find("stream_options")) {
     if (!options->is_object()) refuse("stream_options is no object", "stream_options");
@@ -153,7 +125,7 @@ Asked asked_text(const Json& body, const Serving& serving) {
   if (prompt == nullptr) refuse("prompt is missing", "prompt");
   const bool echo = p.flag("echo", false);
   if (echo && r.logprobs) refuse("echo with logprobs is not supported", "echo");
-  for (std::vector<TokenId>& ids : prompts_of(*prompt, serving.engine.tokenizer())) {
+  for (std::vector<TokenId>& ids : texts_of(*prompt, serving.engine.tokenizer(), "prompt")) {
     r.prompt = std::move(ids);
     add_choices(a, p, serving, r);
     if (echo) a.echoes.resize(a.requests.size(), serving.engine.tokenizer().decode(r.prompt, true));

@@ -61,17 +61,27 @@ bool names_loopback(std::string host) {
 }  // namespace
 
 struct Server::Impl {
-  Impl(Engine& e, ServerOptions o) : options(std::move(o)), engine(e), worker(e) {
-    if (options.name.empty())
-      options.name = e.model().config().name.empty() ? "lathe" : e.model().config().name;
-    const std::string& source = options.chat_template.empty() ? e.chat_template() : options.chat_template;
-    if (!source.empty()) chat_template.emplace(source);
+  Impl(Engine* e, const Encoder* reads, ServerOptions o) : options(std::move(o)), engine(e), encoder(reads) {
+    const ModelConfig& config = e != nullptr ? e->model().config() : reads->config();
+    if (options.name.empty()) options.name = config.name.empty() ? "lathe" : config.name;
+    if (e != nullptr) {
+      worker.emplace(*e);
+      const std::string& source = options.chat_template.empty() ? e->chat_template() : options.chat_template;
+      if (!source.empty()) chat_template.emplace(source);
+      const ModelOptions& m = e->model().options();
+      own_encoder.emplace(e->model().checkpoint(),
+                          EncoderOptions{.context = m.context, .invariant = m.invariant});
+      encoder = &*own_encoder;
+    }
     set_up();
     listen();
   }
 
   Serving serving() const {
-    return {engine, chat_template ? &*chat_template : nullptr, options.name, options.most_choices};
+    if (engine == nullptr)
+      throw Refusal{400, fmt::format("'{}' makes embeddings and writes no text", options.name),
+                    "invalid_request_error", "model_not_supported", "model"};
+    return {*engine, chat_template ? &*chat_template : nullptr, options.name, options.most_choices};
   }
 
   void listen() {
@@ -142,11 +152,7 @@ struct Server::Impl {
               [this](const auto& q, auto& r) { answer(asked_chat(body_of(q), serving()), r); });
     http.Post("/v1/completions",
               [this](const auto& q, auto& r) { answer(asked_text(body_of(q), serving()), r); });
-    http.Post("/v1/embeddings", [this](const auto& q, auto&) {
-      body_of(q);
-      throw Refusal{400, fmt::format("'{}' writes text and makes no embeddings", options.name),
-                    "invalid_request_error", "model_not_supported", "model"};
-    });
+    http.Post("/v1/embeddings", [this](const auto& q, auto& r) { embed(body_of(q), r); });
   }
 
   Json model_object() const {
@@ -155,7 +161,23 @@ struct Server::Impl {
             {"created", 0},
             {"owned_by", "lathe"},
             {"chat", chat_template.has_value()},
-            {"max_model_len", engine.model().options().context}};
+            {"max_model_len", encoder->context()}};
+  }
+
+  void embed(const Json& body, httplib::Response& r) {
+    const AskedVectors asked = asked_vectors(body, encoder->tokenizer(), options.name, encoder->config().dim);
+    const auto leave = [this](void*) { --embedding; };
+    if (++embedding > options.most_embedding) {
+      leave(nullptr);
+      throw Refusal{429, fmt::format("{} requests for embeddings wait already", options.most_embedding),
+                    "server_overloaded", "queue_full", ""};
+    }
+    const std::unique_ptr<void, decltype(leave)> present(this, leave);
+    const Json answer = answer_of(asked, encoder->embed(asked.texts));
+    std::size_t tokens = 0;
+    for (const std::vector<TokenId>& text : asked.texts) tokens += text.size();
+    metrics.embedded(asked.texts.size(), tokens);
+    r.set_content(text_of(answer), "application/json");
   }
 
   // Before any body is read. A handled answer is a refusal.
@@ -211,7 +233,7 @@ struct Server::Impl {
   void answer(Asked asked, httplib::Response& r) {
     const auto begin = Clock::now();
     const bool stream = asked.stream;
-    const auto exchange = std::make_shared<Exchange>(worker, std::move(asked));
+    const auto exchange = std::make_shared<Exchange>(*worker, std::move(asked));
     if (stream)
       stream_answer(exchange, begin, r);
     else
@@ -285,25 +307,30 @@ struct Server::Impl {
     while (!stopping) std::this_thread::sleep_for(kPatience);
     draining = true;
     const auto begin = Clock::now();
-    while (!worker.idle() && seconds_since(begin) < options.drain_seconds)
-      std::this_thread::sleep_for(kPatience);
-    worker.cancel_all();
+    const auto idle = [&] { return embedding == 0 && (!worker || worker->idle()); };
+    while (!idle() && seconds_since(begin) < options.drain_seconds) std::this_thread::sleep_for(kPatience);
+    if (worker) worker->cancel_all();
     http.stop();
     listener.join();
   }
 
   ServerOptions options;
-  Engine& engine;
+  Engine* engine;          // null: the model writes no text
+  const Encoder* encoder;  // of the same model where there is an engine
+  std::optional<Encoder> own_encoder;
   std::optional<ChatTemplate> chat_template;
   Metrics metrics;
-  Worker worker;
-  httplib::Server http;  // below what its handlers use
+  std::optional<Worker> worker;
+  std::atomic<std::int64_t> embedding = 0;  // requests
+  httplib::Server http;                     // below what its handlers use
   int bound_port = 0;
   std::atomic<bool> stopping = false, draining = false;
 };
 
 Server::Server(Engine& engine, ServerOptions options)
-    : impl_(std::make_unique<Impl>(engine, std::move(options))) {}
+    : impl_(std::make_unique<Impl>(&engine, nullptr, std::move(options))) {}
+Server::Server(const Encoder& encoder, ServerOptions options)
+    : impl_(std::make_unique<Impl>(nullptr, &encoder, std::move(options))) {}
 Server::~Server() = default;
 int Server::port() const { return impl_->bound_port; }
 void Server::run() { impl_->run(); }
@@ -318,10 +345,17 @@ namespace lathe::llm {
 
 struct Server::Impl {};
 
-Server::Server(Engine&, ServerOptions) {  // NOLINT: the options are of the build that can
+namespace {
+[[noreturn]] void refuse_to_serve() {
   throw NotSupported("serve", "this build has no HTTP library")
       .help("scripts/setup.sh installs libcpp-httplib-dev; build again");
 }
+}  // namespace
+
+// NOLINTBEGIN: the options are of the build that can
+Server::Server(Engine&, ServerOptions) { refuse_to_serve(); }
+Server::Server(const Encoder&, ServerOptions) { refuse_to_serve(); }
+// NOLINTEND
 Server::~Server() = default;
 int Server::port() const { return 0; }
 void Server::run() {}

@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "lathe/llm/chat_template.h"
+#include "lathe/llm/encoder.h"
 #include "lathe/llm/engine.h"
 
 namespace lathe::python {
@@ -159,6 +160,15 @@ Stream start(Engine& engine, const std::vector<llm::TokenId>& prompt, std::int64
   return {&engine, ticket, heard};
 }
 
+void open_encoder(llm::Encoder* memory, nb::handle path, const std::string& tokenizer,
+                  const std::string& device, std::int64_t context, bool invariant) {
+  const std::filesystem::path file = path_of(path);
+  made_in_place(memory, [&](llm::Encoder* at) {
+    return new (at) llm::Encoder(llm::load_checkpoint(file, {.device = device, .tokenizer = tokenizer}),
+                                 {.context = context, .invariant = invariant});
+  });
+}
+
 nb::dict stats_of(const Engine& engine) {
   const llm::EngineStats s = engine.stats();
   nb::dict out;
@@ -215,6 +225,20 @@ void bind_llm(nb::module_& m) {
       .def_prop_ro("end_id", [](const Engine& e) { return e.tokenizer().end_id(); })
       .def_prop_ro("context", [](const Engine& e) { return e.model().options().context; })
       .def_prop_ro("chat_template", [](const Engine& e) { return e.chat_template(); });
+  nb::class_<llm::Encoder>(m, "LlmEncoder", "Vectors of texts; lathe.llm.Encoder is made of one.")
+      .def("__init__", open_encoder, nb::arg("path"), nb::arg("tokenizer"), nb::arg("device"),
+           nb::arg("context"), nb::arg("invariant"))
+      .def(
+          "embed",
+          [](const llm::Encoder& e, const std::vector<std::vector<llm::TokenId>>& texts, bool unit_length) {
+            return released([&] { return e.embed(texts, unit_length); });
+          },
+          nb::arg("texts"), nb::arg("unit_length"))
+      .def(
+          "encode", [](const llm::Encoder& e, std::string_view text) { return e.tokenizer().encode(text); },
+          nb::arg("text"))
+      .def_prop_ro("context", &llm::Encoder::context)
+      .def_prop_ro("dim", [](const llm::Encoder& e) { return e.config().dim; });
   m.def(
       "llm_sample",
       [](const std::vector<float>& logits, const std::vector<llm::TokenId>& tokens, std::size_t prompt,

@@ -22,7 +22,7 @@ except ImportError:  # a build without libutf8proc or nlohmann-json
     raise ImportError("this build of lathe has no language models: it was made without libutf8proc") from None
 from lathe.errors import UserError
 
-__all__ = ["LLM", "ChatTemplate", "Generated", "sample"]
+__all__ = ["LLM", "ChatTemplate", "Encoder", "Generated", "sample"]
 
 
 class ChatTemplate:
@@ -150,6 +150,35 @@ class LLM:
     def chat(self, messages, chat_template=None, **options) -> Generated:
         """The assistant's next turn."""
         return self.generate(self.chat_prompt(messages, chat_template), **options)
+
+
+class Encoder:
+    """Vectors of texts, by a sentence encoder or by a model that writes text.
+
+    `embed(texts)` gives a list of floats for each text (or one for a single text); with `invariant` a text has the
+    same vector in any company.
+    """
+
+    def __init__(self, path, *, tokenizer="", device="", context=0, invariant=True):
+        self._encoder = _core.LlmEncoder(path, str(tokenizer), device, context, invariant)
+
+    def encode(self, text: str) -> list[int]:
+        return self._encoder.encode(text)
+
+    def embed(self, texts, unit_length=True):
+        """Texts, or lists of token ids."""
+        if isinstance(texts, str):
+            return self.embed([texts], unit_length)[0]
+        ids = [self.encode(text) if isinstance(text, str) else list(text) for text in texts]
+        return self._encoder.embed(ids, unit_length)
+
+    @property
+    def context(self) -> int:
+        return self._encoder.context
+
+    @property
+    def dim(self) -> int:
+        return self._encoder.dim
 
 
 def sample(logits, tokens=(), prompt=0, **options) -> tuple[int, float]:

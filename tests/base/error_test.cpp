@@ -17,6 +17,15 @@ TEST(Error, MessageNamesTheOpThenNotesAndHelpsInOrder) {
   EXPECT_EQ(error.message(), "inner sizes differ: lhs (4, 8) has 8, rhs (16, 8) has 16");
 }
 
+TEST(Error, WhatIsQuotedFromAFileIsWrittenSoThatItShows) {
+  const std::string hostile("a\0b\x1b[2Jc\r\x7f", 9);
+  const auto error = UserError("einsum", hostile + " is no formula\nlook\there").note(hostile);
+  EXPECT_STREQ(error.what(),
+               "lathe: einsum: a\\x00b\\x1b[2Jc\\x0d is no formula\nlook\there\n"
+               "  note: a\\x00b\\x1b[2Jc\\x0d");
+  EXPECT_EQ(error.message(), "a\\x00b\\x1b[2Jc\\x0d is no formula\nlook\there");
+}
+
 TEST(Error, WithoutAnOpThereIsNoEmptyColon) {
   EXPECT_STREQ(UserError("", "no device").what(), "lathe: no device");
 }

@@ -6,6 +6,7 @@
 #include "formats/support.h"
 #include "lathe/datasets.h"
 #include "support/fuzz.h"
+#include "support/mutated.h"
 
 namespace lathe::state {
 namespace {
@@ -15,34 +16,6 @@ struct Case {
   std::string bytes;
   std::function<void(const Tensor& file)> read;
 };
-
-// Numbers that stand at the borders of what readers check.
-constexpr std::uint64_t kNumbers[] = {
-    0, 1, 7, 0x7f, 0x80, 0xff, 0xffff, 0x7fffffff, 0xffffffff, std::uint64_t(1) << 62, std::uint64_t(-1)};
-
-std::string mutated(std::string bytes, std::mt19937_64& random) {
-  const std::size_t changes = 1 + random() % 4;
-  for (std::size_t i = 0; i < changes && !bytes.empty(); ++i) {
-    const std::size_t at = random() % bytes.size();
-    switch (random() % 7) {
-      case 0: bytes[at] = static_cast<char>(random()); break;
-      case 1: bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8)); break;
-      case 2: bytes.resize(at); break;
-      case 3: bytes.erase(at, 1 + random() % 16); break;
-      case 4: bytes.insert(at, bytes.substr(random() % bytes.size(), random() % 64)); break;
-      case 5: {
-        const std::string number = test::little(kNumbers[random() % std::size(kNumbers)], 1 << random() % 4);
-        bytes.replace(at, number.size(), number);
-        break;
-      }
-      default: {  // a digit of a text header
-        const std::size_t digit = bytes.find_first_of("0123456789", at);
-        if (digit != std::string::npos) bytes[digit] = static_cast<char>('0' + random() % 10);
-      }
-    }
-  }
-  return bytes;
-}
 
 void use(const StateDict& tensors) {
   std::int64_t small = 0;
@@ -134,7 +107,7 @@ TEST_F(Fuzz, DamagedFilesAreReadOrRefused) {
   for (test::FuzzSeeds seeds(30); seeds.next();)
     for (const Case& one : all) {
       std::mt19937_64 random(seeds.seed());
-      const std::string bytes = mutated(one.bytes, random);
+      const std::string bytes = test::mutated(one.bytes, random);
       try {
         one.read(Tensor::from_bytes(bytes.data(), bytes.size(), {Size(bytes.size())}, dtypes::uint8));
         ++read;
@@ -145,6 +118,8 @@ TEST_F(Fuzz, DamagedFilesAreReadOrRefused) {
         FAIL() << "FUZZ_SEED=" << seeds.seed() << ": " << one.name << ": " << error.what();
       }
     }
+  std::printf("%llu read, %llu refused\n", static_cast<unsigned long long>(read),
+              static_cast<unsigned long long>(refused));
   EXPECT_GT(read + refused, 0U);
 }
 

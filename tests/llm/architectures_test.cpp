@@ -8,12 +8,14 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "apps/llm/blocks.h"
 #include "lathe/error.h"
 #include "lathe/llm/encoder.h"
 #include "lathe/llm/model.h"
 #include "lathe/state.h"
 #include "tests/llm/data.h"
 #include "tests/llm/plain_model.h"
+#include "tests/llm/random_model.h"
 
 namespace lathe::llm {
 namespace {
@@ -120,7 +122,36 @@ TEST_F(Architectures, AnEncodersTextsDoNotDependOnEachOther) {
   const Encoder encoder(load_checkpoint(folder_ / "bert"));
   const std::vector<std::vector<TokenId>> wrong[] = {{{}}, {{40}}, {{-1}}, {std::vector<TokenId>(65, 1)}};
   for (const auto& texts : wrong) EXPECT_THROW(encoder.embed(texts), UserError);
-  EXPECT_THROW(Encoder(load_checkpoint(folder_ / "llama")), UserError);
+}
+
+TEST(EncoderOfADecoder, HasTheFeaturesThatTheModelWritesWith) {
+  for (const tests::RandomModel& random : tests::random_models()) {
+    SCOPED_TRACE(random.what);
+    const Checkpoint& c = random.checkpoint;
+    const std::vector<TokenId> tokens = {5, 9, 60, 0, 1, 33, 2, 7, 8, 41, 12};
+    const auto count = static_cast<std::int64_t>(tokens.size());
+    const Encoder encoder(c, {.context = 32});
+    // Behind other texts, filled up: the last position's features are what the logits are made of.
+    std::vector<std::int32_t> rows(2 * 16, 3);
+    std::copy(tokens.begin(), tokens.end(), rows.begin() + 16);
+    std::vector<std::uint8_t> mask(rows.size(), 1);
+    std::fill(mask.begin() + 16 + count, mask.end(), std::uint8_t{0});
+    const Tensor all = encoder.features(Tensor(rows, {2, 16}), Tensor(mask, {2, 16}).to_bool());
+    const std::vector<double> got = logits_of(c, all.getitem({1, Slice{count - 1, count}})).tolist(),
+                              want = run_model(c, tokens);
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < want.size(); ++i)
+      ASSERT_NEAR(got[i], want[i], 1e-4 * std::max(1.0, std::fabs(want[i]))) << "token " << i;
+  }
+}
+
+TEST(EncoderOfADecoder, GivesATextTheSameVectorInAnyCompany) {
+  const Encoder encoder(tests::random_model("gemma2-like").checkpoint);
+  std::vector<std::vector<TokenId>> texts;
+  for (int i = 0; i < 9; ++i) texts.emplace_back(1 + i * 5 % 40, static_cast<TokenId>(i));
+  const auto together = encoder.embed(texts);
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    EXPECT_EQ(encoder.embed(std::span(&texts[i], 1))[0], together[i]) << "text " << i;
 }
 
 // A LLaMA with one layer of 256 features, each matrix of this type.

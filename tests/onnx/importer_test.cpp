@@ -6,6 +6,7 @@
 #include "onnx/support.h"
 #include "onnx/writer.h"
 #include "support/fuzz.h"
+#include "support/mutated.h"
 
 namespace lathe::onnx {
 namespace {
@@ -335,22 +336,6 @@ void use(const std::string& bytes) {
   runner.schedule(inputs);
 }
 
-std::string mutated(std::string bytes, std::mt19937_64& random) {
-  const std::size_t changes = 1 + random() % 4;
-  for (std::size_t i = 0; i < changes && !bytes.empty(); ++i) {
-    const std::size_t at = random() % bytes.size();
-    switch (random() % 6) {
-      case 0: bytes[at] = static_cast<char>(random()); break;
-      case 1: bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8)); break;
-      case 2: bytes.resize(at); break;
-      case 3: bytes.erase(at, 1 + random() % 8); break;
-      case 4: bytes.insert(at, bytes.substr(random() % bytes.size(), random() % 48)); break;
-      default: bytes.insert(at, varint(std::uint64_t(1) << random() % 64)); break;
-    }
-  }
-  return bytes;
-}
-
 std::vector<std::string> seeds_for_fuzzing() {
   std::vector<std::string> all = {linear_model()};
   all.push_back(model(
@@ -405,17 +390,19 @@ TEST(HostileFiles, MutatedModelsAreReadOrRefused) {
     for (std::size_t k = 0; k < all.size(); ++k) {
       std::mt19937_64 random(seeds.seed() * 1000 + k);
       try {
-        use(mutated(all[k], random));
+        use(lathe::test::mutated(all[k], random));
         ++read;
       } catch (const UserError& error) {
         ++refused;
-        ASSERT_GT(std::string(error.what()).size(), 20u);
+        ASSERT_GT(std::string(error.what()).size(), 20u) << error.what();
       } catch (const OutOfMemory&) {
         ++refused;
       } catch (const std::exception& error) {
         FAIL() << "FUZZ_SEED=" << seeds.seed() << ", file " << k << ": " << error.what();
       }
     }
+  std::printf("%llu read, %llu refused\n", static_cast<unsigned long long>(read),
+              static_cast<unsigned long long>(refused));
   EXPECT_GT(read, 0u);
   EXPECT_GT(refused, 0u);
 }

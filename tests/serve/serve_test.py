@@ -7,14 +7,17 @@ Only loopback addresses. `--seconds` is how long the crowd of 32 clients stays (
 """
 
 import argparse
+import base64
 import http.client
 import json
+import math
 import os
 import pathlib
 import random
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -37,15 +40,63 @@ def program(*arguments, **more):
     return subprocess.run([options.program, *map(str, arguments)], capture_output=True, text=True, timeout=300, **more)
 
 
+def write_safetensors(file, tensors):
+    """{name: (shape, numbers)} as float32."""
+    header, data = {}, b""
+    for name, (shape, numbers) in tensors.items():
+        packed = struct.pack(f"<{len(numbers)}f", *numbers)
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(packed)]}
+        data += packed
+    text = json.dumps(header).encode()
+    file.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def write_bert(folder):
+    """A sentence encoder of one layer with random weights, as Hugging Face's libraries write it."""
+    words = "[PAD] [UNK] [CLS] [SEP] once upon a time there was the dog ##s".split()
+    wide, hidden, positions = 16, 24, 32
+    rng = random.Random(1)
+    tensors = {}
+
+    def add(name, *shape, about=0.0):
+        tensors[name] = (list(shape), [about + rng.gauss(0, 0.3) for _ in range(math.prod(shape))])
+
+    def norm(name):
+        add(name + ".weight", wide, about=1.0)
+        add(name + ".bias", wide)
+
+    def dense(name, out, inner):
+        add(name + ".weight", out, inner)
+        add(name + ".bias", out)
+
+    for name, rows in (("word", len(words)), ("position", positions), ("token_type", 2)):
+        add(f"embeddings.{name}_embeddings.weight", rows, wide)
+    norm("embeddings.LayerNorm")
+    layer = "encoder.layer.0."
+    for name in ("query", "key", "value"):
+        dense(f"{layer}attention.self.{name}", wide, wide)
+    dense(layer + "attention.output.dense", wide, wide)
+    norm(layer + "attention.output.LayerNorm")
+    dense(layer + "intermediate.dense", hidden, wide)
+    dense(layer + "output.dense", wide, hidden)
+    norm(layer + "output.LayerNorm")
+    write_safetensors(folder / "model.safetensors", tensors)
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    config = {
+        "model_type": "bert", "vocab_size": len(words), "hidden_size": wide, "num_hidden_layers": 1, "num_attention_heads": 2,
+        "intermediate_size": hidden, "max_position_embeddings": positions, "type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-12,
+    }  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config))
+
+
 class Server:
-    def __init__(self, *arguments):
-        folder = tempfile.mkdtemp()
-        template = pathlib.Path(folder) / "template.jinja"
-        template.write_text(TEMPLATE)
-        self.process = subprocess.Popen(
-            [options.program, "serve", str(MODEL), "--port", "0", "--chat-template", str(template), *arguments],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+    def __init__(self, *arguments, model=None):
+        command = [options.program, "serve", str(model or MODEL), "--port", "0"]
+        if model is None:
+            template = pathlib.Path(tempfile.mkdtemp()) / "template.jinja"
+            template.write_text(TEMPLATE)
+            command += ["--chat-template", str(template)]
+        self.process = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         line = self.process.stdout.readline()
         found = re.search(r"http://127.0.0.1:(\d+)", line)
         if not found:
@@ -206,7 +257,16 @@ class Served(unittest.TestCase):
             ("/v1/chat/completions", {"messages": [{"role": "refuse", "content": "x"}]}, 400, "not like this"),
             ("/v1/chat/completions", {"messages": user, "tool_choice": "required"}, 400, "tool_choice"),
             ("/v1/chat/completions", {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "text"),
-            ("/v1/embeddings", {"input": "x"}, 400, "no embeddings"),
+            ("/v1/embeddings", {}, 400, "input is missing"),
+            ("/v1/embeddings", {"input": ""}, 400, "empty"),
+            ("/v1/embeddings", {"input": [[99999]]}, 400, "99999"),
+            ("/v1/embeddings", {"input": {"a": 1}}, 400, "input"),
+            ("/v1/embeddings", {"input": "x", "encoding_format": "int8"}, 400, "encoding_format"),
+            ("/v1/embeddings", {"input": "x", "dimensions": 0}, 400, "dimensions"),
+            ("/v1/embeddings", {"input": "x", "dimensions": 4096}, 400, "dimensions"),
+            ("/v1/embeddings", {"input": "x", "model": "other"}, 404, "other"),
+            ("/v1/embeddings", {"input": "a b c " * 200}, 400, "tokens"),
+            ("/v1/embeddings", {"input": ["x"] * 3000}, 400, "3000"),
             ("/v1/nothing", {}, 404, "nothing at"),
         ]:
             got, answer = self.server.post(path, body)
@@ -217,6 +277,25 @@ class Served(unittest.TestCase):
         self.assertEqual(self.server.post("/v1/completions", ask, headers={"Host": "evil.example"})[0], 403)
         self.server.wait_idle()
         self.assertEqual(self.server.metric("lathe_pages_held"), 0)
+
+    def test_embeddings(self):
+        s = self.server
+        status, one = s.post("/v1/embeddings", {"input": "Once upon a time"})
+        self.assertEqual(status, 200, one)
+        alone = one["data"][0]["embedding"]
+        self.assertAlmostEqual(sum(x * x for x in alone), 1, places=5)
+        self.assertEqual(one["usage"]["prompt_tokens"], self.text(max_tokens=1)[1]["usage"]["prompt_tokens"])
+        several = s.post("/v1/embeddings", {"input": ["The dog", "Once upon a time", "Lily saw a big red ball in the park " * 2]})[1]["data"]
+        self.assertEqual([d["index"] for d in several], [0, 1, 2])
+        self.assertEqual(several[1]["embedding"], alone)  # whatever stands beside it
+        self.assertNotEqual(several[0]["embedding"], alone)
+        packed = s.post("/v1/embeddings", {"input": "Once upon a time", "encoding_format": "base64"})[1]["data"][0]["embedding"]
+        self.assertEqual(list(struct.unpack(f"<{len(alone)}f", base64.b64decode(packed))), [struct.unpack("f", struct.pack("f", x))[0] for x in alone])
+        short = s.post("/v1/embeddings", {"input": "Once upon a time", "dimensions": 8})[1]["data"][0]["embedding"]
+        self.assertEqual(len(short), 8)
+        length = math.sqrt(sum(x * x for x in alone[:8]))
+        for got, want in zip(short, alone):
+            self.assertAlmostEqual(got, want / length, places=5)
 
     def test_a_client_that_goes_away_is_forgotten(self):
         before = self.server.metric("lathe_requests_cancelled_total")
@@ -298,13 +377,36 @@ class Served(unittest.TestCase):
         text = client.completions.create(model="stories", prompt="Once upon a time", temperature=0, max_tokens=20, logprobs=1)
         self.assertEqual(len(text.choices[0].logprobs.tokens), 20)
         self.assertTrue(text.choices[0].text)
+        vectors = client.embeddings.create(model="stories", input=["Once upon a time", "The dog"])  # asks for base64
+        plain = client.embeddings.create(model="stories", input="The dog", encoding_format="float")
+        self.assertEqual(vectors.data[1].embedding, [struct.unpack("f", struct.pack("f", x))[0] for x in plain.data[0].embedding])
         with self.assertRaises(openai.BadRequestError):
-            client.embeddings.create(model="stories", input="x")
+            client.embeddings.create(model="stories", input="x", dimensions=100000)
         with self.assertRaises(openai.NotFoundError):
             client.chat.completions.create(**{**ask, "model": "other"})
 
 
 class Alone(unittest.TestCase):
+    def test_an_encoder_is_served(self):
+        with tempfile.TemporaryDirectory() as folder:
+            write_bert(pathlib.Path(folder))
+            s = Server("--name", "tiny", model=folder)
+            self.assertEqual(s.call("GET", "/v1/models")[1]["data"][0]["id"], "tiny")
+            texts = ["once upon a time", "the dogs", "there was " * 9]
+            status, answer = s.post("/v1/embeddings", {"input": texts, "model": "tiny"})
+            self.assertEqual(status, 200, answer)
+            vectors = [d["embedding"] for d in answer["data"]]
+            self.assertEqual(answer["usage"]["total_tokens"], 6 + 5 + 20)
+            for text, vector in zip(texts, vectors):
+                self.assertAlmostEqual(sum(x * x for x in vector), 1, places=5)
+                self.assertEqual(s.post("/v1/embeddings", {"input": text})[1]["data"][0]["embedding"], vector)
+            self.assertEqual(s.post("/v1/embeddings", {"input": "the " * 40})[0], 400)
+            for path, body in (("/v1/completions", {"prompt": "once"}), ("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]})):
+                got, refused = s.post(path, body)
+                self.assertEqual((got, refused["error"]["code"]), (400, "model_not_supported"))
+            self.assertEqual(s.metric("lathe_embedded_texts_total"), 6)
+            self.assertEqual(s.stop()[0], 0)
+
     def test_a_key_is_asked_for(self):
         s = Server("--api-key", KEY, "--cold", "--parallel", "1")
         ask = {"prompt": "Once", "max_tokens": 1}

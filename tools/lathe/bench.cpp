@@ -321,7 +321,7 @@ std::vector<Command> add_bench(CLI::App& app) {
                      "what a measured process does: get ready, print a line");
 
   std::vector<Command> commands = add_bench_cpu(*command);
-  for (auto* add : {add_bench_cuda, add_bench_check})
+  for (auto* add : {add_bench_cuda, add_bench_check, add_bench_models})
     for (Command& more : add(*command)) commands.push_back(std::move(more));
   commands.push_back({on_ir, [ir] { return run_ir(*ir); }});
   commands.push_back({on_compile, [compile] { return run_compile(*compile); }});

@@ -43,7 +43,7 @@ double seconds_since(Clock::time_point begin) {
 
 class Chat {
  public:
-  explicit Chat(const Options& o) : o_(o), engine_(opened(o.llm, 1)) {
+  explicit Chat(const Options& o) : o_(o), engine_(opened(o.llm, loaded(o.llm), 1)) {
     if (!o_.seeded) o_.sampling.seed = std::random_device()();
     const std::string text = o_.raw ? "" : template_text(o_.llm, *engine_);
     if (!text.empty()) template_.emplace(text);

@@ -23,6 +23,7 @@ std::vector<Command> add_bench(CLI::App& app);
 std::vector<Command> add_bench_cpu(CLI::App& bench);  // below `bench`
 std::vector<Command> add_bench_cuda(CLI::App& bench);
 std::vector<Command> add_bench_check(CLI::App& bench);
+std::vector<Command> add_bench_models(CLI::App& bench);
 std::vector<Command> add_cache(CLI::App& app);
 std::vector<Command> add_tune(CLI::App& app);
 std::vector<Command> add_inspect(CLI::App& app);

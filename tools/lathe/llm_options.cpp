@@ -33,8 +33,12 @@ void add_llm_options(CLI::App& command, LlmOptions& o) {
   command.add_flag("--fast", o.fast, "faster kernels, whose tokens may depend on what else is in a batch");
 }
 
-std::unique_ptr<llm::Engine> opened(const LlmOptions& o, std::int64_t sequences, std::size_t queue) {
-  llm::Checkpoint checkpoint = llm::load_checkpoint(o.model, {.device = o.device, .tokenizer = o.tokenizer});
+llm::Checkpoint loaded(const LlmOptions& o) {
+  return llm::load_checkpoint(o.model, {.device = o.device, .tokenizer = o.tokenizer});
+}
+
+std::unique_ptr<llm::Engine> opened(const LlmOptions& o, llm::Checkpoint checkpoint, std::int64_t sequences,
+                                    std::size_t queue) {
   llm::EngineOptions options;
   options.model = {.context = o.context, .sequences = sequences, .invariant = !o.fast, .device = o.device};
   options.queue = queue;

@@ -18,9 +18,10 @@ struct LlmOptions {
 };
 
 void add_llm_options(CLI::App& command, LlmOptions& options);
+llm::Checkpoint loaded(const LlmOptions& options);
 // The engine for `sequences` at once.
-std::unique_ptr<llm::Engine> opened(const LlmOptions& options, std::int64_t sequences,
-                                    std::size_t queue = 256);
+std::unique_ptr<llm::Engine> opened(const LlmOptions& options, llm::Checkpoint checkpoint,
+                                    std::int64_t sequences, std::size_t queue = 256);
 // The text of --chat-template's file, or of the model; empty where there is none.
 std::string template_text(const LlmOptions& options, const llm::Engine& engine);
 

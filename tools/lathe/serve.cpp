@@ -27,23 +27,9 @@ struct Options {
   bool cold = false;
 };
 
-int serve(Options& o) {
-  if (!llm::can_serve())
-    throw NotSupported("serve", "this build has no HTTP library")
-        .help("scripts/setup.sh installs libcpp-httplib-dev; build again");
-  if (o.server.api_key.empty())
-    if (const char* key = std::getenv("LATHE_API_KEY")) o.server.api_key = key;
-  o.server.body_bytes = static_cast<std::size_t>(o.body_mib) << 20U;
-  o.server.connections = static_cast<std::size_t>(o.connections);
-  const SignalNote signals;
-  const std::unique_ptr<llm::Engine> engine = opened(o.llm, o.parallel, static_cast<std::size_t>(o.queue));
-  if (!o.llm.chat_template.empty()) o.server.chat_template = template_text(o.llm, *engine);
-  if (!o.cold) engine->model().warm_up();
-  llm::Server server(*engine, o.server);
-  const llm::ModelOptions& m = engine->model().options();
-  fmt::print("serving {} on http://{}:{}, {} sequences of {} tokens, {} for keys and values\n", o.llm.model,
-             o.server.host, server.port(), m.sequences, m.context,
-             dev::human_bytes(static_cast<std::uint64_t>(m.pages * engine->model().page_bytes())));
+// Until a signal comes.
+int run(llm::Server& server, const Options& o, const std::string& what) {
+  fmt::print("serving {} on http://{}:{}, {}\n", o.llm.model, o.server.host, server.port(), what);
   if (o.server.host != "127.0.0.1" && o.server.host != "localhost" && o.server.api_key.empty())
     fmt::print(stderr, "serve: everybody who reaches {} can use the model; --api-key asks for a key\n",
                o.server.host);
@@ -56,6 +42,34 @@ int serve(Options& o) {
   server.run();
   fmt::print("stopped\n");
   return 0;
+}
+
+int serve(Options& o) {
+  if (!llm::can_serve())
+    throw NotSupported("serve", "this build has no HTTP library")
+        .help("scripts/setup.sh installs libcpp-httplib-dev; build again");
+  if (o.server.api_key.empty())
+    if (const char* key = std::getenv("LATHE_API_KEY")) o.server.api_key = key;
+  o.server.body_bytes = static_cast<std::size_t>(o.body_mib) << 20U;
+  o.server.connections = static_cast<std::size_t>(o.connections);
+  const SignalNote signals;
+  llm::Checkpoint checkpoint = loaded(o.llm);
+  if (!checkpoint.config.causal) {
+    const llm::Encoder encoder(std::move(checkpoint), {.context = o.llm.context, .invariant = !o.llm.fast});
+    if (!o.cold) encoder.warm_up();
+    llm::Server server(encoder, o.server);
+    return run(server, o, fmt::format("embeddings of texts up to {} tokens", encoder.context()));
+  }
+  const std::unique_ptr<llm::Engine> engine =
+      opened(o.llm, std::move(checkpoint), o.parallel, static_cast<std::size_t>(o.queue));
+  if (!o.llm.chat_template.empty()) o.server.chat_template = template_text(o.llm, *engine);
+  if (!o.cold) engine->model().warm_up();
+  llm::Server server(*engine, o.server);
+  const llm::ModelOptions& m = engine->model().options();
+  const auto cache = static_cast<std::uint64_t>(m.pages * engine->model().page_bytes());
+  return run(server, o,
+             fmt::format("{} sequences of {} tokens, {} for keys and values", m.sequences, m.context,
+                         dev::human_bytes(cache)));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // A model behind HTTP, in the form OpenAI's clients speak: models, chat and text completions (streamed or
-// whole), with a page to chat on, a health check and counters. docs/llm.md lists what is understood.
+// whole), embeddings, with a page to chat on, a health check and counters. docs/llm.md lists what is
+// understood.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "lathe/llm/encoder.h"
 #include "lathe/llm/engine.h"
 
 namespace lathe::llm {
@@ -18,15 +20,17 @@ struct ServerOptions {
   std::string api_key;        // asked for where it is not empty
   std::string chat_template;  // in place of the model's
   std::size_t body_bytes = std::size_t{8} << 20U;
-  std::size_t connections = 64;    // at once
-  std::int64_t most_choices = 16;  // `n` of one request
-  double drain_seconds = 10;       // that requests have to finish when the server stops
+  std::size_t connections = 64;      // at once
+  std::int64_t most_choices = 16;    // `n` of one request
+  std::int64_t most_embedding = 64;  // requests for embeddings that wait for one another
+  double drain_seconds = 10;         // that requests have to finish when the server stops
 };
 
 class Server {
  public:
   // Listens at once; throws UserError where the address is taken or the build has no HTTP library.
   Server(Engine& engine, ServerOptions options);
+  Server(const Encoder& encoder, ServerOptions options);  // embeddings alone
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

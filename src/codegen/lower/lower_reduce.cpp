@@ -72,11 +72,23 @@ class Lowering {
       if (g.ranges == list && g.scope == scope && g.depth == depth) return g;
     LoopGroup group{list, scope, depth, ranges, false};
     for (Node r : ranges) group.renamed |= opened_.contains(r);
-    if (group.renamed)
-      for (Node& r : group.opened) r = range(r.arg(0), ids_.range++, range_kind(r));
+    if (group.renamed) rename(group.opened);
     for (Node r : group.opened) opened_.try_emplace(r);
     groups_.push_back(group);
     return groups_.back();
+  }
+
+  // Other ranges in the place of these. The extent of one may count with another of them, which goes first.
+  void rename(Nodes& ranges) {
+    NodeMap<Node> renamed;
+    const auto visit = [&](const auto& self, Node r) -> void {
+      if (renamed.contains(r)) return;
+      for (Node outer : ranges_of(r.arg(0)))
+        if (std::find(ranges.begin(), ranges.end(), outer) != ranges.end()) self(self, outer);
+      renamed.try_emplace(r, range(substitute(r.arg(0), renamed), ids_.range++, range_kind(r)));
+    };
+    for (Node r : ranges) visit(visit, r);
+    for (Node& r : ranges) r = *renamed.find(r);
   }
 
   Node within(const LoopGroup& group, Node value) {
