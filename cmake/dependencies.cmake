@@ -47,6 +47,9 @@ else()
   lathe_optional_dep(httplib FALSE)
 endif()
 
+find_package(SQLite3 QUIET)
+lathe_optional_dep(sqlite "${SQLite3_FOUND}" $<BUILD_INTERFACE:SQLite::SQLite3>)
+
 find_package(CLI11 QUIET)
 lathe_optional_dep(cli11 "${CLI11_FOUND}" $<BUILD_INTERFACE:CLI11::CLI11>)
 
@@ -85,7 +88,7 @@ endif()
 
 function(lathe_report)
   set(words "")
-  foreach(dep llvm z3 zlib json utf8proc httplib cli11)
+  foreach(dep llvm z3 zlib json utf8proc httplib sqlite cli11)
     if(LATHE_FOUND_${dep})
       list(APPEND words "${dep} ${LATHE_FOUND_${dep}}")
     else()
