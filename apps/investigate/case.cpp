@@ -90,7 +90,6 @@ std::vector<Outcome> Case::run(const std::vector<Scenario>& scenarios,
     const std::size_t from = o.output.size() > kStoredOutput ? o.output.size() - kStoredOutput : 0;
     store_.add_scenario(id_, {0, 0, scenarios[i].label, joined_words(scenarios[i].command), std::string(name(o.ending)),
                               o.output.substr(from), o.status, o.seconds, o.peak});
-    if (o.ending == Ending::Lost) event("scenario", scenarios[i].label + ": " + o.words());
     return !done || done(i, o);
   };
   std::vector<Outcome> outcomes = run_scenarios(scenarios, jobs(), id_, scratch(), [this] { return early() != Early::No; }, record);

@@ -62,6 +62,7 @@ class Case {
 
   // Those that came since the last call.
   std::vector<Observation> new_observations();
+  void forget_observations() { observations_seen_ = 0; }  // they come once more
 
  private:
   void watch(const std::stop_token& over);

@@ -144,26 +144,36 @@ Answer investigate_command(Case& running) {
     running.tell(fmt::format("the same failure as in {} ({})", others.front().id, row(others.front().state).name));
   }
   Agenda agenda;
+  bool asked_adviser = false;
+  bool narrowed = false;
+  // One question or proposal; false where nothing is left.
+  const auto step = [&] {
+    agenda.steer(lab);
+    if (!asked_adviser && !running.input().adviser.empty()) {
+      asked_adviser = true;
+      for (const Proposal& p : advised(lab)) agenda.add(p);
+    }
+    const bool verified = std::any_of(lab.causes.begin(), lab.causes.end(), [](const Cause& c) { return c.verified; });
+    if (verified && !narrowed) {
+      narrowed = true;
+      order(lab.causes);
+      if (lab.causes.front().kind.rfind("missing", 0) == 0)
+        agenda.keep({"history", "tests"});  // since when is worth knowing
+      else
+        agenda.keep({"tests"});
+    }
+    return agenda.next(lab);
+  };
   try {
-    bool asked_adviser = false;
-    bool narrowed = false;
     while (true) {
-      agenda.steer(lab);
-      if (!asked_adviser && !running.input().adviser.empty()) {
-        asked_adviser = true;
-        for (const Proposal& p : advised(lab)) agenda.add(p);
+      try {
+        if (!step()) break;
+      } catch (const FlakyAfterAll&) {  // can be thrown once: from then on it is known to be flaky
+        lab.causes.clear();
+        agenda = Agenda();
+        narrowed = asked_adviser = false;
+        running.forget_observations();
       }
-      const bool verified = std::any_of(lab.causes.begin(), lab.causes.end(), [](const Cause& c) { return c.verified; });
-      if (verified && !narrowed) {
-        narrowed = true;
-        order(lab.causes);
-        const bool since = lab.causes.front().kind.rfind("missing", 0) == 0;
-        if (since)
-          agenda.keep({"history", "tests"});
-        else
-          agenda.keep({"tests"});
-      }
-      if (!agenda.next(lab)) break;
     }
     ask_other_tests(lab);
   } catch (const EndedEarly& end) {

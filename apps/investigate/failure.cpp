@@ -108,7 +108,22 @@ Failure failure_of(const Outcome& outcome, const std::vector<std::string>& roots
   failure.error = outcome.ending == Ending::Exited || outcome.ending == Ending::Signalled ? error_line(lines) : "";
   std::string how = outcome.ending == Ending::Exited ? "exit" : std::string(name(outcome.ending));
   if (outcome.ending == Ending::Signalled) how += fmt::format(" {}", outcome.status);
-  failure.signature = how + ": " + without_noise(failure.error, roots);
+  std::string what = without_noise(failure.error, roots);
+  // Values that are compared differ from commit to commit and from run to run.
+  static const std::regex kCompared(R"(AssertionError|[Aa]ssert|[Ee]xpected|!=|==)"), kQuoted(R"re('[^']*'|"[^"]*")re");
+  if (std::regex_search(what, kCompared)) what = std::regex_replace(what, kQuoted, "'#'");
+  failure.likeness = how + ": " + what;
+  failure.signature = failure.likeness;
+  const std::vector<Place> places = places_of(outcome.output);
+  for (auto place = places.rbegin(); place != places.rend(); ++place) {
+    const bool ours = place->file[0] != '/' || std::any_of(roots.begin(), roots.end(), [&](const std::string& root) {
+      return place->file.rfind(root, 0) == 0;
+    });
+    if (!ours) continue;
+    const std::size_t slash = place->file.rfind('/');
+    failure.signature += " in " + (slash == std::string::npos ? place->file : place->file.substr(slash + 1));
+    break;
+  }
   if (failure.error.empty()) failure.error = outcome.words();
   return failure;
 }

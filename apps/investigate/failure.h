@@ -13,7 +13,8 @@ namespace lathe::investigate {
 
 struct Failure {
   std::string error;      // "NameError: name 'nn' is not defined"
-  std::string signature;  // how it ended, and the error without numbers, addresses and folders
+  std::string likeness;   // how it ended, and the error without numbers, addresses, folders and compared values
+  std::string signature;  // that and the file it came from: what it is found by again
 };
 // `roots` are folders whose names do not matter.
 Failure failure_of(const Outcome& outcome, const std::vector<std::string>& roots);

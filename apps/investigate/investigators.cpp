@@ -91,7 +91,7 @@ State run_session(Store& store, const std::string& id, const Case::Tell& tell, c
       if (row == nullptr)
         throw UserError("investigate", "this build does not investigate what is called " + session.input.kind);
       Answer answer = row->run(running);
-      running.check();
+      if (running.early() == Early::Cancelled || running.early() == Early::Interrupted) running.check();
       state = answer.state;
       finding = std::move(answer.finding);
       reason = state == State::Found ? "a cause was verified" : state == State::NeedsInput ? "words alone cannot be tested" : "no cause was verified";

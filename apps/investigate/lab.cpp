@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <nlohmann/json.hpp>
 
 namespace lathe::investigate {
@@ -96,9 +97,12 @@ std::vector<Outcome> Lab::run(const std::vector<Probe>& probes, const std::vecto
     scenarios.push_back(scenario(p, trees.back()));
   }
   std::vector<Outcome> outcomes = case_.run(scenarios);
-  // One whose watcher was killed gets a second run; a command that does that to its watcher each time is judged so.
+  // What somebody killed gets a second run; a command that ends so each time is judged so.
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    if (outcomes[i].ending != Ending::Lost) continue;
+    const bool killed = outcomes[i].ending == Ending::Lost ||
+                        (outcomes[i].ending == Ending::Signalled && outcomes[i].status == SIGKILL && failing_.status != SIGKILL);
+    if (!killed) continue;
+    case_.event("scenario", scenarios[i].label + ": killed, run once more");
     const Probe& p = probes[which[i]];
     Repository::drop(trees[i]);
     trees[i] = repository_.worktree(p.commit.empty() ? repository_.snapshot() : p.commit, p.without_ignored);
@@ -116,7 +120,23 @@ std::vector<Outcome> Lab::run(const std::vector<Probe>& probes, const std::vecto
 Failure Lab::failure_of(const Outcome& outcome) const {
   return investigate::failure_of(outcome, {repository_.root()});
 }
-bool Lab::same(const Outcome& outcome) const { return failure_of(outcome).signature == failure_.signature; }
+bool Lab::same(const Outcome& outcome) const { return failure_of(outcome).likeness == failure_.likeness; }
+
+// The same tree and the same command with both outcomes: nothing certain about it.
+void Lab::count(const Probe& probe, const Outcome& outcome) {
+  const std::string which = key(probe, 0);
+  auto& [passed, failed] = counts_[which];
+  if (outcome.passed())
+    ++passed;
+  else if (same(outcome))
+    ++failed;
+  if (flaky() || passed == 0 || failed == 0) return;
+  rate_ = std::clamp(static_cast<double>(failed) / (passed + failed), 0.2, 0.8);
+  case_.store().remember(case_.id(), "rate " + repository_.snapshot(), fmt::format("{}", rate_));
+  case_.add({"the failure is flaky", probe.label, fmt::format("{} of {} runs of the same tree failed; {} passes in a row count as one", failed, passed + failed, runs_to_pass()),
+             dev::Verdict::Confirmed, 0});
+  throw FlakyAfterAll{};
+}
 
 bool Lab::reproduce() {
   Timer timer;
@@ -147,7 +167,7 @@ bool Lab::reproduce() {
           longest = std::max(longest, o.seconds);
           if (o.passed()) continue;
           ++failures;
-          ++kinds[failure_of(o).signature];
+          ++kinds[failure_of(o).likeness];
           failed.push_back(o);
         }
         if (longest > kQuick && runs >= until / 2) break;
@@ -159,7 +179,7 @@ bool Lab::reproduce() {
     if (failures > 0 && failures < runs) more(std::max(runs, kRunsWhenMixed));
     if (failures > 0) {  // the usual one of several
       const auto usual = std::max_element(kinds.begin(), kinds.end(), [](auto& a, auto& b) { return a.second < b.second; });
-      failing_ = *std::find_if(failed.begin(), failed.end(), [&](const Outcome& o) { return failure_of(o).signature == usual->first; });
+      failing_ = *std::find_if(failed.begin(), failed.end(), [&](const Outcome& o) { return failure_of(o).likeness == usual->first; });
       failure_ = failure_of(failing_);
       Judged j{Result::Fails, runs, failures, failing_};
       case_.store().remember(case_.id(), "reproduced " + repository_.snapshot(),
@@ -175,6 +195,8 @@ bool Lab::reproduce() {
     return false;
   }
   rate_ = failures == runs ? 1 : static_cast<double>(failures) / (runs + 1);
+  if (const auto known = case_.store().recall(case_.id(), "rate " + repository_.snapshot())) rate_ = std::atof(known->c_str());
+  counts_[key(as_it_is, 0)] = {0, failures};
   case_.store().set_failure(case_.id(), failure_.signature, failure_.error);
   case_.add({"the command fails in a copy of its tree", experiment,
              fmt::format("{} of {} runs failed: {}: {}", failures, runs, failing_.words(), failure_.error),
@@ -219,6 +241,7 @@ std::vector<Judged> Lab::judge(const std::vector<Probe>& probes, int at_least) {
       if (std::find(open.begin(), open.end(), wave[w]) == open.end()) continue;  // decided in this wave
       ++j.runs;
       j.outcome = o;
+      count(probes[wave[w]], o);
       if (o.passed()) {
         if (j.runs < needed) continue;
         j.result = Result::Passes;

@@ -47,6 +47,9 @@ struct Cause {
   std::string before, after;  // the guilty lines
 };
 
+// A failure that seemed certain is not: what was concluded from single runs has to be asked again.
+struct FlakyAfterAll {};
+
 class Lab {
  public:
   explicit Lab(Case& running);
@@ -73,9 +76,6 @@ class Lab {
   bool verify(Cause& cause, const Probe& with);
   Probe with_remedy(const Cause& cause, bool& possible);
 
-  // It turned out to be less certain than that.
-  void set_rate(double rate) { rate_ = rate; }
-
   std::vector<Cause> causes;
   std::vector<std::string> smallest_command;  // that still fails; empty while it is the user's
   std::string smallest_input;                 // a file, where one was made smaller
@@ -83,6 +83,7 @@ class Lab {
  private:
   Scenario scenario(const Probe& probe, const std::string& worktree) const;
   std::string key(const Probe& probe, int needed) const;
+  void count(const Probe& probe, const Outcome& outcome);  // throws FlakyAfterAll
   std::vector<Outcome> run(const std::vector<Probe>& probes, const std::vector<std::size_t>& which);
   bool same(const Outcome& outcome) const;
 
@@ -92,6 +93,7 @@ class Lab {
   Outcome failing_;
   double rate_ = 1;
   double limit_ = 0;  // seconds of one run
+  std::map<std::string, std::pair<int, int>> counts_;  // runs that passed and that failed, by probe
 };
 
 }  // namespace lathe::investigate

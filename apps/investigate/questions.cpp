@@ -27,13 +27,35 @@ const std::vector<Question>& questions() {
   return rows;
 }
 
+namespace {
+
+constexpr std::size_t kMostHints = 3, kMostKnown = 3;
+
+// What others wrote of an error of the same wording is shown, and nothing follows from it.
+void show_hints(Lab& lab) {
+  const std::string error = without_noise(lab.failure().error, {lab.repository().root()});
+  std::size_t shown = 0;
+  for (const Hint& hint : lab.running().store().hints()) {
+    const std::string theirs = without_noise(hint.error);
+    if (theirs.size() < 8 || (error.find(theirs) == std::string::npos && theirs.find(error) == std::string::npos)) continue;
+    if (shown++ == kMostHints) return;
+    lab.running().add({fmt::format("hint from {}: {}", hint.source, hint.title), "none: it is prose", "an untested record of the error " + hint.error,
+                       dev::Verdict::Unknown, 0});
+  }
+}
+
+}  // namespace
+
 void ask_known(Lab& lab) {
   Case& running = lab.running();
+  show_hints(lab);
+  std::size_t tried = 0;
   for (const Session& before : running.store().known(lab.failure().signature, running.id())) {
     const auto stored = running.store().recall(before.id, "remedy");
     if (!stored) continue;
     const nlohmann::json json = nlohmann::json::parse(*stored, nullptr, false);
     if (!json.is_object()) continue;
+    if (tried++ == kMostKnown) break;
     Cause cause;
     cause.kind = before.finding.kind;
     cause.name = before.finding.cause;
