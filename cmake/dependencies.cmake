@@ -47,8 +47,14 @@ else()
   lathe_optional_dep(httplib FALSE)
 endif()
 
-find_package(SQLite3 QUIET)
-lathe_optional_dep(sqlite "${SQLite3_FOUND}" $<BUILD_INTERFACE:SQLite::SQLite3>)
+# Static where there is such a library, since a wheel brings none along.
+find_path(LATHE_SQLITE_INCLUDE sqlite3.h)
+find_library(LATHE_SQLITE_LIBRARY NAMES libsqlite3.a sqlite3)
+if(LATHE_SQLITE_INCLUDE AND LATHE_SQLITE_LIBRARY AND NOT (SKBUILD AND NOT LATHE_SQLITE_LIBRARY MATCHES "\\.a$"))
+  lathe_optional_dep(sqlite TRUE ${LATHE_SQLITE_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS} m)
+else()
+  lathe_optional_dep(sqlite FALSE)
+endif()
 
 find_package(CLI11 QUIET)
 lathe_optional_dep(cli11 "${CLI11_FOUND}" $<BUILD_INTERFACE:CLI11::CLI11>)

@@ -73,8 +73,6 @@ if(LATHE_FOUND_cli11 AND LATHE_FOUND_json)
   lathe_program_folders(${PROJECT_SOURCE_DIR}/tools tool_ "")
   unset(PCH)
   target_compile_definitions(tool_lathe PRIVATE LATHE_VERSION="${PROJECT_VERSION}")
-  # It starts a hundred times in an investigation and uses nothing of Lathe.
-  target_link_options(tool_lathe-scenario PRIVATE -Wl,--as-needed)
 else()
   message(STATUS "lathe: CLI11 or nlohmann-json not found, so the command-line tools are not built")
 endif()

@@ -1,6 +1,6 @@
 // Somebody to ask for ideas: any endpoint that speaks OpenAI's protocol. It gets the failure and the kinds of
-// experiments there are, and only answers that are such an experiment count. Without it, or when it fails, the
-// investigation goes on.
+// experiments there are, and only answers that are such an experiment count. Without it, or when it fails,
+// the investigation goes on.
 #pragma once
 
 #include <vector>

@@ -53,7 +53,8 @@ std::string progress_of(Store& store, const Session& s) {
                                  one_line(s.error.empty() ? s.input.words : s.error), row(s.state).name);
   if (!f.summary.empty()) text += fmt::format("Verdict: {}\n", one_line(f.summary));
   if (f.way_out_verified)
-    text += fmt::format("Verified cause: {}: {}\nVerified way out: {}\n", f.kind, one_line(f.cause), one_line(f.way_out));
+    text += fmt::format("Verified cause: {}: {}\nVerified way out: {}\n", f.kind, one_line(f.cause),
+                        one_line(f.way_out));
   for (const Observation& o : store.observations(s.id))
     text += fmt::format("Observation ({}): {} - {}\n", o.who, one_line(o.text), one_line(o.effect));
   const auto same = store.same_failure(s.signature, s.id);
@@ -74,17 +75,19 @@ std::string context_of(Store& store, const Session& s) {
   const std::vector<std::int64_t> times = store.hypothesis_times(s.id);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const dev::Hypothesis& h = all[i];
-    text += fmt::format("### {} - {}\n\nError: {}\nHypothesis: {}\nExperiment: {}\nEvidence: {}\nVerdict: {} ({:.0f} ms)\n\n", s.id,
-                        time_text(i < times.size() ? times[i] : 0), one_line(s.error), one_line(h.claim),
-                        one_line(h.experiment), one_line(h.evidence), name(h.verdict), h.milliseconds);
+    text += fmt::format(
+        "### {} - {}\n\nError: {}\nHypothesis: {}\nExperiment: {}\nEvidence: {}\nVerdict: {} ({:.0f} ms)\n\n",
+        s.id, time_text(i < times.size() ? times[i] : 0), one_line(s.error), one_line(h.claim),
+        one_line(h.experiment), one_line(h.evidence), name(h.verdict), h.milliseconds);
   }
   return text;
 }
 
-// A page made again: blocks between marks are remade; lines that people wrote, outside or inside of them, stay where
-// they are, or right behind their block.
+// A page made again: blocks between marks are remade; lines that people wrote, outside or inside of them,
+// stay where they are, or right behind their block.
 std::string remade(Store& store, const std::string& page, const std::string& before, const std::string& title,
-                   const std::vector<Session>& sessions, const std::function<std::string(const Session&)>& block_of) {
+                   const std::vector<Session>& sessions,
+                   const std::function<std::string(const Session&)>& block_of) {
   std::map<std::string, const Session*> open;
   for (const Session& s : sessions) open[s.id] = &s;
   std::string result;
@@ -102,7 +105,8 @@ std::string remade(Store& store, const std::string& page, const std::string& bef
     if (!notes.empty()) result += "\n" + notes + "\n";
     store.remember(s.id, key, block);
   };
-  const std::vector<std::string> lines = split_lines(before.empty() ? "# " + title + "\n\nMade from store.sqlite. What you write here stays.\n" : before);
+  const std::vector<std::string> lines = split_lines(
+      before.empty() ? "# " + title + "\n\nMade from store.sqlite. What you write here stays.\n" : before);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const Session* session = nullptr;
     if (lines[i].rfind("<!-- session-", 0) == 0)
@@ -151,11 +155,13 @@ std::string time_text(std::int64_t ms) {
 }
 
 void write_bank(Store& store) {
-  const int lock = open((store.folder() + "/bank.lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  const int lock =
+      open((store.folder() + "/bank.lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (lock >= 0) flock(lock, LOCK_EX);
   std::vector<Session> sessions = store.sessions();
   std::reverse(sessions.begin(), sessions.end());
-  const auto write = [&](const char* page, const char* title, const std::function<std::string(const Session&)>& block_of) {
+  const auto write = [&](const char* page, const char* title,
+                         const std::function<std::string(const Session&)>& block_of) {
     const std::string path = store.folder() + "/" + page;
     const std::string before = whole_file(path);
     const std::string after = remade(store, page, before, title, sessions, block_of);
@@ -163,7 +169,8 @@ void write_bank(Store& store) {
   };
   try {
     write("progress.md", "Investigations", [&](const Session& s) { return progress_of(store, s); });
-    write("activeContext.md", "Hypotheses, as they were tested", [&](const Session& s) { return context_of(store, s); });
+    write("activeContext.md", "Hypotheses, as they were tested",
+          [&](const Session& s) { return context_of(store, s); });
   } catch (...) {
     if (lock >= 0) close(lock);
     throw;
@@ -174,7 +181,8 @@ void write_bank(Store& store) {
 namespace {
 
 // "Error: text" at the start of a line; the first of the names that is there, or the last where `last`.
-std::string field(const std::vector<std::string>& lines, const std::vector<std::string>& names, bool last = false) {
+std::string field(const std::vector<std::string>& lines, const std::vector<std::string>& names,
+                  bool last = false) {
   std::string value;
   for (const std::string& line : lines)
     for (const std::string& name : names)
@@ -187,7 +195,8 @@ std::string field(const std::vector<std::string>& lines, const std::vector<std::
 }
 
 // Parts of a page that begin with a line of some form.
-std::vector<std::vector<std::string>> parts_of(const std::string& page, const std::function<bool(const std::string&)>& begins) {
+std::vector<std::vector<std::string>> parts_of(const std::string& page,
+                                               const std::function<bool(const std::string&)>& begins) {
   std::vector<std::vector<std::string>> parts;
   for (const std::string& line : split_lines(page)) {
     if (begins(line)) parts.emplace_back();
@@ -216,12 +225,21 @@ Imported import_bank(Store& store, const std::string& path) {
   std::vector<Hint> hints;
   for (const fs::path& page : pages) {
     const std::string text = whole_file(page);
-    for (const auto& lines : parts_of(text, [](const std::string& l) { return l == "AUTOMATED HYPOTHESIS RECORD"; })) {
-      hints.push_back({given.string(), field(lines, {"Timestamp"}), "record", field(lines, {"Error", "Initial Error"}), with_ends(lines), 0, 0});
+    for (const auto& lines :
+         parts_of(text, [](const std::string& l) { return l == "AUTOMATED HYPOTHESIS RECORD"; })) {
+      hints.push_back({given.string(), field(lines, {"Timestamp"}), "record",
+                       field(lines, {"Error", "Initial Error"}), with_ends(lines), 0, 0});
       ++imported.records;
     }
-    for (const auto& lines : parts_of(text, [](const std::string& l) { return l.rfind("## Debug Session ", 0) == 0; })) {
-      Hint hint{given.string(), lines[0].substr(3), "section", field(lines, {"Error", "Initial Error"}), with_ends(lines), 0, 0};
+    for (const auto& lines :
+         parts_of(text, [](const std::string& l) { return l.rfind("## Debug Session ", 0) == 0; })) {
+      Hint hint{given.string(),
+                lines[0].substr(3),
+                "section",
+                field(lines, {"Error", "Initial Error"}),
+                with_ends(lines),
+                0,
+                0};
       hint.scenarios = std::atoll(field(lines, {"Scenarios Run", "Scenarios Spawned"}, true).c_str());
       hint.seconds = std::atof(field(lines, {"Duration"}, true).c_str());
       ++imported.sections;
@@ -231,7 +249,8 @@ Imported import_bank(Store& store, const std::string& path) {
     }
   }
   if (hints.empty())
-    throw UserError("investigate import", fmt::format("{} has no records of hypotheses and no sections of sessions", path))
+    throw UserError("investigate import",
+                    fmt::format("{} has no records of hypotheses and no sections of sessions", path))
         .help("a bank is a folder with activeContext.md and progress.md");
   store.replace_hints(given.string(), hints);
   return imported;
@@ -256,7 +275,9 @@ std::vector<std::string> words_of(const std::string& text) {
 // A page of errors by its headings and entries.
 std::vector<Match> error_entries() {
   std::vector<Match> entries;
-  for (const auto& lines : parts_of(kErrorPage, [](const std::string& l) { return l.rfind("## ", 0) == 0 || l.rfind("### ", 0) == 0; })) {
+  for (const auto& lines : parts_of(kErrorPage, [](const std::string& l) {
+         return l.rfind("## ", 0) == 0 || l.rfind("### ", 0) == 0;
+       })) {
     const std::string title = lines[0].substr(lines[0].find(' ') + 1);
     // Long sections by paragraph, so that a match names a message and not a chapter.
     std::string paragraph;
@@ -278,7 +299,8 @@ std::vector<Match> search_bank(Store& store, const std::string& words, std::size
   std::vector<Match> all = error_entries();
   for (const Session& s : store.sessions())
     if (!s.error.empty())
-      all.push_back({s.id, s.error, fmt::format("{}: {} {}", row(s.state).name, s.finding.summary, s.finding.way_out), 0});
+      all.push_back({s.id, s.error,
+                     fmt::format("{}: {} {}", row(s.state).name, s.finding.summary, s.finding.way_out), 0});
   for (const Hint& h : store.hints()) all.push_back({"hint, untested: " + h.title, h.error, h.text, 0});
   // Words that few entries have say more.
   std::vector<std::vector<std::string>> entry_words;

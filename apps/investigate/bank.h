@@ -1,5 +1,5 @@
-// The memory bank: what a project's investigations taught, searched before anything is tried, and the two pages that
-// people read and write into, made from the store.
+// The memory bank: what a project's investigations taught, searched before anything is tried, and the two
+// pages that people read and write into, made from the store.
 #pragma once
 
 #include <string>
@@ -9,8 +9,9 @@
 
 namespace lathe::investigate {
 
-// Makes activeContext.md (each hypothesis with time, error, experiment and verdict) and progress.md (a section per
-// investigation) in the store's folder. Whatever else is written there stays, inside a section too.
+// Makes activeContext.md (each hypothesis with time, error, experiment and verdict) and progress.md (a
+// section per investigation) in the store's folder. Whatever else is written there stays, inside a section
+// too.
 void write_bank(Store& store);
 
 struct Imported {
@@ -18,8 +19,8 @@ struct Imported {
   std::vector<std::int64_t> scenarios;  // of the sections
   std::vector<double> seconds;
 };
-// Reads a bank of prose (a folder with these two pages, or one of them) as hints. Nothing of it counts as tested.
-// Importing the same again replaces it. Throws UserError where there is nothing to read.
+// Reads a bank of prose (a folder with these two pages, or one of them) as hints. Nothing of it counts as
+// tested. Importing the same again replaces it. Throws UserError where there is nothing to read.
 Imported import_bank(Store& store, const std::string& path);
 
 // Something that resembles words, best first.

@@ -15,8 +15,9 @@ std::string joined_words(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) {
     if (!text.empty()) text += ' ';
-    if (!word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%^") ==
-                             std::string::npos) {
+    if (!word.empty() &&
+        word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%^") ==
+            std::string::npos) {
       text += word;
       continue;
     }
@@ -72,7 +73,8 @@ double Case::seconds_left() const {
 void Case::add(const dev::Hypothesis& hypothesis) {
   store_.add_hypothesis(id_, hypothesis);
   hypotheses_.push_back(hypothesis);
-  tell(fmt::format("{:9} {} [{:.0f} ms]", name(hypothesis.verdict), hypothesis.claim, hypothesis.milliseconds));
+  tell(fmt::format("{:9} {} [{:.0f} ms]", name(hypothesis.verdict), hypothesis.claim,
+                   hypothesis.milliseconds));
   tell(fmt::format("          {}", hypothesis.evidence));
 }
 
@@ -88,11 +90,13 @@ std::vector<Outcome> Case::run(const std::vector<Scenario>& scenarios,
   check();
   const auto record = [&](std::size_t i, const Outcome& o) {
     const std::size_t from = o.output.size() > kStoredOutput ? o.output.size() - kStoredOutput : 0;
-    store_.add_scenario(id_, {0, 0, scenarios[i].label, joined_words(scenarios[i].command), std::string(name(o.ending)),
-                              o.output.substr(from), o.status, o.seconds, o.peak});
+    store_.add_scenario(
+        id_, {0, 0, scenarios[i].label, joined_words(scenarios[i].command), std::string(name(o.ending)),
+              o.output.substr(from), o.status, o.seconds, o.peak});
     return !done || done(i, o);
   };
-  std::vector<Outcome> outcomes = run_scenarios(scenarios, jobs(), id_, scratch(), [this] { return early() != Early::No; }, record);
+  std::vector<Outcome> outcomes =
+      run_scenarios(scenarios, jobs(), id_, scratch(), [this] { return early() != Early::No; }, record);
   check();
   return outcomes;
 }

@@ -1,6 +1,6 @@
 // An investigation while it runs: what investigators are given. It writes everything into the store, ends
-// scenarios and the investigation when somebody cancels it, when its budget is used up or its process is asked to
-// end, and hands out what people observe meanwhile.
+// scenarios and the investigation when somebody cancels it, when its budget is used up or its process is
+// asked to end, and hands out what people observe meanwhile.
 #pragma once
 
 #include <atomic>

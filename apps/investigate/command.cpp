@@ -50,13 +50,16 @@ class Agenda {
   }
   // Once there is a cause, only these may still make it smaller.
   void keep(std::initializer_list<std::string_view> names) {
-    std::erase_if(open_, [&](const Question* q) { return std::find(names.begin(), names.end(), q->name) == names.end(); });
+    std::erase_if(open_, [&](const Question* q) {
+      return std::find(names.begin(), names.end(), q->name) == names.end();
+    });
     proposals_.clear();
   }
 
  private:
   void move(const std::string& name, bool front) {
-    const auto found = std::find_if(open_.begin(), open_.end(), [&](const Question* q) { return q->name == name; });
+    const auto found =
+        std::find_if(open_.begin(), open_.end(), [&](const Question* q) { return q->name == name; });
     if (found == open_.end()) return;
     const Question* question = *found;
     open_.erase(found);
@@ -69,14 +72,17 @@ class Agenda {
 
 // The verified causes first; among those as they were found.
 void order(std::vector<Cause>& causes) {
-  std::stable_sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) { return a.verified && !b.verified; });
+  std::stable_sort(causes.begin(), causes.end(),
+                   [](const Cause& a, const Cause& b) { return a.verified && !b.verified; });
 }
 
 std::string repro_script(Lab& lab) {
   Repository& repository = lab.repository();
   const std::string folder = lab.running().folder();
-  const std::vector<std::string>& command = lab.smallest_command.empty() ? lab.command() : lab.smallest_command;
-  std::string script = "#!/bin/sh\n# Shows the failure again, in a copy of the tree that is removed afterwards.\nset -e\n";
+  const std::vector<std::string>& command =
+      lab.smallest_command.empty() ? lab.command() : lab.smallest_command;
+  std::string script =
+      "#!/bin/sh\n# Shows the failure again, in a copy of the tree that is removed afterwards.\nset -e\n";
   if (repository.head().empty()) {
     script += fmt::format("cd {}\n", joined_words({lab.running().input().directory}));
     script += fmt::format("exec {}\n", joined_words(command));
@@ -87,7 +93,8 @@ std::string repro_script(Lab& lab) {
     script += fmt::format("git -C {} worktree add --quiet --detach \"$tree\" {}\n", root, repository.head());
     if (repository.changed()) {
       std::ofstream(folder + "/changes.patch") << repository.change(repository.head(), repository.snapshot());
-      script += fmt::format("git -C \"$tree\" apply --whitespace=nowarn {}\n", joined_words({folder + "/changes.patch"}));
+      script += fmt::format("git -C \"$tree\" apply --whitespace=nowarn {}\n",
+                            joined_words({folder + "/changes.patch"}));
     }
     script += fmt::format("cd \"$tree/{}\"\n", repository.prefix());
     std::vector<std::string> moved;
@@ -109,20 +116,24 @@ Answer conclude(Lab& lab) {
   f.repro_command = joined_words(lab.smallest_command.empty() ? lab.command() : lab.smallest_command);
   order(lab.causes);
   if (lab.causes.empty()) {
-    f.summary = fmt::format("The command fails ({}), and no experiment found the cause.", lab.failure().error);
+    f.summary =
+        fmt::format("The command fails ({}), and no experiment found the cause.", lab.failure().error);
     return answer;
   }
   const Cause& cause = lab.causes.front();
   f.summary = cause.summary;
   for (std::size_t i = 1; i < lab.causes.size(); ++i) f.summary += " " + lab.causes[i].summary;
-  if (lab.flaky()) f.summary += fmt::format(" It is flaky: about {:.0f} % of the runs fail.", lab.rate() * 100);
+  if (lab.flaky())
+    f.summary += fmt::format(" It is flaky: about {:.0f} % of the runs fail.", lab.rate() * 100);
   f.kind = cause.kind;
   f.cause = cause.name;
   f.way_out = cause.way_out;
   f.way_out_verified = cause.verified;
   f.before = cause.before;
   f.after = cause.after;
-  running.store().remember(running.id(), "remedy", nlohmann::json{{"remedy", cause.remedy}, {"argument", cause.argument}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  running.store().remember(running.id(), "remedy",
+                           nlohmann::json{{"remedy", cause.remedy}, {"argument", cause.argument}}.dump(
+                               -1, ' ', false, nlohmann::json::error_handler_t::replace));
   // A cause that nothing was seen to take away is a trace, not a verdict.
   answer.state = cause.verified ? State::Found : State::NotFound;
   if (!cause.verified) f.summary = "Not certain: " + f.summary;
@@ -135,13 +146,16 @@ Answer investigate_command(Case& running) {
   Lab lab(running);
   if (!lab.reproduce()) {
     Answer answer;
-    answer.finding.summary = "The command passes in a copy of the tree, with its uncommitted changes and ignored files.";
+    answer.finding.summary =
+        "The command passes in a copy of the tree, with its uncommitted changes and ignored files.";
     answer.finding.hypotheses = running.hypotheses();
     return answer;
   }
-  if (const auto others = running.store().same_failure(lab.failure().signature, running.id()); !others.empty()) {
+  if (const auto others = running.store().same_failure(lab.failure().signature, running.id());
+      !others.empty()) {
     running.event("link", "the same failure as in " + others.front().id);
-    running.tell(fmt::format("the same failure as in {} ({})", others.front().id, row(others.front().state).name));
+    running.tell(
+        fmt::format("the same failure as in {} ({})", others.front().id, row(others.front().state).name));
   }
   Agenda agenda;
   bool asked_adviser = false;
@@ -153,7 +167,8 @@ Answer investigate_command(Case& running) {
       asked_adviser = true;
       for (const Proposal& p : advised(lab)) agenda.add(p);
     }
-    const bool verified = std::any_of(lab.causes.begin(), lab.causes.end(), [](const Cause& c) { return c.verified; });
+    const bool verified =
+        std::any_of(lab.causes.begin(), lab.causes.end(), [](const Cause& c) { return c.verified; });
     if (verified && !narrowed) {
       narrowed = true;
       order(lab.causes);

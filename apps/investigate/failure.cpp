@@ -32,8 +32,8 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// How well a line says what is wrong: the first row that matches decides, and the last line of the best rank is
-// taken, or the first, for compilers, whose later errors follow from it.
+// How well a line says what is wrong: the first row that matches decides, and the last line of the best rank
+// is taken, or the first, for compilers, whose later errors follow from it.
 struct ErrorRow {
   int rank;
   bool first;
@@ -44,17 +44,19 @@ const std::vector<ErrorRow>& error_rows() {
     const auto r = [](const char* text) { return std::regex(text, std::regex::optimize); };
     return std::vector<ErrorRow>{
         {1, false, r(R"(\b(AddressSanitizer|ThreadSanitizer|LeakSanitizer|UndefinedBehaviorSanitizer): .*)")},
-        {1, true, r(R"(: (fatal )?error: .*)")},                                  // compilers
+        {1, true, r(R"(: (fatal )?error: .*)")},  // compilers
         {1, true, r(R"(undefined reference to .*)")},
-        {1, false, r(R"(^(E +)?([\w.]+\.)?[A-Z]\w*(Error|Exception|Interrupt|Exit|Warning)\b(: .*| \[.*\]: .*|$))")},
-        {1, false, r(R"(^\s*(Uncaught )?\w*Error( \[\w+\])?: .*)")},               // node
+        {1, false,
+         r(R"(^(E +)?([\w.]+\.)?[A-Z]\w*(Error|Exception|Interrupt|Exit|Warning)\b(: .*| \[.*\]: .*|$))")},
+        {1, false, r(R"(^\s*(Uncaught )?\w*Error( \[\w+\])?: .*)")},  // node
         {1, false, r(R"(terminate called|what\(\): .*)")},
         {1, false, r(R"([Aa]ssertion .*failed|Assertion failed.*)")},
-        {1, false, r(R"(: (line )?\d+: .*(command not found|not found|No such file|unbound variable|syntax error).*)")},
+        {1, false,
+         r(R"(: (line )?\d+: .*(command not found|not found|No such file|unbound variable|syntax error).*)")},
         {2, false, r(R"(command not found|No such file or directory|Permission denied)")},
         {2, false, r(R"(\bpanicked at\b.*|^panic: .*|Segmentation fault.*)")},
         {3, false, r(R"(^(FAIL|FAILED|not ok|\[ +FAILED +\]).*)")},
-        {4, false, r(R"(\b([Ee]rror|ERROR|[Ff]ail(ed|ure)?|FAIL(ED)?|mismatch|[Ee]xpected)\b)")},
+        {4, false, r(R"(\b([Ee]rror|ERROR|[Ff]ailure|[Ff]ail(ed)?|FAIL(ED)?|mismatch|[Ee]xpected)\b)")},
     };
   }();
   return rows;
@@ -91,8 +93,10 @@ std::string error_line(const std::vector<std::string>& lines) {
 std::string without_noise(const std::string& text, const std::vector<std::string>& roots) {
   std::string plain = text;
   for (const std::string& root : roots)
-    for (std::size_t at = 0; !root.empty() && (at = plain.find(root, at)) != std::string::npos;) plain.erase(at, root.size());
-  static const std::regex kFolder(R"((/[\w.+-]+)+/)"), kAddress(R"(0x[0-9a-fA-F]+)"), kNumber(R"(\d+)"), kBlanks(R"(\s+)");
+    for (std::size_t at = 0; !root.empty() && (at = plain.find(root, at)) != std::string::npos;)
+      plain.erase(at, root.size());
+  static const std::regex kFolder(R"((/[\w.+-]+)+/)"), kAddress(R"(0x[0-9a-fA-F]+)"), kNumber(R"(\d+)"),
+      kBlanks(R"(\s+)");
   if (plain.size() > kLongestLine) plain.resize(kLongestLine);
   plain = std::regex_replace(plain, kFolder, "");
   plain = std::regex_replace(plain, kAddress, "#");
@@ -105,20 +109,22 @@ Failure failure_of(const Outcome& outcome, const std::vector<std::string>& roots
   Failure failure;
   if (outcome.passed()) return failure;
   const std::vector<std::string> lines = lines_of(outcome.output);
-  failure.error = outcome.ending == Ending::Exited || outcome.ending == Ending::Signalled ? error_line(lines) : "";
+  failure.error =
+      outcome.ending == Ending::Exited || outcome.ending == Ending::Signalled ? error_line(lines) : "";
   std::string how = outcome.ending == Ending::Exited ? "exit" : std::string(name(outcome.ending));
   if (outcome.ending == Ending::Signalled) how += fmt::format(" {}", outcome.status);
   std::string what = without_noise(failure.error, roots);
   // Values that are compared differ from commit to commit and from run to run.
-  static const std::regex kCompared(R"(AssertionError|[Aa]ssert|[Ee]xpected|!=|==)"), kQuoted(R"re('[^']*'|"[^"]*")re");
+  static const std::regex kCompared(R"(AssertionError|[Aa]ssert|[Ee]xpected|!=|==)"),
+      kQuoted(R"re('[^']*'|"[^"]*")re");
   if (std::regex_search(what, kCompared)) what = std::regex_replace(what, kQuoted, "'#'");
   failure.likeness = how + ": " + what;
   failure.signature = failure.likeness;
   const std::vector<Place> places = places_of(outcome.output);
   for (auto place = places.rbegin(); place != places.rend(); ++place) {
-    const bool ours = place->file[0] != '/' || std::any_of(roots.begin(), roots.end(), [&](const std::string& root) {
-      return place->file.rfind(root, 0) == 0;
-    });
+    const bool ours = place->file[0] != '/' ||
+                      std::any_of(roots.begin(), roots.end(),
+                                  [&](const std::string& root) { return place->file.rfind(root, 0) == 0; });
     if (!ours) continue;
     const std::size_t slash = place->file.rfind('/');
     failure.signature += " in " + (slash == std::string::npos ? place->file : place->file.substr(slash + 1));
@@ -150,7 +156,9 @@ const std::vector<MissingRow>& missing_rows() {
         {Kind::File, r(R"(FileNotFoundError: .*No such file or directory: '([^']+)')"), 1, 0, 0},
         {Kind::File, r(R"(ENOENT: no such file or directory, \w+ '([^']+)')"), 1, 0, 0},
         {Kind::File, r(R"(^([^\s:]+):(\d+):\d+: fatal error: ([^:]+): No such file)"), 3, 1, 2},
-        {Kind::Name, r(R"(^([^\s:]+):(\d+):\d+: error: '([\w:]+)' (?:was not declared|is not a member|does not name|has not been declared))"), 3, 1, 2},
+        {Kind::Name,
+         r(R"(^([^\s:]+):(\d+):\d+: error: '([\w:]+)' (?:was not declared|is not a member|does not name|has not been declared))"),
+         3, 1, 2},
         {Kind::Name, r(R"(^([^\s:]+):(\d+):\d+: error: .*has no member named '(\w+)')"), 3, 1, 2},
         {Kind::Name, r(R"(^([^\s:]+):(\d+):\d+: error: use of undeclared identifier '(\w+)')"), 3, 1, 2},
         {Kind::Name, r(R"(undefined reference to [`'](\w+))"), 1, 0, 0},
@@ -158,7 +166,8 @@ const std::vector<MissingRow>& missing_rows() {
         {Kind::Command, r(R"(^(\S+): (?:line )?(\d+): ([\w.+/-]+): (?:command )?not found)"), 3, 1, 2},
         {Kind::File, r(R"(^(\S+): (?:line )?(\d+): ([^\s:]+): No such file or directory)"), 3, 1, 2},
         {Kind::Command, r(R"(^([\w.+/-]+): command not found)"), 1, 0, 0},
-        {Kind::File, r(R"((?:cannot open|can't open|cannot access|cannot stat)[^'"]*['"]([^'"]+)['"])"), 1, 0, 0},
+        {Kind::File, r(R"((?:cannot open|can't open|cannot access|cannot stat)[^'"]*['"]([^'"]+)['"])"), 1, 0,
+         0},
         {Kind::File, r(R"(^\w+: ([^\s:]+): No such file or directory)"), 1, 0, 0},
     };
   }();
@@ -191,12 +200,17 @@ std::optional<Missing> missing_of(const std::string& output) {
     for (const MissingRow& row : missing_rows()) {
       std::smatch match;
       if (!std::regex_search(line, match, row.pattern)) continue;
-      const auto group = [&](int index) { return index == 0 ? "" : match[static_cast<std::size_t>(index)].str(); };
+      const auto group = [&](int index) {
+        return index == 0 ? "" : match[static_cast<std::size_t>(index)].str();
+      };
       Missing missing{row.kind, group(row.name), group(row.file), std::atoi(group(row.line).c_str())};
       if (missing.file.empty()) {  // an interpreter names the place before the error, node also after it
         const std::vector<Place> all = places.empty() ? places_of(output) : places;
         if (!all.empty()) {
-          const Place& place = line.find("ReferenceError") != std::string::npos || line.find("TypeError") != std::string::npos ? all.front() : all.back();
+          const Place& place =
+              line.find("ReferenceError") != std::string::npos || line.find("TypeError") != std::string::npos
+                  ? all.front()
+                  : all.back();
           missing.file = place.file;
           missing.line = place.line;
         }
@@ -249,7 +263,8 @@ std::vector<FailedTest> failed_tests(const std::string& output, const std::vecto
       add({m[1].str(), one});
     } else if (uses(command, "unittest") && std::regex_search(line, m, kUnittest)) {
       std::string id = m[2].str();  // since 3.11 with the method's name
-      if (id.size() < m[1].str().size() || id.substr(id.size() - m[1].str().size()) != m[1].str()) id += "." + m[1].str();
+      if (id.size() < m[1].str().size() || id.substr(id.size() - m[1].str().size()) != m[1].str())
+        id += "." + m[1].str();
       add({id, {command[0], "-m", "unittest", id}});
     } else if (std::regex_search(line, m, kGoogle)) {
       std::vector<std::string> one = command;

@@ -1,6 +1,6 @@
-// What a failure looks like: the line of output that says what is wrong, the name or file that is missing, the
-// tests that failed. Read by tables of patterns of the tools people use; without what differs from run to run, it
-// is the signature by which failures are told apart and found again.
+// What a failure looks like: the line of output that says what is wrong, the name or file that is missing,
+// the tests that failed. Read by tables of patterns of the tools people use; without what differs from run to
+// run, it is the signature by which failures are told apart and found again.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,9 @@
 namespace lathe::investigate {
 
 struct Failure {
-  std::string error;      // "NameError: name 'nn' is not defined"
-  std::string likeness;   // how it ended, and the error without numbers, addresses, folders and compared values
+  std::string error;  // "NameError: name 'nn' is not defined"
+  std::string
+      likeness;  // how it ended, and the error without numbers, addresses, folders and compared values
   std::string signature;  // that and the file it came from: what it is found by again
 };
 // `roots` are folders whose names do not matter.

@@ -38,8 +38,17 @@ const std::map<std::string, std::string>& git_variables() {
 
 // No hooks and no housekeeping: neither is the investigation's to start.
 std::vector<std::string> git_command(std::vector<std::string> words) {
-  std::vector<std::string> command{"git", "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0", "-c", "core.quotePath=false",
-                                   "-c", "diff.noprefix=false", "-c", "advice.detachedHead=false"};
+  std::vector<std::string> command{"git",
+                                   "-c",
+                                   "core.hooksPath=/dev/null",
+                                   "-c",
+                                   "gc.auto=0",
+                                   "-c",
+                                   "core.quotePath=false",
+                                   "-c",
+                                   "diff.noprefix=false",
+                                   "-c",
+                                   "advice.detachedHead=false"};
   command.insert(command.end(), words.begin(), words.end());
   return command;
 }
@@ -72,15 +81,17 @@ std::uint64_t bytes_below(const fs::path& path, std::uint64_t enough) {
     return failed ? 0 : bytes;
   }
   std::uint64_t sum = 0;
-  for (auto at = fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied, failed);
+  for (auto at =
+           fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied, failed);
        !failed && at != fs::recursive_directory_iterator() && sum <= enough; at.increment(failed))
     if (at->is_regular_file(failed) && !at->is_symlink(failed)) sum += at->file_size(failed);
   return sum;
 }
 
 UserError git_failed(const std::vector<std::string>& words, const Ran& ran) {
-  return UserError("investigate", fmt::format("git {} ended with status {}: {}", words.empty() ? "" : words[0],
-                                              ran.status, ran.errors.substr(0, ran.errors.find('\n'))))
+  return UserError("investigate",
+                   fmt::format("git {} ended with status {}: {}", words.empty() ? "" : words[0], ran.status,
+                               ran.errors.substr(0, ran.errors.find('\n'))))
       .help("run git status in the repository: what git refuses there, it refuses here");
 }
 
@@ -118,9 +129,10 @@ Repository::Repository(const std::string& directory, std::string scratch, std::i
   in_repository_ = top.ok();
   root_ = in_repository_ ? fs::canonical(line_of(top)).string() : here.string();
   if (in_repository_) prefix_ = line_of(git_in(here.string(), {"rev-parse", "--show-prefix"}));
-  if (!in_repository_ && bytes_below(root_, static_cast<std::uint64_t>(carry)) > static_cast<std::uint64_t>(carry))
-    throw UserError("investigate", fmt::format("{} is in no git repository and has more than {} MiB", root_,
-                                               carry >> 20))
+  if (!in_repository_ &&
+      bytes_below(root_, static_cast<std::uint64_t>(carry)) > static_cast<std::uint64_t>(carry))
+    throw UserError("investigate",
+                    fmt::format("{} is in no git repository and has more than {} MiB", root_, carry >> 20))
         .help("git init there, or --carry-mib allows more to be copied");
   git_folder_ = scratch_ + "/repository/.git";
   borrow();
@@ -157,7 +169,8 @@ void Repository::borrow() {
   const Ran made = run_command(git_command(init), git_variables());
   if (!made.ok()) throw git_failed(init, made);
   if (!in_repository_) return;
-  const std::string objects = line_of(git_in(root_, {"rev-parse", "--path-format=absolute", "--git-path", "objects"}));
+  const std::string objects =
+      line_of(git_in(root_, {"rev-parse", "--path-format=absolute", "--git-path", "objects"}));
   fs::create_directories(git_folder_ + "/objects/info");
   std::ofstream(git_folder_ + "/objects/info/alternates") << objects << "\n";
   std::error_code failed;
@@ -165,14 +178,16 @@ void Repository::borrow() {
       line_of(git_in(root_, {"rev-parse", "--path-format=absolute", "--git-path", "info/exclude"}));
   fs::create_directories(git_folder_ + "/info");
   fs::copy_file(exclude, git_folder_ + "/info/exclude", fs::copy_options::overwrite_existing, failed);
-  for (const char* setting : {"core.autocrlf", "core.eol", "core.fileMode", "core.symlinks", "core.excludesFile"}) {
+  for (const char* setting :
+       {"core.autocrlf", "core.eol", "core.fileMode", "core.symlinks", "core.excludesFile"}) {
     const Ran value = git_in(root_, {"config", "--get", setting});
     if (value.ok()) must({"config", setting, line_of(value)});
   }
   const Ran head = git_in(root_, {"rev-parse", "--verify", "--quiet", "HEAD^{commit}"});
   if (head.ok()) head_ = line_of(head);
   std::string updates;
-  for (const std::string& line : split(git_in(root_, {"for-each-ref", "--format=%(objectname) %(refname)"}).output, '\n'))
+  for (const std::string& line :
+       split(git_in(root_, {"for-each-ref", "--format=%(objectname) %(refname)"}).output, '\n'))
     if (const std::size_t blank = line.find(' '); blank != std::string::npos)
       updates += fmt::format("update {} {}\n", line.substr(blank + 1), line.substr(0, blank));
   must({"update-ref", "--stdin"}, {}, updates);
@@ -185,7 +200,8 @@ void Repository::take_snapshot() {
   std::error_code failed;
   const std::map<std::string, std::string> variables{{"GIT_INDEX_FILE", index}, {"GIT_WORK_TREE", root_}};
   if (in_repository_) {
-    const std::string theirs = line_of(git_in(root_, {"rev-parse", "--path-format=absolute", "--git-path", "index"}));
+    const std::string theirs =
+        line_of(git_in(root_, {"rev-parse", "--path-format=absolute", "--git-path", "index"}));
     fs::copy_file(theirs, index, failed);
   }
   Ran added = git({"-C", root_, "add", "--all", "--ignore-errors", "."}, variables);
@@ -204,8 +220,10 @@ void Repository::take_snapshot() {
 void Repository::find_ignored(std::int64_t carry) {
   std::vector<std::string> names;
   if (in_repository_)
-    names = split(git_in(root_, {"ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"}).output,
-                  '\0');
+    names =
+        split(git_in(root_, {"ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"})
+                  .output,
+              '\0');
   // Submodules and repositories inside this one are not part of its commits.
   for (const std::string& line : split(git({"ls-tree", "-r", "-z", snapshot_}).output, '\0'))
     if (line.rfind("160000 ", 0) == 0) names.push_back(line.substr(line.find('\t') + 1));
@@ -242,12 +260,14 @@ std::string Repository::worktree(const std::string& commit, const std::vector<st
     std::string plain = name;
     if (!plain.empty() && plain.back() == '/') plain.pop_back();
     const std::string to = path + "/" + plain;
-    if (fs::exists(fs::symlink_status(to, failed)) && !fs::is_directory(to, failed)) continue;  // tracked there
+    if (fs::exists(fs::symlink_status(to, failed)) && !fs::is_directory(to, failed))
+      continue;  // tracked there
     fs::create_directories(fs::path(to).parent_path(), failed);
     if (fs::is_directory(to, failed)) fs::remove(to, failed);  // where a submodule would be
     run_command({"cp", "-a", "--reflink=auto", root_ + "/" + plain, fs::path(to).parent_path().string()});
     // A Python environment finds packages that are developed in the tree by its path.
-    for (auto at = fs::recursive_directory_iterator(to, fs::directory_options::skip_permission_denied, failed);
+    for (auto at =
+             fs::recursive_directory_iterator(to, fs::directory_options::skip_permission_denied, failed);
          !failed && at != fs::recursive_directory_iterator(); at.increment(failed)) {
       if (at->path().extension() != ".pth" || !at->is_regular_file(failed)) continue;
       std::ifstream in(at->path());
@@ -269,7 +289,9 @@ std::string Repository::moved(const std::string& text, const std::string& worktr
   std::size_t from = 0;
   for (std::size_t at = 0; (at = text.find(root_, at)) != std::string::npos; at += root_.size()) {
     const std::size_t end = at + root_.size();
-    const auto part_of_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.'; };
+    const auto part_of_name = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
+    };
     if (end < text.size() && part_of_name(text[end])) continue;
     if (at > 0 && (part_of_name(text[at - 1]) || text[at - 1] == '/')) continue;
     result += text.substr(from, at - from) + worktree;
@@ -311,7 +333,8 @@ std::optional<std::string> Repository::resolve(const std::string& name) {
 
 std::string Repository::change(const std::string& before, const std::string& after, int context) {
   return git({"diff", "--full-index", "--binary", "--no-ext-diff", "--no-color", "--no-renames",
-              fmt::format("--unified={}", context), before, after}).output;
+              fmt::format("--unified={}", context), before, after})
+      .output;
 }
 
 std::vector<Hunk> Repository::hunks(const std::string& before, const std::string& after) {
@@ -353,7 +376,8 @@ std::vector<Hunk> Repository::hunks(const std::string& before, const std::string
   return all;
 }
 
-std::optional<std::string> Repository::patched(const std::string& commit, const std::string& patch, bool back) {
+std::optional<std::string> Repository::patched(const std::string& commit, const std::string& patch,
+                                               bool back) {
   if (patch.empty()) return std::nullopt;
   const std::string index = temporary_index();
   std::error_code ignored;
@@ -408,7 +432,8 @@ std::vector<std::string> Repository::files(const std::string& commit) {
 }
 
 bool Repository::touches(const Commit& commit, const std::string& path) {
-  std::vector<std::string> words{"diff-tree", "--root", "-r", "--name-only", "--no-commit-id", commit.id, "--", path};
+  std::vector<std::string> words{"diff-tree",      "--root",  "-r", "--name-only",
+                                 "--no-commit-id", commit.id, "--", path};
   return !git(words).output.empty();
 }
 

@@ -1,6 +1,7 @@
-// A private copy of a user's repository, made so that nothing of theirs is touched: it borrows their objects, has a
-// commit of what their tree looks like now (uncommitted changes and new files included) and makes worktrees of any
-// commit in a folder of its own. A folder that is in no repository is a repository without history.
+// A private copy of a user's repository, made so that nothing of theirs is touched: it borrows their objects,
+// has a commit of what their tree looks like now (uncommitted changes and new files included) and makes
+// worktrees of any commit in a folder of its own. A folder that is in no repository is a repository without
+// history.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +60,8 @@ class Repository {
   // The commit with a patch applied or taken back; nothing where it does not fit.
   std::optional<std::string> patched(const std::string& commit, const std::string& patch, bool back);
   // With files written, or removed where there is no text.
-  std::string edited(const std::string& commit, const std::map<std::string, std::optional<std::string>>& files);
+  std::string edited(const std::string& commit,
+                     const std::map<std::string, std::optional<std::string>>& files);
   std::optional<std::string> file(const std::string& commit, const std::string& path);
   std::vector<std::string> files(const std::string& commit);
   bool touches(const Commit& commit, const std::string& path);

@@ -13,8 +13,10 @@ namespace lathe::investigate {
 
 const std::vector<Investigator>& investigators() {
   static const std::vector<Investigator> rows{
-      {"command", "a command that fails, after --", [](const Input& i) { return !i.command.empty(); }, investigate_command},
-      {"words", "words that describe the failure", [](const Input& i) { return !i.words.empty(); }, investigate_words},
+      {"command", "a command that fails, after --", [](const Input& i) { return !i.command.empty(); },
+       investigate_command},
+      {"words", "words that describe the failure", [](const Input& i) { return !i.words.empty(); },
+       investigate_words},
   };
   return rows;
 }
@@ -29,9 +31,11 @@ std::string kind_of(const Input& input) {
   for (const Investigator& row : investigators())
     if (row.takes(input)) return std::string(row.kind);
   std::string kinds;
-  for (const Investigator& row : investigators()) kinds += (kinds.empty() ? "" : ", or ") + std::string(row.input);
+  for (const Investigator& row : investigators())
+    kinds += (kinds.empty() ? "" : ", or ") + std::string(row.input);
   if (!input.path.empty())
-    throw UserError("investigate", input.path + " is nothing that can be investigated").help("investigate " + kinds);
+    throw UserError("investigate", input.path + " is nothing that can be investigated")
+        .help("investigate " + kinds);
   throw UserError("investigate", "there is nothing to investigate").help("give " + kinds);
 }
 
@@ -47,13 +51,14 @@ Answer investigate_words(Case& running) {
     for (char& c : text)
       if (c == '\n') c = ' ';
     running.add({fmt::format("it is this: {}", m.title), "a search of the bank and the page of errors",
-                 fmt::format("{} ({:.0f} % of the words): {}", m.from, m.score * 100, text), dev::Verdict::Unknown, timer.milliseconds()});
+                 fmt::format("{} ({:.0f} % of the words): {}", m.from, m.score * 100, text),
+                 dev::Verdict::Unknown, timer.milliseconds()});
   }
   answer.finding.hypotheses = running.hypotheses();
-  answer.finding.summary =
-      fmt::format("Words alone cannot be tested; {} entries of the bank and the page of errors resemble them. "
-                  "Needed: a command that fails (lathe investigate resume {} -- COMMAND).",
-                  matches.size(), running.id());
+  answer.finding.summary = fmt::format(
+      "Words alone cannot be tested; {} entries of the bank and the page of errors resemble them. "
+      "Needed: a command that fails (lathe investigate resume {} -- COMMAND).",
+      matches.size(), running.id());
   return answer;
 }
 
@@ -66,18 +71,21 @@ dev::Finding without_cause(const std::string& summary, const Case& running) {
 }
 }  // namespace
 
-State run_session(Store& store, const std::string& id, const Case::Tell& tell, const std::function<void(Case&)>& started) {
+State run_session(Store& store, const std::string& id, const Case::Tell& tell,
+                  const std::function<void(Case&)>& started) {
   const Session before = store.session(id);
   if (before.interrupted) {
     // What two killed parents have left, before anything runs again.
     const int ended = end_marked(id);
-    if (ended > 0) store.add_event(id, "scenario", fmt::format("{} processes of the earlier run were still there", ended));
+    if (ended > 0)
+      store.add_event(id, "scenario", fmt::format("{} processes of the earlier run were still there", ended));
     std::error_code ignored;
     std::filesystem::remove_all(store.session_folder(id) + "/scratch", ignored);
   }
   if (!store.claim(id, before.interrupted ? "resumed" : "begun"))
-    throw UserError("investigate", fmt::format("{} is {}{}", id, row(before.state).name,
-                                               before.owner != 0 ? fmt::format(" in process {}", before.owner) : ""))
+    throw UserError("investigate",
+                    fmt::format("{} is {}{}", id, row(before.state).name,
+                                before.owner != 0 ? fmt::format(" in process {}", before.owner) : ""))
         .help("lathe investigate show says more");
   State state = State::Failed;
   std::string reason;
@@ -89,17 +97,21 @@ State run_session(Store& store, const std::string& id, const Case::Tell& tell, c
     try {
       const Investigator* row = investigator(session.input.kind);
       if (row == nullptr)
-        throw UserError("investigate", "this build does not investigate what is called " + session.input.kind);
+        throw UserError("investigate",
+                        "this build does not investigate what is called " + session.input.kind);
       Answer answer = row->run(running);
       if (running.early() == Early::Cancelled || running.early() == Early::Interrupted) running.check();
       state = answer.state;
       finding = std::move(answer.finding);
-      reason = state == State::Found ? "a cause was verified" : state == State::NeedsInput ? "words alone cannot be tested" : "no cause was verified";
+      reason = state == State::Found        ? "a cause was verified"
+               : state == State::NeedsInput ? "words alone cannot be tested"
+                                            : "no cause was verified";
     } catch (const EndedEarly& end) {
-      static constexpr std::array<std::pair<State, std::string_view>, 4> kEnds{{{State::NotFound, "it ended"},
-                                                                                {State::Cancelled, "somebody cancelled it"},
-                                                                                {State::Queued, "its process was asked to end"},
-                                                                                {State::NotFound, "the budget was used up"}}};
+      static constexpr std::array<std::pair<State, std::string_view>, 4> kEnds{
+          {{State::NotFound, "it ended"},
+           {State::Cancelled, "somebody cancelled it"},
+           {State::Queued, "its process was asked to end"},
+           {State::NotFound, "the budget was used up"}}};
       const auto& [to, why] = kEnds[static_cast<std::size_t>(end.why)];
       state = to;
       reason = why;
@@ -111,7 +123,11 @@ State run_session(Store& store, const std::string& id, const Case::Tell& tell, c
     }
   }
   if (finding) store.set_finding(id, *finding);
-  store.move(id, state, reason);
+  try {
+    store.move(id, state, reason);
+  } catch (const UserError&) {  // whoever cancelled it did not wait for this process
+    state = store.session(id).state;
+  }
   if (state != State::Queued) {
     std::error_code ignored;
     std::filesystem::remove_all(store.session_folder(id) + "/scratch", ignored);

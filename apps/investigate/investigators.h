@@ -1,5 +1,5 @@
-// Who investigates what: one row per kind of input. An investigator is given a running case and returns what it
-// found; hypotheses it adds to the case as they are tested.
+// Who investigates what: one row per kind of input. An investigator is given a running case and returns what
+// it found; hypotheses it adds to the case as they are tested.
 #pragma once
 
 #include <optional>
@@ -31,8 +31,9 @@ std::string kind_of(const Input& input);
 Answer investigate_command(Case& running);
 Answer investigate_words(Case& running);
 
-// Runs a session to its end in this process: claims it, investigates, stores state and finding, remakes the bank's
-// pages. Returns the state it is in then.
-State run_session(Store& store, const std::string& id, const Case::Tell& tell, const std::function<void(Case&)>& started = {});
+// Runs a session to its end in this process: claims it, investigates, stores state and finding, remakes the
+// bank's pages. Returns the state it is in then.
+State run_session(Store& store, const std::string& id, const Case::Tell& tell,
+                  const std::function<void(Case&)>& started = {});
 
 }  // namespace lathe::investigate

@@ -13,8 +13,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kFirstRuns = 3, kRunsWhenMixed = 12, kRunsUntilGivenUp = 24;
-constexpr double kQuick = 1;               // seconds: what runs that fast is repeated more often
-constexpr double kAccident = 0.005;        // chance that a flaky failure is taken for a pass
+constexpr double kQuick = 1;         // seconds: what runs that fast is repeated more often
+constexpr double kAccident = 0.005;  // chance that a flaky failure is taken for a pass
 constexpr int kMostRuns = 60;
 constexpr double kShareOfFirstRun = 0.25;  // of the budget, before the command counts as hanging
 constexpr std::size_t kRememberedOutput = 64 << 10U;
@@ -22,8 +22,13 @@ constexpr std::size_t kRememberedOutput = 64 << 10U;
 std::string written(const Judged& j) {
   const Outcome& o = j.outcome;
   const std::size_t from = o.output.size() > kRememberedOutput ? o.output.size() - kRememberedOutput : 0;
-  return Json{{"result", static_cast<int>(j.result)}, {"runs", j.runs}, {"failures", j.failures},
-              {"ending", name(o.ending)}, {"status", o.status}, {"seconds", o.seconds}, {"peak", o.peak},
+  return Json{{"result", static_cast<int>(j.result)},
+              {"runs", j.runs},
+              {"failures", j.failures},
+              {"ending", name(o.ending)},
+              {"status", o.status},
+              {"seconds", o.seconds},
+              {"peak", o.peak},
               {"output", o.output.substr(from)}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -53,8 +58,10 @@ Lab::Lab(Case& running)
       repository_(running.input().directory, running.scratch(), running.input().carry),
       limit_(running.input().scenario_seconds > 0 ? running.input().scenario_seconds
                                                   : running.input().seconds * kShareOfFirstRun) {
-  for (const std::string& name : repository_.left_behind()) case_.event("repository", "not taken along: " + name);
-  if (const auto before = case_.store().recall(case_.id(), "snapshot"); before && *before != repository_.snapshot())
+  for (const std::string& name : repository_.left_behind())
+    case_.event("repository", "not taken along: " + name);
+  if (const auto before = case_.store().recall(case_.id(), "snapshot");
+      before && *before != repository_.snapshot())
     case_.event("repository", "the tree has changed since the session began: its results are not used");
   case_.store().remember(case_.id(), "snapshot", repository_.snapshot());
 }
@@ -83,7 +90,8 @@ std::string Lab::key(const Probe& probe, int needed) const {
              {"command", probe.command},
              {"without", probe.without_ignored},
              {"runs", needed}};
-  for (const auto& [name, value] : probe.variables) words["variables"][name] = value ? Json(*value) : Json(nullptr);
+  for (const auto& [name, value] : probe.variables)
+    words["variables"][name] = value ? Json(*value) : Json(nullptr);
   return "probe " + words.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -93,14 +101,16 @@ std::vector<Outcome> Lab::run(const std::vector<Probe>& probes, const std::vecto
   std::vector<std::string> trees;
   for (const std::size_t i : which) {
     const Probe& p = probes[i];
-    trees.push_back(repository_.worktree(p.commit.empty() ? repository_.snapshot() : p.commit, p.without_ignored));
+    trees.push_back(
+        repository_.worktree(p.commit.empty() ? repository_.snapshot() : p.commit, p.without_ignored));
     scenarios.push_back(scenario(p, trees.back()));
   }
   std::vector<Outcome> outcomes = case_.run(scenarios);
   // What somebody killed gets a second run; a command that ends so each time is judged so.
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    const bool killed = outcomes[i].ending == Ending::Lost ||
-                        (outcomes[i].ending == Ending::Signalled && outcomes[i].status == SIGKILL && failing_.status != SIGKILL);
+    const bool killed =
+        outcomes[i].ending == Ending::Lost || (outcomes[i].ending == Ending::Signalled &&
+                                               outcomes[i].status == SIGKILL && failing_.status != SIGKILL);
     if (!killed) continue;
     case_.event("scenario", scenarios[i].label + ": killed, run once more");
     const Probe& p = probes[which[i]];
@@ -133,7 +143,9 @@ void Lab::count(const Probe& probe, const Outcome& outcome) {
   if (flaky() || passed == 0 || failed == 0) return;
   rate_ = std::clamp(static_cast<double>(failed) / (passed + failed), 0.2, 0.8);
   case_.store().remember(case_.id(), "rate " + repository_.snapshot(), fmt::format("{}", rate_));
-  case_.add({"the failure is flaky", probe.label, fmt::format("{} of {} runs of the same tree failed; {} passes in a row count as one", failed, passed + failed, runs_to_pass()),
+  case_.add({"the failure is flaky", probe.label,
+             fmt::format("{} of {} runs of the same tree failed; {} passes in a row count as one", failed,
+                         passed + failed, runs_to_pass()),
              dev::Verdict::Confirmed, 0});
   throw FlakyAfterAll{};
 }
@@ -178,8 +190,10 @@ bool Lab::reproduce() {
     if (failures == runs && longest < kQuick) more(2 * kFirstRuns);
     if (failures > 0 && failures < runs) more(std::max(runs, kRunsWhenMixed));
     if (failures > 0) {  // the usual one of several
-      const auto usual = std::max_element(kinds.begin(), kinds.end(), [](auto& a, auto& b) { return a.second < b.second; });
-      failing_ = *std::find_if(failed.begin(), failed.end(), [&](const Outcome& o) { return failure_of(o).likeness == usual->first; });
+      const auto usual =
+          std::max_element(kinds.begin(), kinds.end(), [](auto& a, auto& b) { return a.second < b.second; });
+      failing_ = *std::find_if(failed.begin(), failed.end(),
+                               [&](const Outcome& o) { return failure_of(o).likeness == usual->first; });
       failure_ = failure_of(failing_);
       Judged j{Result::Fails, runs, failures, failing_};
       case_.store().remember(case_.id(), "reproduced " + repository_.snapshot(),
@@ -195,16 +209,18 @@ bool Lab::reproduce() {
     return false;
   }
   rate_ = failures == runs ? 1 : static_cast<double>(failures) / (runs + 1);
-  if (const auto known = case_.store().recall(case_.id(), "rate " + repository_.snapshot())) rate_ = std::atof(known->c_str());
+  if (const auto known = case_.store().recall(case_.id(), "rate " + repository_.snapshot()))
+    rate_ = std::atof(known->c_str());
   counts_[key(as_it_is, 0)] = {0, failures};
   case_.store().set_failure(case_.id(), failure_.signature, failure_.error);
   case_.add({"the command fails in a copy of its tree", experiment,
              fmt::format("{} of {} runs failed: {}: {}", failures, runs, failing_.words(), failure_.error),
              dev::Verdict::Confirmed, timer.milliseconds()});
   if (flaky())
-    case_.add({"the failure is flaky", fmt::format("{} runs of the same tree", runs),
-               fmt::format("{} of {} failed; {} passes in a row count as one", failures, runs, runs_to_pass()),
-               dev::Verdict::Confirmed, 0});
+    case_.add(
+        {"the failure is flaky", fmt::format("{} runs of the same tree", runs),
+         fmt::format("{} of {} failed; {} passes in a row count as one", failures, runs, runs_to_pass()),
+         dev::Verdict::Confirmed, 0});
   return true;
 }
 
@@ -213,7 +229,9 @@ int Lab::runs_to_pass() const {
   return std::clamp(static_cast<int>(std::ceil(std::log(kAccident) / std::log(1 - rate_))), 2, kMostRuns);
 }
 
-Judged Lab::judge(const Probe& probe, int at_least) { return judge(std::vector<Probe>{probe}, at_least).front(); }
+Judged Lab::judge(const Probe& probe, int at_least) {
+  return judge(std::vector<Probe>{probe}, at_least).front();
+}
 
 std::vector<Judged> Lab::judge(const std::vector<Probe>& probes, int at_least) {
   const int needed = std::max(at_least, runs_to_pass());
@@ -227,7 +245,8 @@ std::vector<Judged> Lab::judge(const std::vector<Probe>& probes, int at_least) {
   }
   const auto jobs = static_cast<std::size_t>(case_.jobs());
   while (!open.empty()) {
-    std::vector<std::size_t> wave(open.begin(), open.begin() + static_cast<std::ptrdiff_t>(std::min(open.size(), jobs)));
+    std::vector<std::size_t> wave(open.begin(),
+                                  open.begin() + static_cast<std::ptrdiff_t>(std::min(open.size(), jobs)));
     // Runs of one probe side by side, where there are fewer probes than jobs.
     for (std::size_t i = 0; wave.size() < jobs && i < wave.size() * static_cast<std::size_t>(needed); ++i) {
       const std::size_t probe = wave[i % open.size()];

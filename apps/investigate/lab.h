@@ -1,6 +1,6 @@
 // Experiments with one failing command: the command in copies of its repository, with other commits, files,
-// variables or arguments, as often as it takes to tell passing from failing. Results are remembered, so that a
-// resumed investigation repeats none.
+// variables or arguments, as often as it takes to tell passing from failing. Results are remembered, so that
+// a resumed investigation repeats none.
 #pragma once
 
 #include <map>
@@ -18,8 +18,8 @@ namespace lathe::investigate {
 // What is changed of how the user ran it.
 struct Probe {
   std::string label;
-  std::string commit;                // empty: the user's tree as it is
-  std::vector<std::string> command;  // empty: the user's
+  std::string commit;                                           // empty: the user's tree as it is
+  std::vector<std::string> command;                             // empty: the user's
   std::map<std::string, std::optional<std::string>> variables;  // without a value: removed
   std::vector<std::string> without_ignored;
 };
@@ -40,8 +40,8 @@ struct Judged {
 // What was found guilty and what was seen to help.
 struct Cause {
   std::string kind, name, summary, way_out;
-  // How to try the way out again: "patch" with the text, "unset" or "set" with a variable, "without" with an ignored
-  // file. The bank keeps it.
+  // How to try the way out again: "patch" with the text, "unset" or "set" with a variable, "without" with an
+  // ignored file. The bank keeps it.
   std::string remedy, argument;
   bool verified = false;
   std::string before, after;  // the guilty lines
@@ -68,7 +68,8 @@ class Lab {
   int runs_to_pass() const;  // so many in a row are no accident
 
   Judged judge(const Probe& probe, int at_least = 1);
-  // Side by side. Whoever asks may be content with the first that passes (or fails): the rest is then Differs.
+  // Side by side. Whoever asks may be content with the first that passes (or fails): the rest is then
+  // Differs.
   std::vector<Judged> judge(const std::vector<Probe>& probes, int at_least = 1);
   bool passes(const Probe& probe) { return judge(probe).result == Result::Passes; }
 
@@ -92,7 +93,7 @@ class Lab {
   Failure failure_;
   Outcome failing_;
   double rate_ = 1;
-  double limit_ = 0;  // seconds of one run
+  double limit_ = 0;                                   // seconds of one run
   std::map<std::string, std::pair<int, int>> counts_;  // runs that passed and that failed, by probe
 };
 

@@ -1,6 +1,6 @@
-// The Model Context Protocol over lines of JSON: other programs start, watch, steer and cancel investigations and
-// read their records. Speaks the revision without a handshake (each request says which it is) and, for older clients, those
-// with one. Knows nothing of pipes: a message in, a message out, from any thread.
+// The Model Context Protocol over lines of JSON: other programs start, watch, steer and cancel investigations
+// and read their records. Speaks the revision without a handshake (each request says which it is) and, for
+// older clients, those with one. Knows nothing of pipes: a message in, a message out, from any thread.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,8 @@ namespace lathe::investigate {
 
 class McpServer {
  public:
-  // `program` is this `lathe`, which runs what is started; `root` is where records are kept, "" for the usual folder.
+  // `program` is this `lathe`, which runs what is started; `root` is where records are kept, "" for the usual
+  // folder.
   McpServer(std::string program, std::string version, std::string root, std::string directory);
 
   // The answer to one line; nothing where none is due.

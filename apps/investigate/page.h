@@ -1,5 +1,5 @@
-// One static HTML file per investigation: the verdict, the hypotheses, what the guilty step changed side by side, how
-// far values are off as a heat map, the history of states. It needs nothing from anywhere else.
+// One static HTML file per investigation: the verdict, the hypotheses, what the guilty step changed side by
+// side, how far values are off as a heat map, the history of states. It needs nothing from anywhere else.
 #pragma once
 
 #include <string>

@@ -12,7 +12,8 @@ namespace lathe::investigate {
 namespace {
 
 // Without these hardly any program is found or starts.
-constexpr std::array<std::string_view, 9> kNeeded{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TMPDIR", "PWD", "SHLVL"};
+constexpr std::array<std::string_view, 9> kNeeded{"PATH", "HOME",   "USER", "LOGNAME", "SHELL",
+                                                  "TERM", "TMPDIR", "PWD",  "SHLVL"};
 
 std::string listed(const std::vector<std::string>& words) {
   std::string text;
@@ -34,10 +35,12 @@ void ask_environment(Lab& lab) {
     return probe;
   };
   const Judged bare = lab.judge(without(names));
-  const std::string experiment = fmt::format("the command without {} variables of the environment", names.size());
+  const std::string experiment =
+      fmt::format("the command without {} variables of the environment", names.size());
   if (bare.result != Result::Passes) {
-    lab.running().add({"a variable of the environment is guilty", experiment, "without them it " + bare.words(),
-                       bare.result == Result::Fails ? dev::Verdict::Refuted : dev::Verdict::Unknown, timer.milliseconds()});
+    lab.running().add(
+        {"a variable of the environment is guilty", experiment, "without them it " + bare.words(),
+         bare.result == Result::Fails ? dev::Verdict::Refuted : dev::Verdict::Unknown, timer.milliseconds()});
     return;
   }
   const auto chosen = [&](const Part& part) {
@@ -65,8 +68,9 @@ void ask_environment(Lab& lab) {
   }
   cause.summary = fmt::format("It fails because of the environment: {}.", values);
   cause.way_out = fmt::format("env{} {}", flags, joined_words(lab.command()));
-  lab.running().add({"a variable of the environment is guilty", experiment, "without them it passes; what matters is " + values,
-                     dev::Verdict::Confirmed, timer.milliseconds()});
+  lab.running().add({"a variable of the environment is guilty", experiment,
+                     "without them it passes; what matters is " + values, dev::Verdict::Confirmed,
+                     timer.milliseconds()});
   lab.verify(cause, without(guilty));
   lab.causes.push_back(cause);
 }
@@ -78,11 +82,13 @@ void ask_ignored(Lab& lab) {
   const auto without = [](std::vector<std::string> some) {
     return Probe{fmt::format("without {} ignored files", some.size()), "", {}, {}, std::move(some)};
   };
-  const std::string experiment = fmt::format("the command without {} files and folders that git ignores", names.size());
+  const std::string experiment =
+      fmt::format("the command without {} files and folders that git ignores", names.size());
   const Judged bare = lab.judge(without(names));
   if (bare.result != Result::Passes) {
     lab.running().add({"a file that git ignores is guilty", experiment, "without them it " + bare.words(),
-                       bare.result == Result::Fails ? dev::Verdict::Refuted : dev::Verdict::Unknown, timer.milliseconds()});
+                       bare.result == Result::Fails ? dev::Verdict::Refuted : dev::Verdict::Unknown,
+                       timer.milliseconds()});
     return;
   }
   const auto chosen = [&](const Part& part) {
@@ -90,13 +96,14 @@ void ask_ignored(Lab& lab) {
     for (const std::size_t i : part) some.push_back(names[i]);
     return some;
   };
-  const std::vector<std::string> guilty = chosen(smallest_part(names.size(), [&](const std::vector<Part>& parts) {
-    std::vector<Probe> probes;
-    for (const Part& p : parts) probes.push_back(without(chosen(p)));
-    std::vector<bool> holds;
-    for (const Judged& j : lab.judge(probes)) holds.push_back(j.result == Result::Passes);
-    return holds;
-  }));
+  const std::vector<std::string> guilty =
+      chosen(smallest_part(names.size(), [&](const std::vector<Part>& parts) {
+        std::vector<Probe> probes;
+        for (const Part& p : parts) probes.push_back(without(chosen(p)));
+        std::vector<bool> holds;
+        for (const Judged& j : lab.judge(probes)) holds.push_back(j.result == Result::Passes);
+        return holds;
+      }));
   Cause cause;
   cause.kind = "environment";
   cause.name = listed(guilty);
@@ -104,8 +111,9 @@ void ask_ignored(Lab& lab) {
   cause.argument = guilty.size() == 1 ? guilty.front() : "";
   cause.summary = fmt::format("It fails because of a file that git ignores: {}.", cause.name);
   cause.way_out = "move it away: " + cause.name;
-  lab.running().add({"a file that git ignores is guilty", experiment, "without them it passes; what matters is " + cause.name,
-                     dev::Verdict::Confirmed, timer.milliseconds()});
+  lab.running().add({"a file that git ignores is guilty", experiment,
+                     "without them it passes; what matters is " + cause.name, dev::Verdict::Confirmed,
+                     timer.milliseconds()});
   lab.verify(cause, without(guilty));
   lab.causes.push_back(cause);
 }
@@ -122,7 +130,8 @@ void ask_flaky(Lab& lab) {
   if (python) {
     Fixed seeds{"the order of hashes (PYTHONHASHSEED)", {}};
     for (int seed = 0; seed < 6; ++seed)
-      seeds.probes.push_back({fmt::format("PYTHONHASHSEED={}", seed), "", {}, {{"PYTHONHASHSEED", std::to_string(seed)}}, {}});
+      seeds.probes.push_back(
+          {fmt::format("PYTHONHASHSEED={}", seed), "", {}, {{"PYTHONHASHSEED", std::to_string(seed)}}, {}});
     rows.push_back(std::move(seeds));
   }
   std::vector<std::string> one_cpu{"taskset", "-c", "0"};

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t kMostHunks = 400;  // of a change that is taken apart
 
-// Commits, latest first, and what is known of them. The user's uncommitted changes or some of their files are taken
-// along where the failure does not show without.
+// Commits, latest first, and what is known of them. The user's uncommitted changes or some of their files are
+// taken along where the failure does not show without.
 class Search {
  public:
   Search(Lab& lab, std::vector<Commit> chain) : lab_(lab), chain_(std::move(chain)), known_(chain_.size()) {}
@@ -97,8 +97,8 @@ class Search {
     return std::nullopt;
   }
 
-  // Between a bad and a good one, several at a time. The result is those that may be the first bad one, the likeliest
-  // first: more than one where some between could not be judged.
+  // Between a bad and a good one, several at a time. The result is those that may be the first bad one, the
+  // likeliest first: more than one where some between could not be judged.
   std::vector<std::size_t> first_bad(std::size_t good) {
     const auto jobs = static_cast<std::size_t>(lab_.running().jobs());
     std::size_t bad = 0;
@@ -164,19 +164,21 @@ std::map<std::string, std::optional<std::string>> files_of_the_command(Lab& lab)
   return files;
 }
 
-// Tries each candidate by taking it back from the user's tree; what helps is guilty beyond the order of commits.
+// Tries each candidate by taking it back from the user's tree; what helps is guilty beyond the order of
+// commits.
 bool blame_commit(Lab& lab, const Commit& guilty, bool certain, const std::string& how) {
   Cause cause;
   cause.kind = "commit";
   cause.name = guilty.label();
   cause.summary = fmt::format("It fails since commit {}.", guilty.label());
   bool reverted = false;
-  if (!guilty.parents.empty())
-    reverted = blame_change(lab, guilty.parents[0], guilty.id, cause);
+  if (!guilty.parents.empty()) reverted = blame_change(lab, guilty.parents[0], guilty.id, cause);
   if (!reverted && !certain) return false;
-  if (!reverted) cause.summary += " Taking it back from the present tree does not help or does not fit any more.";
+  if (!reverted)
+    cause.summary += " Taking it back from the present tree does not help or does not fit any more.";
   lab.running().add({"the first bad commit is " + guilty.label(), how,
-                     reverted ? fmt::format("its parent passes, and so does the present tree without {}", cause.argument.empty() ? "it" : cause.name)
+                     reverted ? fmt::format("its parent passes, and so does the present tree without {}",
+                                            cause.argument.empty() ? "it" : cause.name)
                               : "its parent passes; without it the present tree could not be made to pass",
                      reverted ? dev::Verdict::Confirmed : dev::Verdict::Partial, 0});
   lab.causes.push_back(cause);
@@ -189,7 +191,9 @@ bool blame_change(Lab& lab, const std::string& before, const std::string& after,
   Timer timer;
   Repository& repository = lab.repository();
   Case& running = lab.running();
-  const auto reverted = [&](const std::string& patch) { return repository.patched(repository.snapshot(), patch, true); };
+  const auto reverted = [&](const std::string& patch) {
+    return repository.patched(repository.snapshot(), patch, true);
+  };
   const std::string whole = repository.change(before, after);
   const auto without = reverted(whole);
   std::vector<Hunk> all = repository.hunks(before, after);
@@ -201,8 +205,10 @@ bool blame_change(Lab& lab, const std::string& before, const std::string& after,
     std::vector<Hunk> fitting;
     for (const Hunk& h : all)
       if (reverted(h.text())) fitting.push_back(h);
-    const auto partly = fitting.empty() || fitting.size() == all.size() ? std::nullopt : reverted(joined(fitting));
-    if (!partly || !lab.passes({"without what can be taken back of the change", *partly, {}, {}, {}})) return false;
+    const auto partly =
+        fitting.empty() || fitting.size() == all.size() ? std::nullopt : reverted(joined(fitting));
+    if (!partly || !lab.passes({"without what can be taken back of the change", *partly, {}, {}, {}}))
+      return false;
     all = std::move(fitting);
   }
   std::string patch = whole;
@@ -221,7 +227,12 @@ bool blame_change(Lab& lab, const std::string& before, const std::string& after,
           std::vector<std::size_t> which;
           for (std::size_t i = 0; i < parts.size(); ++i)
             if (const auto tree = reverted(joined(chosen(parts[i])))) {
-              probes.push_back({fmt::format("without {} of {} parts of the change", parts[i].size(), all.size()), *tree, {}, {}, {}});
+              probes.push_back(
+                  {fmt::format("without {} of {} parts of the change", parts[i].size(), all.size()),
+                   *tree,
+                   {},
+                   {},
+                   {}});
               which.push_back(i);
             }
           const std::vector<Judged> judged = lab.judge(probes);
@@ -267,7 +278,8 @@ void ask_uncommitted(Lab& lab) {
   const Judged clean = lab.judge({"without uncommitted changes", repository.head(), {}, {}, {}});
   if (clean.result != Result::Passes) {
     lab.running().add({"uncommitted changes are guilty", "the command at HEAD, without them",
-                       "without them the command " + clean.words(), dev::Verdict::Refuted, timer.milliseconds()});
+                       "without them the command " + clean.words(), dev::Verdict::Refuted,
+                       timer.milliseconds()});
     return;
   }
   Cause cause;
@@ -275,16 +287,19 @@ void ask_uncommitted(Lab& lab) {
   cause.name = "uncommitted";
   const bool found = blame_change(lab, repository.head(), repository.snapshot(), cause);
   cause.summary = fmt::format("It fails because of uncommitted changes ({}).", cause.name);
-  lab.running().add({"uncommitted changes are guilty", "the command at HEAD, without them",
-                     "without them the command " + clean.words() + (found ? "; what matters is " + cause.name : ""),
-                     dev::Verdict::Confirmed, timer.milliseconds()});
+  lab.running().add(
+      {"uncommitted changes are guilty", "the command at HEAD, without them",
+       "without them the command " + clean.words() + (found ? "; what matters is " + cause.name : ""),
+       dev::Verdict::Confirmed, timer.milliseconds()});
   lab.causes.push_back(cause);
 }
 
 void search_history(Lab& lab, const std::string& path) {
   Repository& repository = lab.repository();
   Case& running = lab.running();
-  const std::string claim = path.empty() ? "an older commit passes" : fmt::format("an older commit passes, of those that touch {}", path);
+  const std::string claim = path.empty()
+                                ? "an older commit passes"
+                                : fmt::format("an older commit passes, of those that touch {}", path);
   if (repository.head().empty()) return;
   Timer timer;
   std::vector<Commit> chain = repository.first_parents(repository.head());
@@ -293,7 +308,8 @@ void search_history(Lab& lab, const std::string& path) {
     for (std::size_t i = 0; i < chain.size(); ++i) {
       if (repository.touches(chain[i], path)) some.push_back(chain[i]);
       // What was before it is what decides whether it is guilty.
-      if (!some.empty() && some.back().id == chain[i].id && i + 1 < chain.size() && !repository.touches(chain[i + 1], path))
+      if (!some.empty() && some.back().id == chain[i].id && i + 1 < chain.size() &&
+          !repository.touches(chain[i + 1], path))
         some.push_back(chain[i + 1]);
     }
     chain = std::move(some);
@@ -311,14 +327,16 @@ void search_history(Lab& lab, const std::string& path) {
       // New files alone, as a test that was just written, may show what an older commit broke.
       std::map<std::string, std::optional<std::string>> added;
       for (const std::string& name : repository.files(repository.snapshot()))
-        if (!repository.file(repository.head(), name)) added[name] = repository.file(repository.snapshot(), name);
+        if (!repository.file(repository.head(), name))
+          added[name] = repository.file(repository.snapshot(), name);
       if (added.empty()) return;
       search.take_along(added);
     }
   }
   if (search.at(0) != Result::Fails) {
     if (path.empty())
-      running.add({claim, "the command at HEAD", "it does not fail there as it does in the tree", dev::Verdict::Unknown, timer.milliseconds()});
+      running.add({claim, "the command at HEAD", "it does not fail there as it does in the tree",
+                   dev::Verdict::Unknown, timer.milliseconds()});
     return;
   }
   std::optional<std::size_t> good = search.find_good();
@@ -330,13 +348,15 @@ void search_history(Lab& lab, const std::string& path) {
     }
   }
   if (!good) {
-    running.add({claim, fmt::format("the command at {} of {} commits", search.tested(), search.size()),
-                 "none passes: it is as old as the command, or what the command runs is not built from the commit",
-                 dev::Verdict::Refuted, timer.milliseconds()});
+    running.add(
+        {claim, fmt::format("the command at {} of {} commits", search.tested(), search.size()),
+         "none passes: it is as old as the command, or what the command runs is not built from the commit",
+         dev::Verdict::Refuted, timer.milliseconds()});
     return;
   }
   std::vector<std::size_t> candidates = search.first_bad(*good);
-  // A failure that turns out to be flaky would have made a bad commit pass: the last good one is asked once more.
+  // A failure that turns out to be flaky would have made a bad commit pass: the last good one is asked once
+  // more.
   if (!lab.flaky()) {
     constexpr int kOnceMore = 6;
     const std::string id = search.variant(search.commit(search.good()));
@@ -344,7 +364,9 @@ void search_history(Lab& lab, const std::string& path) {
   }
   const std::string how = fmt::format("the command at {} of {} commits", search.tested(), search.size());
   if (candidates.size() > 1)
-    running.event("history", fmt::format("{} commits cannot be told apart: the command fails otherwise between them", candidates.size()));
+    running.event("history",
+                  fmt::format("{} commits cannot be told apart: the command fails otherwise between them",
+                              candidates.size()));
   std::reverse(candidates.begin(), candidates.end());  // the oldest begins what follows
   for (const std::size_t index : candidates) {
     Commit guilty = search.commit(index);
@@ -360,8 +382,10 @@ void search_history(Lab& lab, const std::string& path) {
     if (blame_commit(lab, guilty, candidates.size() == 1, how)) return;
   }
   std::string names;
-  for (const std::size_t index : candidates) names += (names.empty() ? "" : ", ") + search.commit(index).label();
-  running.add({"the first bad commit is one of " + names, how, "the command cannot be judged between them", dev::Verdict::Partial, timer.milliseconds()});
+  for (const std::size_t index : candidates)
+    names += (names.empty() ? "" : ", ") + search.commit(index).label();
+  running.add({"the first bad commit is one of " + names, how, "the command cannot be judged between them",
+               dev::Verdict::Partial, timer.milliseconds()});
 }
 
 void ask_history(Lab& lab) { search_history(lab, ""); }

@@ -1,4 +1,5 @@
-// Is a name or a file missing? What the repository knows under that name, now or in its history, is tried in its place.
+// Is a name or a file missing? What the repository knows under that name, now or in its history, is tried in
+// its place.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +37,8 @@ std::string with_lines(const std::vector<std::string>& lines) {
   return text;
 }
 
-// The path in the repository of what a tool printed, which may be absolute or below the directory of the command.
+// The path in the repository of what a tool printed, which may be absolute or below the directory of the
+// command.
 std::optional<std::string> path_in(Lab& lab, std::string printed) {
   Repository& repository = lab.repository();
   if (printed.rfind(repository.root() + "/", 0) == 0) printed.erase(0, repository.root().size() + 1);
@@ -68,12 +70,15 @@ std::vector<std::string> importing_lines(Lab& lab, const std::string& name) {
   Repository& repository = lab.repository();
   std::map<std::string, int> counts;
   const Ran found = repository.git({"grep", "-h", "-I", "-w", "-F", "-e", name, repository.snapshot()});
-  static const std::regex kImport(R"(^\s*(from\s+\S+\s+import\s+.*|import\s+.*|(const|let|var)\s+.*\brequire\(.*|#include\s+.*|using\s+.*;|export\s+\w+=.*|source\s+.*|\.\s+\S+)$)");
+  static const std::regex kImport(
+      R"(^\s*(from\s+\S+\s+import\s+.*|import\s+.*|(const|let|var)\s+.*\brequire\(.*|#include\s+.*|using\s+.*;|export\s+\w+=.*|source\s+.*|\.\s+\S+)$)");
   for (const std::string& line : split_lines(found.output))
-    if (line.size() < 300 && std::regex_match(line, kImport)) ++counts[line.substr(line.find_first_not_of(" \t"))];
+    if (line.size() < 300 && std::regex_match(line, kImport))
+      ++counts[line.substr(line.find_first_not_of(" \t"))];
   std::vector<std::string> lines;
   for (const auto& [line, count] : counts) lines.push_back(line);
-  std::stable_sort(lines.begin(), lines.end(), [&](const auto& a, const auto& b) { return counts[a] > counts[b]; });
+  std::stable_sort(lines.begin(), lines.end(),
+                   [&](const auto& a, const auto& b) { return counts[a] > counts[b]; });
   return lines;
 }
 
@@ -118,7 +123,8 @@ std::vector<Repair> repairs_of_name(Lab& lab, const Missing& missing, const std:
   for (const std::string& line : importing_lines(lab, missing.name)) insert(line);
   const std::string extension = fs::path(path).extension();
   if (extension == ".py") insert("import " + missing.name);
-  if (extension == ".js" || extension == ".cjs") insert(fmt::format("const {0} = require('{0}');", missing.name));
+  if (extension == ".js" || extension == ".cjs")
+    insert(fmt::format("const {0} = require('{0}');", missing.name));
   // A misspelt name: the nearest one of the same file, then of the repository.
   std::vector<std::string> candidates = words_of(with_lines(lines));
   std::erase(candidates, missing.name);
@@ -127,7 +133,8 @@ std::vector<Repair> repairs_of_name(Lab& lab, const Missing& missing, const std:
     if (!near) break;
     std::vector<std::string> changed = lines;
     for (std::string& line : changed) line = replaced_word(line, missing.name, *near);
-    repairs.push_back({fmt::format("{}:{}: {} instead of {}", path, missing.line, *near, missing.name), {{path, with_lines(changed)}}});
+    repairs.push_back({fmt::format("{}:{}: {} instead of {}", path, missing.line, *near, missing.name),
+                       {{path, with_lines(changed)}}});
     std::erase(candidates, *near);
   }
   std::string everything;
@@ -141,14 +148,16 @@ std::vector<Repair> repairs_of_name(Lab& lab, const Missing& missing, const std:
     if (!near) break;
     std::vector<std::string> changed = lines;
     for (std::string& line : changed) line = replaced_word(line, missing.name, *near);
-    repairs.push_back({fmt::format("{}:{}: {} instead of {}", path, missing.line, *near, missing.name), {{path, with_lines(changed)}}});
+    repairs.push_back({fmt::format("{}:{}: {} instead of {}", path, missing.line, *near, missing.name),
+                       {{path, with_lines(changed)}}});
     std::erase(elsewhere, *near);
   }
   return repairs;
 }
 
 // A file that the history has, or one of nearly that name.
-std::vector<Repair> repairs_of_file(Lab& lab, const Missing& missing, const std::optional<std::string>& wanted_by) {
+std::vector<Repair> repairs_of_file(Lab& lab, const Missing& missing,
+                                    const std::optional<std::string>& wanted_by) {
   Repository& repository = lab.repository();
   std::vector<Repair> repairs;
   std::string name = missing.name;
@@ -159,8 +168,9 @@ std::vector<Repair> repairs_of_file(Lab& lab, const Missing& missing, const std:
   const std::string last = fs::path(name).filename();
   if (last.empty()) return repairs;
   // Deleted or moved by some commit: the commit before has it.
-  const Ran log = repository.git({"log", "--diff-filter=D", "--no-renames", "--name-only", "--format=%x00%H", repository.snapshot(), "--",
-                                  fmt::format(":(glob)**/{}", last), fmt::format(":(glob)**/{}.*", last)});
+  const Ran log = repository.git({"log", "--diff-filter=D", "--no-renames", "--name-only", "--format=%x00%H",
+                                  repository.snapshot(), "--", fmt::format(":(glob)**/{}", last),
+                                  fmt::format(":(glob)**/{}.*", last)});
   std::string commit;
   for (const std::string& line : split_lines(log.output)) {
     if (!line.empty() && line[0] == '\0') {
@@ -168,7 +178,8 @@ std::vector<Repair> repairs_of_file(Lab& lab, const Missing& missing, const std:
     } else if (!line.empty() && !commit.empty()) {
       const auto text = repository.file(commit + "^", line);
       if (text && !repository.file(repository.snapshot(), line))
-        repairs.push_back({fmt::format("{} as before commit {}", line, repository.commit(commit).label()), {{line, *text}}});
+        repairs.push_back({fmt::format("{} as before commit {}", line, repository.commit(commit).label()),
+                           {{line, *text}}});
     }
     if (repairs.size() >= 3) break;
   }
@@ -176,14 +187,17 @@ std::vector<Repair> repairs_of_file(Lab& lab, const Missing& missing, const std:
   // Misspelt where it is wanted.
   const std::string source = *repository.file(repository.snapshot(), *wanted_by);
   std::vector<std::string> names;
-  for (const std::string& file : repository.files(repository.snapshot())) names.push_back(fs::path(file).filename());
+  for (const std::string& file : repository.files(repository.snapshot()))
+    names.push_back(fs::path(file).filename());
   std::erase(names, last);
   for (int i = 0; i < 2; ++i) {
     const auto near = dev::nearest_word(last, names);
     if (!near || source.find(last) == std::string::npos) break;
     std::string changed = source;
-    for (std::size_t at = 0; (at = changed.find(last, at)) != std::string::npos; at += near->size()) changed.replace(at, last.size(), *near);
-    repairs.push_back({fmt::format("{}: {} instead of {}", *wanted_by, *near, last), {{*wanted_by, changed}}});
+    for (std::size_t at = 0; (at = changed.find(last, at)) != std::string::npos; at += near->size())
+      changed.replace(at, last.size(), *near);
+    repairs.push_back(
+        {fmt::format("{}: {} instead of {}", *wanted_by, *near, last), {{*wanted_by, changed}}});
     std::erase(names, *near);
   }
   return repairs;
@@ -203,22 +217,24 @@ void ask_missing(Lab& lab) {
     for (const Place& place : places_of(lab.failing().output))
       if (const auto ours = path_in(lab, place.file)) path = ours;
   const std::string kind(kKinds[static_cast<std::size_t>(missing->kind)]);
-  const std::string claim = fmt::format("the {} {} is missing{}", kind, missing->name,
-                                        path ? fmt::format(" in {}", *path) : "");
+  const std::string claim =
+      fmt::format("the {} {} is missing{}", kind, missing->name, path ? fmt::format(" in {}", *path) : "");
   std::vector<Repair> repairs;
   if (missing->kind != Missing::Kind::Name) repairs = repairs_of_file(lab, *missing, path);
   if (path && missing->kind != Missing::Kind::File)
     for (Repair& r : repairs_of_name(lab, *missing, *path)) repairs.push_back(std::move(r));
   if (repairs.size() > kMostRepairs) repairs.resize(kMostRepairs);
   std::vector<Probe> probes;
-  for (const Repair& r : repairs) probes.push_back({"with " + r.words, repository.edited(repository.snapshot(), r.files), {}, {}, {}});
+  for (const Repair& r : repairs)
+    probes.push_back({"with " + r.words, repository.edited(repository.snapshot(), r.files), {}, {}, {}});
   const std::vector<Judged> judged = lab.judge(probes);
   for (std::size_t i = 0; i < judged.size(); ++i) {
     if (judged[i].result != Result::Passes) continue;
     Cause cause;
     cause.kind = "missing " + kind;
     cause.name = repairs[i].words;
-    cause.summary = fmt::format("The {} {} is missing; with {} it passes.", kind, missing->name, repairs[i].words);
+    cause.summary =
+        fmt::format("The {} {} is missing; with {} it passes.", kind, missing->name, repairs[i].words);
     cause.remedy = "patch";
     cause.argument = repository.change(repository.snapshot(), probes[i].commit);
     for (const auto& [file, text] : repairs[i].files) {
@@ -228,14 +244,19 @@ void ask_missing(Lab& lab) {
     const std::string file = lab.running().folder() + "/way-out.patch";
     std::ofstream(file) << cause.argument;
     cause.way_out = "git apply " + file;
-    lab.running().add({claim, fmt::format("{} repairs", repairs.size()), fmt::format("with {} it {}", repairs[i].words, judged[i].words()),
+    lab.running().add({claim, fmt::format("{} repairs", repairs.size()),
+                       fmt::format("with {} it {}", repairs[i].words, judged[i].words()),
                        dev::Verdict::Confirmed, timer.milliseconds()});
     lab.verify(cause, probes[i]);
     lab.causes.push_back(cause);
     return;
   }
-  lab.running().add({claim, fmt::format("{} repairs: what the repository has under that name or a similar one, now or before", repairs.size()),
-                     lab.failure().error + (repairs.empty() ? "" : "; with none of them it passes"), dev::Verdict::Partial, timer.milliseconds()});
+  lab.running().add(
+      {claim,
+       fmt::format("{} repairs: what the repository has under that name or a similar one, now or before",
+                   repairs.size()),
+       lab.failure().error + (repairs.empty() ? "" : "; with none of them it passes"), dev::Verdict::Partial,
+       timer.milliseconds()});
 }
 
 }  // namespace lathe::investigate

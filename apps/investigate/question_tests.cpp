@@ -1,5 +1,5 @@
-// What is the smallest that still fails: one test of many, a few lines of an input? And does the way out break
-// what worked?
+// What is the smallest that still fails: one test of many, a few lines of an input? And does the way out
+// break what worked?
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,8 +20,9 @@ constexpr std::size_t kMostInput = std::size_t{1} << 20U;  // bytes of an input 
 constexpr double kShareForInput = 0.5;                     // of what is left of the budget
 
 bool is_program(const std::string& path) {
-  static const std::set<std::string> kSources{".py", ".js", ".mjs", ".cjs", ".ts", ".sh", ".rb", ".pl", ".lua", ".c", ".cc", ".cpp",
-                                              ".h", ".hpp", ".rs", ".go", ".java", ".so", ".a", ".o", ".mk", ".cmake", ".toml", ".lock"};
+  static const std::set<std::string> kSources{
+      ".py", ".js",  ".mjs", ".cjs", ".ts",   ".sh", ".rb", ".pl", ".lua", ".c",     ".cc",   ".cpp",
+      ".h",  ".hpp", ".rs",  ".go",  ".java", ".so", ".a",  ".o",  ".mk",  ".cmake", ".toml", ".lock"};
   return kSources.contains(fs::path(path).extension());
 }
 
@@ -42,11 +43,13 @@ void ask_tests(Lab& lab) {
     if (!alone) continue;
     lab.smallest_command = tests[i].command;
     lab.running().add({"the test " + tests[i].name + " fails alone", joined_words(tests[i].command),
-                       fmt::format("it {}; {} of the command's tests fail", judged[i].words(), tests.size()), dev::Verdict::Confirmed, timer.milliseconds()});
+                       fmt::format("it {}; {} of the command's tests fail", judged[i].words(), tests.size()),
+                       dev::Verdict::Confirmed, timer.milliseconds()});
     return;
   }
   lab.running().add({"a test that fails also fails alone", fmt::format("{} tests, one by one", probes.size()),
-                     "each passes alone: it depends on the tests that run before it", dev::Verdict::Refuted, timer.milliseconds()});
+                     "each passes alone: it depends on the tests that run before it", dev::Verdict::Refuted,
+                     timer.milliseconds()});
 }
 
 void ask_input(Lab& lab) {
@@ -60,7 +63,9 @@ void ask_input(Lab& lab) {
     else
       word = repository.prefix() + (word.rfind("./", 0) == 0 ? word.substr(2) : word);
     const auto content = repository.file(repository.snapshot(), word);
-    if (!content || is_program(word) || content->size() > kMostInput || content->find('\0') != std::string::npos) continue;
+    if (!content || is_program(word) || content->size() > kMostInput ||
+        content->find('\0') != std::string::npos)
+      continue;
     if (content->rfind("#!", 0) == 0) continue;
     path = word;
     text = *content;
@@ -85,7 +90,11 @@ void ask_input(Lab& lab) {
       [&](const std::vector<Part>& parts) {
         std::vector<Probe> probes;
         for (const Part& p : parts)
-          probes.push_back({fmt::format("{} with {} of {} lines", path, p.size(), lines.size()), repository.edited(repository.snapshot(), {{path, of(p)}}), {}, {}, {}});
+          probes.push_back({fmt::format("{} with {} of {} lines", path, p.size(), lines.size()),
+                            repository.edited(repository.snapshot(), {{path, of(p)}}),
+                            {},
+                            {},
+                            {}});
         std::vector<bool> holds;
         for (const Judged& j : lab.judge(probes)) holds.push_back(j.result == Result::Fails);
         return holds;
@@ -97,9 +106,11 @@ void ask_input(Lab& lab) {
   std::string shown = of(part);
   if (shown.size() > 200) shown = shown.substr(0, 200) + "...";
   while (!shown.empty() && shown.back() == '\n') shown.pop_back();
-  lab.running().add({fmt::format("a part of {} is enough for it to fail", path), "lines left out as long as it fails in the same way",
+  lab.running().add({fmt::format("a part of {} is enough for it to fail", path),
+                     "lines left out as long as it fails in the same way",
                      fmt::format("{} of {} lines: {}", part.size(), lines.size(), shown),
-                     part.size() < lines.size() ? dev::Verdict::Confirmed : dev::Verdict::Refuted, timer.milliseconds()});
+                     part.size() < lines.size() ? dev::Verdict::Confirmed : dev::Verdict::Refuted,
+                     timer.milliseconds()});
 }
 
 namespace {
@@ -113,7 +124,9 @@ std::vector<std::string> tests_of(Lab& lab) {
     const auto file = repository.file(repository.snapshot(), repository.prefix() + name);
     return file && file->find(text) != std::string::npos;
   };
-  const auto pytest = std::find_if(command.begin(), command.end(), [](const std::string& w) { return w.find("pytest") != std::string::npos; });
+  const auto pytest = std::find_if(command.begin(), command.end(), [](const std::string& w) {
+    return w.find("pytest") != std::string::npos;
+  });
   if (pytest != command.end()) return {command.begin(), pytest + 1};
   if (has("package.json", "\"test\":")) return {"npm", "test", "--silent"};
   if (has("Makefile", "\ntest:") || has("Makefile", "\ntest ")) return {"make", "test"};
@@ -134,7 +147,8 @@ void ask_other_tests(Lab& lab) {
   Timer timer;
   with.label = "the other tests with the way out";
   with.command = tests;
-  const std::vector<Judged> judged = lab.judge({with, {"the other tests without the way out", "", tests, {}, {}}});
+  const std::vector<Judged> judged =
+      lab.judge({with, {"the other tests without the way out", "", tests, {}, {}}});
   // What failed before may fail still; nothing else may.
   std::set<std::string> before;
   for (const FailedTest& t : failed_tests(judged[1].outcome.output, tests)) before.insert(t.name);
@@ -144,8 +158,8 @@ void ask_other_tests(Lab& lab) {
   const bool unclear = broken.empty() && !judged[0].outcome.passed() && judged[1].outcome.passed();
   const bool fine = broken.empty() && !unclear;
   lab.running().add({"the way out breaks no other test", joined_words(tests),
-                     fmt::format("with it: {}; without it: {}{}", judged[0].outcome.words(), judged[1].outcome.words(),
-                                 broken.empty() ? "" : "; broken: " + broken),
+                     fmt::format("with it: {}; without it: {}{}", judged[0].outcome.words(),
+                                 judged[1].outcome.words(), broken.empty() ? "" : "; broken: " + broken),
                      fine ? dev::Verdict::Confirmed : dev::Verdict::Refuted, timer.milliseconds()});
   if (!fine) {
     lab.causes.front().verified = false;

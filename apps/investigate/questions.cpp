@@ -37,10 +37,12 @@ void show_hints(Lab& lab) {
   std::size_t shown = 0;
   for (const Hint& hint : lab.running().store().hints()) {
     const std::string theirs = without_noise(hint.error);
-    if (theirs.size() < 8 || (error.find(theirs) == std::string::npos && theirs.find(error) == std::string::npos)) continue;
+    if (theirs.size() < 8 ||
+        (error.find(theirs) == std::string::npos && theirs.find(error) == std::string::npos))
+      continue;
     if (shown++ == kMostHints) return;
-    lab.running().add({fmt::format("hint from {}: {}", hint.source, hint.title), "none: it is prose", "an untested record of the error " + hint.error,
-                       dev::Verdict::Unknown, 0});
+    lab.running().add({fmt::format("hint from {}: {}", hint.source, hint.title), "none: it is prose",
+                       "an untested record of the error " + hint.error, dev::Verdict::Unknown, 0});
   }
 }
 
@@ -70,7 +72,8 @@ void ask_known(Lab& lab) {
     const Probe probe = lab.with_remedy(cause, possible);
     const std::string claim = fmt::format("the cause is that of {}: {}", before.id, before.finding.cause);
     if (!possible) {
-      running.add({claim, "its way out", "it does not fit the present tree", dev::Verdict::Refuted, timer.milliseconds()});
+      running.add({claim, "its way out", "it does not fit the present tree", dev::Verdict::Refuted,
+                   timer.milliseconds()});
       continue;
     }
     const Judged judged = lab.judge(probe);
@@ -91,7 +94,8 @@ void ask_known(Lab& lab) {
 
 namespace {
 
-void try_remedy(Lab& lab, const Proposal& proposal, const std::string& kind, const std::string& summary, const std::string& way_out) {
+void try_remedy(Lab& lab, const Proposal& proposal, const std::string& kind, const std::string& summary,
+                const std::string& way_out) {
   Cause cause;
   cause.kind = kind;
   cause.name = proposal.argument;
@@ -103,7 +107,8 @@ void try_remedy(Lab& lab, const Proposal& proposal, const std::string& kind, con
   bool possible = false;
   const Probe probe = lab.with_remedy(cause, possible);
   if (!possible) {
-    lab.running().add({proposal.from + ": " + summary, way_out, "it cannot be tried here", dev::Verdict::Unknown, timer.milliseconds()});
+    lab.running().add({proposal.from + ": " + summary, way_out, "it cannot be tried here",
+                       dev::Verdict::Unknown, timer.milliseconds()});
     return;
   }
   const Judged judged = lab.judge(probe);
@@ -120,10 +125,12 @@ void propose_unset(Lab& lab, const Proposal& p) {
              fmt::format("env -u {} {}", p.argument, joined_words(lab.command())));
 }
 void propose_set(Lab& lab, const Proposal& p) {
-  try_remedy(lab, p, "environment", fmt::format("it needs {}", p.argument), fmt::format("env {} {}", p.argument, joined_words(lab.command())));
+  try_remedy(lab, p, "environment", fmt::format("it needs {}", p.argument),
+             fmt::format("env {} {}", p.argument, joined_words(lab.command())));
 }
 void propose_without(Lab& lab, const Proposal& p) {
-  try_remedy(lab, p, "environment", fmt::format("the ignored file {} is guilty", p.argument), "move it away: " + p.argument);
+  try_remedy(lab, p, "environment", fmt::format("the ignored file {} is guilty", p.argument),
+             "move it away: " + p.argument);
 }
 void propose_revert(Lab& lab, const Proposal& p) {
   Repository& repository = lab.repository();
@@ -131,7 +138,8 @@ void propose_revert(Lab& lab, const Proposal& p) {
   const auto id = repository.resolve(p.argument);
   const std::string claim = fmt::format("{}: commit {} is guilty", p.from, p.argument);
   if (!id || repository.commit(*id).parents.empty()) {
-    lab.running().add({claim, "git rev-parse", "there is no such commit, or it has no parent", dev::Verdict::Unknown, timer.milliseconds()});
+    lab.running().add({claim, "git rev-parse", "there is no such commit, or it has no parent",
+                       dev::Verdict::Unknown, timer.milliseconds()});
     return;
   }
   const Commit commit = repository.commit(*id);
@@ -140,7 +148,9 @@ void propose_revert(Lab& lab, const Proposal& p) {
   cause.name = commit.label();
   cause.summary = fmt::format("It fails because of commit {}.", commit.label());
   const bool found = blame_change(lab, commit.parents[0], commit.id, cause);
-  lab.running().add({claim, "its change taken back", found ? "without it the command passes" : "without it the command fails still, or it cannot be taken back",
+  lab.running().add({claim, "its change taken back",
+                     found ? "without it the command passes"
+                           : "without it the command fails still, or it cannot be taken back",
                      found ? dev::Verdict::Confirmed : dev::Verdict::Refuted, timer.milliseconds()});
   if (found) lab.causes.push_back(cause);
 }
@@ -154,21 +164,25 @@ std::vector<std::string> plain_words(const std::string& text) {
   std::vector<std::string> words;
   std::istringstream stream(text);
   for (std::string word; stream >> word;) {
-    while (!word.empty() && std::string_view("\"'`,.;:()[]!?").find(word.back()) != std::string_view::npos) word.pop_back();
-    while (!word.empty() && std::string_view("\"'`([").find(word.front()) != std::string_view::npos) word.erase(0, 1);
+    while (!word.empty() && std::string_view("\"'`,.;:()[]!?").find(word.back()) != std::string_view::npos)
+      word.pop_back();
+    while (!word.empty() && std::string_view("\"'`([").find(word.front()) != std::string_view::npos)
+      word.erase(0, 1);
     if (!word.empty()) words.push_back(word);
   }
   return words;
 }
 
 std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 
 bool denies(const std::string& clause) {
   const std::string text = " " + lower(clause) + " ";
-  for (const char* word : {" red herring", " not ", " isn't ", " aren't ", " irrelevant", " ruled out", " unrelated", " no ", " never "})
+  for (const char* word : {" red herring", " not ", " isn't ", " aren't ", " irrelevant", " ruled out",
+                           " unrelated", " no ", " never "})
     if (text.find(word) != std::string::npos) return true;
   return false;
 }
@@ -182,7 +196,8 @@ const std::vector<ProposalKind>& proposal_kinds() {
       {"without", "a file or folder that git ignores", propose_without},
       {"revert", "the id of a commit", propose_revert},
       {"path", "a file whose history is searched first", propose_path},
-      {"ask", "known, environment, ignored, missing, uncommitted, history, flaky, tests or input", propose_ask},
+      {"ask", "known, environment, ignored, missing, uncommitted, history, flaky, tests or input",
+       propose_ask},
   };
   return rows;
 }
@@ -216,16 +231,22 @@ Steering steering_of(const std::string& observation, Lab& lab) {
       if (no) continue;
       const std::string who = "observation";
       const std::size_t equals = word.find('=');
-      const bool shouted = word.size() > 2 && word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos;
-      if (equals != std::string::npos && equals > 0 && word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == equals)
+      const bool shouted =
+          word.size() > 2 &&
+          word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos;
+      if (equals != std::string::npos && equals > 0 &&
+          word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == equals)
         steering.proposals.push_back({"set", word, who});
       else if (environment.contains(word) && shouted)
         steering.proposals.push_back({"unset", word, who});
-      else if (word.size() >= 7 && word.find_first_not_of("0123456789abcdef") == std::string::npos && repository.resolve(word))
+      else if (word.size() >= 7 && word.find_first_not_of("0123456789abcdef") == std::string::npos &&
+               repository.resolve(word))
         steering.proposals.push_back({"revert", word, who});
-      else if (std::find(repository.ignored().begin(), repository.ignored().end(), word) != repository.ignored().end())
+      else if (std::find(repository.ignored().begin(), repository.ignored().end(), word) !=
+               repository.ignored().end())
         steering.proposals.push_back({"without", word, who});
-      else if (word.find_first_of("./") != std::string::npos && repository.file(repository.snapshot(), word.substr(0, word.find(':'))))
+      else if (word.find_first_of("./") != std::string::npos &&
+               repository.file(repository.snapshot(), word.substr(0, word.find(':'))))
         steering.proposals.push_back({"path", word.substr(0, word.find(':')), who});
     }
     clause.clear();
@@ -240,7 +261,9 @@ Steering steering_of(const std::string& observation, Lab& lab) {
       clause += c;
   }
   take();
-  std::erase_if(steering.last, [&](const std::string& q) { return std::find(steering.first.begin(), steering.first.end(), q) != steering.first.end(); });
+  std::erase_if(steering.last, [&](const std::string& q) {
+    return std::find(steering.first.begin(), steering.first.end(), q) != steering.first.end();
+  });
   return steering;
 }
 

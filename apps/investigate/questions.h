@@ -1,5 +1,5 @@
-// The questions an investigation of a command asks, one function each; `questions.cpp` has the table that says in which
-// order, and by which words of an observation a question is asked earlier or later.
+// The questions an investigation of a command asks, one function each; `questions.cpp` has the table that
+// says in which order, and by which words of an observation a question is asked earlier or later.
 #pragma once
 
 #include <string>

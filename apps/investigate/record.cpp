@@ -56,18 +56,30 @@ Json summary_of(Store& store, const std::string& id) {
 
 Json record_of(Store& store, const std::string& id) {
   Json json = summary_of(store, id);
-  for (const char* list : {"transitions", "observations", "runs", "events", "environment", "same_failure"}) json[list] = Json::array();
+  for (const char* list : {"transitions", "observations", "runs", "events", "environment", "same_failure"})
+    json[list] = Json::array();
   for (const Transition& t : store.transitions(id))
-    json["transitions"].push_back({{"time", time_text(t.time)}, {"before", row(t.before).name}, {"after", row(t.after).name}, {"reason", t.reason}});
+    json["transitions"].push_back({{"time", time_text(t.time)},
+                                   {"before", row(t.before).name},
+                                   {"after", row(t.after).name},
+                                   {"reason", t.reason}});
   for (const Observation& o : store.observations(id))
-    json["observations"].push_back({{"time", time_text(o.time)}, {"who", o.who}, {"text", o.text}, {"effect", o.effect}});
+    json["observations"].push_back(
+        {{"time", time_text(o.time)}, {"who", o.who}, {"text", o.text}, {"effect", o.effect}});
   for (const ScenarioRow& r : store.scenarios(id))
-    json["runs"].push_back({{"label", r.label}, {"command", r.command}, {"ending", r.ending}, {"status", r.status},
-                            {"seconds", r.seconds}, {"peak_bytes", r.peak}, {"output", r.output}});
-  for (const Event& e : store.events(id)) json["events"].push_back({{"time", time_text(e.time)}, {"kind", e.kind}, {"text", e.text}});
+    json["runs"].push_back({{"label", r.label},
+                            {"command", r.command},
+                            {"ending", r.ending},
+                            {"status", r.status},
+                            {"seconds", r.seconds},
+                            {"peak_bytes", r.peak},
+                            {"output", r.output}});
+  for (const Event& e : store.events(id))
+    json["events"].push_back({{"time", time_text(e.time)}, {"kind", e.kind}, {"text", e.text}});
   for (const auto& [name, value] : store.environment(id)) json["environment"].push_back(name);
   const Session session = store.session(id);
-  for (const Session& other : store.same_failure(session.signature, id)) json["same_failure"].push_back(other.id);
+  for (const Session& other : store.same_failure(session.signature, id))
+    json["same_failure"].push_back(other.id);
   return json;
 }
 
@@ -75,7 +87,8 @@ std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::er
 
 int start_in_background(const Store& store, const std::string& program, const std::string& id) {
   // The store is named by its folder, so that the process need not be in the project's.
-  std::vector<std::string> words{program, "investigate", "resume", id, "--quiet", "--project-store", store.folder()};
+  std::vector<std::string> words{program,         "investigate", "resume",          id,
+                                 "--only-queued", "--quiet",     "--project-store", store.folder()};
   std::vector<char*> pointers;
   for (std::string& w : words) pointers.push_back(w.data());
   pointers.push_back(nullptr);
@@ -108,7 +121,8 @@ void cancel_session(Store& store, const std::string& id, const std::string& reas
   // It hangs, or died meanwhile.
   if (owner != 0 && store.session(id).owner == owner) kill(owner, SIGKILL);
   end_marked(id);
-  for (int i = 0; i < kPatience && store.session(id).owner != 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (int i = 0; i < kPatience && store.session(id).owner != 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   if (!row(store.session(id).state).over) store.move(id, State::Cancelled, reason);
   write_bank(store);
 }

@@ -1,4 +1,5 @@
-// Everything that is known of a session as JSON: what `--json` prints and what the MCP server's resources are.
+// Everything that is known of a session as JSON: what `--json` prints and what the MCP server's resources
+// are.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,7 +15,8 @@ nlohmann::json summary_of(Store& store, const std::string& id);
 nlohmann::json record_of(Store& store, const std::string& id);
 std::string text_of(const nlohmann::json& json);
 
-// A detached process that runs a queued session: `lathe investigate resume`. Its process id, 0 if it cannot start.
+// A detached process that runs a queued session: `lathe investigate resume`. Its process id, 0 if it cannot
+// start.
 int start_in_background(const Store& store, const std::string& program, const std::string& id);
 // Asks whoever runs it to stop and waits until it has; ends that process and what it started if it does not.
 void cancel_session(Store& store, const std::string& id, const std::string& reason);

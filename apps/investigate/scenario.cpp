@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kMark = "SCENARIO_OF_LATHE";  // a variable of every process that is a scenario's
-constexpr double kSilence = 20;                     // seconds without a beat after which the watcher counts as lost
+constexpr double kSilence = 20;  // seconds without a beat after which the watcher counts as lost
 
 constexpr std::array<std::pair<Ending, std::string_view>, 6> kEndings{{{Ending::Exited, "exited"},
                                                                        {Ending::Signalled, "signalled"},
@@ -90,7 +90,8 @@ std::string Outcome::words() const {
   return "lost: what watched over it was killed";
 }
 
-Outcome run_scenario(const Scenario& scenario, const std::string& mark, const std::string& scratch, const Stop& stop) {
+Outcome run_scenario(const Scenario& scenario, const std::string& mark, const std::string& scratch,
+                     const Stop& stop) {
   static std::atomic<std::int64_t> count{0};
   const std::string output = fmt::format("{}/output-{}-{}", scratch, getpid(), ++count);
   const std::string own_mark = fmt::format("{}/{}-{}", mark, getpid(), count.load());
@@ -186,8 +187,8 @@ int end_marked(const std::string& mark) {
 Ran run_command(std::vector<std::string> command, const std::map<std::string, std::string>& changes,
                 const std::string& input) {
   std::array<int, 2> in{}, out{}, err{};
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in.data()) != 0 || pipe2(out.data(), O_CLOEXEC) != 0 ||
-      pipe2(err.data(), O_CLOEXEC) != 0)
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in.data()) != 0 ||
+      pipe2(out.data(), O_CLOEXEC) != 0 || pipe2(err.data(), O_CLOEXEC) != 0)
     throw DeviceError("investigate", fmt::format("no pipe for {}: {}", command[0], strerror(errno)));
   Environment all = this_environment();
   for (const auto& [name, value] : changes) {
@@ -246,7 +247,8 @@ Ran run_command(std::vector<std::string> command, const std::map<std::string, st
       }
     }
     if (writing >= 0 && events[2].revents != 0) {
-      const ssize_t now = send(writing, input.data() + sent, input.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+      const ssize_t now =
+          send(writing, input.data() + sent, input.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
       if (now > 0)
         sent += static_cast<std::size_t>(now);
       else if (errno != EINTR && errno != EAGAIN)

@@ -1,6 +1,6 @@
-// One run of a command in processes of its own: a process group with limits of time and memory, that ends whole
-// when the command ends, when it is stopped, and when this process dies. How it ended is evidence, never an
-// exception.
+// One run of a command in processes of its own: a process group with limits of time and memory, that ends
+// whole when the command ends, when it is stopped, and when this process dies. How it ended is evidence,
+// never an exception.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 namespace lathe::investigate {
 
 enum class Ending : std::uint8_t {
-  Exited,      // with the status
-  Signalled,   // by the signal that is the status
-  TimedOut,    // it ran longer than it may
-  OutOfMemory, // it used more than it may
-  Stopped,     // by this process
-  Lost,        // what watched over it was killed
+  Exited,       // with the status
+  Signalled,    // by the signal that is the status
+  TimedOut,     // it ran longer than it may
+  OutOfMemory,  // it used more than it may
+  Stopped,      // by this process
+  Lost,         // what watched over it was killed
 };
 std::string_view name(Ending ending);
 Ending ending_named(std::string_view name);
@@ -27,8 +27,8 @@ struct Scenario {
   std::vector<std::string> command;
   std::string directory;
   std::map<std::string, std::string> environment;  // all of it
-  double seconds = 0;                               // 0: as long as it takes
-  std::int64_t memory = 0;                          // bytes of all its processes; 0: any
+  double seconds = 0;                              // 0: as long as it takes
+  std::int64_t memory = 0;                         // bytes of all its processes; 0: any
 };
 
 struct Outcome {
@@ -46,10 +46,11 @@ struct Outcome {
 using Stop = std::function<bool()>;
 
 // `mark` is told apart from all other runs: what is left of it can be found by it.
-Outcome run_scenario(const Scenario& scenario, const std::string& mark, const std::string& scratch, const Stop& stop);
+Outcome run_scenario(const Scenario& scenario, const std::string& mark, const std::string& scratch,
+                     const Stop& stop);
 
-// Runs them side by side, at most `jobs` at a time; the callback gets each outcome as it comes, from any thread but one
-// at a time, and ends what still runs by returning false. Those that did not run are Stopped.
+// Runs them side by side, at most `jobs` at a time; the callback gets each outcome as it comes, from any
+// thread but one at a time, and ends what still runs by returning false. Those that did not run are Stopped.
 std::vector<Outcome> run_scenarios(const std::vector<Scenario>& scenarios, int jobs, const std::string& mark,
                                    const std::string& scratch, const Stop& stop,
                                    const std::function<bool(std::size_t, const Outcome&)>& done = {});

@@ -20,7 +20,8 @@ constexpr int kPatienceMilliseconds = 30000;  // until a file that another proce
 }  // namespace
 
 Statement::Statement(sqlite3* database, const std::string& sql) : database_(database) {
-  if (sqlite3_prepare_v2(database, sql.c_str(), static_cast<int>(sql.size()), &statement_, nullptr) != SQLITE_OK)
+  if (sqlite3_prepare_v2(database, sql.c_str(), static_cast<int>(sql.size()), &statement_, nullptr) !=
+      SQLITE_OK)
     refuse(database, sql);
 }
 Statement::~Statement() { sqlite3_finalize(statement_); }
@@ -48,8 +49,9 @@ void Statement::run() {
 
 std::string Statement::text(int column) const {
   const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
-  return bytes == nullptr ? ""
-                          : std::string(bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement_, column)));
+  return bytes == nullptr
+             ? ""
+             : std::string(bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement_, column)));
 }
 std::int64_t Statement::integer(int column) const { return sqlite3_column_int64(statement_, column); }
 double Statement::real(int column) const { return sqlite3_column_double(statement_, column); }

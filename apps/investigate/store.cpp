@@ -80,7 +80,8 @@ void make_private(const std::string& folder) {
 }  // namespace
 
 std::int64_t now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
 
@@ -158,8 +159,8 @@ Session Store::create(const Input& input, const Environment& environment) {
       return database_->query("SELECT 1 FROM session WHERE id = ?").with(id).next();
     };
     while (taken()) ++start;
-    database_->run("INSERT INTO session(id, state, input, started) VALUES(?, 'queued', ?, ?)", id, to_json(input),
-                   start);
+    database_->run("INSERT INTO session(id, state, input, started) VALUES(?, 'queued', ?, ?)", id,
+                   to_json(input), start);
     database_->run("INSERT INTO transition VALUES(?, ?, '', 'queued', 'started')", id, start);
     for (const auto& [name, value] : environment)
       database_->run("INSERT INTO environment VALUES(?, ?, ?)", id, name, value);
@@ -212,26 +213,32 @@ Environment Store::environment(const std::string& id) {
 
 void Store::move(const std::string& id, State to, const std::string& reason) {
   const Lock lock(mutex_);
-  database_->together([&] {
-    Statement s = database_->query("SELECT state FROM session WHERE id = ?");
-    if (!s.with(id).next()) throw no_session(id);
-    const State before = state_named(s.text(0)).value_or(State::Failed);
-    if (!may_follow(before, to))
-      throw UserError("investigate", fmt::format("{} is {} and cannot become {}", id, row(before).name, row(to).name))
-          .help("lathe investigate show says how it ended");
-    const std::int64_t now = now_ms();
-    database_->run("INSERT INTO transition VALUES(?, ?, ?, ?, ?)", id, now, row(before).name, row(to).name, reason);
-    database_->run(
-        "UPDATE session SET state = ?, ended = ?, owner = CASE WHEN ? = 'running' THEN owner ELSE 0 END WHERE id = ?",
-        row(to).name, row(to).over ? now : std::int64_t{0}, row(to).name, id);
-    if (to == State::Queued) database_->run("UPDATE session SET cancel = 0 WHERE id = ?", id);
-  });
+  database_->together([&] { move_inside(id, to, reason); });
+}
+
+void Store::move_inside(const std::string& id, State to, const std::string& reason) {
+  Statement s = database_->query("SELECT state FROM session WHERE id = ?");
+  if (!s.with(id).next()) throw no_session(id);
+  const State before = state_named(s.text(0)).value_or(State::Failed);
+  if (!may_follow(before, to))
+    throw UserError("investigate",
+                    fmt::format("{} is {} and cannot become {}", id, row(before).name, row(to).name))
+        .help("lathe investigate show says how it ended");
+  const std::int64_t now = now_ms();
+  database_->run("INSERT INTO transition VALUES(?, ?, ?, ?, ?)", id, now, row(before).name, row(to).name,
+                 reason);
+  database_->run(
+      "UPDATE session SET state = ?, ended = ?, owner = CASE WHEN ? = 'running' THEN owner ELSE 0 END WHERE "
+      "id = ?",
+      row(to).name, row(to).over ? now : std::int64_t{0}, row(to).name, id);
+  if (to == State::Queued) database_->run("UPDATE session SET cancel = 0 WHERE id = ?", id);
 }
 
 std::vector<Transition> Store::transitions(const std::string& id) {
   const Lock lock(mutex_);
   std::vector<Transition> all;
-  Statement s = database_->query("SELECT time, before, after, reason FROM transition WHERE session = ? ORDER BY rowid");
+  Statement s =
+      database_->query("SELECT time, before, after, reason FROM transition WHERE session = ? ORDER BY rowid");
   for (s.with(id); s.next();)
     all.push_back({s.integer(0), state_named(s.text(1)).value_or(State::Queued),
                    state_named(s.text(2)).value_or(State::Failed), s.text(3)});
@@ -249,8 +256,9 @@ bool Store::claim(const std::string& id, const std::string& reason) {
     if (now.state != State::Running && !may_follow(now.state, State::Running)) return;
     const std::int64_t time = now_ms();
     if (now.state == State::Running)  // its process died: the state it is in says so
-      database_->run("INSERT INTO transition VALUES(?, ?, 'running', 'queued', 'the process that ran it is gone')", id,
-                     time);
+      database_->run(
+          "INSERT INTO transition VALUES(?, ?, 'running', 'queued', 'the process that ran it is gone')", id,
+          time);
     database_->run("INSERT INTO transition VALUES(?, ?, ?, 'running', ?)", id, time,
                    now.state == State::Running ? row(State::Queued).name : row(now.state).name, reason);
     database_->run("UPDATE session SET state = 'running', owner = ?, owner_start = ?, ended = 0 WHERE id = ?",
@@ -267,11 +275,13 @@ void Store::change_input(const std::string& id, const Input& input) {
 
 void Store::request_cancel(const std::string& id, const std::string& reason) {
   const Lock lock(mutex_);
-  const Session now = session(id);
-  if (row(now.state).over)
-    throw UserError("investigate", fmt::format("{} is {} already", id, row(now.state).name));
-  database_->run("UPDATE session SET cancel = 1 WHERE id = ?", id);
-  if (now.owner == 0) move(id, State::Cancelled, reason);
+  database_->together([&] {  // nobody begins to run it meanwhile
+    const Session now = session(id);
+    if (row(now.state).over)
+      throw UserError("investigate", fmt::format("{} is {} already", id, row(now.state).name));
+    database_->run("UPDATE session SET cancel = 1 WHERE id = ?", id);
+    if (now.owner == 0) move_inside(id, State::Cancelled, reason);
+  });
 }
 
 bool Store::cancel_requested(const std::string& id) {
@@ -294,15 +304,17 @@ void Store::set_finding(const std::string& id, const dev::Finding& finding) {
 void Store::add_hypothesis(const std::string& id, const dev::Hypothesis& h) {
   const Lock lock(mutex_);
   database_->run(
-      "INSERT INTO hypothesis VALUES(?, (SELECT count(*) + 1 FROM hypothesis WHERE session = ?), ?, ?, ?, ?, ?, ?)", id,
-      id, now_ms(), h.claim, h.experiment, h.evidence, name(h.verdict), h.milliseconds);
+      "INSERT INTO hypothesis VALUES(?, (SELECT count(*) + 1 FROM hypothesis WHERE session = ?), ?, ?, ?, ?, "
+      "?, ?)",
+      id, id, now_ms(), h.claim, h.experiment, h.evidence, name(h.verdict), h.milliseconds);
 }
 
 std::vector<dev::Hypothesis> Store::hypotheses(const std::string& id) {
   const Lock lock(mutex_);
   std::vector<dev::Hypothesis> all;
   Statement s = database_->query(
-      "SELECT claim, experiment, evidence, verdict, milliseconds FROM hypothesis WHERE session = ? ORDER BY number");
+      "SELECT claim, experiment, evidence, verdict, milliseconds FROM hypothesis WHERE session = ? ORDER BY "
+      "number");
   for (s.with(id); s.next();)
     all.push_back({s.text(0), s.text(1), s.text(2), verdict_named(s.text(3)), s.real(4)});
   return all;
@@ -332,7 +344,8 @@ void Store::add_observation(const std::string& id, const std::string& who, const
 
 void Store::set_effect(const std::string& id, std::int64_t observation, const std::string& effect) {
   const Lock lock(mutex_);
-  database_->run("UPDATE observation SET effect = ? WHERE session = ? AND number = ?", effect, id, observation);
+  database_->run("UPDATE observation SET effect = ? WHERE session = ? AND number = ?", effect, id,
+                 observation);
 }
 
 std::vector<Observation> Store::observations(const std::string& id) {
@@ -361,7 +374,8 @@ std::vector<ScenarioRow> Store::scenarios(const std::string& id) {
   const Lock lock(mutex_);
   std::vector<ScenarioRow> all;
   Statement s = database_->query(
-      "SELECT number, time, label, command, ending, output, status, seconds, peak FROM scenario WHERE session = ? "
+      "SELECT number, time, label, command, ending, output, status, seconds, peak FROM scenario WHERE "
+      "session = ? "
       "ORDER BY number");
   for (s.with(id); s.next();)
     all.push_back({s.integer(0), s.integer(1), s.text(2), s.text(3), s.text(4), s.text(5),
@@ -404,8 +418,8 @@ std::vector<Session> Store::same_failure(const std::string& signature, const std
   const Lock lock(mutex_);
   std::vector<Session> all;
   if (signature.empty()) return all;
-  Statement s =
-      database_->query(std::string(kSession) + "WHERE signature = ? AND id <> ? ORDER BY started DESC, id DESC");
+  Statement s = database_->query(std::string(kSession) +
+                                 "WHERE signature = ? AND id <> ? ORDER BY started DESC, id DESC");
   for (s.with(signature, but_for); s.next();) all.push_back(read(s));
   return all;
 }
@@ -423,8 +437,8 @@ void Store::replace_hints(const std::string& source, const std::vector<Hint>& hi
 std::vector<Hint> Store::hints() {
   const Lock lock(mutex_);
   std::vector<Hint> all;
-  Statement s =
-      database_->query("SELECT source, title, kind, error, text, scenarios, seconds FROM hint ORDER BY rowid");
+  Statement s = database_->query(
+      "SELECT source, title, kind, error, text, scenarios, seconds FROM hint ORDER BY rowid");
   while (s.next())
     all.push_back({s.text(0), s.text(1), s.text(2), s.text(3), s.text(4), s.integer(5), s.real(6)});
   return all;

@@ -1,6 +1,6 @@
-// What is known of the investigations of one project, in one SQLite file that is the truth: sessions with every
-// state they were in, hypotheses, observations, scenarios, environment and events, and hints from elsewhere. Each
-// call is on the disk when it returns, so a session goes on where a killed process left it.
+// What is known of the investigations of one project, in one SQLite file that is the truth: sessions with
+// every state they were in, hypotheses, observations, scenarios, environment and events, and hints from
+// elsewhere. Each call is on the disk when it returns, so a session goes on where a killed process left it.
 #pragma once
 
 #include <cstdint>
@@ -26,22 +26,22 @@ struct Input {
   std::vector<std::string> command;  // the one that fails
   std::string path;                  // of what was saved
   std::string words;
-  std::string directory;                   // where the command runs
-  std::vector<std::string> tests;          // a command that runs the other tests
-  double seconds = 60;                     // for all of it
-  double scenario_seconds = 0;             // for one run of the command; 0: by how long the first one took
+  std::string directory;           // where the command runs
+  std::vector<std::string> tests;  // a command that runs the other tests
+  double seconds = 60;             // for all of it
+  double scenario_seconds = 0;     // for one run of the command; 0: by how long the first one took
   std::int64_t memory = std::int64_t{4} << 30U;  // bytes for one run
   std::int64_t carry = std::int64_t{1} << 30U;   // bytes of ignored files that are taken along
-  int jobs = 0;                            // scenarios at a time; 0: one per CPU
-  std::string adviser, adviser_model;      // an OpenAI-compatible endpoint
+  int jobs = 0;                                  // scenarios at a time; 0: one per CPU
+  std::string adviser, adviser_model;            // an OpenAI-compatible endpoint
 };
 
 struct Session {
   std::string id;
   State state = State::Queued;
   Input input;
-  std::string signature;  // what the failure looks like, without what differs from run to run
-  std::string error;      // the line of output that says what is wrong
+  std::string signature;                // what the failure looks like, without what differs from run to run
+  std::string error;                    // the line of output that says what is wrong
   std::int64_t started = 0, ended = 0;  // milliseconds since 1970; 0 while it has not ended
   int owner = 0;                        // process that runs it, 0 if none does
   bool interrupted = false;             // it is running, but its process is gone
@@ -74,9 +74,11 @@ struct ScenarioRow {
   std::int64_t peak = 0;
 };
 
-// What others believed of a failure and nobody tested here: never a cause, at most a hint where to look first.
+// What others believed of a failure and nobody tested here: never a cause, at most a hint where to look
+// first.
 struct Hint {
-  std::string source, title, kind, error, text;  // kind: "section" (of a whole session) or "record" (a hypothesis)
+  std::string source, title, kind, error,
+      text;  // kind: "section" (of a whole session) or "record" (a hypothesis)
   std::int64_t scenarios = 0;
   double seconds = 0;
 };
@@ -131,6 +133,7 @@ class Store {
 
  private:
   Session read(Statement& statement);
+  void move_inside(const std::string& id, State to, const std::string& reason);  // a transaction
 
   std::string folder_;
   std::recursive_mutex mutex_;

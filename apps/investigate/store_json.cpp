@@ -1,4 +1,5 @@
 // The forms in which inputs and findings are stored.
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "apps/investigate/store.h"
@@ -62,10 +63,31 @@ void visit_input(Input& i, const Visit& visit) {
   visit("adviser_model", i.adviser_model);
 }
 
+// JSON has no numbers that are not finite; these are null and come back as NaN.
+using Rows = std::vector<std::vector<double>>;
+void put(Json& json, const Rows& rows) { json = rows; }
+void take(const Json& json, Rows& rows) {
+  rows.clear();
+  for (const Json& row : json) {
+    rows.emplace_back();
+    for (const Json& value : row)
+      rows.back().push_back(value.is_number() ? value.get<double>()
+                                              : std::numeric_limits<double>::quiet_NaN());
+  }
+}
+template <class T>
+void put(Json& json, const T& value) {
+  json = value;
+}
+template <class T>
+void take(const Json& json, T& value) {
+  json.get_to(value);
+}
+
 template <class T, class Visitor>
 std::string object(T value, const Visitor& visitor) {
   Json json = Json::object();
-  visitor(value, [&](const char* name, const auto& field) { json[name] = field; });
+  visitor(value, [&](const char* name, const auto& field) { put(json[name], field); });
   return written(json);
 }
 
@@ -75,7 +97,7 @@ T value_of(const std::string& text, const Visitor& visitor) {
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) return value;
   visitor(value, [&](const char* name, auto& field) {
-    if (json.contains(name)) json.at(name).get_to(field);
+    if (json.contains(name)) take(json.at(name), field);
   });
   return value;
 }

@@ -53,11 +53,14 @@ class Project:
 
 
 def state_of_tree(folder):
-    """Names, modes, times and bytes of everything below, the repository included."""
+    """Names, modes, times and bytes of everything below, the repository included; but for the times of objects, which git renews
+    when it meets them again."""
     digest = hashlib.sha256()
     for path in sorted(pathlib.Path(folder).rglob("*")):
         info = path.lstat()
-        digest.update(f"{path.relative_to(folder)} {info.st_mode} {info.st_size} {info.st_mtime_ns}\n".encode())
+        name = str(path.relative_to(folder))
+        time = 0 if name.startswith(".git/objects/") and path.is_file() else info.st_mtime_ns
+        digest.update(f"{name} {info.st_mode} {info.st_size} {time}\n".encode())
         if path.is_symlink():
             digest.update(os.readlink(path).encode())
         elif path.is_file():

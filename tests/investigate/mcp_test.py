@@ -11,6 +11,7 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 import unittest
 
 import driver
@@ -98,12 +99,18 @@ class Mcp(unittest.TestCase):
     def test_cancel_while_another_request_waits(self):
         project = self.project(seeds.shell_quotes)
         server = Lines(project)
-        session = server.ask("tools/call", {"name": "start", "arguments": {"command": ["sleep", "100"]}})["result"]["structuredContent"]["id"]
-        server.send(json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "check", "arguments": {"id": session, "wait_seconds": 40}}}))
-        server.send(json.dumps({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "cancel", "arguments": {"id": session}}}))
-        answers = {a["id"]: a["result"]["structuredContent"] for a in (server.next(), server.next())}
-        self.assertEqual({a["state"] for a in answers.values()}, {"cancelled"})
-        self.assertEqual(driver.wait_until_none(session, 1), [])
+        for moment in (0, 0, 0.02, 0.05, 0.5):  # before its process runs, while that begins, and after
+            session = server.ask("tools/call", {"name": "start", "arguments": {"command": ["sleep", "100"]}})["result"]["structuredContent"]["id"]
+            server.send(json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "check", "arguments": {"id": session, "wait_seconds": 40}}}))
+            time.sleep(moment)
+            server.send(json.dumps({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "cancel", "arguments": {"id": session}}}))
+            answers = {a["id"]: a["result"]["structuredContent"] for a in (server.next(), server.next())}
+            self.assertEqual(answers[3]["state"], "cancelled")
+            if answers[2]["state"] != "cancelled":  # it had waited 40 seconds
+                self.fail(answers)
+            time.sleep(0.1)
+            self.assertEqual(driver.wait_until_none(session, 1), [])
+            self.assertEqual(project.json("show", session)[1]["state"], "cancelled")
         self.assertEqual(server.close(), 0)
 
     def test_a_standard_client_drives_a_whole_investigation(self):

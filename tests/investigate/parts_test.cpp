@@ -57,7 +57,8 @@ TEST(States, EveryRowNamesStatesThatThereAre) {
     EXPECT_EQ(&row(from.state), &from);
     std::size_t following = 0;
     for (const StateRow& to : kStates) following += may_follow(from.state, to.state) ? 1 : 0;
-    const auto words = static_cast<std::size_t>(std::count(from.following.begin(), from.following.end(), ' '));
+    const auto words =
+        static_cast<std::size_t>(std::count(from.following.begin(), from.following.end(), ' '));
     EXPECT_EQ(following, from.following.empty() ? 0 : words + 1) << from.name;
   }
 }
@@ -131,8 +132,11 @@ TEST(Failure, IsTheSameWhateverDiffersFromRunToRun) {
       {"ValueError: too many", "KeyError: 'x'", false},
   };
   for (const Row& row : rows)
-    EXPECT_EQ(failure_of(failed_with(row.one), {}).likeness == failure_of(failed_with(row.other), {}).likeness, row.same)
-        << row.one << "\n" << row.other;
+    EXPECT_EQ(
+        failure_of(failed_with(row.one), {}).likeness == failure_of(failed_with(row.other), {}).likeness,
+        row.same)
+        << row.one << "\n"
+        << row.other;
 }
 
 TEST(Failure, TheLineThatSaysWhatIsWrongIsFound) {
@@ -140,9 +144,14 @@ TEST(Failure, TheLineThatSaysWhatIsWrongIsFound) {
     const char *output, *error;
   };
   const Row rows[] = {
-      {"Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    x\nNameError: name 'x' is not defined\n", "NameError: name 'x' is not defined"},
-      {"a.cpp:1:2: error: expected ';'\na.cpp:9:9: error: something later\n", "a.cpp:1:2: error: expected ';'"},
-      {"/r/t.js:4\n  x();\n  ^\n\nReferenceError: x is not defined\n    at Object.<anonymous> (/r/t.js:4:3)\n\nNode.js v20\n", "ReferenceError: x is not defined"},
+      {"Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    x\nNameError: name 'x' "
+       "is not defined\n",
+       "NameError: name 'x' is not defined"},
+      {"a.cpp:1:2: error: expected ';'\na.cpp:9:9: error: something later\n",
+       "a.cpp:1:2: error: expected ';'"},
+      {"/r/t.js:4\n  x();\n  ^\n\nReferenceError: x is not defined\n    at Object.<anonymous> "
+       "(/r/t.js:4:3)\n\nNode.js v20\n",
+       "ReferenceError: x is not defined"},
       {"fine\n\x1b[31mE   ValueError: no\x1b[0m\n=== 1 failed ===\n", "ValueError: no"},
       {"just a last line\n\n", "just a last line"},
   };
@@ -157,14 +166,20 @@ TEST(Failure, WhatIsMissingIsReadFromWhatToolsPrint) {
     int line;
   };
   const Row rows[] = {
-      {"  File \"t.py\", line 7, in f\nNameError: name 'nn' is not defined", Missing::Kind::Name, "nn", "t.py", 7},
+      {"  File \"t.py\", line 7, in f\nNameError: name 'nn' is not defined", Missing::Kind::Name, "nn",
+       "t.py", 7},
       {"ModuleNotFoundError: No module named 'a.b'", Missing::Kind::Module, "a.b", "", 0},
-      {"main.cpp:4:19: error: 'sum_below' was not declared in this scope", Missing::Kind::Name, "sum_below", "main.cpp", 4},
-      {"x.cpp:1:10: fatal error: util.h: No such file or directory", Missing::Kind::File, "util.h", "x.cpp", 1},
-      {"./run.sh: line 3: frobnicate: command not found", Missing::Kind::Command, "frobnicate", "./run.sh", 3},
+      {"main.cpp:4:19: error: 'sum_below' was not declared in this scope", Missing::Kind::Name, "sum_below",
+       "main.cpp", 4},
+      {"x.cpp:1:10: fatal error: util.h: No such file or directory", Missing::Kind::File, "util.h", "x.cpp",
+       1},
+      {"./run.sh: line 3: frobnicate: command not found", Missing::Kind::Command, "frobnicate", "./run.sh",
+       3},
       {"run.sh: 3: frobnicate: not found", Missing::Kind::Command, "frobnicate", "run.sh", 3},
-      {"/r/a.js:2\nx\n^\nReferenceError: later is not defined\n at /r/b.js:1:1", Missing::Kind::Name, "later", "/r/a.js", 2},
-      {"FileNotFoundError: [Errno 2] No such file or directory: 'data/x.csv'", Missing::Kind::File, "data/x.csv", "", 0},
+      {"/r/a.js:2\nx\n^\nReferenceError: later is not defined\n at /r/b.js:1:1", Missing::Kind::Name, "later",
+       "/r/a.js", 2},
+      {"FileNotFoundError: [Errno 2] No such file or directory: 'data/x.csv'", Missing::Kind::File,
+       "data/x.csv", "", 0},
   };
   for (const Row& row : rows) {
     const auto missing = missing_of(row.output);
@@ -178,9 +193,11 @@ TEST(Failure, WhatIsMissingIsReadFromWhatToolsPrint) {
 }
 
 TEST(Failure, TheCommandOfOneTestIsMadeFromTheCommandOfAll) {
-  const auto pytest = failed_tests("FAILED tests/a.py::test_b - assert 0\n", {"python3", "-m", "pytest", "-q", "tests"});
+  const auto pytest =
+      failed_tests("FAILED tests/a.py::test_b - assert 0\n", {"python3", "-m", "pytest", "-q", "tests"});
   ASSERT_EQ(pytest.size(), 1U);
-  EXPECT_EQ(pytest[0].command, (std::vector<std::string>{"python3", "-m", "pytest", "-q", "tests/a.py::test_b"}));
+  EXPECT_EQ(pytest[0].command,
+            (std::vector<std::string>{"python3", "-m", "pytest", "-q", "tests/a.py::test_b"}));
   const auto google = failed_tests("[  FAILED  ] A.B (3 ms)\n[  FAILED  ] A.B\n", {"./t"});
   ASSERT_EQ(google.size(), 1U);
   EXPECT_EQ(google[0].command.back(), "--gtest_filter=A.B");

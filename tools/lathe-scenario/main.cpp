@@ -1,10 +1,10 @@
 // `lathe-scenario`: runs one command of an investigation so that it can be ended whole, whatever it does.
 //   lathe-scenario SECONDS MEMORY_BYTES DIRECTORY OUTPUT COMMAND...
 // It leads a process group, adopts what the command leaves behind, and ends all of it when the command ends,
-// overruns its time or memory, when a line comes on standard input, or when standard input closes, which is what
-// the death of an investigation looks like from here. Standard output has a line `alive BYTES` every 50 ms and at the
-// end one line `end HOW STATUS SECONDS PEAK_BYTES`; HOW is exited, signalled, timeout, memory, stopped, unstarted.
-// The output of the command, its first and its last mebibyte, is in the file OUTPUT.
+// overruns its time or memory, when a line comes on standard input, or when standard input closes, which is
+// what the death of an investigation looks like from here. Standard output has a line `alive BYTES` every 50
+// ms and at the end one line `end HOW STATUS SECONDS PEAK_BYTES`; HOW is exited, signalled, timeout, memory,
+// stopped, unstarted. The output of the command, its first and its last mebibyte, is in the file OUTPUT.
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -31,7 +31,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kBeatMilliseconds = 50;
-constexpr int kBeatsPerCount = 4;  // memory is counted at every fourth beat
+constexpr int kBeatsPerCount = 4;                     // memory is counted at every fourth beat
 constexpr std::size_t kKept = std::size_t{1} << 20U;  // of the output: so much at either end
 
 // The first and last bytes of something long.
@@ -177,8 +177,8 @@ int supervise(const Limits& limits, const char* output_path, char** command) {
   std::uint64_t now = 0;
   bool open = true;
   for (std::int64_t beats = 0; how == nullptr;) {
-    std::array<pollfd, 3> events{pollfd{STDIN_FILENO, POLLIN, 0}, {ended, POLLIN, 0},
-                                 {open ? pipes[0] : -1, POLLIN, 0}};
+    std::array<pollfd, 3> events{
+        pollfd{STDIN_FILENO, POLLIN, 0}, {ended, POLLIN, 0}, {open ? pipes[0] : -1, POLLIN, 0}};
     poll(events.data(), events.size(), kBeatMilliseconds);
     drain(pipes[0], output);
     if ((events[2].revents & (POLLHUP | POLLIN)) == POLLHUP) open = false;  // it goes on without output
@@ -206,7 +206,8 @@ int supervise(const Limits& limits, const char* output_path, char** command) {
   end_all();
   drain(pipes[0], output);
   std::ofstream(output_path, std::ios::binary) << output.text();
-  dprintf(STDOUT_FILENO, "end %s %d %.6f %llu\n", how, status, seconds, static_cast<unsigned long long>(peak));
+  dprintf(STDOUT_FILENO, "end %s %d %.6f %llu\n", how, status, seconds,
+          static_cast<unsigned long long>(peak));
   return 0;
 }
 

@@ -23,7 +23,8 @@ std::vector<std::string> after_dashes;
 int cut_at_dashes(int argc, char** argv) {
   if (argc < 2 || std::string_view(argv[1]) != "investigate") return argc;
   char** end = argv + argc;
-  char** dashes = std::find_if(argv + 2, end, [](const char* word) { return std::string_view(word) == "--"; });
+  char** dashes =
+      std::find_if(argv + 2, end, [](const char* word) { return std::string_view(word) == "--"; });
   if (dashes != end) after_dashes.assign(dashes + 1, end);
   return static_cast<int>(dashes - argv);
 }
