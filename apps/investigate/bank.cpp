@@ -103,7 +103,7 @@ std::string remade(Store& store, const std::string& page, const std::string& bef
       if (!line.empty() && !made.contains(line)) notes += line + "\n";
     result += begin_mark(s.id) + "\n" + block + end_mark(s.id) + "\n";
     if (!notes.empty()) result += "\n" + notes + "\n";
-    store.remember(s.id, key, block);
+    if (store.recall(s.id, key) != block) store.remember(s.id, key, block);
   };
   const std::vector<std::string> lines = split_lines(
       before.empty() ? "# " + title + "\n\nMade from store.sqlite. What you write here stays.\n" : before);

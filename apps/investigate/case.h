@@ -41,7 +41,6 @@ class Case {
   std::string scratch() const;  // made if need be, removed when the session is over
   int jobs() const;
   double seconds_left() const;
-  dev::InvestigationLimits limits() const { return {seconds_left(), input_.jobs}; }
 
   Early early() const { return early_; }
   void check() const {

@@ -127,6 +127,8 @@ Repository::Repository(const std::string& directory, std::string scratch, std::i
         .help("the directory that the command runs in has to be there");
   const Ran top = git_in(here.string(), {"rev-parse", "--show-toplevel"});
   in_repository_ = top.ok();
+  if (!in_repository_ && top.errors.find("not a git repository") == std::string::npos)
+    throw git_failed({"rev-parse"}, top);
   root_ = in_repository_ ? fs::canonical(line_of(top)).string() : here.string();
   if (in_repository_) prefix_ = line_of(git_in(here.string(), {"rev-parse", "--show-prefix"}));
   if (!in_repository_ &&
@@ -429,6 +431,20 @@ std::optional<std::string> Repository::file(const std::string& commit, const std
 
 std::vector<std::string> Repository::files(const std::string& commit) {
   return split(git({"ls-tree", "-r", "--name-only", "-z", commit}).output, '\0');
+}
+
+std::optional<std::string> Repository::path_of(const std::string& word) {
+  if (word.empty()) return std::nullopt;
+  std::vector<std::string> tried{prefix_ + word, word};
+  if (word[0] == '/') {
+    if (word.rfind(root_ + "/", 0) != 0) return std::nullopt;
+    tried = {word.substr(root_.size() + 1)};
+  }
+  for (const std::string& path : tried) {
+    const std::string plain = fs::path(path).lexically_normal().string();
+    if (git({"cat-file", "-t", snapshot_ + ":" + plain}).output == "blob\n") return plain;
+  }
+  return std::nullopt;
 }
 
 bool Repository::touches(const Commit& commit, const std::string& path) {

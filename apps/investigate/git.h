@@ -64,6 +64,9 @@ class Repository {
                      const std::map<std::string, std::optional<std::string>>& files);
   std::optional<std::string> file(const std::string& commit, const std::string& path);
   std::vector<std::string> files(const std::string& commit);
+  // The file of the snapshot that a word of a command or of its output means: absolute, from the command's
+  // directory or from the root; nothing where there is none.
+  std::optional<std::string> path_of(const std::string& word);
   bool touches(const Commit& commit, const std::string& path);
 
   Ran git(std::vector<std::string> words, const std::map<std::string, std::string>& more = {},

@@ -1,12 +1,15 @@
 #include "apps/investigate/investigators.h"
 
 #include <fmt/format.h>
+#include <sys/utsname.h>
 
 #include <array>
 #include <filesystem>
+#include <thread>
 
 #include "apps/investigate/bank.h"
 #include "apps/investigate/page.h"
+#include "lathe/dev/machine.h"
 #include "lathe/error.h"
 
 namespace lathe::investigate {
@@ -39,6 +42,20 @@ std::string kind_of(const Input& input) {
   throw UserError("investigate", "there is nothing to investigate").help("give " + kinds);
 }
 
+Answer answer_of(Case& running, const Investigate& investigate) {
+  dev::InvestigationLimits limits;
+  limits.seconds = running.seconds_left();
+  limits.jobs = running.input().jobs;
+  Answer answer;
+  answer.finding = investigate(limits, [&](const dev::Hypothesis& hypothesis) {
+    running.add(hypothesis);
+    return running.early() == Early::No;
+  });
+  // A cause is named only where it was verified.
+  answer.state = answer.finding.kind.empty() ? State::NotFound : State::Found;
+  return answer;
+}
+
 // Words cannot be tested; what resembles them can be read, and what has to come can be said.
 Answer investigate_words(Case& running) {
   Timer timer;
@@ -63,6 +80,16 @@ Answer investigate_words(Case& running) {
 }
 
 namespace {
+// What the environment does not say: the system and what Lathe is built with.
+std::string machine() {
+  utsname names{};
+  uname(&names);
+  std::string text = fmt::format("{} {} {}, {} CPUs", names.sysname, names.release, names.machine,
+                                 std::thread::hardware_concurrency());
+  for (const auto& [name, version] : dev::versions()) text += fmt::format(", {} {}", name, version);
+  return text;
+}
+
 dev::Finding without_cause(const std::string& summary, const Case& running) {
   dev::Finding finding;
   finding.summary = summary;
@@ -92,6 +119,7 @@ State run_session(Store& store, const std::string& id, const Case::Tell& tell,
   std::optional<dev::Finding> finding;
   {
     Case running(store, id, tell);
+    running.event("machine", machine());
     if (started) started(running);
     const Session session = store.session(id);
     try {

@@ -28,6 +28,12 @@ const Investigator* investigator(std::string_view kind);
 // Throws UserError where no row takes it.
 std::string kind_of(const Input& input);
 
+// For what the façade investigates (lathe/dev): its hypotheses are recorded as they come, and it ends when
+// the case does. A row for kernels is answer_of(running, [&](auto& limits, auto& on_hypothesis) { return
+// dev::investigate_kernel(path, limits, on_hypothesis); }).
+using Investigate = std::function<dev::Finding(const dev::InvestigationLimits&, const dev::OnHypothesis&)>;
+Answer answer_of(Case& running, const Investigate& investigate);
+
 Answer investigate_command(Case& running);
 Answer investigate_words(Case& running);
 

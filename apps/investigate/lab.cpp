@@ -245,13 +245,16 @@ std::vector<Judged> Lab::judge(const std::vector<Probe>& probes, int at_least) {
   }
   const auto jobs = static_cast<std::size_t>(case_.jobs());
   while (!open.empty()) {
-    std::vector<std::size_t> wave(open.begin(),
-                                  open.begin() + static_cast<std::ptrdiff_t>(std::min(open.size(), jobs)));
     // Runs of one probe side by side, where there are fewer probes than jobs.
-    for (std::size_t i = 0; wave.size() < jobs && i < wave.size() * static_cast<std::size_t>(needed); ++i) {
-      const std::size_t probe = wave[i % open.size()];
-      if (std::count(wave.begin(), wave.end(), probe) < needed - judged[probe].runs) wave.push_back(probe);
-      if (i > 4 * jobs) break;
+    std::vector<std::size_t> wave;
+    for (bool more = true; more && wave.size() < jobs;) {
+      more = false;
+      for (const std::size_t i : open) {
+        if (wave.size() == jobs || std::count(wave.begin(), wave.end(), i) >= needed - judged[i].runs)
+          continue;
+        wave.push_back(i);
+        more = true;
+      }
     }
     const std::vector<Outcome> outcomes = run(probes, wave);
     for (std::size_t w = 0; w < wave.size(); ++w) {

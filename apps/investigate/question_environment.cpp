@@ -21,6 +21,13 @@ std::string listed(const std::vector<std::string>& words) {
   return text;
 }
 
+// A value that may be secret, or is long, is not repeated in records that are shown.
+std::string shown(const std::string& name, const std::string& value) {
+  for (const char* word : {"KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH"})
+    if (name.find(word) != std::string::npos) return name;
+  return name + "=" + (value.size() > 100 ? value.substr(0, 100) + "..." : value);
+}
+
 }  // namespace
 
 void ask_environment(Lab& lab) {
@@ -63,7 +70,7 @@ void ask_environment(Lab& lab) {
   cause.argument = cause.name;
   std::string values, flags;
   for (const std::string& name : guilty) {
-    values += fmt::format("{}{}={}", values.empty() ? "" : ", ", name, lab.running().environment().at(name));
+    values += (values.empty() ? "" : ", ") + shown(name, lab.running().environment().at(name));
     flags += " -u " + name;
   }
   cause.summary = fmt::format("It fails because of the environment: {}.", values);

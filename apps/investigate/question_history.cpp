@@ -143,16 +143,8 @@ class Search {
 std::map<std::string, std::optional<std::string>> files_of_the_command(Lab& lab) {
   Repository& repository = lab.repository();
   std::set<std::string> names;
-  const auto add = [&](std::string word) {
-    word = word.substr(0, word.find("::"));
-    if (word.rfind(repository.root() + "/", 0) == 0)
-      word.erase(0, repository.root().size() + 1);
-    else
-      word = repository.prefix() + word;
-    if (word.find("/./") != std::string::npos) return;
-    const std::size_t dot = repository.prefix().size();
-    if (word.compare(dot, 2, "./") == 0) word.erase(dot, 2);
-    if (repository.file(repository.snapshot(), word)) names.insert(word);
+  const auto add = [&](const std::string& word) {
+    if (const auto path = repository.path_of(word.substr(0, word.find("::")))) names.insert(*path);
   };
   for (const std::string& word : lab.command()) {
     add(word);
@@ -171,16 +163,17 @@ bool blame_commit(Lab& lab, const Commit& guilty, bool certain, const std::strin
   cause.kind = "commit";
   cause.name = guilty.label();
   cause.summary = fmt::format("It fails since commit {}.", guilty.label());
-  bool reverted = false;
-  if (!guilty.parents.empty()) reverted = blame_change(lab, guilty.parents[0], guilty.id, cause);
+  if (certain) lab.causes.push_back(cause);  // stays where the budget ends before more is known
+  const bool reverted = !guilty.parents.empty() && blame_change(lab, guilty.parents[0], guilty.id, cause);
   if (!reverted && !certain) return false;
   if (!reverted)
     cause.summary += " Taking it back from the present tree does not help or does not fit any more.";
-  lab.running().add({"the first bad commit is " + guilty.label(), how,
-                     reverted ? fmt::format("its parent passes, and so does the present tree without {}",
-                                            cause.argument.empty() ? "it" : cause.name)
-                              : "its parent passes; without it the present tree could not be made to pass",
-                     reverted ? dev::Verdict::Confirmed : dev::Verdict::Partial, 0});
+  lab.running().add(
+      {"the first bad commit is " + guilty.label(), how,
+       reverted ? fmt::format("its parent passes, and so does the present tree without {}", cause.name)
+                : "its parent passes; without it the present tree could not be made to pass",
+       reverted ? dev::Verdict::Confirmed : dev::Verdict::Partial, 0});
+  if (certain) lab.causes.pop_back();
   lab.causes.push_back(cause);
   return true;
 }

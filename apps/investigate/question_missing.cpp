@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -35,17 +36,6 @@ std::string with_lines(const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines) text += line + "\n";
   return text;
-}
-
-// The path in the repository of what a tool printed, which may be absolute or below the directory of the
-// command.
-std::optional<std::string> path_in(Lab& lab, std::string printed) {
-  Repository& repository = lab.repository();
-  if (printed.rfind(repository.root() + "/", 0) == 0) printed.erase(0, repository.root().size() + 1);
-  if (printed.rfind("./", 0) == 0) printed.erase(0, 2);
-  for (const std::string& path : {printed, repository.prefix() + printed})
-    if (repository.file(repository.snapshot(), path)) return path;
-  return std::nullopt;
 }
 
 std::size_t after_head(const std::vector<std::string>& lines) {
@@ -212,10 +202,10 @@ void ask_missing(Lab& lab) {
   if (!missing) return;
   Timer timer;
   Repository& repository = lab.repository();
-  std::optional<std::string> path = missing->file.empty() ? std::nullopt : path_in(lab, missing->file);
+  std::optional<std::string> path = missing->file.empty() ? std::nullopt : repository.path_of(missing->file);
   if (!path)  // the place may be a library's: the last of ours is meant
     for (const Place& place : places_of(lab.failing().output))
-      if (const auto ours = path_in(lab, place.file)) path = ours;
+      if (const auto ours = repository.path_of(place.file)) path = ours;
   const std::string kind(kKinds[static_cast<std::size_t>(missing->kind)]);
   const std::string claim =
       fmt::format("the {} {} is missing{}", kind, missing->name, path ? fmt::format(" in {}", *path) : "");

@@ -57,17 +57,12 @@ void ask_input(Lab& lab) {
   // A file that the command names and that is no program: data.
   std::string path, text;
   for (std::size_t i = 1; i < lab.command().size(); ++i) {
-    std::string word = lab.command()[i];
-    if (word.rfind(repository.root() + "/", 0) == 0)
-      word.erase(0, repository.root().size() + 1);
-    else
-      word = repository.prefix() + (word.rfind("./", 0) == 0 ? word.substr(2) : word);
-    const auto content = repository.file(repository.snapshot(), word);
-    if (!content || is_program(word) || content->size() > kMostInput ||
-        content->find('\0') != std::string::npos)
-      continue;
+    const auto named = repository.path_of(lab.command()[i]);
+    if (!named || is_program(*named)) continue;
+    const auto content = repository.file(repository.snapshot(), *named);
+    if (!content || content->size() > kMostInput || content->find('\0') != std::string::npos) continue;
     if (content->rfind("#!", 0) == 0) continue;
-    path = word;
+    path = *named;
     text = *content;
   }
   if (path.empty()) return;

@@ -62,7 +62,7 @@ class Mcp(unittest.TestCase):
     def project(self, make):
         project = driver.Project()
         project.tree.rmdir()
-        project.made, project.command, project.expected = make(project.tree)
+        project.made, project.failing, project.expected = make(project.tree)
         self.addCleanup(project.remove)
         return project
 
@@ -127,7 +127,7 @@ class Mcp(unittest.TestCase):
             self.assertEqual(client.protocol_version, version)
             tools = await client.list_tools()
             self.assertEqual({t.name for t in tools.tools}, {"start", "check", "add_observation", "cancel", "list"})
-            started = await client.call_tool("start", {"command": project.command, "directory": str(project.tree)})
+            started = await client.call_tool("start", {"command": project.failing, "directory": str(project.tree)})
             self.assertFalse(started.is_error, started)
             session = started.structured_content["id"]
             observed = await client.call_tool("add_observation", {"id": session, "text": "not the environment, it is count.sh", "who": "the client"})

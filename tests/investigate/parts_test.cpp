@@ -8,6 +8,7 @@
 
 #include "apps/investigate/bank.h"
 #include "apps/investigate/failure.h"
+#include "apps/investigate/investigators.h"
 #include "apps/investigate/minimize.h"
 #include "apps/investigate/page.h"
 #include "apps/investigate/states.h"
@@ -202,6 +203,34 @@ TEST(Failure, TheCommandOfOneTestIsMadeFromTheCommandOfAll) {
   ASSERT_EQ(google.size(), 1U);
   EXPECT_EQ(google[0].command.back(), "--gtest_filter=A.B");
   EXPECT_TRUE(failed_tests("FAILED tests/a.py::test_b\n", {"make", "test"}).empty());
+}
+
+TEST(Investigators, WhatTheFacadeFindsIsRecordedAsItComes) {
+  const Folder folder;
+  Store store(folder.path());
+  struct Row {
+    const char* kind;
+    State state;
+  };
+  for (const Row& row : {Row{"rule", State::Found}, Row{"", State::NotFound}}) {
+    const std::string id = store.create({}, {}).id;
+    store.claim(id, "begun");
+    Case running(store, id, {});
+    const Answer answer =
+        answer_of(running, [&](const dev::InvestigationLimits& limits, const dev::OnHypothesis& on) {
+          EXPECT_GT(limits.seconds, 0);
+          EXPECT_TRUE(on({"one", "a", "b", dev::Verdict::Refuted, 1}));
+          running.end(Early::Cancelled);
+          EXPECT_FALSE(on({"two", "c", "d", dev::Verdict::Confirmed, 2}));
+          dev::Finding finding;
+          finding.kind = row.kind;
+          return finding;
+        });
+    EXPECT_EQ(answer.state, row.state);
+    ASSERT_EQ(store.hypotheses(id).size(), 2U);
+    EXPECT_EQ(store.hypotheses(id)[1].claim, "two");
+  }
+  EXPECT_THROW(kind_of({}), UserError);
 }
 
 TEST(Page, EscapesWhatItShowsAndDrawsDifferences) {

@@ -143,6 +143,39 @@ class Sessions(unittest.TestCase):
         self.assertEqual(record["verdict"]["kind"], "environment")
         self.assertIn("COLOUR", record["verdict"]["cause"])
 
+    def test_paths_of_the_tree_lead_into_the_copies(self):
+        """From a folder below, with absolute paths in the command and in the environment, in a worktree of somebody else's."""
+
+        def make(folder):
+            seed = seeds.Seed(folder)
+            seed.commit("a library", {"lib/value.py": "value = 1\n", "sub/run.py": "import value\nassert value.value == 1, 'wrong value'\n"})
+            seed.noise(12)
+            bad = seed.commit("another value", {"lib/value.py": "value = 2\n"})
+            seed.noise(20)
+            return seed.write(), bad
+
+        project = self.project(make)
+        made, bad = project.made
+        other = project.folder / "other tree"
+        seeds.git(project.tree, "worktree", "add", "--quiet", "-b", "branch", str(other))
+        before = driver.state_of_tree(project.tree), driver.state_of_tree(other)
+        words = project.words(None, "--", "sh", "-c", f"cd .. && python3 '{other}/sub/run.py'", options=["--json"])
+        result = subprocess.run(words, cwd=other / "sub", capture_output=True, text=True, env={**os.environ, "PYTHONPATH": f"{other}/lib:/nowhere", "PYTHONDONTWRITEBYTECODE": "1"})
+        record = json.loads(result.stdout)
+        self.assertEqual(result.returncode, 0, record)
+        self.assertIn(made.id(bad)[:12], record["verdict"]["cause"])
+        self.assertEqual((driver.state_of_tree(project.tree), driver.state_of_tree(other)), before)
+        # One bank for all worktrees of a repository.
+        self.assertEqual([s["id"] for s in project.json("list")[1]], [record["id"]])
+
+    def test_a_secret_is_not_repeated(self):
+        project = self.project()
+        (project.tree / "run.sh").write_text("test -z \"$MY_TOKEN\" || { echo error: refused; exit 1; }\n")
+        status, record = project.json(None, "--", "sh", "run.sh", variables={"MY_TOKEN": "hush-hush"})
+        self.assertEqual(status, 0, record)
+        self.assertIn("MY_TOKEN", record["verdict"]["cause"])
+        self.assertNotIn("hush-hush", json.dumps(project.json("show", "--all")[1]))
+
     def test_an_ignored_file_is_guilty(self):
         project = self.project(slow_seed)
         (project.tree / ".git/info/exclude").write_text("*.cache\n")
@@ -163,6 +196,21 @@ class Sessions(unittest.TestCase):
             self.assertEqual((status, record["state"]), (3, "not-found"), record)
             self.assertIn(words, record["hypotheses"][0]["evidence"])
             self.assertEqual(driver.wait_until_none(record["id"]), [])
+
+    def test_nobody_is_accused_of_what_was_always_so(self):
+        def make(folder):
+            seed = seeds.Seed(folder)
+            flaky = "import random\nassert random.random() < 0.5, 'sometimes'\n"
+            seed.commit("a start", {"always.py": "raise SystemExit('error: always')\n", "sometimes.py": flaky})
+            seed.noise(33)
+            return seed.write()
+
+        project = self.project(make)
+        for name in ("always.py", "sometimes.py"):
+            status, record = project.json(None, "--", "python3", name)
+            self.assertEqual((status, record["state"]), (3, "not-found"), record)
+            self.assertEqual((record["verdict"]["kind"], record["verdict"]["way_out"]), ("", ""), record)
+            self.assertEqual(any(h["claim"] == "the failure is flaky" for h in record["hypotheses"]), name == "sometimes.py")
 
     def test_smallest_input(self):
         project = self.project()
