@@ -47,6 +47,15 @@ else()
   lathe_optional_dep(httplib FALSE)
 endif()
 
+# Static where there is such a library, since a wheel brings none along.
+find_path(LATHE_SQLITE_INCLUDE sqlite3.h)
+find_library(LATHE_SQLITE_LIBRARY NAMES libsqlite3.a sqlite3)
+if(LATHE_SQLITE_INCLUDE AND LATHE_SQLITE_LIBRARY AND NOT (SKBUILD AND NOT LATHE_SQLITE_LIBRARY MATCHES "\\.a$"))
+  lathe_optional_dep(sqlite TRUE ${LATHE_SQLITE_LIBRARY} Threads::Threads ${CMAKE_DL_LIBS} m)
+else()
+  lathe_optional_dep(sqlite FALSE)
+endif()
+
 find_package(CLI11 QUIET)
 lathe_optional_dep(cli11 "${CLI11_FOUND}" $<BUILD_INTERFACE:CLI11::CLI11>)
 
@@ -85,7 +94,7 @@ endif()
 
 function(lathe_report)
   set(words "")
-  foreach(dep llvm z3 zlib json utf8proc httplib cli11)
+  foreach(dep llvm z3 zlib json utf8proc httplib sqlite cli11)
     if(LATHE_FOUND_${dep})
       list(APPEND words "${dep} ${LATHE_FOUND_${dep}}")
     else()

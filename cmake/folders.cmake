@@ -71,6 +71,15 @@ function(lathe_app_folder name path)
   set_property(GLOBAL APPEND PROPERTY LATHE_APP_LIBRARIES lathe_${name})
 endfunction()
 
+# The page of errors as a text inside a library.
+function(lathe_error_page target)
+  set(page ${PROJECT_SOURCE_DIR}/docs/reference/errors.md)
+  file(READ ${page} LATHE_ERROR_PAGE)
+  configure_file(${PROJECT_SOURCE_DIR}/apps/investigate/error_page.cpp.in ${PROJECT_BINARY_DIR}/error_page.cpp @ONLY)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${page})
+  target_sources(${target} PRIVATE ${PROJECT_BINARY_DIR}/error_page.cpp)
+endfunction()
+
 function(lathe_user_folder name)
   lathe_add_folder(${name} ${PROJECT_SOURCE_DIR}/${name} ${ARGN})
   lathe_private_includes(lathe_${name} ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)

@@ -1,4 +1,4 @@
-# cmake --install gives headers, liblathe.a, the modules, the programs lathe and lathe-worker and a package for find_package(lathe).
+# cmake --install gives headers, liblathe.a, the modules, the programs lathe, lathe-worker and lathe-scenario and a package for find_package(lathe).
 include(CMakePackageConfigHelpers)
 
 # A program of one's own, linked from wherever, finds lathe-worker where it was installed.
@@ -13,7 +13,7 @@ if(TARGET lathe)
     install(TARGETS ${modules} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/lathe)
   endif()
   if(TARGET tool_lathe)
-    install(TARGETS tool_lathe tool_lathe-worker RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    install(TARGETS tool_lathe tool_lathe-worker tool_lathe-scenario RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
   set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lathe)
   install(EXPORT latheTargets NAMESPACE lathe:: DESTINATION ${package_dir})

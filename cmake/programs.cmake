@@ -51,6 +51,17 @@ foreach(file bench_models chat llm_options quantize serve)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/lathe/${file}.cpp PROPERTIES COMPILE_DEFINITIONS LATHE_HAVE_LLM=${have_llm})
 endforeach()
 
+# Investigations are kept in SQLite.
+if(TARGET lathe_investigations)
+  set(have_investigations 1)
+else()
+  set(have_investigations 0)
+endif()
+foreach(file investigate mcp)
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/lathe/${file}.cpp PROPERTIES COMPILE_DEFINITIONS
+    LATHE_HAVE_INVESTIGATIONS=${have_investigations})
+endforeach()
+
 # The command line is parsed by CLI11 and prints JSON; a build without them still has the library.
 # Both are large headers that most files of the tools include: parsed once, they are half of the time the tools take to compile.
 if(LATHE_FOUND_cli11 AND LATHE_FOUND_json)

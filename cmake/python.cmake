@@ -91,5 +91,7 @@ if(SKBUILD)
     install(TARGETS tool_lathe-worker RUNTIME DESTINATION lathe COMPONENT python)
     add_dependencies(lathe_python tool_lathe)  # the command `lathe` of the package runs it
     install(TARGETS tool_lathe RUNTIME DESTINATION lathe COMPONENT python)
+    add_dependencies(lathe_python tool_lathe-scenario)  # investigations run commands in it
+    install(TARGETS tool_lathe-scenario RUNTIME DESTINATION lathe COMPONENT python)
   endif()
 endif()

@@ -108,7 +108,7 @@ endif()
 
 # The programs of the label fast and what they start, for builds that run nothing else.
 add_custom_target(fast_tests)
-foreach(tool tool_lathe tool_lathe-worker)
+foreach(tool tool_lathe tool_lathe-worker tool_lathe-scenario)
   if(TARGET ${tool})
     add_dependencies(fast_tests ${tool})
   endif()

@@ -9,14 +9,14 @@ cd "$(dirname "$0")/.."
 # "a|b" means the first of them that the distribution has.
 required=(cmake ninja-build g++ python3 libfmt-dev libgtest-dev)
 optional=(ccache mold "llvm-19-dev|llvm-20-dev|llvm-18-dev" "clang-19|clang-20|clang-18"
-  "clang-format-19|clang-format-20" "clang-tidy-19|clang-tidy-20" libz3-dev libcli11-dev nlohmann-json3-dev libutf8proc-dev libcpp-httplib-dev zlib1g-dev libzstd-dev
+  "clang-format-19|clang-format-20" "clang-tidy-19|clang-tidy-20" libz3-dev libcli11-dev nlohmann-json3-dev libutf8proc-dev libcpp-httplib-dev libsqlite3-dev zlib1g-dev libzstd-dev
   dataset-fashion-mnist libonnx-testdata python3-venv codespell)
 
 cuda_packages=("nvidia-cuda-nvrtc==13.0.*" "nvidia-nvjitlink==13.0.*" "nvidia-cuda-nvcc==13.0.*"
   "nvidia-cuda-runtime==13.0.*")
 # The oracles of the Python tests belong to the distribution's interpreter, so its environment is made from that.
 python_system=(python3-dev python3-venv python3-numpy python3-torch python3-jinja2)
-python_packages=("nanobind==3.1.*" "scikit-build-core==1.1.*" pytest hypothesis safetensors openai mypy pyright "gguf==0.19.*")
+python_packages=("nanobind==3.1.*" "scikit-build-core==1.1.*" pytest hypothesis safetensors openai mypy pyright "gguf==0.19.*" "mcp==2.3.*")
 peer_packages=("tinygrad==0.14.*" numpy scipy-openblas32 mkl onednn-cpu-iomp intel-cmplr-lib-rt torch onnxruntime)
 
 say() { echo "setup: $*"; }

@@ -27,4 +27,6 @@ ChildProcess::Answer ChildProcess::next_line(double seconds) {
 }
 bool ChildProcess::alive() const { return impl_->child.alive(); }
 
+std::string find_program(const std::string& name) { return lathe::find_program(name); }
+
 }  // namespace lathe::dev

@@ -31,7 +31,12 @@ std::vector<Command> add_quantize(CLI::App& app);  // none where the build has n
 std::vector<Command> add_run(CLI::App& app);
 std::vector<Command> add_chat(CLI::App& app);  // likewise
 std::vector<Command> add_serve(CLI::App& app);
+std::vector<Command> add_investigate(CLI::App& app);  // none where the build has no SQLite
+std::vector<Command> add_mcp(CLI::App& app);          // likewise
 std::vector<Command> add_help(CLI::App& app);
+
+// The words after the first `--` of `lathe investigate`: a command of somebody else's, none of ours.
+const std::vector<std::string>& words_after_dashes();
 
 // Rows of cells printed as columns as wide as they need to be; numbers right, text left. The first row is the
 // head.

@@ -17,6 +17,18 @@ namespace {
 
 constexpr int kWrongUse = 2;
 
+std::vector<std::string> after_dashes;
+
+// Takes a command that is investigated off the words: neither its options nor its `--` are for our parser.
+int cut_at_dashes(int argc, char** argv) {
+  if (argc < 2 || std::string_view(argv[1]) != "investigate") return argc;
+  char** end = argv + argc;
+  char** dashes =
+      std::find_if(argv + 2, end, [](const char* word) { return std::string_view(word) == "--"; });
+  if (dashes != end) after_dashes.assign(dashes + 1, end);
+  return static_cast<int>(dashes - argv);
+}
+
 // The innermost sub-command that was given: what an error is about.
 CLI::App* chosen(CLI::App& app) {
   CLI::App* at = &app;
@@ -82,11 +94,11 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   std::vector<Command> commands;
   for (auto add : {add_demo, add_devices, add_bench, add_tune, add_inspect, add_quantize, add_run, add_chat,
-                   add_serve, add_cache, add_help})
+                   add_serve, add_investigate, add_mcp, add_cache, add_help})
     for (Command& command : add(app)) commands.push_back(std::move(command));
   fold_help(app);
   try {
-    app.parse(argc, argv);
+    app.parse(cut_at_dashes(argc, argv), argv);
   } catch (const CLI::Success& help) {  // --help, --version
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
@@ -108,6 +120,9 @@ int main(int argc, char** argv) {
 }
 
 }  // namespace
+
+const std::vector<std::string>& words_after_dashes() { return after_dashes; }
+
 }  // namespace lathe::tool
 
 int main(int argc, char** argv) { return lathe::tool::main(argc, argv); }

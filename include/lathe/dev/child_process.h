@@ -32,4 +32,8 @@ class ChildProcess {
   std::unique_ptr<Impl> impl_;
 };
 
+// The full path of another program of this build or installation, else as the shell would find it; empty
+// where there is none.
+std::string find_program(const std::string& name);
+
 }  // namespace lathe::dev

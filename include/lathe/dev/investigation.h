@@ -32,6 +32,10 @@ struct Finding {
   std::string repro;  // path of a file or folder that shows the failure again; empty if there is none
   std::string repro_command;
   std::int64_t repro_nodes = 0;
+  // For the page, where there are such: the graph (or the lines of a file) before and after the guilty step,
+  // and how far values are off, row by row.
+  std::string before, after;
+  std::vector<std::vector<double>> difference;
   std::vector<Hypothesis> hypotheses;
 };
 
