@@ -30,6 +30,7 @@ std::vector<Command> add_quantize(CLI::App& app);  // none where the build has n
 std::vector<Command> add_run(CLI::App& app);
 std::vector<Command> add_chat(CLI::App& app);  // likewise
 std::vector<Command> add_serve(CLI::App& app);
+std::vector<Command> add_faults(CLI::App& app);
 std::vector<Command> add_help(CLI::App& app);
 
 // Rows of cells printed as columns as wide as they need to be; numbers right, text left. The first row is the

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/planted.h"
 #include "base/small_vector.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
@@ -122,7 +123,8 @@ class KernelRewriter {
           Node gate = gate_of(r);
           if (!gate || (op == Op::Add && zero_beyond(n.arg(0), r))) continue;
           DType dtype = element.dtype();
-          element = where(gate, element, element_const(dtype, unit_of(op, dtype)));
+          const Element unit = planted(Fault::ReduceGateUnit) ? Element{} : unit_of(op, dtype);
+          element = where(gate, element, element_const(dtype, unit));
         }
         return reduce_ranges(op, element, final_ranges(closed_ranges(n)));
       }
