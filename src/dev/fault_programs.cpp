@@ -1,11 +1,15 @@
 #include "dev/fault_programs.h"
 
+#include <algorithm>
 #include <functional>
 
+#include "base/error.h"
 #include "ir/build.h"
 #include "ir/text.h"
 #include "lathe/context.h"
 #include "lathe/tensor.h"
+#include "runtime/executor.h"
+#include "runtime/race_check.h"
 
 namespace lathe::dev {
 namespace {
@@ -49,6 +53,11 @@ const std::function<Tensor()> kPrograms[] = {
       options.padding = {1, 1};
       return numbers({2, 4, 9, 9}, 1).conv2d(numbers({5, 4, 3, 3}, 2), nullptr, options);
     },
+    [] {
+      ConvOptions options;
+      options.padding = {1, 1};
+      return numbers({1, 16, 12, 12}, 1).conv2d(numbers({8, 16, 3, 3}, 2), nullptr, options);
+    },
     [] { return numbers({1, 2, 12, 12}, 1).max_pool2d(); },
     [] { return numbers({50, 8}, 1).embedding(integers({13}, 0, 50)); },
     [] { return numbers({20, 8}, 1).gather(1, integers({20, 3}, 0, 8)); },
@@ -85,7 +94,61 @@ const std::function<Tensor()> kPrograms[] = {
     },
 };
 
+// Each step reads the one before across its rows, so that none may write over what it reads.
+bool plan_is_right() {
+  constexpr std::int64_t n = 96, kSteps = 6;
+  Tensor x = Tensor::arange(n * n).cast(dtypes::float32).reshape({n, n});
+  std::vector<float> want(n * n);
+  for (std::int64_t i = 0; i < n * n; ++i) want[static_cast<std::size_t>(i)] = static_cast<float>(i);
+  for (std::int64_t step = 0; step < kSteps; ++step) {
+    x = (x.T() + x.flip({0}) * 0.5).contiguous();
+    std::vector<float> next(want.size());
+    for (std::int64_t i = 0; i < n; ++i)
+      for (std::int64_t j = 0; j < n; ++j)
+        next[static_cast<std::size_t>(i * n + j)] =
+            want[static_cast<std::size_t>(j * n + i)] +
+            want[static_cast<std::size_t>((n - 1 - i) * n + j)] * 0.5F;
+    want = std::move(next);
+  }
+  return (x + 0).data<float>() == want;
+}
+
+// What one device computes is copied to the next. Where the CPU runs work on the thread that gives it, a
+// missing wait changes no value: so the executor's log is looked at as well.
+bool waits_are_right() {
+  executor().set_log(true);
+  constexpr std::int64_t n = 256;
+  Tensor x = Tensor::ones({n, n}).contiguous().realize();
+  double want = 1;
+  for (const char* device : {"CPU:1", "CPU:2", "CPU:3", "CPU:0"}) {
+    x = (x.to(device).matmul(Tensor::ones({n, n}).to(device)) * (1.0 / n) + 1).contiguous();
+    want += 1;
+  }
+  const std::vector<float> got = x.data<float>();
+  executor().set_log(false);
+  return find_races(executor().take_log()).empty() &&
+         std::ranges::all_of(got, [&](float value) { return value == static_cast<float>(want); });
+}
+
+struct CheckedProgram {
+  const char* name;
+  bool (*run)();
+};
+constexpr CheckedProgram kChecked[] = {{"plan", plan_is_right}, {"wait", waits_are_right}};
+
 }  // namespace
+
+std::vector<std::string> checked_programs() {
+  std::vector<std::string> out;
+  for (const CheckedProgram& program : kChecked) out.emplace_back(program.name);
+  return out;
+}
+
+bool run_checked_program(const std::string& name) {
+  for (const CheckedProgram& program : kChecked)
+    if (name == program.name) return program.run();
+  throw UserError("faults", "there is no program named '" + name + "'");
+}
 
 void run_fault_programs() {
   for (const std::function<Tensor()>& program : kPrograms) program().realize();
@@ -94,16 +157,19 @@ void run_fault_programs() {
 std::vector<std::string> fault_kernels() {
   const Scope scope;
   std::vector<std::string> out;
-  const auto add = [&](Node index, Node r) {
-    const Node value = load(param(dtypes::Float32, 1, 64), index);
-    const Node effect = end(store(param(dtypes::Float32, 0, 40), r, value), {&r, 1});
-    out.push_back(print_graph(sink({&effect, 1})));
-  };
   const Node r = range(index_const(40), 0, RangeKind::Global);
   const auto c = [](std::int64_t v) { return index_const(v); };
-  add(floor_mod(r * c(3000000019), c(61)), r);
-  add(floor_mod(floor_div(r + c(-17), c(3)) + c(8), c(31)), r);
-  add(floor_mod(r + c(-17), c(7)), r);
+  const auto add = [&](DType dtype, Node value) {
+    const Node effect = end(store(param(dtype, 0, 40), r, value), {&r, 1});
+    out.push_back(print_graph(sink({&effect, 1})));
+  };
+  const auto read = [&](Node index) { add(dtypes::Float32, load(param(dtypes::Float32, 1, 2048), index)); };
+  const auto number = [&](std::int64_t slot) { return load(param(dtypes::Int32, slot, 40), r); };
+  // Divisors that are no constants, so that no rule makes anything smaller of it.
+  read(floor_div(r * c(3000000019), r + c(100000007)));
+  read(floor_div(r + c(-17), r + c(3)) + c(10));
+  add(dtypes::Int32, apply(Op::Shl, number(1), number(2)));
+  add(dtypes::Int32, apply(Op::TruncDiv, number(1), number(2)));
   return out;
 }
 

@@ -12,9 +12,12 @@
 #include "base/error.h"
 #include "base/planted.h"
 #include "dev/fault_programs.h"
+#include "investigate/graph_investigation.h"
 #include "investigate/kernel_investigation.h"
+#include "investigate/program_investigation.h"
 #include "ir/build.h"
 #include "ir/text.h"
+#include "ir/walk.h"
 #include "runtime/devices.h"
 #include "search/limits.h"
 #include "search/space.h"
@@ -26,6 +29,8 @@ namespace fs = std::filesystem;
 
 // Lists of options beside the heuristic's, for each kernel.
 constexpr std::size_t kMoreLists = 6;
+// Graphs with more elements than this take REF too long.
+constexpr double kMostElements = 2e5;
 
 #if LATHE_FAULTS
 std::string_view name(FaultClass where) {
@@ -60,6 +65,18 @@ std::vector<std::vector<Opt>> more_lists(Node kernel, const std::vector<Opt>& ow
     out = std::move(fewer);
   }
   return out;
+}
+
+// Of all values of a graph: what REF computes one by one.
+double elements_of(const investigate::GraphSubject& graph) {
+  double all = 0;
+  const std::vector<Node> targets(graph.targets.begin(), graph.targets.end());
+  for (Node n : toposort(targets)) {
+    double elements = 1;
+    for (Node size : n.shape()) elements *= static_cast<double>(std::max<std::int64_t>(size.hi(), 1));
+    all += elements;
+  }
+  return all;
 }
 
 bool names(const std::string& list, const std::string& word) {
@@ -97,9 +114,12 @@ std::vector<std::string> write_fault_subjects(const std::string& folder) {
     const FlagScope save(Flag::Save, saved), cache(Flag::Cache, "off"), check(Flag::Check, "off");
     run_fault_programs();
   }
-  std::vector<std::string> files, out;
-  for (const auto& entry : fs::directory_iterator(saved)) files.push_back(entry.path().string());
+  std::vector<std::string> files, graphs, out;
+  for (const auto& entry : fs::directory_iterator(saved))
+    (entry.path().filename().string().starts_with("graph_") ? graphs : files)
+        .push_back(entry.path().string());
   std::ranges::sort(files);
+  std::ranges::sort(graphs, {}, [](const std::string& path) { return fs::file_size(path); });
   std::vector<investigate::Subject> subjects;
   for (const std::string& file : files) subjects.push_back(investigate::read_subject(file));
   const Scope scope;
@@ -109,7 +129,8 @@ std::vector<std::string> write_fault_subjects(const std::string& folder) {
     subject.kernel = parse_graph(text);
     subjects.push_back(std::move(subject));
   }
-  std::ranges::stable_sort(subjects, {}, [](const investigate::Subject& s) { return investigate::node_count(s.kernel); });
+  std::ranges::stable_sort(subjects, {},
+                           [](const investigate::Subject& s) { return investigate::node_count(s.kernel); });
   const auto add = [&](const investigate::Subject& subject) {
     out.push_back(fmt::format("{}/{:03}_{}.txt", folder, out.size(), subject.name));
     write_file_atomic(out.back(), to_text(subject), Sync::No);
@@ -137,40 +158,91 @@ std::vector<std::string> write_fault_subjects(const std::string& folder) {
       other.options_from = "user";
       add(other);
     }
+  for (const std::string& path : graphs)
+    if (elements_of(investigate::read_graph(path)) <= kMostElements) out.push_back(path);
   return out;
 }
 
-FaultTrial try_fault(const PlantedFault& fault, const std::vector<std::string>& subjects,
-                     const InvestigationLimits& limits) {
-  using Clock = std::chrono::steady_clock;
-  FaultTrial trial;
-  trial.fault = fault;
-  setenv("LATHE_FAULT", fault.name.c_str(), 1);  // of workers that are started from now on
-  const Scope scope;
-  investigate::WorkerLaboratory laboratory;
-  std::string refused;
-  const auto read = [&](const std::string& path) {
+namespace {
+
+// One fault, while the environment of what is started names it.
+class Trial {
+ public:
+  Trial(const PlantedFault& fault, const InvestigationLimits& limits) : limits_(limits) {
+    trial_.fault = fault;
+    setenv("LATHE_FAULT", fault.name.c_str(), 1);
+  }
+  ~Trial() { unsetenv("LATHE_FAULT"); }
+  Trial(const Trial&) = delete;
+  Trial& operator=(const Trial&) = delete;
+
+  FaultTrial on_files(const std::vector<std::string>& files) {
+    std::string refused;
+    for (const std::string& path : files) {
+      const investigate::Outcome outcome = outcome_of(path);
+      if (outcome == investigate::Outcome::Refused && refused.empty()) refused = path;
+      if (!investigate::is_failure(outcome) || outcome == investigate::Outcome::Refused) continue;
+      trial_.wrong_result = true;
+      return investigated(path, [&] { return investigate_file(path); });
+    }
+    return refused.empty() ? trial_ : investigated(refused, [&] { return investigate_file(refused); });
+  }
+
+  FaultTrial on_commands(const std::vector<std::vector<std::string>>& commands) {
+    for (const std::vector<std::string>& command : commands) {
+      const Finding found = investigate::investigate_command(command, laboratory_, limits_, {});
+      if (found.kind.empty()) continue;
+      trial_.wrong_result = true;
+      return investigated(command.back(), [&] {
+        return investigate::investigate_command(command, laboratory_, limits_, {});
+      });
+    }
+    return trial_;
+  }
+
+ private:
+  investigate::Subject subject(const std::string& path) const {
     investigate::Subject subject = investigate::read_subject(path);
-    if (fault.kind == "printer" && fault.cause == "c") subject.printer = "c";
+    if (trial_.fault.kind == "printer" && trial_.fault.cause == "c") subject.printer = "c";
     return subject;
-  };
-  for (const std::string& path : subjects) {
-    const investigate::DeviceRun run = laboratory.device(read(path), {}, 1);
-    if (run.outcome == investigate::Outcome::Refused && refused.empty()) refused = path;
-    if (!investigate::is_failure(run.outcome) || run.outcome == investigate::Outcome::Refused) continue;
-    trial.subject = path;
-    trial.wrong_result = true;
-    break;
   }
-  if (trial.subject.empty()) trial.subject = refused;
-  if (!trial.subject.empty()) {
+  investigate::Outcome outcome_of(const std::string& path) {
+    return investigate::is_graph_file(path) ? laboratory_.schedule(investigate::read_graph(path), {}).outcome
+                                            : laboratory_.device(subject(path), {}, 1).outcome;
+  }
+  Finding investigate_file(const std::string& path) {
+    if (investigate::is_graph_file(path))
+      return investigate::investigate(investigate::read_graph(path), laboratory_, limits_, {});
+    return investigate::investigate(subject(path), laboratory_, limits_, {});
+  }
+  template <class Investigate>
+  FaultTrial investigated(const std::string& on, Investigate&& investigate_it) {
+    using Clock = std::chrono::steady_clock;
+    trial_.subject = on;
     const Clock::time_point begin = Clock::now();
-    trial.finding = investigate::investigate(read(trial.subject), laboratory, limits, {});
-    trial.milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-    trial.localised = is_localised(fault, trial.finding);
+    trial_.finding = investigate_it();
+    trial_.milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+    trial_.localised = is_localised(trial_.fault, trial_.finding);
+    return trial_;
   }
-  unsetenv("LATHE_FAULT");
-  return trial;
+
+  const InvestigationLimits& limits_;
+  FaultTrial trial_;
+  const Scope scope_;
+  investigate::WorkerLaboratory laboratory_;
+};
+
+bool is_around_kernels(const PlantedFault& fault) {
+  return fault.kind == "memory plan" || fault.kind == "wait" || fault.kind == "capture";
+}
+
+}  // namespace
+
+FaultTrial try_fault(const PlantedFault& fault, const std::vector<std::string>& subjects,
+                     const std::vector<std::vector<std::string>>& commands,
+                     const InvestigationLimits& limits) {
+  Trial trial(fault, limits);
+  return is_around_kernels(fault) ? trial.on_commands(commands) : trial.on_files(subjects);
 }
 
 }  // namespace lathe::dev

@@ -82,6 +82,8 @@ Compile compile_for_schedule() {
   return compile_for(any.target);
 }
 
+StepSink* experiment_sink() { return innermost == nullptr ? nullptr : innermost->experiment_.sink; }
+
 ExperimentScope::ExperimentScope(Experiment experiment)
     : experiment_(std::move(experiment)), outer_(std::exchange(innermost, this)) {
   if (outer_ == nullptr) return;

@@ -56,7 +56,8 @@ std::string last_line(const std::string& text) {
   const std::size_t end = text.find_last_not_of(" \n");
   if (end == std::string::npos) return "";
   const std::size_t begin = text.rfind('\n', end);
-  return text.substr(begin == std::string::npos ? 0 : begin + 1, end - (begin == std::string::npos ? -1 : static_cast<std::ptrdiff_t>(begin)));
+  return text.substr(begin == std::string::npos ? 0 : begin + 1,
+                     end - (begin == std::string::npos ? -1 : static_cast<std::ptrdiff_t>(begin)));
 }
 
 }  // namespace
@@ -120,7 +121,9 @@ CommandRun run_command(const std::vector<std::string>& command, const Variables&
       run.end = CommandRun::End::Hung;
       break;
     }
-    if (poll(streams.data(), streams.size(), static_cast<int>(std::min(left, 1e6) * 1e3) + 1) < 0 && errno != EINTR) break;
+    if (poll(streams.data(), streams.size(), static_cast<int>(std::min(left, 1e6) * 1e3) + 1) < 0 &&
+        errno != EINTR)
+      break;
     for (std::size_t i = 0; i < streams.size(); ++i)
       if (streams[i].fd >= 0 && streams[i].revents != 0 && !read_some(streams[i].fd, *texts[i]))
         streams[i].fd = -1;

@@ -62,6 +62,12 @@ Place place_of_error(const std::string& text) {
   return out;
 }
 
+bool is_right_in(const StepsRun& run, const std::string& step) {
+  return std::ranges::any_of(run.steps, [&](const StepVerdict& verdict) {
+    return verdict.name == step && verdict.outcome == Outcome::Right;
+  });
+}
+
 class KernelInvestigation {
  public:
   KernelInvestigation(const Subject& subject, Laboratory& laboratory, const dev::InvestigationLimits& limits,
@@ -264,13 +270,17 @@ class KernelInvestigation {
     int clearing = 0;
     for (const RuleUse& rule : rules) {
       const Conditions without{.without = {rule.name}};
-      const bool steps_right = laboratory_.steps(small_, without).outcome == Outcome::Right;
-      const bool right = steps_right && device(small_, without).outcome == Outcome::Right;
+      const StepsRun steps = laboratory_.steps(small_, without);
+      const bool right = steps.outcome == Outcome::Right && device(small_, without).outcome == Outcome::Right;
+      const bool later = !right && is_right_in(steps, place_.step);
+      const bool needed = steps.outcome != Outcome::Right && steps.outcome != Outcome::Wrong;
       if (!right && !rule.changes_value) continue;
-      std::string evidence = right ? "without it every step is right, and so is the device"
-                                   : "without it the kernel is wrong all the same";
+      std::string evidence =
+          right   ? "without it every step is right, and so is the device"
+          : later ? fmt::format("without it {} is right, and {} is not", place_.step, steps.steps.back().name)
+                  : "without it the kernel is wrong all the same";
       if (rule.changes_value) evidence += "; " + rule.example;
-      const bool guilty = right && rule.changes_value;
+      const bool guilty = (right || later || needed) && rule.changes_value;
       notes_.tell(fmt::format("the rule {} of {} changes the value", rule.name, rule.table),
                   "both sides evaluated wherever it applied; compiled without it", evidence,
                   guilty  ? Verdict::Confirmed

@@ -14,25 +14,35 @@
 
 namespace lathe::investigate {
 
-std::string write_repro(const Subject& subject, const std::string& about, std::string folder) {
+namespace {
+
+std::string write(const std::string& name, const std::string& text, const std::string& key,
+                  std::string folder) {
   if (folder.empty()) folder = flag_text(Flag::Save);
   if (folder.empty()) {
     const engine::DiskCache* disk = engine::DiskCache::current();
-    folder =
-        disk != nullptr
-            ? disk->folder() + "-repros"
-            : (std::filesystem::temp_directory_path() / fmt::format("lathe-repros-{}", getuid())).string();
+    const auto temporary = std::filesystem::temp_directory_path() / fmt::format("lathe-repros-{}", getuid());
+    folder = disk != nullptr ? disk->folder() + "-repros" : temporary.string();
   }
-  const std::string path =
-      fmt::format("{}/repro_{}_{:016x}.txt", folder, subject.name, hash_string(to_text(subject)));
+  const std::string path = fmt::format("{}/repro_{}_{:016x}.txt", folder, name, hash_string(key));
   try {
     std::error_code ignored;
     std::filesystem::create_directories(folder, ignored);
-    write_file_atomic(path, to_text(subject, about), Sync::No, Readers::Private);
+    write_file_atomic(path, text, Sync::No, Readers::Private);
   } catch (const DeviceError&) {
     return "";  // the finding matters more than the file
   }
   return path;
+}
+
+}  // namespace
+
+std::string write_repro(const Subject& subject, const std::string& about, const std::string& folder) {
+  return write(subject.name, to_text(subject, about), to_text(subject), folder);
+}
+
+std::string write_repro(const GraphSubject& subject, const std::string& about, const std::string& folder) {
+  return write("graph", to_text(subject, about), to_text(subject), folder);
 }
 
 }  // namespace lathe::investigate

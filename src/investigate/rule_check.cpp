@@ -112,6 +112,15 @@ void RuleCheck::add(std::string_view table, std::string_view rule, Node before, 
   if (use->changes_value) return;
   use->example = difference(before, after);
   use->changes_value = !use->example.empty();
+  if (use->changes_value) wrong_.push_back(static_cast<std::size_t>(use - uses_.begin()));
+}
+
+std::vector<RuleUse> RuleCheck::uses() const {
+  std::vector<RuleUse> out;
+  for (const std::size_t at : wrong_) out.push_back(uses_[at]);
+  for (const RuleUse& use : uses_)
+    if (!use.changes_value) out.push_back(use);
+  return out;
 }
 
 }  // namespace lathe::investigate

@@ -13,11 +13,14 @@ namespace lathe::investigate {
 class RuleCheck {
  public:
   void add(std::string_view table, std::string_view rule, Node before, Node after);
-  const std::vector<RuleUse>& uses() const { return uses_; }
-  void clear() { uses_.clear(); }
+  // Those that change values first, by their first application that does: what a rule builds is simplified
+  // while it is built, so a wrong rule makes others look wrong after it.
+  std::vector<RuleUse> uses() const;
+  void clear() { uses_.clear(), wrong_.clear(); }
 
  private:
   std::vector<RuleUse> uses_;
+  std::vector<std::size_t> wrong_;  // places in uses_, in that order
 };
 
 // An example of leaves where two scalar graphs differ, in words; empty where none was found, or nothing can

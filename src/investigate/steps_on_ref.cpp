@@ -11,6 +11,8 @@
 #include "investigate/experiment.h"
 #include "investigate/rule_check.h"
 #include "investigate/setting.h"
+#include "ir/build.h"
+#include "ir/walk.h"
 #include "reference/reference.h"
 #include "verify/expected.h"
 
@@ -22,6 +24,39 @@ using reference::Array;
 // Operations of REF for one step, all positions; and for what the kernel should store.
 constexpr double kStepOps = 1e8, kExpectedOps = 2e7;
 
+// Threads that are looked at: each is a run of REF.
+constexpr std::int64_t kMostThreads = 512;
+
+// A kernel whose parallel ranges are launch indices: the threads one after the other, where they never meet.
+reference::EvalReport eval_all_threads(Node kernel, std::span<const reference::View> views,
+                                       const reference::Bindings& bindings) {
+  std::vector<Node> indices;
+  std::int64_t threads = 1;
+  bool meet = false;
+  for (Node n : toposort(kernel)) {
+    meet |= n.is(Op::Barrier) || n.is(Op::Exchange);
+    if (!n.is(Op::Special)) continue;
+    indices.push_back(n);
+    threads *= n.ints()[0];
+  }
+  if (indices.empty()) return reference::kernel_eval(kernel, views, bindings, {.max_ops = kStepOps});
+  reference::EvalReport all;
+  if (meet || threads <= 0 || threads > kMostThreads) {
+    all.incomplete = true;
+    return all;
+  }
+  for (std::int64_t thread = 0; thread < threads && all.ok() && !all.sampled; ++thread) {
+    NodeMap<Node> at;
+    std::int64_t rest = thread;
+    for (Node index : indices) {
+      at[index] = number(index.dtype(), static_cast<double>(rest % index.ints()[0]));
+      rest /= index.ints()[0];
+    }
+    all = reference::kernel_eval(substitute(kernel, at), views, bindings, {.max_ops = kStepOps});
+  }
+  return all;
+}
+
 class StepsOnRef : public StepSink, public RewriteTrace {
  public:
   StepsOnRef(const Setting& setting, StepsRun& out)
@@ -29,6 +64,7 @@ class StepsOnRef : public StepSink, public RewriteTrace {
         out_(out),
         expected_(setting.subject().kernel, setting.before(), setting.subject().bindings, kExpectedOps,
                   setting.target().native),
+        outer_(engine::experiment_sink()),
         last_kernel_(setting.subject().kernel) {}
 
   const reference::BoundedReport& report() const { return expected_.report(); }
@@ -37,11 +73,13 @@ class StepsOnRef : public StepSink, public RewriteTrace {
   void start(Node kernel) { look({"scheduled", "", false}, kernel); }
 
   void kernel(const StepInfo& step, Node& kernel) override {
+    if (outer_ != nullptr) outer_->kernel(step, kernel);
     if (done_) return;
     last_kernel_ = kernel;
     look(step, kernel);
   }
   void program(const StepInfo& step, Program& program) override {
+    if (outer_ != nullptr) outer_->program(step, program);
     if (done_) return;
     judge(step, [&](std::span<const reference::View> views) {
       return reference::program_eval(program, views, setting_.subject().bindings, {.max_ops = kStepOps});
@@ -54,7 +92,7 @@ class StepsOnRef : public StepSink, public RewriteTrace {
  private:
   void look(const StepInfo& step, Node kernel) {
     judge(step, [&](std::span<const reference::View> views) {
-      return reference::kernel_eval(kernel, views, setting_.subject().bindings, {.max_ops = kStepOps});
+      return eval_all_threads(kernel, views, setting_.subject().bindings);
     });
   }
 
@@ -65,13 +103,19 @@ class StepsOnRef : public StepSink, public RewriteTrace {
     std::vector<reference::View> views;
     for (Array& array : after) views.push_back(array.view());
     StepVerdict verdict{part_of(step.name), step.name, step.optional, Outcome::Unknown, ""};
-    const reference::EvalReport report = eval(views);
+    reference::EvalReport report;
+    try {
+      report = eval(views);
+    } catch (const Error& error) {  // a form that REF does not take says nothing about the step
+      report.incomplete = true;
+      verdict.text = error.what();
+    }
     after.pop_back();
     if (!report.faults.empty()) {
       verdict.outcome = Outcome::Wrong;
       verdict.text = report.faults[0];
     } else if (report.incomplete || report.sampled) {
-      verdict.text = "too long for REF";
+      if (verdict.text.empty()) verdict.text = "too long for REF";
     } else {
       const Node ran = last_kernel_;
       const verify::Judgement judged = expected_.judge(setting_.before(), after, [&] { return ran; });
@@ -100,6 +144,7 @@ class StepsOnRef : public StepSink, public RewriteTrace {
   const Setting& setting_;
   StepsRun& out_;
   const verify::Expected expected_;
+  StepSink* outer_;  // of an experiment around this one: what it puts in is looked at
   Node last_kernel_;
   RuleCheck rules_;
   bool done_ = false;

@@ -67,8 +67,7 @@ std::vector<std::string> answer_device(const Subject& subject, const Conditions&
           fmt::format("{}", run.failed)};
 }
 
-std::vector<std::string> answer_steps(const Subject& subject, const Conditions& conditions) {
-  const StepsRun run = run_steps_on_ref(subject, conditions);
+std::vector<std::string> answer_steps(const StepsRun& run) {
   std::vector<std::string> fields{"ok", number(run.outcome), run.text, fmt::format("{}", run.steps.size())};
   for (const StepVerdict& step : run.steps)
     for (const std::string& field :
@@ -96,9 +95,10 @@ std::vector<std::string> answer(std::istringstream& in) {
     if (key == "runs") runs = std::atoi(value.c_str());
   }
   const Scope scope;
+  if (question == "schedule") return answer_steps(run_schedule_on_ref(read_graph(path), conditions));
   const Subject subject = read_subject(path);
   if (question == "device") return answer_device(subject, conditions, runs);
-  if (question == "steps") return answer_steps(subject, conditions);
+  if (question == "steps") return answer_steps(run_steps_on_ref(subject, conditions));
   throw UserError("worker", "unknown question " + question);
 }
 
@@ -138,10 +138,10 @@ WorkerLaboratory::~WorkerLaboratory() {
   fs::remove_all(folder_, ignored);
 }
 
-WorkerLaboratory::Reply WorkerLaboratory::ask(const std::string& question, const Subject& subject,
+WorkerLaboratory::Reply WorkerLaboratory::ask(const std::string& question, const std::string& subject,
                                               const Conditions& conditions) {
   const std::string path = folder_ + "/subject.txt";
-  write_file_atomic(path, to_text(subject), Sync::No);
+  write_file_atomic(path, subject, Sync::No);
   std::string line = fmt::format("{} {}", question.substr(0, question.find(' ')), path);
   if (const std::size_t rest = question.find(' '); rest != question.npos) line += question.substr(rest);
   for (const std::string& name : conditions.without) line += " without=" + name;
@@ -158,7 +158,7 @@ WorkerLaboratory::Reply WorkerLaboratory::ask(const std::string& question, const
 }
 
 DeviceRun WorkerLaboratory::device(const Subject& subject, const Conditions& conditions, int runs) {
-  const Reply reply = ask(fmt::format("device runs={}", runs), subject, conditions);
+  const Reply reply = ask(fmt::format("device runs={}", runs), to_text(subject), conditions);
   DeviceRun run;
   run.outcome = reply.outcome;
   if (reply.outcome != Outcome::Right || reply.fields.size() < 5) {
@@ -174,7 +174,16 @@ DeviceRun WorkerLaboratory::device(const Subject& subject, const Conditions& con
 }
 
 StepsRun WorkerLaboratory::steps(const Subject& subject, const Conditions& conditions) {
-  const Reply reply = ask("steps", subject, conditions);
+  return ask_steps("steps", to_text(subject), conditions);
+}
+
+StepsRun WorkerLaboratory::schedule(const GraphSubject& subject, const Conditions& conditions) {
+  return ask_steps("schedule", to_text(subject), conditions);
+}
+
+StepsRun WorkerLaboratory::ask_steps(const std::string& question, const std::string& subject,
+                                     const Conditions& conditions) {
+  const Reply reply = ask(question, subject, conditions);
   StepsRun run;
   run.outcome = reply.outcome;
   if (reply.outcome != Outcome::Right || reply.fields.size() < 3) {

@@ -8,6 +8,7 @@
 
 #include "base/child_process.h"
 #include "investigate/experiment.h"
+#include "investigate/graph_subject.h"
 
 namespace lathe::investigate {
 
@@ -21,6 +22,7 @@ class Laboratory {
 
   virtual DeviceRun device(const Subject& subject, const Conditions& conditions, int runs) = 0;
   virtual StepsRun steps(const Subject& subject, const Conditions& conditions) = 0;
+  virtual StepsRun schedule(const GraphSubject& subject, const Conditions& conditions) = 0;
 };
 
 // In this process: where nothing crashes, and what this thread experiments with counts.
@@ -31,6 +33,9 @@ class LocalLaboratory : public Laboratory {
   }
   StepsRun steps(const Subject& subject, const Conditions& conditions) override {
     return run_steps_on_ref(subject, conditions);
+  }
+  StepsRun schedule(const GraphSubject& subject, const Conditions& conditions) override {
+    return run_schedule_on_ref(subject, conditions);
   }
 };
 
@@ -43,13 +48,15 @@ class WorkerLaboratory : public Laboratory {
 
   DeviceRun device(const Subject& subject, const Conditions& conditions, int runs) override;
   StepsRun steps(const Subject& subject, const Conditions& conditions) override;
+  StepsRun schedule(const GraphSubject& subject, const Conditions& conditions) override;
 
  private:
   struct Reply {
     Outcome outcome = Outcome::Unknown;  // Crashed or Hung, else what the fields say
     std::vector<std::string> fields;
   };
-  Reply ask(const std::string& question, const Subject& subject, const Conditions& conditions);
+  Reply ask(const std::string& question, const std::string& subject, const Conditions& conditions);
+  StepsRun ask_steps(const std::string& question, const std::string& subject, const Conditions& conditions);
 
   std::vector<std::string> command_;
   std::string folder_;

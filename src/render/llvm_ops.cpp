@@ -216,11 +216,11 @@ std::string LlvmPrinter::divide(Node node) {
   Op op = node.op();
   DType dtype = node.dtype();
   bool is_unsigned = dtype.is_unsigned(), quotient = op == Op::TruncDiv || op == Op::FloorDiv;
-  bool floor = !is_unsigned && (op == Op::FloorDiv || op == Op::FloorMod) && !planted(Fault::LlvmFloorDiv);
+  bool floor = !is_unsigned && (op == Op::FloorDiv || op == Op::FloorMod);
   std::string type = llvm_type(dtype), flags = llvm_type(dtypes::Bool.vec(dtype.lanes));
   std::string x = value(node.arg(0)), y = value(node.arg(1)), zero = "zeroinitializer";
   const char* prefix = is_unsigned ? "u" : "s";
-  bool plain = divides_plainly(node.arg(1));
+  bool plain = divides_plainly(node.arg(1)) || planted(Fault::LlvmDivGuard);
   std::string divisor = y, is_zero, is_minus;
   if (!plain) {
     is_zero = emit("icmp eq {} {}, {}", type, y, zero);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -23,7 +24,7 @@ using Json = nlohmann::ordered_json;
 struct Options {
   bool json = false, list = false, none = false, hypotheses = false;
   std::vector<std::string> only;
-  std::string folder;
+  std::string folder, program;
   double seconds = 60;
 };
 
@@ -63,7 +64,7 @@ double share(std::size_t part, std::size_t all) {
 }
 
 void print_totals(const std::vector<dev::FaultTrial>& trials, const Options& options) {
-  std::size_t wrong = 0, localised = 0, small = 0, errors = 0, silent = 0;
+  std::size_t wrong = 0, localised = 0, small = 0, repros = 0, errors = 0, silent = 0;
   std::vector<double> times;
   for (const dev::FaultTrial& trial : trials) {
     silent += trial.subject.empty();
@@ -71,7 +72,8 @@ void print_totals(const std::vector<dev::FaultTrial>& trials, const Options& opt
     if (!trial.wrong_result) continue;
     ++wrong;
     localised += trial.localised;
-    small += trial.finding.repro_nodes <= 10;
+    repros += !trial.finding.repro.empty();
+    small += !trial.finding.repro.empty() && trial.finding.repro_nodes <= 10;
     times.push_back(trial.milliseconds);
   }
   std::ranges::sort(times);
@@ -82,7 +84,7 @@ void print_totals(const std::vector<dev::FaultTrial>& trials, const Options& opt
                    {"errors", errors},
                    {"silent", silent},
                    {"localised", share(localised, wrong)},
-                   {"repros_of_10_nodes", share(small, wrong)},
+                   {"repros_of_10_nodes", share(small, repros)},
                    {"median_ms", std::llround(median)},
                    {"worst_ms", std::llround(worst)}};
     fmt::print("{}\n", row.dump());
@@ -91,7 +93,7 @@ void print_totals(const std::vector<dev::FaultTrial>& trials, const Options& opt
   fmt::print(
       "{} faults: {} give wrong results, {} errors, {} show on no kernel; of the wrong ones {:.0f} % are "
       "localised, {:.0f} % have repros of at most 10 nodes; median {:.0f} ms, worst {:.0f} ms\n",
-      trials.size(), wrong, errors, silent, 100 * share(localised, wrong), 100 * share(small, wrong), median,
+      trials.size(), wrong, errors, silent, 100 * share(localised, wrong), 100 * share(small, repros), median,
       worst);
 }
 
@@ -115,6 +117,7 @@ int run_faults(const Options& options) {
                  fault.breaks);
     return 0;
   }
+  if (!options.program.empty()) return dev::run_checked_program(options.program) ? 0 : 1;
   const auto scratch = options.folder.empty() ? std::make_unique<ScratchFolder>("faults") : nullptr;
   const std::string folder = scratch ? scratch->path() : options.folder;
   dev::InvestigationLimits limits;
@@ -129,10 +132,14 @@ int run_faults(const Options& options) {
     if (std::ranges::none_of(all, [&](const dev::PlantedFault& f) { return f.name == name; }))
       throw UserError("faults", "there is no fault named '" + name + "'")
           .help("lathe faults --list names them");
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  std::vector<std::vector<std::string>> commands;
+  for (const std::string& program : dev::checked_programs())
+    commands.push_back({self, "faults", "--program", program});
   std::vector<dev::FaultTrial> trials;
   for (const dev::PlantedFault& fault : all) {
     if (!options.only.empty() && std::ranges::find(options.only, fault.name) == options.only.end()) continue;
-    trials.push_back(dev::try_fault(fault, subjects, limits));
+    trials.push_back(dev::try_fault(fault, subjects, commands, limits));
     print_trial(trials.back(), options);
   }
   print_totals(trials, options);
@@ -149,6 +156,8 @@ std::vector<Command> add_faults(CLI::App& app) {
   faults->add_flag("--none", options->none, "plant nothing: no kernel may be accused");
   faults->add_flag("--hypotheses", options->hypotheses, "show what each investigation tested");
   faults->add_option("--only", options->only, "these faults");
+  faults->add_option("--program", options->program, "run one of the programs that faults are tried on")
+      ->group("");
   faults->add_option("--folder", options->folder, "keep kernels and repros here");
   faults->add_option("--seconds", options->seconds, "most time for one investigation")->capture_default_str();
   return {{faults, [options] { return run_faults(*options); }}};

@@ -31,8 +31,15 @@ struct FaultTrial {
 // folder. Nothing may be planted in this process.
 std::vector<std::string> write_fault_subjects(const std::string& folder);
 
-// Plants the fault in the workers of this process, looks for a subject that fails, and investigates it.
+// Programs that faults around kernels are tried on: names, and one of them run. True where its result is
+// right.
+std::vector<std::string> checked_programs();
+bool run_checked_program(const std::string& name);
+
+// Plants the fault in the workers and commands of this process, looks for a subject that fails, and
+// investigates it. `commands` run a program each.
 FaultTrial try_fault(const PlantedFault& fault, const std::vector<std::string>& subjects,
+                     const std::vector<std::vector<std::string>>& commands,
                      const InvestigationLimits& limits);
 
 }  // namespace lathe::dev

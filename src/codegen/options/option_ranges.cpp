@@ -18,7 +18,7 @@ using Nodes = SmallVector<Node, 16>;
 
 class KernelRewriter {
  public:
-  explicit KernelRewriter(const OptionState& state) : state_(state) {
+  KernelRewriter(const OptionState& state, const RuleChanges& changes) : state_(state), changes_(changes) {
     const std::vector<Origin>& origins = state.origins();
     for (std::size_t i = 0; i < origins.size(); ++i) origin_of_.try_emplace(origins[i].range, i);
     parts_.resize(origins.size());
@@ -135,7 +135,8 @@ class KernelRewriter {
       case Op::End: return end(args[0], final_ranges(closed_ranges(n)));
       // What is left of a joined range's parts: how the steps of a panel move its source is to be seen.
       case Op::FloorDiv:
-      case Op::FloorMod: return n.dtype().is_index() ? simplify(rebuild(n, args), {}) : rebuild(n, args);
+      case Op::FloorMod:
+        return n.dtype().is_index() ? simplify(rebuild(n, args), changes_) : rebuild(n, args);
       default: return rebuild(n, args);
     }
   }
@@ -223,6 +224,7 @@ class KernelRewriter {
   }
 
   const OptionState& state_;
+  const RuleChanges& changes_;
   NodeMap<std::size_t> origin_of_;
   std::vector<Nodes> parts_;  // final ranges of each origin
   std::vector<char> clamped_;
@@ -233,8 +235,8 @@ class KernelRewriter {
 
 }  // namespace
 
-OptionRanges option_ranges(const OptionState& state) {
-  KernelRewriter rewriter(state);
+OptionRanges option_ranges(const OptionState& state, const RuleChanges& changes) {
+  KernelRewriter rewriter(state, changes);
   OptionRanges out;
   out.kernel = rewriter.run();
   out.places = rewriter.places();
