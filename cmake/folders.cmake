@@ -61,7 +61,7 @@ endfunction()
 
 function(lathe_folder name)
   lathe_add_folder(${name} ${PROJECT_SOURCE_DIR}/src/${name} ${ARGN})
-  lathe_private_includes(lathe_${name} ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+  lathe_private_includes(lathe_${name} ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/generated)
 endfunction()
 
 # lathe_app_folder(<name> <path> ...): likewise, and not part of the library that users link.

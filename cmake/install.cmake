@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 
 # A program of one's own, linked from wherever, finds lathe-worker where it was installed.
-set_property(SOURCE src/search/workers.cpp APPEND PROPERTY COMPILE_DEFINITIONS
+set_property(SOURCE src/search/workers.cpp src/investigate/worker.cpp APPEND PROPERTY COMPILE_DEFINITIONS
   LATHE_INSTALLED_PROGRAMS="${CMAKE_INSTALL_FULL_BINDIR}")
 
 if(TARGET lathe)

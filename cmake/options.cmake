@@ -5,12 +5,16 @@ include(GNUInstallDirs)
 option(LATHE_LLVM "Build the LLVM module of the CPU device when LLVM is found" ON)
 option(LATHE_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(LATHE_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
+option(LATHE_FAULTS "Build in the faults of src/base/faults.def, for lathe faults: never for use" OFF)
 option(LATHE_PCH "Precompile the standard headers most files use" ON)
 set(LATHE_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize: address,undefined or thread")
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
+
+# In a header of its own, which few files include: so this build shares its compiled files with the others.
+configure_file(${PROJECT_SOURCE_DIR}/cmake/planted_config.h.in ${PROJECT_BINARY_DIR}/generated/base/planted_config.h)
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)

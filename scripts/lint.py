@@ -30,10 +30,10 @@ ARROWS = {
     "backends": STAGE + ["render", "runtime", "reference"],
     "engine": ENGINE,
     "search": ENGINE + ["engine"],
-    "investigate": ENGINE + ["engine"],
+    "investigate": ENGINE + ["engine", "search", "lathe"],
     "tensor": ENGINE + ["engine", "search", "lathe"],
     "capture": ENGINE + ["engine", "tensor", "lathe"],
-    "dev": ENGINE + ["engine", "search", "tensor", "capture", "lathe"],
+    "dev": ENGINE + ["engine", "search", "investigate", "tensor", "capture", "lathe"],
 }
 # The rooms of src/codegen: what each may include of the others. Files beside them chain the rooms; `codegen/codegen.h` is for all.
 ROOMS = {
@@ -98,6 +98,8 @@ def check_include(path, number, line):
         if not os.path.exists(os.path.join(ROOT, os.path.dirname(path), target)):
             problem(path, number, f'includes "{target}": write the path from the include root, as "ir/node.h"')
         return
+    if folder == "investigate" and match.group(1).startswith("base/planted"):
+        problem(path, number, "the investigator must not know which faults there are")
     # public, and what every folder speaks of
     if match.group(1) in ("lathe/error.h", "lathe/memory.h", "lathe/options.h"):
         return

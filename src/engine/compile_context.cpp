@@ -5,8 +5,10 @@
 
 #include "base/env.h"
 #include "base/error.h"
+#include "base/planted.h"
 #include "base/text.h"
 #include "codegen/codegen.h"
+#include "engine/planted_steps.h"
 #include "engine/steps.h"
 #include "schedule/kernel_rules.h"
 #include "schedule/put_back.h"
@@ -71,6 +73,7 @@ Compile compile_for(const Target& target) {
   compile.tf32 = flag_on(Flag::Tf32);
   compile.rules = rule_changes();
   if (innermost != nullptr) compile.sink = innermost->experiment_.sink;
+  if constexpr (kCanPlant) compile.sink = with_planted_step(compile.sink);
   return compile;
 }
 
@@ -78,6 +81,8 @@ Compile compile_for_schedule() {
   const Compile any;
   return compile_for(any.target);
 }
+
+StepSink* experiment_sink() { return innermost == nullptr ? nullptr : innermost->experiment_.sink; }
 
 ExperimentScope::ExperimentScope(Experiment experiment)
     : experiment_(std::move(experiment)), outer_(std::exchange(innermost, this)) {

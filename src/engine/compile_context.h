@@ -27,6 +27,8 @@ struct Experiment {
   RewriteTrace* trace = nullptr;
   StepSink* sink = nullptr;
 };
+// The sink of this thread's experiment, or null: for one that takes its place and hands on what it sees.
+StepSink* experiment_sink();
 class ExperimentScope {
  public:
   explicit ExperimentScope(Experiment experiment);
@@ -40,6 +42,7 @@ class ExperimentScope {
   friend RuleChanges rule_changes();
   friend Compile compile_for(const Target& target);
   friend Compile compile_for_schedule();
+  friend StepSink* experiment_sink();
 };
 
 }  // namespace lathe::engine

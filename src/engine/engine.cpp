@@ -17,6 +17,7 @@
 #include "engine/disk_cache.h"
 #include "engine/fold_steps.h"
 #include "engine/graph_key.h"
+#include "engine/graph_text.h"
 #include "engine/lay_out_steps.h"
 #include "engine/prepared.h"
 #include "engine/schedule_cache.h"
@@ -124,6 +125,7 @@ std::shared_ptr<const Prepared> prepared_for(std::span<const Node> targets, cons
     return known;
   }
   const Normalised normal = normalise(targets, key);
+  save_graph(normal.targets);
   ScheduleOptions wanted;
   wanted.default_device = device;
   wanted.unit_folds = true;

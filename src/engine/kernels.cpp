@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/planted.h"
 #include "base/progress.h"
 #include "codegen/codegen.h"
 #include "engine/build_id.h"
@@ -479,7 +480,13 @@ void drop_kernels() {
   table().kernels.clear();
 }
 
-std::string flags_key() { return code_flags() + rule_changes().key(); }
+std::string flags_key() {
+  std::string key = code_flags() + rule_changes().key();
+#if LATHE_FAULTS
+  if (const FaultRow* row = planted_fault()) key.append("fault ").append(row->name);
+#endif
+  return key;
+}
 
 std::string compiler_key(const Compiler& compiler) {
   return fmt::format("{}\n{}\n{}", compiler.version(), compiler.target().key(), flags_key());

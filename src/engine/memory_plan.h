@@ -56,9 +56,11 @@ inline constexpr std::size_t kArenaAlign = 256;
 
 // Plans a schedule. `kept` are the buffers that are read after the last step or belong to the user: they are
 // never in an arena. In-place reuse: an elementwise kernel may write over an input that dies with it.
-// `scratch` is what each step's kernel needs with its options, by step, where that is known.
+// `scratch` is what each step's kernel needs with its options, by step, where that is known. Without sharing
+// every intermediate has bytes of its own.
+enum class Sharing : std::uint8_t { No, Yes };
 MemoryPlan plan_memory(const Schedule& schedule, std::span<const Node> kept,
-                       std::span<const std::size_t> scratch = {});
+                       std::span<const std::size_t> scratch = {}, Sharing sharing = Sharing::Yes);
 
 // One line per arena and per buffer in it.
 std::string to_string(const MemoryPlan& plan, std::size_t most_lines = SIZE_MAX);

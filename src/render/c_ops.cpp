@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/planted.h"
 #include "ir/build.h"
 #include "render/c_printer.h"
 #include "render/prepare.h"
@@ -187,6 +188,7 @@ std::string CPrinter::scalar_op(Node node) {
     if (is_number(node.arg(1)))  // one comparison decides: unordered keeps the value
       return fmt::format("({0} {2} {1} ? {0} : {1})", x[0], x[1], node.is(Op::Max) ? ">" : "<");
   }
+  if (planted(Fault::CSub) && node.is(Op::Sub)) std::swap(x[0], x[1]);
   if (std::string text = wrapped(node, dtype, x); !text.empty()) return text;
   return op_text(node.op(), dtype, x, is_plain(node));
 }
@@ -208,6 +210,7 @@ std::string CPrinter::select(DType dtype, const std::string& condition, const st
         "  {4} k = __builtin_convertvector(c, {4});\n  return ({1})((k & ({4})x) | (~k & ({4})y));\n}}",
         dialect_.helper, type, name, mask_type, bits_type);
   });
+  if (planted(Fault::CSelect)) return fmt::format("{}({}, {}, {})", name, condition, y, x);
   return fmt::format("{}({}, {}, {})", name, condition, x, y);
 }
 
@@ -233,7 +236,7 @@ std::string CPrinter::gnu_op(Node node) {
     case Op::Where: return select(dtype, x[0], x[1], x[2]);
     case Op::Max:
     case Op::Min: {
-      const char* wins = op == Op::Max ? ">" : "<";
+      const char* wins = (op == Op::Max) != planted(Fault::CMax) ? ">" : "<";
       if (!dtype.is_float())
         return select(dtype, mask(dtype, fmt::format("({} {} {})", x[0], wins, x[1])), x[0], x[1]);
       if (compares_backwards(node)) std::swap(x[0], x[1]);

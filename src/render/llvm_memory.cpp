@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/planted.h"
 #include "ir/build.h"
 #include "render/llvm_printer.h"
 #include "render/prepare.h"
@@ -86,7 +87,7 @@ std::string LlvmPrinter::load_value(Node node) {
   check_contiguous(node);
   DType dtype = node.dtype();
   Node memory = node.arg(0), index = node.arg(1), gate = node.arg_count() > 2 ? node.arg(2) : Node();
-  if (gate && gate.is_const_int(1)) gate = Node();
+  if (gate && (gate.is_const_int(1) || planted(Fault::LlvmGate))) gate = Node();
   std::string type = llvm_memory_type(dtype);
   int lanes = dtype.lanes, bytes = dtype.bytes();
   DType in_memory = dtype.is_bool() ? dtypes::UInt8.vec(dtype.lanes) : dtype;

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/planted.h"
 #include "ir/build.h"
 #include "ir/dot.h"
 #include "render/llvm_printer.h"
@@ -130,11 +131,14 @@ std::string LlvmPrinter::scalar_op(Node node) {
       return emit("{} i64 {}, {}", text, wide(node.arg(0)), wide(node.arg(1)));
     if (op == Op::Div) return quotient(node);
     bool flag = never_wraps(node) && (op == Op::Add || op == Op::Sub || op == Op::Mul);
-    return emit("{}{} {} {}, {}", text, flag ? " nsw" : "", type, value(node.arg(0)), value(node.arg(1)));
+    std::string x = value(node.arg(0)), y = value(node.arg(1));
+    if (planted(Fault::LlvmSub) && op == Op::Sub && dtype.is_float()) std::swap(x, y);
+    if (planted(Fault::LlvmUnsigned) && text == "icmp ult") text = "icmp slt";
+    return emit("{}{} {} {}, {}", text, flag ? " nsw" : "", type, x, y);
   }
   if (dtype.is_float())
     for (const IntrinsicRow& row : kIntrinsics)
-      if (row.op == op) {
+      if (row.op == (planted(Fault::LlvmFloor) && op == Op::Floor ? Op::Trunc : op)) {
         std::vector<std::string> operands;
         for (Node arg : node.args()) operands.push_back(value(arg));
         return call(fmt::format("{}.{}", row.name, llvm_suffix(dtype)), type,
@@ -168,7 +172,8 @@ std::string LlvmPrinter::extremum(Node node) {
   if (compares_backwards(node)) std::swap(x, y);
   DType dtype = x.dtype();
   if (!dtype.is_float() || !is_number(x)) return combine(node.op(), dtype, value(x), value(y));
-  std::string keep = emit("fcmp {} {}, {}", node.is(Op::Max) ? "ogt" : "olt", typed(x), value(y));
+  const bool greater = node.is(Op::Max) != planted(Fault::LlvmMax);
+  std::string keep = emit("fcmp {} {}, {}", greater ? "ogt" : "olt", typed(x), value(y));
   return emit("select {} {}, {}, {}", llvm_type(dtypes::Bool.vec(dtype.lanes)), keep, typed(x), typed(y));
 }
 
@@ -177,8 +182,8 @@ std::string LlvmPrinter::combine(Op op, DType dtype, const std::string& x, const
   std::string type = llvm_type(dtype);
   if (std::string_view text = instruction_of(op, dtype); !text.empty())
     return emit("{} {} {}, {}", text, type, x, y);
-  bool is_max = op == Op::Max;
-  check_internal(is_max || op == Op::Min, "llvm_text", "this op is no reduction");
+  const bool is_max = (op == Op::Max) != (planted(Fault::LlvmMax) && dtype.is_float());
+  check_internal(op == Op::Max || op == Op::Min, "llvm_text", "this op is no reduction");
   if (!dtype.is_float()) {
     std::string_view sign = dtype.is_unsigned() ? "u" : "s";
     return call(fmt::format("llvm.{}{}.{}", sign, is_max ? "max" : "min", llvm_suffix(dtype)), type,
@@ -215,7 +220,7 @@ std::string LlvmPrinter::divide(Node node) {
   std::string type = llvm_type(dtype), flags = llvm_type(dtypes::Bool.vec(dtype.lanes));
   std::string x = value(node.arg(0)), y = value(node.arg(1)), zero = "zeroinitializer";
   const char* prefix = is_unsigned ? "u" : "s";
-  bool plain = divides_plainly(node.arg(1));
+  bool plain = divides_plainly(node.arg(1)) || planted(Fault::LlvmDivGuard);
   std::string divisor = y, is_zero, is_minus;
   if (!plain) {
     is_zero = emit("icmp eq {} {}, {}", type, y, zero);
@@ -259,7 +264,7 @@ std::string LlvmPrinter::shift(Node node) {
   std::string last = all_lanes(left || is_unsigned ? "0" : fmt::format("{}", dtype.bits() - 1), dtype);
   std::string amount = emit("select {} {}, {} {}, {} {}", flags, out, type, last, type, n);
   std::string result = emit("{} {} {}, {}", text, type, x, amount);
-  if (!left && !is_unsigned) return result;
+  if ((!left && !is_unsigned) || planted(Fault::LlvmShift)) return result;
   return emit("select {} {}, {} zeroinitializer, {} {}", flags, out, type, type, result);
 }
 
@@ -301,7 +306,7 @@ std::string LlvmPrinter::cast_value(Node node) {
     return emit("{} {} {} to {}", to.bits() > from.bits() ? "fpext" : "fptrunc", source, x, result);
   }
   if (from.is_float()) return float_to_int(to, from, x);
-  bool zero_extend = from.is_unsigned() || from.is_bool();
+  bool zero_extend = from.is_unsigned() || (from.is_bool() && !planted(Fault::LlvmBoolToFloat));
   if (to.is_float()) return emit("{} {} {} to {}", zero_extend ? "uitofp" : "sitofp", source, x, result);
   if (source == result) return x;
   if (from.is_bool() || to.bits() > from.bits())
@@ -416,7 +421,7 @@ std::string LlvmPrinter::hreduce(Node node) {
   }
   while (lanes > 1) {
     lanes /= 2;
-    std::string low = part(0, lanes), high = part(lanes, lanes);
+    std::string low = part(0, lanes), high = part(planted(Fault::LlvmHReduce) ? 0 : lanes, lanes);
     DType half = dtype.vec(static_cast<std::uint16_t>(lanes));
     x = combine(op, half, low, high);
     dtype = half;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/planted.h"
 #include "ir/access.h"
 #include "ir/build.h"
 #include "render/llvm_printer.h"
@@ -83,6 +84,7 @@ void LlvmPrinter::print_store(Node node, Node gate) {
   DType in_memory = dtype.is_bool() ? dtypes::UInt8.vec(dtype.lanes) : dtype;
   std::string type = llvm_memory_type(dtype), mask_type = fmt::format("<{} x i1>", lanes);
   std::string x = to_memory(dtype, value(stored));
+  if (planted(Fault::LlvmLaneStore)) gate = Node();
   const std::vector<std::int64_t> places = constant_lanes(index_parts(index).lanes);
   if (!gate && !places.empty() && !target_.gathers(dtype)) {
     const std::string element = llvm_type(in_memory.element());

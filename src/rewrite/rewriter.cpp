@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/interrupt.h"
+#include "base/planted.h"
 #include "base/small_vector.h"
 #include "ir/build.h"
 
@@ -27,6 +28,16 @@ std::uint8_t needed_op(const Pat& pattern, std::size_t operand) {
   if (n.kind == PatKind::Apply) return static_cast<std::uint8_t>(n.op);
   if (n.kind == PatKind::Const || n.kind == PatKind::Literal) return static_cast<std::uint8_t>(Op::Const);
   return kNoOp;
+}
+
+// What a rule with a planted fault gives.
+[[maybe_unused]] Node off_by_one(Node right) {
+  const DType dtype = right.dtype();
+  if (dtype.is_bool()) return apply(Op::Not, right);
+  if (right.is_const() || right.arg_count() != 2 || !right.arg(1).is_const() || dtype.lanes > 1)
+    return right + splat(number(dtype.element(), 1), dtype.lanes);
+  Node args[] = {right.arg(0), number(right.arg(1).dtype(), right.arg(1).const_float() + 1)};
+  return rebuild(right, args);
 }
 
 }  // namespace
@@ -116,7 +127,7 @@ Node Rewriter::step(const RuleSet& rules, Node node) {
       table_applies = table->applies(node);
     }
     if (!table_applies || !entry.may_match(node) || !match(entry.rule->from, node, bound)) continue;
-    if (!holds(entry.rule->when, bound)) continue;
+    if (!holds(entry.rule->when, bound) && !planted_in(FaultClass::RuleGuard, entry.rule->name)) continue;
     if (changes_.disables(entry.rule->name)) continue;
     std::string_view name = entry.rule->name;
     rule_before_ = std::exchange(last_rule_, name);
@@ -124,6 +135,7 @@ Node Rewriter::step(const RuleSet& rules, Node node) {
                    ? entry.rule->function(node, bound, *this)
                    : build(entry.rule->to, entry.rule->to.size - 1, bound, node.dtype());
     if (!out || out == node) continue;
+    if (planted_in(FaultClass::RuleConstant, name)) out = off_by_one(out);
     if (out.dtype() != node.dtype())
       throw InternalError("rewrite", fmt::format("rule {} of {} turned {} into {}", name, table->name,
                                                  node.dtype().str(), out.dtype().str()));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/env.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "runtime/devices.h"
@@ -68,7 +69,9 @@ Executor::Submitted Executor::submit(OpenDevice& device, Queue queue, std::span<
   // If the call throws, the work counts as ended with the one before it: numbers and events stay in step.
   line.events.push_back(line.events.empty() ? line.last_ended : line.events.back());
   line.events.back() = call(context, events);
-  return {entered.point, line.events.back()};
+  const Event event = line.events.back();
+  if (flag_on(Flag::Serial)) wait_for(lock, entered.point);
+  return {entered.point, event};
 }
 
 // No backend knows another's events: the host waits. Other threads may submit meanwhile, also what this work

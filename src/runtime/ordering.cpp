@@ -1,5 +1,7 @@
 #include "runtime/ordering.h"
 
+#include "base/planted.h"
+
 #include <algorithm>
 #include <iterator>
 
@@ -44,6 +46,7 @@ Ordering::Entered Ordering::enter(int queue, std::span<const ByteRange> reads,
   for (const ByteRange& range : writes) write(range, point, needed);
 
   Entered result{point, reduce(needed, queue)};
+  if (planted(Fault::MissingWait)) result.after.clear();
   join(line.known, host_);
   for (const WorkPoint& wait : result.after)
     if (const Clock* known = implied(wait)) join(line.known, *known);

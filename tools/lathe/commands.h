@@ -33,6 +33,7 @@ std::vector<Command> add_chat(CLI::App& app);  // likewise
 std::vector<Command> add_serve(CLI::App& app);
 std::vector<Command> add_investigate(CLI::App& app);  // none where the build has no SQLite
 std::vector<Command> add_mcp(CLI::App& app);          // likewise
+std::vector<Command> add_faults(CLI::App& app);
 std::vector<Command> add_help(CLI::App& app);
 
 // The words after the first `--` of `lathe investigate`: a command of somebody else's, none of ours.

@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   std::vector<Command> commands;
   for (auto add : {add_demo, add_devices, add_bench, add_tune, add_inspect, add_quantize, add_run, add_chat,
-                   add_serve, add_investigate, add_mcp, add_cache, add_help})
+                   add_serve, add_investigate, add_mcp, add_cache, add_faults, add_help})
     for (Command& command : add(app)) commands.push_back(std::move(command));
   fold_help(app);
   try {

@@ -42,6 +42,8 @@ struct Finding {
 struct InvestigationLimits {
   double seconds = 60;
   int jobs = 0;  // experiments at a time; 0 means one per CPU
+  std::string
+      folder;  // where repros go; empty means the folder of LATHE_SAVE, else one beside the disk cache
 };
 
 // Called with each hypothesis once it has a verdict. False ends the investigation: what is known so far is

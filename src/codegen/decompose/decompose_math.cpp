@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/planted.h"
 #include "codegen/decompose/decompose_parts.h"
 #include "codegen/decompose/decompose_trig.h"
 #include "ir/machine_ops.h"
@@ -57,6 +58,7 @@ Node exp2_of_fraction(const Real& r, Node f) {
 }
 
 Node exp2_of_rest(const Real& r, Node f) {
+  if (planted(Fault::ExpPolynomial)) f = f * r.number(f, 1 - 0x1p-12);
   return r.fma && r.mantissa == 23 ? apply(Op::Fma, r.polynomial(f, kExp2Fused), f, r.number(f, 1))
                                    : exp2_of_fraction(r, f);
 }
@@ -118,6 +120,7 @@ Node log2_of(const Real& r, Node x) {
     Node upper = r.short_head(f), lower = sub(f, upper);
     log_m = upper * head + (lower * head + small);
   }
+  if (planted(Fault::LogPolynomial)) e = e + r.number(x, 1);
   Node result = e + log_m;
 
   result = where(less(x, r.infinity(x)), result, x);  // infinity and NaN

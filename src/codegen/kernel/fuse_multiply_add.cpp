@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/planted.h"
 #include "base/small_vector.h"
 #include "ir/build.h"
 #include "ir/conditions.h"
@@ -67,7 +68,8 @@ Node fuse_product_pairs(Node kernel) {
   return rebuilt(order, done, [&](Node n, std::span<const Node> args) {
     if (!is_pair(n) || *uses.find(n.arg(0)) != 1 || *uses.find(n.arg(1)) != 1) return Node();
     const Node product = n.arg(0);
-    return apply(Op::Fma, *done.find(product.arg(0)), *done.find(product.arg(1)), args[1]);
+    return apply(Op::Fma, *done.find(product.arg(0)), *done.find(product.arg(1)),
+                 args[planted(Fault::FusePairs) ? 0 : 1]);
   });
 }
 
@@ -88,7 +90,7 @@ Node fuse_multiply_add(Node kernel, bool sums_only) {
       if (fusible(0) && fusible(1) && numbers.of(n.arg(1)) < numbers.of(n.arg(0))) i = 1;
       if (fusible(i)) {
         Node x = *done.find(n.arg(i).arg(0)), y = *done.find(n.arg(i).arg(1));
-        result = apply(Op::Fma, x, y, args[1 - i]);
+        result = apply(Op::Fma, x, y, planted(Fault::FuseAddend) ? x : args[1 - i]);
       }
     }
     for (std::size_t i = 0; i < 2; ++i) {

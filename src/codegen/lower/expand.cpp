@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/planted.h"
 #include "base/small_vector.h"
 #include "codegen/kernel/lanes.h"
 #include "codegen/kernel/panel_layout.h"
@@ -110,7 +111,7 @@ class Expander {
     std::int64_t offset = 0;
     for (const Stride& s : c.grows) {
       auto a = static_cast<std::size_t>(s.axis);
-      offset += s.step * at[a] * axes_[a].lanes;
+      offset += s.step * at[a] * (planted(Fault::ExpandCopies) ? 1 : axes_[a].lanes);
     }
     return plus(pool_[c.first + i], offset);
   }
@@ -125,7 +126,7 @@ class Expander {
     std::int64_t step = lane_step(n);
     if (step == 0 || value.dtype().lanes > 1) return splat(value, lanes);
     Node growth = iota(dtypes::Index, lanes);
-    if (step != 1) growth = growth * splat(index_const(step), lanes);
+    if (step != 1 && !planted(Fault::ExpandLanes)) growth = growth * splat(index_const(step), lanes);
     return splat(value, lanes) + growth;
   }
 
@@ -273,6 +274,7 @@ class Expander {
     std::uint16_t lanes = std::max(lanes_of(index), gate ? lanes_of(gate) : std::uint16_t{1});
     lanes = std::max(lanes, n.dtype().lanes);  // a fragment of a matrix unit
     bool contiguous = n.dtype().lanes > 1 || (of(index).lanes == 1 && lane_step(index) == 1);
+    contiguous |= planted(Fault::ExpandWidth) && of(index).lanes == 1 && lane_step(index) > 1;
     return fill(mask, lanes, [&](const Coordinate& at) {
       Node where = lanes > 1 && !contiguous ? vector_at(index, at, lanes) : scalar_at(index, at);
       return load(scalar_at(n.arg(0), at), where, gate_at(gate, at), lanes);
@@ -462,6 +464,7 @@ class Expander {
           Node e = lanes > 1 ? vector_at(element, inner, lanes) : scalar_at(element, inner);
           if (op != Op::Add || !adds_nothing(e)) elements.push_back(e);
         });
+        if (planted(Fault::ExpandReduce) && elements.size() > 1) elements.pop_back();
         Node part = elements.empty()
                         ? splat(zero_of(element.dtype().element()), std::max(lanes, element.dtype().lanes))
                         : accumulate(op, elements, left);

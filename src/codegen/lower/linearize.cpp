@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/planted.h"
 #include "base/small_vector.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
@@ -167,7 +168,10 @@ class Linearizer {
         for (Node e : loops_[at(outer)].ends) finished.try_emplace(e);
         for (Node e : loops_[at(outer)].ends) put_loops(e);
       } else if (is_instruction(node)) {
-        loops_[static_cast<std::size_t>(scope_of(node))].body.push_back({node, -1});
+        int scope = scope_of(node);
+        if (planted(Fault::LinearScope) && is_first_store(node))
+          scope = std::max(loops_[static_cast<std::size_t>(scope)].parent, 0);
+        loops_[static_cast<std::size_t>(scope)].body.push_back({node, -1});
       }
     }
   }
@@ -181,6 +185,10 @@ class Linearizer {
       l.placed = true;
       loops_[static_cast<std::size_t>(l.parent)].body.push_back({Node(), loop});
     }
+  }
+  // What an accumulator begins with.
+  [[maybe_unused]] static bool is_first_store(Node n) {
+    return n.is(Op::Store) && base_memory(n.arg(0)).is(Op::Define) && n.arg(2).is_const();
   }
   static bool is_instruction(Node n) {
     switch (n.op()) {

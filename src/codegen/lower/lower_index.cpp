@@ -3,6 +3,7 @@
 #include <limits>
 #include <optional>
 
+#include "base/planted.h"
 #include "base/small_vector.h"
 #include "ir/build.h"
 #include "ir/walk.h"
@@ -13,7 +14,7 @@ namespace {
 constexpr std::int64_t kLow = std::numeric_limits<std::int32_t>::min(),
                        kHigh = std::numeric_limits<std::int32_t>::max();
 
-bool is_wide(Node n) { return n.lo() < kLow || n.hi() > kHigh; }
+bool is_wide(Node n) { return (n.lo() < kLow || n.hi() > kHigh) && !planted(Fault::IndexNarrow); }
 DType machine(bool wide, std::uint16_t lanes = 1) {
   return (wide ? dtypes::Int64 : dtypes::Int32).vec(lanes);
 }
@@ -34,7 +35,7 @@ Node constant_like(Node n, std::int64_t v) {
 Node floor_division(Op op, Node x, Node y) {
   bool divide = op == Op::FloorDiv;
   Op trunc = divide ? Op::TruncDiv : Op::TruncMod;
-  if (x.lo() >= 0 && y.lo() > 0) return apply(trunc, x, y);
+  if ((x.lo() >= 0 || planted(Fault::IndexFloor)) && y.lo() > 0) return apply(trunc, x, y);
   if (auto c = constant(y); c && *c > 0 && x.lo() > x.dtype().min_int()) {
     std::int64_t k = (-(x.lo() + 1)) / *c + 1;  // smallest k with k*c >= -x.lo
     if (k <= (x.dtype().max_int() - std::max<std::int64_t>(x.hi(), 0)) / *c) {

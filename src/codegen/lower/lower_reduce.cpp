@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/planted.h"
 #include "base/small_vector.h"
 #include "codegen/kernel/substitute.h"
 #include "ir/build.h"
@@ -107,9 +108,10 @@ class Lowering {
     DType dtype = init.dtype();
     Node memory = define(dtype, ids_.define++, 1, Space::Register);
     std::span<const Node> scope = group.scope ? group.scope.args() : std::span<const Node>();
-    Node fresh = scope.empty() ? memory : after(memory, scope);
+    Node fresh = scope.empty() || planted(Fault::ReduceScope) ? memory : after(memory, scope);
     Nodes order;
-    order.push_back(store(fresh, index_const(0), init));
+    if (planted(Fault::ReduceUnit)) init = init + splat(number(dtype.element(), 1), dtype.lanes);
+    if (!planted(Fault::ReduceUninitialised)) order.push_back(store(fresh, index_const(0), init));
     order.append(group.opened.begin(), group.opened.end());
     return {memory, after(memory, order)};
   }
@@ -150,7 +152,8 @@ class Lowering {
     Nodes loops;  // a component may be read only after the updates of all: they feed each other
     for (std::size_t i = 0; i < n; ++i) {
       // All components change at once: no store before every old value has been read.
-      Node memory = n == 1 ? accs[i].inside : after(accs[i].inside, old);
+      const bool alone = n == 1 || planted(Fault::FoldOrder);
+      Node memory = alone ? accs[i].inside : after(accs[i].inside, old);
       loops.push_back(end(store(memory, index_const(0), all.arg(i)), group.opened));
     }
     std::vector<Node> results;

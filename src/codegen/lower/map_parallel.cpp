@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/planted.h"
 #include "base/small_vector.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
@@ -96,6 +97,7 @@ class Mapper {
       Node below = index_const(1);
       for (std::size_t i = in.size(); i-- > 0;) {
         Node digit = floor_div(index, below);
+        if (planted(Fault::ParallelDigit) && in.size() > 1) digit = floor_div(index, in[i].arg(0));
         if (i > 0) digit = floor_mod(digit, in[i].arg(0));
         map_.try_emplace(in[i], digit);
         below = below * in[i].arg(0);

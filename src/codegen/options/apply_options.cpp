@@ -69,7 +69,7 @@ void take_options(Work& work) {
   work.kernel = state.kernel();
   work.divided = !work.opts.empty() || has_single_ranges(state);
   if (!work.divided) return;
-  OptionRanges made = option_ranges(state);
+  OptionRanges made = option_ranges(state, work.compile.rules);
   work.kernel = made.kernel;
   work.places = std::move(made.places);
   for (std::size_t i = 0; i < made.staged.size(); ++i) {

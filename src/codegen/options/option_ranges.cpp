@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/planted.h"
 #include "base/small_vector.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
@@ -17,7 +18,7 @@ using Nodes = SmallVector<Node, 16>;
 
 class KernelRewriter {
  public:
-  explicit KernelRewriter(const OptionState& state) : state_(state) {
+  KernelRewriter(const OptionState& state, const RuleChanges& changes) : state_(state), changes_(changes) {
     const std::vector<Origin>& origins = state.origins();
     for (std::size_t i = 0; i < origins.size(); ++i) origin_of_.try_emplace(origins[i].range, i);
     parts_.resize(origins.size());
@@ -122,7 +123,8 @@ class KernelRewriter {
           Node gate = gate_of(r);
           if (!gate || (op == Op::Add && zero_beyond(n.arg(0), r))) continue;
           DType dtype = element.dtype();
-          element = where(gate, element, element_const(dtype, unit_of(op, dtype)));
+          const Element unit = planted(Fault::ReduceGateUnit) ? Element{} : unit_of(op, dtype);
+          element = where(gate, element, element_const(dtype, unit));
         }
         return reduce_ranges(op, element, final_ranges(closed_ranges(n)));
       }
@@ -133,7 +135,8 @@ class KernelRewriter {
       case Op::End: return end(args[0], final_ranges(closed_ranges(n)));
       // What is left of a joined range's parts: how the steps of a panel move its source is to be seen.
       case Op::FloorDiv:
-      case Op::FloorMod: return n.dtype().is_index() ? simplify(rebuild(n, args), {}) : rebuild(n, args);
+      case Op::FloorMod:
+        return n.dtype().is_index() ? simplify(rebuild(n, args), changes_) : rebuild(n, args);
       default: return rebuild(n, args);
     }
   }
@@ -221,6 +224,7 @@ class KernelRewriter {
   }
 
   const OptionState& state_;
+  const RuleChanges& changes_;
   NodeMap<std::size_t> origin_of_;
   std::vector<Nodes> parts_;  // final ranges of each origin
   std::vector<char> clamped_;
@@ -231,8 +235,8 @@ class KernelRewriter {
 
 }  // namespace
 
-OptionRanges option_ranges(const OptionState& state) {
-  KernelRewriter rewriter(state);
+OptionRanges option_ranges(const OptionState& state, const RuleChanges& changes) {
+  KernelRewriter rewriter(state, changes);
   OptionRanges out;
   out.kernel = rewriter.run();
   out.places = rewriter.places();

@@ -15,6 +15,7 @@
 
 #include "codegen/options/option_state.h"
 #include "ir/node.h"
+#include "rewrite/rewriter.h"
 
 namespace lathe {
 
@@ -23,6 +24,6 @@ struct OptionRanges {
   std::vector<Node> staged;  // what each value that STAGE names has become
   std::vector<RangePlace> places;
 };
-OptionRanges option_ranges(const OptionState& state);
+OptionRanges option_ranges(const OptionState& state, const RuleChanges& changes);
 
 }  // namespace lathe

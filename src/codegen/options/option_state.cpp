@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/planted.h"
 #include "codegen/options/join_ranges.h"
 #include "codegen/options/matrix_unit.h"
 #include "codegen/options/paired_unit.h"
@@ -190,7 +191,9 @@ void OptionState::split_low(std::size_t at, std::int64_t size, RangeKind kind, s
   bool exact = extent.is_const() && extent.const_int() % size == 0;
   Axis inner{axes_[at].origin, kind, index_const(size), stand_in(index_const(size)), false};
   Node steps = ceil_div(extent, size), outer = stand_in(steps);
-  become(at, outer * index_const(size) + inner.stand_in, exact ? Node() : extent);
+  const std::int64_t stride = planted(Fault::SplitStride) ? size - 1 : size;
+  exact |= planted(Fault::SplitGate);
+  become(at, outer * index_const(stride) + inner.stand_in, exact ? Node() : extent);
   axes_[at].extent = steps;
   axes_[at].stand_in = outer;
   insert(to, inner);
@@ -203,7 +206,9 @@ void OptionState::split_high(std::size_t at, std::int64_t size, RangeKind kind, 
   bool exact = extent.is_const() && extent.const_int() % size == 0;
   Axis parts{axes_[at].origin, kind, index_const(size), stand_in(index_const(size)), axes_[at].leading};
   Node steps = ceil_div(extent, size), inner = stand_in(steps);
-  become(at, parts.stand_in * steps + inner, exact ? Node() : extent);
+  Node begin = parts.stand_in * steps;
+  if (planted(Fault::SplitHigh)) begin = min(begin + min(begin, index_const(1)), extent + index_const(-1));
+  become(at, begin + inner, exact ? Node() : extent);
   axes_[at].extent = steps;
   axes_[at].stand_in = inner;
   axes_[at].leading = false;

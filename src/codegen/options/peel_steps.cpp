@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/planted.h"
 #include "codegen/kernel/substitute.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
@@ -52,6 +53,7 @@ Node peeled(Node reduce, FreshIds& ids, const RuleChanges& changes) {
   const std::vector<Node> nodes = toposort(element);
   if (nodes.size() > kMostNodes || std::any_of(nodes.begin(), nodes.end(), is_effect)) return reduce;
   const std::int64_t last = loop.arg(0).const_int() - 1;
+  const std::int64_t behind = planted(Fault::PeelLast) ? last - 1 : last;
   Node shorter = range(index_const(last), ids.range, RangeKind::Reduce);
   if (!last_step_differs(nodes, loop, shorter, changes)) return reduce;
   ++ids.range;
@@ -67,7 +69,7 @@ Node peeled(Node reduce, FreshIds& ids, const RuleChanges& changes) {
     return reduce_ranges(op, copy_for_loop(element, map, ids), ranges);
   };
   Node most = at(shorter, all);
-  return apply(op, most, at(index_const(last), unrolled));
+  return apply(op, most, at(index_const(behind), unrolled));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/planted.h"
 #include "base/small_vector.h"
 #include "codegen/kernel/panel_layout.h"
 #include "codegen/kernel/substitute.h"
@@ -201,6 +202,8 @@ class Stager {
         here = here + axes[i].ranges[r] * index_const(axes[i].weights[r]);
       if (order == PanelOrder::Source && i < last) made.size = apart(made.size, value.dtype().bytes());
       made.index = coordinates[i].value * index_const(made.size) + made.index;
+      if (planted(Fault::StagePanelIndex) && i < last)
+        here = floor_mod(here + index_const(1), index_const(axes[i].extent));
       made.read = here * index_const(made.size) + made.read;
       made.size *= pitch[i];
     }

@@ -1,0 +1,50 @@
+// Faults planted on purpose, to show that whoever looks at results finds them and names the right place. Only
+// a build with LATHE_FAULTS has them: in any other `planted` is false when it is compiled, and no code is
+// left. Rows are in faults.def; LATHE_FAULT names the one that is planted.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/planted_config.h"
+
+namespace lathe {
+
+enum class Fault : std::uint8_t {
+#define LATHE_FAULT(fault, name, class, kind, cause, breaks) fault,
+#include "base/faults.def"
+#undef LATHE_FAULT
+};
+
+enum class FaultClass : std::uint8_t {
+  RuleConstant,
+  RuleGuard,
+  StepOperand,
+  StepLoop,
+  StepGate,
+  StepIndex,
+  Site
+};
+
+// A row of faults.def.
+struct FaultRow {
+  std::string_view name;
+  FaultClass where;
+  std::string_view kind, cause, breaks;
+};
+
+#if LATHE_FAULTS
+inline constexpr bool kCanPlant = true;
+std::span<const FaultRow> fault_table();
+const FaultRow* planted_fault();  // null where LATHE_FAULT names none
+bool planted(Fault fault);
+// Whether the one that is planted is of this class and in this rule or step.
+bool planted_in(FaultClass where, std::string_view cause);
+#else
+inline constexpr bool kCanPlant = false;
+constexpr bool planted(Fault) { return false; }
+constexpr bool planted_in(FaultClass, std::string_view) { return false; }
+#endif
+
+}  // namespace lathe

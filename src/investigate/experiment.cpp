@@ -1,0 +1,211 @@
+#include "investigate/experiment.h"
+
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "codegen/codegen.h"
+#include "engine/compile_context.h"
+#include "engine/kernels.h"
+#include "engine/prove.h"
+#include "investigate/setting.h"
+#include "ir/build.h"
+#include "ir/launch.h"
+#include "runtime/executor.h"
+#include "runtime/fault_cell.h"
+#include "verify/expected.h"
+
+namespace lathe::investigate {
+namespace {
+
+using reference::Array;
+
+// Operations of REF for what a kernel should store.
+constexpr double kExpectedOps = 2e7;
+// And for a program that no device runs.
+constexpr double kProgramOps = 1e8;
+// Bytes around each buffer that must stay as they are.
+constexpr std::size_t kFence = 4096;
+constexpr unsigned char kFenceByte = 0xa5;
+
+// Memory of the device with a fence on both sides.
+class Fenced {
+ public:
+  Fenced(OpenDevice& device, std::size_t bytes)
+      : device_(device), bytes_(bytes), memory_(device.device->alloc(bytes + 2 * kFence)) {}
+  ~Fenced() {
+    executor().wait_unused(device_, whole());
+    device_.device->free(memory_);
+  }
+  Fenced(const Fenced&) = delete;
+  Fenced& operator=(const Fenced&) = delete;
+
+  Place place() const { return {&device_, {memory_, kFence, bytes_}}; }
+  void fill(const Array& array) {
+    std::vector<unsigned char> all(bytes_ + 2 * kFence, kFenceByte);
+    if (bytes_ > 0) std::memcpy(all.data() + kFence, array.data(), bytes_);
+    const Place host{nullptr, {{0, all.size(), all.data()}, 0, all.size()}};
+    executor().wait(executor().copy({&device_, whole()}, host));
+  }
+  // False where the fence was written over.
+  bool read(Array& array) const {
+    std::vector<unsigned char> all(bytes_ + 2 * kFence);
+    const Place host{nullptr, {{0, all.size(), all.data()}, 0, all.size()}};
+    executor().wait(executor().copy(host, {&device_, whole()}));
+    if (bytes_ > 0) std::memcpy(array.data(), all.data() + kFence, bytes_);
+    bool intact = true;
+    for (std::size_t i = 0; i < kFence; ++i)
+      intact &= all[i] == kFenceByte && all[kFence + bytes_ + i] == kFenceByte;
+    return intact;
+  }
+
+ private:
+  Span whole() const { return {memory_, 0, bytes_ + 2 * kFence}; }
+
+  OpenDevice& device_;
+  std::size_t bytes_;
+  Memory memory_;
+};
+
+// The kernel of a subject, compiled and in memory of its device.
+class Loaded {
+ public:
+  explicit Loaded(const Setting& setting) : setting_(setting), program_(setting.lower()) {
+    const Binary binary = setting.compiler().compile(program_);
+    kernel_ = setting.device().device->load(binary);
+    for (const Array& array : setting.before())
+      buffers_.push_back(std::make_unique<Fenced>(setting.device(), array.byte_count()));
+    for (const auto& [name, value] : setting.subject().bindings)
+      bindings_.emplace_back(variable(name, value, value), value);
+  }
+
+  // What is wrong beside the values, or nothing.
+  std::string run(std::vector<Array>& after) {
+    OpenDevice& device = setting_.device();
+    const std::vector<Array>& before = setting_.before();
+    for (std::size_t slot = 0; slot < buffers_.size(); ++slot) buffers_[slot]->fill(before[slot]);
+    std::optional<FaultCell> cell;
+    if (!program_.checks.empty()) cell.emplace(device);
+    std::vector<Arg> args;
+    std::vector<Place> reads, writes;
+    for (const ProgramParam& param : buffer_params(program_)) {
+      const Place place = buffers_[static_cast<std::size_t>(param.slot)]->place();
+      args.push_back({Arg::Kind::Span, place.span, 0});
+      if (param.reads) reads.push_back(place);
+      if (param.writes) writes.push_back(place);
+    }
+    if (cell) args.push_back({Arg::Kind::Span, cell->span(), 0});
+    for (const NodeRef& v : program_.variables)
+      args.push_back({Arg::Kind::Int, {}, engine::evaluate_index(v, bindings_)});
+    const Grid grid = engine::grid_of(program_, bindings_);
+    executor().wait(executor().launch(
+        {&device, kMainQueue, kernel_.get(), grid, args, reads, writes, setting_.subject().name}));
+    std::string wrong;
+    after.clear();
+    for (std::size_t slot = 0; slot < buffers_.size(); ++slot) {
+      after.emplace_back(before[slot].dtype(), before[slot].size());
+      if (!buffers_[slot]->read(after.back())) wrong = fmt::format("it wrote outside of buffer {}", slot);
+    }
+    if (cell && cell->value() != 0) wrong = "it reported an index that is outside";
+    return wrong;
+  }
+
+ private:
+  const Setting& setting_;
+  Program program_;
+  std::unique_ptr<Kernel> kernel_;
+  std::vector<std::unique_ptr<Fenced>> buffers_;
+  std::vector<std::pair<NodeRef, std::int64_t>> bindings_;
+};
+
+// For targets without a machine: the program on REF. What is wrong beside the values, or nothing.
+std::string run_on_ref(const Setting& setting, std::vector<Array>& after) {
+  const Program program = setting.lower();
+  after = setting.before();
+  after.emplace_back(dtypes::Int64, 1);  // where checks report
+  std::vector<reference::View> views;
+  for (Array& array : after) views.push_back(array.view());
+  const reference::EvalReport report =
+      reference::program_eval(program, views, setting.subject().bindings, {.max_ops = kProgramOps});
+  if (report.incomplete || report.sampled) throw InternalError("investigate", "too long for REF");
+  after.pop_back();
+  return report.faults.empty() ? "" : report.faults[0];
+}
+
+}  // namespace
+
+std::string_view name(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::Right: return "right";
+    case Outcome::Wrong: return "wrong";
+    case Outcome::Unknown: return "unknown";
+    case Outcome::Refused: return "refused";
+    case Outcome::Crashed: return "crashed";
+    case Outcome::Hung: return "hung";
+  }
+  return "";
+}
+
+bool is_failure(Outcome outcome) { return outcome != Outcome::Right && outcome != Outcome::Unknown; }
+
+DeviceRun run_on_device(const Subject& subject, const Conditions& conditions, int runs) {
+  const Scope scope;
+  const Setting setting(subject, conditions);
+  const verify::Expected expected(subject.kernel, setting.before(), subject.bindings, kExpectedOps,
+                                  setting.target().native);
+  DeviceRun out;
+  if (expected.report().incomplete) {
+    out.text = expected.report().reason.empty() ? "it is too long for REF" : expected.report().reason;
+    return out;
+  }
+  if (!expected.report().faults.empty()) {
+    out.outcome = Outcome::Unknown;
+    out.text = "wrong as scheduled: " + expected.report().faults[0];
+    return out;
+  }
+  if (expected.report().index_fault) {
+    out.text = "an index of its inputs is outside";
+    return out;
+  }
+  std::vector<Array> first, after;
+  try {
+    std::optional<Loaded> loaded;
+    if (setting.device().device->computes()) loaded.emplace(setting);
+    for (int run = 0; run < runs; ++run) {
+      const std::string wrong = loaded ? loaded->run(after) : run_on_ref(setting, after);
+      if (!wrong.empty() && out.text.empty()) {
+        out.outcome = Outcome::Wrong;
+        out.failed = 1;
+        out.text = wrong;
+      }
+      if (run == 0)
+        first = after;
+      else
+        out.same_bits &= first == after;
+    }
+  } catch (const InternalError& error) {
+    return {Outcome::Refused, error.what()};
+  } catch (const CompileError& error) {
+    return {Outcome::Refused, error.what()};
+  } catch (const KernelOptError& error) {
+    return {Outcome::Refused, error.what()};
+  }
+  if (out.outcome == Outcome::Wrong) return out;
+  verify::Judgement judged;
+  for (const std::vector<Array>* result : {&first, &after}) {
+    judged = expected.judge(setting.before(), *result, [&] {
+      return apply_options(subject.kernel, setting.options(), setting.compile());
+    });
+    if (judged.failed > 0 || out.same_bits) break;
+  }
+  out.passed = judged.passed, out.failed = judged.failed;
+  out.outcome = judged.failed > 0 ? Outcome::Wrong : judged.passed > 0 ? Outcome::Right : Outcome::Unknown;
+  out.text = judged.slot < 0 ? judged.text() : fmt::format("in buffer {} {}", judged.slot, judged.text());
+  return out;
+}
+
+}  // namespace lathe::investigate

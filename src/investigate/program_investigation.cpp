@@ -1,0 +1,238 @@
+#include "investigate/program_investigation.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "investigate/command.h"
+#include "investigate/graph_investigation.h"
+#include "investigate/kernel_investigation.h"
+#include "investigate/notebook.h"
+
+namespace lathe::investigate {
+namespace {
+
+namespace fs = std::filesystem;
+using dev::Verdict;
+
+// Runs of the command, where one could fail by chance.
+constexpr int kRuns = 3;
+// Saved graphs that are scheduled again on REF.
+constexpr std::size_t kMostGraphs = 40;
+
+// A folder for what the command saves, gone with the object.
+class SavedFolder {
+ public:
+  SavedFolder() {
+    path_ = (fs::temp_directory_path() / "lathe-saved-XXXXXX").string();
+    if (mkdtemp(path_.data()) == nullptr)
+      throw DeviceError("investigate", "cannot make a folder in " + fs::temp_directory_path().string());
+  }
+  ~SavedFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  SavedFolder(const SavedFolder&) = delete;
+  SavedFolder& operator=(const SavedFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+class CommandInvestigation {
+ public:
+  CommandInvestigation(const std::vector<std::string>& command, Laboratory& laboratory,
+                       const dev::InvestigationLimits& limits, const dev::OnHypothesis& told)
+      : command_(command),
+        laboratory_(laboratory),
+        limits_(limits),
+        told_(told),
+        notes_(finding_, limits.seconds, told) {}
+
+  dev::Finding run() {
+    try {
+      if (fails() && !a_kernel() && !around_kernels() && !a_schedule() && !only_here() &&
+          finding_.summary.empty())
+        finding_.summary = fmt::format("the command fails, and why is not known: {}", failure_.text());
+    } catch (const Stopped&) {
+      if (finding_.summary.empty()) finding_.summary = "the investigation was ended before it found a cause";
+    }
+    if (finding_.repro_command.empty()) finding_.repro_command = fmt::format("{}", fmt::join(command_, " "));
+    return std::move(finding_);
+  }
+
+ private:
+  // Nothing hides what is wrong, and nothing comes from an earlier process.
+  CommandRun once(Variables more = {}) {
+    Variables variables{{"LATHE_CHECK", "off"}, {"LATHE_CACHE", "off"}};
+    variables.insert(variables.end(), more.begin(), more.end());
+    return run_command(command_, variables, std::max(1.0, notes_.seconds_left()));
+  }
+  // How many of some runs fail.
+  int failures(const Variables& more, int runs) {
+    int failed = 0;
+    for (int i = 0; i < runs; ++i) failed += !once(more).ok();
+    return failed;
+  }
+
+  bool fails() {
+    int failed = 0;
+    for (int i = 0; i < kRuns; ++i)
+      if (const CommandRun run = once(); !run.ok()) ++failed, failure_ = run;
+    always_ = failed == kRuns;
+    notes_.tell("the command fails", fmt::format("run {} times with LATHE_CHECK=off", kRuns),
+                failed == 0 ? "it ended with status 0 each time"
+                            : fmt::format("{} of {} runs: {}", failed, kRuns, failure_.text()),
+                failed == 0 ? Verdict::Refuted : Verdict::Confirmed);
+    if (failed == 0) finding_.summary = "the command does not fail here";
+    return failed > 0;
+  }
+
+  // Every kernel against REF on the inputs it has in the command.
+  bool a_kernel() {
+    const CommandRun verified = once({{"LATHE_VERIFY", "1"}, {"LATHE_SAVE", saved_.path()}});
+    static const std::string kSays = "lathe: verify: kernel ";
+    const std::string all = verified.errors + verified.output;
+    const std::size_t at = all.find(kSays);
+    std::string kernel;
+    if (at != std::string::npos) {
+      const std::size_t begin = at + kSays.size();
+      kernel = all.substr(begin, all.find(' ', begin) - begin);
+    }
+    notes_.tell("one of its kernels is wrong",
+                "the command with LATHE_VERIFY=1: every kernel against REF, on its own inputs",
+                kernel.empty() ? fmt::format("no kernel differs; the command {}", verified.text())
+                               : all.substr(at, all.find('\n', at) - at),
+                kernel.empty() ? Verdict::Refuted : Verdict::Confirmed);
+    if (kernel.empty()) return false;
+    for (const std::string& path : saved_files(kernel + "_")) {
+      const Subject subject = read_subject(path);
+      if (!is_failure(laboratory_.device(subject, {}, 1).outcome)) continue;
+      return take(
+          hand_over([&](const auto& limits) { return investigate(subject, laboratory_, limits, told_); }));
+    }
+    notes_.tell(fmt::format("the kernel {} is wrong by itself", kernel),
+                "run alone, in memory of its own, on made-up inputs", "it is right there", Verdict::Partial);
+    wrong_kernel_ = kernel;
+    return false;
+  }
+
+  bool only_here() {
+    if (wrong_kernel_.empty()) return false;
+    finding_.kind = "kernel";
+    finding_.cause = wrong_kernel_;
+    finding_.summary =
+        fmt::format("the kernel {} is wrong on the inputs that the command gives it", wrong_kernel_);
+    return true;
+  }
+
+  // Kernels that do what they say, and are not what the graph says.
+  bool a_schedule() {
+    std::size_t looked = 0;
+    for (const std::string& path : saved_files("graph_")) {
+      if (++looked > kMostGraphs) break;
+      const GraphSubject graph = read_graph(path);
+      if (laboratory_.schedule(graph, {}).outcome != Outcome::Wrong) continue;
+      notes_.tell("a graph is scheduled wrongly",
+                  "each graph of the command scheduled again, every step on REF",
+                  fmt::format("number {} of them", looked), Verdict::Confirmed);
+      return take(
+          hand_over([&](const auto& limits) { return investigate(graph, laboratory_, limits, told_); }));
+    }
+    notes_.tell("a graph is scheduled wrongly",
+                "each graph of the command scheduled again, every step on REF",
+                fmt::format("{} graphs are scheduled as they should be", looked), Verdict::Refuted);
+    return false;
+  }
+
+  struct Harmless {
+    const char* kind;
+    const char* claim;
+    Variables variables;
+  };
+
+  // What is around the kernels, made harmless one by one.
+  bool around_kernels() {
+    const Harmless all[] = {
+        {"memory plan", "two buffers that are needed at once share memory", {{"LATHE_REUSE", "0"}}},
+        {"wait", "a kernel or a copy does not wait for what it needs", {{"LATHE_SERIAL", "1"}}},
+    };
+    const int runs = always_ ? 1 : 2 * kRuns;
+    for (const Harmless& thing : all) {
+      const std::string flag = thing.variables[0].first + "=" + thing.variables[0].second;
+      const int with = failures(thing.variables, runs);
+      int without = -1;
+      if (with == 0) without = failures({}, runs);
+      const bool holds = with == 0 && without > 0;
+      notes_.tell(thing.claim, fmt::format("the command with {}, and without again", flag),
+                  with > 0 ? fmt::format("{} of {} runs fail with it", with, runs)
+                           : fmt::format("no run fails with it, {} of {} without", without, runs),
+                  holds      ? Verdict::Confirmed
+                  : with > 0 ? Verdict::Refuted
+                             : Verdict::Unknown);
+      if (!holds) continue;
+      finding_.kind = finding_.cause = thing.kind;
+      finding_.summary = fmt::format("the {} is wrong: {}; with {} the command does not fail", thing.kind,
+                                     thing.claim, flag);
+      finding_.way_out = flag;
+      finding_.way_out_verified = true;
+      return true;
+    }
+    return false;
+  }
+
+  std::vector<std::string> saved_files(const std::string& begin) const {
+    std::vector<std::string> out;
+    for (const auto& entry : fs::directory_iterator(saved_.path()))
+      if (entry.path().filename().string().starts_with(begin)) out.push_back(entry.path().string());
+    std::ranges::sort(out);
+    return out;
+  }
+
+  template <class Investigate>
+  dev::Finding hand_over(Investigate&& investigate_it) {
+    dev::InvestigationLimits rest = limits_;
+    rest.seconds = std::max(1.0, notes_.seconds_left());
+    return investigate_it(rest);
+  }
+  // What the other investigation found, after what this one did.
+  bool take(dev::Finding found) {
+    std::vector<dev::Hypothesis> all = std::move(finding_.hypotheses);
+    all.insert(all.end(), found.hypotheses.begin(), found.hypotheses.end());
+    finding_ = std::move(found);
+    finding_.hypotheses = std::move(all);
+    const std::size_t equals = finding_.way_out.find('=');
+    if (!finding_.way_out_verified || equals == std::string::npos) return true;
+    const Variables way{{finding_.way_out.substr(0, equals), finding_.way_out.substr(equals + 1)}};
+    finding_.way_out_verified = failures(way, always_ ? 1 : kRuns) == 0;
+    notes_.tell(fmt::format("with {} the command does not fail", finding_.way_out), "the command with it",
+                finding_.way_out_verified ? "it ends with status 0" : "it fails all the same",
+                finding_.way_out_verified ? Verdict::Confirmed : Verdict::Refuted);
+    return true;
+  }
+
+  const std::vector<std::string>& command_;
+  Laboratory& laboratory_;
+  const dev::InvestigationLimits& limits_;
+  dev::OnHypothesis told_;
+  dev::Finding finding_;
+  Notebook notes_;
+  SavedFolder saved_;
+  CommandRun failure_;
+  std::string wrong_kernel_;  // in the command, and right alone
+  bool always_ = true;
+};
+
+}  // namespace
+
+dev::Finding investigate_command(const std::vector<std::string>& command, Laboratory& laboratory,
+                                 const dev::InvestigationLimits& limits, const dev::OnHypothesis& told) {
+  return CommandInvestigation(command, laboratory, limits, told).run();
+}
+
+}  // namespace lathe::investigate

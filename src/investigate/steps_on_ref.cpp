@@ -1,0 +1,181 @@
+// What each step of a compile gives, evaluated on REF: the first that is not what was scheduled is the one to
+// blame, and one of the rules it applied may be.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "codegen/codegen.h"
+#include "engine/compile_context.h"
+#include "engine/steps.h"
+#include "investigate/experiment.h"
+#include "investigate/rule_check.h"
+#include "investigate/setting.h"
+#include "ir/build.h"
+#include "ir/walk.h"
+#include "reference/reference.h"
+#include "verify/expected.h"
+
+namespace lathe::investigate {
+namespace {
+
+using reference::Array;
+
+// Operations of REF for one step, all positions; and for what the kernel should store.
+constexpr double kStepOps = 1e8, kExpectedOps = 2e7;
+
+// Threads that are looked at: each is a run of REF.
+constexpr std::int64_t kMostThreads = 512;
+
+// A kernel whose parallel ranges are launch indices: the threads one after the other, where they never meet.
+reference::EvalReport eval_all_threads(Node kernel, std::span<const reference::View> views,
+                                       const reference::Bindings& bindings) {
+  std::vector<Node> indices;
+  std::int64_t threads = 1;
+  bool meet = false;
+  for (Node n : toposort(kernel)) {
+    meet |= n.is(Op::Barrier) || n.is(Op::Exchange);
+    if (!n.is(Op::Special)) continue;
+    indices.push_back(n);
+    threads *= n.ints()[0];
+  }
+  if (indices.empty()) return reference::kernel_eval(kernel, views, bindings, {.max_ops = kStepOps});
+  reference::EvalReport all;
+  if (meet || threads <= 0 || threads > kMostThreads) {
+    all.incomplete = true;
+    return all;
+  }
+  for (std::int64_t thread = 0; thread < threads && all.ok() && !all.sampled; ++thread) {
+    NodeMap<Node> at;
+    std::int64_t rest = thread;
+    for (Node index : indices) {
+      at[index] = number(index.dtype(), static_cast<double>(rest % index.ints()[0]));
+      rest /= index.ints()[0];
+    }
+    all = reference::kernel_eval(substitute(kernel, at), views, bindings, {.max_ops = kStepOps});
+  }
+  return all;
+}
+
+class StepsOnRef : public StepSink, public RewriteTrace {
+ public:
+  StepsOnRef(const Setting& setting, StepsRun& out)
+      : setting_(setting),
+        out_(out),
+        expected_(setting.subject().kernel, setting.before(), setting.subject().bindings, kExpectedOps,
+                  setting.target().native),
+        outer_(engine::experiment_sink()),
+        last_kernel_(setting.subject().kernel) {}
+
+  const reference::BoundedReport& report() const { return expected_.report(); }
+
+  // The kernel as scheduled, whose faults are the scheduler's.
+  void start(Node kernel) { look({"scheduled", "", false}, kernel); }
+
+  void kernel(const StepInfo& step, Node& kernel) override {
+    if (outer_ != nullptr) outer_->kernel(step, kernel);
+    if (done_) return;
+    last_kernel_ = kernel;
+    look(step, kernel);
+  }
+  void program(const StepInfo& step, Program& program) override {
+    if (outer_ != nullptr) outer_->program(step, program);
+    if (done_) return;
+    judge(step, [&](std::span<const reference::View> views) {
+      return reference::program_eval(program, views, setting_.subject().bindings, {.max_ops = kStepOps});
+    });
+  }
+  void applied(std::string_view table, std::string_view rule, Node before, Node after) override {
+    if (!done_) rules_.add(table, rule, before, after);
+  }
+
+ private:
+  void look(const StepInfo& step, Node kernel) {
+    judge(step, [&](std::span<const reference::View> views) {
+      return eval_all_threads(kernel, views, setting_.subject().bindings);
+    });
+  }
+
+  template <class Eval>
+  void judge(const StepInfo& step, Eval eval) {
+    std::vector<Array> after = setting_.before();
+    after.emplace_back(dtypes::Int64, 1);  // where checks report
+    std::vector<reference::View> views;
+    for (Array& array : after) views.push_back(array.view());
+    StepVerdict verdict{part_of(step.name), step.name, step.optional, Outcome::Unknown, ""};
+    reference::EvalReport report;
+    try {
+      report = eval(views);
+    } catch (const Error& error) {  // a form that REF does not take says nothing about the step
+      report.incomplete = true;
+      verdict.text = error.what();
+    }
+    after.pop_back();
+    if (!report.faults.empty()) {
+      verdict.outcome = Outcome::Wrong;
+      verdict.text = report.faults[0];
+    } else if (report.incomplete || report.sampled) {
+      if (verdict.text.empty()) verdict.text = "too long for REF";
+    } else {
+      const Node ran = last_kernel_;
+      const verify::Judgement judged = expected_.judge(setting_.before(), after, [&] { return ran; });
+      verdict.outcome = judged.failed > 0   ? Outcome::Wrong
+                        : judged.passed > 0 ? Outcome::Right
+                                            : Outcome::Unknown;
+      verdict.text =
+          judged.slot < 0 ? judged.text() : fmt::format("in buffer {} {}", judged.slot, judged.text());
+    }
+    done_ = verdict.outcome == Outcome::Wrong;
+    if (done_) {
+      out_.outcome = Outcome::Wrong;
+      out_.text = verdict.text;
+      out_.rules = rules_.uses();
+    }
+    rules_.clear();
+    out_.steps.push_back(std::move(verdict));
+  }
+
+  static std::string part_of(std::string_view name) {
+    for (const engine::ListedStep& row : engine::all_steps())
+      if (name == row.step.name && std::string_view(row.part) != "schedule") return row.part;
+    return "schedule";
+  }
+
+  const Setting& setting_;
+  StepsRun& out_;
+  const verify::Expected expected_;
+  StepSink* outer_;  // of an experiment around this one: what it puts in is looked at
+  Node last_kernel_;
+  RuleCheck rules_;
+  bool done_ = false;
+};
+
+}  // namespace
+
+StepsRun run_steps_on_ref(const Subject& subject, const Conditions& conditions) {
+  const Scope scope;
+  const Setting setting(subject, conditions);
+  StepsRun out;
+  StepsOnRef seen(setting, out);
+  if (seen.report().incomplete) {
+    out.text = seen.report().reason;
+    return out;
+  }
+  seen.start(subject.kernel);
+  if (out.outcome == Outcome::Wrong) return out;
+  try {
+    const engine::ExperimentScope experiment({.trace = &seen, .sink = &seen});
+    setting.lower();
+  } catch (const InternalError& error) {
+    if (out.outcome != Outcome::Wrong) out.outcome = Outcome::Refused, out.text = error.what();
+  } catch (const KernelOptError& error) {
+    if (out.outcome != Outcome::Wrong) out.outcome = Outcome::Refused, out.text = error.what();
+  }
+  if (out.outcome != Outcome::Unknown) return out;
+  const bool all =
+      std::ranges::all_of(out.steps, [](const StepVerdict& step) { return step.outcome == Outcome::Right; });
+  if (all) out.outcome = Outcome::Right;
+  return out;
+}
+
+}  // namespace lathe::investigate

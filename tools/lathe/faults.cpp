@@ -1,0 +1,166 @@
+// `lathe faults`: plants each fault of a build that has them, investigates a kernel that fails because of it,
+// and says whether the investigation named what is broken. With --none nothing is planted, and nothing may
+// be accused.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "lathe/dev/investigate_kernel.h"
+#include "lathe/dev/planted_faults.h"
+#include "lathe/error.h"
+#include "tools/lathe/commands.h"
+#include "tools/lathe/scratch_folder.h"
+
+namespace lathe::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  bool json = false, list = false, none = false, hypotheses = false;
+  std::vector<std::string> only;
+  std::string folder, program;
+  double seconds = 60;
+};
+
+std::string verdict_of(const dev::FaultTrial& trial) {
+  if (trial.subject.empty()) return "no kernel fails";
+  if (trial.finding.kind.empty()) return "unknown";
+  return trial.finding.kind + " " + trial.finding.cause;
+}
+
+void print_trial(const dev::FaultTrial& trial, const Options& options) {
+  const dev::PlantedFault& fault = trial.fault;
+  const std::string way_out = trial.finding.way_out_verified ? trial.finding.way_out : "";
+  if (options.json) {
+    const Json row{{"name", fault.name},
+                   {"class", fault.where},
+                   {"wrong_result", trial.wrong_result},
+                   {"localised", trial.localised},
+                   {"verdict", verdict_of(trial)},
+                   {"ms", std::llround(trial.milliseconds)},
+                   {"repro_nodes", trial.finding.repro_nodes},
+                   {"way_out", way_out}};
+    fmt::print("{}\n", row.dump());
+  } else {
+    fmt::print("{:<28} {:<14} {:<4} {:<34} {:>7.0f} ms {:>4} nodes  {}\n", fault.name, fault.where,
+               trial.localised ? "yes" : "no", verdict_of(trial), trial.milliseconds,
+               trial.finding.repro_nodes, way_out);
+  }
+  if (options.hypotheses)
+    for (const dev::Hypothesis& h : trial.finding.hypotheses)
+      fmt::print("    {} [{}] {} ({:.0f} ms)\n", h.claim, static_cast<int>(h.verdict), h.evidence,
+                 h.milliseconds);
+  std::fflush(stdout);
+}
+
+double share(std::size_t part, std::size_t all) {
+  return all == 0 ? 1 : static_cast<double>(part) / static_cast<double>(all);
+}
+
+void print_totals(const std::vector<dev::FaultTrial>& trials, const Options& options) {
+  std::size_t wrong = 0, localised = 0, small = 0, repros = 0, errors = 0, silent = 0;
+  std::vector<double> times;
+  for (const dev::FaultTrial& trial : trials) {
+    silent += trial.subject.empty();
+    errors += !trial.subject.empty() && !trial.wrong_result;
+    if (!trial.wrong_result) continue;
+    ++wrong;
+    localised += trial.localised;
+    repros += !trial.finding.repro.empty();
+    small += !trial.finding.repro.empty() && trial.finding.repro_nodes <= 10;
+    times.push_back(trial.milliseconds);
+  }
+  std::ranges::sort(times);
+  const double median = times.empty() ? 0 : times[times.size() / 2], worst = times.empty() ? 0 : times.back();
+  if (options.json) {
+    const Json row{{"faults", trials.size()},
+                   {"wrong_results", wrong},
+                   {"errors", errors},
+                   {"silent", silent},
+                   {"localised", share(localised, wrong)},
+                   {"repros_of_10_nodes", share(small, repros)},
+                   {"median_ms", std::llround(median)},
+                   {"worst_ms", std::llround(worst)}};
+    fmt::print("{}\n", row.dump());
+    return;
+  }
+  fmt::print(
+      "{} faults: {} give wrong results, {} errors, {} show on no kernel; of the wrong ones {:.0f} % are "
+      "localised, {:.0f} % have repros of at most 10 nodes; median {:.0f} ms, worst {:.0f} ms\n",
+      trials.size(), wrong, errors, silent, 100 * share(localised, wrong), 100 * share(small, repros), median,
+      worst);
+}
+
+int accuse_nobody(const std::vector<std::string>& subjects, const dev::InvestigationLimits& limits) {
+  std::size_t accused = 0;
+  for (const std::string& path : subjects) {
+    const dev::Finding found = dev::investigate_kernel(path, limits);
+    if (found.kind.empty()) continue;
+    ++accused;
+    fmt::print("{}: {}\n", path, found.summary);
+  }
+  fmt::print("{} kernels without a fault: {} accusations\n", subjects.size(), accused);
+  return accused == 0 ? 0 : 1;
+}
+
+int run_faults(const Options& options) {
+  const std::vector<dev::PlantedFault> all = dev::planted_faults();
+  if (options.list) {
+    for (const dev::PlantedFault& fault : all)
+      fmt::print("{:<28} {:<14} {:<12} {:<20} {}\n", fault.name, fault.where, fault.kind, fault.cause,
+                 fault.breaks);
+    return 0;
+  }
+  if (!options.program.empty()) return dev::run_checked_program(options.program) ? 0 : 1;
+  const auto scratch = options.folder.empty() ? std::make_unique<ScratchFolder>("faults") : nullptr;
+  const std::string folder = scratch ? scratch->path() : options.folder;
+  dev::InvestigationLimits limits;
+  limits.seconds = options.seconds;
+  limits.folder = folder + "/repros";
+  const std::vector<std::string> subjects = dev::write_fault_subjects(folder);
+  if (options.none) return accuse_nobody(subjects, limits);
+  if (!dev::can_plant_faults())
+    throw UserError("faults", "this build has no faults to plant")
+        .help("scripts/build.sh faults makes one that has");
+  for (const std::string& name : options.only)
+    if (std::ranges::none_of(all, [&](const dev::PlantedFault& f) { return f.name == name; }))
+      throw UserError("faults", "there is no fault named '" + name + "'")
+          .help("lathe faults --list names them");
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  std::vector<std::vector<std::string>> commands;
+  for (const std::string& program : dev::checked_programs())
+    commands.push_back({self, "faults", "--program", program});
+  std::vector<dev::FaultTrial> trials;
+  for (const dev::PlantedFault& fault : all) {
+    if (!options.only.empty() && std::ranges::find(options.only, fault.name) == options.only.end()) continue;
+    trials.push_back(dev::try_fault(fault, subjects, commands, limits));
+    print_trial(trials.back(), options);
+  }
+  print_totals(trials, options);
+  return 0;
+}
+
+}  // namespace
+
+std::vector<Command> add_faults(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* faults = app.add_subcommand("faults", "plant faults and see whether an investigation finds them");
+  faults->add_flag("--json", options->json, "a line of JSON for each fault, and one with totals");
+  faults->add_flag("--list", options->list, "name the faults and plant none");
+  faults->add_flag("--none", options->none, "plant nothing: no kernel may be accused");
+  faults->add_flag("--hypotheses", options->hypotheses, "show what each investigation tested");
+  faults->add_option("--only", options->only, "these faults");
+  faults->add_option("--program", options->program, "run one of the programs that faults are tried on")
+      ->group("");
+  faults->add_option("--folder", options->folder, "keep kernels and repros here");
+  faults->add_option("--seconds", options->seconds, "most time for one investigation")->capture_default_str();
+  return {{faults, [options] { return run_faults(*options); }}};
+}
+
+}  // namespace lathe::tool
