@@ -9,6 +9,7 @@
 
 #include "apps/investigate/bank.h"
 #include "apps/investigate/page.h"
+#include "lathe/dev/investigate_kernel.h"
 #include "lathe/dev/machine.h"
 #include "lathe/error.h"
 
@@ -18,6 +19,8 @@ const std::vector<Investigator>& investigators() {
   static const std::vector<Investigator> rows{
       {"command", "a command that fails, after --", [](const Input& i) { return !i.command.empty(); },
        investigate_command},
+      {"kernel", "a kernel or a graph that LATHE_SAVE or the first-use check wrote",
+       [](const Input& i) { return !i.path.empty(); }, investigate_saved},
       {"words", "words that describe the failure", [](const Input& i) { return !i.words.empty(); },
        investigate_words},
   };
@@ -54,6 +57,13 @@ Answer answer_of(Case& running, const Investigate& investigate) {
   // A cause is named only where it was verified.
   answer.state = answer.finding.kind.empty() ? State::NotFound : State::Found;
   return answer;
+}
+
+Answer investigate_saved(Case& running) {
+  return answer_of(running, [&](dev::InvestigationLimits limits, const dev::OnHypothesis& told) {
+    limits.folder = running.folder();
+    return dev::investigate_kernel(running.input().path, limits, told);
+  });
 }
 
 // Words cannot be tested; what resembles them can be read, and what has to come can be said.

@@ -29,12 +29,12 @@ const Investigator* investigator(std::string_view kind);
 std::string kind_of(const Input& input);
 
 // For what the façade investigates (lathe/dev): its hypotheses are recorded as they come, and it ends when
-// the case does. A row for kernels is answer_of(running, [&](auto& limits, auto& on_hypothesis) { return
-// dev::investigate_kernel(path, limits, on_hypothesis); }).
+// the case does.
 using Investigate = std::function<dev::Finding(const dev::InvestigationLimits&, const dev::OnHypothesis&)>;
 Answer answer_of(Case& running, const Investigate& investigate);
 
 Answer investigate_command(Case& running);
+Answer investigate_saved(Case& running);  // a file of Lathe's
 Answer investigate_words(Case& running);
 
 // Runs a session to its end in this process: claims it, investigates, stores state and finding, remakes the

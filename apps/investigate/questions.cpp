@@ -14,6 +14,7 @@ const std::vector<Question>& questions() {
   // clang-format off
   static const std::vector<Question> rows{
       {"known",       "seen before again recurring known bank",                                                 ask_known},
+      {"lathe",       "kernel kernels lathe tensor option options rule compiler wrong nan inf gradient numbers",        ask_lathe},
       {"environment", "environment variable variables env locale timezone setting settings",                    ask_environment},
       {"ignored",     "ignored cache stale artifact artifacts build leftover config virtualenv venv",           ask_ignored},
       {"missing",     "missing import undefined name typo misspelt renamed file header include module deleted", ask_missing},

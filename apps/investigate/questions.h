@@ -18,6 +18,7 @@ struct Question {
 const std::vector<Question>& questions();
 
 void ask_known(Lab& lab);
+void ask_lathe(Lab& lab);
 void ask_environment(Lab& lab);
 void ask_ignored(Lab& lab);
 void ask_missing(Lab& lab);
