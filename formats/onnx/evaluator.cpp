@@ -55,7 +55,9 @@ const Entry* Scope::find(const std::string& name) const {
 }
 
 Evaluator::Evaluator(const ModelProto& model, formats::Source source, std::string device)
-    : model_(model), source_(std::move(source)), device_(std::move(device)) {}
+    : model_(model), source_(std::move(source)), device_(std::move(device)) {
+  note_narrow(model.graph);
+}
 
 const FunctionProto* Evaluator::find_function(const NodeProto& node) const {
   for (const FunctionProto& f : model_.functions)
@@ -87,6 +89,53 @@ void Evaluator::check_ops() const {
                                          all == 1 ? " is" : "s are", fmt::join(named, ", "),
                                          all > kMostNamed ? ", ..." : ""))
       .help("docs/onnx.md lists what is");
+}
+
+Element Evaluator::narrow_element(const std::string& name) const {
+  const auto found = narrow_.find(name);
+  return found == narrow_.end() ? Element::Undefined : found->second;
+}
+
+// By what the graph declares, and from there along its nodes.
+void Evaluator::note_narrow(const GraphProto& graph) {
+  const auto note = [&](const std::string& name, Element element) {
+    if (element == Element::Int4 || element == Element::Uint4) narrow_[name] = element;
+  };
+  for (const TensorProto& t : graph.initializers) note(t.name, t.element);
+  for (const std::vector<ValueInfo>* infos : {&graph.inputs, &graph.outputs})
+    for (const ValueInfo& info : *infos)
+      if (info.type.kind == TypeProto::Kind::Tensor) note(info.name, info.type.element);
+  for (const NodeProto& node : graph.nodes) note_narrow(node);
+}
+
+void Evaluator::note_narrow(const NodeProto& node) {
+  for (const Attribute& a : node.attributes)
+    if (a.graph) note_narrow(*a.graph);
+  if (node.outputs.empty()) return;
+  const auto input = [&](std::size_t i) {
+    return i < node.inputs.size() ? narrow_element(node.inputs[i]) : Element::Undefined;
+  };
+  const auto named = [&](const char* name) {
+    const Attribute* a = node.attribute(name);
+    return a == nullptr ? Element::Undefined : static_cast<Element>(a->i);
+  };
+  constexpr std::string_view kPassOn[] = {"Identity",  "Reshape", "Transpose", "Squeeze",
+                                          "Unsqueeze", "Flatten", "Slice",     "Gather",
+                                          "Concat",    "Expand",  "Tile",      "Split"};
+  Element element = Element::Undefined;
+  if (node.op == "Cast")
+    element = named("to");
+  else if (node.op == "CastLike")
+    element = input(1);
+  else if (node.op == "QuantizeLinear")
+    element = input(2) != Element::Undefined ? input(2) : named("output_dtype");
+  else if (const Attribute* value = node.attribute("value");
+           node.op == "Constant" && value != nullptr && value->tensor)
+    element = value->tensor->element;
+  else if (std::find(std::begin(kPassOn), std::end(kPassOn), node.op) != std::end(kPassOn))
+    element = input(0);
+  if (element == Element::Int4 || element == Element::Uint4)
+    for (const std::string& output : node.outputs) narrow_[output] = element;
 }
 
 Value Evaluator::load(const TensorProto& tensor) {

@@ -51,8 +51,12 @@ class Evaluator {
   Tensor interned(const void* data, std::size_t bytes, const Shape& shape, DataType dtype);
   Tensor tensor_of_known(const Known& known);
   void note_random() { depends_on_values_ = true; }
+  // What the model calls the 4-bit integers of this name, whose tensor is of 8 bits; Undefined for all else.
+  Element narrow_element(const std::string& name) const;
 
  private:
+  void note_narrow(const GraphProto& graph);
+  void note_narrow(const NodeProto& node);
   void run_node(const NodeProto& node, Scope& scope);
   Outputs evaluate(const Call& call, const OpRow* row);
   Outputs call_function(const FunctionProto& function, const Call& call);
@@ -75,6 +79,7 @@ class Evaluator {
   std::vector<Tensor> new_constants_;
   std::map<const TensorImpl*, std::shared_ptr<const Known>> read_;  // elements of constants
   std::map<std::string, Tensor> interned_;
+  std::map<std::string, Element> narrow_;
 };
 
 }  // namespace lathe::onnx

@@ -3,6 +3,7 @@
 // scripts/fuzz_files.sh run longer.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <random>
 
@@ -60,7 +61,7 @@ std::string llama2c_tokenizer() {
 class CheckpointFuzz : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) / "lathe_checkpoint_fuzz";
+    folder_ = fs::path(testing::TempDir()) / ("lathe_checkpoint_fuzz_" + std::to_string(getpid()));
     fs::remove_all(folder_);
     fs::create_directories(folder_ / "model");
     Tensor::manual_seed(1);

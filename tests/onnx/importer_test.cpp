@@ -315,6 +315,21 @@ TEST(Importer, ALoopEndsWhenItsConditionSaysSo) {
   }
 }
 
+TEST(Importer, FourBitIntegersWrapAndSaturateAtFourBits) {
+  constexpr std::int64_t kInt4 = 22;
+  const std::string bytes =
+      model({.nodes = {node("Identity", {"like"}, {"same"}), node("CastLike", {"x", "same"}, {"cast"}),
+                       node("QuantizeLinear", {"x", "scale", "like"}, {"quantised"})},
+             .initializers = {floats("scale", {}, {1})},
+             .inputs = {value_info("x", kFloat, {"4"}), value_info("like", kInt4, {})},
+             .outputs = {value_info("cast", kInt4, {"4"}), value_info("quantised", kInt4, {"4"})}});
+  Runner runner(bytes_of(bytes));
+  const Values out = runner({{"x", Tensor({-9.0F, 7.0F, 8.0F, 100.0F}).to_float()},
+                             {"like", Tensor::zeros({}, {.dtype = dtypes::int8})}});
+  EXPECT_EQ(out.at("cast").tensor().tolist(), (std::vector<double>{7, 7, -8, 4}));
+  EXPECT_EQ(out.at("quantised").tensor().tolist(), (std::vector<double>{-8, 7, 7, 7}));
+}
+
 // ---- hostile files
 
 // Loads, and builds and schedules the graph over inputs of the declared shapes; refusals are what a damaged

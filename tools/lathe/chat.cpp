@@ -307,6 +307,8 @@ std::vector<Command> add_chat(CLI::App& app) {
                       "only those at least this part as likely as the likeliest (0)");
   command->add_option("--repetition-penalty", o->sampling.repetition_penalty,
                       "makes what occurred less likely (1: no)");
+  o->llm.fast = true;  // nothing else is in its batch
+  command->add_flag("!--invariant", o->llm.fast, "the tokens that lathe serve gives, bit for bit; slower");
   CLI::Option* seed =
       command->add_option("--seed", o->sampling.seed, "the same answer again (random where not given)");
   command->add_option("--stop", o->stop, "text that ends an answer");

@@ -30,7 +30,6 @@ void add_llm_options(CLI::App& command, LlmOptions& o) {
   command.add_option("--cache-mib", o.cache_mib, "memory for keys and values, in MiB")
       ->check(between(0, 1 << 20));
   command.add_option("--device", o.device, "where the model runs, such as CPU or CUDA");
-  command.add_flag("--fast", o.fast, "faster kernels, whose tokens may depend on what else is in a batch");
 }
 
 llm::Checkpoint loaded(const LlmOptions& o) {

@@ -79,6 +79,8 @@ std::vector<Command> add_serve(CLI::App& app) {
       app.add_subcommand("serve", "a language model behind OpenAI's HTTP protocol, with a chat page");
   const auto o = std::make_shared<Options>();
   add_llm_options(*command, o->llm);
+  command->add_flag("--fast", o->llm.fast,
+                    "faster kernels, whose tokens may depend on what else is in a batch");
   command->add_option("--host", o->server.host, "the address to listen on (127.0.0.1: this machine alone)");
   command->add_option("--port", o->server.port, "the port (8080; 0: any that is free)")
       ->check(between(0, 65535));

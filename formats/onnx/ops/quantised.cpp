@@ -1,6 +1,7 @@
 // Quantised numbers: real = (q - zero) * scale.
 #include <fmt/format.h>
 
+#include "formats/onnx/evaluator.h"
 #include "formats/onnx/ops/shared.h"
 
 namespace lathe::onnx {
@@ -33,8 +34,13 @@ Outputs quantize(const Call& c) {
   DataType to = c.has(2) ? c.x(2).dtype() : dtypes::uint8;
   if (!c.has(2) && c.integer("output_dtype", 0) != 0)
     to = dtype_for(static_cast<Element>(c.integer("output_dtype")), c);
-  return {quantised(c, c.x(0), c.x(1), c.has(2) ? c.value(2) : Value(), c.integer("axis", 1), to,
-                    c.integer("block_size", 0))};
+  const Tensor y = quantised(c, c.x(0), c.x(1), c.has(2) ? c.value(2) : Value(), c.integer("axis", 1), to,
+                             c.integer("block_size", 0));
+  switch (c.evaluator.narrow_element(c.node.outputs[0])) {  // in 8 bits, and no wider than 4
+    case Element::Int4: return {y.clamp(-8, 7)};
+    case Element::Uint4: return {y.clamp(0, 15)};
+    default: return {y};
+  }
 }
 
 Outputs dynamic_quantize(const Call& c) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "formats/onnx/evaluator.h"
 #include "formats/onnx/load.h"
 #include "formats/onnx/ops/shared.h"
 
@@ -147,6 +148,8 @@ Outputs cast(const Call& c, Element to) {
 
 Outputs cast_like(const Call& c) {
   if (c.value(1).kind() == Value::Kind::Strings) return cast(c, Element::String);
+  if (const Element narrow = c.evaluator.narrow_element(c.node.inputs[1]); narrow != Element::Undefined)
+    return cast(c, narrow);
   const DataType dtype = c.x(1).dtype();
   if (c.value(0).kind() == Value::Kind::Strings) return from_strings(c, dtype);
   if (dtype.is_float() && dtype.bitsize() == 8) return {cast_float8(c, c.x(0), dtype)};
