@@ -168,6 +168,20 @@ class Sessions(unittest.TestCase):
         # One bank for all worktrees of a repository.
         self.assertEqual([s["id"] for s in project.json("list")[1]], [record["id"]])
 
+    def test_large_ignored_files_are_copied_only_where_they_matter(self):
+        project = self.project(slow_seed)
+        made, bad = project.made
+        (project.tree / ".git/info/exclude").write_text("large\n")
+        (project.tree / "large").mkdir()
+        (project.tree / "large/data").write_bytes(bytes(20 << 20))
+        (project.tree / "large/name").write_text("value.txt\n")
+        for command, needed in [("./run.sh", False), ("grep -q good $(cat large/name) || { echo error: $(cat large/name); exit 1; }", True)]:
+            status, record = project.json(None, "--", "sh", "-c", command)
+            self.assertEqual(status, 0, record)
+            self.assertIn(made.id(bad)[:12], record["verdict"]["cause"])
+            (ignored,) = [h for h in record["hypotheses"] if "git ignores" in h["claim"]]
+            self.assertEqual("no copies" in ignored["evidence"], not needed, ignored)
+
     def test_a_secret_is_not_repeated(self):
         project = self.project()
         (project.tree / "run.sh").write_text("test -z \"$MY_TOKEN\" || { echo error: refused; exit 1; }\n")
