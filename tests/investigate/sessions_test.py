@@ -205,8 +205,8 @@ class Sessions(unittest.TestCase):
         script = "import sys\nmode = sys.argv[1]\nif mode == 'hang':\n    import time\n    time.sleep(1000)\nif mode == 'crash':\n    import os\n    os.abort()\n"
         script += "x = []\nwhile True:\n    x.append(bytearray(10 << 20))\n"
         (project.tree / "run.py").write_text(script)
-        for mode, words in [("hang", "no end within"), ("crash", "Abort"), ("memory", "of memory")]:
-            status, record = project.json(None, "--budget", "20", "--scenario-seconds", "1.5", "--memory-mib", "300", "--", "python3", "run.py", mode)
+        for mode, words, seconds in [("hang", "no end within", 1), ("crash", "Abort", 20), ("memory", "of memory", 20)]:
+            status, record = project.json(None, "--budget", "40", "--scenario-seconds", seconds, "--memory-mib", "300", "--", "python3", "run.py", mode)
             self.assertEqual((status, record["state"]), (3, "not-found"), record)
             self.assertIn(words, record["hypotheses"][0]["evidence"])
             self.assertEqual(driver.wait_until_none(record["id"]), [])
@@ -242,7 +242,7 @@ class Sessions(unittest.TestCase):
             time.sleep(0.02)
         self.assertEqual(project.json("show", session)[1]["state"], "running")
         self.assertEqual(project.run("cancel", session).returncode, 0)
-        self.assertEqual(driver.wait_until_none(session, 1), [])
+        self.assertEqual(driver.wait_until_none(session), [])
         self.assertEqual(project.json("show", session)[1]["state"], "cancelled")
         self.assertEqual(states(project, session)[-1], "cancelled")
         again = project.run("cancel", session)
