@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Sessions of `lathe investigate`: states, kills, cancelling, observations, the bank, the page, the adviser.
 
-  tests/investigate/sessions_test.py build/dev/bin/lathe [--kills N] [--seed N] [NAME...]
+  tests/investigations/sessions_test.py build/dev/bin/lathe [--kills N] [--seed N] [NAME...]
 
 `--kills` is how often a process of an investigation is killed at a random point (6; by hand 100).
 """

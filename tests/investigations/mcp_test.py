@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`lathe mcp`: the protocol line by line, and a whole investigation driven by the official Python client (package mcp).
 
-  tests/investigate/mcp_test.py build/dev/bin/lathe
+  tests/investigations/mcp_test.py build/dev/bin/lathe
 """
 
 import argparse
