@@ -254,7 +254,8 @@ class Sessions(unittest.TestCase):
         made, bad = project.made
         process = project.popen(None, "--", "./run.sh")
         session = process.stderr.readline().strip()
-        process.stderr.readline()  # the first hypothesis
+        process.stderr.readline()  # the first hypothesis, which can be read along
+        self.assertIn("Hypothesis: the command fails in a copy of its tree", (project.bank() / "activeContext.md").read_text())
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=30)
         self.assertEqual(process.returncode, 130)
