@@ -74,7 +74,10 @@ endfunction()
 # The page of errors as a text inside a library.
 function(lathe_error_page target)
   set(page ${PROJECT_SOURCE_DIR}/docs/reference/errors.md)
-  file(READ ${page} LATHE_ERROR_PAGE)
+  set(LATHE_ERROR_PAGE "")
+  if(EXISTS ${page})  # an archive of the sources may come without documentation
+    file(READ ${page} LATHE_ERROR_PAGE)
+  endif()
   configure_file(${PROJECT_SOURCE_DIR}/apps/investigate/error_page.cpp.in ${PROJECT_BINARY_DIR}/error_page.cpp @ONLY)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${page})
   target_sources(${target} PRIVATE ${PROJECT_BINARY_DIR}/error_page.cpp)

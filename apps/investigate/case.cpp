@@ -4,10 +4,13 @@
 
 #include <filesystem>
 
+#include "apps/investigate/bank.h"
+
 namespace lathe::investigate {
 namespace {
 
 constexpr std::size_t kStoredOutput = 64 << 10U;  // bytes of a scenario's output that are kept, of its end
+constexpr double kSecondsBetweenPages = 1;
 
 }  // namespace
 
@@ -73,6 +76,14 @@ double Case::seconds_left() const {
 void Case::add(const dev::Hypothesis& hypothesis) {
   store_.add_hypothesis(id_, hypothesis);
   hypotheses_.push_back(hypothesis);
+  if (pages_written_at_ - seconds_left() > kSecondsBetweenPages) {  // people may read along
+    pages_written_at_ = seconds_left();
+    try {
+      write_bank(store_);
+    } catch (const std::exception& error) {  // pages can be made again at any time
+      event("bank", error.what());
+    }
+  }
   tell(fmt::format("{:9} {} [{:.0f} ms]", name(hypothesis.verdict), hypothesis.claim,
                    hypothesis.milliseconds));
   tell(fmt::format("          {}", hypothesis.evidence));

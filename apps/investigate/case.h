@@ -75,6 +75,7 @@ class Case {
   std::atomic<Early> early_{Early::No};
   std::mutex telling_;
   std::vector<dev::Hypothesis> hypotheses_;
+  double pages_written_at_ = 1e300;  // by seconds_left
   std::int64_t observations_seen_ = 0;
   std::function<void()> over_;
   std::jthread watcher_;

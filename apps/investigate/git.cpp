@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "apps/investigate/store.h"
 #include "lathe/error.h"
 
 namespace lathe::investigate {
@@ -117,8 +118,9 @@ std::string joined(const std::vector<Hunk>& hunks) {
   return text;
 }
 
-Repository::Repository(const std::string& directory, std::string scratch, std::int64_t carry)
-    : scratch_(std::move(scratch)) {
+Repository::Repository(const std::string& directory, std::string scratch, std::int64_t carry,
+                       std::string mark, Stop stop)
+    : scratch_(std::move(scratch)), mark_(std::move(mark)), stop_(std::move(stop)) {
   std::error_code failed;
   fs::create_directories(scratch_, failed);
   const fs::path here = fs::canonical(directory, failed);
@@ -237,6 +239,7 @@ void Repository::find_ignored(std::int64_t carry) {
       continue;
     }
     left -= bytes;
+    ignored_bytes_ += bytes;
     ignored_.push_back(name);
   }
 }
@@ -266,7 +269,15 @@ std::string Repository::worktree(const std::string& commit, const std::vector<st
       continue;  // tracked there
     fs::create_directories(fs::path(to).parent_path(), failed);
     if (fs::is_directory(to, failed)) fs::remove(to, failed);  // where a submodule would be
-    run_command({"cp", "-a", "--reflink=auto", root_ + "/" + plain, fs::path(to).parent_path().string()});
+    const Scenario copy{
+        "a copy of " + plain,
+        {"cp", "-a", "--reflink=auto", root_ + "/" + plain, fs::path(to).parent_path().string()},
+        scratch_,
+        this_environment(),
+        0,
+        0};
+    run_scenario(copy, mark_, scratch_, stop_);
+    if (stop_()) break;
     // A Python environment finds packages that are developed in the tree by its path.
     for (auto at =
              fs::recursive_directory_iterator(to, fs::directory_options::skip_permission_denied, failed);

@@ -33,8 +33,10 @@ struct Hunk {
 
 class Repository {
  public:
-  // Everything goes below `scratch`. Ignored files beyond so many bytes are not taken along.
-  Repository(const std::string& directory, std::string scratch, std::int64_t carry);
+  // Everything goes below `scratch`. Ignored files beyond so many bytes are not taken along. Copying, which
+  // may take long, is a scenario with that mark and ends when `stop` says so.
+  Repository(const std::string& directory, std::string scratch, std::int64_t carry, std::string mark,
+             Stop stop);
 
   const std::string& root() const { return root_; }      // of the user's tree
   const std::string& prefix() const { return prefix_; }  // from there to the directory, "" or "sub/"
@@ -42,6 +44,7 @@ class Repository {
   const std::string& snapshot() const { return snapshot_; }
   bool changed() const { return changed_; }  // the snapshot is not the head
   const std::vector<std::string>& ignored() const { return ignored_; }
+  std::uint64_t ignored_bytes() const { return ignored_bytes_; }  // what a worktree gets copies of
   const std::vector<std::string>& left_behind() const { return left_behind_; }  // too large, in words
 
   // A tree of the commit with the ignored files, but for those named.
@@ -81,8 +84,10 @@ class Repository {
   std::string commit_of(const std::string& tree, const std::string& parent);
   std::string temporary_index();
 
-  std::string root_, prefix_, scratch_, git_folder_, head_, snapshot_;
+  std::string root_, prefix_, scratch_, git_folder_, head_, snapshot_, mark_;
+  Stop stop_;
   bool in_repository_ = false, changed_ = false;
+  std::uint64_t ignored_bytes_ = 0;
   std::vector<std::string> ignored_, left_behind_;
 };
 

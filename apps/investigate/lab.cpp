@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <deque>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 namespace lathe::investigate {
 namespace {
@@ -16,7 +18,8 @@ constexpr int kFirstRuns = 3, kRunsWhenMixed = 12, kRunsUntilGivenUp = 24;
 constexpr double kQuick = 1;         // seconds: what runs that fast is repeated more often
 constexpr double kAccident = 0.005;  // chance that a flaky failure is taken for a pass
 constexpr int kMostRuns = 60;
-constexpr double kShareOfFirstRun = 0.25;  // of the budget, before the command counts as hanging
+constexpr std::uint64_t kManyBytes = 16 << 20U;  // of ignored files
+constexpr double kShareOfFirstRun = 0.25;        // of the budget, before the command counts as hanging
 constexpr std::size_t kRememberedOutput = 64 << 10U;
 
 std::string written(const Judged& j) {
@@ -55,7 +58,8 @@ std::string Judged::words() const {
 
 Lab::Lab(Case& running)
     : case_(running),
-      repository_(running.input().directory, running.scratch(), running.input().carry),
+      repository_(running.input().directory, running.scratch(), running.input().carry, running.id(),
+                  [&running] { return running.early() != Early::No; }),
       limit_(running.input().scenario_seconds > 0 ? running.input().scenario_seconds
                                                   : running.input().seconds * kShareOfFirstRun) {
   for (const std::string& name : repository_.left_behind())
@@ -95,14 +99,20 @@ std::string Lab::key(const Probe& probe, int needed) const {
   return "probe " + words.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+std::string Lab::worktree(const Probe& probe) {
+  std::string path = repository_.worktree(probe.commit.empty() ? repository_.snapshot() : probe.commit,
+                                          lean_ ? repository_.ignored() : probe.without_ignored);
+  case_.check();  // where it ended early, the copies are not whole
+  return path;
+}
+
 std::vector<Outcome> Lab::run(const std::vector<Probe>& probes, const std::vector<std::size_t>& which) {
   case_.check();
   std::vector<Scenario> scenarios;
   std::vector<std::string> trees;
   for (const std::size_t i : which) {
     const Probe& p = probes[i];
-    trees.push_back(
-        repository_.worktree(p.commit.empty() ? repository_.snapshot() : p.commit, p.without_ignored));
+    trees.push_back(worktree(p));
     scenarios.push_back(scenario(p, trees.back()));
   }
   std::vector<Outcome> outcomes = case_.run(scenarios);
@@ -115,7 +125,7 @@ std::vector<Outcome> Lab::run(const std::vector<Probe>& probes, const std::vecto
     case_.event("scenario", scenarios[i].label + ": killed, run once more");
     const Probe& p = probes[which[i]];
     Repository::drop(trees[i]);
-    trees[i] = repository_.worktree(p.commit.empty() ? repository_.snapshot() : p.commit, p.without_ignored);
+    trees[i] = worktree(p);
     outcomes[i] = case_.run({scenario(p, trees[i])}).front();
   }
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
@@ -150,6 +160,26 @@ void Lab::count(const Probe& probe, const Outcome& outcome) {
   throw FlakyAfterAll{};
 }
 
+namespace {
+
+// The last lines of two runs say the same, but for numbers and folders.
+bool say_the_same(const std::string& one, const std::string& other, const std::string& root) {
+  constexpr std::size_t kLines = 100;
+  const auto last_lines = [&](const std::string& text) {
+    std::deque<std::string> lines;
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);) {
+      lines.push_back(line);
+      if (lines.size() > kLines) lines.pop_front();
+    }
+    for (std::string& line : lines) line = without_noise(line, {root});
+    return lines;
+  };
+  return last_lines(one) == last_lines(other);
+}
+
+}  // namespace
+
 bool Lab::reproduce() {
   Timer timer;
   const Probe as_it_is{"the command as it is", "", {}, {}, {}};
@@ -166,22 +196,35 @@ bool Lab::reproduce() {
     runs = j.runs;
     failures = j.failures;
     longest = json.at("longest");
+    lean_ = json.value("lean", false);
   } else {
     const double begin = case_.seconds_left();
+    const auto count_run = [&](const Outcome& o) {
+      ++runs;
+      longest = std::max(longest, o.seconds);
+      if (o.passed()) return;
+      ++failures;
+      ++kinds[failure_of(o).likeness];
+      failed.push_back(o);
+    };
+    // Copies of a large environment take longer than most commands: are they needed?
+    if (repository_.ignored_bytes() > kManyBytes) {
+      Probe without = as_it_is;
+      without.label = "the command without ignored files";
+      without.without_ignored = repository_.ignored();
+      const std::vector<Outcome> both = run({as_it_is, without}, {0, 1});
+      count_run(both[0]);
+      lean_ = !both[0].passed() && failure_of(both[0]).signature == failure_of(both[1]).signature &&
+              say_the_same(both[0].output, both[1].output, repository_.root());
+      if (lean_) count_run(both[1]);
+    }
     const auto more = [&](int until) {
       while (runs < until && (runs < kFirstRuns || case_.seconds_left() > begin * 0.6)) {
         const int count = std::min(until - runs, case_.jobs());
         std::vector<Probe> probes(static_cast<std::size_t>(count), as_it_is);
         std::vector<std::size_t> which(probes.size());
         for (std::size_t i = 0; i < which.size(); ++i) which[i] = i;
-        for (const Outcome& o : run(probes, which)) {
-          ++runs;
-          longest = std::max(longest, o.seconds);
-          if (o.passed()) continue;
-          ++failures;
-          ++kinds[failure_of(o).likeness];
-          failed.push_back(o);
-        }
+        for (const Outcome& o : run(probes, which)) count_run(o);
         if (longest > kQuick && runs >= until / 2) break;
       }
     };
@@ -197,7 +240,7 @@ bool Lab::reproduce() {
       failure_ = failure_of(failing_);
       Judged j{Result::Fails, runs, failures, failing_};
       case_.store().remember(case_.id(), "reproduced " + repository_.snapshot(),
-                             Json{{"failing", written(j)}, {"longest", longest}}.dump());
+                             Json{{"failing", written(j)}, {"longest", longest}, {"lean", lean_}}.dump());
     }
   }
   if (case_.input().scenario_seconds <= 0 && failing_.ending != Ending::TimedOut)

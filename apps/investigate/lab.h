@@ -65,6 +65,8 @@ class Lab {
   Failure failure_of(const Outcome& outcome) const;
   double rate() const { return rate_; }  // share of runs that fail
   bool flaky() const { return rate_ < 1; }
+  // It fails in the same way without the files that git ignores: no copies of them are made any more.
+  bool lean() const { return lean_; }
   int runs_to_pass() const;  // so many in a row are no accident
 
   Judged judge(const Probe& probe, int at_least = 1);
@@ -92,7 +94,10 @@ class Lab {
   Repository repository_;
   Failure failure_;
   Outcome failing_;
+  std::string worktree(const Probe& probe);
+
   double rate_ = 1;
+  bool lean_ = false;
   double limit_ = 0;                                   // seconds of one run
   std::map<std::string, std::pair<int, int>> counts_;  // runs that passed and that failed, by probe
 };

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Sessions of `lathe investigate`: states, kills, cancelling, observations, the bank, the page, the adviser.
 
-  tests/investigate/sessions_test.py build/dev/bin/lathe [--kills N] [--seed N] [NAME...]
+  tests/investigations/sessions_test.py build/dev/bin/lathe [--kills N] [--seed N] [NAME...]
 
 `--kills` is how often a process of an investigation is killed at a random point (6; by hand 100).
 """
@@ -168,6 +168,20 @@ class Sessions(unittest.TestCase):
         # One bank for all worktrees of a repository.
         self.assertEqual([s["id"] for s in project.json("list")[1]], [record["id"]])
 
+    def test_large_ignored_files_are_copied_only_where_they_matter(self):
+        project = self.project(slow_seed)
+        made, bad = project.made
+        (project.tree / ".git/info/exclude").write_text("large\n")
+        (project.tree / "large").mkdir()
+        (project.tree / "large/data").write_bytes(bytes(20 << 20))
+        (project.tree / "large/name").write_text("value.txt\n")
+        for command, needed in [("./run.sh", False), ("grep -q good $(cat large/name) || { echo error: $(cat large/name); exit 1; }", True)]:
+            status, record = project.json(None, "--", "sh", "-c", command)
+            self.assertEqual(status, 0, record)
+            self.assertIn(made.id(bad)[:12], record["verdict"]["cause"])
+            (ignored,) = [h for h in record["hypotheses"] if "git ignores" in h["claim"]]
+            self.assertEqual("no copies" in ignored["evidence"], not needed, ignored)
+
     def test_a_secret_is_not_repeated(self):
         project = self.project()
         (project.tree / "run.sh").write_text("test -z \"$MY_TOKEN\" || { echo error: refused; exit 1; }\n")
@@ -191,8 +205,8 @@ class Sessions(unittest.TestCase):
         script = "import sys\nmode = sys.argv[1]\nif mode == 'hang':\n    import time\n    time.sleep(1000)\nif mode == 'crash':\n    import os\n    os.abort()\n"
         script += "x = []\nwhile True:\n    x.append(bytearray(10 << 20))\n"
         (project.tree / "run.py").write_text(script)
-        for mode, words in [("hang", "no end within"), ("crash", "Abort"), ("memory", "of memory")]:
-            status, record = project.json(None, "--budget", "20", "--scenario-seconds", "1.5", "--memory-mib", "300", "--", "python3", "run.py", mode)
+        for mode, words, seconds in [("hang", "no end within", 1), ("crash", "Abort", 20), ("memory", "of memory", 20)]:
+            status, record = project.json(None, "--budget", "40", "--scenario-seconds", seconds, "--memory-mib", "300", "--", "python3", "run.py", mode)
             self.assertEqual((status, record["state"]), (3, "not-found"), record)
             self.assertIn(words, record["hypotheses"][0]["evidence"])
             self.assertEqual(driver.wait_until_none(record["id"]), [])
@@ -228,7 +242,7 @@ class Sessions(unittest.TestCase):
             time.sleep(0.02)
         self.assertEqual(project.json("show", session)[1]["state"], "running")
         self.assertEqual(project.run("cancel", session).returncode, 0)
-        self.assertEqual(driver.wait_until_none(session, 1), [])
+        self.assertEqual(driver.wait_until_none(session), [])
         self.assertEqual(project.json("show", session)[1]["state"], "cancelled")
         self.assertEqual(states(project, session)[-1], "cancelled")
         again = project.run("cancel", session)
@@ -240,7 +254,8 @@ class Sessions(unittest.TestCase):
         made, bad = project.made
         process = project.popen(None, "--", "./run.sh")
         session = process.stderr.readline().strip()
-        process.stderr.readline()  # the first hypothesis
+        process.stderr.readline()  # the first hypothesis, which can be read along
+        self.assertIn("Hypothesis: the command fails in a copy of its tree", (project.bank() / "activeContext.md").read_text())
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=30)
         self.assertEqual(process.returncode, 130)

@@ -82,7 +82,7 @@ def marked_processes(session):
     return found
 
 
-def wait_until_none(session, seconds=5):
+def wait_until_none(session, seconds=20):
     end = time.monotonic() + seconds
     while marked_processes(session):
         if time.monotonic() > end:

@@ -10,10 +10,10 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/.venv-python/bin/python)
   set(investigate_python ${PROJECT_SOURCE_DIR}/.venv-python/bin/python)
 endif()
 if(TARGET tool_lathe AND investigate_python)
-  lathe_script_test(investigate_sessions LABELS slow TIMEOUT 900
+  lathe_script_test(investigations_sessions LABELS slow TIMEOUT 900
     COMMAND ${investigate_python} ${CMAKE_CURRENT_LIST_DIR}/sessions_test.py $<TARGET_FILE:tool_lathe>)
-  lathe_script_test(investigate_seeds LABELS slow TIMEOUT 900
+  lathe_script_test(investigations_seeds LABELS slow TIMEOUT 900
     COMMAND ${investigate_python} ${CMAKE_CURRENT_LIST_DIR}/seeds_test.py $<TARGET_FILE:tool_lathe>)
-  lathe_script_test(investigate_mcp LABELS slow TIMEOUT 600
+  lathe_script_test(investigations_mcp LABELS slow TIMEOUT 600
     COMMAND ${investigate_python} ${CMAKE_CURRENT_LIST_DIR}/mcp_test.py $<TARGET_FILE:tool_lathe>)
 endif()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Repositories with a known mistake in their history: the right commit or line, and not a byte of the user's tree changed.
 
-  tests/investigate/seeds_test.py build/dev/bin/lathe [NAME...]
+  tests/investigations/seeds_test.py build/dev/bin/lathe [NAME...]
 """
 
 import argparse

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`lathe mcp`: the protocol line by line, and a whole investigation driven by the official Python client (package mcp).
 
-  tests/investigate/mcp_test.py build/dev/bin/lathe
+  tests/investigations/mcp_test.py build/dev/bin/lathe
 """
 
 import argparse
@@ -109,7 +109,7 @@ class Mcp(unittest.TestCase):
             if answers[2]["state"] != "cancelled":  # it had waited 40 seconds
                 self.fail(answers)
             time.sleep(0.1)
-            self.assertEqual(driver.wait_until_none(session, 1), [])
+            self.assertEqual(driver.wait_until_none(session), [])
             self.assertEqual(project.json("show", session)[1]["state"], "cancelled")
         self.assertEqual(server.close(), 0)
 
@@ -159,7 +159,7 @@ class Mcp(unittest.TestCase):
             other = (await client.call_tool("start", {"command": ["sleep", "100"]})).structured_content["id"]
             cancelled = await client.call_tool("cancel", {"id": other})
             self.assertEqual(cancelled.structured_content["state"], "cancelled")
-            self.assertEqual(driver.wait_until_none(other, 1), [])
+            self.assertEqual(driver.wait_until_none(other), [])
 
 
 if __name__ == "__main__":
