@@ -19,6 +19,7 @@
 #include "ir/text.h"
 #include "ir/walk.h"
 #include "runtime/devices.h"
+#include "runtime/registry.h"
 #include "search/limits.h"
 #include "search/space.h"
 
@@ -65,6 +66,16 @@ std::vector<std::vector<Opt>> more_lists(Node kernel, const std::vector<Opt>& ow
     out = std::move(fewer);
   }
   return out;
+}
+
+// One whose threads come in groups.
+std::string grouped_target() {
+  for (const Backend& backend : registry().all()) {
+    if (!backend.targets || backend.name == "NULL") continue;
+    for (const std::string& name : backend.targets())
+      if (named_target(name).groups) return name;
+  }
+  throw UserError("faults", "no target of this build has groups of threads");
 }
 
 // Of all values of a graph: what REF computes one by one.
@@ -145,15 +156,15 @@ std::vector<std::string> write_fault_subjects(const std::string& folder) {
       add(other);
     }
   // Threads of a group, which no device of this machine may have: on REF.
-  const Target gpu = named_target("sm_90a");
+  const std::string grouped = grouped_target();
   for (const investigate::Subject& subject : subjects)
-    for (const std::vector<Opt>& list : more_lists(subject.kernel, {}, gpu)) {
-      const bool grouped = std::ranges::any_of(list, [](const Opt& o) {
+    for (const std::vector<Opt>& list : more_lists(subject.kernel, {}, named_target(grouped))) {
+      const bool has_group = std::ranges::any_of(list, [](const Opt& o) {
         return o.op == OptOp::GROUP || o.op == OptOp::GROUPTOP || o.op == OptOp::LOCAL;
       });
-      if (!grouped) continue;
+      if (!has_group) continue;
       investigate::Subject other = subject;
-      other.device = "NULL:sm_90a";
+      other.device = "NULL:" + grouped;
       other.options = list;
       other.options_from = "user";
       add(other);

@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 
 struct Options {
   bool json = false, list = false, none = false, hypotheses = false;
-  std::vector<std::string> only;
+  std::vector<std::string> only, files;
   std::string folder, program;
   double seconds = 60;
 };
@@ -123,7 +123,8 @@ int run_faults(const Options& options) {
   dev::InvestigationLimits limits;
   limits.seconds = options.seconds;
   limits.folder = folder + "/repros";
-  const std::vector<std::string> subjects = dev::write_fault_subjects(folder);
+  const std::vector<std::string> subjects =
+      options.files.empty() ? dev::write_fault_subjects(folder) : options.files;
   if (options.none) return accuse_nobody(subjects, limits);
   if (!dev::can_plant_faults())
     throw UserError("faults", "this build has no faults to plant")
@@ -155,6 +156,8 @@ std::vector<Command> add_faults(CLI::App& app) {
   faults->add_flag("--list", options->list, "name the faults and plant none");
   faults->add_flag("--none", options->none, "plant nothing: no kernel may be accused");
   faults->add_flag("--hypotheses", options->hypotheses, "show what each investigation tested");
+  faults->add_option("--on", options->files,
+                     "saved kernels and graphs to use, instead of those of small programs");
   faults->add_option("--only", options->only, "these faults");
   faults->add_option("--program", options->program, "run one of the programs that faults are tried on")
       ->group("");
