@@ -12,6 +12,8 @@
 #include "base/error.h"
 #include "base/planted.h"
 #include "dev/fault_programs.h"
+#include "engine/engine.h"
+#include "engine/graph_text.h"
 #include "investigate/graph_investigation.h"
 #include "investigate/kernel_investigation.h"
 #include "investigate/program_investigation.h"
@@ -119,16 +121,21 @@ std::vector<std::string> write_fault_subjects(const std::string& folder) {
     throw UserError("faults", "LATHE_FAULT is set: the kernels to try faults on would have it")
         .help("unset it");
 #endif
+  std::vector<std::string> files, graphs, out;
   const std::string saved = folder + "/saved";
   fs::create_directories(saved);
   {
     const FlagScope save(Flag::Save, saved), cache(Flag::Cache, "off"), check(Flag::Check, "off");
+    engine::set_observer([&](const engine::Call& call) {
+      const std::vector<Node> targets(call.targets.begin(), call.targets.end());
+      graphs.push_back(fmt::format("{}/graph_{:03}.txt", folder, graphs.size()));
+      write_file_atomic(graphs.back(), engine::graph_text(fmt::format("{}", graphs.size()), targets),
+                        Sync::No);
+    });
     run_fault_programs();
+    engine::set_observer({});
   }
-  std::vector<std::string> files, graphs, out;
-  for (const auto& entry : fs::directory_iterator(saved))
-    (entry.path().filename().string().starts_with("graph_") ? graphs : files)
-        .push_back(entry.path().string());
+  for (const auto& entry : fs::directory_iterator(saved)) files.push_back(entry.path().string());
   std::ranges::sort(files);
   std::ranges::sort(graphs, {}, [](const std::string& path) { return fs::file_size(path); });
   std::vector<investigate::Subject> subjects;
