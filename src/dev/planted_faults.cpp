@@ -123,6 +123,7 @@ std::vector<std::string> write_fault_subjects(const std::string& folder) {
 #endif
   std::vector<std::string> files, graphs, out;
   const std::string saved = folder + "/saved";
+  fs::remove_all(saved);  // of another time
   fs::create_directories(saved);
   {
     const FlagScope save(Flag::Save, saved), cache(Flag::Cache, "off"), check(Flag::Check, "off");
