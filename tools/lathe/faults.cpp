@@ -118,6 +118,9 @@ int run_faults(const Options& options) {
     return 0;
   }
   if (!options.program.empty()) return dev::run_checked_program(options.program) ? 0 : 1;
+  if (!options.none && !dev::can_plant_faults())
+    throw UserError("faults", "this build has no faults to plant")
+        .help("scripts/build.sh faults makes one that has; --none needs none");
   const auto scratch = options.folder.empty() ? std::make_unique<ScratchFolder>("faults") : nullptr;
   const std::string folder = scratch ? scratch->path() : options.folder;
   dev::InvestigationLimits limits;
@@ -126,9 +129,6 @@ int run_faults(const Options& options) {
   const std::vector<std::string> subjects =
       options.files.empty() ? dev::write_fault_subjects(folder) : options.files;
   if (options.none) return accuse_nobody(subjects, limits);
-  if (!dev::can_plant_faults())
-    throw UserError("faults", "this build has no faults to plant")
-        .help("scripts/build.sh faults makes one that has");
   for (const std::string& name : options.only)
     if (std::ranges::none_of(all, [&](const dev::PlantedFault& f) { return f.name == name; }))
       throw UserError("faults", "there is no fault named '" + name + "'")
