@@ -19,7 +19,7 @@ FUZZ_LISTS ?= 20
 JUDGE_LISTS ?= 20000
 CTEST = ctest --test-dir build/$(PRESET) --output-on-failure --no-tests=ignore -j $(JOBS)
 
-.PHONY: build python wheel release setup setup-cuda setup-python demo test test-fast test-all bench peers format format-check lint asan tsan \
+.PHONY: build python wheel release setup setup-cuda setup-python demo test test-fast test-all bench peers format format-check lint faults asan tsan \
   clang19 fuzz golden replay replay-parent docs clean hooks help
 
 setup:  ## installs what the build needs (SETUP=0: nothing)
@@ -113,6 +113,10 @@ replay: build  ## kernels before and after a change, as text, against BASE
 # The same against the parent commit, as CI asks: kernels may change where the changelog says so.
 replay-parent: build  ## the same against the parent commit, as CI asks
 	@scripts/replay.py --base $(or $(BASE),HEAD~1) --changelog
+
+faults:  ## a build with planted faults, and how many of them an investigation names
+	@scripts/build.sh faults
+	@build/faults/bin/lathe faults
 
 docs:  ## writes the pages that are made from tables
 	@scripts/docs.py

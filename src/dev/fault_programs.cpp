@@ -165,6 +165,9 @@ std::vector<std::string> fault_kernels() {
   };
   const auto read = [&](Node index) { add(dtypes::Float32, load(param(dtypes::Float32, 1, 2048), index)); };
   const auto number = [&](std::int64_t slot) { return load(param(dtypes::Int32, slot, 40), r); };
+  read(floor_mod(r * c(3000000019), c(61)));
+  read(floor_mod(floor_div(r + c(-17), c(3)) + c(8), c(31)));
+  read(floor_mod(r + c(-17), c(7)));
   // Divisors that are no constants, so that no rule makes anything smaller of it.
   read(floor_div(r * c(3000000019), r + c(100000007)));
   read(floor_div(r + c(-17), r + c(3)) + c(10));

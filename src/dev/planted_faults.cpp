@@ -12,6 +12,8 @@
 #include "base/error.h"
 #include "base/planted.h"
 #include "dev/fault_programs.h"
+#include "engine/engine.h"
+#include "engine/graph_text.h"
 #include "investigate/graph_investigation.h"
 #include "investigate/kernel_investigation.h"
 #include "investigate/program_investigation.h"
@@ -19,6 +21,7 @@
 #include "ir/text.h"
 #include "ir/walk.h"
 #include "runtime/devices.h"
+#include "runtime/registry.h"
 #include "search/limits.h"
 #include "search/space.h"
 
@@ -67,6 +70,16 @@ std::vector<std::vector<Opt>> more_lists(Node kernel, const std::vector<Opt>& ow
   return out;
 }
 
+// One whose threads come in groups.
+std::string grouped_target() {
+  for (const Backend& backend : registry().all()) {
+    if (!backend.targets || backend.name == "NULL") continue;
+    for (const std::string& name : backend.targets())
+      if (named_target(name).groups) return name;
+  }
+  throw UserError("faults", "no target of this build has groups of threads");
+}
+
 // Of all values of a graph: what REF computes one by one.
 double elements_of(const investigate::GraphSubject& graph) {
   double all = 0;
@@ -108,16 +121,22 @@ std::vector<std::string> write_fault_subjects(const std::string& folder) {
     throw UserError("faults", "LATHE_FAULT is set: the kernels to try faults on would have it")
         .help("unset it");
 #endif
+  std::vector<std::string> files, graphs, out;
   const std::string saved = folder + "/saved";
+  fs::remove_all(saved);  // of another time
   fs::create_directories(saved);
   {
     const FlagScope save(Flag::Save, saved), cache(Flag::Cache, "off"), check(Flag::Check, "off");
+    engine::set_observer([&](const engine::Call& call) {
+      const std::vector<Node> targets(call.targets.begin(), call.targets.end());
+      graphs.push_back(fmt::format("{}/graph_{:03}.txt", folder, graphs.size()));
+      write_file_atomic(graphs.back(), engine::graph_text(fmt::format("{}", graphs.size()), targets),
+                        Sync::No);
+    });
     run_fault_programs();
+    engine::set_observer({});
   }
-  std::vector<std::string> files, graphs, out;
-  for (const auto& entry : fs::directory_iterator(saved))
-    (entry.path().filename().string().starts_with("graph_") ? graphs : files)
-        .push_back(entry.path().string());
+  for (const auto& entry : fs::directory_iterator(saved)) files.push_back(entry.path().string());
   std::ranges::sort(files);
   std::ranges::sort(graphs, {}, [](const std::string& path) { return fs::file_size(path); });
   std::vector<investigate::Subject> subjects;
@@ -145,15 +164,15 @@ std::vector<std::string> write_fault_subjects(const std::string& folder) {
       add(other);
     }
   // Threads of a group, which no device of this machine may have: on REF.
-  const Target gpu = named_target("sm_90a");
+  const std::string grouped = grouped_target();
   for (const investigate::Subject& subject : subjects)
-    for (const std::vector<Opt>& list : more_lists(subject.kernel, {}, gpu)) {
-      const bool grouped = std::ranges::any_of(list, [](const Opt& o) {
+    for (const std::vector<Opt>& list : more_lists(subject.kernel, {}, named_target(grouped))) {
+      const bool has_group = std::ranges::any_of(list, [](const Opt& o) {
         return o.op == OptOp::GROUP || o.op == OptOp::GROUPTOP || o.op == OptOp::LOCAL;
       });
-      if (!grouped) continue;
+      if (!has_group) continue;
       investigate::Subject other = subject;
-      other.device = "NULL:sm_90a";
+      other.device = "NULL:" + grouped;
       other.options = list;
       other.options_from = "user";
       add(other);

@@ -21,7 +21,7 @@ std::string graph_text(std::string_view name, std::span<const Node> targets) {
 
 void save_graph(std::span<const Node> targets) {
   const std::string& folder = flag_text(Flag::Save);
-  if (folder.empty()) return;
+  if (folder.empty() || !flag_on(Flag::Verify)) return;
   const Scope scope;
   const std::string name = fmt::format("{:016x}", hash_string(print_graph(targets)));
   write_file_atomic(fmt::format("{}/graph_{}.txt", folder, name), graph_text(name, targets), Sync::No);

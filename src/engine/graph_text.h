@@ -1,5 +1,5 @@
-// A tensor graph as a file: a line with its name and which nodes are wanted, then the nodes. LATHE_SAVE
-// writes one for each graph that is scheduled.
+// A tensor graph as a file: a line with its name and which nodes are wanted, then the nodes. With
+// LATHE_VERIFY, LATHE_SAVE writes one for each graph that is scheduled.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@ namespace lathe::engine {
 inline constexpr std::string_view kGraphHead = "# graph ";
 
 std::string graph_text(std::string_view name, std::span<const Node> targets);
-// Into the folder of LATHE_SAVE, where that is set.
+// Into the folder of LATHE_SAVE, where that and LATHE_VERIFY are set.
 void save_graph(std::span<const Node> targets);
 
 }  // namespace lathe::engine

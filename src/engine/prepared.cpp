@@ -324,8 +324,8 @@ std::shared_ptr<const Prepared> prepare(Schedule schedule, std::span<const Node>
   // After options are chosen: what kernels work in depends on them.
   std::vector<Node> kept(slots.begin(), slots.end());
   kept.insert(kept.end(), made->fresh.begin(), made->fresh.end());
-  made->memory = plan_memory(made->schedule, kept, scratch_of(*made),
-                             flag_on(Flag::Reuse) ? Sharing::Yes : Sharing::No);
+  made->memory =
+      plan_memory(made->schedule, kept, scratch_of(*made), flag_on(Flag::Reuse) ? Sharing::Yes : Sharing::No);
   find_sources(*made);
   return made;
 }

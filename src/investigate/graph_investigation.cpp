@@ -8,6 +8,7 @@
 #include "engine/compile_context.h"
 #include "investigate/notebook.h"
 #include "investigate/repro_file.h"
+#include "ir/build.h"
 #include "ir/walk.h"
 
 namespace lathe::investigate {
@@ -16,6 +17,8 @@ namespace {
 using dev::Verdict;
 
 constexpr std::size_t kMostRules = 40, kMostParts = 200;
+// The part of the time that making the graph smaller may take.
+constexpr double kShrinkShare = 0.4;
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
@@ -76,19 +79,54 @@ class GraphInvestigation {
     std::vector<Node> parts = toposort(targets);
     std::erase_if(parts,
                   [](Node n) { return n.arg_count() == 0 || n.rank() == 0 || n.dtype() == dtypes::Void; });
-    int tried = 0;
-    for (std::size_t i = 0; i < std::min(parts.size(), kMostParts); ++i) {
-      GraphSubject part{original_.name, {parts[i]}};
-      if (node_count(part) >= node_count(small_)) continue;
-      ++tried;
-      const StepsRun run = laboratory_.schedule(part, {});
-      if (run.outcome != Outcome::Wrong || run.steps.back().name != step_.name) continue;
-      small_ = std::move(part);
-      run_ = run;
-      break;
-    }
+    for (std::size_t i = 0; i < std::min(parts.size(), kMostParts); ++i)
+      if (take({original_.name, {parts[i]}})) break;
+    for (bool again = true; again;) again = cut_somewhere();
     notes_.tell(fmt::format("a graph of {} nodes fails in the same way", node_count(small_)),
-                fmt::format("{} parts of it tried", tried), first_line(run_.text), Verdict::Confirmed);
+                fmt::format("{} smaller ones tried", tried_), first_line(run_.text), Verdict::Confirmed);
+  }
+
+  // Whether it is smaller and fails in the same step.
+  bool take(GraphSubject candidate) {
+    const double until = limits_.seconds * kShrinkShare;
+    if (node_count(candidate) >= node_count(small_) || limits_.seconds - notes_.seconds_left() > until)
+      return false;
+    ++tried_;
+    const StepsRun run = laboratory_.schedule(candidate, {});
+    if (run.outcome != Outcome::Wrong || run.steps.back().name != step_.name) return false;
+    small_ = std::move(candidate);
+    run_ = run;
+    return true;
+  }
+
+  // A value becomes an input, or one of its operands.
+  bool cut_somewhere() {
+    if (small_.targets.size() != 1) return false;
+    const Node target = small_.targets[0];
+    const std::vector<Node> order = toposort(target);
+    for (std::size_t i = order.size(); i-- > 0;) {
+      const Node n = order[i];
+      if (n.arg_count() == 0 || n.rank() == 0 || n.dtype() == dtypes::Void) continue;
+      std::vector<Node> instead;
+      if (n != target) {
+        const std::int64_t size = elements_of(n);
+        if (size > 0) instead.push_back(reshape(new_buffer(n.dtype(), size, "CPU"), n.shape()));
+      }
+      for (Node a : n.args())
+        if (a.dtype() == n.dtype() && a.shape_node() == n.shape_node()) instead.push_back(a);
+      for (Node other : instead) {
+        NodeMap<Node> map;
+        map[n] = other;
+        if (take({small_.name, {NodeRef(substitute(target, map))}})) return true;
+      }
+    }
+    return false;
+  }
+  // 0 where that depends on variables.
+  static std::int64_t elements_of(Node n) {
+    std::int64_t all = 1;
+    for (Node size : n.shape()) all *= size.is_const() ? size.const_int() : 0;
+    return all;
   }
 
   void blame(const std::string& kind, const std::string& cause, const std::string& why) {
@@ -158,6 +196,7 @@ class GraphInvestigation {
   Notebook notes_;
   StepsRun run_;
   StepVerdict step_;
+  int tried_ = 0;
 };
 
 }  // namespace

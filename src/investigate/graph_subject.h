@@ -1,5 +1,5 @@
 // A tensor graph that is scheduled wrongly: kernels may each do what they say, and say the wrong thing.
-// LATHE_SAVE writes every graph that is scheduled (engine/debug.h), as graph_*.txt.
+// LATHE_SAVE with LATHE_VERIFY writes every graph that is scheduled (engine/graph_text.h), as graph_*.txt.
 #pragma once
 
 #include <string>

@@ -131,10 +131,10 @@ std::string LlvmPrinter::scalar_op(Node node) {
       return emit("{} i64 {}, {}", text, wide(node.arg(0)), wide(node.arg(1)));
     if (op == Op::Div) return quotient(node);
     bool flag = never_wraps(node) && (op == Op::Add || op == Op::Sub || op == Op::Mul);
-    std::string x = value(node.arg(0)), y = value(node.arg(1));
-    if (planted(Fault::LlvmSub) && op == Op::Sub && dtype.is_float()) std::swap(x, y);
+    if (planted(Fault::LlvmSub) && op == Op::Sub && dtype.is_float())
+      return emit("{} {} {}, {}", text, type, value(node.arg(1)), value(node.arg(0)));
     if (planted(Fault::LlvmUnsigned) && text == "icmp ult") text = "icmp slt";
-    return emit("{}{} {} {}, {}", text, flag ? " nsw" : "", type, x, y);
+    return emit("{}{} {} {}, {}", text, flag ? " nsw" : "", type, value(node.arg(0)), value(node.arg(1)));
   }
   if (dtype.is_float())
     for (const IntrinsicRow& row : kIntrinsics)
@@ -220,7 +220,7 @@ std::string LlvmPrinter::divide(Node node) {
   std::string type = llvm_type(dtype), flags = llvm_type(dtypes::Bool.vec(dtype.lanes));
   std::string x = value(node.arg(0)), y = value(node.arg(1)), zero = "zeroinitializer";
   const char* prefix = is_unsigned ? "u" : "s";
-  bool plain = divides_plainly(node.arg(1)) || planted(Fault::LlvmDivGuard);
+  bool plain = divides_plainly(node.arg(1));
   std::string divisor = y, is_zero, is_minus;
   if (!plain) {
     is_zero = emit("icmp eq {} {}, {}", type, y, zero);
@@ -264,7 +264,7 @@ std::string LlvmPrinter::shift(Node node) {
   std::string last = all_lanes(left || is_unsigned ? "0" : fmt::format("{}", dtype.bits() - 1), dtype);
   std::string amount = emit("select {} {}, {} {}, {} {}", flags, out, type, last, type, n);
   std::string result = emit("{} {} {}, {}", text, type, x, amount);
-  if ((!left && !is_unsigned) || planted(Fault::LlvmShift)) return result;
+  if (!left && !is_unsigned) return result;
   return emit("select {} {}, {} zeroinitializer, {} {}", flags, out, type, type, result);
 }
 

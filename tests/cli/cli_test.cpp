@@ -71,6 +71,7 @@ TEST(Cli, WhatIsMissingIsSaid) {
       {"run nowhere.onnx", "lathe run: file: there is no file nowhere.onnx"},
       {"run /tmp", "lathe run: file: /tmp is a folder, and a file is needed"},
       {"inspect nowhere", "lathe inspect: file: there is no file or folder nowhere"},
+      {"faults", "lathe: faults: this build has no faults to plant"},
       {"demo --data /nonexistent", "lathe demo: --data: there is no folder /nonexistent"},
   };
   for (const auto& [words, text] : kRows) {
@@ -81,9 +82,9 @@ TEST(Cli, WhatIsMissingIsSaid) {
 }
 
 TEST(Cli, HelpFitsEightyColumnsAndAPipe) {
-  for (const char* words :
-       {"help", "help flags", "demo --help", "bench --help", "bench cpu --help", "tune --help", "run --help",
-        "inspect --help", "cache --help", "quantize --help", "chat --help", "serve --help"}) {
+  for (const char* words : {"help", "help flags", "demo --help", "bench --help", "bench cpu --help",
+                            "tune --help", "run --help", "inspect --help", "cache --help", "faults --help",
+                            "quantize --help", "chat --help", "serve --help"}) {
     const Result r = run(words);
     EXPECT_EQ(r.status, 0) << words;
     EXPECT_FALSE(contains(r.out, "\033")) << words;

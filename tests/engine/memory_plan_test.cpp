@@ -87,6 +87,20 @@ TEST(MemoryPlan, BuffersThatNeverMeetShareBytes) {
             "    64.0 KiB at            0  steps 2..3\n");
 }
 
+TEST(MemoryPlan, WithoutSharingEveryBufferHasBytesOfItsOwn) {
+  const Scope scope;
+  std::vector<Node> b;
+  for (int i = 0; i < 5; ++i) b.push_back(new_buffer(dtypes::Float32, 1 << 14, "CPU"));
+  Schedule chain;
+  for (std::size_t i = 0; i + 1 < b.size(); ++i)
+    chain.steps.push_back(make_step(elementwise_kernel(1 << 14), b[i + 1], b[i]));
+  const Node kept[] = {b[0], b[4]};
+  const MemoryPlan plan = plan_memory(chain, kept, {}, Sharing::No);
+  EXPECT_EQ(find_overlap(plan), "");
+  EXPECT_EQ(plan.arena_bytes("CPU"), plan.unshared_bytes());
+  for (const PlannedBuffer& buffer : plan.buffers) EXPECT_EQ(buffer.in_place_of, -1);
+}
+
 TEST(MemoryPlan, AnElementwiseKernelWritesOverAnInputThatDies) {
   const Scope scope;
   std::vector<Node> b;

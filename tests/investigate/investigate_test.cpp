@@ -243,6 +243,34 @@ TEST(Investigate, AGraphThatIsScheduledWronglyNamesTheRule) {
   EXPECT_EQ(run_schedule_on_ref(read_graph(wrong.repro), {}).outcome, Outcome::Wrong);
 }
 
+TEST(Investigate, AWorkerSaysWhatThisProcessSays) {
+  if (find_program("lathe-worker").empty()) GTEST_SKIP() << "lathe-worker is not built";
+  const Scope scope;
+  WorkerLaboratory worker;
+  LocalLaboratory here;
+  Subject subject = sums(13, 22);
+  subject.options = parse_opts("UPCAST(0, 4)");
+  for (const Conditions& conditions : {Conditions{}, Conditions{.without_options = true}}) {
+    const DeviceRun there = worker.device(subject, conditions, 2), run = here.device(subject, conditions, 2);
+    EXPECT_EQ(there.outcome, Outcome::Right) << there.text;
+    EXPECT_EQ(there.outcome, run.outcome);
+    EXPECT_EQ(there.passed, run.passed);
+    EXPECT_EQ(there.text, run.text);
+    const StepsRun steps = worker.steps(subject, conditions), local = here.steps(subject, conditions);
+    EXPECT_EQ(steps.outcome, Outcome::Right) << steps.text;
+    ASSERT_EQ(steps.steps.size(), local.steps.size());
+    for (std::size_t i = 0; i < steps.steps.size(); ++i) {
+      EXPECT_EQ(steps.steps[i].name, local.steps[i].name);
+      EXPECT_EQ(steps.steps[i].outcome, Outcome::Right) << steps.steps[i].name << ": " << steps.steps[i].text;
+    }
+  }
+  // A list that the kernel does not take is refused, and the worker lives on.
+  subject.options = parse_opts("UPCAST(9, 4)");
+  EXPECT_EQ(worker.device(subject, {}, 1).outcome, Outcome::Refused);
+  subject.options.clear();
+  EXPECT_EQ(worker.device(subject, {}, 1).outcome, Outcome::Right);
+}
+
 TEST(Investigate, CommandsEndAsTheyDo) {
   EXPECT_TRUE(run_command({"true"}, {}, 10).ok());
   const CommandRun failed = run_command({"sh", "-c", "echo no >&2; exit 3"}, {}, 10);

@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 
 struct Options {
   bool json = false, list = false, none = false, hypotheses = false;
-  std::vector<std::string> only;
+  std::vector<std::string> only, files;
   std::string folder, program;
   double seconds = 60;
 };
@@ -118,16 +118,17 @@ int run_faults(const Options& options) {
     return 0;
   }
   if (!options.program.empty()) return dev::run_checked_program(options.program) ? 0 : 1;
+  if (!options.none && !dev::can_plant_faults())
+    throw UserError("faults", "this build has no faults to plant")
+        .help("scripts/build.sh faults makes one that has; --none needs none");
   const auto scratch = options.folder.empty() ? std::make_unique<ScratchFolder>("faults") : nullptr;
   const std::string folder = scratch ? scratch->path() : options.folder;
   dev::InvestigationLimits limits;
   limits.seconds = options.seconds;
   limits.folder = folder + "/repros";
-  const std::vector<std::string> subjects = dev::write_fault_subjects(folder);
+  const std::vector<std::string> subjects =
+      options.files.empty() ? dev::write_fault_subjects(folder) : options.files;
   if (options.none) return accuse_nobody(subjects, limits);
-  if (!dev::can_plant_faults())
-    throw UserError("faults", "this build has no faults to plant")
-        .help("scripts/build.sh faults makes one that has");
   for (const std::string& name : options.only)
     if (std::ranges::none_of(all, [&](const dev::PlantedFault& f) { return f.name == name; }))
       throw UserError("faults", "there is no fault named '" + name + "'")
@@ -155,6 +156,8 @@ std::vector<Command> add_faults(CLI::App& app) {
   faults->add_flag("--list", options->list, "name the faults and plant none");
   faults->add_flag("--none", options->none, "plant nothing: no kernel may be accused");
   faults->add_flag("--hypotheses", options->hypotheses, "show what each investigation tested");
+  faults->add_option("--on", options->files,
+                     "saved kernels and graphs to use, instead of those of small programs");
   faults->add_option("--only", options->only, "these faults");
   faults->add_option("--program", options->program, "run one of the programs that faults are tried on")
       ->group("");

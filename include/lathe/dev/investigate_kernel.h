@@ -9,8 +9,8 @@
 namespace lathe::dev {
 
 // A kernel saved by LATHE_SAVE, by the first-use check, or by an investigation before; or a graph saved by
-// LATHE_SAVE (graph_*.txt), of which the scheduling is looked into. Throws UserError where the file is
-// neither.
+// LATHE_SAVE with LATHE_VERIFY (graph_*.txt), of which the scheduling is looked into. Throws UserError where
+// the file is neither.
 Finding investigate_kernel(const std::string& saved_kernel_path, const InvestigationLimits& limits = {},
                            const OnHypothesis& on_hypothesis = {});
 

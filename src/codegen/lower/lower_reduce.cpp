@@ -152,8 +152,7 @@ class Lowering {
     Nodes loops;  // a component may be read only after the updates of all: they feed each other
     for (std::size_t i = 0; i < n; ++i) {
       // All components change at once: no store before every old value has been read.
-      const bool alone = n == 1 || planted(Fault::FoldOrder);
-      Node memory = alone ? accs[i].inside : after(accs[i].inside, old);
+      Node memory = n == 1 ? accs[i].inside : after(accs[i].inside, old);
       loops.push_back(end(store(memory, index_const(0), all.arg(i)), group.opened));
     }
     std::vector<Node> results;

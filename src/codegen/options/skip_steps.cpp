@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/planted.h"
 #include "base/small_vector.h"
 #include "ir/build.h"
 #include "ir/conditions.h"
@@ -87,8 +86,7 @@ NodeMap<Node> skipped_steps(Node kernel) {
         if (!reads_memory(c)) all = all ? logical_and(all, c) : c;
       }
       if (!all || steps < kWorthATest) continue;
-      Node taken = planted(Fault::SkipSteps) ? inner.arg(0) + index_const(-1) : inner.arg(0);
-      Node extent = substitute(where(all, taken, index_const(0)), skipped);
+      Node extent = substitute(where(all, inner.arg(0), index_const(0)), skipped);
       skipped[inner] = range(extent, range_id(inner), RangeKind::Reduce);
     }
   }
