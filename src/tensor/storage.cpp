@@ -189,6 +189,20 @@ std::shared_ptr<TensorImpl> replaced_handle(const OutsideReads& reads) {
   return nullptr;
 }
 
+namespace {
+
+// What was computed where gradients are off is read where they are on: expressions are differentiated as they
+// stand, so that it is no part of any has to stand in its own.
+void cut_off(Storage& s) {
+  s.apart = false;
+  if (memory_of(s.value) || viewed(s.value).is_const()) return;
+  const Scope scope;
+  s.value = lathe::detach(s.value);
+  ++s.version;
+}
+
+}  // namespace
+
 Node node_of(const Tensor& t) {
   if (!t.defined()) throw UserError("tensor", "an empty Tensor was used").help("assign one to it first");
   TensorImpl& impl = *t.impl();
@@ -197,6 +211,7 @@ Node node_of(const Tensor& t) {
     throw UserError("grad",
                     "memory this gradient reads was overwritten before anybody asked for the gradient")
         .help("call requires_grad_() on the tensor, or read its grad before the optimizer's step");
+  if (impl.storage->apart && grad_on) cut_off(*impl.storage);
   if (outside_reads != nullptr) note_read(t.impl());
   if (impl.node_version != impl.storage->version) {
     Scope scope;
@@ -370,18 +385,6 @@ void give_identity(Storage& s) {
 
 }  // namespace
 
-// A tensor asks for a gradient: what was computed of it before, where gradients were off, is cut off now.
-static void cut_what_is_apart(const Storage& asks) {
-  std::lock_guard guard(storage_mutex());
-  for (Storage* s = live().first; s != nullptr; s = s->after) {
-    if (!s->apart || s == &asks) continue;
-    s->apart = false;
-    if (memory_of(s->value) || viewed(s->value).is_const()) continue;
-    s->value = lathe::detach(s->value);
-    ++s->version;
-  }
-}
-
 NodeMap<int> value_holders() {
   std::lock_guard guard(storage_mutex());
   NodeMap<int> out;
@@ -479,10 +482,7 @@ Tensor& Tensor::requires_grad_(bool on) {
   impl_->refused = !on;
   if (on && !impl_->leaf && is_tracked(*this)) return *this;  // the result of others, which it stays
   if (on) give_identity(*impl_->storage);
-  if (on && !impl_->leaf) {
-    cut_what_is_apart(*impl_->storage);
-    remember_leaf(impl_);
-  }
+  if (on && !impl_->leaf) remember_leaf(impl_);
   impl_->leaf = on;
   return *this;
 }
