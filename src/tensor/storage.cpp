@@ -200,6 +200,15 @@ void cut_off(Storage& s) {
   s.value = lathe::detach(s.value);
   ++s.version;
 }
+void cut_off(TensorImpl& view) {
+  const Scope scope;
+  const bool overlaps = view.view && view.view->overlaps;
+  const Node value = lathe::detach(apply_view(view.view, view.storage->value));
+  view.view = std::make_shared<const ViewStep>(ViewStep{view.view, value, overlaps});
+  view.apart = false;
+  view.detached = true;
+  view.node_version = ~std::uint64_t{0};
+}
 
 }  // namespace
 
@@ -212,6 +221,7 @@ Node node_of(const Tensor& t) {
                     "memory this gradient reads was overwritten before anybody asked for the gradient")
         .help("call requires_grad_() on the tensor, or read its grad before the optimizer's step");
   if (impl.storage->apart && grad_on) cut_off(*impl.storage);
+  if (impl.apart && grad_on) cut_off(impl);
   if (outside_reads != nullptr) note_read(t.impl());
   if (impl.node_version != impl.storage->version) {
     Scope scope;
@@ -223,7 +233,7 @@ Node node_of(const Tensor& t) {
 
 bool is_tracked(const Tensor& t) {
   const TensorImpl& impl = *t.impl();
-  return impl.leaf || (!impl.detached && (impl.tracked || impl.storage->tracked));
+  return impl.leaf || (!impl.detached && !impl.apart && (impl.tracked || impl.storage->tracked));
 }
 
 Origin origin_of(const Tensor& t) {
@@ -231,20 +241,15 @@ Origin origin_of(const Tensor& t) {
   return {is_tracked(t), !impl.leaf && (impl.unsaid || (!impl.detached && impl.storage->unsaid))};
 }
 
-// Where gradients are off, what is computed from something that requires one is no part of it. Expressions
-// are differentiated as they stand, so this has to stand in them.
-static Node cut_off(Node value, Origin origin) {
-  const bool cut = origin.tracked && !grad_on && cuts_on && value.dtype().is_float();
-  return cut && !value.is(Op::Detach) && !value.is_const() ? lathe::detach(value) : value;
-}
+// Whether a value of this dtype that is made now is no part of gradients.
+static bool is_apart(const DType& dtype) { return !grad_on && cuts_on && dtype.is_float(); }
 
 Tensor make_tensor(Node value, std::string_view device, Origin origin) {
-  value = cut_off(value, origin);
   auto impl = std::make_shared<TensorImpl>();
   impl->storage = std::make_shared<Storage>(value, std::string(device));
   impl->storage->tracked = impl->tracked = origin.tracked && grad_on;
   impl->storage->unsaid = impl->unsaid = origin.unsaid;
-  impl->storage->apart = !grad_on && cuts_on && !origin.tracked && value.dtype().is_float();
+  impl->storage->apart = is_apart(value.dtype());
   impl->node = value;
   impl->node_version = 0;
   return Tensor(std::move(impl));
@@ -256,14 +261,24 @@ Tensor make_like(const Tensor& like, Node value) {
   return out;
 }
 
-Tensor as_own(const Tensor& x) { return make_like(x, node_of(x)); }
+Node kept_value(Node value) {
+  const bool cut = is_apart(value.dtype()) && !value.is(Op::Detach) && !value.is_const();
+  return cut ? lathe::detach(value) : value;
+}
+
+Tensor as_own(const Tensor& x) {
+  const Node value = node_of(x);
+  return is_apart(value.dtype()) && memory_of(value) ? x.clone() : make_like(x, value);
+}
 
 Tensor make_view(const Tensor& x, Node moved) {
-  if (is_tracked(x) && cut_off(moved, origin_of(x)) != moved) {
-    const Tensor apart = make_view(x, lathe::detach(node_of(x)));
-    return moved == node_of(x) ? apart : make_view(apart, lathe::moved(moved, node_of(apart)));
+  if (moved == node_of(x)) {
+    if (!is_apart(moved.dtype())) return x;
+    Tensor same = another_handle(x);
+    same.impl()->weak = x.impl()->weak;
+    same.impl()->apart = true;
+    return same;
   }
-  if (moved == node_of(x)) return x;
   check_internal(is_view_op(moved.op()), "make_view", "not a view op");
   auto impl = std::make_shared<TensorImpl>();
   const TensorImpl& from = *x.impl();
@@ -275,6 +290,7 @@ Tensor make_view(const Tensor& x, Node moved) {
   // A view of a tensor that asks for a gradient belongs to it, though the tensor itself was detached from
   // others.
   impl->detached = (from.detached && !from.leaf) || moved.is(Op::Detach);
+  impl->apart = is_apart(moved.dtype());
   impl->weak = from.weak && moved.rank() == 0;
   impl->node = fold_splat(moved);
   impl->node_version = from.node_version;
@@ -406,7 +422,7 @@ void store_into(const Tensor& target, Node value, Origin origin, std::string_vie
   std::lock_guard guard(storage_mutex());
   Node base = s.value, memory = memory_to_write(base);
   const bool whole = !impl.view;
-  value = cut_off(value, origin);
+  value = kept_value(value);
   if (!grad_on || impl.leaf) origin = {};
   if (whole && !memory) {
     // What is another tensor's memory is copied: a write to one of them, or a gradient for one, is not the
@@ -414,7 +430,7 @@ void store_into(const Tensor& target, Node value, Origin origin, std::string_vie
     s.value = memory_of(value.is(Op::Detach) ? value.arg(0) : value) ? stored_value(value, s.device) : value;
   } else {
     if (!memory) {
-      base = stored_value(base, s.device);
+      base = stored_value(s.apart ? lathe::detach(base) : base, s.device);
       memory = memory_of(base);
     }
     Node view = written_view(impl.view, base, op);
@@ -475,6 +491,7 @@ Tensor& Tensor::replace(const Tensor& other, bool allow_shape_mismatch) {
 }
 
 Tensor& Tensor::requires_grad_(bool on) {
+  if (impl_) impl_->apart &= !on;
   node_of(*this);
   if (on && !dtype().is_float())
     throw UserError("requires_grad_", fmt::format("{} has no gradients", dtype().name()))
