@@ -238,13 +238,20 @@ bool is_tracked(const Tensor& t) {
 
 Origin origin_of(const Tensor& t) {
   const TensorImpl& impl = *t.impl();
-  return {is_tracked(t), !impl.leaf && (impl.unsaid || (!impl.detached && impl.storage->unsaid))};
+  const bool behind = impl.apart && impl.tracked && !grad_on;  // read where it was made
+  return {is_tracked(t) || behind, !impl.leaf && (impl.unsaid || (!impl.detached && impl.storage->unsaid))};
 }
 
 // Whether a value of this dtype that is made now is no part of gradients.
 static bool is_apart(const DType& dtype) { return !grad_on && cuts_on && dtype.is_float(); }
 
+Node kept_value(Node value) {
+  const bool cut = is_apart(value.dtype()) && !value.is(Op::Detach) && !value.is_const();
+  return cut ? lathe::detach(value) : value;
+}
+
 Tensor make_tensor(Node value, std::string_view device, Origin origin) {
+  if (origin.tracked) value = kept_value(value);
   auto impl = std::make_shared<TensorImpl>();
   impl->storage = std::make_shared<Storage>(value, std::string(device));
   impl->storage->tracked = impl->tracked = origin.tracked && grad_on;
@@ -261,14 +268,10 @@ Tensor make_like(const Tensor& like, Node value) {
   return out;
 }
 
-Node kept_value(Node value) {
-  const bool cut = is_apart(value.dtype()) && !value.is(Op::Detach) && !value.is_const();
-  return cut ? lathe::detach(value) : value;
-}
-
 Tensor as_own(const Tensor& x) {
   const Node value = node_of(x);
-  return is_apart(value.dtype()) && memory_of(value) ? x.clone() : make_like(x, value);
+  const bool cut = origin_of(x).tracked && is_apart(value.dtype());  // which memory alone would not show
+  return cut && memory_of(value) ? x.clone() : make_like(x, value);
 }
 
 Tensor make_view(const Tensor& x, Node moved) {
@@ -285,7 +288,7 @@ Tensor make_view(const Tensor& x, Node moved) {
   impl->storage = from.storage;
   impl->view = std::make_shared<const ViewStep>(
       ViewStep{from.view, moved, (from.view && from.view->overlaps) || overlaps(moved)});
-  impl->tracked = is_tracked(x) && grad_on;
+  impl->tracked = origin_of(x).tracked && (grad_on || is_apart(moved.dtype()));
   impl->unsaid = origin_of(x).unsaid && !moved.is(Op::Detach);
   // A view of a tensor that asks for a gradient belongs to it, though the tensor itself was detached from
   // others.
@@ -422,7 +425,7 @@ void store_into(const Tensor& target, Node value, Origin origin, std::string_vie
   std::lock_guard guard(storage_mutex());
   Node base = s.value, memory = memory_to_write(base);
   const bool whole = !impl.view;
-  value = kept_value(value);
+  if (origin.tracked) value = kept_value(value);
   if (!grad_on || impl.leaf) origin = {};
   if (whole && !memory) {
     // What is another tensor's memory is copied: a write to one of them, or a gradient for one, is not the
