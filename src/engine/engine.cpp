@@ -158,6 +158,11 @@ void remember(Node target, Node result) {
   for (std::size_t i = 0; i < target.rank(); ++i)
     if (unbound(target.shape()[i]) != unbound(result.shape()[i])) return;
   set_realized(target, buffer);
+  for (Node same = target; same.is(Op::Detach);) {  // is what it is cut off from, for whoever reads that
+    same = same.arg(0);
+    if (same.is(Op::Buffer) || same.is_const() || realized(same)) break;
+    set_realized(same, buffer);
+  }
 }
 
 }  // namespace

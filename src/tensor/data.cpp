@@ -401,7 +401,7 @@ Tensor Tensor::contiguous_backward() const {
 
 Tensor Tensor::clone() const {
   Scope scope;
-  return make_like(*this, stored_value(node_of(*this), device()));
+  return make_like(*this, stored_value(kept_value(node_of(*this)), device()));
 }
 
 Tensor Tensor::to(std::string_view name) const {

@@ -51,7 +51,7 @@ struct Storage {
   NodeRef value;
   std::string device;
   PlaceRef made;              // the line that made it, where somebody says
-  bool apart = false;         // computed where gradients are off, of what had not asked for one
+  bool apart = false;         // computed where gradients are off, and not read elsewhere yet
   std::uint64_t number = 0;   // storages are numbered as they are made
   std::uint64_t version = 0;  // grows whenever `value` changes
   bool tracked = false;       // the value's expression leads to something that requires a gradient
@@ -76,7 +76,8 @@ struct TensorImpl {
   bool leaf = false;                     // requires_grad_(): backward() fills grad
   bool refused = false;                  // requires_grad_(false)
   bool detached = false;
-  bool weak = false;  // a Python or C++ number without axes: of its kind, but of no width of its own
+  bool apart = false;  // a view made where gradients are off, and not read elsewhere yet
+  bool weak = false;   // a Python or C++ number without axes: of its kind, but of no width of its own
   std::optional<Tensor> grad;
   void* front = nullptr;  // the binding's object of this handle
 
@@ -138,6 +139,8 @@ std::shared_ptr<TensorImpl> replaced_handle(const OutsideReads& reads);
 Tensor make_tensor(Node value, std::string_view device, Origin origin = {});
 // The same, on the device of `like` and of its origin.
 Tensor make_like(const Tensor& like, Node value);
+// A value that is kept in memory, or beside other values, from now on: cut off where gradients are off.
+Node kept_value(Node value);
 // The same value in a storage of its own: a write to one of them is not the other's.
 Tensor as_own(const Tensor& x);
 // A handle to x's storage through one more movement op: `moved` is that op over node_of(x).

@@ -189,6 +189,29 @@ std::shared_ptr<TensorImpl> replaced_handle(const OutsideReads& reads) {
   return nullptr;
 }
 
+namespace {
+
+// What was computed where gradients are off is read where they are on: expressions are differentiated as they
+// stand, so that it is no part of any has to stand in its own.
+void cut_off(Storage& s) {
+  s.apart = false;
+  if (memory_of(s.value) || viewed(s.value).is_const()) return;
+  const Scope scope;
+  s.value = lathe::detach(s.value);
+  ++s.version;
+}
+void cut_off(TensorImpl& view) {
+  const Scope scope;
+  const bool overlaps = view.view && view.view->overlaps;
+  const Node value = lathe::detach(apply_view(view.view, view.storage->value));
+  view.view = std::make_shared<const ViewStep>(ViewStep{view.view, value, overlaps});
+  view.apart = false;
+  view.detached = true;
+  view.node_version = ~std::uint64_t{0};
+}
+
+}  // namespace
+
 Node node_of(const Tensor& t) {
   if (!t.defined()) throw UserError("tensor", "an empty Tensor was used").help("assign one to it first");
   TensorImpl& impl = *t.impl();
@@ -197,6 +220,8 @@ Node node_of(const Tensor& t) {
     throw UserError("grad",
                     "memory this gradient reads was overwritten before anybody asked for the gradient")
         .help("call requires_grad_() on the tensor, or read its grad before the optimizer's step");
+  if (impl.storage->apart && grad_on) cut_off(*impl.storage);
+  if (impl.apart && grad_on) cut_off(impl);
   if (outside_reads != nullptr) note_read(t.impl());
   if (impl.node_version != impl.storage->version) {
     Scope scope;
@@ -208,28 +233,30 @@ Node node_of(const Tensor& t) {
 
 bool is_tracked(const Tensor& t) {
   const TensorImpl& impl = *t.impl();
-  return impl.leaf || (!impl.detached && (impl.tracked || impl.storage->tracked));
+  return impl.leaf || (!impl.detached && !impl.apart && (impl.tracked || impl.storage->tracked));
 }
 
 Origin origin_of(const Tensor& t) {
   const TensorImpl& impl = *t.impl();
-  return {is_tracked(t), !impl.leaf && (impl.unsaid || (!impl.detached && impl.storage->unsaid))};
+  const bool behind = impl.apart && impl.tracked && !grad_on;  // read where it was made
+  return {is_tracked(t) || behind, !impl.leaf && (impl.unsaid || (!impl.detached && impl.storage->unsaid))};
 }
 
-// Where gradients are off, what is computed from something that requires one is no part of it. Expressions
-// are differentiated as they stand, so this has to stand in them.
-static Node cut_off(Node value, Origin origin) {
-  const bool cut = origin.tracked && !grad_on && cuts_on && value.dtype().is_float();
-  return cut && !value.is(Op::Detach) && !value.is_const() ? lathe::detach(value) : value;
+// Whether a value of this dtype that is made now is no part of gradients.
+static bool is_apart(const DType& dtype) { return !grad_on && cuts_on && dtype.is_float(); }
+
+Node kept_value(Node value) {
+  const bool cut = is_apart(value.dtype()) && !value.is(Op::Detach) && !value.is_const();
+  return cut ? lathe::detach(value) : value;
 }
 
 Tensor make_tensor(Node value, std::string_view device, Origin origin) {
-  value = cut_off(value, origin);
+  if (origin.tracked) value = kept_value(value);
   auto impl = std::make_shared<TensorImpl>();
   impl->storage = std::make_shared<Storage>(value, std::string(device));
   impl->storage->tracked = impl->tracked = origin.tracked && grad_on;
   impl->storage->unsaid = impl->unsaid = origin.unsaid;
-  impl->storage->apart = !grad_on && cuts_on && !origin.tracked && value.dtype().is_float();
+  impl->storage->apart = is_apart(value.dtype());
   impl->node = value;
   impl->node_version = 0;
   return Tensor(std::move(impl));
@@ -241,25 +268,32 @@ Tensor make_like(const Tensor& like, Node value) {
   return out;
 }
 
-Tensor as_own(const Tensor& x) { return make_like(x, node_of(x)); }
+Tensor as_own(const Tensor& x) {
+  const Node value = node_of(x);
+  const bool cut = origin_of(x).tracked && is_apart(value.dtype());  // which memory alone would not show
+  return cut && memory_of(value) ? x.clone() : make_like(x, value);
+}
 
 Tensor make_view(const Tensor& x, Node moved) {
-  if (is_tracked(x) && cut_off(moved, origin_of(x)) != moved) {
-    const Tensor apart = make_view(x, lathe::detach(node_of(x)));
-    return moved == node_of(x) ? apart : make_view(apart, lathe::moved(moved, node_of(apart)));
+  if (moved == node_of(x)) {
+    if (!is_apart(moved.dtype())) return x;
+    Tensor same = another_handle(x);
+    same.impl()->weak = x.impl()->weak;
+    same.impl()->apart = true;
+    return same;
   }
-  if (moved == node_of(x)) return x;
   check_internal(is_view_op(moved.op()), "make_view", "not a view op");
   auto impl = std::make_shared<TensorImpl>();
   const TensorImpl& from = *x.impl();
   impl->storage = from.storage;
   impl->view = std::make_shared<const ViewStep>(
       ViewStep{from.view, moved, (from.view && from.view->overlaps) || overlaps(moved)});
-  impl->tracked = is_tracked(x) && grad_on;
+  impl->tracked = origin_of(x).tracked && (grad_on || is_apart(moved.dtype()));
   impl->unsaid = origin_of(x).unsaid && !moved.is(Op::Detach);
   // A view of a tensor that asks for a gradient belongs to it, though the tensor itself was detached from
   // others.
   impl->detached = (from.detached && !from.leaf) || moved.is(Op::Detach);
+  impl->apart = is_apart(moved.dtype());
   impl->weak = from.weak && moved.rank() == 0;
   impl->node = fold_splat(moved);
   impl->node_version = from.node_version;
@@ -370,18 +404,6 @@ void give_identity(Storage& s) {
 
 }  // namespace
 
-// A tensor asks for a gradient: what was computed of it before, where gradients were off, is cut off now.
-static void cut_what_is_apart(const Storage& asks) {
-  std::lock_guard guard(storage_mutex());
-  for (Storage* s = live().first; s != nullptr; s = s->after) {
-    if (!s->apart || s == &asks) continue;
-    s->apart = false;
-    if (memory_of(s->value) || viewed(s->value).is_const()) continue;
-    s->value = lathe::detach(s->value);
-    ++s->version;
-  }
-}
-
 NodeMap<int> value_holders() {
   std::lock_guard guard(storage_mutex());
   NodeMap<int> out;
@@ -403,7 +425,7 @@ void store_into(const Tensor& target, Node value, Origin origin, std::string_vie
   std::lock_guard guard(storage_mutex());
   Node base = s.value, memory = memory_to_write(base);
   const bool whole = !impl.view;
-  value = cut_off(value, origin);
+  if (origin.tracked) value = kept_value(value);
   if (!grad_on || impl.leaf) origin = {};
   if (whole && !memory) {
     // What is another tensor's memory is copied: a write to one of them, or a gradient for one, is not the
@@ -411,7 +433,7 @@ void store_into(const Tensor& target, Node value, Origin origin, std::string_vie
     s.value = memory_of(value.is(Op::Detach) ? value.arg(0) : value) ? stored_value(value, s.device) : value;
   } else {
     if (!memory) {
-      base = stored_value(base, s.device);
+      base = stored_value(s.apart ? lathe::detach(base) : base, s.device);
       memory = memory_of(base);
     }
     Node view = written_view(impl.view, base, op);
@@ -472,6 +494,7 @@ Tensor& Tensor::replace(const Tensor& other, bool allow_shape_mismatch) {
 }
 
 Tensor& Tensor::requires_grad_(bool on) {
+  if (impl_) impl_->apart &= !on;
   node_of(*this);
   if (on && !dtype().is_float())
     throw UserError("requires_grad_", fmt::format("{} has no gradients", dtype().name()))
@@ -479,10 +502,7 @@ Tensor& Tensor::requires_grad_(bool on) {
   impl_->refused = !on;
   if (on && !impl_->leaf && is_tracked(*this)) return *this;  // the result of others, which it stays
   if (on) give_identity(*impl_->storage);
-  if (on && !impl_->leaf) {
-    cut_what_is_apart(*impl_->storage);
-    remember_leaf(impl_);
-  }
+  if (on && !impl_->leaf) remember_leaf(impl_);
   impl_->leaf = on;
   return *this;
 }

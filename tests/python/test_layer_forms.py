@@ -184,6 +184,8 @@ def test_a_copy_is_asked_for():
     x = Tensor([1.0, 2.0]).realize()
     y = x.to(lathe.float32, copy=True)
     y[0] = 9
+    z = x.slice_scatter(x[:0], 0, 0, 0)
+    z[0] = 9
     assert x.tolist() == [1.0, 2.0]
 
 
