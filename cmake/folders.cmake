@@ -78,7 +78,7 @@ function(lathe_error_page target)
   if(EXISTS ${page})  # an archive of the sources may come without documentation
     file(READ ${page} LATHE_ERROR_PAGE)
   endif()
-  configure_file(${PROJECT_SOURCE_DIR}/apps/investigate/error_page.cpp.in ${PROJECT_BINARY_DIR}/error_page.cpp @ONLY)
+  configure_file(${PROJECT_SOURCE_DIR}/apps/investigations/error_page.cpp.in ${PROJECT_BINARY_DIR}/error_page.cpp @ONLY)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${page})
   target_sources(${target} PRIVATE ${PROJECT_BINARY_DIR}/error_page.cpp)
 endfunction()

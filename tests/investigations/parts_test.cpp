@@ -6,16 +6,16 @@
 #include <random>
 #include <set>
 
-#include "apps/investigate/bank.h"
-#include "apps/investigate/failure.h"
-#include "apps/investigate/investigators.h"
-#include "apps/investigate/minimize.h"
-#include "apps/investigate/page.h"
-#include "apps/investigate/states.h"
-#include "apps/investigate/store.h"
+#include "apps/investigations/bank.h"
+#include "apps/investigations/failure.h"
+#include "apps/investigations/investigators.h"
+#include "apps/investigations/minimize.h"
+#include "apps/investigations/page.h"
+#include "apps/investigations/states.h"
+#include "apps/investigations/store.h"
 #include "lathe/error.h"
 
-namespace lathe::investigate {
+namespace lathe::investigations {
 namespace {
 
 class Folder {
@@ -262,4 +262,4 @@ TEST(Bank, SearchesThePageOfErrors) {
 }
 
 }  // namespace
-}  // namespace lathe::investigate
+}  // namespace lathe::investigations

@@ -11,10 +11,10 @@
 #include "tools/lathe/commands.h"
 
 #if LATHE_HAVE_INVESTIGATIONS
-#include "apps/investigate/bank.h"
-#include "apps/investigate/investigators.h"
-#include "apps/investigate/page.h"
-#include "apps/investigate/record.h"
+#include "apps/investigations/bank.h"
+#include "apps/investigations/investigators.h"
+#include "apps/investigations/page.h"
+#include "apps/investigations/record.h"
 #include "lathe/dev/child_process.h"
 #include "lathe/dev/terminal.h"
 #endif
@@ -24,7 +24,7 @@ namespace lathe::tool {
 #if LATHE_HAVE_INVESTIGATIONS
 namespace {
 
-using namespace lathe::investigate;
+using namespace lathe::investigations;
 namespace fs = std::filesystem;
 
 // What scripts read off the end of a command.

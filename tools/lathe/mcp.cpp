@@ -10,7 +10,7 @@
 #include "tools/lathe/commands.h"
 
 #if LATHE_HAVE_INVESTIGATIONS
-#include "apps/investigate/mcp_server.h"
+#include "apps/investigations/mcp_server.h"
 #endif
 
 namespace lathe::tool {
@@ -26,8 +26,8 @@ std::vector<Command> add_mcp(CLI::App& app) {
   command->add_option("--store", *root, "folder for records (the user's state folder)");
   const auto serve = [root] {
     namespace fs = std::filesystem;
-    investigate::McpServer server(fs::read_symlink("/proc/self/exe").string(), LATHE_VERSION, *root,
-                                  fs::current_path().string());
+    investigations::McpServer server(fs::read_symlink("/proc/self/exe").string(), LATHE_VERSION, *root,
+                                     fs::current_path().string());
     // Each request in a thread of its own: one that waits for an end keeps nobody from cancelling.
     std::mutex writing;
     std::list<std::jthread> threads;
