@@ -51,6 +51,7 @@ struct Storage {
   NodeRef value;
   std::string device;
   PlaceRef made;              // the line that made it, where somebody says
+  bool copied = false;        // another one's value on purpose: gradients of that one pass through it
   bool apart = false;         // computed where gradients are off, and not read elsewhere yet
   std::uint64_t number = 0;   // storages are numbered as they are made
   std::uint64_t version = 0;  // grows whenever `value` changes

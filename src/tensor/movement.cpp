@@ -259,7 +259,7 @@ Tensor pad_zero(const Tensor& t, const std::vector<std::pair<Size, Size>>& paddi
     for (std::size_t i = 0; i < begin.size(); ++i) bounds.emplace_back(size_of(begin[i]), size_of(end[i]));
     out = t.shrink(bounds);
   }
-  return make_like(out, grows ? pad(node_of(out), low, high) : node_of(out));
+  return grows ? make_like(out, pad(node_of(out), low, high)) : as_own(out);
 }
 
 }  // namespace

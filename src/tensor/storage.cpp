@@ -271,7 +271,10 @@ Tensor make_like(const Tensor& like, Node value) {
 Tensor as_own(const Tensor& x) {
   const Node value = node_of(x);
   const bool cut = origin_of(x).tracked && is_apart(value.dtype());  // which memory alone would not show
-  return cut && memory_of(value) ? x.clone() : make_like(x, value);
+  if (cut && memory_of(value)) return x.clone();
+  Tensor own = make_like(x, value);
+  own.impl()->storage->copied = true;
+  return own;
 }
 
 Tensor make_view(const Tensor& x, Node moved) {
@@ -407,14 +410,14 @@ void give_identity(Storage& s) {
 NodeMap<int> value_holders() {
   std::lock_guard guard(storage_mutex());
   NodeMap<int> out;
-  for (const Storage* s = live().first; s != nullptr; s = s->after) ++out[s->value];
+  for (const Storage* s = live().first; s != nullptr; s = s->after) out[s->value] += s->copied ? 0 : 1;
   return out;
 }
 
 bool has_twin(const Storage& s) {
   std::lock_guard guard(storage_mutex());
   for (const Storage* other = live().first; other != nullptr; other = other->after)
-    if (other != &s && other->value == s.value) return true;
+    if (other != &s && !other->copied && other->value == s.value) return true;
   return false;
 }
 

@@ -349,6 +349,17 @@ def test_a_result_that_is_no_view_is_a_tensor_of_its_own(text, stored):
             np.testing.assert_array_equal(mine, theirs, err_msg=text)
 
 
+@pytest.mark.parametrize("text", ["x.pad((0, 0))", "Tensor.cat(x)", "x.repeat(1)", "x.roll(0, 0)", "x ** 1", "x.pad((0, 0), mode='replicate')"])
+@pytest.mark.parametrize("asked", [None, True])
+def test_gradients_pass_through_a_copy_of_what_is_not_computed(text, asked):
+    x = (X * 2 if asked is None else Tensor.rand(2, requires_grad=True))
+    y = eval(text, {"x": x, "Tensor": Tensor})
+    assert (y * 3).sum().gradient(x)[0].tolist() == [3.0, 3.0]
+    if asked:
+        (y * 3).sum().backward()
+        assert x.grad.tolist() == [3.0, 3.0]
+
+
 def test_a_gradient_of_data_is_refused():
     a = Tensor([1.0, 2.0])
     loss = (a * 2).sum()
