@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <random>
 #include <set>
@@ -25,6 +26,7 @@
 #include "option_lists/pool.h"
 #include "option_lists/run_kernel.h"
 #include "search/job.h"
+#include "search/kernel_text.h"
 #include "search/space.h"
 #include "support/fuzz.h"
 #include "verify/compare.h"
@@ -189,6 +191,23 @@ void try_kernel(const PoolKernel& from, std::size_t wanted, std::uint64_t seed, 
 std::uint64_t number_of(const char* name, std::uint64_t otherwise) {
   const char* text = std::getenv(name);
   return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+// Kernels and lists that were found wrong, each a file as LATHE_SAVE writes it.
+TEST(OptionLists, WhatOnceFailedIsRight) {
+  const FlagScope cache(Flag::Cache, "off");
+  std::size_t files = 0;
+  for (const auto& file :
+       std::filesystem::directory_iterator(LATHE_SOURCE_DIR "/tests/option_lists/failed")) {
+    const Scope scope;
+    const search::KernelText saved = search::read_kernel_file(file.path().string());
+    Subject subject({saved.name, saved.kernel}, open_device("CPU"));
+    EXPECT_EQ(subject.unjudged(), "") << saved.name;
+    EXPECT_EQ(subject.try_list(saved.options), "") << saved.name;
+    EXPECT_GT(subject.passed, 0) << saved.name;
+    ++files;
+  }
+  EXPECT_GE(files, 2u);
 }
 
 TEST(OptionLists, WhateverTheListTheDeviceComputesWhatTheReferenceSays) {

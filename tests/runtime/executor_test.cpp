@@ -93,6 +93,7 @@ struct FourDevices {
       };
   }
   ~FourDevices() {
+    fake::wait_until_idle();
     for (std::size_t d = 0; d < kDevices; ++d) devices[d]->pool.give(memories[d]);
   }
 

@@ -95,6 +95,8 @@ class FakeDevice : public Device {
           std::this_thread::sleep_for(std::chrono::microseconds(random() % static_cast<unsigned>(most)));
         task.body();
         progress.finish(task.event);
+        --settings().pending;
+        settings().pending.notify_all();
       }
     }
   };
@@ -103,6 +105,7 @@ class FakeDevice : public Device {
     Worker& worker = *queues_[static_cast<std::size_t>(queue)];
     std::lock_guard lock(worker.mutex);
     const Event event{worker.number, ++worker.value};
+    ++settings().pending;
     worker.tasks.push_back({event, {after.begin(), after.end()}, std::move(body)});
     worker.given.notify_one();
     return event;
@@ -131,6 +134,10 @@ Backend make_backend(const std::string& name, bool host_reaches) {
 Settings& settings() {
   static auto* all = new Settings;
   return *all;
+}
+
+void wait_until_idle() {
+  for (std::int64_t left; (left = settings().pending) > 0;) settings().pending.wait(left);
 }
 
 void add_fake_backends() {

@@ -48,9 +48,12 @@ struct FakeKernel : Kernel {
 struct Settings {
   std::atomic<int> most_delay_us{0};
   std::atomic<bool> drop_waits{false};  // to show that the tests notice
-  std::atomic<std::int64_t> allocated{0}, freed{0}, launches{0};
+  std::atomic<std::int64_t> allocated{0}, freed{0}, launches{0}, pending{0};
 };
 Settings& settings();
+
+// Until all that was given to any queue has ended, also what nobody waits for because waits were dropped.
+void wait_until_idle();
 
 void add_fake_backends();  // once per process
 

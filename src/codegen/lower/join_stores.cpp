@@ -7,6 +7,7 @@
 #include "codegen/lower/relist.h"
 #include "ir/access.h"
 #include "ir/build.h"
+#include "ir/range_tests.h"
 #include "rules/index_parts.h"
 
 namespace lathe {
@@ -97,12 +98,22 @@ class Joiner {
   // Whether an instruction may come before the stores that wait.
   bool may_pass(Node n) const {
     if (groups_.empty() || is_pure(n)) return true;
+    if ((!n.is(Op::Store) && !n.is(Op::Load)) || follows_waiting(n.arg(0))) return false;
     if (n.is(Op::Store)) return waits(n);
-    if (!n.is(Op::Load)) return false;
     const auto is_read = [&](Node store) { return base_of(store) == base_memory(n.arg(0)); };
     return std::none_of(groups_.begin(), groups_.end(), [&](const Group& group) {
       return std::any_of(group.stores.begin(), group.stores.end(), is_read);
     });
+  }
+
+  // Whether memory is what it is after a store that waits: whoever uses it would come before that store if it
+  // joined others that were there earlier.
+  bool follows_waiting(Node memory) const {
+    for (; memory.is(Op::After); memory = memory.arg(0))
+      for (Node effect : memory.args().subspan(1))
+        for (const Group& group : groups_)
+          if (contains(group.stores, effect)) return true;
+    return false;
   }
 
   void hold(Node store) {

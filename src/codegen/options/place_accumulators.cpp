@@ -290,22 +290,14 @@ class Placer {
     }
     return true;
   }
-  // What follows the reduce, over `sum`; its loads touch memory in the last step only.
+  // What follows the reduce, over `sum`: its loads touch memory in the last step only, and its checks look at
+  // nothing before that, for what a sum is on the way may be no index.
   static Node finish(Node value, Node reduce, Node sum, Node last) {
     NodeMap<Node> map;
     map.try_emplace(reduce, sum);
-    std::vector<Node> stack{value};
-    NodeMap<char> seen;
-    while (!stack.empty()) {
-      Node n = stack.back();
-      stack.pop_back();
-      if (n == reduce || !seen.try_emplace(n).second) continue;
-      if (n.is(Op::Load))
-        map.try_emplace(n, load(n.arg(0), n.arg(1), both(n.arg_count() > 2 ? n.arg(2) : Node(), last)));
-      else
-        for (Node a : n.args()) stack.push_back(a);
-    }
-    return substitute(value, map);
+    NodeMap<char> below;
+    for (Node n : toposort(sum)) below.try_emplace(n, 1);
+    return under_gate(substitute(value, map), last, [&](Node n) { return !below.contains(n); });
   }
   bool is_read(Node memory) const {
     for (Node n : order_)
