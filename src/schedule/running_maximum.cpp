@@ -106,6 +106,7 @@ void follow_operand(SoftmaxSum& sum, Node operand) {
 
 std::optional<std::size_t> axis_below(Node movement, std::size_t axis) {
   std::span<const Node> from = movement.arg(0).shape(), to = movement.shape();
+  if (axis >= to.size()) return std::nullopt;  // a number, which has no axes, beside a value that has some
   if (movement.is(Op::Permute)) return static_cast<std::size_t>(movement.ints()[axis]);
   if (movement.is(Op::Expand))
     return from.size() == to.size() && from[axis] == to[axis] ? std::optional(axis) : std::nullopt;

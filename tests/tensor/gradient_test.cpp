@@ -499,6 +499,17 @@ TEST(Gradient, ATensorThatAsksAgainGetsItsGradientOnce) {
   EXPECT_EQ(w.grad()->item(), 2);
 }
 
+// A number has no axes; beside one that is summed over, its movements have not that one.
+TEST(Gradient, OfANumberThatIsMultipliedBeforeASumInAnotherDtype) {
+  for (DataType dtype : {dtypes::float64, dtypes::float32, dtypes::float16}) {
+    const Tensor a = Tensor(2.0).cast(dtype).contiguous().requires_grad_();
+    const Tensor v = Tensor({1.0, 2.0, 4.0}).cast(dtype).contiguous();
+    const Tensor loss = (a * v).sum(0).cast(dtypes::float32) * 3;
+    expect_values(loss.gradient({a})[0], {21});
+    expect_values(loss, {42});
+  }
+}
+
 // The gradient of a softmax may be made of a sum that its weights went into, which then has to be as precise.
 TEST(Gradient, ASoftmaxOfDoublesSummedInFloatsHasThePrecisionOfDoubles) {
   const Tensor x = Tensor::ones({5}).cast(dtypes::float64).contiguous().requires_grad_();
