@@ -1,4 +1,4 @@
-// Trains a small convolutional net to tell pictures of clothes apart, and says how many of the test pictures
+// Trains a small convolutional net to tell images of clothes apart, and says how many of the test images
 // it gets right.
 //   build/bin/mnist                  Fashion-MNIST, from the package dataset-fashion-mnist
 //   build/bin/mnist FOLDER [EPOCHS]  any folder with the four IDX files of such a set, the MNIST digits for
@@ -24,11 +24,11 @@ struct Net : nn::Module {
   nn::BatchNorm norm2{64};
   nn::Linear linear{576, 10};
 
-  Tensor operator()(const Tensor& pictures) {
-    Tensor x = pictures.cast(lathe::dtypes::float32) / 255;  // (batch, 1, 28, 28)
-    x = norm1(conv2(conv1(x).relu()).relu()).max_pool2d();   // (batch, 32, 10, 10)
-    x = norm2(conv4(conv3(x).relu()).relu()).max_pool2d();   // (batch, 64, 3, 3)
-    return linear(x.flatten(1));                             // (batch, 10): a score for every class
+  Tensor operator()(const Tensor& images) {
+    Tensor x = images.cast(lathe::dtypes::float32) / 255;   // (batch, 1, 28, 28)
+    x = norm1(conv2(conv1(x).relu()).relu()).max_pool2d();  // (batch, 32, 10, 10)
+    x = norm2(conv4(conv3(x).relu()).relu()).max_pool2d();  // (batch, 64, 3, 3)
+    return linear(x.flatten(1));                            // (batch, 10): a score for every class
   }
 
   void parts(nn::Parts& p) override {
@@ -41,27 +41,27 @@ constexpr std::int64_t kBatch = 512;
 
 // One step of training: how wrong the net is, which way is better, and a small step that way. Returns the
 // loss.
-Tensor train_step(Net& net, nn::optim::Optimizer& optimizer, const Tensor& pictures, const Tensor& labels) {
+Tensor train_step(Net& net, nn::optim::Optimizer& optimizer, const Tensor& images, const Tensor& labels) {
   lathe::TrainingScope training;  // batch norm uses the statistics of this batch
   optimizer.zero_grad();
-  Tensor loss = net(pictures).sparse_categorical_crossentropy(labels);
+  Tensor loss = net(images).sparse_categorical_crossentropy(labels);
   loss.backward();   // builds the graph of the gradients; nothing has been computed yet
   optimizer.step();  // computes forward, backward and update as one graph
   return loss.detach();
 }
 
-// The share of pictures whose highest score is the right class, in percent.
-double accuracy(Net& net, const datasets::Pictures& set) {
+// The share of images whose highest score is the right class, in percent.
+double accuracy(Net& net, const datasets::Images& set) {
   lathe::NoGradScope no_grad;
   double right = 0;
   for (std::int64_t begin = 0; begin < set.count; begin += kBatch) {
-    auto [pictures, labels] = set.range(begin, std::min(begin + kBatch, set.count));
-    right += (net(pictures).argmax(1) == labels).cast(lathe::dtypes::float32).sum().item();
+    auto [images, labels] = set.range(begin, std::min(begin + kBatch, set.count));
+    right += (net(images).argmax(1) == labels).cast(lathe::dtypes::float32).sum().item();
   }
   return 100 * right / static_cast<double>(set.count);
 }
 
-void train(const datasets::PictureSet& data, int epochs) {
+void train(const datasets::ImageSet& data, int epochs) {
   Tensor::manual_seed(1);
   Net net;
   nn::optim::Adam optimizer(nn::get_parameters(net), 0.004);
@@ -75,8 +75,8 @@ void train(const datasets::PictureSet& data, int epochs) {
   for (int epoch = 0; epoch < epochs; ++epoch) {
     const std::vector<std::int64_t> order = datasets::shuffled(data.train.count, epoch);
     for (std::int64_t i = 0; i < batches; ++i) {
-      auto [pictures, labels] = data.train.batch(std::span(order).subspan(i * kBatch, kBatch));
-      const Tensor loss = step({pictures, labels})[0];
+      auto [images, labels] = data.train.batch(std::span(order).subspan(i * kBatch, kBatch));
+      const Tensor loss = step({images, labels})[0];
       schedule.step();
       std::printf("\repoch %d/%d  batch %3ld/%ld  loss %.4f ", epoch + 1, epochs, i + 1, batches,
                   loss.item());

@@ -1,8 +1,8 @@
-"""Trains a small convolutional net on handwritten digits (or pictures of clothes).
+"""Trains a small convolutional net on handwritten digits (or images of clothes).
 
   python examples/mnist.py --folder path/to/mnist      the four IDX files
   python examples/mnist.py --fashion                   the distribution's package dataset-fashion-mnist
-  python examples/mnist.py --synthetic                 made-up pictures, for a quick try
+  python examples/mnist.py --synthetic                 made-up images, for a quick try
 """
 
 import argparse
@@ -25,7 +25,7 @@ class Net:
 
 
 def synthetic(count):
-    """Pictures with a bright square whose place tells the class."""
+    """Images with a bright square whose place tells the class."""
     labels = Tensor.randint(count, low=0, high=10)
     place = labels.reshape(-1, 1, 1, 1)
     row, column = Tensor.arange(28).reshape(1, 1, 28, 1), Tensor.arange(28).reshape(1, 1, 1, 28)

@@ -43,7 +43,7 @@ std::uint64_t number_field(std::span<const std::byte> header, std::size_t at, st
   if (text.empty()) return 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value, 8);
   if (error != std::errc() || stop != text.data() + text.size())
-    throw file.refuse_at(place, fmt::format("\"{}\" is no octal number", shown(text)));
+    throw file.refuse_at(place, fmt::format("\"{}\" is not an octal number", shown(text)));
   return value;
 }
 
@@ -83,7 +83,7 @@ void read_pax(std::string_view text, PaxFields& fields, const Source& file, std:
       std::uint64_t size = 0;
       const auto [end, bad] = std::from_chars(value.data(), value.data() + value.size(), size);
       if (bad != std::errc() || end != value.data() + value.size())
-        throw file.refuse_at(place, "a record before a member has a size that is no number");
+        throw file.refuse_at(place, "a record before a member has an invalid size");
       fields.size = size;
     } else if (key.starts_with("GNU.sparse")) {
       throw NotSupported(file.op(), file.name() + ": a member has holes, which is not supported");
@@ -121,7 +121,7 @@ StateDict tar_extract(const Bytes& from) {
     const std::vector<std::byte> header = file.read(at, kBlock, "a header");
     if (std::all_of(header.begin(), header.end(), [](std::byte b) { return b == std::byte{0}; })) break;
     if (!is_checksum_right(header, number_field(header, 148, 8, file, at)))
-      throw file.refuse_at(at, at == 0 ? "is no tar file: the first header's checksum is wrong"
+      throw file.refuse_at(at, at == 0 ? "is not a tar file: the first header's checksum is wrong"
                                        : "a header's checksum is wrong");
     const char kind = static_cast<char>(header[156]);
     const bool records = kind == 'x' || kind == 'g' || kind == 'L' || kind == 'K';
@@ -130,7 +130,7 @@ StateDict tar_extract(const Bytes& from) {
     if (kind >= '1' && kind <= '6') size = 0;  // links, devices and folders have no data
     const std::uint64_t data = at + kBlock;
     if (!file.has(data, size))
-      throw file.refuse_at(at, fmt::format("the file is cut off: a member has {} bytes, {} are left", size,
+      throw file.refuse_at(at, fmt::format("the file is truncated: a member has {} bytes, {} are left", size,
                                            file.size() - data));
     if (kind == 'L') long_name = read_text(file, data, size).c_str();  // up to its zero byte
     if (kind == 'x') read_pax(read_text(file, data, size), next, file, data);
@@ -163,7 +163,7 @@ StateDict tar_extract(const Bytes& from) {
     }
     at = data + (size + kBlock - 1) / kBlock * kBlock;
   }
-  if (file.size() == 0) throw file.refuse("is no tar file: it is empty");
+  if (file.size() == 0) throw file.refuse("is not a tar file: it is empty");
   return files;
 }
 

@@ -1,4 +1,4 @@
-// Folders of IDX files as pictures and labels, and batches of them.
+// Folders of IDX files as images and labels, and batches of them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,13 +34,13 @@ IdxArray read_part(const std::filesystem::path& file, std::size_t rank) {
   return array;
 }
 
-Pictures load_part(const std::filesystem::path& folder, const std::string& prefix) {
+Images load_part(const std::filesystem::path& folder, const std::string& prefix) {
   const IdxArray images = read_part(find_file(folder, prefix + "-images-idx3-ubyte"), 3);
   const IdxArray labels = read_part(find_file(folder, prefix + "-labels-idx1-ubyte"), 1);
   if (images.shape[0] != labels.shape[0])
-    throw UserError("load_idx_folder", fmt::format("{} has {} {} pictures but {} labels", folder.string(),
+    throw UserError("load_idx_folder", fmt::format("{} has {} {} images but {} labels", folder.string(),
                                                    images.shape[0], prefix, labels.shape[0]));
-  Pictures part;
+  Images part;
   part.count = images.shape[0];
   part.height = images.shape[1];
   part.width = images.shape[2];
@@ -62,13 +62,13 @@ struct Mixer {
 
 }  // namespace
 
-std::pair<Tensor, Tensor> Pictures::batch(std::span<const std::int64_t> indices) const {
-  const auto size = static_cast<std::size_t>(picture_size());
+std::pair<Tensor, Tensor> Images::batch(std::span<const std::int64_t> indices) const {
+  const auto size = static_cast<std::size_t>(image_size());
   std::vector<std::uint8_t> some(indices.size() * size);
   std::vector<std::int32_t> some_labels(indices.size());
   for (std::size_t i = 0; i < indices.size(); ++i) {
     if (indices[i] < 0 || indices[i] >= count)
-      throw UserError("batch", fmt::format("picture {} of {} was asked for", indices[i], count));
+      throw UserError("batch", fmt::format("image {} was requested of {} images", indices[i], count));
     const auto at = static_cast<std::size_t>(indices[i]);
     std::memcpy(some.data() + i * size, pixels.data() + at * size, size);
     some_labels[i] = labels[at];
@@ -76,35 +76,35 @@ std::pair<Tensor, Tensor> Pictures::batch(std::span<const std::int64_t> indices)
   return {Tensor(some, Shape{indices.size(), channels, height, width}), Tensor(some_labels)};
 }
 
-std::pair<Tensor, Tensor> Pictures::range(std::int64_t begin, std::int64_t end) const {
+std::pair<Tensor, Tensor> Images::range(std::int64_t begin, std::int64_t end) const {
   if (begin < 0 || begin > end || end > count)
-    throw UserError("range", fmt::format("pictures {} to {} of {} were asked for", begin, end, count));
+    throw UserError("range", fmt::format("images {} to {} were requested of {}", begin, end, count));
   std::vector<std::int64_t> indices(static_cast<std::size_t>(end - begin));
   std::iota(indices.begin(), indices.end(), begin);
   return batch(indices);
 }
 
-PictureSet load_idx_folder(const std::filesystem::path& folder) {
+ImageSet load_idx_folder(const std::filesystem::path& folder) {
   if (!std::filesystem::is_directory(folder))
     throw MissingFile("load_idx_folder", fmt::format("there is no folder {}", folder.string()));
-  PictureSet set{load_part(folder, "train"), load_part(folder, "t10k"), 0, {}};
+  ImageSet set{load_part(folder, "train"), load_part(folder, "t10k"), 0, {}};
   if (set.train.height != set.test.height || set.train.width != set.test.width)
     throw UserError("load_idx_folder",
-                    fmt::format("{}: train pictures are {}x{}, test pictures {}x{}", folder.string(),
+                    fmt::format("{}: train images are {}x{}, test images {}x{}", folder.string(),
                                 set.train.height, set.train.width, set.test.height, set.test.width));
-  for (const Pictures* part : {&set.train, &set.test})
+  for (const Images* part : {&set.train, &set.test})
     for (std::uint8_t label : part->labels) set.classes = std::max<std::int64_t>(set.classes, label + 1);
   for (std::int64_t c = 0; c < set.classes; ++c) set.class_names.push_back(std::to_string(c));
   return set;
 }
 
-PictureSet mnist(const std::filesystem::path& folder) { return load_idx_folder(folder); }
+ImageSet mnist(const std::filesystem::path& folder) { return load_idx_folder(folder); }
 
-PictureSet fashion_mnist(const std::filesystem::path& folder) {
+ImageSet fashion_mnist(const std::filesystem::path& folder) {
   if (!std::filesystem::is_directory(folder))
     throw MissingFile("fashion_mnist", fmt::format("there is no folder {}", folder.string()))
         .help("install the package dataset-fashion-mnist, or name the folder its files are in");
-  PictureSet set = load_idx_folder(folder);
+  ImageSet set = load_idx_folder(folder);
   if (set.classes == 10)
     set.class_names = {"T-shirt", "trouser", "pullover", "dress", "coat",
                        "sandal",  "shirt",   "sneaker",  "bag",   "boot"};

@@ -63,14 +63,14 @@ std::string decoded(std::string_view text) {
   return out;
 }
 
-// Whether a file is what was asked for; says how it differs.
+// How a file differs from the requested one; empty if it does not.
 std::string difference(const fs::path& file, const FetchOptions& options) {
   if (options.size)
     if (const std::uint64_t found = fs::file_size(file); found != *options.size)
-      return fmt::format("has {} bytes, {} were asked for", found, *options.size);
+      return fmt::format("has {} bytes, expected {}", found, *options.size);
   if (!options.sha256.empty())
     if (const std::string found = formats::sha256_of_file(file, kOp); found != options.sha256)
-      return fmt::format("has the digest {}, {} was asked for", found, options.sha256);
+      return fmt::format("has the digest {}, expected {}", found, options.sha256);
   return "";
 }
 

@@ -125,7 +125,7 @@ Entry read_entry(Reader& reader, const Source& file) {
                              to_string(Shape(sizes.begin(), sizes.end()))));
   if (e.type->elements > 1) {
     if (sizes.empty() || sizes.back() % e.type->elements != 0)
-      throw refuse(fmt::format("has rows of {}, which is no whole number of blocks of {}",
+      throw refuse(fmt::format("has rows of {}, which is not a multiple of the block size {}",
                                sizes.empty() ? 1 : sizes.back(), e.type->elements));
     e.bytes =
         e.count / static_cast<std::uint64_t>(e.type->elements) * static_cast<std::uint64_t>(e.type->bytes);
@@ -134,7 +134,7 @@ Entry read_entry(Reader& reader, const Source& file) {
   return e;
 }
 
-// Every tensor lies in the file, and no two share a byte.
+// Every tensor is in the file, and no two share a byte.
 void check_places(std::span<const Entry> entries, std::uint64_t data, std::uint64_t alignment,
                   const Source& file) {
   std::vector<const Entry*> order;
@@ -158,7 +158,7 @@ void check_places(std::span<const Entry> entries, std::uint64_t data, std::uint6
   }
 }
 
-// As it lies in the file; of a packed type the rows' bytes.
+// As it is in the file; of a packed type the rows' bytes.
 Tensor stored_tensor(const Source& file, const Entry& e, std::uint64_t begin) {
   if (e.type->unpacked == nullptr) return file.view(begin, e.type->dtype, e.shape, e.count);
   Shape bytes = e.shape;
@@ -197,11 +197,11 @@ Gguf read_file(const Source& file) {
     const Kind kind = reader.kind();
     Object value = reader.value(kind);
     if (!seen.insert(key).second)
-      throw file.refuse_at(begin, fmt::format("the key \"{}\" stands twice", shown(key)));
+      throw file.refuse_at(begin, fmt::format("the key \"{}\" occurs twice", shown(key)));
     if (key == "general.alignment") {
       const std::int64_t given = value.is(Object::Kind::Int) ? value.integer() : 0;
       if (given <= 0 || given % 8 != 0 || given > 1 << 20)
-        throw file.refuse_at(begin, "the alignment is no multiple of 8");
+        throw file.refuse_at(begin, "the alignment is not a multiple of 8");
       alignment = static_cast<std::uint64_t>(given);
     }
     metadata.emplace_back(std::move(key), std::move(value));
@@ -245,7 +245,7 @@ Gguf read_parts(const Gguf& first, const Bytes& given, std::int64_t count, const
     return source.refuse(fmt::format("it is part {} of {}, and {}", number + 1, count, why));
   };
   if (path == nullptr)
-    throw refuse("the others are found beside a file only").help("give the path of one part");
+    throw refuse("the other parts are only found for a file in a folder").help("give the path of one part");
   if (!name.ends_with(ending))
     throw refuse("its name tells not where the others are").help("the name of this part ends in " + ending);
   Gguf out;
@@ -256,7 +256,7 @@ Gguf read_parts(const Gguf& first, const Bytes& given, std::int64_t count, const
     if (!std::filesystem::exists(place))
       throw MissingFile("gguf_load", fmt::format("{}: it is part {} of {}, and {} is missing", source.name(),
                                                  number + 1, count, place.filename().string()))
-          .help("all parts lie in one folder");
+          .help("all parts must be in one folder");
     const Source file(mapped ? Bytes(MappedFile{place}) : Bytes(place), "gguf_load");
     Gguf part = i == number ? first : read_file(file);
     if (key_number(part, "split.no", 0) != i || key_number(part, "split.count", 1) != count)
@@ -266,7 +266,7 @@ Gguf read_parts(const Gguf& first, const Bytes& given, std::int64_t count, const
     if (i == 0) out.metadata = part.metadata;  // the others have no more than their numbers
     for (auto& [tensor_name, tensor] : part.tensors) {
       if (!seen.insert(tensor_name).second)
-        throw file.refuse(fmt::format("tensor \"{}\" is in an earlier part too", shown(tensor_name)));
+        throw file.refuse(fmt::format("tensor \"{}\" is also in an earlier part", shown(tensor_name)));
       out.tensors.emplace_back(tensor_name, tensor);
       out.stored.emplace(tensor_name, part.stored.at(tensor_name));
     }
@@ -287,7 +287,7 @@ bool gguf_is_packed(std::string_view type) {
 Tensor gguf_unpack(std::string_view type, const Tensor& stored) {
   const GgufType* found = formats::gguf_type(type);
   if (found == nullptr || found->unpacked == nullptr)
-    throw UserError("gguf_unpack", fmt::format("{} is no packed type of GGUF", shown(type)));
+    throw UserError("gguf_unpack", fmt::format("{} is not a packed type of GGUF", shown(type)));
   if (stored.dtype() != dtypes::uint8 || stored.ndim() == 0 || stored.size(-1).value() % found->bytes != 0)
     throw UserError("gguf_unpack", fmt::format("{} is not rows of whole blocks of {}, {} bytes each",
                                                stored.str(), found->name, found->bytes));

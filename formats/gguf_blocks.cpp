@@ -14,7 +14,7 @@ const std::vector<int> kIq4Levels = {-127, -104, -83, -65, -49, -35, -22, -10,
 
 // The lower halves of all bytes, then the upper.
 Tensor nibbles(const Tensor& bytes) { return planes(bytes, 2, 4).flatten(1); }
-// The fifth bits of 32 numbers lie in 4 bytes.
+// The fifth bits of 32 numbers are in 4 bytes.
 Tensor with_fifth_bit(const Tensor& low, const Tensor& fifth) {
   return nibbles(low) | (fields(fifth, 8, 1).flatten(1) << 4);
 }
@@ -51,6 +51,12 @@ Tensor q5_1(const Tensor& b) {
   return half_at(b, 0) * real(with_fifth_bit(part(b, 8, 24), part(b, 4, 8))) + half_at(b, 2);
 }
 Tensor q8_0(const Tensor& b) { return half_at(b, 0) * signed_bytes(part(b, 2, 34)); }
+ByteBlocks q4_0_bytes(const Tensor& b) {
+  return {planes(part(b, 2, 18), 2, 4).cast(dtypes::int8) - 8, half_at(b, 0).flatten()};
+}
+ByteBlocks q8_0_bytes(const Tensor& b) {
+  return {part(b, 2, 34).bitcast(dtypes::int8), half_at(b, 0).flatten()};
+}
 Tensor q8_1(const Tensor& b) { return half_at(b, 0) * signed_bytes(part(b, 4, 36)); }  // a sum is at 2
 Tensor iq4_nl(const Tensor& b) {
   return half_at(b, 0) * looked_up(kIq4Levels, nibbles(part(b, 2, 18)), dtypes::float32);
@@ -124,6 +130,14 @@ Tensor q3_k(const Tensor& b) {
 
 Tensor q4_k(const Tensor& b) {
   return less_minima(scales_of(b, 4), real(planes_of_32(part(b, 16, 144), 2, 4)));
+}
+
+ByteBlocks q4_k_bytes(const Tensor& b) {
+  const Scales s = scales_of(b, 4);
+  const Tensor codes = planes(part(b, 16, 144).reshape({b.size(0), 4, 32}), 2, 4);
+  // Taken out of their bytes once, not for each word.
+  return {codes, s.scale.contiguous().reshape({b.size(0), 4, 2}),
+          s.minimum.contiguous().reshape({b.size(0), 4, 2})};
 }
 
 Tensor q5_k(const Tensor& b) {

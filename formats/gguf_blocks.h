@@ -2,12 +2,24 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
 #include "lathe/tensor.h"
 
 namespace lathe::formats {
+
+namespace gguf {
+// Numbers of blocks as whole numbers that a byte holds, scaled by 32: `codes` (blocks, parts..., 32 in one
+// axis or more) in the order of the numbers; `scale` (blocks, parts...) float32, and `minimum` likewise,
+// which is taken from each number, where the type has one.
+struct ByteBlocks {
+  Tensor codes, scale;
+  std::optional<Tensor> minimum = std::nullopt;
+};
+constexpr std::int64_t kByteBlock = 32;
+}  // namespace gguf
 
 struct GgufType {
   std::uint32_t code;
@@ -16,6 +28,8 @@ struct GgufType {
   DataType dtype;                // of the elements, where there are no blocks
   // (blocks, bytes) of uint8 to (blocks, elements) of float32; null: plain
   Tensor (*unpacked)(const Tensor&);
+  // The same as bytes with scales, where the format's programs multiply them so; else null.
+  gguf::ByteBlocks (*bytes_of)(const Tensor&) = nullptr;
 };
 std::span<const GgufType> gguf_types();
 // Null for a code or a name that is not read.

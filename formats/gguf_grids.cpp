@@ -186,7 +186,7 @@ Tensor iq1_s(const Tensor& b) {
   return scaled(scale, numbers + moved);
 }
 
-// The same, with a scale for every 16 and a direction for every 8. The block's own scale lies in the upper
+// The same, with a scale for every 16 and a direction for every 8. The block's own scale is in the upper
 // bits of the words of scales.
 Tensor iq1_m(const Tensor& b) {
   const Tensor four = words(part(b, 48, 56)), top = four >> 12;

@@ -23,7 +23,7 @@ float put_half(std::uint8_t* block, int at, float x);
 
 // The levels that a scale multiplies.
 struct Levels {
-  int low, high;                // whole numbers from low to high,
+  int low, high;                // integers from low to high,
   const int* values = nullptr;  // or those of a table, high + 1 of them, rising
 
   float value(int level) const { return static_cast<float>(values == nullptr ? level : values[level]); }

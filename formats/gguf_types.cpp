@@ -12,18 +12,19 @@ namespace {
 using dtypes::float32;
 
 constexpr std::array kTypes = {
-    // code, name, elements and bytes of a block, dtype, how it is unpacked
+    // code, name, elements and bytes of a block, dtype, how it is unpacked, to floats and to bytes with
+    // scales
     GgufType{0, "F32", 1, 4, float32, nullptr},
     GgufType{1, "F16", 1, 2, dtypes::float16, nullptr},
-    GgufType{2, "Q4_0", 32, 18, float32, gguf::q4_0},
+    GgufType{2, "Q4_0", 32, 18, float32, gguf::q4_0, gguf::q4_0_bytes},
     GgufType{3, "Q4_1", 32, 20, float32, gguf::q4_1},
     GgufType{6, "Q5_0", 32, 22, float32, gguf::q5_0},
     GgufType{7, "Q5_1", 32, 24, float32, gguf::q5_1},
-    GgufType{8, "Q8_0", 32, 34, float32, gguf::q8_0},
+    GgufType{8, "Q8_0", 32, 34, float32, gguf::q8_0, gguf::q8_0_bytes},
     GgufType{9, "Q8_1", 32, 36, float32, gguf::q8_1},
     GgufType{10, "Q2_K", 256, 84, float32, gguf::q2_k},
     GgufType{11, "Q3_K", 256, 110, float32, gguf::q3_k},
-    GgufType{12, "Q4_K", 256, 144, float32, gguf::q4_k},
+    GgufType{12, "Q4_K", 256, 144, float32, gguf::q4_k, gguf::q4_k_bytes},
     GgufType{13, "Q5_K", 256, 176, float32, gguf::q5_k},
     GgufType{14, "Q6_K", 256, 210, float32, gguf::q6_k},
     GgufType{15, "Q8_K", 256, 292, float32, gguf::q8_k},

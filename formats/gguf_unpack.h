@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "formats/gguf_blocks.h"
 #include "lathe/tensor.h"
 
 namespace lathe::formats::gguf {
@@ -47,6 +48,10 @@ Tensor q8_1(const Tensor& b);
 Tensor iq4_nl(const Tensor& b);
 Tensor mxfp4(const Tensor& b);
 Tensor nvfp4(const Tensor& b);  // 64
+
+ByteBlocks q4_0_bytes(const Tensor& b);
+ByteBlocks q8_0_bytes(const Tensor& b);
+ByteBlocks q4_k_bytes(const Tensor& b);
 
 // ---- 256 numbers in a block
 Tensor q2_k(const Tensor& b);

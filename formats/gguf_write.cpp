@@ -1,4 +1,4 @@
-// Writes GGUF files. Object knows fewer types of values than the format: whole numbers become u32 where they
+// Writes GGUF files. Object knows fewer types of values than the format: integers become u32 where they
 // fit (in lists i32), others i64; floats f32, as the programs that read such files expect.
 #include <fmt/format.h>
 
@@ -116,7 +116,7 @@ Planned plan(const GgufTensor& t) {
         kOp, fmt::format("tensor \"{}\" of shape {} {}", shown(t.name), to_string(t.values.shape()), why));
   };
   if (p.type == nullptr)
-    throw refuse(fmt::format("cannot be written as {}, which is no type", shown(t.type)));
+    throw refuse(fmt::format("cannot be written as {}, which is not a type", shown(t.type)));
   if (t.packed) {
     if (t.values.dtype() != dtypes::uint8 || p.shape.empty() || p.shape.back().value() % p.type->bytes != 0)
       throw refuse(fmt::format("is not rows of {} blocks, {} bytes each", p.type->name, p.type->bytes));
@@ -131,8 +131,8 @@ Planned plan(const GgufTensor& t) {
         .help(fmt::format("written are {}", fmt::join(gguf_written_types(), ", ")));
   const std::int64_t columns = p.shape.empty() ? 1 : p.shape.back().value();
   if (columns % p.type->elements != 0)
-    throw refuse(
-        fmt::format("has rows that are no whole blocks of {} for {}", p.type->elements, p.type->name));
+    throw refuse(fmt::format("has rows that are not a multiple of the block size {} of {}", p.type->elements,
+                             p.type->name));
   p.bytes = static_cast<std::uint64_t>(t.values.numel().value() / p.type->elements * p.type->bytes);
   return p;
 }

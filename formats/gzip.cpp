@@ -106,12 +106,11 @@ std::vector<std::byte> unpack(std::span<const std::byte> packed, Packing packing
   for (int status = Z_OK; status != Z_STREAM_END;) {
     status = step(stream, left, out, inflate, Z_NO_FLUSH);
     if (most && out.size() > *most)
-      throw UserError(op, fmt::format("{} is damaged: more than the {} bytes it says come out of its "
-                                      "compressed data",
-                                      name, *most));
+      throw UserError(
+          op, fmt::format("{} is damaged: it unpacks to more than the {} bytes it declares", name, *most));
     const bool starved = stream.avail_in == 0 && left == 0;
     if (status == Z_BUF_ERROR || (status == Z_OK && starved && stream.avail_out != 0))
-      throw UserError(op, fmt::format("{} is cut off: its compressed data ends early", name));
+      throw UserError(op, fmt::format("{} is truncated: its compressed data ends early", name));
     if (status != Z_OK && status != Z_STREAM_END)
       throw UserError(op, fmt::format("{} is damaged: {}", name,
                                       stream.msg != nullptr ? stream.msg : "zlib cannot read it"));

@@ -54,13 +54,13 @@ IdxArray read_idx(const std::filesystem::path& file) {
 
   if (bytes.size() < 4) throw refuse(fmt::format("has {} bytes, an IDX header needs 4", bytes.size()));
   if (byte(0) != 0 || byte(1) != 0)
-    throw refuse(fmt::format("is no IDX file: it starts with {:02x} {:02x}, not with two zero bytes", byte(0),
-                             byte(1)));
+    throw refuse(fmt::format("is not an IDX file: it starts with {:02x} {:02x}, not with two zero bytes",
+                             byte(0), byte(1)));
   const std::optional<DataType> dtype = dtype_of_code(byte(2));
-  if (!dtype) throw refuse(fmt::format("is no IDX file: {:#04x} is no element type", byte(2)));
+  if (!dtype) throw refuse(fmt::format("is not an IDX file: {:#04x} is not an element type", byte(2)));
   const std::size_t rank = byte(3), header = 4 + 4 * rank;
   if (bytes.size() < header)
-    throw refuse(fmt::format("is cut off: {} bytes of a header of {}", bytes.size(), header));
+    throw refuse(fmt::format("is truncated: {} bytes of a header of {}", bytes.size(), header));
 
   IdxArray array{*dtype, {}, {}};
   for (std::size_t axis = 0; axis < rank; ++axis) {
@@ -77,7 +77,7 @@ IdxArray read_idx(const std::filesystem::path& file) {
                              static_cast<std::size_t>(size);
   if (found != wanted)
     throw refuse(fmt::format(
-        "{}: {} bytes of elements, shape {} of {} needs {}", found < wanted ? "is cut off" : "is too long",
+        "{}: {} bytes of elements, shape {} of {} needs {}", found < wanted ? "is truncated" : "is too long",
         found, to_string(Shape(array.shape.begin(), array.shape.end())), dtype->name(), wanted));
   array.bytes.assign(bytes.begin() + static_cast<std::ptrdiff_t>(header), bytes.end());
   to_native_order(array.bytes, static_cast<std::size_t>(dtype->itemsize()));

@@ -37,22 +37,22 @@ void JsonReader::spaces() {
 
 char JsonReader::peek() {
   spaces();
-  if (at_ >= text_.size()) throw refuse("the text ends where a value should stand");
+  if (at_ >= text_.size()) throw refuse("the text ends where a value is expected");
   return text_[at_];
 }
 
 void JsonReader::expect(char c, const char* what) {
   spaces();
-  if (at_ >= text_.size()) throw refuse(fmt::format("the text ends where {} should stand", what));
+  if (at_ >= text_.size()) throw refuse(fmt::format("the text ends where {} is expected", what));
   if (text_[at_] != c)
-    throw refuse(fmt::format("\"{}\" stands where {} should", shown(text_.substr(at_, 1)), what));
+    throw refuse(fmt::format("\"{}\" is where {} is expected", shown(text_.substr(at_, 1)), what));
   ++at_;
 }
 
 void JsonReader::word(std::string_view expected) {
   spaces();
   if (text_.substr(at_, expected.size()) != expected)
-    throw refuse(fmt::format("\"{}\" stands where {} should", shown(text_.substr(at_, 1)), expected));
+    throw refuse(fmt::format("\"{}\" is where {} is expected", shown(text_.substr(at_, 1)), expected));
   at_ += expected.size();
 }
 
@@ -69,7 +69,7 @@ void JsonReader::object(const std::function<void(const std::string& key)>& entry
     std::string key = string();
     if (!seen.insert(key).second) {
       at_ = begin;
-      throw refuse(fmt::format("the key \"{}\" stands there twice", shown(key)));
+      throw refuse(fmt::format("the key \"{}\" occurs twice", shown(key)));
     }
     expect(':', "a colon");
     entry(key);
@@ -120,7 +120,7 @@ void JsonReader::escape(std::string& out) {
     if (low < 0xdc00 || low >= 0xe000) throw refuse("an escaped pair has no second half");
     c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
   } else if (c >= 0xd800 && c < 0xe000) {
-    throw refuse("half of an escaped pair stands alone");
+    throw refuse("an escaped surrogate has no partner");
   }
   append_utf8(out, c);
 }
@@ -155,7 +155,7 @@ std::int64_t JsonReader::integer() {
   const auto [stop, error] = std::from_chars(begin, end, value);
   if (error == std::errc::result_out_of_range) throw refuse("a number does not fit 64 bits");
   if (error != std::errc() || (stop != end && (*stop == '.' || *stop == 'e' || *stop == 'E')))
-    throw refuse(fmt::format("\"{}\" stands where a whole number should", shown(text_.substr(at_, 12))));
+    throw refuse(fmt::format("\"{}\" is where an integer is expected", shown(text_.substr(at_, 12))));
   const bool negative = *begin == '-';
   if (begin[negative ? 1 : 0] == '0' && stop - begin > (negative ? 2 : 1))
     throw refuse("a number begins with 0");

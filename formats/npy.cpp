@@ -86,7 +86,7 @@ class HeaderReader {
     if (!take(c))
       throw refuse(at_ >= text_.size()
                        ? "the header ends early"
-                       : fmt::format("\"{}\" stands where \"{}\" should", shown(text_.substr(at_, 1)), c));
+                       : fmt::format("\"{}\" is where \"{}\" is expected", shown(text_.substr(at_, 1)), c));
   }
   std::string quoted() {
     spaces();
@@ -121,7 +121,7 @@ class HeaderReader {
       std::int64_t size = 0;
       const char* end = text_.data() + text_.size();
       const auto [stop, error] = std::from_chars(text_.data() + at_, end, size);
-      if (error != std::errc() || size < 0) throw refuse("a size is no number, or negative, or too large");
+      if (error != std::errc() || size < 0) throw refuse("a size is not a number, or negative, or too large");
       at_ = static_cast<std::size_t>(stop - text_.data());
       take('L');  // numpy under Python 2 wrote 3L
       if (out.size() == kMostAxes) throw refuse("the array has more than 64 axes");
@@ -143,7 +143,7 @@ class HeaderReader {
 Header read_header(const Source& file) {
   const std::vector<std::byte> start = file.read(0, 8, "the start of an npy file");
   if (std::string_view(reinterpret_cast<const char*>(start.data()), 6) != kMagic)
-    throw file.refuse_at(0, "is no npy file: it does not begin as one");
+    throw file.refuse_at(0, "is not an npy file: it does not begin like one");
   const auto version = std::to_integer<unsigned>(start[6]);
   if (version < 1 || version > 3)
     throw file.refuse_at(6, fmt::format("is an npy file of version {}; 1 to 3 are read", version));
@@ -188,7 +188,7 @@ Tensor read_array(const Source& file) {
   if (found != bytes)
     throw file.refuse_at(
         header.data, fmt::format("the file {}: {} bytes of elements, shape {} of {} takes {}",
-                                 found < bytes ? "is cut off" : "is too long", found,
+                                 found < bytes ? "is truncated" : "is too long", found,
                                  to_string(Shape(sizes.begin(), sizes.end())), elements.dtype.name(), bytes));
   if (header.fortran) std::reverse(sizes.begin(), sizes.end());
   const Shape shape(sizes.begin(), sizes.end());

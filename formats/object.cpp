@@ -13,7 +13,7 @@ constexpr std::array<std::string_view, 10> kNames = {"none",  "bool",   "int",  
 template <class T, class V>
 const T& get(const V& value, std::string_view kind, std::string_view wanted) {
   if (const T* held = std::get_if<T>(&value)) return *held;
-  throw UserError("object", fmt::format("a {} stands where a {} is needed", kind, wanted));
+  throw UserError("object", fmt::format("a {} is where a {} is needed", kind, wanted));
 }
 
 std::string key_text(const Object& key) {

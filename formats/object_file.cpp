@@ -1,7 +1,7 @@
 // lathe::save and lathe::load. The tensors of the tree are a safetensors file's; the tree itself is a line of
 // JSON in its metadata, in which
 //   {"t": "name"} is a tensor, {"l": [..]} a list, {"u": [..]} a tuple, {"d": [[key, value], ..]} a dict,
-//   {"f": "0x1.8p+0"} a float and {"b": "00ff"} bytes; null, true, whole numbers and strings are themselves.
+//   {"f": "0x1.8p+0"} a float and {"b": "00ff"} bytes; null, true, integers and strings are themselves.
 // A dict of tensors alone needs no tree: it is a plain safetensors file.
 #include <fmt/format.h>
 
@@ -161,7 +161,7 @@ class TreeReader {
     char* end = nullptr;
     const double value = std::strtod(text.c_str(), &end);
     if (text.empty() || *end != '\0' || end != text.c_str() + text.size())
-      throw json_.refuse(fmt::format("\"{}\" is no float", formats::shown(text)));
+      throw json_.refuse(fmt::format("\"{}\" is not a float", formats::shown(text)));
     return value;
   }
   Object::Bytes read_bytes() {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kWindow = 1 << 16, kMostLine = 4096;
 constexpr int kMostDepth = 200;
-// A value may stand in several places, but not in so many that the tree outgrows the file.
+// A value may be in several places, but not in so many that the tree outgrows the file.
 constexpr std::uint64_t kMostCopies = 64, kSomeNodes = 10'000;
 
 // The opcodes, by the names Python's documentation gives them.
@@ -87,7 +87,7 @@ enum Op : unsigned char {
 
 std::string PickleMachine::take_bytes(std::uint64_t count) {
   if (!file_.has(at_, count))
-    throw refuse(fmt::format("{} bytes are needed, {} are left: the file is cut off", count,
+    throw refuse(fmt::format("{} bytes are needed, {} are left: the file is truncated", count,
                              at_ <= file_.size() ? file_.size() - at_ : 0));
   std::string out(count, '\0');
   if (count > kWindow) {
@@ -125,7 +125,7 @@ std::int64_t PickleMachine::parse_integer(const std::string& text) {
   const char* end = text.data() + text.size();
   if (const auto [stop, error] = std::from_chars(text.data(), end, value);
       error != std::errc() || stop != end)
-    throw refuse(fmt::format("\"{}\" is no whole number of 64 bits", shown(text)));
+    throw refuse(fmt::format("\"{}\" is not a 64-bit integer", shown(text)));
   return value;
 }
 
@@ -249,7 +249,7 @@ bool PickleMachine::step_constant(unsigned char op) {
       const std::string line = take_line();
       char* end = nullptr;
       const double value = std::strtod(line.c_str(), &end);
-      if (line.empty() || end != line.c_str() + line.size()) throw refuse("a float is no number");
+      if (line.empty() || end != line.c_str() + line.size()) throw refuse("a float is not a number");
       push({Kind::Float, 0, value, nullptr});
       return true;
     }
@@ -378,7 +378,7 @@ bool PickleMachine::step_call(unsigned char op) {
     }
     case kStackGlobal: {
       const PickleValue name = pop(), module = pop();
-      if (!name.is(Kind::String) || !module.is(Kind::String)) throw refuse("a name is no string");
+      if (!name.is(Kind::String) || !module.is(Kind::String)) throw refuse("a name is not a string");
       push_name(module.node->text, name.node->text);
       return true;
     }
@@ -386,7 +386,7 @@ bool PickleMachine::step_call(unsigned char op) {
     case kNewObj: {
       const PickleValue args = pop(), what = pop();
       if (!what.is(Kind::Name) || !args.is(Kind::Tuple))
-        throw refuse("something that is no function is called");
+        throw refuse("a call of something that is not a function");
       push(words_->call(what.node->text, args.node->items, op_at_));
       return true;
     }
@@ -422,7 +422,7 @@ Object PickleMachine::convert(const PickleValue& value, int depth, std::uint64_t
     case Kind::Bool: return value.integer != 0;
     case Kind::Int: return value.integer;
     case Kind::Float: return value.number;
-    case Kind::BigInt: throw file_.refuse("a whole number does not fit 64 bits");
+    case Kind::BigInt: throw file_.refuse("an integer does not fit 64 bits");
     case Kind::String:
     case Kind::Name: return value.node->text;
     case Kind::Bytes: {
@@ -430,7 +430,7 @@ Object PickleMachine::convert(const PickleValue& value, int depth, std::uint64_t
       return Object::Bytes{{data, data + value.node->text.size()}};
     }
     case Kind::Tensor: return value.node->tensor;
-    case Kind::Storage: throw file_.refuse("a storage stands outside a tensor");
+    case Kind::Storage: throw file_.refuse("a storage is outside a tensor");
     case Kind::List:
     case Kind::Tuple: {
       Object::Items items;

@@ -21,7 +21,7 @@ std::shared_ptr<int> open_file(const std::filesystem::path& file, const std::str
   const auto status = std::filesystem::status(file, error);
   if (error || !std::filesystem::exists(status)) refuse_to_open(file, op, error ? error.value() : ENOENT);
   if (!std::filesystem::is_regular_file(status))
-    throw UserError(op, fmt::format("{} is no regular file", file.string()));
+    throw UserError(op, fmt::format("{} is not a regular file", file.string()));
   const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) refuse_to_open(file, op, errno);
   return {new int(descriptor), [](int* held) {
@@ -38,6 +38,20 @@ std::shared_ptr<std::byte> map_file(int descriptor, std::uint64_t bytes, const s
   if (pages == MAP_FAILED) throw UserError(op, fmt::format("{} cannot be mapped: {}", name, reason()));
   return {static_cast<std::byte*>(pages), [bytes](std::byte* held) { munmap(held, bytes); }};
 }
+
+// What lies around the last small read of a file: headers are read a few bytes at a time, a vocabulary half a
+// million times. One for each thread.
+struct Nearby {
+  std::weak_ptr<int> file;
+  std::uint64_t begin = 0;
+  std::vector<std::byte> bytes;
+
+  bool holds(const std::shared_ptr<int>& from, std::uint64_t at, std::uint64_t count) const {
+    return file.lock() == from && at >= begin && at + count <= begin + bytes.size();
+  }
+};
+constexpr std::uint64_t kSmallRead = 4096, kNearby = 1 << 16;
+thread_local Nearby nearby;
 
 }  // namespace
 
@@ -79,7 +93,7 @@ Source::Source(std::vector<std::byte> bytes, std::string name, std::string op)
 
 std::vector<std::byte> Source::read(std::uint64_t offset, std::uint64_t count, std::string_view what) const {
   if (!has(offset, count))
-    throw refuse_at(offset, fmt::format("the file is cut off: {} takes {} bytes, {} are left", what, count,
+    throw refuse_at(offset, fmt::format("the file is truncated: {} takes {} bytes, {} are left", what, count,
                                         offset <= size_ ? size_ - offset : 0));
   std::vector<std::byte> out(count);
   read_into(out.data(), offset, count, what);
@@ -88,10 +102,21 @@ std::vector<std::byte> Source::read(std::uint64_t offset, std::uint64_t count, s
 
 void Source::read_into(void* to, std::uint64_t offset, std::uint64_t count, std::string_view what) const {
   if (!has(offset, count))
-    throw refuse_at(offset, fmt::format("the file is cut off: {} takes {} bytes, {} are left", what, count,
+    throw refuse_at(offset, fmt::format("the file is truncated: {} takes {} bytes, {} are left", what, count,
                                         offset <= size_ ? size_ - offset : 0));
   if (held_) {
     std::copy_n(held_->data() + start_ + offset, count, static_cast<std::byte*>(to));
+    return;
+  }
+  const std::uint64_t at = start_ + offset;
+  if (count <= kSmallRead && !nearby.holds(file_, at, count)) {
+    nearby.bytes.resize(kNearby);
+    const ssize_t got = pread(*file_, nearby.bytes.data(), kNearby, static_cast<off_t>(at));
+    nearby.bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    nearby.file = file_, nearby.begin = at;
+  }
+  if (count <= kSmallRead && nearby.holds(file_, at, count)) {
+    std::copy_n(nearby.bytes.data() + (at - nearby.begin), count, static_cast<std::byte*>(to));
     return;
   }
   for (std::uint64_t done = 0; done < count;) {
@@ -120,7 +145,7 @@ Tensor Source::view(std::uint64_t offset, DataType dtype, const Shape& shape, st
 }
 
 Source Source::part(std::uint64_t offset, std::uint64_t count, std::string name) const {
-  if (!has(offset, count)) throw refuse_at(offset, fmt::format("{} lies outside the file", name));
+  if (!has(offset, count)) throw refuse_at(offset, fmt::format("{} is outside the file", name));
   Source some = *this;
   some.start_ += offset;
   some.size_ = count;

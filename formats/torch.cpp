@@ -102,7 +102,7 @@ class Reader {
 
   PickleValue call(const std::string& name, const Args& args, std::uint64_t at) {
     const Function function = find_function(name);
-    if (function == nullptr) throw refuse(at, fmt::format("{} is called, which is no function", name));
+    if (function == nullptr) throw refuse(at, fmt::format("{} is called, which is not a function", name));
     return (this->*function)(args, at);
   }
 
@@ -114,7 +114,7 @@ class Reader {
         !parts[2].is(Kind::String) || !parts[4].is(Kind::Int))
       throw refuse(at, "a storage is described wrongly");
     const std::optional<DataType> dtype = type_of(kStorageTypes, parts[1].node->text);
-    if (!dtype) throw refuse(at, fmt::format("{} is no storage", shown(parts[1].node->text)));
+    if (!dtype) throw refuse(at, fmt::format("{} is not a storage", shown(parts[1].node->text)));
     if (parts[4].integer < 0) throw refuse(at, "a storage has a negative size");
     const std::string& key = parts[2].node->text;
     auto [place, fresh] = numbers_.try_emplace(key, storages_.size());
@@ -186,13 +186,13 @@ class Reader {
       throw refuse(at, "an OrderedDict is made of something odd");
     for (const PickleValue& pair : args[0].node->items) {
       const bool two = (pair.is(Kind::List) || pair.is(Kind::Tuple)) && pair.node->items.size() == 2;
-      if (!two) throw refuse(at, "an entry of an OrderedDict is no pair");
+      if (!two) throw refuse(at, "an entry of an OrderedDict is not a pair");
       dict.node->items.insert(dict.node->items.end(), pair.node->items.begin(), pair.node->items.end());
     }
     return dict;
   }
   PickleValue size(const Args& args, std::uint64_t at) {
-    if (args.size() != 1 || !args[0].is(Kind::Tuple)) throw refuse(at, "a torch.Size is no tuple");
+    if (args.size() != 1 || !args[0].is(Kind::Tuple)) throw refuse(at, "a torch.Size is not a tuple");
     return args[0];
   }
   PickleValue device(const Args& args, std::uint64_t at) {
@@ -203,7 +203,7 @@ class Reader {
   }
   PickleValue set(const Args& args, std::uint64_t at) {
     if (args.size() > 1 || (args.size() == 1 && !args[0].is(Kind::List)))
-      throw refuse(at, "a set is no list");
+      throw refuse(at, "a set is not a list");
     return args.empty() ? machine_.make(Kind::List) : args[0];
   }
   // How protocol 2 writes bytes: text whose characters are below 256, named so that Python encodes it.
@@ -277,7 +277,7 @@ Object load_zip(const Source& file) {
     const bool script = std::any_of(zip.members().begin(), zip.members().end(), [](const auto& member) {
       return member.name.ends_with("/constants.pkl");
     });
-    throw file.refuse("the archive has no data.pkl, so it is no torch checkpoint")
+    throw file.refuse("the archive has no data.pkl, so it is not a torch checkpoint")
         .help(script ? "a TorchScript program: save its state_dict instead" : "load_npz reads npz files");
   }
   if (const formats::ZipMember* order = zip.find(*root + "byteorder")) {
@@ -323,11 +323,11 @@ Object load_legacy(const Source& file) {
   const formats::PickleWords plain{[](const std::string&) { return false; },
                                    {},
                                    [&](const PickleValue&, std::uint64_t at) -> PickleValue {
-                                     throw file.refuse_at(at, "a storage stands where none belongs");
+                                     throw file.refuse_at(at, "a storage is where none is expected");
                                    }};
   const PickleValue magic = machine.run(plain);
   if (!magic.is(Kind::BigInt) || magic.node->text != kLegacyMagic)
-    throw file.refuse_at(0, "is no torch checkpoint: its first word is another");
+    throw file.refuse_at(0, "is not a torch checkpoint: its first word is wrong");
   const PickleValue version = machine.run(plain);
   if (!version.is(Kind::Int) || version.integer != kLegacyVersion)
     throw file.refuse("is a torch checkpoint of an unknown version");
@@ -365,7 +365,7 @@ Object load_legacy(const Source& file) {
                                            shown(key.node->text), stated, elements));
     const std::uint64_t bytes = storage_bytes(dtype, elements, file, at);
     if (!file.has(at + 8, bytes))
-      throw file.refuse_at(at, fmt::format("the file is cut off: a storage takes {} bytes, {} are left",
+      throw file.refuse_at(at, fmt::format("the file is truncated: a storage takes {} bytes, {} are left",
                                            bytes, file.size() - at - 8));
     found.insert_or_assign(key.node->text,
                            file.view(at + 8, dtype, {Size(elements)}, static_cast<std::uint64_t>(elements)));
@@ -391,7 +391,7 @@ Object torch_load(const Bytes& from) {
   const std::string_view text(reinterpret_cast<const char*>(start.data()), start.size());
   if (text == "PK\x03\x04") return load_zip(file);
   if (text.starts_with('\x80')) return load_legacy(file);
-  throw file.refuse("is no torch checkpoint: it begins neither as a zip file nor as a pickle")
+  throw file.refuse("is not a torch checkpoint: it begins neither as a zip file nor as a pickle")
       .help(text.starts_with("\x93NUM") ? "load_npy reads npy files" : "safe_load reads safetensors files");
 }
 

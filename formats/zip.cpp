@@ -49,7 +49,7 @@ void take_long_fields(std::span<const std::byte> extra, std::initializer_list<st
 }  // namespace
 
 ZipReader::Directory ZipReader::find_directory() const {
-  if (file_.size() < kEndBytes) throw file_.refuse("is no zip file: it is too short");
+  if (file_.size() < kEndBytes) throw file_.refuse("is not a zip file: it is too short");
   const std::uint64_t tail = std::min(file_.size(), kEndBytes + kMostComment);
   const std::vector<std::byte> bytes = file_.read(file_.size() - tail, tail, "the end of the archive");
   for (std::uint64_t at = tail - kEndBytes + 1; at-- > 0;) {
@@ -74,7 +74,7 @@ ZipReader::Directory ZipReader::find_directory() const {
                            found.offset, found.size));
     return found;
   }
-  throw file_.refuse("is no zip file, or is cut off: it has no directory");
+  throw file_.refuse("is not a zip file, or is truncated: it has no directory");
 }
 
 ZipReader::ZipReader(Source file) : file_(std::move(file)) {
@@ -113,7 +113,7 @@ ZipMember ZipReader::read_member(std::span<const std::byte> directory, std::uint
   auto field = [&](std::uint64_t offset, int bytes) { return number_at(directory, at + offset, bytes); };
   const std::uint64_t name = field(28, 2), extra = field(30, 2), comment = field(32, 2);
   if (directory.size() - at - kCentralBytes < name + extra + comment)
-    throw file_.refuse_at(base + at, "an entry of the directory is cut off");
+    throw file_.refuse_at(base + at, "an entry of the directory is truncated");
   ZipMember member;
   member.name.assign(reinterpret_cast<const char*>(directory.data()) + at + kCentralBytes, name);
   auto refuse = [&](const std::string& why) {
@@ -134,7 +134,8 @@ ZipMember ZipReader::read_member(std::span<const std::byte> directory, std::uint
     throw refuse(
         fmt::format("is stored, but has {} bytes packed and {} unpacked", member.packed, member.size));
   if (member.size / kMostRatio > member.packed)
-    throw refuse(fmt::format("says that {} bytes unpack to {}, which cannot be", member.packed, member.size));
+    throw refuse(
+        fmt::format("says that {} bytes unpack to {}, which is impossible", member.packed, member.size));
   at += kCentralBytes + name + extra + comment;
   return member;
 }
@@ -144,12 +145,12 @@ void ZipReader::locate(ZipMember& member, std::uint64_t header, std::uint64_t li
   auto refuse = [&](const char* why) {
     return file_.refuse_at(header, fmt::format("member \"{}\" {}", shown(member.name), why));
   };
-  if (header > limit || limit - header < kLocalBytes) throw refuse("lies outside the file");
+  if (header > limit || limit - header < kLocalBytes) throw refuse("is outside the file");
   if (file_.number(header, 4, "a member") != kLocal) throw refuse("is not where the directory says");
   const std::uint64_t skip =
       file_.number(header + 26, 2, "a member") + file_.number(header + 28, 2, "a member");
   member.offset = header + kLocalBytes + skip;
-  if (member.offset > limit || member.packed > limit - member.offset) throw refuse("lies outside the file");
+  if (member.offset > limit || member.packed > limit - member.offset) throw refuse("is outside the file");
 }
 
 const ZipMember* ZipReader::find(std::string_view name) const {
@@ -164,7 +165,7 @@ std::vector<std::byte> ZipReader::read(const ZipMember& member) const {
   if (!member.stored) bytes = unpack(bytes, Packing::Deflate, name, file_.op(), member.size);
   if (bytes.size() != member.size)
     throw UserError(file_.op(),
-                    fmt::format("{} is cut off: {} of {} bytes", name, bytes.size(), member.size));
+                    fmt::format("{} is truncated: {} of {} bytes", name, bytes.size(), member.size));
   if (crc32(bytes) != member.crc)
     throw UserError(file_.op(), fmt::format("{} is damaged: its checksum differs", name));
   return bytes;

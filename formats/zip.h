@@ -23,7 +23,7 @@ struct ZipMember {
 
 class ZipReader {
  public:
-  // Reads the directory. Refuses two members of one name, members that lie in each other or outside the file,
+  // Reads the directory. Refuses two members of one name, members that are in each other or outside the file,
   // encrypted ones and those of an unknown method.
   explicit ZipReader(Source file);
 

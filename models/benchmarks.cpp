@@ -10,10 +10,10 @@
 namespace lathe::models {
 namespace {
 
-constexpr std::int64_t kPictures = 64, kSide = 224;
+constexpr std::int64_t kImages = 64, kSide = 224;
 
 Tensor integers(const Shape& shape) { return Tensor::empty(shape, {.dtype = dtypes::int32}); }
-Tensor pictures() { return Tensor::empty({kPictures, 3, kSide, kSide}); }
+Tensor images() { return Tensor::empty({kImages, 3, kSide, kSide}); }
 
 // What a training step computes: the loss and everything the optimizer changes.
 std::vector<Tensor> changes(nn::optim::Optimizer& optimizer, const Tensor& loss) {
@@ -38,7 +38,7 @@ std::vector<Tensor> resnet50_forward() {
   nn::UninitializedScope uninitialized;
   NoGradScope no_grad;
   ResNet net(50);
-  return {net(pictures())};
+  return {net(images())};
 }
 
 std::vector<Tensor> resnet50_train() {
@@ -46,7 +46,7 @@ std::vector<Tensor> resnet50_train() {
   TrainingScope training;
   ResNet net(50);
   nn::optim::SGD optimizer(nn::get_parameters(net), 0.1, {.momentum = 0.9, .weight_decay = 1e-4});
-  return changes(optimizer, net(pictures()).sparse_categorical_crossentropy(integers({kPictures})));
+  return changes(optimizer, net(images()).sparse_categorical_crossentropy(integers({kImages})));
 }
 
 std::vector<Tensor> gpt2_train(const GPT2Config& config, std::int64_t batch, std::int64_t time) {

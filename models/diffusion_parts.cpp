@@ -47,8 +47,8 @@ Tensor Resample::operator()(const Tensor& x) const {
   return conv(x.repeat_interleave(2, 2).repeat_interleave(2, 3));
 }
 
-Tensor pixels_of(const Tensor& picture) { return picture.flatten(2).transpose(1, 2); }
-Tensor picture_of(const Tensor& pixels, const Tensor& like) {
+Tensor pixels_of(const Tensor& image) { return image.flatten(2).transpose(1, 2); }
+Tensor image_of(const Tensor& pixels, const Tensor& like) {
   return pixels.transpose(1, 2).reshape(like.shape());
 }
 

@@ -27,7 +27,7 @@ struct DiffusionResNet : nn::Module {
 // A convolution that halves or doubles height and width.
 struct Resample : nn::Module {
   enum class Kind : std::uint8_t {
-    Half,       // with a frame around the picture
+    Half,       // with a frame around the image
     HalfAfter,  // with one row and one column behind it, as the autoencoder does
     Double,
   };
@@ -39,8 +39,8 @@ struct Resample : nn::Module {
   Kind kind;
 };
 
-// Pictures as sequences of their pixels, and back: (batch, channels, h, w) and (batch, h * w, channels).
-Tensor pixels_of(const Tensor& picture);
-Tensor picture_of(const Tensor& pixels, const Tensor& like);
+// Images as sequences of their pixels, and back: (batch, channels, h, w) and (batch, h * w, channels).
+Tensor pixels_of(const Tensor& image);
+Tensor image_of(const Tensor& pixels, const Tensor& like);
 
 }  // namespace lathe::models

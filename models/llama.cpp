@@ -52,7 +52,8 @@ Tensor Rope::operator()(const Tensor& x, const Size& position) const {
   const Slice rows{position, position + x.size(2)};
   const Tensor c = cos.getitem({rows}), s = sin.getitem({rows});
   const std::vector<Tensor> half = x.chunk(2, -1);
-  return (half[0] * c - half[1] * s).cat(half[1] * c + half[0] * s, -1);
+  // The tables have 32 bits whatever the weights have.
+  return (half[0] * c - half[1] * s).cat(half[1] * c + half[0] * s, -1).cast(x.dtype());
 }
 
 LlamaBlock::LlamaBlock(const LlamaConfig& c)
@@ -80,8 +81,9 @@ Tensor LlamaBlock::attend(const Tensor& x, const Rope& rope, const Size& positio
   const Tensor values = value_cache.getitem({Slice{}, Slice{}, Slice{0, end}});
   // A single token may look at everything that is there.
   const Tensor mask = time == 1 ? Tensor() : causal_mask(position, time);
-  return out(nn::join_heads(q.scaled_dot_product_attention(
-      keys, values, {.mask = mask.defined() ? &mask : nullptr, .gqa = heads != kv_heads})));
+  const Tensor mixed = q.scaled_dot_product_attention(
+      keys, values, {.mask = mask.defined() ? &mask : nullptr, .gqa = heads != kv_heads});
+  return out(nn::join_heads(mixed).cast(x.dtype()));  // the caches have 32 bits, too
 }
 
 Tensor LlamaBlock::fed(const Tensor& attended) const {

@@ -17,7 +17,7 @@ struct LlamaConfig {
   std::int64_t head_dim() const { return dim / heads; }
 };
 
-// Where in the sequence the tokens stand, as the angles their features are turned by.
+// Where in the sequence the tokens are, as the angles their features are turned by.
 struct Rope {
   explicit Rope(const LlamaConfig& config);
   // x: (batch, heads, time, head_dim), whose first moment is `position`. The first half of the features is

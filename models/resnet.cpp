@@ -100,7 +100,7 @@ std::vector<Tensor> ResNet::features(const Tensor& x) {
 }
 
 Tensor ResNet::operator()(const Tensor& x) {
-  if (!fc) throw UserError("ResNet", "a net of no classes has features alone");
+  if (!fc) throw UserError("ResNet", "a net without classes only computes features");
   return (*fc)(features(x).back().mean({2, 3}));
 }
 

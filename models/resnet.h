@@ -1,4 +1,4 @@
-// ResNet for pictures of 224x224 (He and others, 2015): stages of residual blocks, named as torchvision names
+// ResNet for images of 224x224 (He and others, 2015): stages of residual blocks, named as torchvision names
 // them, so that its files load.
 #pragma once
 

@@ -107,34 +107,34 @@ RetinaNet::RetinaNet(const RetinaNetConfig& c)
         classification.last.bias.shape(), std::log(kFirstProbability / (1 - kFirstProbability))));
 }
 
-RetinaNet::Levels RetinaNet::operator()(const Tensor& pictures) {
-  const std::vector<Tensor> stages = body.features(pictures);
+RetinaNet::Levels RetinaNet::operator()(const Tensor& images) {
+  const std::vector<Tensor> stages = body.features(images);
   const std::vector<Tensor> levels = pyramid({stages.end() - 3, stages.end()});
-  const Extent image{pictures.size(2).value(), pictures.size(3).value()};
+  const Extent extent{images.size(2).value(), images.size(3).value()};
   Levels out;
   for (std::size_t i = 0; i < levels.size(); ++i) {
     out.logits.push_back(classification(levels[i]));
     out.steps.push_back(regression(levels[i]));
-    out.anchors.push_back(anchors_at({levels[i].size(2).value(), levels[i].size(3).value()}, image,
+    out.anchors.push_back(anchors_at({levels[i].size(2).value(), levels[i].size(3).value()}, extent,
                                      sizes_of(config, i), kRatios)
-                              .to(pictures.device()));
+                              .to(images.device()));
   }
   return out;
 }
 
-std::vector<Detections> RetinaNet::detect(const Tensor& pictures, const DetectOptions& o) {
-  const Levels levels = (*this)(pictures);
-  const auto height = static_cast<float>(pictures.size(2).value()),
-             width = static_cast<float>(pictures.size(3).value());
-  const Tensor limit(std::vector<float>{width, height, width, height}, {.device = pictures.device()});
+std::vector<Detections> RetinaNet::detect(const Tensor& images, const DetectOptions& o) {
+  const Levels levels = (*this)(images);
+  const auto height = static_cast<float>(images.size(2).value()),
+             width = static_cast<float>(images.size(3).value());
+  const Tensor limit(std::vector<float>{width, height, width, height}, {.device = images.device()});
   std::vector<Detections> all;
-  for (std::int64_t picture = 0; picture < pictures.size(0).value(); ++picture) {
+  for (std::int64_t image = 0; image < images.size(0).value(); ++image) {
     std::vector<Tensor> boxes, scores, labels;
     for (std::size_t i = 0; i < levels.logits.size(); ++i) {
-      const Tensor flat = levels.logits[i][picture].sigmoid().flatten();
+      const Tensor flat = levels.logits[i][image].sigmoid().flatten();
       const auto [score, where] = flat.topk(std::min(o.candidates, flat.size(0).value()));
       const Tensor anchor = where.floor_divide(config.classes);
-      boxes.push_back(moved(levels.anchors[i].getitem({anchor}), levels.steps[i][picture].getitem({anchor})));
+      boxes.push_back(moved(levels.anchors[i].getitem({anchor}), levels.steps[i][image].getitem({anchor})));
       scores.push_back(score);
       labels.push_back(where.mod(config.classes));
     }
@@ -148,11 +148,11 @@ std::vector<Detections> RetinaNet::detect(const Tensor& pictures, const DetectOp
   return all;
 }
 
-Tensor RetinaNet::loss(const Tensor& pictures, const Tensor& boxes, const Tensor& labels) {
-  const Levels levels = (*this)(pictures);
+Tensor RetinaNet::loss(const Tensor& images, const Tensor& boxes, const Tensor& labels) {
+  const Levels levels = (*this)(images);
   const Tensor logits = Tensor::cat(levels.logits, 1), steps = Tensor::cat(levels.steps, 1),
                anchors = Tensor::cat(levels.anchors);
-  const std::int64_t count = pictures.size(0).value();
+  const std::int64_t count = images.size(0).value();
   Tensor sum = loss_of(logits[0], steps[0], anchors, boxes[0], labels[0]);
   for (std::int64_t i = 1; i < count; ++i)
     sum = sum + loss_of(logits[i], steps[i], anchors, boxes[i], labels[i]);

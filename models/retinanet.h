@@ -44,7 +44,7 @@ struct Detections {
 };
 struct DetectOptions {
   double least_score = 0.05, most_overlap = 0.5;
-  std::int64_t candidates = 1000, most = 300;  // of a level, of a picture
+  std::int64_t candidates = 1000, most = 300;  // of a level, of an image
 };
 
 struct RetinaNet : nn::Module {
@@ -54,10 +54,10 @@ struct RetinaNet : nn::Module {
     std::vector<Tensor> logits, steps,
         anchors;  // (batch, anchors, classes), (batch, anchors, 4), (anchors, 4)
   };
-  Levels operator()(const Tensor& pictures);  // (batch, 3, height, width)
-  std::vector<Detections> detect(const Tensor& pictures, const DetectOptions& options = {});
-  // boxes: (batch, n, 4); labels: (batch, n), -1 where a picture has fewer than n.
-  Tensor loss(const Tensor& pictures, const Tensor& boxes, const Tensor& labels);
+  Levels operator()(const Tensor& images);  // (batch, 3, height, width)
+  std::vector<Detections> detect(const Tensor& images, const DetectOptions& options = {});
+  // boxes: (batch, n, 4); labels: (batch, n), -1 where an image has fewer than n.
+  Tensor loss(const Tensor& images, const Tensor& boxes, const Tensor& labels);
   void parts(nn::Parts& p) override;
 
   RetinaNetConfig config;

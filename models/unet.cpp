@@ -37,8 +37,8 @@ Tensor CrossAttention::operator()(const Tensor& x, const Tensor& seen) const {
 
 void CrossAttention::parts(nn::Parts& p) { p("to_q", query)("to_k", key)("to_v", value)("to_out.0", out); }
 
-PictureTransformer::PictureTransformer(std::int64_t dim, std::int64_t heads, std::int64_t context,
-                                       std::int64_t groups)
+ImageTransformer::ImageTransformer(std::int64_t dim, std::int64_t heads, std::int64_t context,
+                                   std::int64_t groups)
     : norm(groups, dim, kTransformerEps),
       in(dim, dim, 1),
       out(dim, dim, 1),
@@ -50,17 +50,17 @@ PictureTransformer::PictureTransformer(std::int64_t dim, std::int64_t heads, std
       gated(dim, 8 * dim),
       down(4 * dim, dim) {}
 
-Tensor PictureTransformer::operator()(const Tensor& x, const Tensor& text) const {
+Tensor ImageTransformer::operator()(const Tensor& x, const Tensor& text) const {
   Tensor rows = pixels_of(in(norm(x)));
   const Tensor seen = norm1(rows);
   rows = rows + own(seen, seen);
   rows = rows + other(norm2(rows), text);
   const std::vector<Tensor> half = gated(norm3(rows)).chunk(2, -1);
   rows = rows + down(half[0] * half[1].gelu("none"));
-  return x + out(picture_of(rows, x));
+  return x + out(image_of(rows, x));
 }
 
-void PictureTransformer::parts(nn::Parts& p) {
+void ImageTransformer::parts(nn::Parts& p) {
   const std::string block = "transformer_blocks.0.";
   p("norm", norm)("proj_in", in)(block + "norm1", norm1)(block + "attn1", own)(block + "norm2", norm2);
   p(block + "attn2", other)(block + "norm3", norm3)(block + "ff.net.0.proj", gated);
@@ -112,9 +112,9 @@ UNet::UNet(const UNetConfig& c)
   }
 }
 
-Tensor UNet::operator()(const Tensor& picture, const Tensor& times, const Tensor& text) const {
+Tensor UNet::operator()(const Tensor& image, const Tensor& times, const Tensor& text) const {
   const Tensor time = time2(time1(waves(times, config.widths[0])).silu());
-  Tensor x = in(picture);
+  Tensor x = in(image);
   std::vector<Tensor> skips = {x};
   for (const UNetLevel& level : downs) {
     for (std::size_t i = 0; i < level.resnets.size(); ++i) {

@@ -1,4 +1,4 @@
-// The U-net of Stable Diffusion 1: what of a picture in the autoencoder's features is noise, by the time and
+// The U-net of Stable Diffusion 1: what of an image in the autoencoder's features is noise, by the time and
 // by a text. Named as in the files of the library diffusers.
 #pragma once
 
@@ -23,9 +23,9 @@ struct CrossAttention : nn::Module {
   std::int64_t heads;
 };
 
-// A transformer block over the pixels of a picture.
-struct PictureTransformer : nn::Module {
-  PictureTransformer(std::int64_t dim, std::int64_t heads, std::int64_t context, std::int64_t groups);
+// A transformer block over the pixels of an image.
+struct ImageTransformer : nn::Module {
+  ImageTransformer(std::int64_t dim, std::int64_t heads, std::int64_t context, std::int64_t groups);
   Tensor operator()(const Tensor& x, const Tensor& text) const;
   void parts(nn::Parts& p) override;
 
@@ -42,7 +42,7 @@ struct UNetLevel : nn::Module {
   Tensor through(std::size_t layer, const Tensor& x, const Tensor& time, const Tensor& text) const;
 
   std::vector<DiffusionResNet> resnets;
-  std::vector<PictureTransformer> attentions;
+  std::vector<ImageTransformer> attentions;
   std::optional<Resample> sampler;
 };
 

@@ -22,7 +22,7 @@ VaeAttention::VaeAttention(std::int64_t dim, std::int64_t groups)
 
 Tensor VaeAttention::operator()(const Tensor& x) const {
   const Tensor seen = pixels_of(norm(x));
-  return x + picture_of(out(query(seen).scaled_dot_product_attention(key(seen), value(seen))), x);
+  return x + image_of(out(query(seen).scaled_dot_product_attention(key(seen), value(seen))), x);
 }
 
 void VaeAttention::parts(nn::Parts& p) {
@@ -53,9 +53,9 @@ VaeCoder::VaeCoder(const Shape& s)
   for (int i = 0; i < 2; ++i) add(middle, innermost(s), innermost(s));
 }
 
-Tensor VaeCoder::operator()(const Tensor& picture) const {
+Tensor VaeCoder::operator()(const Tensor& image) const {
   const auto inside = [&](const Tensor& x) { return middle[1](attention(middle[0](x))); };
-  Tensor x = in(picture);
+  Tensor x = in(image);
   if (!encodes) x = inside(x);
   for (const Level& level : levels) {
     for (const DiffusionResNet& resnet : level.resnets) x = resnet(x);
@@ -77,19 +77,19 @@ Vae::Vae(const VaeConfig& c)
       after_encoder(2 * c.features, 2 * c.features, 1),
       before_decoder(c.features, c.features, 1) {}
 
-Vae::Encoded Vae::encode(const Tensor& pictures) const {
-  const std::vector<Tensor> half = after_encoder(encoder(pictures)).chunk(2, 1);
+Vae::Encoded Vae::encode(const Tensor& images) const {
+  const std::vector<Tensor> half = after_encoder(encoder(images)).chunk(2, 1);
   return {half[0], half[1].clamp(-30.0, 20.0)};
 }
 
 Tensor Vae::decode(const Tensor& features) const { return decoder(before_decoder(features)); }
 
-Tensor Vae::loss(const Tensor& pictures, const Tensor& noise, double weight) const {
-  const Encoded e = encode(pictures);
+Tensor Vae::loss(const Tensor& images, const Tensor& noise, double weight) const {
+  const Encoded e = encode(images);
   const Tensor shown = decode(e.mean + (e.log_variance * 0.5).exp() * noise);
   const Tensor apart =
       (e.mean.square() + e.log_variance.exp() - 1 - e.log_variance).sum({1, 2, 3}).mean() * 0.5;
-  return (shown - pictures).square().mean() + apart * weight;
+  return (shown - images).square().mean() + apart * weight;
 }
 
 void Vae::parts(nn::Parts& p) {

@@ -1,4 +1,4 @@
-// The autoencoder of Stable Diffusion: pictures to a few features of an eighth of their size, and back. Named
+// The autoencoder of Stable Diffusion: images to a few features of an eighth of their size, and back. Named
 // as in the files of the library diffusers.
 #pragma once
 
@@ -52,11 +52,11 @@ struct Vae : nn::Module {
   struct Encoded {
     Tensor mean, log_variance;
   };
-  Encoded encode(const Tensor& pictures) const;
+  Encoded encode(const Tensor& images) const;
   Tensor decode(const Tensor& features) const;
-  // What comes back is not the picture, and how far the features are from a normal distribution, times
+  // What comes back is not the image, and how far the features are from a normal distribution, times
   // `weight`.
-  Tensor loss(const Tensor& pictures, const Tensor& noise, double weight = 1e-6) const;
+  Tensor loss(const Tensor& images, const Tensor& noise, double weight = 1e-6) const;
   void parts(nn::Parts& p) override;
 
   VaeCoder encoder, decoder;

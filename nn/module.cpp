@@ -8,6 +8,7 @@
 
 #include <unordered_map>
 
+#include "lathe/expected_gradient.h"
 #include "lathe/nn/parameters.h"
 
 namespace lathe::nn {
@@ -76,12 +77,34 @@ Parts& Parts::operator()(std::string_view name, Module& module) {
 
 namespace {
 
-// Puts another value in the place of a tensor's, which stays what it is to whoever holds it.
-void replace_value(Tensor& tensor, const Tensor& value) {
-  const std::optional<bool> wish = tensor.grad_wish();
-  tensor.replace(value.contiguous().realize());
-  if (wish) tensor.requires_grad_(*wish);
-}
+// Puts other values in the place of tensors', which stay what they are to whoever holds them. Values are
+// computed together, so that their kernels compile together, up to a size: whole models do not be in memory
+// twice.
+class Replacements {
+ public:
+  void add(const Tensor& tensor, const Tensor& value) {
+    waiting_.emplace_back(tensor, value.contiguous());
+    bytes_ += static_cast<std::size_t>(value.nbytes());
+    if (bytes_ > kMost) replace();
+  }
+  void replace() {
+    std::vector<Tensor> values;
+    for (auto& [tensor, value] : waiting_) values.push_back(value);
+    Tensor::realize_all(values);
+    for (auto& [tensor, value] : waiting_) {
+      const std::optional<bool> wish = tensor.grad_wish();
+      tensor.replace(value);
+      if (wish) tensor.requires_grad_(*wish);
+    }
+    waiting_.clear();
+    bytes_ = 0;
+  }
+
+ private:
+  static constexpr std::size_t kMost = std::size_t{64} << 20;
+  std::vector<std::pair<Tensor, Tensor>> waiting_;
+  std::size_t bytes_ = 0;
+};
 
 }  // namespace
 
@@ -125,17 +148,21 @@ Module& Module::train(bool on) {
 
 Module& Module::to(std::string_view device) {
   NoGradScope no_grad;
-  for (auto& [name, tensor] : state_dict())
+  Replacements others;
+  for (const auto& [name, tensor] : state_dict())
     if (const Tensor moved = tensor.detach().to(device); moved.device() != tensor.device())
-      replace_value(tensor, moved);
+      others.add(tensor, moved);
+  others.replace();
   return *this;
 }
 
 Module& Module::to(DataType dtype) {
   NoGradScope no_grad;
-  for (auto& [name, tensor] : state_dict())
+  Replacements others;
+  for (const auto& [name, tensor] : state_dict())
     if (tensor.is_floating_point() && tensor.dtype() != dtype)
-      replace_value(tensor, tensor.detach().cast(dtype));
+      others.add(tensor, tensor.detach().cast(dtype));
+  others.replace();
   return *this;
 }
 
@@ -216,6 +243,7 @@ Tensor parameter(const Tensor& initial) {
 void set_parameters_ask(bool ask) { parameters_ask = ask; }
 
 void remember_parameter(const Tensor& parameter) {
+  expect_gradient(parameter);
   Remembered& list = remembered();
   std::lock_guard guard(list.mutex);
   if (list.handles.size() >= list.clean_at) {

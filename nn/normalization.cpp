@@ -10,7 +10,7 @@ namespace {
 
 const Tensor* or_null(const Tensor& t) { return t.defined() ? &t : nullptr; }
 
-// A tensor of one value per channel, shaped to stand beside x (channels on axis 1).
+// A tensor of one value per channel, shaped to be beside x (channels on axis 1).
 Tensor per_channel(const Tensor& values, const Tensor& x) {
   Shape shape(static_cast<std::size_t>(x.ndim()), Size(1));
   shape[1] = values.size(0);
@@ -54,12 +54,20 @@ std::pair<Tensor, Tensor> BatchNorm::batch_statistics(const Tensor& x) const {
 // The running variance is the unbiased one, as users of PyTorch's files expect.
 void BatchNorm::track(const Tensor& mean, const Tensor& var, double count) {
   NoGradScope no_grad;
-  const double kept = 1 - options.momentum, unbias = count > 1 ? count / (count - 1) : 1;
-  if (count > 0) {  // a batch without elements says nothing
-    running_mean.assign(running_mean * kept + mean.detach() * options.momentum);
-    running_var.assign(running_var * kept + var.detach() * (options.momentum * unbias));
-  }
+  const double unbias = count > 1 ? count / (count - 1) : 1;
   num_batches_tracked += 1;
+  if (count == 0) return;  // a batch without elements says nothing
+  const auto mix = [&](Tensor& running, const Tensor& now, double scale) {
+    if (options.momentum) {
+      const double share = *options.momentum;
+      running.assign(running * (1 - share) + now.detach() * (share * scale));
+    } else {
+      const Tensor share = 1.0 / num_batches_tracked.cast(running.dtype());
+      running.assign(running * (1.0 - share) + now.detach() * scale * share);
+    }
+  };
+  mix(running_mean, mean, 1);
+  mix(running_var, var, unbias);
 }
 
 Tensor BatchNorm::operator()(const Tensor& x) {

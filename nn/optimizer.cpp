@@ -30,7 +30,7 @@ DataType wide(DataType dtype) { return least_upper_dtype(dtype, dtypes::float32)
 
 Optimizer::Optimizer(std::vector<Tensor> parameters, double lr) : rate_(lr) {
   check_not_negative("the learning rate", lr);
-  if (parameters.empty()) throw UserError("optimizer", "there is no parameter");
+  if (parameters.empty()) throw UserError("optimizer", "the list of parameters is empty");
   for (Tensor& p : parameters) (p.requires_grad() ? parameters_ : others_).push_back(p);
   if (parameters_.empty())
     throw UserError("optimizer", "no parameter requires a gradient").help("pass nn::get_parameters(net)");
@@ -67,7 +67,7 @@ std::vector<Tensor> Optimizer::schedule_step() {
   const auto unsaid = [](const Tensor& p) { return p.grad() && has_unsaid_mode(*p.grad()); };
   if (!Tensor::training() && std::ranges::any_of(parameters_, unsaid))
     throw UserError("optimizer",
-                    "a step outside of training mode, after dropout or batch norm was computed there")
+                    "a step outside training mode, after dropout or batch norm was computed there")
         .note("there dropout does nothing and batch norm uses and keeps its old statistics")
         .help(
             "compute the loss and step inside of Tensor.train() (in C++: TrainingScope training; or "
@@ -115,7 +115,7 @@ void Optimizer::parts(Parts& p) {
 
 OptimizerGroup::OptimizerGroup(std::vector<std::shared_ptr<Optimizer>> optimizers)
     : optimizers_(std::move(optimizers)) {
-  if (optimizers_.empty()) throw UserError("OptimizerGroup", "there is no optimizer in it");
+  if (optimizers_.empty()) throw UserError("OptimizerGroup", "the group has no optimizer");
 }
 
 std::vector<Tensor> OptimizerGroup::schedule_step() {

@@ -30,7 +30,7 @@ Tensor step_of(Tensor& velocity, const Tensor& grad, const Tensor& rate, const O
 
 void check_not_negative(std::string_view optimizer, std::string_view what, double value) {
   if (!(value >= 0))
-    throw UserError(optimizer, fmt::format("{} is {}, which is no number from 0 on", what, value));
+    throw UserError(optimizer, fmt::format("{} is {}, which is not a number of at least 0", what, value));
 }
 // The share of the old in a running mean.
 void check_share(std::string_view optimizer, std::string_view what, double value) {

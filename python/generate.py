@@ -28,7 +28,7 @@ def op_docs():
         docs[f"Tensor.{name}"] = f"The {words} of every element.\n\n>>> t = Tensor({value}).{name}()\n>>> t.shape\n(2,)"
     for name, rest in rows("binary.def"):
         words = name.replace("_", " ")
-        values = ("[6, 5]", "[3, 1]") if "Whole" in rest else ("[6.0, 5.0]", "[3.0, 2.0]")
+        values = ("[6, 5]", "[3, 1]") if "Integral" in rest else ("[6.0, 5.0]", "[3.0, 2.0]")
         docs[f"Tensor.{name}"] = (
             f"{words} with another tensor or a number, element by element, after broadcasting and promotion.\n"
             f"`reverse=True` swaps the operands.\n\n>>> t = Tensor({values[0]}).{name}(Tensor({values[1]}))\n>>> t.shape\n(2,)"

@@ -15,12 +15,14 @@ pack() {
   for program in lathe lathe-worker test_cuda test_ops; do
     cp "$build/bin/$program" "$folder/bin/$program" || exit 2
     strip "$folder/bin/$program"
-    ldd "$build/bin/$program" | awk '/libz3|libfmt|libz\./ {print $3}' | xargs -r -I{} cp -L {} "$folder/lib/"
+    ldd "$build/bin/$program" | awk '$3 ~ "^/" && $1 !~ "^lib(c|m|stdc[+][+]|gcc_s)[.]" {print $3}' | xargs -r -I{} cp -L {} "$folder/lib/"
   done
   chmod u+w "$folder"/lib/*
   strip "$folder"/lib/* 2>/dev/null
   cp bench/peers/torch_rows.py "$folder/bench/peers/"
   cp scripts/gpu_bench.sh "$folder/scripts/"
+  XZ_OPT="-3 -T0" tar -C "$folder" -cJf "$folder/programs.tar.xz" bin lib  # a third of their size, where what travels is limited
+  rm -r "$folder/bin" "$folder/lib"
   du -sh "$folder"
 }
 
@@ -49,6 +51,7 @@ run() {
   out=$1
   shift
   cd "$(dirname "$0")/.." || exit 2
+  if [ ! -d bin ]; then python3 -c 'import tarfile; tarfile.open("programs.tar.xz").extractall()' || exit 2; fi
   mkdir -p "$out/kernels"
   export LD_LIBRARY_PATH="$PWD/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
   begin=$(date +%s)

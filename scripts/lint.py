@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks what a compiler does not: include arrows between folders, header comments, whitespace, file sizes, TODOs,
-dead links in the documentation, rows of tables that nothing uses, and spelling. Needs nothing but Python; takes a second or two."""
+dead links in the documentation, rows of tables that nothing uses, spelling, and files that should not be there. Needs nothing but Python; takes a second or two."""
 
 import os
 import re
@@ -210,8 +210,17 @@ def check_spelling(paths):
         problems.append(line.removeprefix("./"))
 
 
+def check_ignored():
+    """What is made by a build or a run must not be in the repository: .gitignore says what that is."""
+    command = ["git", "ls-files", "--cached", "--ignored", "--exclude-standard"]
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    for name in names[:5]:
+        problem(name, 1, f"is in the repository although .gitignore names it ({len(names)} such files): git rm --cached")
+
+
 def main():
     files = list_files()
+    check_ignored()
     texts = [f for f in files if f.endswith(TEXT) or os.path.basename(f) == "Makefile"]
     for path in texts:
         with open(os.path.join(ROOT, path), encoding="utf-8") as file:

@@ -2,7 +2,8 @@
 # Installs what the build needs on Debian and Ubuntu, and nothing when it is there already (a second run takes
 # milliseconds).  setup.sh: packages;  setup.sh cuda: NVIDIA's compilers, into .venv-cuda;  setup.sh peers: the
 # libraries benchmarks compare with, into .venv-peers;  setup.sh python: what builds and tests the Python package, into
-# .venv-python, which sees the distribution's PyTorch and numpy. Missing optional things are a message, never a failure.
+# .venv-python, which sees the distribution's PyTorch and numpy;  setup.sh browser: Chromium, and playwright beside these.
+# Missing optional things are a message, never a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,6 +18,9 @@ cuda_packages=("nvidia-cuda-nvrtc==13.0.*" "nvidia-nvjitlink==13.0.*" "nvidia-cu
 # The oracles of the Python tests belong to the distribution's interpreter, so its environment is made from that.
 python_system=(python3-dev python3-venv python3-numpy python3-torch python3-jinja2)
 python_packages=("nanobind==3.1.*" "scikit-build-core==1.1.*" pytest hypothesis safetensors openai mypy pyright "gguf==0.19.*" "mcp==2.3.*")
+# A browser looks at the page of an investigation (tests/investigations/page_test.py).
+browser_packages=("playwright==1.65.*")
+browser_system=(chromium)
 peer_packages=("tinygrad==0.14.*" numpy scipy-openblas32 mkl onednn-cpu-iomp intel-cmplr-lib-rt torch onnxruntime)
 
 say() { echo "setup: $*"; }
@@ -132,9 +136,16 @@ case "${1:-packages}" in
     venv_options=--system-site-packages
     make_venv .venv-python "what builds and tests the Python package" "${python_packages[@]}"
     ;;
+  browser)
+    required=()
+    optional=("${browser_system[@]}")
+    install_packages
+    "$0" python
+    .venv-python/bin/pip install --quiet --disable-pip-version-check "${browser_packages[@]}"
+    ;;
   peers) make_venv .venv-peers "the peers benchmarks compare with (8 GB)" "${peer_packages[@]}" ;;
   *)
-    echo "usage: setup.sh [packages|cuda|peers|python]" >&2
+    echo "usage: setup.sh [packages|cuda|peers|python|browser]" >&2
     exit 2
     ;;
 esac

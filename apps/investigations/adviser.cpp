@@ -84,7 +84,7 @@ std::vector<Proposal> advised(Lab& lab) {
     const Json list = begin == std::string::npos || end == std::string::npos || end < begin
                           ? Json()
                           : Json::parse(text.substr(begin, end + 1 - begin), nullptr, false);
-    if (!list.is_array()) return lost("its answer is no list of experiments");
+    if (!list.is_array()) return lost("its answer is not a list of experiments");
     std::vector<Proposal> proposals;
     for (const Json& p : list) {
       if (proposals.size() == kMostProposals) break;

@@ -94,7 +94,7 @@ std::string remade(Store& store, const std::string& page, const std::string& bef
   const auto add_block = [&](const Session& s, const std::vector<std::string>& found) {
     const std::string block = block_of(s);
     const std::string key = "block " + page;
-    // What stands in the block and was not made by us is a note.
+    // What is in the block and was not made by us is a note.
     std::set<std::string> made;
     for (const std::string& line : split_lines(store.recall(s.id, key).value_or(""))) made.insert(line);
     for (const std::string& line : split_lines(block)) made.insert(line);

@@ -195,7 +195,7 @@ Answer investigate_command(Case& running) {
     if (end.why != Early::OutOfBudget) throw;
     running.event("budget", "used up");
     Answer answer = conclude(lab);
-    answer.finding.summary += " The budget was used up before every question was asked.";
+    answer.finding.summary += " The budget was used up before all questions were tested.";
     return answer;
   }
   return conclude(lab);

@@ -93,7 +93,7 @@ UserError git_failed(const std::vector<std::string>& words, const Ran& ran) {
   return UserError("investigate",
                    fmt::format("git {} ended with status {}: {}", words.empty() ? "" : words[0], ran.status,
                                ran.errors.substr(0, ran.errors.find('\n'))))
-      .help("run git status in the repository: what git refuses there, it refuses here");
+      .help("run git status in the repository: git reports the same problem there");
 }
 
 }  // namespace
@@ -126,7 +126,7 @@ Repository::Repository(const std::string& directory, std::string scratch, std::i
   const fs::path here = fs::canonical(directory, failed);
   if (failed)
     throw MissingFile("investigate", fmt::format("{}: {}", directory, failed.message()))
-        .help("the directory that the command runs in has to be there");
+        .help("the directory that the command runs in must exist");
   const Ran top = git_in(here.string(), {"rev-parse", "--show-toplevel"});
   in_repository_ = top.ok();
   if (!in_repository_ && top.errors.find("not a git repository") == std::string::npos)
@@ -136,8 +136,8 @@ Repository::Repository(const std::string& directory, std::string scratch, std::i
   if (!in_repository_ &&
       bytes_below(root_, static_cast<std::uint64_t>(carry)) > static_cast<std::uint64_t>(carry))
     throw UserError("investigate",
-                    fmt::format("{} is in no git repository and has more than {} MiB", root_, carry >> 20))
-        .help("git init there, or --carry-mib allows more to be copied");
+                    fmt::format("{} is not in a git repository and has more than {} MiB", root_, carry >> 20))
+        .help("run git init there, or copy more with --carry-mib");
   git_folder_ = scratch_ + "/repository/.git";
   borrow();
   take_snapshot();

@@ -40,8 +40,7 @@ std::string kind_of(const Input& input) {
   for (const Investigator& row : investigators())
     kinds += (kinds.empty() ? "" : ", or ") + std::string(row.input);
   if (!input.path.empty())
-    throw UserError("investigate", input.path + " is nothing that can be investigated")
-        .help("investigate " + kinds);
+    throw UserError("investigate", input.path + " cannot be investigated").help("investigate " + kinds);
   throw UserError("investigate", "there is nothing to investigate").help("give " + kinds);
 }
 
@@ -115,7 +114,8 @@ State run_session(Store& store, const std::string& id, const Case::Tell& tell,
     // What two killed parents have left, before anything runs again.
     const int ended = end_marked(id);
     if (ended > 0)
-      store.add_event(id, "scenario", fmt::format("{} processes of the earlier run were still there", ended));
+      store.add_event(id, "scenario",
+                      fmt::format("{} processes of the earlier run were still running", ended));
     std::error_code ignored;
     std::filesystem::remove_all(store.session_folder(id) + "/scratch", ignored);
   }
@@ -123,7 +123,7 @@ State run_session(Store& store, const std::string& id, const Case::Tell& tell,
     throw UserError("investigate",
                     fmt::format("{} is {}{}", id, row(before.state).name,
                                 before.owner != 0 ? fmt::format(" in process {}", before.owner) : ""))
-        .help("lathe investigate show says more");
+        .help("lathe investigate show has details");
   State state = State::Failed;
   std::string reason;
   std::optional<dev::Finding> finding;
@@ -135,8 +135,7 @@ State run_session(Store& store, const std::string& id, const Case::Tell& tell,
     try {
       const Investigator* row = investigator(session.input.kind);
       if (row == nullptr)
-        throw UserError("investigate",
-                        "this build does not investigate what is called " + session.input.kind);
+        throw UserError("investigate", "this build cannot investigate: " + session.input.kind);
       Answer answer = row->run(running);
       if (running.early() == Early::Cancelled || running.early() == Early::Interrupted) running.check();
       state = answer.state;
@@ -148,7 +147,7 @@ State run_session(Store& store, const std::string& id, const Case::Tell& tell,
       static constexpr std::array<std::pair<State, std::string_view>, 4> kEnds{
           {{State::NotFound, "it ended"},
            {State::Cancelled, "somebody cancelled it"},
-           {State::Queued, "its process was asked to end"},
+           {State::Queued, "its process was told to stop"},
            {State::NotFound, "the budget was used up"}}};
       const auto& [to, why] = kEnds[static_cast<std::size_t>(end.why)];
       state = to;

@@ -62,8 +62,7 @@ Lab::Lab(Case& running)
                   [&running] { return running.early() != Early::No; }),
       limit_(running.input().scenario_seconds > 0 ? running.input().scenario_seconds
                                                   : running.input().seconds * kShareOfFirstRun) {
-  for (const std::string& name : repository_.left_behind())
-    case_.event("repository", "not taken along: " + name);
+  for (const std::string& name : repository_.left_behind()) case_.event("repository", "not copied: " + name);
   if (const auto before = case_.store().recall(case_.id(), "snapshot");
       before && *before != repository_.snapshot())
     case_.event("repository", "the tree has changed since the session began: its results are not used");
@@ -122,7 +121,7 @@ std::vector<Outcome> Lab::run(const std::vector<Probe>& probes, const std::vecto
         outcomes[i].ending == Ending::Lost || (outcomes[i].ending == Ending::Signalled &&
                                                outcomes[i].status == SIGKILL && failing_.status != SIGKILL);
     if (!killed) continue;
-    case_.event("scenario", scenarios[i].label + ": killed, run once more");
+    case_.event("scenario", scenarios[i].label + ": killed, run again");
     const Probe& p = probes[which[i]];
     Repository::drop(trees[i]);
     trees[i] = worktree(p);
@@ -154,8 +153,8 @@ void Lab::count(const Probe& probe, const Outcome& outcome) {
   rate_ = std::clamp(static_cast<double>(failed) / (passed + failed), 0.2, 0.8);
   case_.store().remember(case_.id(), "rate " + repository_.snapshot(), fmt::format("{}", rate_));
   case_.add({"the failure is flaky", probe.label,
-             fmt::format("{} of {} runs of the same tree failed; {} passes in a row count as one", failed,
-                         passed + failed, runs_to_pass()),
+             fmt::format("{} of {} runs of the same tree failed; {} consecutive passes count as a pass",
+                         failed, passed + failed, runs_to_pass()),
              dev::Verdict::Confirmed, 0});
   throw FlakyAfterAll{};
 }
@@ -182,7 +181,7 @@ bool say_the_same(const std::string& one, const std::string& other, const std::s
 
 bool Lab::reproduce() {
   Timer timer;
-  const Probe as_it_is{"the command as it is", "", {}, {}, {}};
+  const Probe as_it_is{"the unchanged command", "", {}, {}, {}};
   int runs = 0, failures = 0;
   std::map<std::string, int> kinds;
   std::vector<Outcome> failed;
@@ -260,10 +259,10 @@ bool Lab::reproduce() {
              fmt::format("{} of {} runs failed: {}: {}", failures, runs, failing_.words(), failure_.error),
              dev::Verdict::Confirmed, timer.milliseconds()});
   if (flaky())
-    case_.add(
-        {"the failure is flaky", fmt::format("{} runs of the same tree", runs),
-         fmt::format("{} of {} failed; {} passes in a row count as one", failures, runs, runs_to_pass()),
-         dev::Verdict::Confirmed, 0});
+    case_.add({"the failure is flaky", fmt::format("{} runs of the same tree", runs),
+               fmt::format("{} of {} failed; {} consecutive passes count as a pass", failures, runs,
+                           runs_to_pass()),
+               dev::Verdict::Confirmed, 0});
   return true;
 }
 

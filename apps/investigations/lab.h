@@ -67,7 +67,8 @@ class Lab {
   bool flaky() const { return rate_ < 1; }
   // It fails in the same way without the files that git ignores: no copies of them are made any more.
   bool lean() const { return lean_; }
-  int runs_to_pass() const;  // so many in a row are no accident
+  double limit() const { return limit_; }  // seconds of one run
+  int runs_to_pass() const;                // so many in a row are no accident
 
   Judged judge(const Probe& probe, int at_least = 1);
   // Side by side. Whoever asks may be content with the first that passes (or fails): the rest is then

@@ -67,7 +67,7 @@ std::string whole_file(const std::string& path) {
 
 // Checks what a tool is given against what its schema says, as far as the schemas above go.
 void check_arguments(const Json& given, const Json& schema) {
-  if (!given.is_object()) throw UserError("mcp", "arguments are no object");
+  if (!given.is_object()) throw UserError("mcp", "arguments is not an object");
   const Json& properties = schema.at("properties");
   for (const auto& [name, value] : given.items()) {
     if (!properties.contains(name)) {
@@ -87,7 +87,7 @@ void check_arguments(const Json& given, const Json& schema) {
       fits = value.is_array() &&
              std::all_of(value.begin(), value.end(), [](const Json& v) { return v.is_string(); });
     if (!fits)
-      throw UserError("mcp", fmt::format("argument {} is no {}", name, type))
+      throw UserError("mcp", fmt::format("argument {} is not of type {}", name, type))
           .help(properties.at(name).at("description").get<std::string>());
   }
   for (const Json& name : schema.at("required"))
@@ -116,26 +116,26 @@ std::optional<std::string> McpServer::answer(const std::string& line) {
                                                                        Json::error_handler_t::replace);
   };
   const Json message = Json::parse(line, nullptr, false);
-  if (message.is_discarded()) return failed({kParseError, "this is no JSON"});
+  if (message.is_discarded()) return failed({kParseError, "this is not JSON"});
   if (!message.is_object() || message.value("jsonrpc", Json()) != "2.0")
-    return failed({kInvalidRequest, "this is no JSON-RPC 2.0 message"});
+    return failed({kInvalidRequest, "this is not a JSON-RPC 2.0 message"});
   const bool request = message.contains("id");
   if (request) id = message["id"];
   if (!message.contains("method")) return std::nullopt;  // an answer to nothing that was asked
-  if (!message["method"].is_string()) return failed({kInvalidRequest, "the method is no text"});
+  if (!message["method"].is_string()) return failed({kInvalidRequest, "the method is not text"});
   if (!request) return std::nullopt;  // a notification: none changes anything here
   if (!id.is_string() && !id.is_number_integer())
     return failed({kInvalidRequest, "the id is neither text nor a number"});
   try {
     const Json params = message.value("params", Json::object());
-    if (!params.is_object()) throw Refusal{kInvalidParams, "the parameters are no object"};
+    if (!params.is_object()) throw Refusal{kInvalidParams, "params is not an object"};
     std::string version;
     if (params.contains("_meta") && params["_meta"].is_object() && params["_meta"].contains(kVersionKey)) {
       const Json& asked = params["_meta"][kVersionKey];
       version = asked.is_string() ? asked.get<std::string>() : "";
       if (!is_modern(version))
         throw Refusal{kUnsupportedVersion,
-                      "this revision of the protocol is not spoken here",
+                      "this protocol version is not supported",
                       {{"supported", kModern}, {"requested", asked}}};
     }
     const std::string method = message["method"];
@@ -168,10 +168,9 @@ Json McpServer::result_of(const std::string& method, const Json& params) {
   if (method == "resources/list") return resources();
   if (method == "resources/templates/list") {
     Json templates = Json::array();
-    for (const auto& [name, what] :
-         {std::pair{"record", "everything that is known of an investigation, as JSON"},
-          std::pair{"repro", "a script that shows the failure again"},
-          std::pair{"page", "the investigation as an HTML page"}})
+    for (const auto& [name, what] : {std::pair{"record", "the complete record of an investigation, as JSON"},
+                                     std::pair{"repro", "a script that reproduces the failure"},
+                                     std::pair{"page", "the investigation as an HTML page"}})
       templates.push_back({{"uriTemplate", fmt::format("{}session/{{id}}/{}", kScheme, name)},
                            {"name", name},
                            {"description", what}});
@@ -183,11 +182,11 @@ Json McpServer::result_of(const std::string& method, const Json& params) {
 
 namespace {
 const char* instructions() {
-  return "Finds out by experiment why a command fails. Call start with a command that fails and the "
+  return "Finds out by experiments why a command fails. Call start with a command that fails and the "
          "directory it runs in, then "
          "check until the state is found, not-found, needs-input, cancelled or failed. add_observation "
          "steers it. The verdict has "
-         "the cause and a way out that was tried; nothing is ever changed in the directory.";
+         "the cause and a tested way out; the directory is never changed.";
 }
 Json capabilities() { return {{"tools", Json::object()}, {"resources", Json::object()}}; }
 }  // namespace
@@ -218,37 +217,41 @@ Json McpServer::tools() const {
          {"annotations", {{"readOnlyHint", reads}, {"destructiveHint", false}, {"openWorldHint", !reads}}}});
   };
   add("start",
-      "Begin an investigation in the background; returns its id. Give a command that fails, the path of "
-      "something saved, or words.",
-      schema({{"command", strings_property("the command that fails and its arguments")},
-              {"path", text_property("something saved that fails")},
-              {"words", text_property("a description, where there is no command yet")},
-              {"directory", text_property("where the command runs; this server's directory")},
-              {"environment",
-               {{"type", "object"},
-                {"additionalProperties", {{"type", "string"}}},
-                {"description", "variables besides this server's"}}},
-              {"tests", text_property("a shell command that runs the other tests, tried with the way out")},
-              {"budget_seconds", number_property("for all of it (60)")},
-              {"scenario_seconds", number_property("for one run of the command")},
-              {"jobs", number_property("scenarios at a time")}},
-             {}),
+      "Start an investigation in the background; returns its id. Give a command that fails, the path of "
+      "a saved kernel or graph, or a description.",
+      schema(
+          {{"command", strings_property("the command that fails and its arguments")},
+           {"path", text_property("a saved kernel or graph that fails")},
+           {"words", text_property("a description of the failure, if there is no command yet")},
+           {"directory", text_property("directory to run the command in (default: this server's directory)")},
+           {"environment",
+            {{"type", "object"},
+             {"additionalProperties", {{"type", "string"}}},
+             {"description", "environment variables in addition to this server's"}}},
+           {"tests", text_property("a shell command that runs the other tests, to check the way out with")},
+           {"budget_seconds", number_property("total time in seconds (60)")},
+           {"scenario_seconds", number_property("time limit of one run in seconds")},
+           {"jobs", number_property("scenarios at a time")}},
+          {}),
       false);
-  add("check", "State, verdict and hypotheses of an investigation, while it runs or after.",
-      schema({{"id", id}, {"wait_seconds", number_property("wait so long for its end (50 at most)")}},
+  add("check", "State, verdict and hypotheses of an investigation, running or finished.",
+      schema({{"id", id}, {"wait_seconds", number_property("seconds to wait for its end (at most 50)")}},
              {"id"}),
       true);
   add("add_observation",
-      "Tell a running investigation what you see; it re-orders its questions and tries what you name.",
-      schema(
-          {{"id", id},
-           {"text", text_property("what you see, in words; names of variables, files and commits are tried")},
-           {"who", text_property("whose observation it is")}},
-          {"id", "text"}),
+      "Report an observation to a running investigation; it reorders its experiments and tests what you "
+      "name.",
+      schema({{"id", id},
+              {"text", text_property(
+                           "the observation in words; variables, files and commits named in it are tested")},
+              {"who", text_property("who observed it")}},
+             {"id", "text"}),
       false);
-  add("cancel", "End an investigation and everything it runs, at once.", schema({{"id", id}}, {"id"}), false);
+  add("cancel", "Stop an investigation and everything it runs.", schema({{"id", id}}, {"id"}), false);
   add("list", "The investigations of a project, latest first.",
-      schema({{"directory", text_property("of the project; this server's directory")}}, {}), true);
+      schema({{"directory", text_property("the project's directory (default: this server's directory)")}},
+             {}),
+      true);
   return all;
 }
 
@@ -274,7 +277,7 @@ Json McpServer::call(const Json& params) {
     return {{"content", Json::array({Json{{"type", "text"}, {"text", text_of(value)}}})},
             {"structuredContent", value},
             {"isError", false}};
-  } catch (const std::exception& error) {  // whoever calls can read it and do better
+  } catch (const std::exception& error) {  // the client can read the error and retry
     return {{"content", Json::array({Json{{"type", "text"}, {"text", error.what()}}})}, {"isError", true}};
   }
 }
@@ -287,7 +290,7 @@ Json McpServer::start(const Json& arguments) {
   input.directory = fs::absolute(arguments.value("directory", directory_)).lexically_normal().string();
   std::error_code failed;
   if (!fs::is_directory(input.directory, failed))
-    throw MissingFile("mcp", input.directory + " is no directory");
+    throw MissingFile("mcp", input.directory + " is not a directory");
   input.seconds = arguments.value("budget_seconds", input.seconds);
   input.scenario_seconds = arguments.value("scenario_seconds", 0.0);
   input.jobs = static_cast<int>(arguments.value("jobs", 0.0));
@@ -301,8 +304,8 @@ Json McpServer::start(const Json& arguments) {
   const std::string id = store.create(input, environment).id;
   const int pid = start_in_background(store, program_, id);
   if (pid == 0) {
-    store.move(id, State::Failed, "no process could be started");
-    throw DeviceError("mcp", "no process could be started");
+    store.move(id, State::Failed, "a process could not be started");
+    throw DeviceError("mcp", "a process could not be started");
   }
   const std::lock_guard lock(mutex_);
   started_.push_back(pid);
@@ -437,7 +440,7 @@ Store& McpServer::store_with(const std::string& id) {
   for (const auto& entry : fs::directory_iterator(projects, failed))
     if (fs::exists(entry.path() / "store.sqlite", failed) && has(opened(entry.path().string())))
       return opened(entry.path().string());
-  throw UserError("mcp", "there is no investigation " + id).help("the tool list names those of a project");
+  throw UserError("mcp", "there is no investigation " + id).help("the tool list lists those of a project");
 }
 
 }  // namespace lathe::investigations

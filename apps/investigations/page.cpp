@@ -19,7 +19,7 @@ constexpr const char* kStyle = R"(
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; width: 100%; } th, td { text-align: left; vertical-align: top; padding: .3rem .5rem; border-bottom: 1px solid var(--line); }
 pre, code { font: 13px/1.4 ui-monospace, monospace; } pre { overflow: auto; margin: 0; padding: .5rem; border: 1px solid var(--line); max-height: 32rem; }
-.sides { display: grid; grid-template-columns: 1fr 1fr; gap: 1rem; } .changed { background: var(--mark); }
+.sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr)); gap: 1rem; } .sides pre { min-width: 0; } td, code { overflow-wrap: anywhere; } #hypotheses, #scenarios, #facts, #states { display: block; overflow-x: auto; } .changed { background: var(--mark); }
 .verdict { font-size: 1.15rem; } .confirmed { color: #1a7f37; } .refuted { color: #777; } .partial { color: #b26a00; } .unknown { color: #777; }
 .heat { display: grid; gap: 1px; max-width: 40rem; } .heat i { display: block; aspect-ratio: 1; min-height: 4px; }
 )";
@@ -75,7 +75,7 @@ std::string heat_map(const std::vector<std::vector<double>>& rows) {
       if (std::isfinite(value)) worst = std::max(worst, value);
     }
   std::string html = fmt::format(
-      "<h2>How far values are off</h2><p>{} x {} values, at most {:.4g}; not finite ones are "
+      "<h2>Errors of the values</h2><p>{} x {} values, at most {:.4g}; not finite ones are "
       "violet.</p>\n<div class=\"heat\" id=\"heat\" style=\"grid-template-columns: repeat({}, 1fr)\">",
       rows.size(), width, worst, across);
   for (const auto& r : cells)
@@ -109,12 +109,12 @@ std::string page_of(Store& store, const std::string& id) {
   fact("directory", s.input.directory);
   fact("error", s.error);
   fact("cause", f.cause.empty() ? "" : f.kind + ": " + f.cause);
-  fact(f.way_out_verified ? "way out (tried: with it the failure is gone, without it it is there)"
+  fact(f.way_out_verified ? "way out (verified: the failure occurs without it and not with it)"
                           : "way out (not verified)",
        f.way_out);
-  fact("shows it again", f.repro_command);
+  fact("reproduce with", f.repro_command);
   fact("repro", f.repro);
-  if (f.repro_nodes > 0) fact("nodes of the repro", std::to_string(f.repro_nodes));
+  if (f.repro_nodes > 0) fact("nodes of the reproducer", std::to_string(f.repro_nodes));
   html +=
       "</table>\n<h2>Hypotheses</h2>\n<table "
       "id=\"hypotheses\">\n<tr><th>verdict</th><th>hypothesis</th><th>experiment</th><th>evidence</"
@@ -126,7 +126,7 @@ std::string page_of(Store& store, const std::string& id) {
   html += "</table>\n";
   if (!f.before.empty() || !f.after.empty())
     html += fmt::format(
-        "<h2>Before and after the guilty step</h2>\n<div class=\"sides\" "
+        "<h2>Before and after the faulty step</h2>\n<div class=\"sides\" "
         "id=\"sides\"><pre>{}</pre><pre>{}</pre></div>\n",
         side(f.before, f.after), side(f.after, f.before));
   html += heat_map(f.difference);

@@ -42,12 +42,11 @@ void ask_environment(Lab& lab) {
     return probe;
   };
   const Judged bare = lab.judge(without(names));
-  const std::string experiment =
-      fmt::format("the command without {} variables of the environment", names.size());
+  const std::string experiment = fmt::format("the command without {} environment variables", names.size());
   if (bare.result != Result::Passes) {
-    lab.running().add(
-        {"a variable of the environment is guilty", experiment, "without them it " + bare.words(),
-         bare.result == Result::Fails ? dev::Verdict::Refuted : dev::Verdict::Unknown, timer.milliseconds()});
+    lab.running().add({"an environment variable is the cause", experiment, "without them it " + bare.words(),
+                       bare.result == Result::Fails ? dev::Verdict::Refuted : dev::Verdict::Unknown,
+                       timer.milliseconds()});
     return;
   }
   const auto chosen = [&](const Part& part) {
@@ -75,7 +74,7 @@ void ask_environment(Lab& lab) {
   }
   cause.summary = fmt::format("It fails because of the environment: {}.", values);
   cause.way_out = fmt::format("env{} {}", flags, joined_words(lab.command()));
-  lab.running().add({"a variable of the environment is guilty", experiment,
+  lab.running().add({"an environment variable is the cause", experiment,
                      "without them it passes; what matters is " + values, dev::Verdict::Confirmed,
                      timer.milliseconds()});
   lab.verify(cause, without(guilty));
@@ -87,8 +86,8 @@ void ask_ignored(Lab& lab) {
   if (names.empty()) return;
   Timer timer;
   if (lab.lean()) {
-    lab.running().add({"a file that git ignores is guilty", "the command without them",
-                       "it fails in the same way; from then on no copies of them are made",
+    lab.running().add({"a file that git ignores is the cause", "the command without them",
+                       "it fails in the same way; ignored files are not copied from now on",
                        dev::Verdict::Refuted, timer.milliseconds()});
     return;
   }
@@ -99,7 +98,7 @@ void ask_ignored(Lab& lab) {
       fmt::format("the command without {} files and folders that git ignores", names.size());
   const Judged bare = lab.judge(without(names));
   if (bare.result != Result::Passes) {
-    lab.running().add({"a file that git ignores is guilty", experiment, "without them it " + bare.words(),
+    lab.running().add({"a file that git ignores is the cause", experiment, "without them it " + bare.words(),
                        bare.result == Result::Fails ? dev::Verdict::Refuted : dev::Verdict::Unknown,
                        timer.milliseconds()});
     return;
@@ -124,7 +123,7 @@ void ask_ignored(Lab& lab) {
   cause.argument = guilty.size() == 1 ? guilty.front() : "";
   cause.summary = fmt::format("It fails because of a file that git ignores: {}.", cause.name);
   cause.way_out = "move it away: " + cause.name;
-  lab.running().add({"a file that git ignores is guilty", experiment,
+  lab.running().add({"a file that git ignores is the cause", experiment,
                      "without them it passes; what matters is " + cause.name, dev::Verdict::Confirmed,
                      timer.milliseconds()});
   lab.verify(cause, without(guilty));
@@ -149,7 +148,7 @@ void ask_flaky(Lab& lab) {
   }
   std::vector<std::string> one_cpu{"taskset", "-c", "0"};
   one_cpu.insert(one_cpu.end(), lab.command().begin(), lab.command().end());
-  rows.push_back({"threads or processes side by side", {{"on one CPU", "", one_cpu, {}, {}}}});
+  rows.push_back({"parallel threads or processes", {{"on one CPU", "", one_cpu, {}, {}}}});
   for (const Fixed& row : rows) {
     Timer timer;
     int passing = 0, failing = 0;

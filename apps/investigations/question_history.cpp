@@ -166,12 +166,11 @@ bool blame_commit(Lab& lab, const Commit& guilty, bool certain, const std::strin
   if (certain) lab.causes.push_back(cause);  // stays where the budget ends before more is known
   const bool reverted = !guilty.parents.empty() && blame_change(lab, guilty.parents[0], guilty.id, cause);
   if (!reverted && !certain) return false;
-  if (!reverted)
-    cause.summary += " Taking it back from the present tree does not help or does not fit any more.";
+  if (!reverted) cause.summary += " Reverting it in the present tree does not help or is no longer possible.";
   lab.running().add(
       {"the first bad commit is " + guilty.label(), how,
        reverted ? fmt::format("its parent passes, and so does the present tree without {}", cause.name)
-                : "its parent passes; without it the present tree could not be made to pass",
+                : "its parent passes; reverting it in the present tree did not make the command pass",
        reverted ? dev::Verdict::Confirmed : dev::Verdict::Partial, 0});
   if (certain) lab.causes.pop_back();
   lab.causes.push_back(cause);
@@ -200,7 +199,7 @@ bool blame_change(Lab& lab, const std::string& before, const std::string& after,
       if (reverted(h.text())) fitting.push_back(h);
     const auto partly =
         fitting.empty() || fitting.size() == all.size() ? std::nullopt : reverted(joined(fitting));
-    if (!partly || !lab.passes({"without what can be taken back of the change", *partly, {}, {}, {}}))
+    if (!partly || !lab.passes({"without the parts of the change that can be reverted", *partly, {}, {}, {}}))
       return false;
     all = std::move(fitting);
   }
@@ -270,7 +269,7 @@ void ask_uncommitted(Lab& lab) {
   Timer timer;
   const Judged clean = lab.judge({"without uncommitted changes", repository.head(), {}, {}, {}});
   if (clean.result != Result::Passes) {
-    lab.running().add({"uncommitted changes are guilty", "the command at HEAD, without them",
+    lab.running().add({"uncommitted changes are the cause", "the command at HEAD, without them",
                        "without them the command " + clean.words(), dev::Verdict::Refuted,
                        timer.milliseconds()});
     return;
@@ -281,7 +280,7 @@ void ask_uncommitted(Lab& lab) {
   const bool found = blame_change(lab, repository.head(), repository.snapshot(), cause);
   cause.summary = fmt::format("It fails because of uncommitted changes ({}).", cause.name);
   lab.running().add(
-      {"uncommitted changes are guilty", "the command at HEAD, without them",
+      {"uncommitted changes are the cause", "the command at HEAD, without them",
        "without them the command " + clean.words() + (found ? "; what matters is " + cause.name : ""),
        dev::Verdict::Confirmed, timer.milliseconds()});
   lab.causes.push_back(cause);
@@ -328,7 +327,7 @@ void search_history(Lab& lab, const std::string& path) {
   }
   if (search.at(0) != Result::Fails) {
     if (path.empty())
-      running.add({claim, "the command at HEAD", "it does not fail there as it does in the tree",
+      running.add({claim, "the command at HEAD", "it does not fail there in the same way as in the tree",
                    dev::Verdict::Unknown, timer.milliseconds()});
     return;
   }
@@ -341,10 +340,10 @@ void search_history(Lab& lab, const std::string& path) {
     }
   }
   if (!good) {
-    running.add(
-        {claim, fmt::format("the command at {} of {} commits", search.tested(), search.size()),
-         "none passes: it is as old as the command, or what the command runs is not built from the commit",
-         dev::Verdict::Refuted, timer.milliseconds()});
+    running.add({claim, fmt::format("the command at {} of {} commits", search.tested(), search.size()),
+                 "none passes: either the failure is as old as the command, or what the command runs is not "
+                 "built from the commit",
+                 dev::Verdict::Refuted, timer.milliseconds()});
     return;
   }
   std::vector<std::size_t> candidates = search.first_bad(*good);
@@ -353,13 +352,14 @@ void search_history(Lab& lab, const std::string& path) {
   if (!lab.flaky()) {
     constexpr int kOnceMore = 6;
     const std::string id = search.variant(search.commit(search.good()));
-    if (!id.empty()) lab.judge({"the last good commit once more", id, {}, {}, {}}, kOnceMore);
+    if (!id.empty()) lab.judge({"the last good commit again", id, {}, {}, {}}, kOnceMore);
   }
   const std::string how = fmt::format("the command at {} of {} commits", search.tested(), search.size());
   if (candidates.size() > 1)
-    running.event("history",
-                  fmt::format("{} commits cannot be told apart: the command fails otherwise between them",
-                              candidates.size()));
+    running.event(
+        "history",
+        fmt::format("{} commits cannot be distinguished: the command fails in another way between them",
+                    candidates.size()));
   std::reverse(candidates.begin(), candidates.end());  // the oldest begins what follows
   for (const std::size_t index : candidates) {
     Commit guilty = search.commit(index);

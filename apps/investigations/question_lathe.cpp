@@ -23,7 +23,8 @@ bool uses_lathe(Lab& lab) {
   const std::string saved = running.scratch() + "/saved-kernels";
   fs::create_directories(saved);
   lab.judge({"with LATHE_SAVE", "", {}, {{"LATHE_SAVE", saved}, {"LATHE_CACHE", "off"}}, {}});
-  const bool uses = !fs::is_empty(saved);
+  // One that is refused before it makes any says who refuses.
+  const bool uses = !fs::is_empty(saved) || lab.failing().output.find("lathe: ") != std::string::npos;
   running.store().remember(running.id(), kKnown, uses ? "yes" : "no");
   return uses;
 }
@@ -47,6 +48,7 @@ void ask_lathe(Lab& lab) {
   const std::string tree = lab.repository().worktree(lab.repository().snapshot());
   dev::InvestigationLimits limits;
   limits.seconds = running.seconds_left() * kShareOfBudget;
+  limits.run_seconds = lab.limit();
   limits.jobs = running.input().jobs;
   limits.folder = running.folder();
   const dev::Finding finding =
@@ -61,6 +63,9 @@ void ask_lathe(Lab& lab) {
   cause.kind = finding.kind;
   cause.name = finding.cause;
   cause.summary = finding.summary;
+  if (const std::vector<Place> places = places_of(lab.failing().output);
+      finding.kind == "devices" && !places.empty())
+    cause.summary += fmt::format(" It is at {}:{}.", places.back().file, places.back().line);
   if (!finding.repro.empty()) cause.summary += fmt::format(" It is saved in {}.", finding.repro);
   cause.way_out = finding.way_out;
   cause.before = finding.before;

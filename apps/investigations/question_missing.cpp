@@ -243,7 +243,7 @@ void ask_missing(Lab& lab) {
   }
   lab.running().add(
       {claim,
-       fmt::format("{} repairs: what the repository has under that name or a similar one, now or before",
+       fmt::format("{} repairs: files of that name or a similar one that the repository has or had",
                    repairs.size()),
        lab.failure().error + (repairs.empty() ? "" : "; with none of them it passes"), dev::Verdict::Partial,
        timer.milliseconds()});

@@ -47,9 +47,9 @@ void ask_tests(Lab& lab) {
                        dev::Verdict::Confirmed, timer.milliseconds()});
     return;
   }
-  lab.running().add({"a test that fails also fails alone", fmt::format("{} tests, one by one", probes.size()),
-                     "each passes alone: it depends on the tests that run before it", dev::Verdict::Refuted,
-                     timer.milliseconds()});
+  lab.running().add({"the failing test also fails alone", fmt::format("{} tests, one by one", probes.size()),
+                     "every test passes alone, so the failure depends on the tests that run before it",
+                     dev::Verdict::Refuted, timer.milliseconds()});
 }
 
 void ask_input(Lab& lab) {
@@ -102,7 +102,7 @@ void ask_input(Lab& lab) {
   if (shown.size() > 200) shown = shown.substr(0, 200) + "...";
   while (!shown.empty() && shown.back() == '\n') shown.pop_back();
   lab.running().add({fmt::format("a part of {} is enough for it to fail", path),
-                     "lines left out as long as it fails in the same way",
+                     "removed lines as long as the failure stays the same",
                      fmt::format("{} of {} lines: {}", part.size(), lines.size(), shown),
                      part.size() < lines.size() ? dev::Verdict::Confirmed : dev::Verdict::Refuted,
                      timer.milliseconds()});
@@ -152,7 +152,7 @@ void ask_other_tests(Lab& lab) {
     if (!before.contains(t.name)) broken += (broken.empty() ? "" : ", ") + t.name;
   const bool unclear = broken.empty() && !judged[0].outcome.passed() && judged[1].outcome.passed();
   const bool fine = broken.empty() && !unclear;
-  lab.running().add({"the way out breaks no other test", joined_words(tests),
+  lab.running().add({"the way out does not break other tests", joined_words(tests),
                      fmt::format("with it: {}; without it: {}{}", judged[0].outcome.words(),
                                  judged[1].outcome.words(), broken.empty() ? "" : "; broken: " + broken),
                      fine ? dev::Verdict::Confirmed : dev::Verdict::Refuted, timer.milliseconds()});

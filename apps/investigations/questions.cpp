@@ -122,7 +122,7 @@ void try_remedy(Lab& lab, const Proposal& proposal, const std::string& kind, con
 }
 
 void propose_unset(Lab& lab, const Proposal& p) {
-  try_remedy(lab, p, "environment", fmt::format("the variable {} is guilty", p.argument),
+  try_remedy(lab, p, "environment", fmt::format("the variable {} is the cause", p.argument),
              fmt::format("env -u {} {}", p.argument, joined_words(lab.command())));
 }
 void propose_set(Lab& lab, const Proposal& p) {
@@ -130,14 +130,14 @@ void propose_set(Lab& lab, const Proposal& p) {
              fmt::format("env {} {}", p.argument, joined_words(lab.command())));
 }
 void propose_without(Lab& lab, const Proposal& p) {
-  try_remedy(lab, p, "environment", fmt::format("the ignored file {} is guilty", p.argument),
+  try_remedy(lab, p, "environment", fmt::format("the ignored file {} is the cause", p.argument),
              "move it away: " + p.argument);
 }
 void propose_revert(Lab& lab, const Proposal& p) {
   Repository& repository = lab.repository();
   Timer timer;
   const auto id = repository.resolve(p.argument);
-  const std::string claim = fmt::format("{}: commit {} is guilty", p.from, p.argument);
+  const std::string claim = fmt::format("{}: commit {} is the cause", p.from, p.argument);
   if (!id || repository.commit(*id).parents.empty()) {
     lab.running().add({claim, "git rev-parse", "there is no such commit, or it has no parent",
                        dev::Verdict::Unknown, timer.milliseconds()});
@@ -149,9 +149,9 @@ void propose_revert(Lab& lab, const Proposal& p) {
   cause.name = commit.label();
   cause.summary = fmt::format("It fails because of commit {}.", commit.label());
   const bool found = blame_change(lab, commit.parents[0], commit.id, cause);
-  lab.running().add({claim, "its change taken back",
+  lab.running().add({claim, "with its change reverted",
                      found ? "without it the command passes"
-                           : "without it the command fails still, or it cannot be taken back",
+                           : "without it the command still fails, or it cannot be reverted",
                      found ? dev::Verdict::Confirmed : dev::Verdict::Refuted, timer.milliseconds()});
   if (found) lab.causes.push_back(cause);
 }
@@ -192,11 +192,11 @@ bool denies(const std::string& clause) {
 
 const std::vector<ProposalKind>& proposal_kinds() {
   static const std::vector<ProposalKind> rows{
-      {"unset", "the name of a variable of the environment", propose_unset},
-      {"set", "NAME=VALUE, a variable of the environment", propose_set},
+      {"unset", "the name of an environment variable", propose_unset},
+      {"set", "NAME=VALUE, an environment variable", propose_set},
       {"without", "a file or folder that git ignores", propose_without},
       {"revert", "the id of a commit", propose_revert},
-      {"path", "a file whose history is searched first", propose_path},
+      {"path", "a file whose history to search first", propose_path},
       {"ask", "known, environment, ignored, missing, uncommitted, history, flaky, tests or input",
        propose_ask},
   };

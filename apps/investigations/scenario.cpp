@@ -40,8 +40,8 @@ constexpr std::array<std::pair<Ending, std::string_view>, 6> kEndings{{{Ending::
 std::string watcher() {
   static const std::string path = dev::find_program("lathe-scenario");
   if (path.empty())
-    throw UserError("investigate", "there is no lathe-scenario, which runs the commands of an investigation")
-        .help("it is built and installed beside lathe");
+    throw UserError("investigate", "lathe-scenario, which runs the commands of an investigation, is missing")
+        .help("it is built and installed with lathe");
   return path;
 }
 
@@ -87,7 +87,7 @@ std::string Outcome::words() const {
     case Ending::Stopped: return "stopped";
     case Ending::Lost: break;
   }
-  return "lost: what watched over it was killed";
+  return "lost: its supervisor process was killed";
 }
 
 Outcome run_scenario(const Scenario& scenario, const std::string& mark, const std::string& scratch,

@@ -60,7 +60,7 @@ constexpr const char* kSession =
 
 UserError no_session(const std::string& id) {
   return UserError("investigate", "there is no investigation " + id)
-      .help("lathe investigate list names those of this project");
+      .help("lathe investigate list lists those of this project");
 }
 
 // FNV-1a; names of folders, not secrets.
@@ -117,8 +117,9 @@ std::string store_folder(const std::string& directory, const std::string& root) 
     else if (home != nullptr && *home == '/')
       base = std::string(home) + "/.local/state/lathe";
     else
-      throw UserError("investigate", "neither XDG_STATE_HOME nor HOME says where to keep records")
-          .help("--store names a folder");
+      throw UserError("investigate",
+                      "neither XDG_STATE_HOME nor HOME is set, so there is no folder for records")
+          .help("give a folder with --store");
   }
   std::error_code failed;
   const std::optional<std::string> repository = git_common_folder(directory);
@@ -223,7 +224,7 @@ void Store::move_inside(const std::string& id, State to, const std::string& reas
   if (!may_follow(before, to))
     throw UserError("investigate",
                     fmt::format("{} is {} and cannot become {}", id, row(before).name, row(to).name))
-        .help("lathe investigate show says how it ended");
+        .help("lathe investigate show prints how it ended");
   const std::int64_t now = now_ms();
   database_->run("INSERT INTO transition VALUES(?, ?, ?, ?, ?)", id, now, row(before).name, row(to).name,
                  reason);
@@ -275,7 +276,7 @@ void Store::change_input(const std::string& id, const Input& input) {
 
 void Store::request_cancel(const std::string& id, const std::string& reason) {
   const Lock lock(mutex_);
-  database_->together([&] {  // nobody begins to run it meanwhile
+  database_->together([&] {  // no other process starts it meanwhile
     const Session now = session(id);
     if (row(now.state).over)
       throw UserError("investigate", fmt::format("{} is {} already", id, row(now.state).name));

@@ -20,7 +20,7 @@ std::string base64_decoded(std::string_view text) {
     if (c == '=' || c == '\n') continue;
     const std::size_t digit = kDigits.find(c);
     if (digit == std::string_view::npos)
-      throw UserError("tokenizer", "a table in base64 has a character that is no digit");
+      throw UserError("tokenizer", "a table in base64 has a character that is not a digit");
     bits = bits << 6 | static_cast<std::uint32_t>(digit);
     count += 6;
     if (count >= 8) out += static_cast<char>(bits >> (count -= 8) & 0xFF);

@@ -2,9 +2,16 @@
 
 #include <fmt/format.h>
 
+#include "lathe/state.h"
+
 namespace lathe::llm {
 
 Tensor product(const Checkpoint& c, const Tensor& rows, const std::string& name) {
+  const auto packed = c.packed.find(name + ".weight");
+  if (c.byte_activations && packed != c.packed.end() && state::gguf_has_byte_product(packed->second.type)) {
+    const Tensor out = state::gguf_byte_product(packed->second.type, packed->second.blocks, rows);
+    return c.has(name + ".bias") ? out + c.weight(name + ".bias") : out;
+  }
   const Tensor weight = c.weight(name + ".weight").transpose();
   return c.has(name + ".bias") ? rows.linear(weight, &c.weight(name + ".bias")) : rows.linear(weight);
 }
@@ -56,7 +63,8 @@ Tensor feed_by_experts(const Checkpoint& c, const Tensor& rows, const std::strin
 
 Tensor feed(const Checkpoint& c, const Tensor& rows, const std::string& block) {
   if (c.config.experts > 0) return feed_by_experts(c, rows, block);
-  const Tensor up = product(c, rows, block + "ffn_up");
+  // A kernel with two products walks over both matrices at once, which is slower than one after the other.
+  const Tensor up = product(c, rows, block + "ffn_up").contiguous();
   const Tensor wide = c.config.gated
                           ? activated(c.config.activation, product(c, rows, block + "ffn_gate")) * up
                           : activated(c.config.activation, up);
@@ -112,7 +120,7 @@ Tensor embedded(const Checkpoint& c, const Tensor& tokens, const Tensor& positio
   Tensor x = c.weight("token_embd.weight").getitem({tokens}).to_float();
   if (c.config.embedding_scale != 1) x = x * c.config.embedding_scale;
   if (c.config.positions == Positions::Learned) x = x + c.weight("position_embd.weight").getitem({positions});
-  return x;
+  return x.contiguous();  // a few rows: no product that they are added to has to decode them
 }
 
 Tensor logits_of(const Checkpoint& c, const Tensor& rows) {

@@ -150,10 +150,10 @@ std::vector<Merge> merges_by_score(const Vocabulary& vocabulary, const std::vect
     std::size_t at = 0;
     for (const std::string_view c : characters(piece)) {
       if (at > 0) {
+        // Most beginnings are no token: their ends need not be looked for.
         const auto left = vocabulary.find(std::string_view(piece).substr(0, at));
-        const auto right = vocabulary.find(std::string_view(piece).substr(at));
-        if (left && right)
-          merges.push_back({*left, *right, id, static_cast<std::int32_t>(score - ordered.begin())});
+        const auto right = left ? vocabulary.find(std::string_view(piece).substr(at)) : std::nullopt;
+        if (right) merges.push_back({*left, *right, id, static_cast<std::int32_t>(score - ordered.begin())});
       }
       at += c.size();
     }

@@ -49,7 +49,7 @@ Draft read(const fs::path& path, const LoadOptions& options) {
   if (extension == ".gguf" || begins_with_gguf(path)) return read_gguf(path, options);
   if (extension == ".safetensors" || extension == ".json") return read_folder(path.parent_path(), options);
   if (extension == ".bin") return read_llama2c(path, options);
-  throw UserError("load_checkpoint", fmt::format("{} is no kind of model file that is known", path.string()))
+  throw UserError("load_checkpoint", fmt::format("{} is not a known kind of model file", path.string()))
       .help("a .gguf file, a folder with config.json and safetensors, or a .bin file of llama2.c");
 }
 

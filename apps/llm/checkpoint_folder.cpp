@@ -164,8 +164,8 @@ std::vector<fs::path> weight_files(const fs::path& folder) {
   const fs::path index = folder / "model.safetensors.index.json";
   if (!fs::exists(index)) {
     if (fs::exists(folder / "model.safetensors")) return {folder / "model.safetensors"};
-    throw MissingFile(kOp,
-                      fmt::format("{} holds no model.safetensors and no index of parts", folder.string()));
+    throw MissingFile(
+        kOp, fmt::format("{} has neither model.safetensors nor an index of its parts", folder.string()));
   }
   std::set<std::string> names;
   const Json parsed = read_json(index, kOp);
@@ -173,7 +173,7 @@ std::vector<fs::path> weight_files(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const std::string& name : names) {
     if (fs::path(name).filename() != fs::path(name) || name.empty())
-      throw UserError(kOp, fmt::format("{} names \"{}\", which is no file beside it", index.string(),
+      throw UserError(kOp, fmt::format("{} names \"{}\", which is not a file beside it", index.string(),
                                        name.substr(0, 80)));
     if (!fs::exists(folder / name))
       throw MissingFile(kOp, fmt::format("{} names {}, which is missing", index.string(), name));

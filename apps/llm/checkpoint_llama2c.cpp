@@ -106,9 +106,10 @@ class Cursor {
   }
   Tensor take(std::int64_t count, DataType dtype) {
     if (count > left())
-      throw UserError("load_checkpoint",
-                      fmt::format("{}: the file is cut off: at byte {} a tensor takes {} bytes, {} are left",
-                                  name_, at_, count, left()));
+      throw UserError(
+          "load_checkpoint",
+          fmt::format("{}: the file is truncated: at byte {} a tensor takes {} bytes, {} are left", name_,
+                      at_, count, left()));
     const Tensor x = bytes_[Slice{at_, at_ + count}].bitcast(dtype).to(device_);
     at_ += count;
     return x;
@@ -122,8 +123,8 @@ class Cursor {
 
 void check_group(const Head& head, const ModelConfig& c) {
   if (head.version == 2 && (head.group <= 0 || c.dim % head.group != 0 || c.feed_forward % head.group != 0))
-    throw UserError("load_checkpoint", fmt::format("rows of {} and {} are no whole groups of {}", c.dim,
-                                                   c.feed_forward, head.group));
+    throw UserError("load_checkpoint", fmt::format("rows of {} and {} are not multiples of the group size {}",
+                                                   c.dim, c.feed_forward, head.group));
 }
 
 // Beside the model: the tokenizer that its project names by the vocabulary's size, or the usual one.

@@ -50,7 +50,7 @@ Tensor visible(const ModelConfig& c, const Rows& rows, std::int64_t layer) {
 Tensor attention(const Checkpoint& c, const Tensor& x, const Rows& rows, std::int64_t layer,
                  const std::string& block) {
   const ModelConfig& config = c.config;
-  // Heads that share keys and values stand beside one another: (batch, kv_heads, group, time, head_dim).
+  // Heads that share keys and values are beside one another: (batch, kv_heads, group, time, head_dim).
   const auto placed = [&](const Tensor& t, std::int64_t group) {
     return t.reshape({rows.batch, rows.time, config.kv_heads, group, config.head_dim})
         .permute({0, 2, 3, 1, 4});

@@ -267,7 +267,7 @@ struct Engine::Impl {
     try {
       worked = read_prompt();
       worked = write_tokens() || worked;
-    } catch (const std::exception& error) {  // the model itself failed: nobody's answer is worth anything
+    } catch (const std::exception& error) {  // the model itself failed: no request can be answered
       for (SequenceRef& s : std::exchange(running, {}))
         drop(s, s->generation.ended(Finish::Failed, error.what()));
       worked = true;

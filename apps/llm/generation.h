@@ -11,7 +11,7 @@
 
 namespace lathe::llm {
 
-// A grammar and where the text stands in it.
+// A grammar and where the text is in it.
 class Constraint {
  public:
   Constraint(const Request& request, const TokenTrie& trie, const std::vector<TokenId>& ends);

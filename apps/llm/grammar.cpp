@@ -36,7 +36,7 @@ const Place* Reader::place(const Sequence* sequence, std::size_t at, const Place
   return entry->second;
 }
 
-// Replaces a place before a rule by the places in its alternatives, until all stand before bytes.
+// Replaces a place before a rule by the places in its alternatives, until all are before bytes.
 void Reader::open(const Place* top, std::set<const Place*>& out) {
   if (top == nullptr) {
     out.insert(nullptr);

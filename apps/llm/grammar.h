@@ -1,4 +1,4 @@
-// A grammar over bytes, and where a text stands in it: what constrained decoding asks "may this byte
+// A grammar over bytes, and where a text is in it: what constrained decoding asks "may this byte
 // follow?". Rules are lists of alternatives, alternatives are sequences of byte sets and rules. Where several
 // readings are open a state holds all of them; each is a stack of places, shared between states.
 #pragma once

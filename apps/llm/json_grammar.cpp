@@ -178,7 +178,7 @@ class Builder {
 class SchemaBuilder {
  public:
   explicit SchemaBuilder(const Json& root) : root_(root) {
-    b_.g.add_rule();  // rule 0 is nobody's: 0 means "not made yet"
+    b_.g.add_rule();  // rule 0 is unused: 0 means "not made yet"
   }
 
   JsonGrammar run() {
@@ -218,7 +218,7 @@ class SchemaBuilder {
   }
 
   std::size_t reference(const Json& ref, int depth) {
-    if (!ref.is_string()) refuse("\"$ref\" is no string");
+    if (!ref.is_string()) refuse("\"$ref\" is not a string");
     const auto path = ref.get<std::string>();
     if (const auto known = references_.find(path); known != references_.end()) return known->second;
     if (path.empty() || path[0] != '#')
@@ -256,14 +256,14 @@ class SchemaBuilder {
   }
 
   std::size_t choice(const Json& values) {
-    if (!values.is_array() || values.empty()) refuse("\"enum\" is no list of values");
+    if (!values.is_array() || values.empty()) refuse("\"enum\" is not a list of values");
     const std::size_t any = b_.g.add_rule();
     for (const Json& v : values) b_.g.add(any, b_.g.text(v.dump()));
     return any;
   }
 
   std::size_t alternatives(const Json& schemas, const std::string& word, int depth) {
-    if (!schemas.is_array() || schemas.empty()) refuse(fmt::format("\"{}\" is no list of schemas", word));
+    if (!schemas.is_array() || schemas.empty()) refuse(fmt::format("\"{}\" is not a list of schemas", word));
     if (word == "allOf" && schemas.size() > 1) refuse("\"allOf\" of several schemas is not supported");
     const std::size_t any = b_.g.add_rule();
     for (const Json& s : schemas) b_.g.add(any, Builder::one(schema(s, depth + 1)));
@@ -278,7 +278,7 @@ class SchemaBuilder {
     if (type == "integer") return b_.integer();
     if (type == "boolean") return b_.rule({b_.g.text("true"), b_.g.text("false")});
     if (type == "null") return b_.rule({b_.g.text("null")});
-    refuse(fmt::format("{} is no type", type.dump()));
+    refuse(fmt::format("{} is not a type", type.dump()));
   }
 
   static std::int64_t bound(const Json& s, const char* word, std::int64_t absent) {
@@ -299,7 +299,7 @@ class SchemaBuilder {
   // Exactly the items that are listed.
   std::size_t tuple(const Json& s, int depth) {
     if (s.contains("items") && s.at("items") != Json(false))
-      refuse("\"items\" beside \"prefixItems\" is not supported");
+      refuse("\"items\" together with \"prefixItems\" is not supported");
     Sequence all = Builder::joined({b_.g.text("["), Builder::one(b_.blanks())});
     bool first = true;
     for (const Json& item : s.at("prefixItems")) {
@@ -314,11 +314,11 @@ class SchemaBuilder {
   std::size_t object(const Json& s, int depth) {
     const Json none = Json::object();
     const Json& properties = s.contains("properties") ? s.at("properties") : none;
-    if (!properties.is_object()) refuse("\"properties\" is no object");
+    if (!properties.is_object()) refuse("\"properties\" is not an object");
     const Json required = s.contains("required") ? s.at("required") : Json::array();
     for (const Json& name : required)
       if (!name.is_string() || !properties.contains(name.get<std::string>()))
-        refuse(fmt::format("\"required\" has {}, which is no property", name.dump()));
+        refuse(fmt::format("\"required\" has {}, which is not a property", name.dump()));
     if (properties.empty()) {
       if (!s.contains("additionalProperties")) return b_.object();
       const Json& more = s.at("additionalProperties");
@@ -360,7 +360,7 @@ JsonGrammar json_object_grammar() {
 
 JsonGrammar json_schema_grammar(std::string_view text) {
   const Json schema = Json::parse(text, nullptr, false);
-  if (schema.is_discarded()) refuse("the schema is no JSON");
+  if (schema.is_discarded()) refuse("the schema is not JSON");
   return SchemaBuilder(schema).run();
 }
 

@@ -24,7 +24,7 @@ inline Json read_json(const std::filesystem::path& file, std::string_view op) {
   try {
     return Json::parse(text);
   } catch (const Json::exception& error) {
-    throw UserError(op, fmt::format("{} is no JSON: {}", file.string(), error.what()));
+    throw UserError(op, fmt::format("{} is not JSON: {}", file.string(), error.what()));
   }
 }
 
@@ -34,14 +34,14 @@ inline const Json* find_any(const Json& json, std::initializer_list<const char*>
     if (const auto found = json.find(key); found != json.end() && !found->is_null()) return &*found;
   return nullptr;
 }
-// Throws Json::exception where the value is of another kind: a fraction is no whole number.
+// Throws Json::exception where the value is of another kind: a fraction is not an integer.
 template <class T>
 T value_of(const Json& json, std::initializer_list<const char*> keys, T fallback) {
   const Json* found = find_any(json, keys);
   if (found == nullptr) return fallback;
   if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
     if (!found->is_number_integer())
-      throw Json::type_error::create(302, fmt::format("{} is no whole number", *keys.begin()), found);
+      throw Json::type_error::create(302, fmt::format("{} is not an integer", *keys.begin()), found);
   return found->template get<T>();
 }
 

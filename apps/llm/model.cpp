@@ -54,6 +54,7 @@ Model::Model(Checkpoint checkpoint, ModelOptions options)
     throw UserError(kOp, fmt::format("{} is an encoder: it writes no text", c.architecture))
         .help("lathe serve and llm::Encoder make embeddings with it");
   const NoGradScope plain;
+  checkpoint_.byte_activations = options_.byte_activations;
   checkpoint_.realize();
   const lathe::Shape shape{options_.pages * options_.page_tokens, c.kv_heads * c.head_dim};
   for (std::int64_t layer = 0; layer < c.layers; ++layer)

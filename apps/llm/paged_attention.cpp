@@ -53,7 +53,7 @@ Tensor paged_attention(const Checkpoint& c, const Tensor& rows, std::int64_t lay
   write_rows(cache.keys, step.slots, k);
   write_rows(cache.values, step.slots, product(c, rows, block + "v"));
 
-  // Heads that share keys and values stand beside one another: (sequences, kv_heads, group, tokens,
+  // Heads that share keys and values are beside one another: (sequences, kv_heads, group, tokens,
   // head_dim).
   const std::int64_t group = config.heads / config.kv_heads;
   const Tensor queries = q.reshape({step.sequences, step.tokens, config.kv_heads, group, config.head_dim})

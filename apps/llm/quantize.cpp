@@ -250,7 +250,8 @@ Choice choose(const state::GgufTensor& t, const std::string& type, const std::st
   const std::int64_t columns = numbers.size(-1).value();
   const std::int64_t block = state::gguf_block_size(wanted);
   if (columns % block == 0) return {{t.name, wanted, numbers}, ""};
-  return {{t.name, "F16", numbers}, fmt::format("rows of {} are no whole blocks of {}", columns, block)};
+  return {{t.name, "F16", numbers},
+          fmt::format("rows of {} are not a multiple of the block size {}", columns, block)};
 }
 
 bool is_gguf(const fs::path& path) {

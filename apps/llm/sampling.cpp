@@ -42,7 +42,7 @@ void penalize(const SamplingOptions& o, std::span<const TokenId> tokens, std::si
 double log_total(std::span<const float> logits) {
   double top = kNever;
   for (const float v : logits) {
-    if (std::isnan(v)) throw InternalError("sampling", "the model gave a logit that is no number");
+    if (std::isnan(v)) throw InternalError("sampling", "the model gave a logit that is not a number");
     top = std::max(top, static_cast<double>(v));
   }
   double total = 0;

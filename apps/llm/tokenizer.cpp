@@ -100,7 +100,7 @@ std::string decode_raw(const TokenizerParts& parts, std::span<const TokenId> ids
   for (const TokenId id : ids) {
     if (!parts.vocabulary->has(id))
       throw UserError("decode",
-                      fmt::format("{} is no token: ids are 0 to {}", id, parts.vocabulary->size() - 1));
+                      fmt::format("{} is not a token: ids are 0 to {}", id, parts.vocabulary->size() - 1));
     if (!skip_special || !parts.special.contains(id)) pieces.push_back(parts.vocabulary->piece(id));
   }
   for (const DecodeStep& step : parts.decode) pieces = step(std::move(pieces));
@@ -152,7 +152,7 @@ std::int64_t Tokenizer::size() const { return parts_->vocabulary->size(); }
 
 const std::string& Tokenizer::piece(TokenId id) const {
   if (!parts_->vocabulary->has(id))
-    throw UserError("piece", fmt::format("{} is no token: ids are 0 to {}", id, size() - 1));
+    throw UserError("piece", fmt::format("{} is not a token: ids are 0 to {}", id, size() - 1));
   return parts_->vocabulary->piece(id);
 }
 

@@ -47,7 +47,7 @@ Parts parts_from_llama2c(std::string_view bytes) {
   std::size_t at = 4;
   const auto number = [&](auto& value) {
     if (bytes.size() - std::min(at, bytes.size()) < 4)
-      throw UserError("tokenizer", fmt::format("the tokenizer is cut off at byte {}", bytes.size()));
+      throw UserError("tokenizer", fmt::format("the tokenizer is truncated at byte {}", bytes.size()));
     std::memcpy(&value, bytes.data() + at, 4);
     at += 4;
   };

@@ -210,7 +210,7 @@ std::unique_ptr<TokenModel> model_of(const SharedVocabulary& vocabulary, const J
   unknown_type("model", model);
 }
 
-// ---- what stands around a text
+// ---- what is around a text
 
 void fill_template(TokenizerParts& parts, const Json& json) {
   bool text_seen = false;

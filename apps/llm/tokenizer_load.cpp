@@ -35,9 +35,10 @@ Parts parts_from_folder(const std::filesystem::path& folder) {
     return parts_from_gpt2(read_text(folder / "encoder.json"), read_text(folder / "vocab.bpe"));
   if (std::filesystem::exists(folder / "vocab.txt"))
     return parts_from_wordpiece(read_text(folder / "vocab.txt"));
-  throw MissingFile("tokenizer",
-                    fmt::format("{} holds none of tokenizer.json, encoder.json with vocab.bpe, vocab.txt",
-                                folder.string()));
+  throw MissingFile(
+      "tokenizer",
+      fmt::format("{} has neither tokenizer.json, nor encoder.json with vocab.bpe, nor vocab.txt",
+                  folder.string()));
 }
 
 Parts parts_from_file(const std::filesystem::path& file) {
@@ -51,7 +52,7 @@ Parts parts_from_file(const std::filesystem::path& file) {
   if (first != std::string::npos && text[first] == '{') return parts_from_json(text, file.string());
   if (first != std::string::npos && text[first] == '[') return parts_from_unigram(text, file.string());
   if (file.extension() == ".bin") return parts_from_llama2c(text);
-  throw UserError("tokenizer", fmt::format("{} is no kind of tokenizer file that is known", file.string()))
+  throw UserError("tokenizer", fmt::format("{} is not a known kind of tokenizer file", file.string()))
       .help(
           "tokenizer.json, a .gguf file, vocab.txt, llama2.c's tokenizer.bin, or a folder with one of them");
 }
@@ -79,10 +80,10 @@ std::vector<Merge> merges_from_lines(const Vocabulary& vocabulary, const std::ve
     const auto refuse = [&](std::string_view why) {
       return UserError("tokenizer", fmt::format("merge {} (\"{}\") {}", merges.size(), line, why));
     };
-    if (space == std::string::npos) throw refuse("is no pair of pieces");
+    if (space == std::string::npos) throw refuse("is not a pair of pieces");
     const std::string left = line.substr(0, space), right = line.substr(space + 1);
     const auto l = vocabulary.find(left), r = vocabulary.find(right), joined = vocabulary.find(left + right);
-    if (!l || !r || !joined) throw refuse("names a piece that is no token");
+    if (!l || !r || !joined) throw refuse("names a piece that is not a token");
     merges.push_back({*l, *r, *joined, static_cast<std::int32_t>(merges.size())});
   }
   return merges;

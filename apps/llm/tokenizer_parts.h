@@ -52,7 +52,7 @@ class TokenModel {
   virtual void encode(std::string_view piece, std::vector<TokenId>& out) const = 0;
 };
 
-// A token that is found in the text as it stands, before anything else is looked for.
+// A token that is found in the text as it is, before anything else is looked for.
 struct AddedToken {
   TokenId id = 0;
   std::string content;
@@ -69,7 +69,7 @@ struct TokenizerParts {
   std::vector<NormalizeStep> normalize;
   std::vector<SplitStep> split;
   std::vector<DecodeStep> decode;
-  std::vector<TokenId> before, after;  // what stands around a text
+  std::vector<TokenId> before, after;  // what is around a text
   std::unordered_map<TokenId, bool> special;
   std::optional<TokenId> begin, end;
   std::vector<TokenId> stop;

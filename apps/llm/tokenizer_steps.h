@@ -15,7 +15,7 @@ inline constexpr std::string_view kVisibleSpace = "\u2581";  // what SentencePie
 // ---- normalizing
 NormalizeStep normalize_form(NormalForm form);
 NormalizeStep lowercase();
-NormalizeStep strip_accents();  // marks that stand alone: after NFD, for letters with accents
+NormalizeStep strip_accents();  // marks that are alone: after NFD, for letters with accents
 NormalizeStep replace_text(std::string what, std::string by);
 NormalizeStep replace_matches(const std::string& pattern, std::string by);
 NormalizeStep prepend_text(std::string prefix);  // not to an empty text

@@ -24,19 +24,20 @@ std::string engine_text(const EngineStats& s) {
   out += one("lathe_requests_waiting", "gauge", "Sequences that wait for a place.", s.waiting);
   out += one("lathe_requests_running", "gauge", "Sequences in the batch.", s.running);
   out += one("lathe_requests_finished_total", "counter", "Sequences written to their end.", s.finished);
-  out += one("lathe_requests_cancelled_total", "counter", "Sequences whose client went away or was too late.",
-             s.cancelled);
+  out += one("lathe_requests_cancelled_total", "counter",
+             "Sequences whose client disconnected or ran out of time.", s.cancelled);
   out += one("lathe_requests_failed_total", "counter", "Sequences that could not be written.", s.failed);
   out += one("lathe_preemptions_total", "counter",
              "Sequences that gave back their pages and were computed again.", s.preempted);
   out += one("lathe_steps_total", "counter", "Steps of the engine.", s.steps);
   out += one("lathe_prompt_tokens_total", "counter", "Tokens of prompts.", s.prompt_tokens);
-  out += one("lathe_cached_tokens_total", "counter", "Tokens of prompts whose pages were there already.",
+  out += one("lathe_cached_tokens_total", "counter", "Prompt tokens whose pages were already in the cache.",
              s.cached_tokens);
   out += one("lathe_written_tokens_total", "counter", "Tokens written.", s.written_tokens);
   out += one("lathe_pages", "gauge", "Pages of the key-value cache.", s.pages);
   out += one("lathe_pages_held", "gauge", "Pages that sequences hold.", s.pages_held);
-  out += one("lathe_pages_remembered", "gauge", "Pages whose text can be found again.", s.pages_remembered);
+  out += one("lathe_pages_remembered", "gauge", "Pages kept for prompts with the same prefix.",
+             s.pages_remembered);
   return out;
 }
 

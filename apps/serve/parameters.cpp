@@ -68,7 +68,7 @@ void refuse(const std::string& message, const std::string& param) {
 }
 
 Parameters::Parameters(const Json& body) : body_(body) {
-  if (!body.is_object()) refuse("the body is no JSON object");
+  if (!body.is_object()) refuse("the body is not a JSON object");
   for (const char* name : kNotSupported)
     if (find(name) != nullptr) refuse(fmt::format("{} is not supported", name), name);
 }

@@ -42,7 +42,7 @@ std::string piece_text(const Tokenizer& tokenizer, std::optional<TokenId> id) {
 std::string prompt_of(const Parameters& p, const Serving& serving) {
   const Json* messages = p.find("messages");
   if (messages == nullptr || !messages->is_array() || messages->empty())
-    refuse("messages is no list of messages", "messages");
+    refuse("messages is not a list of messages", "messages");
   if (serving.chat_template == nullptr)
     throw Refusal{400, "the model has no chat template; /v1/completions continues text",
                   "invalid_request_error", "no_chat_template", "messages"};
@@ -59,7 +59,7 @@ std::string prompt_of(const Parameters& p, const Serving& serving) {
   for (const Json& message : *messages) variables["messages"].push_back(plain_message(message));
   if (const Json* tools = p.find("tools"); tools != nullptr && choice != "none") variables["tools"] = *tools;
   if (const Json* more = p.find("chat_template_kwargs")) {
-    if (!more->is_object()) refuse("chat_template_kwargs is no object", "chat_template_kwargs");
+    if (!more->is_object()) refuse("chat_template_kwargs is not an object", "chat_template_kwargs");
     for (const auto& [key, value] : more->items()) variables[key] = value;
   }
   return serving.chat_template->render(variables.dump(-1, ' ', false, Json::error_handler_t::replace));
@@ -76,7 +76,7 @@ Asked begin(const Parameters& p, const Serving& serving, Kind kind) {
   a.model = model_of(p, serving.model);
   a.stream = p.flag("stream", false);
   if (const Json* options = p.find("stream_options")) {
-    if (!options->is_object()) refuse("stream_options is no object", "stream_options");
+    if (!options->is_object()) refuse("stream_options is not an object", "stream_options");
     a.usage_in_stream = Parameters(*options).flag("include_usage", false);
   }
   a.id = fresh_id(kind == Kind::Chat ? "chatcmpl" : "cmpl");

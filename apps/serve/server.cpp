@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 #include <httplib.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <chrono>
@@ -96,11 +97,17 @@ struct Server::Impl {
       if (!http.bind_to_port(options.host, options.port)) fail();
       bound_port = options.port;
     }
+    // The library lets five connections wait to be accepted; those of a crowd would be reset.
+    if (::listen(listening, SOMAXCONN) != 0) fail();
   }
 
   void set_up() {
     const std::size_t threads = options.connections;
     http.new_task_queue = [threads] { return new httplib::ThreadPool(threads); };  // the library deletes it
+    http.set_socket_options([this](socket_t socket) {
+      httplib::default_socket_options(socket);
+      listening = socket;
+    });
     http.set_payload_max_length(options.body_bytes);
     http.set_keep_alive_timeout(2);
     http.set_tcp_nodelay(true);
@@ -215,7 +222,7 @@ struct Server::Impl {
     if (type.rfind("application/json", 0) != 0)
       throw Refusal{415, "the body is to be application/json", "invalid_request_error",
                     "unsupported_media_type", ""};
-    // Deep nesting would be walked by recursion, whoever frees it.
+    // Deep nesting would be freed by recursion.
     constexpr int kDeepest = 200;
     bool too_deep = false;
     Json body = Json::parse(
@@ -223,7 +230,7 @@ struct Server::Impl {
         [&](int depth, Json::parse_event_t, Json&) { return !(too_deep = too_deep || depth > kDeepest); },
         false);
     if (too_deep) refuse_body("the body is nested too deeply");
-    if (body.is_discarded()) refuse_body("the body is no JSON");
+    if (body.is_discarded()) refuse_body("the body is not JSON");
     return body;
   }
   [[noreturn]] static void refuse_body(const std::string& why) {
@@ -324,6 +331,7 @@ struct Server::Impl {
   std::atomic<std::int64_t> embedding = 0;  // requests
   httplib::Server http;                     // below what its handlers use
   int bound_port = 0;
+  socket_t listening = INVALID_SOCKET;
   std::atomic<bool> stopping = false, draining = false;
 };
 

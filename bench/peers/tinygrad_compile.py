@@ -66,10 +66,10 @@ NETS = {"resnet50_forward": resnet50_forward}
 
 
 def measure(name):
-    net, pictures = NETS[name]()  # weights are not part of the measured graph
+    net, images = NETS[name]()  # weights are not part of the measured graph
     clock = time.thread_time
     begin = clock()
-    out = net(pictures)
+    out = net(images)
     tensor = clock()
     linear = out.schedule_linear()
     schedule = clock()

@@ -164,10 +164,13 @@ def read_state(folder):
     data = numpy.fromfile(f"{folder}/state", numpy.uint8)
     state, begin = {}, 0
     for entry in names:
-        dtype = numpy.dtype(entry["dtype"])
+        narrow = entry["dtype"] == "bfloat16"
+        dtype = numpy.dtype("int16" if narrow else entry["dtype"])
         count = math.prod(entry["shape"])
         end = begin + count * dtype.itemsize
-        state[entry["name"]] = torch.from_numpy(data[begin:end].view(dtype).reshape(entry["shape"]).copy())
+        tensor = torch.from_numpy(data[begin:end].view(dtype).reshape(entry["shape"]).copy())
+        tensor = tensor.view(torch.bfloat16) if narrow else tensor
+        state[entry["name"]] = tensor.cuda() if ON_GPU else tensor
         begin = end
     return state
 
@@ -243,7 +246,7 @@ DEMO_LAYERS = {"conv1": 0, "conv2": 2, "norm1": 4, "conv3": 6, "conv4": 8, "norm
 
 
 def demo(row, state):
-    pictures, labels = state.pop("pictures"), state.pop("labels").long()
+    images, labels = state.pop("images"), state.pop("labels").long()
     net = demo_net()
     renamed = {}
     for name, value in state.items():
@@ -262,7 +265,7 @@ def demo(row, state):
 
     def step():
         optimizer.zero_grad()
-        loss = loss_of(pictures, labels)
+        loss = loss_of(images, labels)
         loss.backward()
         optimizer.step()
         return float(loss.detach())
@@ -282,12 +285,185 @@ def forward(row, state):
     return run, lambda places: run().flatten()[-VALUES_COMPARED:].double().tolist()
 
 
+def compiled(function, **options):
+    """The function, compiled where that is this contender's job."""
+    return torch.compile(function, **options) if COMPILED else function
+
+
+def trained(loss_of, optimizer):
+    """A training step with products in bfloat16; compared is how much the loss fell since the first one."""
+
+    @compiled
+    def narrow_loss():
+        with torch.autocast("cuda" if ON_GPU else "cpu", dtype=torch.bfloat16):
+            return loss_of()
+
+    def step():
+        optimizer.zero_grad()
+        loss = narrow_loss()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    losses = [float(step()) for _ in range(STEPS_COMPARED)]
+    return step, lambda places: [losses[0] - loss for loss in losses[1:]]
+
+
+def parameters_of(state, buffers=()):
+    """What is trained: the rest is in the state for other reasons."""
+    found = [tensor for name, tensor in state.items() if tensor.is_floating_point() and not name.endswith(buffers)]
+    return [tensor.requires_grad_() for tensor in found]
+
+
+def gpt2_train(row, state):
+    tokens, targets = state.pop("tokens").long(), state.pop("targets").long()
+    fused = {"fused": True} if ON_GPU else {}
+    optimizer = torch.optim.AdamW(parameters_of(state), 6e-4, betas=(0.9, 0.95), weight_decay=0.1, **fused)
+    net = GPT2(state)
+    return trained(lambda: F.cross_entropy(net(tokens).flatten(0, 1), targets.flatten()), optimizer)
+
+
+class ResNet:
+    """Of 50 layers, with weights and images in the layout that suits matrix units."""
+
+    DEPTHS = (3, 4, 6, 3)
+    BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
+
+    def __init__(self, state, training):
+        self.s, self.training = state, training
+
+    def unit(self, x, conv, norm, stride=1):
+        weight = self.s[conv + ".weight"]
+        x = F.conv2d(x, weight, stride=stride, padding=weight.shape[-1] // 2)
+        mean, variance = (self.s[f"{norm}.{part}"] for part in self.BUFFERS[:2])
+        return F.batch_norm(x, mean, variance, self.s[norm + ".weight"], self.s[norm + ".bias"], self.training)
+
+    def block(self, x, name, stride):
+        out = F.relu(self.unit(x, name + "conv1", name + "bn1"))
+        out = F.relu(self.unit(out, name + "conv2", name + "bn2", stride))
+        out = self.unit(out, name + "conv3", name + "bn3")
+        if name + "downsample.0.weight" in self.s:
+            x = self.unit(x, name + "downsample.0", name + "downsample.1", stride)
+        return F.relu(out + x)
+
+    def __call__(self, x):
+        x = F.max_pool2d(F.relu(self.unit(x, "conv1", "bn1", 2)), 3, 2, 1)
+        for stage, depth in enumerate(self.DEPTHS):
+            for i in range(depth):
+                x = self.block(x, f"layer{stage + 1}.{i}.", 2 if stage > 0 and i == 0 else 1)
+        return F.linear(x.mean((2, 3)), self.s["fc.weight"], self.s["fc.bias"])
+
+
+def channels_last(state):
+    return {
+        name: t.contiguous(memory_format=torch.channels_last) if t.dim() == 4 else t for name, t in state.items()
+    }
+
+
+def resnet_train(row, state):
+    state = channels_last(state)
+    images, labels = state.pop("images"), state.pop("labels").long()
+    optimizer = torch.optim.SGD(parameters_of(state, ResNet.BUFFERS), 0.01, momentum=0.9, weight_decay=1e-4)
+    net = ResNet(state, True)
+    return trained(lambda: F.cross_entropy(net(images), labels), optimizer)
+
+
+def resnet_forward(row, state):
+    state = channels_last(state)
+    images = state.pop("images")
+    net = compiled(ResNet(state, False).__call__)
+
+    @torch.no_grad()
+    def run():
+        return net(images)
+
+    run()
+    return run, lambda places: run().flatten()[-VALUES_COMPARED:].double().tolist()
+
+
+class Llama:
+    """One token at a time, with a cache of fixed size, so that a step is the same work wherever it stands."""
+
+    HEADS, KV_HEADS, EPSILON, THETA = 32, 8, 1e-5, 500000.0
+
+    def __init__(self, state, context):
+        self.s = state
+        self.layers = 1 + max(int(name.split(".")[2]) for name in state if name.startswith("model.layers."))
+        table = state["model.embed_tokens.weight"]
+        self.width = table.shape[1] // self.HEADS
+        frequency = self.THETA ** (-torch.arange(0, self.width, 2, device=table.device).double() / self.width)
+        angles = torch.arange(context, device=table.device).double()[:, None] * frequency
+        self.cos, self.sin = angles.cos().to(table.dtype), angles.sin().to(table.dtype)
+        shape = (self.layers, 2, 1, self.KV_HEADS, context, self.width)
+        self.cache = torch.zeros(shape, dtype=table.dtype, device=table.device)
+        self.places = torch.arange(context, device=table.device)
+
+    def norm(self, x, name):
+        wide = x.float()
+        scaled = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.EPSILON)
+        return scaled.to(x.dtype) * self.s[name + ".weight"]
+
+    def turned(self, x, at):
+        cos, sin = self.cos[at], self.sin[at]
+        a, b = x.chunk(2, -1)
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+
+    def __call__(self, token, at):
+        x = F.embedding(token, self.s["model.embed_tokens.weight"])
+        seen = (self.places <= at)[None, None, None]
+        for i in range(self.layers):
+            name = f"model.layers.{i}."
+            normed = self.norm(x, name + "input_layernorm")
+            q, k, v = (
+                F.linear(normed, self.s[f"{name}self_attn.{part}_proj.weight"]).view(1, 1, -1, self.width).transpose(1, 2)
+                for part in "qkv"
+            )
+            keys, values = self.cache[i]
+            keys.index_copy_(2, at, self.turned(k, at))
+            values.index_copy_(2, at, v)
+            mixed = F.scaled_dot_product_attention(self.turned(q, at), keys, values, attn_mask=seen, enable_gqa=True)
+            x = x + F.linear(mixed.transpose(1, 2).flatten(2), self.s[name + "self_attn.o_proj.weight"])
+            normed = self.norm(x, name + "post_attention_layernorm")
+            gate, up, down = (self.s[f"{name}mlp.{part}_proj.weight"] for part in ("gate", "up", "down"))
+            x = x + F.linear(F.silu(F.linear(normed, gate)) * F.linear(normed, up), down)
+        scores = F.linear(self.norm(x, "model.norm"), self.s["model.embed_tokens.weight"])[:, -1]
+        return scores.argmax(-1, keepdim=True), scores
+
+
+def llama_decode(row, state):
+    context = row["sizes"][0]
+    net = compiled(Llama(state, context).__call__, mode="reduce-overhead", fullgraph=True)
+    some = state["model.embed_tokens.weight"]
+    now = {"token": torch.full((1, 1), 5, device=some.device), "at": 0}
+
+    @torch.no_grad()
+    def step():
+        at = torch.full((1,), now["at"], device=some.device)
+        token, scores = net(now["token"], at)
+        now["token"], now["at"] = token.clone(), (now["at"] + 1) % context
+        return scores
+
+    for i in range(STEPS_COMPARED):
+        last = step()[0, -VALUES_COMPARED:].double().tolist()
+        now["token"] = torch.full((1, 1), 6 + i, device=some.device)
+    return step, lambda places: last
+
+
+NETS = {
+    "demo": demo,
+    "gpt2": forward,
+    "bert": forward,
+    "gpt2_train": gpt2_train,
+    "resnet_train": resnet_train,
+    "resnet_forward": resnet_forward,
+    "llama_decode": llama_decode,
+}
+
+
 def prepare(row, folder):
     torch.set_num_threads(row["threads"])
-    if row["kind"] == "demo":
-        return demo(row, read_state(folder))
-    if row["kind"] in ("gpt2", "bert"):
-        return forward(row, read_state(folder))
+    if row["net"]:
+        return NETS[row["kind"]](row, read_state(folder))
     call = KINDS[row["kind"]](row)
     if COMPILED:
         call = torch.compile(call)

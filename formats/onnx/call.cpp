@@ -162,7 +162,7 @@ std::vector<std::int64_t> Call::axes(std::vector<std::int64_t> given, std::int64
   std::vector<bool> seen(static_cast<std::size_t>(rank));
   for (std::int64_t& a : given) {
     a = axis(a, rank);
-    if (seen[static_cast<std::size_t>(a)]) fail(fmt::format("axis {} stands twice in the list of axes", a));
+    if (seen[static_cast<std::size_t>(a)]) fail(fmt::format("axis {} occurs twice in the list of axes", a));
     seen[static_cast<std::size_t>(a)] = true;
   }
   return given;

@@ -296,7 +296,7 @@ void Evaluator::run_node(const NodeProto& node, Scope& scope) {
       throw UserError("onnx",
                       fmt::format("node '{}' ({}) reads '{}', which nothing before it makes",
                                   formats::shown(node.name), formats::shown(node.op), formats::shown(name)))
-          .help("the nodes of an ONNX graph stand in the order they run in");
+          .help("the nodes of an ONNX graph must be in execution order");
     constant &= entry->constant;
     inputs.push_back(entry->value);
     entries.push_back(entry);

@@ -119,7 +119,7 @@ struct Place {
 std::int64_t parsed(const std::string& text, const TensorProto& t, const Source& source) {
   if (text.empty() || text.size() > 18 || text.find_first_not_of("0123456789") != std::string::npos)
     throw refused(t, source,
-                  fmt::format("'{}' is no offset or length of external data", formats::shown(text)));
+                  fmt::format("'{}' is not an offset or length of external data", formats::shown(text)));
   return std::stoll(text);
 }
 
@@ -131,7 +131,7 @@ Place external_place(const TensorProto& t, const Source& source) {
   };
   const std::string location = entry("location");
   if (!source.is_file())
-    throw refused(t, source, "its data is in another file, and a model in memory has none beside it");
+    throw refused(t, source, "its data is in another file, which a model in memory does not have");
   if (formats::leaves_folder(location))
     throw refused(
         t, source,

@@ -229,7 +229,7 @@ ModelProto read_model(const formats::Source& source) {
       default: break;
     }
   if (!has_graph)
-    throw source.refuse("this is no ONNX model: it has no graph").help("lathe run takes .onnx files");
+    throw source.refuse("this is not an ONNX model: it has no graph").help("lathe run takes .onnx files");
   if (model.opsets.empty()) model.opsets[""] = 1;  // as in files of ONNX's first version
   return model;
 }

@@ -43,7 +43,7 @@ void Wire::refuse(const std::string& why) const { throw file_->source.refuse_at(
 std::uint64_t Wire::varint() {
   std::uint64_t value = 0;
   for (int shift = 0; shift < 70; shift += 7) {
-    if (at_ >= end_) refuse("the message is cut off inside a number");
+    if (at_ >= end_) refuse("the message is truncated inside a number");
     const std::uint8_t byte = file_->byte_at(at_++);
     if (shift == 63 && byte > 1) break;
     value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
@@ -53,7 +53,7 @@ std::uint64_t Wire::varint() {
 }
 
 std::uint64_t Wire::fixed(int bytes) {
-  if (end_ - at_ < static_cast<std::uint64_t>(bytes)) refuse("the message is cut off inside a number");
+  if (end_ - at_ < static_cast<std::uint64_t>(bytes)) refuse("the message is truncated inside a number");
   std::uint64_t value = 0;
   for (int i = 0; i < bytes; ++i) value |= static_cast<std::uint64_t>(file_->byte_at(at_++)) << (8 * i);
   return value;
@@ -84,7 +84,7 @@ bool Wire::next() {
     }
     default: refuse(fmt::format("field {} has encoding {}, which ONNX does not use", field_, encoding_));
   }
-  if (value_end_ > end_) refuse("the message is cut off inside a number");
+  if (value_end_ > end_) refuse("the message is truncated inside a number");
   return true;
 }
 

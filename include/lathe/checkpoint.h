@@ -1,5 +1,5 @@
-// Activation checkpointing: memory for time. The values inside a checkpointed function are not kept for the
-// gradient; they are computed again, from the function's inputs, once the gradient has come back to it.
+// Activation checkpointing trades time for memory: values inside a checkpointed function are not kept for the
+// gradient, but recomputed from the function's inputs during backward().
 //
 //   Tensor y = checkpoint([&](const std::vector<Tensor>& in) { return block(in[0]); }, {x});
 #pragma once
@@ -11,9 +11,8 @@
 
 namespace lathe {
 
-// function(inputs), with that promise. The function may use other tensors besides its inputs, such as
-// weights: they get their gradients too. Random numbers drawn inside are the same when they are computed
-// again.
+// Returns function(inputs) as one checkpointed block. Other tensors the function uses, such as weights, get
+// their gradients too. Recomputation draws the same random numbers.
 Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& function,
                   const std::vector<Tensor>& inputs);
 

@@ -1,4 +1,4 @@
-// Settings and counters of the library: the LATHE_* flags overridden for a while, and what was run so far.
+// Settings and counters of the library: overrides of LATHE_* flags for a scope, and counts of what has run.
 #pragma once
 
 #include <cstddef>
@@ -25,21 +25,22 @@ class FlagOverride {
 };
 
 struct FlagRow {
-  std::string name, value, help;  // "LATHE_DEBUG", its value now, what it does
+  std::string name, value, help;  // "LATHE_DEBUG", its current value, what it does
 };
+// All flags with their values on this thread.
 std::vector<FlagRow> flags();
 
-// What was run since the last reset.
+// Counts since the last reset.
 struct Counters {
-  std::uint64_t kernels = 0;       // launched
-  std::uint64_t copies = 0;        // between devices
-  double flops = 0, bytes = 0;     // counted on the kernels launched
-  std::uint64_t bytes_copied = 0;  // between devices
+  std::uint64_t kernels = 0;       // kernels launched
+  std::uint64_t copies = 0;        // copies between devices
+  double flops = 0, bytes = 0;     // operations and memory traffic of the launched kernels
+  std::uint64_t bytes_copied = 0;  // bytes copied between devices
   std::uint64_t schedules = 0;     // graphs scheduled
   std::uint64_t compiles = 0;      // kernels compiled
   std::size_t memory_used = 0;     // bytes held by live buffers now
-  std::size_t memory_peak = 0;
-  double seconds = 0;  // time in kernels, where it was measured
+  std::size_t memory_peak = 0;     // the most that was held at once
+  double seconds = 0;              // time in kernels that were timed
 };
 Counters counters();
 void reset_counters();

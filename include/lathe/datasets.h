@@ -1,4 +1,4 @@
-// Labelled pictures to train on, in the IDX files that MNIST and its relatives come in.
+// Labelled images to train on, read from IDX files, the format of MNIST and its variants.
 #pragma once
 
 #include <cstdint>
@@ -18,40 +18,41 @@ struct IdxArray {
   std::vector<std::int64_t> shape;
   std::vector<std::byte> bytes;
 
-  std::int64_t count() const;  // of elements
+  std::int64_t count() const;  // number of elements
 };
 
-// Reads and checks an IDX file. Throws UserError for a file that cannot be read, is not IDX, is cut off, or
-// has more bytes than its header says.
+// Reads and checks an IDX file. Throws UserError for a file that cannot be read, is not IDX, is truncated, or
+// is longer than its header says.
 IdxArray read_idx(const std::filesystem::path& file);
 
-// Pictures (count, channels, height, width) and their classes, in memory of this process.
-struct Pictures {
+// Images (count, channels, height, width) and their classes, in this process's memory.
+struct Images {
   std::int64_t count = 0, channels = 1, height = 0, width = 0;
   std::vector<std::uint8_t> pixels;
   std::vector<std::uint8_t> labels;
 
-  std::int64_t picture_size() const { return channels * height * width; }
-  // The chosen pictures, uint8 (n, channels, height, width), and their labels, int32 (n).
+  std::int64_t image_size() const { return channels * height * width; }  // elements per image
+  // The images with these indices, uint8 (n, channels, height, width), and their labels, int32 (n).
   std::pair<Tensor, Tensor> batch(std::span<const std::int64_t> indices) const;
-  // Those from `begin` up to `end`.
+  // The images from `begin` up to, not including, `end`, and their labels.
   std::pair<Tensor, Tensor> range(std::int64_t begin, std::int64_t end) const;
 };
 
-struct PictureSet {
-  Pictures train, test;
+struct ImageSet {
+  Images train, test;
   std::int64_t classes = 0;
-  std::vector<std::string> class_names;  // one a class
+  std::vector<std::string> class_names;  // one per class
 };
 
-// The four files of a folder, train-images-idx3-ubyte and its three relatives, each with or without ".gz".
-PictureSet load_idx_folder(const std::filesystem::path& folder);
-// A folder of MNIST digits.
-PictureSet mnist(const std::filesystem::path& folder);
-// Pictures of clothes, from the distribution's package dataset-fashion-mnist unless a folder is named.
-PictureSet fashion_mnist(const std::filesystem::path& folder = "/usr/share/datasets/fashion-mnist");
+// Loads {train,t10k}-{images-idx3,labels-idx1}-ubyte from a folder; each file may also end in ".gz".
+ImageSet load_idx_folder(const std::filesystem::path& folder);
+// Loads a folder of MNIST digits.
+ImageSet mnist(const std::filesystem::path& folder);
+// Loads Fashion-MNIST (images of clothes); the default folder is that of Debian's package
+// dataset-fashion-mnist.
+ImageSet fashion_mnist(const std::filesystem::path& folder = "/usr/share/datasets/fashion-mnist");
 
-// The numbers 0..count-1 in an order that depends on the seed alone.
+// A permutation of 0..count-1 that depends only on the seed.
 std::vector<std::int64_t> shuffled(std::int64_t count, std::uint64_t seed);
 
 }  // namespace lathe::datasets

@@ -7,14 +7,14 @@
 
 namespace lathe {
 
-// The device of tensors that name none: the one set here, else LATHE_DEVICE, else CPU.
+// The device of tensors created without one: the one set here, else LATHE_DEVICE, else CPU.
 std::string default_device();
 void set_default_device(std::string_view device);
 
-// The one spelling of a device's name: upper case, index 0 left out. Throws UserError for an unknown device.
+// The canonical name of a device: upper case, without ":0". Throws UserError for an unknown device.
 std::string canonical_device(std::string_view device);
 
-// Waits until everything submitted on all devices is done.
+// Waits until all work submitted to all devices is done.
 void synchronize();
 
 }  // namespace lathe

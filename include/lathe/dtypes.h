@@ -1,7 +1,7 @@
-// The element types of tensors, as users name them: dtypes::float32, dtypes::int8, ... A DataType is a row
-// number of the library's one dtype table, so it is a byte to copy and every fact about it is asked from the
-// table. Number is a literal with a weak dtype: an integer literal keeps the tensor's dtype, a float literal
-// only lifts integers.
+// The element types of tensors: dtypes::float32, dtypes::int8, ... A DataType is a row number of the
+// library's dtype table: one byte to copy, with all facts looked up in the table. Number is a literal with a
+// weak dtype: an integer literal takes the tensor's dtype, and a float literal does too unless the tensor
+// holds integers.
 #pragma once
 
 #include <concepts>
@@ -13,7 +13,7 @@
 
 namespace lathe {
 
-enum class Scalar : std::uint8_t;  // the rows of the dtype table
+enum class Scalar : std::uint8_t;  // row numbers of the dtype table
 
 struct DataType {
   Scalar scalar{};
@@ -26,7 +26,7 @@ struct DataType {
   std::string_view name() const;  // "float32"
   int itemsize() const;           // bytes of an element
   int bitsize() const;
-  char fmt() const;  // the struct-module letter ('f', 'i', ...), or 0 where there is none
+  char fmt() const;  // the letter of Python's struct module ('f', 'i', ...), or 0 if there is none
   bool is_float() const;
   bool is_int() const;  // signed or unsigned, not bool
   bool is_unsigned() const;
@@ -40,18 +40,18 @@ inline constexpr DataType bool_{Scalar{2}}, int8{Scalar{3}}, uint8{Scalar{4}}, i
     fp8e4m3{Scalar{11}}, fp8e5m2{Scalar{12}}, fp8e4m3fnuz{Scalar{13}}, fp8e5m2fnuz{Scalar{14}},
     float16{Scalar{15}}, bfloat16{Scalar{16}}, float32{Scalar{17}}, float64{Scalar{18}};
 
-// C's names, with an underscore where C++ keeps the word for itself.
+// C's names, with an underscore after C++ keywords.
 inline constexpr DataType char_ = int8, uchar = uint8, short_ = int16, ushort = uint16, int_ = int32,
                           uint = uint32, long_ = int64, ulong = uint64, half = float16, float_ = float32,
                           double_ = float64;
 
-// The dtypes of literals that meet no tensor.
+// The dtypes of literals that are not combined with a tensor.
 DataType default_float();
 DataType default_int();
 void set_default_float(DataType dtype);
 void set_default_int(DataType dtype);
 
-// The groups.
+// Groups of dtypes.
 std::span<const DataType> all();
 std::span<const DataType> floats();
 std::span<const DataType> ints();
@@ -64,12 +64,12 @@ inline bool is_int(DataType d) { return d.is_int(); }
 inline bool is_unsigned(DataType d) { return d.is_unsigned(); }
 inline bool is_bool(DataType d) { return d.is_bool(); }
 
-// "float32", "f32", "half", "long", ...; throws UserError naming the nearest.
+// The dtype of a name: "float32", "f32", "half", "long", ... Throws UserError that suggests the nearest name.
 DataType parse(std::string_view name);
 
 }  // namespace dtypes
 
-// A literal. Its dtype is weak: it adapts to the tensor it meets.
+// A literal. Its dtype is weak: it adapts to the tensor it is combined with.
 class Number {
  public:
   enum class Kind : std::uint8_t { Bool, Int, Float };
@@ -89,8 +89,8 @@ class Number {
     return kind_ == Kind::Float ? static_cast<std::int64_t>(float_) : int_;
   }
 
-  // The dtype it has where it meets no tensor: bool, default_int (int64 or uint64 where that is too narrow)
-  // or default_float.
+  // The dtype it has without a tensor: bool, default_int (int64 or uint64 if that is too narrow) or
+  // default_float.
   DataType dtype() const;
 
  private:
@@ -103,12 +103,12 @@ namespace dtypes {
 
 inline DataType from_py(Number literal) { return literal.dtype(); }
 
-// Least and greatest finite-or-infinite value: -inf and inf for floats, as numpy's reductions start.
+// The least and the greatest value of the dtype, -inf and inf for floats: the initial values of max and min.
 Number min(DataType dtype);
 Number max(DataType dtype);
 
-// Of a float dtype: its greatest finite value, the gap above 1, the least normal number, and the bits of its
-// fields.
+// Facts of a float dtype: its greatest finite value, the gap above 1, the least normal number, and the widths
+// of its fields.
 struct FloatInfo {
   double max, eps, smallest_normal;
   int exponent_bits, mantissa_bits;
@@ -117,16 +117,17 @@ FloatInfo finfo(DataType dtype);
 
 }  // namespace dtypes
 
-// The dtype two tensors meet in: bool < integers < fp8 < half and bfloat16 < float < double. Signed and
-// unsigned integers meet one size up; uint64 and a signed integer, and half and bfloat16, meet in float32.
+// The dtype that two tensors promote to: bool < integers < fp8 < half and bfloat16 < float < double. Signed
+// and unsigned integers promote to the next larger size; uint64 with a signed integer, and half with
+// bfloat16, promote to float32.
 DataType least_upper_dtype(DataType a, DataType b);
-// A literal beside a tensor: the tensor's dtype, unless a float literal meets integers or an integer meets
-// bool.
+// The dtype that a tensor and a literal promote to: the tensor's, except for a float literal with integers or
+// an integer literal with bool.
 DataType least_upper_dtype(DataType tensor, Number literal);
 
-// The dtype float functions (sin, division, mean) give for this dtype: itself, or default_float for integers.
+// The result dtype of float functions (sin, division, mean): the dtype itself, or default_float for integers.
 DataType least_upper_float(DataType dtype);
-// The dtype sums accumulate in: at least 32 bits.
+// The dtype in which sums of this dtype accumulate: at least 32 bits.
 DataType sum_accumulator(DataType dtype);
 
 }  // namespace lathe

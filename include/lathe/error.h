@@ -1,9 +1,9 @@
-// The kinds of failure Lathe reports, and the one form their messages take:
+// The errors Lathe throws. All messages have one form:
 //   lathe: <op>: <what was found against what was needed>
 //     note: <where each came from>
-//     help: <a way out>
-// A caller can fix a UserError; a CompileError is a vendor compiler refusing our text; a DeviceError is a
-// driver's refusal; an InternalError is our bug. "Did not match" is not an error: that is std::optional.
+//     help: <how to fix it>
+// A UserError can be fixed by the caller. A CompileError means that a vendor compiler rejected generated
+// code, a DeviceError that a driver call failed, an InternalError that Lathe has a bug.
 #pragma once
 
 #include <stdexcept>
@@ -13,14 +13,14 @@
 
 namespace lathe {
 
-// The base of all of them: catch this to catch whatever Lathe throws.
+// The base class: catch this to catch every error Lathe throws.
 class Error : public std::runtime_error {
  public:
   Error(std::string_view op, std::string_view message);
 
   const char* what() const noexcept override { return text_.c_str(); }
 
-  // The operation that refused ("matmul") and the first line without its prefix.
+  // The operation that failed ("matmul"), and the first line of the message without its prefix.
   const std::string& op() const { return op_; }
   const std::string& message() const { return message_; }
 
@@ -31,7 +31,7 @@ class Error : public std::runtime_error {
   std::string op_, message_, text_;
 };
 
-// Gives each kind note() and help() that return the kind itself, so that
+// Adds note() and help() that return the derived type, so that
 //   throw UserError("matmul", "inner sizes differ").note("lhs made here").help("transpose it");
 // throws a UserError and not a sliced base.
 template <class Self, class Base = Error>
@@ -39,11 +39,11 @@ class ErrorKind : public Base {
  public:
   using Base::Base;
 
-  // Says where something came from. Each call adds a line.
+  // Adds a line that says where something came from.
   Self&& note(std::string_view text) && { return std::move(add("note", text)); }
   Self& note(std::string_view text) & { return add("note", text); }
 
-  // Says what to do about it. Each call adds a line.
+  // Adds a line that says how to fix it.
   Self&& help(std::string_view text) && { return std::move(add("help", text)); }
   Self& help(std::string_view text) & { return add("help", text); }
 
@@ -69,43 +69,43 @@ struct KernelOptError : ErrorKind<KernelOptError, UserError> {
   using ErrorKind::ErrorKind;
 };
 
-// Something a captured function may not do, or a replay that does not fit its capture.
+// A captured function did something it may not do, or a replay does not fit its capture.
 struct JitError : ErrorKind<JitError, UserError> {
   using ErrorKind::ErrorKind;
 };
 
-// An index that a kernel found to be outside its axis when it ran: gather, embedding, getitem and their kin.
-// Raised by the next call that waits for devices or reads data; what was computed meanwhile is worthless.
+// A kernel (of gather, embedding, getitem and the like) found an index outside its axis. Thrown by the next
+// call that waits for devices or reads data; results computed in between are invalid.
 struct IndexError : ErrorKind<IndexError, UserError> {
   using ErrorKind::ErrorKind;
 };
 
-// A file or folder that is not there. In Python also a FileNotFoundError.
+// A file or folder does not exist. In Python also a FileNotFoundError.
 struct MissingFile : ErrorKind<MissingFile, UserError> {
   using ErrorKind::ErrorKind;
 };
 
-// Something that makes sense and is not supported. In Python also a NotImplementedError.
+// A meaningful request that is not supported. In Python also a NotImplementedError.
 struct NotSupported : ErrorKind<NotSupported, UserError> {
   using ErrorKind::ErrorKind;
 };
 
-// A vendor compiler refused generated text; a note names the saved source.
+// A vendor compiler rejected generated code; a note names the saved source.
 struct CompileError : ErrorKind<CompileError> {
   using ErrorKind::ErrorKind;
 };
 
-// A driver or an operating system call failed; the message has its code in words.
+// A driver or operating system call failed; the message has its error code in words.
 struct DeviceError : ErrorKind<DeviceError> {
   using ErrorKind::ErrorKind;
 };
 
-// The memory plan does not fit; notes carry the plan.
+// The memory plan does not fit the device; notes list the plan.
 struct OutOfMemory : ErrorKind<OutOfMemory, DeviceError> {
   using ErrorKind::ErrorKind;
 };
 
-// Lathe broke its own rules; notes name the pass and the rule, help the command that repeats it.
+// A bug in Lathe; notes name the pass and the rule, help has the command that repeats it.
 struct InternalError : ErrorKind<InternalError> {
   using ErrorKind::ErrorKind;
 };

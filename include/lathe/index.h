@@ -1,5 +1,5 @@
-// What may stand between the brackets of x[...]: integers, slices, a new axis, "everything in between", and
-// tensors of integers or bools (advanced indexing, with numpy's meaning).
+// The indices of x[...]: integers, slices, a new axis, an ellipsis, and tensors of integers or bools
+// (advanced indexing, with numpy's meaning).
 #pragma once
 
 #include <concepts>
@@ -12,7 +12,7 @@ namespace lathe {
 
 class Tensor;
 
-// One end of a slice, which may be left out: Slice{{}, 3} is [:3].
+// An optional end of a slice: Slice{{}, 3} is [:3].
 class SliceEnd {
  public:
   SliceEnd() = default;

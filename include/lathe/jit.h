@@ -1,10 +1,10 @@
-// Capturing a function of tensors: the first call traces and runs it, the second traces it again and
-// compares, later calls replay the kernels without building a graph or scheduling. Arguments are arguments,
-// by position; every other tensor the function reads or writes is state, by reference. A call that would not
-// give what the plain call gives is a JitError.
+// Captures a function of tensors. The first call traces and runs it, the second traces it again and compares,
+// later calls replay its kernels without building a graph or scheduling. Arguments are passed by position;
+// every other tensor the function reads or writes is state, held by reference. A call whose replay could give
+// another result than the plain function throws JitError.
 //
 //   auto step = jit([&](const std::vector<Tensor>& in) -> std::vector<Tensor> { ... });
-//   Tensor loss = step({pictures, labels})[0];
+//   Tensor loss = step({images, labels})[0];
 #pragma once
 
 #include <cstddef>
@@ -24,21 +24,21 @@ class Jit {
       std::function<std::vector<Tensor>(const std::vector<Tensor>&, const std::vector<Size>&)>;
 
   explicit Jit(Function function);
-  explicit Jit(SizedFunction function);  // also takes variables bound to their values for the call
+  explicit Jit(SizedFunction function);  // also gets variables bound to values
   Jit(Jit&&) noexcept;
   Jit& operator=(Jit&&) noexcept;
   ~Jit();
 
-  // Throws JitError where the arguments do not fit the capture: another number, shape, dtype, device or
-  // variable.
+  // Calls or replays the function. Throws JitError if the arguments do not fit the capture: another number,
+  // shape, dtype, device or variable.
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs, const std::vector<Size>& bound = {});
 
   bool captured() const;        // whether the next call replays
-  std::size_t kernels() const;  // kernels and copies a replay runs; 0 before there is one
-  void reset();                 // forgets the capture: the next call traces
+  std::size_t kernels() const;  // kernels and copies of one replay; 0 before the capture is complete
+  void reset();                 // drops the capture: the next call traces again
 
-  // A captured program as a file: its kernels, and the contents of its state. Loaded, it can only be
-  // replayed.
+  // Writes the captured program to a file: its kernels and the contents of its state. A loaded program can
+  // only be replayed.
   void save(const std::filesystem::path& file) const;
   static Jit load(const std::filesystem::path& file);
 

@@ -1,5 +1,5 @@
-// Kernels written by hand, in the form the scheduler makes them: ranges, loads, reduces and stores over the
-// memory of tensors. The same checks, options, proofs and printers serve them on every device.
+// Hand-written kernels, in the same form as the scheduler's: ranges, loads, reduces and stores over the
+// memory of tensors. They get the same checks, options, proofs and printers, on every device.
 //
 //   Tensor out = Tensor::empty({n});
 //   custom_kernel({out, a, b}, [&](KernelBuilder& k) {
@@ -26,8 +26,8 @@ namespace lathe {
 
 struct KernelExpression;
 
-// A number that a kernel computes: an index, or a value of some dtype. A literal takes the dtype of what it
-// meets. On indices, `/` and `%` round down; on other integers they are C++'s.
+// A value that a kernel computes: an index, or a number of some dtype. A literal takes the dtype of the other
+// operand. On indices, `/` and `%` round down; on other integers they truncate, as in C++.
 class KernelValue {
  public:
   template <class T>
@@ -39,10 +39,10 @@ class KernelValue {
   KernelValue cast(DataType dtype) const;
   // The scalar ops of the IR by their names in docs/ops.md: "Exp2", "Sqrt", "Max" ...
   static KernelValue apply(std::string_view op, const std::vector<KernelValue>& operands);
-  // Rounded down for every dtype, and what is left then, which has the sign of y: Python's `//` and `%`.
+  // Python's `//` and `%`, for every dtype: the quotient rounded down, and the remainder with the sign of y.
   static KernelValue floor_div(const KernelValue& x, const KernelValue& y);
   static KernelValue floor_mod(const KernelValue& x, const KernelValue& y);
-  // Python's `/`: refused for integers.
+  // Python's `/`; throws UserError for integers.
   static KernelValue true_div(const KernelValue& x, const KernelValue& y);
   KernelValue where(const KernelValue& yes, const KernelValue& no) const {
     return apply("Where", {*this, yes, no});
@@ -75,18 +75,19 @@ LATHE_KERNEL_OPERATOR(!=, "Ne")
 
 class KernelBuilder {
  public:
-  // A loop over output positions, and one that a reduce closes. Loops nest in the order they are made.
+  // A loop over output positions, and a loop that a reduce closes. Loops nest in the order of these calls.
   KernelValue range(std::int64_t extent);
   KernelValue reduce_range(std::int64_t extent);
-  // An element of the tensor in this place of the list, in row-major order; 0 where the gate is false.
+  // The element at a row-major index of the tensor with this number in the list; 0 where the gate is false.
   KernelValue load(std::size_t tensor, const KernelValue& index,
                    const std::optional<KernelValue>& gate = std::nullopt);
-  // "Add", "Mul", "Max", "Min", "And" or "Or" of the element over the ranges.
+  // The reduction of the element over the ranges with op "Add", "Mul", "Max", "Min", "And" or "Or".
   KernelValue reduce(std::string_view op, const KernelValue& element, const std::vector<KernelValue>& ranges);
+  // Stores to an element of a tensor, where the gate is true.
   void store(std::size_t tensor, const KernelValue& index, const KernelValue& value,
              const std::optional<KernelValue>& gate = std::nullopt);
 
-  // Shared, so that a builder kept after the kernel is finished is refused and no more.
+  // Shared, so that using a builder after its kernel is finished throws instead of crashing.
   struct State;
   explicit KernelBuilder(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
@@ -97,11 +98,11 @@ class KernelBuilder {
 
 struct CustomKernelOptions {
   std::string name = "custom";
-  std::optional<std::vector<Opt>> options = std::nullopt;  // the heuristic's where nothing is said
+  std::optional<std::vector<Opt>> options = std::nullopt;  // unset: the heuristic chooses
 };
 
-// Runs the kernel over these tensors when one that it stores to is next read: those get a new version, in
-// place. Gives the tensors back. Throws UserError where the kernel is not well formed.
+// Adds the kernel over these tensors to the graph and returns the tensors. Tensors it stores to are updated
+// in place; the kernel runs when one of them is next read. Throws UserError if the kernel is not well formed.
 std::vector<Tensor> custom_kernel(const std::vector<Tensor>& tensors,
                                   const std::function<void(KernelBuilder&)>& body,
                                   const CustomKernelOptions& options = {});

@@ -1,4 +1,5 @@
-// Everything a user of the library includes.
+// The whole public API in one header.
+
 #pragma once
 
 #include "lathe/amp.h"

@@ -1,5 +1,5 @@
-// Batches for training, prepared ahead by threads. The order of samples depends on the seed and the epoch
-// alone: not on the number of workers, and not on where a run was stopped and resumed.
+// Batches for training, prepared ahead of time by worker threads. The order of samples depends only on the
+// seed and the epoch, not on the number of workers or on where a run was stopped and resumed.
 //
 //   DataLoader loader(set.count, [&](std::span<const std::int64_t> some) { ... return tensors; },
 //                     {.batch_size = 64, .shuffle = true, .workers = 2});
@@ -20,17 +20,16 @@ namespace lathe {
 struct LoaderOptions {
   std::int64_t batch_size = 1;
   bool shuffle = false;
-  bool drop_last = false;     // a last batch that is not full
-  std::int64_t workers = 0;   // threads; 0: the caller prepares each batch itself
-  std::int64_t prefetch = 2;  // batches a worker may be ahead
+  bool drop_last = false;     // drop an incomplete last batch
+  std::int64_t workers = 0;   // threads; 0: next() prepares each batch itself
+  std::int64_t prefetch = 2;  // most batches prepared ahead per worker
   std::uint64_t seed = 0;
-  std::int64_t process = 0, processes = 1;  // this one's part of every epoch: disjoint from the others'
+  std::int64_t process = 0, processes = 1;  // each process gets its own disjoint part of every epoch
 };
 
 class DataLoader {
  public:
-  // The tensors of the samples with these numbers. Called from several threads at a time where there are
-  // workers.
+  // Returns the tensors of the samples with these numbers. Workers call it from several threads at once.
   using Prepare = std::function<std::vector<Tensor>(std::span<const std::int64_t> samples)>;
 
   DataLoader(std::int64_t samples, Prepare prepare, const LoaderOptions& options = {});
@@ -38,13 +37,13 @@ class DataLoader {
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;
 
-  // The next batch, or nothing at the end of an epoch; the call after that begins the next one. What the
-  // function threw is thrown here, in the place of its batch.
+  // The next batch, or nothing at the end of an epoch; the call after that begins the next epoch. An
+  // exception of the prepare function is rethrown here, in place of its batch.
   std::optional<std::vector<Tensor>> next();
 
   std::int64_t batches() const;  // in an epoch
 
-  // Where the loader is: a new one put there gives the same batches from then on.
+  // The loader's position. A new loader resumed at it returns the same batches from there on.
   struct Position {
     std::int64_t epoch = 0, batch = 0;
     bool operator==(const Position&) const = default;

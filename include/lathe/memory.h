@@ -1,4 +1,4 @@
-// What memory is held, on which device, and which line of the program made it.
+// Reports which buffers are alive, on which device, and which line of the program made them.
 //
 //   std::puts(lathe::memory_report().c_str());
 //
@@ -6,8 +6,8 @@
 //      16.0 MiB =    1 x 16.0 MiB   CPU      train.cpp:41
 //       8.0 MiB =    2 x 4.0 MiB    CPU      matmul relu
 //
-// A buffer is named by the line that made its tensor where somebody says it (a MadeAt scope, or the hook of a
-// language front end), else by the tensor ops it is the result of.
+// A buffer is named by the line that made its tensor if that is known (from a MadeAt scope or the hook of a
+// language front end), else by the tensor ops that computed it.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,7 @@
 
 namespace lathe {
 
-// A place in the user's program. It is put into words only when it is shown, so making one should cost
-// little.
+// A place in the user's program. Its text is made only when it is shown, so creating one should be cheap.
 class ProgramPlace {
  public:
   virtual ~ProgramPlace() = default;
@@ -28,15 +27,15 @@ class ProgramPlace {
 };
 using PlaceRef = std::shared_ptr<const ProgramPlace>;
 
-// Asked for every tensor that is made, on the thread that makes it: where is the program now? For language
-// front ends; null turns it off, and a hook may return null.
+// A hook called for every new tensor, on the thread that makes it; it returns the program's current place or
+// null. For language front ends. A null hook turns it off.
 using PlaceHook = PlaceRef (*)();
 void set_place_hook(PlaceHook hook);
 
-// The place of the innermost MadeAt scope of this thread, else what the hook says, else null.
+// The place of this thread's innermost MadeAt scope, else the hook's, else null.
 PlaceRef current_place();
 
-// Tensors made on this thread while it lives belong to this line.
+// While it lives, tensors made on this thread are attributed to this line.
 class MadeAt {
  public:
   explicit MadeAt(std::source_location here = std::source_location::current());
@@ -50,11 +49,10 @@ class MadeAt {
   PlaceRef outer_;
 };
 
-// What this thread computes while it lives is for tensors that belong to these lines; they are asked for
-// where something goes wrong.
+// While it lives, this thread computes tensors that were made at these places; error messages ask for them.
 class WorkFor {
  public:
-  using Places = std::vector<PlaceRef> (*)(const void* whom);
+  using Places = std::vector<PlaceRef> (*)(const void* whom);  // called only when an error needs them
   WorkFor(Places places, const void* whom);
   ~WorkFor();
   WorkFor(const WorkFor&) = delete;
@@ -66,19 +64,19 @@ class WorkFor {
   const void* whom_;
   const WorkFor* outer_;
 };
-// Those of the innermost WorkFor of this thread, else the current place.
+// The places of this thread's innermost WorkFor, else the current place.
 std::vector<PlaceRef> work_places();
 
 struct LiveBuffer {
   std::int64_t id = 0;
   std::string device;
   std::size_t bytes = 0;
-  std::string made;  // "train.cpp:41", or empty if nobody said
+  std::string made;  // "train.cpp:41", or empty if not known
 };
-// All memory that tensors hold, largest first.
+// All buffers that tensors hold, largest first.
 std::vector<LiveBuffer> live_buffers();
 
-// The same for people: one line per place and size, with the number of buffers and the sum.
+// The same as text: one line per place and size, with the number of buffers and their total.
 std::string memory_report(std::size_t most_lines = 20);
 
 }  // namespace lathe

@@ -1,5 +1,5 @@
-// Modes of this thread that tensor programs are written in: whether gradients are recorded, and in which
-// dtype products are computed.
+// Per-thread modes of tensor programs: whether gradients are recorded, and in which dtype products are
+// computed.
 #pragma once
 
 #include <optional>
@@ -8,11 +8,11 @@
 
 namespace lathe {
 
-// Whether operations made now take part in backward().
+// Whether new operations on this thread take part in backward().
 bool grad_enabled();
-void set_grad_enabled(bool on);  // from now on, in this thread
+void set_grad_enabled(bool on);  // for this thread, from now on
 
-// Operations made inside take part in backward(), or do not; NoGradScope is the short form of the second.
+// Turns gradients on or off for operations made inside the scope. NoGradScope is GradScope(false).
 class GradScope {
  public:
   explicit GradScope(bool on);
@@ -24,9 +24,9 @@ class GradScope {
   bool before_;
 };
 
-// Mixed precision: inside, products (matmul, linear, convolutions, einsum) of 32-bit floats are computed from
-// operands rounded to `dtype` and have that dtype; softmax, norms and losses of such values are computed in
-// 32 bits. Without a dtype nothing is changed inside, also where another scope is around.
+// Mixed precision. Inside the scope, products (matmul, linear, convolutions, einsum) of 32-bit floats round
+// their operands to `dtype` and have that dtype; softmax, norms and losses of such values are computed in 32
+// bits. A scope without a dtype turns an outer scope off.
 //
 //   AutocastScope autocast(dtypes::bfloat16);
 //   Tensor loss = net(x).cross_entropy(y);
@@ -36,7 +36,7 @@ class AutocastScope {
   ~AutocastScope();
   AutocastScope(const AutocastScope&) = delete;
   AutocastScope& operator=(const AutocastScope&) = delete;
-  static std::optional<DataType> active();  // of the innermost scope of this thread
+  static std::optional<DataType> active();  // dtype of this thread's innermost scope
 
  private:
   std::optional<DataType> before_;

@@ -1,5 +1,5 @@
-// A tree of plain values and tensors: what a checkpoint holds besides a flat list of tensors. Torch
-// checkpoints are read as one, and lathe::save and lathe::load write and read one.
+// A tree of plain values and tensors, for checkpoints that are more than a flat list of tensors. Torch
+// checkpoints are read into it, and lathe::save and lathe::load write and read it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class Object {
  public:
   enum class Kind : std::uint8_t { None, Bool, Int, Float, String, Bytes, Tensor, List, Tuple, Dict };
   using Items = std::vector<Object>;
-  using Entries = std::vector<std::pair<Object, Object>>;  // in the order they were written
+  using Entries = std::vector<std::pair<Object, Object>>;  // in file order
   struct Bytes {
     std::vector<std::byte> data;
   };
@@ -42,7 +42,7 @@ class Object {
   bool is(Kind kind) const { return this->kind() == kind; }
   std::string_view kind_name() const;  // "none", "dict", ...
 
-  // The value; each throws UserError where the object is of another kind. A whole number is also a float.
+  // The value; each throws UserError if the object has another kind. number() also accepts an integer.
   bool boolean() const;
   std::int64_t integer() const;
   double number() const;
@@ -52,11 +52,12 @@ class Object {
   const Items& items() const;  // of a list or a tuple
   const Entries& entries() const;
 
-  // The entry of a dict with this key, or null; operator[] throws UserError that lists the keys.
+  // The entry of a dict with this key. find() returns null if there is none, operator[] throws UserError that
+  // lists the keys.
   const Object* find(std::string_view key) const;
   const Object& operator[](std::string_view key) const;
 
-  // Every tensor in the tree, named by the keys and positions that lead to it, joined by dots: a state dict.
+  // Every tensor in the tree, named by the keys and positions on its path, joined by dots: a state dict.
   std::vector<std::pair<std::string, lathe::Tensor>> tensors() const;
 
  private:
@@ -66,9 +67,8 @@ class Object {
       value_;
 };
 
-// Writes a tree of values as a safetensors file, in which other programs find the tensors by name, and reads
-// it back; load also reads any other safetensors file as a dict. Tensors are read from disk when they are
-// used.
+// Writes a tree as a safetensors file, in which other programs find the tensors by name, and reads it back.
+// load reads any other safetensors file as a dict. Tensors are read from disk when they are used.
 void save(const Object& object, const std::filesystem::path& file);
 Object load(const std::filesystem::path& file);
 

@@ -1,7 +1,6 @@
-// Optimizers: after loss.backward(), step() changes every parameter in place, in one realize call together
-// with the optimizer's own state. The learning rate and everything else that changes from step to step is in
-// tensors, so a captured step sees the changes. All state is named (parts()), so it is saved and loaded like
-// a net.
+// Optimizers. After loss.backward(), step() updates every parameter and the optimizer's state in place, in
+// one realize call. The learning rate and everything else that changes between steps are tensors, so a
+// captured step sees the changes. All state is named by parts(), so it is saved and loaded like a net's.
 #pragma once
 
 #include <memory>
@@ -12,13 +11,13 @@ namespace lathe::nn::optim {
 
 class Optimizer : public Module {
  public:
-  // Tensors that need no gradient (running statistics) may be among the parameters: step() realizes them too.
+  // The parameters may include tensors without gradients (running statistics); step() realizes them too.
   Optimizer(std::vector<Tensor> parameters, double lr);
 
-  // The changes as graph: the tensors that hold them once they are realized. Throws UserError outside of
-  // training mode and where a parameter has no gradient.
+  // Builds the graph of a step and returns the tensors to realize. Throws UserError outside training mode, or
+  // if a parameter has no gradient.
   std::vector<Tensor> schedule_step();
-  // schedule_step(), realized.
+  // Realizes schedule_step().
   void step();
   void zero_grad();
 
@@ -26,21 +25,21 @@ class Optimizer : public Module {
   void set_learning_rate(double lr);
   const std::vector<Tensor>& parameters() const { return parameters_; }
 
-  // "lr", then what the kind of optimizer keeps, one tensor a parameter by position: "momentum.0", ...
+  // "lr", then the optimizer's own state, one tensor per parameter by position: "momentum.0", ...
   void parts(Parts& p) override;
 
  protected:
-  // Names a list of zeros, one shaped like each parameter (float32 for narrower ones), as state. For
-  // constructors.
+  // For constructors: adds state with this name, one zero tensor per parameter with its shape (float32 for
+  // narrower floats). Returns its number.
   std::size_t add_state(std::string name);
-  // The same for one number, which starts with `value`.
+  // The same for a single number with this initial value.
   std::size_t add_scalar(std::string name, double value);
-  // Realizes the state made so far: a captured step must find memory, not expressions.
+  // Realizes the state: a captured step needs it in memory.
   void finish();
 
-  // Assigns what changes once a step, before any parameter.
+  // Updates the state that changes once per step, before any parameter.
   virtual void begin_step() {}
-  // Assigns the new state of parameter i and returns its new value. Narrow floats come widened to float32.
+  // Assigns the new state of parameter i and returns its new value. Narrow floats are widened to float32.
   virtual Tensor updated(std::size_t i, const Tensor& value, const Tensor& grad) = 0;
 
   const Tensor& lr() const { return scalars_[0].tensor; }
@@ -56,13 +55,13 @@ class Optimizer : public Module {
     std::string name;
     std::vector<Tensor> tensors;
   };
-  std::vector<Tensor> parameters_, others_;  // those with gradients; those without
+  std::vector<Tensor> parameters_, others_;  // with gradients; without
   std::vector<Scalar> scalars_;
   std::vector<List> lists_;
-  double rate_;  // what was last written to lr, before it was rounded
+  double rate_;  // the last value written to lr, before rounding
 };
 
-// Several optimizers stepped together, each with parameters and a learning rate of its own.
+// Several optimizers stepped together, each with its own parameters and learning rate.
 class OptimizerGroup : public Module {
  public:
   explicit OptimizerGroup(
@@ -83,8 +82,8 @@ struct SGDOptions {
   bool nesterov = false;
   bool classic = false;
 };
-// v = momentum * v + g;  p -= lr * v  (nesterov: lr * (g + momentum * v)), where g has weight_decay * p
-// added. Classic: v = momentum * v + lr * g;  p -= v, so that a new rate is for new gradients only.
+// v = momentum * v + g;  p -= lr * v  (nesterov: lr * (g + momentum * v)), where g includes weight_decay * p.
+// Classic: v = momentum * v + lr * g;  p -= v, so that a new learning rate affects only new gradients.
 class SGD : public Optimizer {
  public:
   explicit SGD(std::vector<Tensor> parameters, double lr = 0.001, const SGDOptions& options = {});
@@ -99,10 +98,10 @@ class SGD : public Optimizer {
 struct LARSOptions {
   double momentum = 0.9, weight_decay = 1e-4;
   bool nesterov = false;
-  double trust = 0.001;  // 0: not scaled
+  double trust = 0.001;  // 0: no scaling
   bool classic = true;
 };
-// SGD whose rate is scaled, parameter by parameter, by trust * |p| / (|g| + weight_decay * |p|).
+// SGD whose learning rate is scaled per parameter by trust * |p| / (|g| + weight_decay * |p|).
 class LARS : public Optimizer {
  public:
   explicit LARS(std::vector<Tensor> parameters, double lr = 0.001, const LARSOptions& options = {});
@@ -118,8 +117,7 @@ struct AdamOptions {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
 };
 // m and v are running means of g and g^2; u = m / c1 / (sqrt(v / c2) + eps), where c1 and c2 are the sums of
-// the weights in the means. p -= lr * (u + weight_decay * p): AdamW's decay, which is not part of the
-// gradient.
+// the weights in the means. p -= lr * (u + weight_decay * p): the decay is not part of the gradient.
 class AdamW : public Optimizer {
  public:
   explicit AdamW(std::vector<Tensor> parameters, double lr = 0.001,
@@ -135,7 +133,7 @@ class AdamW : public Optimizer {
   AdamOptions options_;
 };
 
-// AdamW without decay; a weight decay asked for becomes part of the gradient.
+// AdamW whose weight decay, if any, is part of the gradient.
 class Adam : public AdamW {
  public:
   explicit Adam(std::vector<Tensor> parameters, double lr = 0.001, const AdamOptions& options = {});
@@ -147,7 +145,7 @@ class Adam : public AdamW {
   double decay_;
 };
 
-// AdamW whose direction is scaled, parameter by parameter, by |p| / |direction|.
+// AdamW whose direction is scaled per parameter by |p| / |direction|.
 class LAMB : public AdamW {
  public:
   explicit LAMB(std::vector<Tensor> parameters, double lr = 0.001,
@@ -163,8 +161,8 @@ struct MuonOptions {
   std::int64_t steps = 5;
   std::vector<double> coefficients = {3.4445, -4.775, 2.0315};
 };
-// Momentum whose direction, as a matrix (first axis by the rest), is made orthogonal by Newton-Schulz steps.
-// For parameters of two axes or more; the others belong to another optimizer of an OptimizerGroup.
+// Momentum whose direction, as a matrix (first axis by the rest), is orthogonalized by Newton-Schulz steps.
+// For parameters with at least two axes; use an OptimizerGroup for the others.
 class Muon : public Optimizer {
  public:
   explicit Muon(std::vector<Tensor> parameters, double lr = 0.02, const MuonOptions& options = {});
@@ -176,8 +174,8 @@ class Muon : public Optimizer {
   MuonOptions options_;
 };
 
-// Scales all gradients so that their common norm is at most max_norm; returns the norm they had (a scalar).
-// `norm_type` is its exponent; infinity is the largest magnitude.
+// Scales all gradients so that their total norm is at most max_norm; returns the norm before (a scalar).
+// `norm_type` is the norm's exponent; infinity is the largest magnitude.
 Tensor clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm, double norm_type = 2);
 // Clamps every element of every gradient to [-limit, limit].
 void clip_grad_value(const std::vector<Tensor>& parameters, double limit);

@@ -1,6 +1,6 @@
-// Kernel options: the language of speed, as data. An option list is attached to a kernel by the heuristic,
-// the search or the user (Tensor::contiguous takes one); applying it is a rewrite of ranges. The exact
-// meaning of each option, and of axis and arg, stands in docs/options.md.
+// Kernel options, which change how a kernel computes but not what. A list of options is attached to a kernel
+// by the heuristic, the search or the user (Tensor::contiguous takes one) and applied by rewriting the
+// kernel's ranges. docs/options.md defines each option and its axis and arg.
 #pragma once
 
 #include <cstdint>

@@ -10,8 +10,8 @@
 
 namespace lathe {
 
-// The values as nested rows. What has more than a thousand elements is shortened to the ends of its axes, and
-// only what is shown is computed. Where values cannot be known it says why.
+// The values as nested lists. A tensor with more than a thousand elements is shortened to the ends of its
+// axes, and only the elements shown are computed. If the values cannot be computed, the text says why.
 std::string to_string(const Tensor& tensor);
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 

@@ -1,6 +1,6 @@
-// Learning rates that change during training. A scheduler holds an optimizer; step() after each optimizer
-// step (or epoch) writes the next rate into the optimizer's tensor. All but ReduceOnPlateau are a function of
-// the number of steps taken, at(step), which can be asked for without training.
+// Learning-rate schedules. A scheduler holds an optimizer; step(), called after each optimizer step (or
+// epoch), writes the next learning rate into the optimizer's tensor. All but ReduceOnPlateau are functions of
+// the number of steps, at(step), which can be evaluated without training.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // The rate after that many steps; the optimizer's own rate at construction is the base.
+  // The rate after `step` steps. The optimizer's rate at construction is the base.
   virtual double at(std::int64_t step) const = 0;
   void step();
   std::int64_t steps() const { return steps_; }
@@ -35,7 +35,7 @@ class Scheduler {
   std::int64_t steps_ = 0;
 };
 
-// Times gamma at each milestone.
+// Multiplies the rate by gamma at each milestone.
 class MultiStep : public Scheduler {
  public:
   MultiStep(optim::Optimizer& optimizer, std::vector<std::int64_t> milestones, double gamma = 0.1);
@@ -59,7 +59,7 @@ class CosineAnnealing : public Scheduler {
 };
 
 struct OneCycleOptions {
-  double rising = 0.3;  // the part of the steps spent going up
+  double rising = 0.3;  // fraction of the steps with a rising rate
   double div_factor = 25, final_div_factor = 1e4;
   bool cosine = true;  // otherwise linear
 };
@@ -100,10 +100,10 @@ class Lambda : public Scheduler {
 struct PlateauOptions {
   bool lower_is_better = true;
   double factor = 0.1;
-  std::int64_t patience = 10;  // steps without an improvement that are forgiven
+  std::int64_t patience = 10;  // steps without improvement before the rate is reduced
   double threshold = 1e-4;     // relative
 };
-// Times factor when a measurement has stopped improving.
+// Multiplies the rate by factor when a measurement has stopped improving.
 class ReduceOnPlateau {
  public:
   explicit ReduceOnPlateau(optim::Optimizer& optimizer, const PlateauOptions& options = {});

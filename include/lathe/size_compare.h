@@ -1,13 +1,13 @@
-// Symbolic sizes compared by what they mean.
+// Comparison of symbolic sizes by value.
 #pragma once
 
 #include "lathe/tensor.h"
 
 namespace lathe {
 
-// Whether both are the same polynomial of their variables, however they were written: i + j and j + i, or
-// 2 * (i + 1) and 2 * i + 2. Where one is not symbolic, whether both are the same number. `==` only compares
-// how they were made.
+// Whether both are the same polynomial of their variables, such as i + j and j + i, or 2 * (i + 1) and 2 * i
+// + 2. If neither is symbolic, whether they are the same number. `==` compares expressions as they were
+// built.
 bool always_equal(const Size& a, const Size& b);
 
 }  // namespace lathe

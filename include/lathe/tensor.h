@@ -1,7 +1,6 @@
-// The lazy tensor. A Tensor is a handle to a storage and a view of it; calling an operation builds graph and
-// computes nothing, reading values (item, data, tolist) or realize() computes. Operations have the names and
-// meanings numpy and PyTorch users know. docs/tensor.md tells about aliasing, dtypes, gradients and random
-// numbers.
+// The lazy tensor. A Tensor is a handle to a storage and a view of it. Operations only build a graph;
+// realize() and reading values (item, data, tolist) compute. Operations have the names and meanings of numpy
+// and PyTorch. docs/tensor.md covers aliasing, dtypes, gradients and random numbers.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +28,7 @@ namespace lathe {
 class Tensor;
 struct TensorImpl;
 
-// What a tensor is made with; what is left out comes from the defaults.
+// Options of a new tensor; unset ones take the defaults.
 struct TensorOptions {
   std::optional<DataType> dtype = std::nullopt;
   std::string device = "";
@@ -78,14 +77,14 @@ class Operand {
 struct ConvOptions {
   std::int64_t groups = 1;
   Ints stride = 1, dilation = 1;
-  Ints padding = 0;  // one for all, one per axis, or low/high pairs from the last axis to the first
+  Ints padding = 0;  // one number, one per axis, or low/high pairs from the last axis to the first
 };
 struct ConvTransposeOptions {
   std::int64_t groups = 1;
   Ints stride = 1, dilation = 1, padding = 0, output_padding = 0;
 };
 struct PoolOptions {
-  Ints stride = {};  // the kernel's size where empty
+  Ints stride = {};  // empty: the kernel size
   Ints dilation = 1, padding = 0;
   bool ceil_mode = false, count_include_pad = true;
 };
@@ -102,7 +101,7 @@ struct AttentionOptions {
   std::optional<double> scale = std::nullopt;
 };
 
-// A kernel, or a copy between devices, that a computation will run.
+// A kernel, or a copy between devices, of a computation.
 struct ScheduledKernel {
   std::string name, device;
   std::string options;  // "UPCAST(0, 4) THREAD(0, 2)"
@@ -114,8 +113,8 @@ struct ScheduledKernel {
 
 class Tensor {
  public:
-  // ---- making
-  Tensor();  // no tensor: only assignment and defined() work
+  // ---- creation
+  Tensor();  // undefined: only assignment and defined() work
   explicit Tensor(Number value, const TensorOptions& options = {});
   explicit Tensor(std::initializer_list<NestedList> values, const TensorOptions& options = {});
   template <class E>
@@ -131,7 +130,7 @@ class Tensor {
 
   static Tensor from_bytes(const void* data, std::size_t bytes, const Shape& shape, DataType dtype,
                            std::string_view device = "");
-  // Over memory of the caller, not copied; `release` runs when the last use is gone.
+  // Uses the caller's memory without a copy; calls `release` when the last use is gone.
   static Tensor from_blob(void* data, const Shape& shape, const TensorOptions& options = {},
                           std::function<void()> release = {});
 
@@ -141,7 +140,7 @@ class Tensor {
   static Tensor ones(const Shape& shape, const TensorOptions& options = {});
   static Tensor arange(Number stop, const TensorOptions& options = {});
   static Tensor arange(Number start, Number stop, Number step = 1, const TensorOptions& options = {});
-  // The stop may be symbolic; an ordinary number is taken above.
+  // For a symbolic stop; plain numbers use the overloads above.
   template <class S>
     requires std::is_same_v<S, Size>
   static Tensor arange(const S& stop, const TensorOptions& options) {
@@ -186,19 +185,19 @@ class Tensor {
   std::int64_t ndim() const;
   Size numel() const;
   std::int64_t element_size() const;
-  std::int64_t nbytes() const;  // of the largest value of symbolic sizes
+  std::int64_t nbytes() const;  // symbolic sizes count with their maximum
   bool is_floating_point() const;
   bool requires_grad() const;
   Tensor& requires_grad_(bool on = true);
-  // What requires_grad_ was last told; nothing where it was never called.
+  // The last argument of requires_grad_; nothing if it was never called.
   std::optional<bool> grad_wish() const;
   bool is_leaf() const;
   std::optional<Tensor> grad() const;
   void set_grad(std::optional<Tensor> grad);
   void zero_grad() { set_grad(std::nullopt); }
-  std::string str() const;  // shape, dtype and device, for people
+  std::string str() const;  // shape, dtype and device as text
 
-  // Whether dropout and batch norm behave as in training; TrainingScope sets it.
+  // Whether dropout and batch norm are in training mode; TrainingScope sets it.
   static bool training();
 
   // ---- data
@@ -206,9 +205,9 @@ class Tensor {
   static void realize_all(std::span<Tensor* const> tensors);
   static void realize_all(std::span<const Tensor> tensors);
   bool is_realized() const;
-  // Schedules and compiles what realize() would run and runs nothing; realize() then has only to launch it.
+  // Schedules and compiles what realize() would run, without running it; realize() then only launches it.
   Tensor& kernelize();
-  // What realize() would run, in order; nothing is run.
+  // The kernels and copies that realize() would run, in order; runs nothing.
   std::vector<ScheduledKernel> schedule() const;
   static std::vector<ScheduledKernel> schedule_all(std::span<const Tensor> tensors);
   // The elements in row-major order, converted to E.
@@ -217,21 +216,22 @@ class Tensor {
   std::vector<double> tolist() const;
   std::vector<std::byte> bytes() const;  // as stored, in row-major order
   void copy_out(void* to, std::size_t bytes) const;
-  // Realises, and gives where the elements lie in row-major order; null where the CPU cannot reach them or
-  // they are not in order (contiguous() orders them). The memory lives as long as a handle to the storage.
+  // Realizes, and returns the address of the elements in row-major order; null if the CPU cannot access them
+  // or they are in another order (contiguous() reorders them). Valid as long as a handle to the storage
+  // lives.
   void* host_data() const;
   template <class E = double>
   E item() const;
-  // This handle becomes contiguous() with these options ("UPCAST(0, 4) UNROLL(0, 0)", docs/options.md).
+  // Replaces this handle by contiguous() with these options ("UPCAST(0, 4) UNROLL(0, 0)", docs/options.md).
   Tensor& set_options(std::string_view options);
   Tensor clone() const;
-  Tensor& assign(const Operand& value);  // in place: every alias sees it
-  // This handle's storage becomes the other's, of any dtype and device.
+  Tensor& assign(const Operand& value);  // in place: visible through every alias
+  // Makes this handle refer to the other's storage, which may have any dtype and device.
   Tensor& replace(const Tensor& other, bool allow_shape_mismatch = false);
   Tensor detach() const;
-  // In memory of its own, in row-major order. With options (possibly none at all), the kernel that stores it
-  // is made with exactly these instead of the heuristic's; what does not fit is a KernelOptError when it is
-  // made.
+  // The value in memory of its own, in row-major order. With a list of options (possibly empty), the kernel
+  // that stores it uses exactly these instead of the heuristic's; an option that does not fit the kernel
+  // throws KernelOptError when it is compiled.
   Tensor contiguous(const std::optional<std::vector<Opt>>& options = std::nullopt) const;
   Tensor contiguous_backward() const;
   Tensor to(std::string_view device) const;
@@ -242,12 +242,11 @@ class Tensor {
   Tensor shard_like(const Tensor& other) const;
 
   // ---- gradients
-  // Gradients of this scalar (or of sum(this * seed)) with respect to each target. Ordinary tensors: they can
-  // be differentiated again. A target that does not take part gets zeros.
+  // Gradients of this scalar (or of sum(this * seed)) with respect to each target, as ordinary tensors that
+  // can be differentiated again. A target that this does not depend on gets zeros.
   std::vector<Tensor> gradient(const std::vector<Tensor>& targets, const Tensor* seed = nullptr) const;
-  // Adds to the .grad of every tensor that requires one, and of those of `also` that take part. The latter
-  // nobody asked for: such a gradient is given up, and using it an error, when memory it reads is overwritten
-  // before grad() was called.
+  // Adds to the .grad of every tensor that requires one, and of those in `also` that take part. A gradient in
+  // `also` is dropped if memory it reads is overwritten before grad() is called; using it is then an error.
   void backward(const Tensor* seed = nullptr, std::span<const Tensor> also = {}) const;
 
   // ---- dtype
@@ -262,7 +261,7 @@ class Tensor {
   Tensor to_short() const { return cast(dtypes::int16); }
   Tensor to_bool() const { return cast(dtypes::bool_); }
 
-  // ---- movement: views, where nothing else is said
+  // ---- movement: views, unless noted
   Tensor view(const Shape& shape) const { return reshape(shape); }
   Tensor reshape(const Shape& shape) const;  // one size may be -1
   Tensor expand(const Shape& shape) const;   // -1 keeps a size
@@ -272,7 +271,7 @@ class Tensor {
   Tensor flip(const Ints& axes) const;
   Tensor shrink(const std::vector<std::pair<Size, Size>>& bounds) const;
   Tensor pad(const std::vector<std::pair<Size, Size>>& padding, Number value = 0) const;  // a new tensor
-  // Padding as torch writes it: low/high pairs from the last axis on; mode constant, reflect, replicate or
+  // Padding in torch's order: low/high pairs, the last axis first; mode is constant, reflect, replicate or
   // circular.
   Tensor pad(const Ints& padding, std::string_view mode, Number value = 0) const;
   Tensor pad_to(const Shape& shape) const;
@@ -353,7 +352,7 @@ class Tensor {
   std::pair<Tensor, Tensor> cummin(std::int64_t axis = 0) const;
   Tensor logcumsumexp(std::int64_t axis = 0) const;
 
-  // ---- elementwise, one method a row
+  // ---- elementwise, one method per row of unary.def and binary.def
 #define LATHE_UNARY(name, meaning) Tensor name() const;
 #include "lathe/unary.def"
 #undef LATHE_UNARY
@@ -400,7 +399,7 @@ class Tensor {
   Tensor layernorm(const Ints& axes = -1, double eps = 1e-5) const;
   Tensor batchnorm(const Tensor* weight, const Tensor* bias, const Tensor& mean, const Tensor& invstd,
                    const Ints& axes = 1) const;
-  Tensor dropout(double p = 0.5) const;  // itself outside training
+  Tensor dropout(double p = 0.5) const;  // does nothing outside training
   Tensor scaled_dot_product_attention(const Tensor& key, const Tensor& value,
                                       const AttentionOptions& options = {}) const;
   Tensor interpolate(const std::vector<std::int64_t>& size, std::string_view mode = "linear",
@@ -438,11 +437,12 @@ class Tensor {
   Tensor& operator<<=(const Operand& y) { return assign(lshift(y)); }
   Tensor& operator>>=(const Operand& y) { return assign(rshift(y)); }
 
-  // The library's own side of the handle.
+  // For the library itself.
   explicit Tensor(std::shared_ptr<TensorImpl> impl);
   const std::shared_ptr<TensorImpl>& impl() const { return impl_; }
 
-  // A binding's own object for this handle, so that one tensor is one object there; null until it is set.
+  // A language binding's object for this handle, so that a tensor always maps to the same object; null until
+  // set.
   void* front() const;
   void set_front(void* object) const;
 
@@ -461,8 +461,7 @@ struct Tensor::Svd {
   Tensor u, s, v;
 };
 
-// The operators of C++ with their meanings for tensors; `/` divides as floats. A literal may stand on either
-// side.
+// C++ operators on tensors; `/` divides as floats. Either operand may be a literal.
 #define LATHE_OPERATOR(op, method)                                                    \
   inline Tensor operator op(const Tensor& x, const Tensor& y) { return x.method(y); } \
   template <class N>                                                                  \
@@ -476,7 +475,7 @@ struct Tensor::Svd {
     return literal_beside(x, y).method(y);                                            \
   }
 Tensor literal_beside(Number literal,
-                      const Tensor& tensor);  // the literal as a scalar tensor of the dtype it adapts to
+                      const Tensor& tensor);  // the literal as a scalar tensor, in the dtype they promote to
 LATHE_OPERATOR(+, add)
 LATHE_OPERATOR(-, sub)
 LATHE_OPERATOR(*, mul)
@@ -552,7 +551,7 @@ E Tensor::item() const {
 
 // ---- scopes of this thread
 
-// No operation made inside takes part in backward().
+// Operations made inside the scope take no part in backward().
 class NoGradScope {
  public:
   NoGradScope();
@@ -564,6 +563,7 @@ class NoGradScope {
   bool before_;
 };
 
+// Sets training mode inside the scope.
 class TrainingScope {
  public:
   explicit TrainingScope(bool on = true);
@@ -576,9 +576,9 @@ class TrainingScope {
 };
 
 // ---- user-defined ops
-// A function of tensors with a gradient of its own. `forward` says what it computes in ordinary operations
-// (its dtype and shape follow); `gradient` gives, from inputs, output and incoming gradient, one gradient an
-// input (an undefined Tensor where there is none). Without `gradient` the expansion is differentiated.
+// A function of tensors with a user-defined gradient. `forward` computes it with ordinary operations;
+// `gradient` takes inputs, output and incoming gradient and returns one gradient per input (an undefined
+// Tensor for none). Without `gradient` the forward function is differentiated.
 struct CustomOp {
   std::string name;
   std::function<Tensor(const std::vector<Tensor>& inputs)> forward;
@@ -586,7 +586,7 @@ struct CustomOp {
                                     const Tensor& grad)>
       gradient;
 };
-void register_op(CustomOp op);  // throws UserError where the name is taken by another
+void register_op(CustomOp op);  // throws UserError if another op has the name
 Tensor custom(std::string_view name, const std::vector<Tensor>& inputs);
 
 }  // namespace lathe

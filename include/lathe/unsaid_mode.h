@@ -1,14 +1,14 @@
-// Training mode (TrainingScope) that nobody has spoken of: dropout and batch norm then do what they do after
-// training. Where they were computed so with gradients, a step with those gradients is likely a mistake. So
-// their results carry a mark, which what is computed from them has too, gradients included.
+// Detects a forgotten training mode. If a program sets no mode (TrainingScope), dropout and batch norm
+// compute as in inference, and an optimizer step with gradients of such results is likely a mistake. So these
+// results are marked, and everything computed from them inherits the mark, gradients included.
 #pragma once
 
 #include "lathe/tensor.h"
 
 namespace lathe {
 
-bool mode_is_said();  // by a TrainingScope of this thread
-// x with the mark; as it is where a mode was said, or no gradients are recorded.
+bool mode_is_said();  // whether a TrainingScope of this thread set the mode
+// Marks x, unless a mode was set or no gradients are recorded.
 Tensor with_unsaid_mode(const Tensor& x);
 bool has_unsaid_mode(const Tensor& x);
 

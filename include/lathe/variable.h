@@ -1,6 +1,6 @@
-// Sizes that may be symbolic. A Variable is a named integer with a range; bound to a value it can stand in
-// shapes, slices and arithmetic, and kernels compiled for it serve every value of the range. A Size is a
-// plain number nearly always, and an expression over variables otherwise.
+// Symbolic sizes. A Variable is a named integer with a range; it can be used in shapes, slices and
+// arithmetic, and a kernel compiled for it works for every value of the range. A Size is a plain integer or
+// an expression over variables.
 #pragma once
 
 #include <concepts>
@@ -23,10 +23,10 @@ class Size {
   explicit Size(std::shared_ptr<const SizeExpr> expr);
 
   bool is_symbolic() const { return expr_ != nullptr; }
-  // The number; throws UserError where the size is symbolic.
+  // The integer; throws UserError if the size is symbolic.
   std::int64_t value() const;
   operator std::int64_t() const { return value(); }  // NOLINT
-  // The number under the variables' bound values; throws where one is not bound.
+  // The integer for the variables' bound values; throws UserError if one is not bound.
   std::int64_t bound_value() const;
   std::int64_t max() const;  // an upper bound
   std::string str() const;
@@ -91,7 +91,7 @@ Size operator%(T a, const Size& b) {
 using Shape = std::vector<Size>;
 std::string to_string(const Shape& shape);  // "(2, 3)"
 
-// A list of plain integers that may also be written as one: an axis or axes, a stride or strides.
+// A list of integers, or a single one: an axis or axes, a stride or strides.
 class Ints {
  public:
   Ints() = default;
@@ -113,14 +113,15 @@ class Ints {
 
 class Variable {
  public:
-  // Both ends count.
+  // min and max are inclusive.
   Variable(std::string_view name, std::int64_t min, std::int64_t max);
 
   const std::string& name() const { return name_; }
   std::int64_t min() const { return min_; }
   std::int64_t max() const { return max_; }
 
-  // The variable with its value for the next realize; throws UserError outside the range.
+  // The variable bound to a value for the next realize; throws UserError outside the range.
+
   Size bind(std::int64_t value) const;
   // The variable without a value.
   Size size() const;

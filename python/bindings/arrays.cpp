@@ -45,7 +45,7 @@ struct Flat {
       auto number = to_number(object);
       if (!number) {
         const std::string text = nb::cast<std::string>(nb::repr(nb::handle(object).type()));
-        throw TypeError("tensor", "a list holds " + text + ", which is no number");
+        throw TypeError("tensor", "a list holds " + text + ", which is not a number");
       }
       if (depth != shape.size()) throw UserError("tensor", "a list is nested unevenly");
       add(*number);
@@ -54,10 +54,10 @@ struct Flat {
     const Py_ssize_t n = list_size(object);
     if (depth == shape.size() && count == 0) shape.emplace_back(n);
     if (depth >= shape.size() || shape[depth].value() != n)
-      throw UserError("tensor", "a list of " + std::to_string(n) + " elements stands where " +
-                                    (depth < shape.size() ? shape[depth].str() : std::string("a number")) +
-                                    " was")
-          .help("all lists of one depth have one length");
+      throw UserError("tensor", "a list has " + std::to_string(n) + " elements where " +
+                                    (depth < shape.size() ? shape[depth].str() + " are" : "a number is") +
+                                    " expected")
+          .help("all lists at the same depth must have the same length");
     for (Py_ssize_t i = 0; i < n; ++i) collect(list_item(object, i), depth + 1);
   }
 };

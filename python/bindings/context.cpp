@@ -1,5 +1,6 @@
 // Flags, counters, devices, scopes.
 #include "bind.h"
+#include "lathe/dev/investigate_kernel.h"
 #include "lathe/dev/machine.h"
 #include "lathe/modes.h"
 #include "lathe/unsaid_mode.h"
@@ -49,6 +50,13 @@ void bind_context(nb::module_& m) {
   m.def("autocast_dtype", &AutocastScope::active);
   m.def("grad_enabled", &grad_enabled);
   m.def("set_grad_enabled", &set_grad_enabled, "on"_a);
+  m.def(
+      "check_text",
+      [](const std::string& text) {
+        const dev::TextCheck check = released([&] { return dev::check_text(text); });
+        return nb::make_tuple(check.failed, check.outcome + ": " + check.text);
+      },
+      "text"_a);
   m.def("flags", [] {
     nb::dict out;
     for (const FlagRow& row : flags()) out[row.name.c_str()] = nb::make_tuple(row.value, row.help);

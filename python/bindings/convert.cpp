@@ -161,7 +161,7 @@ Shape sizes_of(const nb::object& given) {
     auto size = to_size(h);
     if (!size) {
       const std::string text = nb::cast<std::string>(nb::repr(h));
-      throw TypeError("shape", "a size is " + text + ", which is no integer");
+      throw TypeError("shape", "a size is " + text + ", which is not an integer");
     }
     out.push_back(std::move(*size));
   }

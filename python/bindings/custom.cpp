@@ -1,5 +1,6 @@
 // User-defined ops with Python functions behind them.
 #include "bind.h"
+#include "lathe/gradient_hook.h"
 
 namespace lathe::python {
 
@@ -29,6 +30,22 @@ void bind_custom(nb::module_& m) {
         register_op(std::move(op));
       },
       "name"_a, "forward"_a, "gradient"_a.none() = nb::none());
+  m.def(
+      "add_gradient_hook",
+      [](Tensor& t, nb::object hook) {
+        // It may die on any thread.
+        const std::shared_ptr<PyObject> held(hook.release().ptr(), [](PyObject* object) {
+          nb::gil_scoped_acquire acquire;
+          Py_DECREF(object);
+        });
+        return add_gradient_hook(t, [held](const Tensor& grad) {
+          nb::gil_scoped_acquire acquire;
+          const nb::object given = nb::borrow(held.get())(grad);
+          return given.is_none() ? Tensor() : nb::cast<Tensor>(given);
+        });
+      },
+      "tensor"_a, "hook"_a);
+  m.def("remove_gradient_hook", &remove_gradient_hook, "number"_a);
   m.def(
       "custom",
       [](const std::string& name, const std::vector<Tensor>& inputs) { return custom(name, inputs); },

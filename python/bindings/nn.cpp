@@ -22,7 +22,7 @@ Ints padding_of(nb::handle padding, const Ints& kernel, const Ints& stride, cons
   const auto word = nb::cast<std::string>(padding);
   if (word == "valid") return 0;
   if (word != "same")
-    throw UserError("padding", "'" + word + "' is no padding").help("same, valid, or numbers");
+    throw UserError("padding", "'" + word + "' is not a padding").help("same, valid, or numbers");
   for (std::int64_t s : stride)
     if (s != 1) throw UserError("padding", "padding 'same' needs stride 1");
   std::vector<std::int64_t> out;  // pairs, from the last axis on
@@ -162,10 +162,11 @@ void bind_norms(nb::module_& m) {
   layer<B>(m, "BatchNorm", batch, [] { return B(1); })
       .def(
           "__init__",
-          [](B* self, std::int64_t sz, double eps, bool affine, bool track, double momentum) {
+          [](B* self, std::int64_t sz, double eps, bool affine, bool track, std::optional<double> momentum) {
             new (self) B(sz, {eps, momentum, affine, track});
           },
-          "sz"_a, "eps"_a = 1e-5, "affine"_a = true, "track_running_stats"_a = true, "momentum"_a = 0.1)
+          "sz"_a, "eps"_a = 1e-5, "affine"_a = true, "track_running_stats"_a = true,
+          "momentum"_a.none() = 0.1)
       .def("__call__", [](B& l, const Tensor& x) { return l(x); }, "x"_a);
 
   std::vector<Field<GroupNorm>> group = weight_and_bias<GroupNorm>();

@@ -186,7 +186,7 @@ void bind_schedulers(nb::module_& m) {
           [](ReduceOnPlateau* self, Optimizer& o, const std::string& mode, double factor,
              std::int64_t patience, double threshold) {
             if (mode != "min" && mode != "max")
-              throw UserError("ReduceOnPlateau", "'" + mode + "' is no mode").help("min or max");
+              throw UserError("ReduceOnPlateau", "'" + mode + "' is not a mode").help("min or max");
             made_in_place(self, [&](ReduceOnPlateau* at) {
               return new (at) ReduceOnPlateau(o, {mode == "min", factor, patience, threshold});
             });

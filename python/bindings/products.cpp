@@ -9,7 +9,7 @@ Reduction reduction_of(const std::string& name) {
   if (name == "mean") return Reduction::Mean;
   if (name == "sum") return Reduction::Sum;
   if (name == "none") return Reduction::None;
-  throw UserError("reduction", "'" + name + "' is no reduction").help("mean, sum or none");
+  throw UserError("reduction", "'" + name + "' is not a reduction").help("mean, sum or none");
 }
 
 PoolOptions pool(const Ints& stride, const Ints& dilation, const Ints& padding, bool ceil_mode = false,
@@ -17,7 +17,7 @@ PoolOptions pool(const Ints& stride, const Ints& dilation, const Ints& padding, 
   return {stride, dilation, padding, ceil_mode, count_include_pad};
 }
 
-// An int is the size of the window along both axes of a picture.
+// An int is the size of the window along both axes of an image.
 Ints window(nb::handle kernel) {
   if (auto size = to_size(kernel)) return Ints({size->value(), size->value()});
   return nb::cast<Ints>(kernel);

@@ -28,7 +28,7 @@ state::StateDict state_dict_of(nb::handle tensors, const char* op) {
   for (auto [name, tensor] : nb::cast<nb::dict>(tensors)) {
     if (!PyUnicode_Check(name.ptr())) throw TypeError(op, "the names of tensors are strings");
     if (!nb::isinstance<PyTensor>(tensor))
-      throw TypeError(op, "\"" + nb::cast<std::string>(name) + "\" is no tensor");
+      throw TypeError(op, "\"" + nb::cast<std::string>(name) + "\" is not a tensor");
     out.emplace_back(nb::cast<std::string>(name), *nb::inst_ptr<PyTensor>(tensor));
   }
   return out;

@@ -11,7 +11,7 @@ _HELP = """usage: lathe COMMAND
 
 
 def _tool():
-    """The native command line: beside the package in a wheel, in bin/ of a build."""
+    """The native command line: next to the package in a wheel, in bin/ of a build."""
     here = os.path.dirname(os.path.abspath(__file__))
     for path in (os.path.join(here, "lathe"), os.path.join(_built_in(), "bin", "lathe")):
         if os.path.isfile(path) and os.access(path, os.X_OK):

@@ -132,7 +132,7 @@ class Function:
             known = _functions.get(key)
         except TypeError:
             raise UserError(
-                f"lathe: {cls.__name__}: an argument that is no tensor is told apart by its value, and one of {rest} cannot be\n"
+                f"lathe: {cls.__name__}: an argument that is not a tensor is told apart by its value, and one of {rest} cannot be\n"
                 "  help: pass a tuple instead of a list"
             ) from None
         if known is None:

@@ -1,7 +1,7 @@
 """python -m lathe.bench [--json]: how quick the package is to import, to build graphs, to replay and to start cold,
-beside PyTorch and tinygrad where they are installed. Everything is the best of several runs, in one session.
+compared with PyTorch and tinygrad if they are installed. Every figure is the best of several runs, in one session.
 
-python -m lathe.bench --beside FOLDER: import, graphs and replays beside those of another build, whose package is in FOLDER
+python -m lathe.bench --beside FOLDER: import, graphs and replays compared with another build, whose package is in FOLDER
 (build/<preset>/python of another checkout), the two in turn; --within 1.05 fails where this one takes longer than that."""
 
 import argparse
@@ -124,7 +124,7 @@ def beside(folder, rounds):
 
 
 def peer_python():
-    """An interpreter with the peers: that of .venv-peers beside the program, or this one."""
+    """A Python with the peers: that of .venv-peers, or this one."""
     for folder in (".", "../..", os.path.join(os.path.dirname(__file__), "../../../..")):
         candidate = os.path.join(folder, ".venv-peers", "bin", "python")
         if os.path.exists(candidate):

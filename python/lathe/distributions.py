@@ -39,7 +39,7 @@ class Distribution:
     def rsample(self, sample_shape=()):
         """Random numbers with gradients to the parameters."""
         if not self.has_rsample:
-            raise NotSupported(f"lathe: {type(self).__name__}: rsample has no gradient for whole numbers\n  help: sample() and log_prob()")
+            raise NotSupported(f"lathe: {type(self).__name__}: rsample has no gradient for integers\n  help: sample() and log_prob()")
         return self._draw(_size(sample_shape))
 
     @property

@@ -130,7 +130,7 @@ class _Dtypes:
             return self.default_float
         if isinstance(value, (list, tuple)):
             return max((self.from_py(v) for v in value), default=self.default_float)
-        raise _core.TypeError(f"lathe: from_py: {value!r} is no number")
+        raise _core.TypeError(f"lathe: from_py: {value!r} is not a number")
 
     def min(self, dtype):
         """The least value, -inf for floats."""
@@ -179,7 +179,7 @@ class AddrSpace(enum.IntEnum):
 
 
 def _held(x, dtype):
-    """The number nearest to x that the dtype has; of fp8 dtypes the greatest for what is finite and beyond it."""
+    """x rounded to the dtype; fp8 dtypes saturate finite values."""
     if dtype in dtypes.fp8s and math.isfinite(x):
         most = _core.finfo(dtype)[2]
         x = max(-most, min(most, x))
@@ -202,16 +202,16 @@ def float_to_bf16(x):
 def float_to_fp8(x, dtype):
     """The byte of the nearest number of an fp8 dtype."""
     if dtype not in dtypes.fp8s:
-        raise _core.TypeError(f"lathe: float_to_fp8: {dtype} is no fp8 dtype")
+        raise _core.TypeError(f"lathe: float_to_fp8: {dtype} is not an fp8 dtype")
     byte = _core.Tensor([_held(float(x), dtype)], dtype=dtype).bitcast(dtypes.uint8).item()
     lost = not math.isfinite(x) and math.copysign(1, x) < 0 and "fnuz" not in dtype.name  # the sign of NaN
     return byte | 0x80 if lost else byte
 
 
 def fp8_to_float(x, dtype):
-    """The number a byte stands for in an fp8 dtype."""
+    """The value of a byte in an fp8 dtype."""
     if dtype not in dtypes.fp8s:
-        raise _core.TypeError(f"lathe: fp8_to_float: {dtype} is no fp8 dtype")
+        raise _core.TypeError(f"lathe: fp8_to_float: {dtype} is not an fp8 dtype")
     return _core.Tensor(int(x), dtype=dtypes.uint8).bitcast(dtype).cast(dtypes.float32).item()
 
 

@@ -1,4 +1,4 @@
-"""What a captured function reads from Python besides its arguments, and whether it is still that.
+"""What a captured function reads from Python besides its arguments, and whether it has changed.
 
 The code of the function, and of the functions of the program that it reaches, says which names it reads: variables of
 enclosing functions, globals, defaults, and attributes. Of these, numbers, strings, bytes, bools and None are compared by

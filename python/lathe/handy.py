@@ -171,7 +171,7 @@ class tqdm:
         self.desc = desc or ""
 
     def set_postfix(self, values=None, refresh=True, **more):
-        """Values behind the count: set_postfix(loss=0.1)."""
+        """Values shown after the count: set_postfix(loss=0.1)."""
         self.postfix = "".join(f", {k}={v:.3g}" if isinstance(v, float) else f", {k}={v}" for k, v in {**(values or {}), **more}.items())
 
     @staticmethod
@@ -400,7 +400,7 @@ def strip_parens(fst):
 
 
 def word_wrap(x, wrap=80):
-    """Lines no longer than a width."""
+    """Text wrapped to a width."""
     lines = []
     for line in x.splitlines() or [""]:
         while ansilen(line) > wrap:

@@ -151,7 +151,7 @@ TRAINING = _Training("TRAINING", 0)
 
 
 class _Dev(ContextVar):
-    """The device of tensors that name none, and what tinygrad's setting says besides."""
+    """The default device, and what tinygrad's setting adds to it."""
 
     renderer = arch = interface = ""
 
@@ -343,11 +343,11 @@ def _download(url, path, headers=None):
             file.write(chunk)
         promised = response.headers.get("Content-Length")
         if promised is not None and file.tell() != int(promised):
-            raise _core.UserError(f"lathe: fetch: {url} is cut off: {file.tell()} of {promised} bytes came")
+            raise _core.UserError(f"lathe: fetch: {url} is truncated: {file.tell()} of {promised} bytes came")
 
 
 def _unpacked(file, fresh):
-    """The folder beside a tar file with what is in it. It is there whole or not at all."""
+    """Extracts a tar file into a folder next to it. The folder is complete or does not exist."""
     import pathlib
     import shutil
     import tempfile

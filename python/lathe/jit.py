@@ -20,7 +20,7 @@ def capturing():
 
 
 class _Value:
-    """An argument that is no tensor: equal to one of the same type and value, or, if it is no plain value, to itself alone."""
+    """An argument that is not a tensor: equal to one of the same type and value, or, if it is not a plain value, to itself alone."""
 
     def __init__(self, value):
         self.value, self.key = value, key_of(value)
@@ -88,7 +88,7 @@ class TinyJit:
     first call may read data: then it is a warm-up, and the next two capture.) Tensors and bound variables in its arguments
     (also inside lists, tuples and dicts) may change from call to call; everything else must stay what it was, dtypes
     and what the function reads from Python too (docs/python/quickstart.md has the list): otherwise a JitError says what differs.
-    Tensors of other shapes, such as a last short batch, are captured beside, up to `captures` in all.
+    Calls with other shapes, such as a last short batch, are captured separately, up to `captures` in all.
 
     >>> @TinyJit
     ... def double(x): return (x * 2).realize()
@@ -179,7 +179,8 @@ class TinyJit:
         if self._args is None:
             self._args = given
         if self._jit is None:
-            self._jit = _core.Jit(self._trace)
+            trace = weakref.WeakMethod(self._trace)  # what is native must not keep what it belongs to
+            self._jit = _core.Jit(lambda tensors, sizes: trace()(tensors, sizes))
         self._args.others = given.others
         if self._guards is not None and (changed := self._guards.changed()):
             raise JitError(

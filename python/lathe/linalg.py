@@ -336,7 +336,7 @@ def norm(A, ord=None, dim=None, keepdim=False):
                 out = out.unsqueeze(axis)
         return out
     if ord not in (1, -1, math.inf, -math.inf):
-        raise UserError(f"lathe: norm: {ord!r} is no norm of matrices\n  help: 'fro', 'nuc', 1, -1, 2, -2, inf or -inf")
+        raise UserError(f"lathe: norm: {ord!r} is not a norm of matrices\n  help: 'fro', 'nuc', 1, -1, 2, -2, inf or -inf")
     summed, kept = (rows, columns) if abs(ord) == 1 else (columns, rows)
     sums = _float(A).abs().sum(summed, keepdim=True)
     out = sums.max(kept, keepdim=True) if ord > 0 else sums.min(kept, keepdim=True)
@@ -377,7 +377,7 @@ def vector_norm(x, ord=2.0, dim=None, keepdim=False):
     if ord == 0:
         return (x != 0).cast(x.dtype).sum(dim, keepdim)
     if not isinstance(ord, (int, float)):
-        raise UserError(f"lathe: norm: {ord!r} is no norm\n  help: a number, inf, 'fro' or 'nuc'")
+        raise UserError(f"lathe: norm: {ord!r} is not a norm\n  help: a number, inf, 'fro' or 'nuc'")
     total = x.abs().pow(ord).sum(dim, keepdim)
     return (total == 0).where(0.0 if ord > 0 else math.inf, (total == 0).where(1, total).pow(1 / ord)) if ord > 0 else total.pow(1 / ord)
 

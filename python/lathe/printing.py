@@ -79,7 +79,7 @@ def _flat(nested):
 
 
 def _layout(nested, shape, text, width, indent, cut, tail=0):
-    """Nested lists as lines; `cut` says for each axis whether its middle was left out, `tail` how many columns follow."""
+    """Nested lists as lines; `cut` says for each axis whether its middle was omitted, `tail` how many columns follow."""
     if not shape:
         return text(nested)
     keep = _OPTIONS["edgeitems"]
@@ -212,7 +212,7 @@ _LAYERS = {
 
 
 def _words(obj):
-    """An object in one line: its class, and what is in the parentheses."""
+    """An object in one line: its class, and the text in the parentheses."""
     kind = type(obj)
     if isinstance(obj, _core.Module):
         try:
@@ -283,7 +283,7 @@ def _tree(obj, prefix, lines):
 
 
 def _own_text(module):
-    """What a class of one's own says of itself by __repr__, where it is a line; else None."""
+    """The __repr__ of a user-defined class if it is one line, else None."""
     if not isinstance(module, _core.Module) or type(module).__repr__ is _core.Module.__repr__:
         return None
     text = repr(module)

@@ -62,7 +62,7 @@ def _rebuild(data, shape, dtype, device, requires_grad):
 
 
 def _reduce_ex(self, protocol):
-    """With protocol 5 the data may travel beside the pickle (`buffer_callback`), without a copy of it inside."""
+    """With protocol 5 the data may be passed outside the pickle (`buffer_callback`), without a copy."""
     function, (data, *rest) = self.__reduce__()
     return function, (pickle.PickleBuffer(data) if protocol >= 5 else data, *rest)
 
@@ -113,7 +113,7 @@ class Values(Tensor):
 
 
 def _set_data(self, value):
-    """The tensor stands for other values from now on; whether it is trained stays."""
+    """Makes the tensor refer to other values; whether it is trained does not change."""
     if not isinstance(value, Tensor):
         raise UserError(f"lathe: data: a tensor is needed, not {type(value).__name__}")
     wish = self.requires_grad

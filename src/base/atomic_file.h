@@ -1,6 +1,6 @@
-// Files that are whole or absent, whatever happens. Caches are shared by many processes, any of which may be
-// killed at any moment: a file is written under a temporary name and renamed, so a reader never sees half of
-// one. A FileLock keeps two processes from doing the same slow work; it dies with its process.
+// Files that are either complete or absent. Caches are shared by many processes, any of which may be killed
+// at any time: a file is written under a temporary name and renamed, so a reader never sees a partial one. A
+// FileLock keeps two processes from doing the same slow work; it is released when its process ends.
 #pragma once
 
 #include <cstdint>

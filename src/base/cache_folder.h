@@ -1,4 +1,4 @@
-// Where Lathe keeps what it need not find out twice: compiled kernels, schedules, how fast this machine is.
+// The folder in which Lathe caches compiled kernels, schedules and the measured speed of this machine.
 #pragma once
 
 #include <string>

@@ -18,33 +18,14 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/spawn_words.h"
+
 namespace lathe {
 namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-std::vector<std::string> environment_with(const ChildProcess::Variables& changes) {
-  std::vector<std::string> all;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const bool changed = std::any_of(changes.begin(), changes.end(), [&](const auto& change) {
-      return text.substr(0, text.find('=')) == change.first;
-    });
-    if (!changed) all.emplace_back(text);
-  }
-  for (const auto& [name, value] : changes)
-    if (!value.empty()) all.push_back(name + "=" + value);
-  return all;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> list;
-  for (std::string& text : texts) list.push_back(text.data());
-  list.push_back(nullptr);
-  return list;
-}
 
 }  // namespace
 
@@ -66,8 +47,8 @@ ChildProcess::ChildProcess(std::vector<std::string> command, const Variables& va
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   std::vector<std::string> environment = environment_with(variables);
   pid_t pid = -1;
-  const int failed = posix_spawnp(&pid, command[0].c_str(), &actions, &attributes, pointers(command).data(),
-                                  pointers(environment).data());
+  const int failed = posix_spawnp(&pid, command[0].c_str(), &actions, &attributes,
+                                  word_pointers(command).data(), word_pointers(environment).data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   close(down[0]);

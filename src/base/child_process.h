@@ -1,6 +1,6 @@
-// Another program that answers a line with a line, and may be killed at any moment: how Lathe runs what it
-// does not trust (candidates of a search, peers of a benchmark). It is spawned, never forked, into a process
-// group of its own, so that whatever it started ends with it. Every failure is text, never an exception.
+// A child process that answers each line with a line and may be killed at any time: Lathe uses it to run
+// untrusted work (candidates of a search, peers of a benchmark). It is spawned, never forked, into its own
+// process group, so that everything it started ends with it. Every failure is returned as text, never thrown.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// How many CPUs this process may really use. The number a machine has is not it: a container is often given
-// fewer, by a set of CPUs or by a share of time, and running more threads than that makes everything slower.
+// The number of CPUs this process may use. It is often fewer than the machine has: a container may be limited
+// to a set of CPUs or a share of time, and running more threads than that makes everything slower.
 #pragma once
 
 #include <string>

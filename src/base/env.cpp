@@ -94,7 +94,7 @@ std::optional<std::int64_t> number_for(const FlagInfo& info, std::string_view te
 std::string takes(const FlagInfo& info) {
   if (info.kind == FlagKind::Bytes) return "a number of bytes, with K, M or G for powers of 1024";
   if (info.kind == FlagKind::Int && info.allowed.ends_with("..")) {
-    return "a whole number from " + std::string(info.allowed.substr(0, info.allowed.size() - 2));
+    return "an integer from " + std::string(info.allowed.substr(0, info.allowed.size() - 2));
   }
   std::string words(info.allowed);
   for (std::size_t bar; (bar = words.find('|')) != words.npos;) words.replace(bar, 1, " or ");

@@ -33,7 +33,7 @@ struct Call {
   }
 };
 
-// Calls that nobody waits for any more. What they use must outlive them, so a process that ends waits.
+// Abandoned calls. What they use must outlive them, so a process waits for them before it ends.
 class Abandoned {
  public:
   ~Abandoned() {

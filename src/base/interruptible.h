@@ -1,7 +1,6 @@
-// A call that takes long and looks for no interrupt, because it is somebody else's code: it runs on a thread
-// of its own while the thread that asked looks. Ctrl-C returns to the user at once; the call goes on to its
-// end with nobody waiting, since no library can be stopped in the middle, and a process that ends waits for
-// it.
+// A long call into a library that does not poll for interrupts runs on another thread while the caller polls.
+// Ctrl-C returns to the user at once; the call continues in the background, since a library call cannot be
+// stopped, and the process waits for it before it ends.
 #pragma once
 
 #include <functional>

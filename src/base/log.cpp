@@ -16,7 +16,7 @@ void log_line(std::string_view text) {
   if (!line.ends_with('\n')) line += '\n';
   for (std::size_t written = 0; written < line.size();) {
     const ssize_t count = write(STDERR_FILENO, line.data() + written, line.size() - written);
-    if (count < 0 && errno != EINTR) return;  // nobody is listening
+    if (count < 0 && errno != EINTR) return;  // the reader is gone
     if (count > 0) written += static_cast<std::size_t>(count);
   }
 }

@@ -1,5 +1,5 @@
-// Lines for people on standard error. Each call is one write of whole lines, so that lines of several threads
-// and processes do not mix. Results and tables of commands go to standard output and are not logged.
+// Log lines on standard error. Each call is one write of complete lines, so that lines of several threads and
+// processes do not mix. Results and tables of commands go to standard output and are not logged.
 #pragma once
 
 #include <string_view>

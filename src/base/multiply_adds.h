@@ -1,5 +1,5 @@
-// The most float arithmetic one core can do: chains of multiply-adds in registers, as wide as the machine has
-// them. What kernels are measured against.
+// The peak float arithmetic of one core: chains of multiply-adds in registers, with the widest vectors of the
+// machine. Kernels are compared with it.
 #pragma once
 
 namespace lathe {

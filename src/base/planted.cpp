@@ -26,9 +26,9 @@ const FaultRow* from_environment() {
     if (row.name == name) return &row;
     known.push_back(row.name);
   }
-  UserError error("LATHE_FAULT", std::string("there is no fault named '") + name + "'");
+  UserError error("LATHE_FAULT", std::string("no fault is named '") + name + "'");
   if (const auto meant = nearest_word(name, known)) error.help("did you mean " + std::string(*meant) + "?");
-  throw error.help("lathe faults --list names them");
+  throw error.help("lathe faults --list lists them");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Faults planted on purpose, to show that whoever looks at results finds them and names the right place. Only
-// a build with LATHE_FAULTS has them: in any other `planted` is false when it is compiled, and no code is
-// left. Rows are in faults.def; LATHE_FAULT names the one that is planted.
+// Faults planted on purpose, to test that investigations find them and name the right place. Only a build
+// with LATHE_FAULTS has them: in other builds `planted` is a compile-time false, so no code remains. The
+// faults are rows of faults.def; LATHE_FAULT names the one to plant.
 #pragma once
 
 #include <cstdint>

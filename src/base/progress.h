@@ -1,6 +1,6 @@
-// A progress bar with the time left, for every job a person waits for. On a terminal it redraws one line a
-// few times a second; elsewhere it prints a plain line now and then, so that a log shows life without filling
-// up. LATHE_PROGRESS=0 silences all of them. Updating one is cheap enough to be called in a tight loop.
+// A progress bar with the remaining time, for long jobs. On a terminal it redraws one line a few times per
+// second; elsewhere it prints a plain line now and then, so that a log shows progress without growing much.
+// LATHE_PROGRESS=0 disables all of them. Updating is cheap enough for a tight loop.
 #pragma once
 
 #include <chrono>
@@ -33,7 +33,7 @@ std::string progress_line(const ProgressState& state, const ProgressStyle& style
 // Where a bar goes and how often.
 struct ProgressOptions {
   std::FILE* out = stderr;
-  // Work inside of somebody else's program, which did not ask for it: shown only once it is waited for, and a
+  // Work inside a user's program that did not request it: shown only once it takes noticeable time, and a
   // terminal keeps nothing of it. Off a terminal the waits of all such bars add up to one line now and then.
   bool passing = false;
   std::optional<std::chrono::milliseconds> pause = {};  // between two drawings; tests have none

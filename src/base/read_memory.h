@@ -1,5 +1,5 @@
-// The quickest a core can read memory in its order, with loads as wide as the machine has them. What caches
-// and memory are measured with.
+// The fastest sequential read of memory by one core, with the widest loads of the machine. Caches and memory
+// are measured with it.
 #pragma once
 
 #include <cstddef>

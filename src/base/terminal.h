@@ -1,5 +1,5 @@
-// What the terminal can show: whether standard error is one, its width, colours. Everything that prints for
-// people asks here, so that logs and pipes get plain text and NO_COLOR is honoured everywhere.
+// Capabilities of the terminal: whether standard error is one, its width, colours. All output for people uses
+// these, so that logs and pipes get plain text and NO_COLOR is respected everywhere.
 #pragma once
 
 #include <cstdint>

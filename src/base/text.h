@@ -1,5 +1,4 @@
-// Small text helpers several folders need: finding what a user probably meant, and printing sizes and times
-// for people.
+// Text helpers shared by several folders: suggestions for misspelt words, and readable sizes and times.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The clock of what Lathe says about its own costs: processor time of the calling thread, so that what else
-// runs on the machine counts as little as possible. On a quiet machine it is wall time.
+// The clock for Lathe's own costs: CPU time of the calling thread, so that other load on the machine counts
+// as little as possible. On an idle machine it equals wall time.
 #pragma once
 
 #include <ctime>

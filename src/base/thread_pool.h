@@ -1,7 +1,6 @@
-// Threads that stay, for work that is cut into parts. Starting a kernel must cost microseconds, so idle
-// workers watch for work a little while before they sleep, and the thread that asks takes parts as well. Any
-// number of threads may ask at once, also from within a part: nobody ever waits for a part that has not been
-// started.
+// A pool of threads for work that is divided into parts. Starting a kernel must cost microseconds, so idle
+// workers spin a little before they sleep, and the calling thread runs parts as well. Any number of threads
+// may call it at once, also from within a part: no thread ever waits for a part that has not been started.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,5 @@
-// A captured program as a value: prepared computations in order, and for each of their buffers where it comes
-// from in a call. It holds its state's memory and nothing else: arguments come with the call, results are new
-// every time.
+// A captured program as a value: prepared schedules in order, and the source of each of their buffers in a
+// call. It holds only the memory of its state: arguments come with the call, and results are new every time.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "engine/prepared.h"
+#include "engine/prepared_schedule.h"
 #include "ir/node.h"
 
 namespace lathe::capture {
@@ -33,7 +32,7 @@ struct Argument {
 };
 
 struct Computation {
-  std::shared_ptr<const engine::Prepared> prepared;
+  std::shared_ptr<const engine::PreparedSchedule> prepared;
   std::vector<Source> slots;
   std::vector<std::pair<NodeRef, std::int64_t>>
       bindings;  // of the last trace: for variables no argument binds

@@ -38,7 +38,7 @@ class Joining {
       all_.results.emplace_back(value);
     }
     std::vector<Node> slots(slots_.begin(), slots_.end());
-    out.computations = {{engine::prepare(std::move(all_), slots), sources_, std::move(bindings)}};
+    out.computations = {{engine::prepare_schedule(std::move(all_), slots), sources_, std::move(bindings)}};
     return out;
   }
 

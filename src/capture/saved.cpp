@@ -1,11 +1,12 @@
 // A captured program as bytes: a head line, then parts, each a length, a line break and that many bytes.
 // Graphs are in the text form with buffers numbered -1, -2, .. in the order of a table; state is followed by
 // its contents. Kernels are kept as they were compiled; a process of another build or on another machine
-// makes them anew.
+// makes them again.
 #include <fmt/format.h>
 
 #include <charconv>
 
+#include "base/env.h"
 #include "base/error.h"
 #include "capture/captured.h"
 #include "ir/build.h"
@@ -41,7 +42,7 @@ class Reader {
  public:
   explicit Reader(std::string_view bytes) : left_(bytes) {
     if (left_.substr(0, kHead.size()) != kHead)
-      throw UserError("jit", "the file is no captured program, or one of another version");
+      throw UserError("jit", "the file is not a captured program of this version");
     left_.remove_prefix(kHead.size());
   }
   std::string_view part() {
@@ -79,7 +80,9 @@ class Reader {
     if (!dtype || size < 0) broken();
     return new_buffer(*dtype, size, part());
   }
-  [[noreturn]] static void broken() { throw UserError("jit", "the captured program is cut off or damaged"); }
+  [[noreturn]] static void broken() {
+    throw UserError("jit", "the captured program is truncated or damaged");
+  }
 
  private:
   std::string_view left_;
@@ -118,7 +121,7 @@ class Buffers {
 };
 
 void write_computation(Writer& w, const Computation& c) {
-  const engine::Prepared& prepared = *c.prepared;
+  const engine::PreparedSchedule& prepared = *c.prepared;
   Buffers buffers;
   for (const NodeRef& slot : prepared.slots) buffers.number_of(slot);
   Writer body;
@@ -182,7 +185,8 @@ Computation read_computation(Reader& r) {
     c.bindings.emplace_back(variable, r.number());
   }
   const std::vector<Node> stand_ins(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(slots));
-  c.prepared = engine::prepare(std::move(schedule), stand_ins, kernels);
+  if (!flag_on(Flag::Capture)) kernels.clear();  // made anew
+  c.prepared = engine::prepare_schedule(std::move(schedule), stand_ins, kernels);
   return c;
 }
 

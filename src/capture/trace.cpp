@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "base/error.h"
 #include "engine/counting.h"
@@ -116,7 +117,7 @@ void add_outputs(Trace& made, NodeMap<Source>& sources) {
       to[base] = out.stand_in;
       value = substitute(value, to);
     } else if (!base.is_const()) {
-      throw InternalError("jit", "an output is not at rest: " + print_node(base));
+      throw InternalError("jit", "an output is not materialized: " + print_node(base));
     }
     out.value = value;
     made.program.outputs.push_back(std::move(out));
@@ -217,7 +218,9 @@ Trace trace(const CallArguments& arguments, const std::function<std::vector<Tens
     {
       std::lock_guard guard(storage_mutex());
       for (Storage* s = first_live_storage(); s != nullptr; s = s->after)
-        if (is_pending_store(s->value)) stores.emplace_back(s->value, s->device);
+        // What another thread has written is no part of the function.
+        if (is_pending_store(s->value) && s->writer == std::this_thread::get_id())
+          stores.emplace_back(s->value, s->device);
     }
     realize_values(stores, made.outputs);
   }
@@ -346,7 +349,7 @@ void check_literals(const Trace& before, const Trace& now) {
     if (now.literal[i] && before.literal[i] && !same_contents(a, b))
       throw JitError("jit",
                      fmt::format("the function makes a tensor from data ({} elements of {}) that differs "
-                                 "from call to call",
+                                 "between calls",
                                  buffer_size(b), b.dtype().name()))
           .help("make the tensor outside and pass it as an argument");
   }
@@ -375,7 +378,7 @@ std::optional<std::string> difference(const Trace& before, const Trace& now) {
   for (std::size_t k = 0; k < a.computations.size(); ++k) {
     if (a.computations[k].prepared != b.computations[k].prepared) {
       check_constants(before, now, k);
-      return "the graph is another one in every call";
+      return "the graph differs between calls";
     }
     for (const auto& [variable, value] : b.computations[k].bindings) {
       const bool argument = std::any_of(b.variables.begin(), b.variables.end(),
@@ -383,22 +386,23 @@ std::optional<std::string> difference(const Trace& before, const Trace& now) {
       for (const auto& [old_variable, old_value] : a.computations[k].bindings)
         if (old_variable == variable && old_value != value && !argument)
           throw JitError(
-              "jit", fmt::format("the variable {} was {} in one call and {} in the next, and is no argument",
-                                 variable->text(), old_value, value))
+              "jit",
+              fmt::format("the variable {} was {} in one call and {} in the next, and is not an argument",
+                          variable->text(), old_value, value))
               .help("pass the bound variable as an argument");
     }
     if (a.computations[k].slots != b.computations[k].slots)
-      return "arguments and state change places from call to call";
+      return "arguments and state change roles between calls";
   }
   check_literals(before, now);
   for (std::size_t i = 0; i < b.states.size(); ++i)
     if (i >= a.states.size() || (!(a.states[i] == b.states[i]) && !(before.literal[i] && now.literal[i])))
-      return fmt::format("a tensor it reads, {} elements of {} on {}, has new memory in every call",
+      return fmt::format("a tensor that it reads, {} elements of {} on {}, has new memory in every call",
                          buffer_size(b.states[i]), b.states[i]->dtype().name(), buffer_device(b.states[i]));
-  if (a.outputs.size() != b.outputs.size()) return "it returns another number of tensors";
+  if (a.outputs.size() != b.outputs.size()) return "it returns a different number of tensors";
   for (std::size_t i = 0; i < a.outputs.size(); ++i)
     if (!(a.outputs[i].source == b.outputs[i].source))
-      return fmt::format("output {} comes from elsewhere", i);
+      return fmt::format("output {} comes from another tensor", i);
   return std::nullopt;
 }
 

@@ -1,4 +1,4 @@
-// One run of a function under observation, and what it says when it is compared with the next.
+// The trace of one run of a function, and the comparison of two traces.
 #pragma once
 
 #include <functional>

@@ -41,37 +41,37 @@ void make_program(KernelWork& work) {
 
 constexpr bool kOptional = true, kNeeded = false;
 
-// What happens to a kernel after its options (apply_options.cpp), in order.
+// The steps of a kernel after its options (apply_options.cpp), in order.
 // clang-format off
 constexpr StepRow<KernelWork> kLowerSteps[] = {
     {"expand", "unrolled ranges become copies and vector lanes",
      [](KernelWork& w) { w.kernel = expand(w.kernel, w.lowering); }, has_ranges, kNeeded, is_closed},
-    {"group_memory", "neighbouring accesses become one, where there are no vector values",
+    {"group_memory", "contiguous accesses become one, on targets without vector values",
      [](KernelWork& w) { w.kernel = group_memory(w.kernel, w.lowering); }, has_ranges, kOptional},
     {"lower_reduce", "reduces become loops over accumulators",
      [](KernelWork& w) { w.kernel = lower_reduce(w.kernel); }, has_ranges},
-    {"start_products", "what is added to a unit's sums is what they begin with",
+    {"start_products", "a matrix unit's sums start from the value that is added to them",
      [](KernelWork& w) { if (w.compile.target.groups) w.kernel = start_products(w.kernel); }, has_ranges, kOptional},
-    {"fuse_multiply_add", "x*y + z where the target does it in one step",
+    {"fuse_multiply_add", "x*y + z becomes one instruction where the target has it",
      [](KernelWork& w) { if (w.compile.target.fma) w.kernel = fuse_multiply_add(w.kernel, w.compile.invariant); },
      has_ranges, kOptional},
     // Before decompose, which would write both with integers.
-    {"round_products", "sums of bfloat16 products are rounded to bfloat16 by one instruction, where the target has it",
+    {"round_products", "sums of bfloat16 products are rounded to bfloat16 by one instruction where the target has it",
      [](KernelWork& w) { w.kernel = round_products(w.kernel, w.compile.target); }, has_ranges, kOptional},
-    {"small_tables", "floats made of four bits are read from a table, where the target has an instruction for it",
+    {"small_tables", "4-bit floats are decoded with a table lookup where the target has an instruction for it",
      [](KernelWork& w) { w.kernel = small_tables(w.kernel, w.compile.target); }, has_ranges, kOptional},
     // After contraction: the error terms of the polynomials are exact only as written.
-    {"decompose", "what the target lacks, by what it has",
+    {"decompose", "ops the target lacks become ops it has",
      [](KernelWork& w) { w.kernel = decompose(w.kernel, w.compile.target); }, has_ranges},
     {"map_parallel", "parallel ranges become launch indices",
      [](KernelWork& w) { w.kernel = map_parallel(w.kernel, w.lowering); }, is_lowered, kNeeded, is_closed},
-    {"separate_nests", "every range is one loop",
+    {"separate_nests", "a range used by several nests becomes one loop per nest",
      [](KernelWork& w) { w.kernel = separate_nests(w.kernel); }, is_lowered},
     // After the launch is mapped: every thread reports its own faults.
     {"lower_checks", "checks of indices become comparisons and a report",
      [](KernelWork& w) { w.kernel = lower_checks(w.kernel, w.lowering); }, is_lowered},
-    // Last of those on a graph, because it needs the bounds of launch indices and makes machine integers of
-    // all that came before.
+    // Last of the steps on a graph: it needs the bounds of launch indices and turns indices into machine integers
+    // everywhere.
     {"lower_index", "index arithmetic becomes 32- or 64-bit",
      [](KernelWork& w) { w.kernel = lower_index(w.kernel); }, is_lowered},
     // After lower_index, which makes divisions and may make 64-bit integers.
@@ -81,27 +81,27 @@ constexpr StepRow<KernelWork> kLowerSteps[] = {
      [](KernelWork& w) { w.kernel = split_words(w.kernel, w.compile.target); }, is_lowered},
     {"linearize", "the kernel as a list in execution order",
      make_program, is_ordered, kNeeded, is_closed},
-    {"pipeline_copies", "asynchronous copies stand so many steps of their loop ahead as their panels have slots",
+    {"pipeline_copies", "asynchronous copies are started as many loop steps ahead as their panels have slots",
      [](KernelWork& w) { if (w.compile.target.groups) w.program = pipeline_copies(std::move(w.program)); }, is_ordered},
-    {"await_products", "asynchronous products are waited for where their sums are read",
+    {"await_products", "waits for asynchronous products are placed where their sums are read",
      [](KernelWork& w) { if (w.compile.target.groups) w.program = await_products(std::move(w.program)); }, is_program},
-    {"stream_stores", "whole lines of results that no cache holds are stored past the caches",
+    {"stream_stores", "full cache lines of results that exceed the caches are stored with streaming stores",
      [](KernelWork& w) { w.program = stream_stores(std::move(w.program), w.compile.target); }, is_program, kOptional},
     // After streaming, which decides what takes a branch.
-    {"join_stores", "stores that take the same branch share it, strided ones stand together",
+    {"join_stores", "stores under the same condition share one branch, and strided stores become adjacent",
      [](KernelWork& w) { w.program = join_stores(std::move(w.program), w.compile.target); }, is_program},
-    // After joining, which puts them together.
-    {"transpose_stores", "vectors whose strided lanes are neighbours of each other's are transposed before they are stored",
+    // After joining, which makes them adjacent.
+    {"transpose_stores", "groups of vectors with interleaved strided lanes are transposed before they are stored",
      [](KernelWork& w) { w.program = transpose_stores(std::move(w.program), w.compile.target); }, is_program, kOptional},
-    // Of matrix units whose fragments one thread has alone.
-    {"keep_fragments", "fragments that the next step reads again stay in L1, others are read past it",
+    // For matrix units whose fragments belong to one thread.
+    {"keep_fragments", "fragments that the next step reads again stay in L1, others bypass it",
      [](KernelWork& w) { w.program = keep_fragments(std::move(w.program), w.compile.target); }, is_program, kOptional},
     {"prefetch_fragments", "fragments of the next rows are prefetched where L2 does not hold their panel",
      [](KernelWork& w) { w.program = prefetch_fragments(std::move(w.program), w.compile.target); }, is_program, kOptional},
-    // After both, which know fragments by the panels they are in.
+    // After both, which identify fragments by their panels.
     {"read_in_place", "fragments are read where their rows are, without a copy",
      [](KernelWork& w) { w.program = read_in_place(std::move(w.program), w.compile.target); }, is_program, kOptional},
-    {"defer_rows", "rows of complete sums are converted and stored in the steps of the next sums",
+    {"defer_rows", "rows of finished sums are converted and stored during the steps of the next sums",
      [](KernelWork& w) { w.program = defer_rows(std::move(w.program)); }, is_program, kOptional},
     // After deferring, which leaves nothing to wait for.
     {"prefetch_results", "results of matrix units that L2 does not hold are prefetched while their sums are computed",
@@ -111,7 +111,7 @@ constexpr StepRow<KernelWork> kLowerSteps[] = {
 };
 // clang-format on
 
-// What comes from the scheduler, or from a user: verified entirely in every build.
+// Input from the scheduler or a user: fully verified in every build.
 constexpr StepRow<KernelWork> kScheduled{"schedule", "the kernel as scheduled", nullptr, has_ranges};
 
 Program lowered(Node kernel, std::span<const Opt> opts, const Compile& compile) {
@@ -121,7 +121,7 @@ Program lowered(Node kernel, std::span<const Opt> opts, const Compile& compile) 
   run_steps(option_rows(), work);
   if (work.refusal) throw work.refusal->error();
   run_steps(lower_rows(), work);
-  // What goes out, in every build; where each step is verified that has been done.
+  // The output is verified in every build; if every step is verified, that is already done.
   if (compile.checks == Checks::Borders) blame_step(lower_rows().back().info(), work, is_program(work));
   work.program.checks = std::move(work.lowering.checks);
   return std::move(work.program);

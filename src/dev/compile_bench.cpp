@@ -8,7 +8,7 @@
 #include "engine/compile_context.h"
 #include "engine/engine.h"
 #include "engine/memory_plan.h"
-#include "engine/prepared.h"
+#include "engine/prepared_schedule.h"
 #include "engine/prove.h"
 #include "ir/walk.h"
 #include "lathe/device.h"
@@ -144,7 +144,7 @@ std::uint64_t prepare_to_run(const std::vector<Tensor>& tensors) {
   const Scope scope;
   std::vector<Node> stand_ins;
   Schedule made = schedule_cold(nodes_of(tensors), open_device(default_device()), stand_ins);
-  return engine::prepare(std::move(made), stand_ins)->steps.size();
+  return engine::prepare_schedule(std::move(made), stand_ins)->steps.size();
 }
 
 }  // namespace lathe::dev

@@ -7,6 +7,7 @@
 #include "ir/build.h"
 #include "ir/text.h"
 #include "lathe/context.h"
+#include "lathe/jit.h"
 #include "lathe/tensor.h"
 #include "runtime/executor.h"
 #include "runtime/race_check.h"
@@ -130,11 +131,45 @@ bool waits_are_right() {
          std::ranges::all_of(got, [&](float value) { return value == static_cast<float>(want); });
 }
 
+// Four devices pass a value on and on; nothing but the value is looked at. Work that begins late
+// (LATHE_DELAY) shows a wait that is over too early.
+bool devices_agree() {
+  constexpr std::int64_t n = 64;
+  Tensor x = Tensor::ones({n, n}).contiguous().realize();
+  double want = 1;
+  for (int round = 0; round < 3; ++round)
+    for (const char* device : {"CPU:1", "CPU:2", "CPU:3", "CPU:0"}) {
+      x = (x.to(device) * 2 + 1).contiguous().realize();
+      want = 2 * want + 1;
+    }
+  const std::vector<float> got = x.data<float>();
+  return std::ranges::all_of(got, [&](float value) { return value == static_cast<float>(want); });
+}
+
+// Another argument at every call.
+bool replays_are_right() {
+  Jit step = jit([](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+    return {(in[0] * 3 + in[1]).contiguous().realize()};
+  });
+  for (int call = 1; call <= 5; ++call) {
+    const auto number = static_cast<double>(call);
+    const Tensor x = Tensor::full({33}, number).contiguous().realize(),
+                 y = Tensor::full({33}, 10 * number).contiguous().realize();
+    const std::vector<float> got = step({x, y})[0].data<float>();
+    if (!std::ranges::all_of(got, [&](float value) { return value == static_cast<float>(13 * number); }))
+      return false;
+  }
+  return true;
+}
+
 struct CheckedProgram {
   const char* name;
   bool (*run)();
 };
-constexpr CheckedProgram kChecked[] = {{"plan", plan_is_right}, {"wait", waits_are_right}};
+constexpr CheckedProgram kChecked[] = {{"plan", plan_is_right},
+                                       {"wait", waits_are_right},
+                                       {"devices", devices_agree},
+                                       {"replay", replays_are_right}};
 
 }  // namespace
 
@@ -147,7 +182,7 @@ std::vector<std::string> checked_programs() {
 bool run_checked_program(const std::string& name) {
   for (const CheckedProgram& program : kChecked)
     if (name == program.name) return program.run();
-  throw UserError("faults", "there is no program named '" + name + "'");
+  throw UserError("faults", "no program is named '" + name + "'");
 }
 
 void run_fault_programs() {
@@ -174,6 +209,22 @@ std::vector<std::string> fault_kernels() {
   add(dtypes::Int32, apply(Op::Shl, number(1), number(2)));
   add(dtypes::Int32, apply(Op::TruncDiv, number(1), number(2)));
   return out;
+}
+
+std::string nested_group_kernel() {
+  constexpr std::int64_t kRows = 16, kColumns = 250;
+  const Scope scope;
+  const Node i = range(index_const(kRows), 0, RangeKind::Global),
+             j = range(index_const(kColumns), 1, RangeKind::Reduce),
+             k = range(index_const(kColumns), 2, RangeKind::Reduce);
+  const auto number = [](std::int64_t v) { return int_const(dtypes::Int32, v); };
+  const Node count =
+      reduce_ranges(Op::Add, where(less(k, j + index_const(1)), number(1), number(0)), {&k, 1});
+  const Node hit = equal(load(param(dtypes::Int32, 2, kRows), i), count + number(-1));
+  const Node element = where(hit, load(param(dtypes::UInt8, 1, kColumns), j), int_const(dtypes::UInt8, 0));
+  const Node effect =
+      end(store(param(dtypes::UInt8, 0, kRows), i, reduce_ranges(Op::Add, element, {&j, 1})), {&i, 1});
+  return print_graph(sink({&effect, 1}));
 }
 
 }  // namespace lathe::dev

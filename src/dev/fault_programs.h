@@ -17,4 +17,8 @@ bool run_checked_program(const std::string& name);
 // Kernels that no tensor program of this size has, as text: indices that need 64 bits, and negative ones.
 std::vector<std::string> fault_kernels();
 
+// out[i] = sum over j of Y[j] * (index[i] == (sum over k of (k < j + 1)) - 1) over 16 x 250 x 250 bytes: a
+// reduce inside of another, which groups of threads may share.
+std::string nested_group_kernel();
+
 }  // namespace lathe::dev

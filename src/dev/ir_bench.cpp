@@ -95,7 +95,7 @@ double time_hits(std::uint64_t nodes) {
   return seconds;
 }
 
-// The key of a graph as made anew by text or from a cache: the structure hashed without what the nodes
+// The key of a graph as made again by text or from a cache: the structure hashed without what the nodes
 // remember.
 double time_hash(std::span<const Node> order) {
   double begin = thread_seconds();

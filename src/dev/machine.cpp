@@ -116,7 +116,7 @@ CacheInfo cache_info() {
   for (const auto& file : std::filesystem::recursive_directory_iterator(info.folder, failed)) {
     std::error_code gone;
     if (!file.is_regular_file(gone) || file.path().parent_path() == info.folder)
-      continue;  // locks stand at the top
+      continue;  // locks are at the top
     const std::uint64_t bytes = file.file_size(gone);
     if (gone) continue;
     ++info.entries;

@@ -165,6 +165,15 @@ std::vector<std::string> write_fault_subjects(const std::string& folder) {
     }
   // Threads of a group, which no device of this machine may have: on REF.
   const std::string grouped = grouped_target();
+  {
+    investigate::Subject nest;
+    nest.name = "nest";
+    nest.kernel = parse_graph(nested_group_kernel());
+    nest.options = parse_opts("GROUPTOP(1, 16)");
+    nest.options_from = "user";
+    nest.device = "NULL:" + grouped;
+    add(nest);
+  }
   for (const investigate::Subject& subject : subjects)
     for (const std::vector<Opt>& list : more_lists(subject.kernel, {}, named_target(grouped))) {
       const bool has_group = std::ranges::any_of(list, [](const Opt& o) {

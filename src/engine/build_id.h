@@ -1,5 +1,5 @@
-// What tells this build of Lathe from any other. It is part of every cache key: a rebuilt compiler must not
-// read what an older one wrote.
+// An id of this build of Lathe. It is part of every cache key: a rebuilt compiler must not read what an older
+// one wrote.
 #pragma once
 
 #include <string>

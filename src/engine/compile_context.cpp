@@ -11,9 +11,9 @@
 #include "engine/planted_steps.h"
 #include "engine/steps.h"
 #include "schedule/kernel_rules.h"
-#include "schedule/put_back.h"
 #include "schedule/running_maximum.h"
 #include "schedule/spread_sums.h"
+#include "schedule/unskewed_windows.h"
 
 namespace lathe::engine {
 namespace {
@@ -31,14 +31,13 @@ void add_disabled(const std::string& text, std::vector<std::string>& names) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
       for (const ListedStep& row : all_steps())
         if (name == row.step.name)
-          throw UserError("LATHE_WITHOUT",
-                          "step '" + name + "' cannot be left out: no program is made without it");
-      auto error = UserError("LATHE_WITHOUT", "there is no rule and no step named '" + name + "'");
+          throw UserError("LATHE_WITHOUT", "step '" + name + "' cannot be disabled: every compile needs it");
+      auto error = UserError("LATHE_WITHOUT", "no rule or step is named '" + name + "'");
       if (const auto meant = nearest_word(name, known))
         error.help("did you mean " + std::string(*meant) + "?");
       throw error.help(
-          "lathe bench cpu --ablation lists rules of the heuristic, those of rewriting are the rows under "
-          "src/rules, and docs/reference/steps.md has the steps");
+          "lathe bench cpu --ablation lists the heuristic rules, the rewrite rules are the tables under "
+          "src/rules, and docs/reference/steps.md lists the steps");
     }
     names.push_back(std::move(name));
   }
@@ -47,7 +46,7 @@ void add_disabled(const std::string& text, std::vector<std::string>& names) {
 }  // namespace
 
 std::vector<std::string_view> known_rules() {
-  std::vector<std::string_view> names{kRunningMaximumRule, kSpreadSumRule, kPutBackRule};
+  std::vector<std::string_view> names{kRunningMaximumRule, kSpreadSumRule, kUnskewRule};
   for (const HeuristicRule& rule : heuristic_rules()) names.emplace_back(rule.name);
   for (const RuleTable& table : all_tables())
     for (const Rule& rule : table.rules) names.emplace_back(rule.name);

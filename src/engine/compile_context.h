@@ -1,6 +1,6 @@
-// The context in which the engine compiles: flags of the caller, and what tests and experiments of this
-// thread change. Whoever lowers kernels above the code generator asks here, so that a kernel, the key it is
-// kept under, and what it is compared with are made in the same way.
+// The context in which the engine compiles: the caller's flags, and changes by tests and experiments on this
+// thread. All code above the code generator that lowers kernels gets it here, so that a kernel, its cache key
+// and the result it is compared with are made in the same way.
 #pragma once
 
 #include <string>

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <tuple>
@@ -37,17 +38,31 @@ std::string clipped(const std::string& text, std::size_t width) {
 
 std::string rate(double per_ns, std::string_view unit) { return fmt::format("{:>8.1f} {}", per_ns, unit); }
 
+std::string file_name(const MadeKernel& made, const std::string& graph, const std::string& options) {
+  return fmt::format("{}_{:016x}.txt", made.launch.name, hash_string(graph + options));
+}
+
 void save_kernel(const MadeKernel& made) {
   const std::string& folder = flag_text(Flag::Save);
   if (folder.empty()) return;
   const std::string graph = print_graph(made.ast), options = to_string(made.options);
   const std::string text = fmt::format("# {}\n# options ({}): {}\n{}\n# source\n{}\n", made.launch.name,
                                        made.options_from, options, graph, made.binary.source);
-  write_file_atomic(fmt::format("{}/{}_{:016x}.txt", folder, made.launch.name, hash_string(graph + options)),
-                    text, Sync::No);
+  // A long search makes kernels without end.
+  constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+  static std::atomic<std::size_t> saved{0};
+  if (saved.fetch_add(text.size()) > kMostBytes) {
+    log_warning_once("save", "1 GiB of kernels was saved: no more are, by this process");
+    return;
+  }
+  write_file_atomic(folder + "/" + file_name(made, graph, options), text, Sync::No);
 }
 
 }  // namespace
+
+std::string saved_kernel_file(const std::string& folder, const MadeKernel& made) {
+  return folder + "/" + file_name(made, print_graph(made.ast), to_string(made.options));
+}
 
 // name, device, time, rates, share of the roof, options, where it came from: columns that line up from line
 // to line.

@@ -1,6 +1,6 @@
-// What LATHE_DEBUG shows, and the profile behind it. Level 1: devices and schedules; 2: a line for each
-// kernel that was compiled or ran, and a total at the end; 3 options, 4 source, 5 kernel graph, 6 program,
-// each when the kernel is made. Also LATHE_SAVE, which writes the same to files.
+// The output of LATHE_DEBUG, and the profile it shows. Level 1: devices and schedules; 2: a line per kernel
+// that is compiled or run, and a total at the end; 3 options, 4 source, 5 kernel graph, 6 program, each when
+// the kernel is made. Also LATHE_SAVE, which writes the same to files.
 #pragma once
 
 #include <cstddef>
@@ -36,6 +36,8 @@ bool timing_wanted();
 // Shows a kernel that was just made (levels 3 to 6) and saves it (LATHE_SAVE). `program` is empty if it came
 // from disk.
 void show_kernel(const MadeKernel& made, const Program& program);
+// The file in that folder.
+std::string saved_kernel_file(const std::string& folder, const MadeKernel& made);
 // Shows what a schedule will do (level 1; level 5 adds the memory plan).
 void show_schedule(const Schedule& schedule, const MemoryPlan& plan, bool cached);
 

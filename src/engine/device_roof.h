@@ -1,5 +1,5 @@
-// The roof of a device with groups of threads: copies within its memory, and multiply-adds of a kernel that
-// does nothing else, compiled and launched as any other.
+// Measures the peak of a device with groups of threads: copies within its memory, and a kernel that only does
+// multiply-adds, compiled and launched like any other.
 #pragma once
 
 #include "engine/roof.h"

@@ -126,7 +126,7 @@ DiskCache::DiskCache(std::string folder, std::uint64_t cap) : folder_(std::move(
   usable_ = !folder_.empty() && make_private_folder(folder_);
 }
 
-// Code is loaded from here, so nobody else may write into it.
+// Code is loaded from here, so no other user may write to it.
 bool DiskCache::make_private_folder(const std::string& path) {
   std::error_code error;
   fs::create_directories(fs::path(path).parent_path(), error);
@@ -137,7 +137,7 @@ bool DiskCache::make_private_folder(const std::string& path) {
     return false;
   }
   if (stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
-    log_warning_once("cache", fmt::format("{} is no folder; working without a cache", path));
+    log_warning_once("cache", fmt::format("{} is not a folder; working without a cache", path));
     return false;
   }
   if (info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {

@@ -1,8 +1,7 @@
-// A store of finished work on disk, shared by all processes of a user: compiled kernels and schedules, found
-// by the text of everything they depend on. An entry is a file that is whole or absent, holds its own key and
-// a checksum, and is never trusted beyond that: a damaged or unreadable one is skipped with one warning and
-// written anew. The folder is private to the user; when it grows past its cap, the entries not used for
-// longest go.
+// The disk cache of compiled kernels and schedules, shared by all processes of a user. The key is the text of
+// everything an entry depends on. An entry is a file that is complete or absent and holds its key and a
+// checksum; a damaged or unreadable one is skipped with one warning and written again. The folder is private
+// to the user; when it exceeds its limit, the least recently used entries are removed.
 #pragma once
 
 #include <atomic>
@@ -26,7 +25,7 @@ class DiskCache {
   // it.
   void put(std::string_view kind, std::string_view key, std::string_view value);
   // Adds what was learned later to an entry, if it is still there: a line in its file, where a file of its
-  // own would cost many times as much. The entry may have been written anew since, by another process.
+  // own would cost many times as much. The entry may have been written again since, by another process.
   void add_note(std::string_view kind, std::string_view key, std::string_view text);
 
   // Removes entries until at most this many bytes are left, oldest use first. Returns the bytes left.

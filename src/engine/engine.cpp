@@ -18,8 +18,9 @@
 #include "engine/fold_steps.h"
 #include "engine/graph_key.h"
 #include "engine/graph_text.h"
+#include "engine/in_flight.h"
 #include "engine/lay_out_steps.h"
-#include "engine/prepared.h"
+#include "engine/prepared_schedule.h"
 #include "engine/schedule_cache.h"
 #include "engine/schedule_text.h"
 #include "ir/build.h"
@@ -44,8 +45,9 @@ namespace {
 [[gnu::used]] void (*const kBackends)(Registry&) = backends::register_all;
 
 struct State {
-  std::mutex mutex;  // one computation is prepared and submitted at a time
+  std::mutex mutex;  // one computation is prepared at a time
   ScheduleCache schedules;
+  InFlight in_flight;
 
   std::mutex device_mutex;
   std::string device;  // set_default_device
@@ -117,7 +119,7 @@ Schedule scheduled(const Normalised& graph, const GraphKey& key, const ScheduleO
   return made;
 }
 
-std::shared_ptr<const Prepared> prepared_for(std::span<const Node> targets, const GraphKey& key) {
+std::shared_ptr<const PreparedSchedule> prepared_for(std::span<const Node> targets, const GraphKey& key) {
   const std::string device = default_device();
   const std::string extra = flags_key() + device;
   if (auto known = state().schedules.find(key, extra)) {
@@ -131,7 +133,7 @@ std::shared_ptr<const Prepared> prepared_for(std::span<const Node> targets, cons
   wanted.unit_folds = true;
   const std::string limits = apply_limits(key, targets, wanted);
   Schedule made = scheduled(normal, key, wanted, limits, extra);
-  auto prepared = prepare(std::move(made), normal.stand_ins);
+  auto prepared = prepare_schedule(std::move(made), normal.stand_ins);
   show_schedule(prepared->schedule, prepared->memory, false);
   state().schedules.insert(key, extra, prepared);
   return prepared;
@@ -171,15 +173,25 @@ std::vector<NodeRef> realize(std::span<const Node> targets) {
   refuse_in_forked_child();
   if (targets.empty()) return {};
   const Scope scope;
-  std::lock_guard guard(state().mutex);
-  const Stripped stripped = strip_realized(targets);
-  const GraphKey key = key_of(stripped.targets);
+  std::unique_lock lock(state().mutex);
+  Stripped stripped;
+  GraphKey key;
+  Footprint footprint;
+  while (true) {
+    stripped = strip_realized(targets);
+    key = key_of(stripped.targets);
+    footprint = {targets, stripped.versions, key.buffers};
+    if (!state().in_flight.conflicts(footprint)) break;
+    state().in_flight.wait(lock);  // then some of it may be done
+  }
   const auto prepared = prepared_for(stripped.targets, key);
   const std::vector<std::pair<NodeRef, std::int64_t>> bindings(key.bindings.begin(), key.bindings.end());
   std::vector<bool> had_memory;
   if (observer)
     for (const Node& buffer : key.buffers) had_memory.push_back(has_memory(buffer));
+  InFlight::Run running(state().in_flight, footprint, lock);
   std::vector<NodeRef> results = run(*prepared, key.buffers, bindings);
+  running.end();
   for (const auto& [version, here] : stripped.versions) set_realized(version, base_memory(here));
   for (std::size_t i = 0; i < targets.size(); ++i) remember(targets[i], results[i]);
   if (observer) {
@@ -194,7 +206,7 @@ std::vector<NodeRef> realize(std::span<const Node> targets) {
   return results;
 }
 
-std::shared_ptr<const Prepared> prepare_only(std::span<const Node> targets) {
+std::shared_ptr<const PreparedSchedule> prepare_only(std::span<const Node> targets) {
   refuse_in_forked_child();
   const Scope scope;
   std::lock_guard guard(state().mutex);
@@ -247,7 +259,7 @@ void* host_address(Node buffer) {
 void buffer_to_host(Node buffer, void* data, std::size_t bytes) {
   check_host_reads();
   Place place = place_of(buffer);
-  check_internal(bytes <= place.span.bytes, "engine", "a buffer has fewer bytes than were asked for");
+  check_internal(bytes <= place.span.bytes, "engine", "a buffer has fewer bytes than requested");
   if (bytes == 0) return;
   place.span.bytes = bytes;
   if (place.span.memory.host != nullptr) {

@@ -1,5 +1,5 @@
-// From tensor graph to numbers: schedule, codegen, render, compile, plan memory, run, with the caches in
-// between. The only folder that sees all stages.
+// Computes a tensor graph: schedule, codegen, render, compile, plan memory and run, with the caches in
+// between. The only folder that uses all of these.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,14 @@ namespace lathe::engine {
 // Computes the targets and returns, for each, a node that needs no more work: an Op::Buffer, or movement ops
 // over one, or a constant. After(buffer, Store) targets are stored in place and give the view of the buffer.
 // Values that were computed are remembered on their nodes (set_realized), so that other graphs that hold them
-// find the buffer. Safe from any thread; one computation is prepared at a time.
+// find the buffer. Safe from any thread: one computation is prepared at a time, and those that share no value
+// that is computed and no memory that is written run at once.
 std::vector<NodeRef> realize(std::span<const Node> targets);
 
 // Schedules and compiles what realize would run, and runs nothing: the next realize of the same graph only
 // launches.
-struct Prepared;
-std::shared_ptr<const Prepared> prepare_only(std::span<const Node> targets);
+struct PreparedSchedule;
+std::shared_ptr<const PreparedSchedule> prepare_only(std::span<const Node> targets);
 
 // A buffer filled from host memory (copied), and host memory filled from a buffer (waits for pending work).
 NodeRef buffer_from_host(DType dtype, std::int64_t size, std::string_view device, const void* data);
@@ -74,7 +75,7 @@ std::vector<KernelProfile> profile();
 // Sees every computation that realize runs, as it could be run again: for captures. The slots are the buffers
 // it read and wrote.
 struct Call {
-  std::shared_ptr<const Prepared> prepared;
+  std::shared_ptr<const PreparedSchedule> prepared;
   std::vector<NodeRef> slots;
   std::vector<bool> had_memory;  // of each slot, before the run: one that had none was never written to
   std::vector<std::pair<NodeRef, std::int64_t>> bindings;

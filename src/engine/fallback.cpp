@@ -95,7 +95,7 @@ std::vector<Attempt> attempts(const MadeKernel& wrong, const Target& target) {
     others.emplace_back(rule.name);
     add(options_without(wrong, target, {rule.name}), fmt::format("without rule {}", rule.name));
   }
-  add(options_without(wrong, target, others), fmt::format("with rules {} alone", fmt::join(needed, ", ")));
+  add(options_without(wrong, target, others), fmt::format("with only the rules {}", fmt::join(needed, ", ")));
   add(std::vector<Opt>{}, "");
   return out;
 }
@@ -109,7 +109,7 @@ ReadyKernel fall_back(Trial& trial, const ReadyKernel& wrong, OpenDevice& device
         .help("LATHE_CHECK=first runs a kernel with fewer options instead and warns");
   if (!context.repeatable)
     throw difference(trial, wrong, outcome, repro)
-        .note("it writes over so much of what it reads that nothing was kept to run another kernel on")
+        .note("it overwrites so much of its input that no copy was kept to run another kernel on")
         .help("LATHE_NOOPT=1 runs kernels without options");
   const Scope scope;
   for (const Attempt& attempt : attempts(*wrong.made, device.compiler->target())) {
@@ -120,16 +120,15 @@ ReadyKernel fall_back(Trial& trial, const ReadyKernel& wrong, OpenDevice& device
     // Samples that may be roundings, or of which nothing is known, do not show that it is right.
     if (const Outcome now = trial.compare(*other); now.failed > 0 || now.passed == 0) continue;
     take_over(*other, wrong, device, context);
-    log_warning_once(
-        "check",
-        fmt::format("kernel {} with {} computed something else than REF ({}); it now runs {}, and the "
-                    "results are right{}",
-                    trial.step().name, options_text(*wrong.made), outcome.text, attempt.what,
-                    repro.empty() ? "" : "; what is needed to repeat it is in " + repro));
+    log_warning_once("check",
+                     fmt::format("kernel {} with {} differed from REF ({}); it now runs {}, and the "
+                                 "results are right{}",
+                                 trial.step().name, options_text(*wrong.made), outcome.text, attempt.what,
+                                 repro.empty() ? "" : "; files to reproduce it are in " + repro));
     return *other;
   }
   trial.disown_fault();
-  throw difference(trial, wrong, outcome, repro).note("so it does with other options, and with none");
+  throw difference(trial, wrong, outcome, repro).note("it also does with other options and with none");
 }
 
 }  // namespace lathe::engine

@@ -1,7 +1,7 @@
-// What happens to a kernel that differs from REF: it is made again with the heuristic rules that may be to
-// blame disabled, one at a time, then all of them but those that lower the order of the work, then without
-// any option. The first that agrees with REF replaces it. One warning names the kernel, its options and a
-// file that shows the difference; where none agrees, that is an InternalError and there is no result.
+// Replaces a kernel that differs from REF. The kernel is made again without each heuristic rule that may be
+// the cause, one at a time, then with only the rules without which it is too slow, then without any option.
+// The first version that agrees with REF is used, and one warning names the kernel, its options and a file
+// that shows the difference. If none agrees, an InternalError is thrown and there is no result.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,8 @@
 #include "engine/far_elements.h"
 
-#include <bit>
+#include <algorithm>
+#include <map>
+#include <mutex>
 #include <vector>
 
 #include "base/error.h"
@@ -13,6 +15,10 @@ namespace lathe::engine {
 namespace {
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 26;
+// The size that a gather takes every buffer for, so that one kernel for each width serves all of them.
+constexpr std::int64_t kAnySize = std::int64_t{1} << 40;
+// Fetching few elements takes as long as asking the device for memory, so this much is kept for it.
+constexpr std::size_t kKeptBytes = std::size_t{4} << 20;
 
 // Bits are moved, whatever they mean.
 DType bits_of(std::size_t width) {
@@ -21,15 +27,14 @@ DType bits_of(std::size_t width) {
     case 2: return dtypes::UInt16;
     case 4: return dtypes::UInt32;
     case 8: return dtypes::UInt64;
-    default: throw InternalError("check", "elements of no whole number of bytes");
+    default: throw InternalError("check", "the element size is not a multiple of a byte");
   }
 }
 
-// out[i] = from[which[i]] for i in [0, count). Sizes are rounded up, so that a process needs few of these.
-Step gather_step(std::size_t width, std::size_t size, Node count) {
+// out[i] = from[which[i]] for i in [0, count).
+Step gather_step(std::size_t width, Node count) {
   const DType bits = bits_of(width);
-  const auto rounded = static_cast<std::int64_t>(std::bit_ceil(size));
-  const Node out = param(bits, 0, kMostElements), from = param(bits, 1, rounded);
+  const Node out = param(bits, 0, kMostElements), from = param(bits, 1, kAnySize);
   const Node which = param(dtypes::Int64, 2, kMostElements), i = range(count, 0, RangeKind::Global);
   const Node element = load(from, cast(load(which, i), dtypes::Index));
   Step step;
@@ -39,21 +44,47 @@ Step gather_step(std::size_t width, std::size_t size, Node count) {
   return step;
 }
 
-// Not from the pool, whose peak is the program's.
+// Memory of a device for one fetch. Not from the pool, whose peak is the program's.
 class Block {
  public:
-  Block(OpenDevice& device, std::size_t bytes)
-      : device_(device), place_{&device, {device.device->alloc(bytes), 0, bytes}} {}
+  Block(OpenDevice& device, std::size_t bytes) : device_(device) {
+    if (bytes <= kKeptBytes) {
+      std::lock_guard guard(mutex());
+      std::vector<Memory>& kept = kept_blocks()[&device];
+      if (!kept.empty()) {
+        memory_ = kept.back();
+        kept.pop_back();
+      }
+    }
+    if (memory_.bytes == 0) memory_ = device.device->alloc(std::max(bytes, kKeptBytes));
+    place_ = {&device, {memory_, 0, bytes}};
+  }
   ~Block() {
     executor().wait_unused(device_, place_.span);
-    device_.device->free(place_.span.memory);
+    if (memory_.bytes > kKeptBytes) {
+      device_.device->free(memory_);
+    } else {
+      std::lock_guard guard(mutex());
+      kept_blocks()[&device_].push_back(memory_);
+    }
   }
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
   const Place& place() const { return place_; }
 
  private:
+  static std::mutex& mutex() {
+    static std::mutex one;
+    return one;
+  }
+  // As many as were in use at once; never destroyed, as devices are not.
+  static std::map<const OpenDevice*, std::vector<Memory>>& kept_blocks() {
+    static auto* all = new std::map<const OpenDevice*, std::vector<Memory>>;
+    return *all;
+  }
+
   OpenDevice& device_;
+  Memory memory_;
   Place place_;
 };
 
@@ -66,7 +97,7 @@ void fetch_elements(OpenDevice& device, const Place& from, std::size_t width,
   if (elements.empty()) return;
   const Scope scope;
   const Node count = variable("count", 1, kMostElements);
-  const Step step = gather_step(width, from.span.bytes / width, count);
+  const Step step = gather_step(width, count);
   const KernelRequest request{step.ast, step.name, &device};
   const ReadyKernel kernel = ready_kernels(std::span(&request, 1))[0];
 

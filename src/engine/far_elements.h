@@ -1,5 +1,5 @@
-// Reads single elements of memory that the host does not reach: a kernel of the device puts them side by
-// side, and only those are copied.
+// Reads single elements of memory that the host cannot access: a kernel on the device gathers them into a
+// contiguous buffer, and only that is copied.
 #pragma once
 
 #include <cstdint>

@@ -107,7 +107,7 @@ class Use {
     if (size_.checks > 0 || !cheap || !few) {
       if (earned < units_needed_ && check_mode() != CheckMode::All)
         return leave(few ? "two of its outputs take REF longer than a first check may take"
-                         : "its launches have not paid for looking at one more size",
+                         : "its launches so far do not justify checking another size",
                      false);
       earned -= units_needed_;
     }
@@ -123,7 +123,7 @@ class Use {
       replace(trial, outcome, repeatable);
     } else if (outcome.passed == 0) {
       leave(outcome.unsure > 0 ? "the roundings of its sums may explain any difference"
-                               : "no bound says anything about its values",
+                               : "no error bound is known for its values",
             size_.checks >= kChecks);
     } else {
       show(step_, fmt::format("{} elements agree with REF", outcome.passed), 3);

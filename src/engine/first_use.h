@@ -1,6 +1,6 @@
 // LATHE_CHECK: before the result of a new kernel is used for the first time, samples of its outputs are
 // compared with REF evaluating the kernel as scheduled on the same inputs. A kernel that differs is replaced
-// by one made with fewer options (fallback.h), with a warning, and the run goes on with the right result.
+// by one made with fewer options (fallback.h), with a warning, and the run continues with the right result.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
-// Sums weighted by a softmax are one kernel on a device with groups where its matrix units take both of the
-// kernel's products (codegen/options/paired_unit.h). Whether they do is known when options are chosen, so the
-// schedule is made with such kernels first, and again without them where one is not taken.
+// On a device with groups, a sum weighted by a softmax is one kernel if the matrix units accept both of its
+// products (codegen/options/paired_unit.h). That is only known when options are chosen, so the schedule is
+// first made with such kernels, and made again without them if one is refused.
 #pragma once
 
 #include <functional>

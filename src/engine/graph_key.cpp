@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/small_vector.h"
 #include "ir/build.h"
+#include "ir/pending.h"
 #include "ir/walk.h"
 #include "schedule/compared.h"
 #include "schedule/memory_view.h"
@@ -58,8 +59,6 @@ void bind(std::vector<std::pair<Node, std::int64_t>>& bindings, Node variable, s
   }
   bindings.emplace_back(variable, value);
 }
-
-bool is_pending(Node node) { return !realized(node); }
 
 }  // namespace
 
@@ -117,11 +116,11 @@ namespace {
 class Stripper {
  public:
   explicit Stripper(std::span<const Node> targets)
-      : outdated_(outdated_by_rounding(toposort(targets, is_pending))) {}
+      : outdated_(outdated_by_rounding(still_to_compute(targets))) {}
 
   void strip(std::span<const Node> targets) {
     SmallVector<Node, 16> args;
-    for (const Node& node : toposort(targets, is_pending)) {
+    for (const Node& node : still_to_compute(targets)) {
       if (now_.contains(node)) continue;
       if (const Node buffer = realized(node)) {
         if (outdated_.contains(node))
@@ -130,6 +129,10 @@ class Stripper {
           now_[node] = view_of(buffer, node.shape());
       }
       if (now_.contains(node)) continue;
+      if (node.is(Op::Custom)) {
+        now_[node] = *now_.find(node.arg(0));
+        continue;
+      }
       args.clear();
       bool same = true;
       for (const Node& arg : node.args()) {

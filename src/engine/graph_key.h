@@ -1,7 +1,7 @@
-// Recognises a graph that was scheduled before. What a graph asks for is written down as a list of numbers in
-// which buffers are numbered by first visit and the values of bound variables are left out: graphs that
-// differ only in those give equal lists, and one schedule serves them all. The list means the same in every
-// process of one build, so it is also the key on disk.
+// Recognises a graph that was scheduled before. A graph is encoded as a list of integers in which buffers are
+// numbered by first visit and the values of bound variables are omitted: graphs that differ only in these
+// have equal lists and share one schedule. The encoding is the same in every process of a build, so it is
+// also the key on disk.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,8 @@ struct Normalised {
 };
 Normalised normalise(std::span<const Node> targets, const GraphKey& key);
 
-// The targets without what was computed before: a node that has a realised buffer becomes a view of it.
+// The targets without what was computed before: a node that has a realised buffer becomes a view of it,
+// and a Custom op its expansion: what it was applied to is not computed for it.
 struct Stripped {
   std::vector<Node> targets;
   std::vector<std::pair<Node, Node>>

@@ -1,5 +1,5 @@
-// A tensor graph as a file: a line with its name and which nodes are wanted, then the nodes. With
-// LATHE_VERIFY, LATHE_SAVE writes one for each graph that is scheduled.
+// A tensor graph as a file: a line with its name and its target nodes, then the nodes. With LATHE_VERIFY,
+// LATHE_SAVE writes one for each scheduled graph.
 #pragma once
 
 #include <span>

@@ -17,16 +17,28 @@ namespace {
 constexpr std::uint64_t kRepeated = 2;
 constexpr std::size_t kWorthJoining = 2;
 
-// Each place once.
-void keep_once(std::vector<Place>& places) {
+// A device works on so many kernels while the next ones are made ready; what a list costs beside its kernels
+// is little then.
+constexpr std::size_t kMostJoined = 64;
+
+// The same bytes in as few places: intermediates of one arena overlap, and each place is looked up.
+void merge_places(std::vector<Place>& places) {
   auto key = [](const Place& p) {
     const ByteRange r = byte_range(p);
     return std::tuple(r.space, r.begin, r.end);
   };
   std::sort(places.begin(), places.end(), [&](const Place& a, const Place& b) { return key(a) < key(b); });
-  places.erase(std::unique(places.begin(), places.end(),
-                           [&](const Place& a, const Place& b) { return key(a) == key(b); }),
-               places.end());
+  std::size_t kept = 0;
+  for (std::size_t i = 1; i < places.size(); ++i) {
+    Span &last = places[kept].span, &span = places[i].span;
+    const bool one_memory = places[kept].device == places[i].device &&
+                            last.memory.handle == span.memory.handle && last.memory.host == span.memory.host;
+    if (one_memory && span.offset <= last.offset + last.bytes)
+      last.bytes = std::max(last.bytes, span.offset + span.bytes - last.offset);
+    else
+      places[++kept] = places[i];
+  }
+  if (!places.empty()) places.resize(kept + 1);
 }
 
 }  // namespace
@@ -37,7 +49,11 @@ JoinedLaunches::JoinedLaunches(KnownLaunches& known) : known_(known), lock_(know
     alone_ = "every kernel is timed";
   else if (flag_on(Flag::Verify))
     alone_ = "every kernel is compared with REF";
+  else if (flag_on(Flag::Wide))
+    alone_ = "REF computes every kernel";
 }
+
+bool JoinedLaunches::is_full() const { return launches_.size() >= kMostJoined; }
 
 bool JoinedLaunches::may_join(const Step& step, const MadeKernel& made) const {
   if (!repeated_) return false;
@@ -46,7 +62,7 @@ bool JoinedLaunches::may_join(const Step& step, const MadeKernel& made) const {
                                                             : "it checks an index";
   // Told once, when the computation first counts as repeated.
   if (!why.empty() && known_.runs == kRepeated + 1 && flag_number(Flag::Debug) >= 2)
-    log_note("launch", fmt::format("{} is launched by itself: {}", step.name, why));
+    log_note("launch", fmt::format("{} is launched separately: {}", step.name, why));
   return why.empty();
 }
 
@@ -63,8 +79,8 @@ void JoinedLaunches::submit() {
       reads.insert(reads.end(), work.reads.begin(), work.reads.end());
       writes.insert(writes.end(), work.writes.begin(), work.writes.end());
     }
-    keep_once(reads);
-    keep_once(writes);
+    merge_places(reads);
+    merge_places(writes);
     if (next_ == known_.lists.size()) known_.lists.emplace_back();
     const std::string name = fmt::format("{} kernels", calls.size());
     executor().launch_all({.device = device_,

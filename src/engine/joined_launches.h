@@ -1,6 +1,6 @@
-// Neighbouring kernels of a computation that runs again and again, given to their device as one list where
-// that costs less than launching each of them (a CUDA graph). A kernel that is checked, timed, or reports
-// indices that are outside is launched by itself.
+// Launches consecutive kernels of a repeated computation as one list where that is cheaper than launching
+// each of them (a CUDA graph). A kernel that is checked, timed, or reports out-of-bounds indices is launched
+// separately.
 #pragma once
 
 #include <memory>
@@ -32,6 +32,7 @@ class JoinedLaunches {
     device_ = &device;
     launches_.push_back(std::make_unique<Launch>(step, device, kernel, grid, bindings, place_at));
     made_.push_back(&made);
+    if (is_full()) submit();
     return true;
   }
   // Gives what was taken to the device.
@@ -39,6 +40,7 @@ class JoinedLaunches {
 
  private:
   bool may_join(const Step& step, const MadeKernel& made) const;
+  bool is_full() const;
 
   KnownLaunches& known_;
   std::unique_lock<std::mutex> lock_;

@@ -18,7 +18,7 @@ constexpr std::size_t kLeast = std::size_t{64} << 20;
 // What the system may take back: giving it less costs more than it is worth.
 constexpr std::size_t kWorthFreeing = std::size_t{4} << 20;
 
-// The block that nobody uses, if there is one.
+// The unused block, if there is one.
 struct Spare {
   std::mutex mutex;
   std::byte* data = nullptr;

@@ -1,6 +1,6 @@
-// Memory for what a kernel under check writes over. One check follows another, and most of what keeping such
-// bytes costs is the system clearing fresh pages, so the block of the last check is used again by the next;
-// in between the system may take its pages back.
+// Memory for copies of what a kernel under check overwrites. Most of the cost of such a copy is the system
+// clearing fresh pages, so the next check reuses the block of the last one; in between the system may reclaim
+// its pages.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// What is known about whether a kernel computes what was scheduled: a few facts that are kept with its
-// binary, so that a kernel is checked once in its life and not once per process.
+// The result of a kernel's first-use check, stored with its binary, so that a kernel is checked only once and
+// not once per process.
 #pragma once
 
 #include <atomic>

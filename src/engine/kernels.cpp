@@ -7,6 +7,7 @@
 #include <deque>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 #include "base/env.h"
 #include "base/error.h"
@@ -56,7 +57,8 @@ struct KernelEntry {
   std::deque<LoadedKernel> loaded;
   std::string disk_key;  // empty without a disk cache
   KernelCheck check;
-  KernelEntry* instead = nullptr;  // what runs since this one was found wrong
+  std::shared_ptr<KernelEntry> instead;  // what runs since this one was found wrong
+  std::uint64_t last_asked = 0;          // which of the calls of ready_kernels
 };
 
 namespace {
@@ -66,7 +68,10 @@ using Loaded = LoadedKernel;
 
 struct Table {
   std::mutex mutex;
-  std::unordered_map<CacheKey, std::unique_ptr<Entry>, CacheKeyHash> kernels;
+  std::unordered_map<CacheKey, std::shared_ptr<Entry>, CacheKeyHash> kernels;
+  std::size_t most_unused = 8192;
+  std::size_t trim_at = 2 * most_unused;  // kernels
+  std::uint64_t calls = 0;
   OptionSource source;
   std::uint64_t compiles = 0;
   ProofCounts proofs;
@@ -177,12 +182,12 @@ struct Pending {
   CacheKey key;
   const KernelRequest* request;
   std::shared_ptr<const Compiler> compiler;  // shared by all kernels of a device
-  std::unique_ptr<Entry> entry;
+  std::shared_ptr<Entry> entry;
   Program program;
   bool from_disk = false;
 };
 
-// Asked anew for each batch of kernels, because a flag may choose between a backend's compilers.
+// Asked again for each batch of kernels, because a flag may choose between a backend's compilers.
 std::shared_ptr<const Compiler> compiler_of(const OpenDevice& device) {
   if (device.compiler == nullptr)
     throw UserError("realize", fmt::format("{} holds data but computes nothing", device.text))
@@ -208,7 +213,7 @@ void lower(Pending& work) {
 void prepare(Pending& work, DiskCache* disk) {
   const KernelRequest& request = *work.request;
   const Compiler& compiler = *work.compiler;
-  work.entry = std::make_unique<Entry>();
+  work.entry = std::make_shared<Entry>();
   MadeKernel& made = work.entry->made;
   made.ast = request.ast;
   // Tuned options come from outside, so the key names them; all others follow from what it holds anyway.
@@ -274,7 +279,8 @@ void compile(std::span<Pending> all, DiskCache* disk, BatchProgress* progress = 
       if (progress != nullptr) progress->compiled(done);
     });
     const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
-    check_internal(binaries.size() == mine.size(), "engine", "a compiler gave another number of binaries");
+    check_internal(binaries.size() == mine.size(), "engine",
+                   "a compiler gave a different number of binaries");
     for (std::size_t i = 0; i < mine.size(); ++i) {
       MadeKernel& made = mine[i]->entry->made;
       made.binary = std::move(binaries[i]);
@@ -293,7 +299,7 @@ const Loaded& loaded_on(Entry& entry, OpenDevice& device) {
   return entry.loaded.emplace_back(Loaded{&device, device.device->load(entry.made.binary)});
 }
 
-// An object from disk that cannot be loaded is made anew; one just compiled that cannot is an error.
+// An object from disk that cannot be loaded is made again; one just compiled that cannot is an error.
 void load_first(Pending& work, DiskCache* disk) {
   try {
     loaded_on(*work.entry, *work.request->device);
@@ -308,21 +314,58 @@ void load_first(Pending& work, DiskCache* disk) {
   }
 }
 
-ReadyKernel ready_on(Entry& made, OpenDevice& device) {
-  Entry* entry = &made;
+ReadyKernel ready_on(std::shared_ptr<Entry> entry, OpenDevice& device) {
   while (entry->instead != nullptr) entry = entry->instead;
   // REF is what others are compared with, and what computes nothing has nothing to compare.
   const bool comparable = device.device->computes() && !device.compiler->target().reference;
   if (!comparable) entry->check.due = false;
   const Loaded& loaded = loaded_on(*entry, device);
-  return {&entry->made, loaded.kernel.get(), &entry->check, entry};
+  return {&entry->made, loaded.kernel.get(), &entry->check, std::move(entry)};
+}
+
+// A process that goes on making other graphs must not grow for ever. Takes kernels that nobody holds out of
+// the table: they may still run, so whoever gets them waits for the devices before they are destroyed. The
+// table is locked.
+std::vector<std::shared_ptr<Entry>> take_unused(Table& all) {
+  std::vector<std::shared_ptr<Entry>> unused;
+  if (all.kernels.size() < all.trim_at) return unused;
+  std::vector<std::uint64_t> asked;
+  for (const auto& [key, entry] : all.kernels)
+    if (entry.use_count() == 1) asked.push_back(entry->last_asked);
+  if (asked.size() > all.most_unused) {
+    const auto oldest_kept = asked.end() - static_cast<std::ptrdiff_t>(all.most_unused);
+    std::nth_element(asked.begin(), oldest_kept, asked.end());
+    for (auto it = all.kernels.begin(); it != all.kernels.end();) {
+      const bool drop = it->second.use_count() == 1 && it->second->last_asked < *oldest_kept;
+      if (drop) unused.push_back(std::move(it->second));
+      it = drop ? all.kernels.erase(it) : std::next(it);
+    }
+  }
+  // Those that are held do not count; looking at all of them again waits until as many more were made.
+  all.trim_at = all.kernels.size() + all.most_unused;
+  return unused;
 }
 
 }  // namespace
 
 std::vector<ReadyKernel> ready_kernels(std::span<const KernelRequest> requests) {
   Table& all = table();
+  std::vector<std::shared_ptr<Entry>> unused;
+  {
+    std::lock_guard guard(all.mutex);
+    unused = take_unused(all);
+  }
+  if (!unused.empty()) {
+    try {
+      executor().synchronize();
+    } catch (...) {  // a device that failed may still run them
+      new auto(std::move(unused));
+      throw;
+    }
+    unused.clear();
+  }
   std::lock_guard guard(all.mutex);
+  ++all.calls;
   std::vector<CacheKey> keys;
   std::vector<Pending> pending;
   std::unordered_map<CacheKey, bool, CacheKeyHash> asked;
@@ -350,8 +393,11 @@ std::vector<ReadyKernel> ready_kernels(std::span<const KernelRequest> requests) 
     }
   }
   std::vector<ReadyKernel> result;
-  for (std::size_t i = 0; i < keys.size(); ++i)
-    result.push_back(ready_on(*all.kernels.at(keys[i]), *requests[i].device));
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const std::shared_ptr<Entry>& entry = all.kernels.at(keys[i]);
+    entry->last_asked = all.calls;
+    result.push_back(ready_on(entry, *requests[i].device));
+  }
   return result;
 }
 
@@ -370,7 +416,7 @@ void replace_kernel(const ReadyKernel& wrong, const ReadyKernel& instead, const 
 
 ReadyKernel current_kernel(const ReadyKernel& kernel, OpenDevice& device) {
   std::lock_guard guard(table().mutex);
-  return ready_on(*kernel.entry, device);
+  return ready_on(kernel.entry, device);
 }
 
 void keep_record(const ReadyKernel& kernel, const OpenDevice& device) {
@@ -411,7 +457,7 @@ std::int64_t evaluate_index(Node expression, Bindings bindings) {
     } else {
       Element e[3];
       check_internal((is_scalar_op(node.op()) || node.is(Op::Cast)) && node.arg_count() <= 3, "engine",
-                     "a launch size is no index expression");
+                     "a launch size is not an index expression");
       for (std::size_t i = 0; i < node.arg_count(); ++i) e[i].i = *values.find(node.arg(i));
       const DType operand = node.arg(node.is(Op::Where) ? 1 : 0).dtype();
       values[node] = node.is(Op::Cast) ? convert(node.dtype(), operand, e[0]).i
@@ -472,6 +518,16 @@ void reset_compile_count() {
   std::lock_guard guard(table().mutex);
   table().compiles = 0;
   table().proofs = {};
+}
+
+std::size_t keep_unused_kernels(std::size_t most) {
+  std::lock_guard guard(table().mutex);
+  table().trim_at = 2 * most;
+  return std::exchange(table().most_unused, most);
+}
+std::size_t kernel_count() {
+  std::lock_guard guard(table().mutex);
+  return table().kernels.size();
 }
 
 void drop_kernels() {

@@ -1,7 +1,7 @@
-// Kernels ready to launch. A kernel as scheduled, with its options and a device's target, becomes a binary
-// once: equal kernels are equal nodes, so a lookup is by handle; a second process finds the binary on disk
-// and neither lowers nor compiles. Several kernels are asked for together, so that a compiler may take them
-// all at once.
+// Kernels ready to launch. A scheduled kernel with its options and a device's target is compiled once per
+// process: equal kernels are equal nodes, so a lookup is by handle. A second process finds the binary on disk
+// and neither lowers nor compiles. Several kernels are requested together, so that a compiler can take them
+// in one unit.
 #pragma once
 
 #include <array>
@@ -36,12 +36,13 @@ struct MadeKernel {
 struct KernelCheck;
 struct KernelEntry;
 
-// One that is loaded on a device. The pointers stay valid.
+// One that is loaded on a device. The pointers stay valid while `entry` is held, and a launch may use the
+// kernel until it has run.
 struct ReadyKernel {
   const MadeKernel* made = nullptr;
   Kernel* kernel = nullptr;
-  KernelCheck* check = nullptr;  // what is known of it against REF
-  KernelEntry* entry = nullptr;  // its place among all kernels
+  KernelCheck* check = nullptr;        // what is known of it against REF
+  std::shared_ptr<KernelEntry> entry;  // its place among all kernels
 };
 
 struct KernelRequest {
@@ -87,6 +88,10 @@ ProofCounts proof_counts();
 // Kernels lowered and compiled since the last reset; those found on disk do not count.
 std::uint64_t compile_count();
 void reset_compile_count();  // and the proofs
+// How many kernels may stay although no schedule and no capture holds them; at twice as many the least
+// recently used are dropped. Returns the number before (tests).
+std::size_t keep_unused_kernels(std::size_t most);
+std::size_t kernel_count();  // of this process now
 // Forgets all kernels of this process (tests and memory reports); none may be running or be used again.
 void drop_kernels();
 

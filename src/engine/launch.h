@@ -1,4 +1,4 @@
-// One launch of a kernel over buffers, with everything the executor wants to know about it.
+// One launch of a kernel over buffers, with everything the executor needs to know about it.
 #pragma once
 
 #include "base/small_vector.h"

@@ -1,6 +1,6 @@
-// Products of a schedule that take several kernels on a device: their factors are stored once more, as its
-// matrix units read them (codegen/choose/lay_out_factors.h), and long sums are taken in parts
-// (codegen/choose/split_sum.h). The kernels that do so become steps before them.
+// Adds steps for products that take several kernels on a device: kernels that store factors again in the
+// layout that its matrix units read (codegen/choose/lay_out_factors.h), and that compute long sums in parts
+// (codegen/choose/split_sum.h).
 #pragma once
 
 #include <functional>

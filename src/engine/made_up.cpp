@@ -15,7 +15,8 @@ constexpr std::size_t kMostBytes = std::size_t{32} << 20;
 constexpr std::int64_t kIntegers = 8;      // different ones
 constexpr std::int64_t kDifferent = 4099;  // numbers, then they repeat: a prime, so that rows differ
 
-// Slots whose contents decide which elements are read and written, how often, or under which condition.
+}  // namespace
+
 std::vector<bool> deciding_slots(Node kernel, std::size_t slots) {
   std::vector<Node> roots;
   for (Node n : toposort(kernel)) {
@@ -35,8 +36,6 @@ std::vector<bool> deciding_slots(Node kernel, std::size_t slots) {
         out[static_cast<std::size_t>(memory.ints()[0])] = true;
   return out;
 }
-
-}  // namespace
 
 MadeUp::MadeUp(const Step& step, OpenDevice& device, std::span<const Place> real) : device_(device) {
   std::size_t total = 0;

@@ -1,5 +1,6 @@
-// Inputs for a kernel whose real ones say too little, such as zeros: random numbers in memory of their own.
-// What decides which elements are read or written is copied, so that every index stays inside.
+// Generated inputs for checking a kernel whose real inputs test too little, such as zeros: random numbers in
+// separate memory. Data that decides which elements are accessed is copied, so that every index stays in
+// bounds.
 #pragma once
 
 #include <span>
@@ -10,6 +11,10 @@
 #include "schedule/schedule.h"
 
 namespace lathe::engine {
+
+// For each slot, whether its contents decide which elements are read and written, how often, or under which
+// condition.
+std::vector<bool> deciding_slots(Node kernel, std::size_t slots);
 
 class MadeUp {
  public:

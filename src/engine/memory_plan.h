@@ -1,7 +1,7 @@
-// Where the intermediate buffers of a schedule live: one arena per device, with offsets chosen from lifetimes
-// so that buffers which are never needed at the same time share bytes. Made before anything is allocated, so
-// the peak is known and can be refused; a plain value that prints itself and that an independent checker can
-// re-check (aliasing.h).
+// The memory plan of a schedule's intermediate buffers: one arena per device, with offsets chosen from
+// lifetimes, so that buffers that are never alive at the same time share bytes. It is made before anything is
+// allocated, so a peak that does not fit is an error up front. A plain value that can be printed and that an
+// independent checker verifies (aliasing.h).
 //
 //   step        0    1    2    3
 //   a (64 KiB)  w----r                 offset 0
@@ -24,7 +24,7 @@ struct PlannedBuffer {
   NodeRef buffer;
   std::string device;
   std::size_t bytes = 0;    // as the kernels see it
-  std::size_t offset = 0;   // in the arena of its device; always a whole number of kArenaAlign
+  std::size_t offset = 0;   // in the arena of its device; always a multiple of kArenaAlign
   int first = 0, last = 0;  // steps that use it, both inclusive
   int in_place_of = -1;     // place in `buffers` of one whose bytes it takes over in step `first`
 };

@@ -1,5 +1,5 @@
-// Faults planted in what a step gives (base/planted.h): a sink that changes the graph before anybody else
-// sees it. Null in a build without faults and where no fault of a step is planted.
+// Faults planted in the result of a step (base/planted.h): a sink that changes the graph before anything else
+// sees it. Null in a build without faults, and if no fault of a step is planted.
 #pragma once
 
 #include "pipeline/compile.h"

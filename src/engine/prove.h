@@ -1,5 +1,4 @@
-// Every access of a kernel is shown to stay inside its memory before the kernel is lowered, or guarded where
-// nobody can show it.
+// Proves before lowering that every access of a kernel is in bounds, and guards the accesses where it cannot.
 #pragma once
 
 #include <cstdint>

@@ -39,7 +39,7 @@ void add_samples(std::string& text, const Trial& trial) {
     if (sample.open)
       text += ", open\n";
     else if (!sample.written)
-      text += ", must stay as it was\n";
+      text += ", must stay unchanged\n";
     else
       text += fmt::format(", want {} likely {} worst {}\n", number_text(dtype, sample.value), sample.likely,
                           sample.worst);
@@ -59,7 +59,7 @@ std::string write_repro(const Trial& trial, const MadeKernel& wrong, const OpenD
   add_samples(text, trial);
   for (const ElementRead& read : trial.elements_read(outcome)) {
     if (text.size() > kMostBytes) {
-      text += "# further elements are left out\n";
+      text += "# further elements are omitted\n";
       break;
     }
     const DType dtype = step.buffers[static_cast<std::size_t>(read.slot)].node().dtype();

@@ -1,6 +1,6 @@
-// A file about a kernel that differs from REF: its graph, its options and target, the samples that were
-// compared, and the elements it read. Begins as the files of LATHE_SAVE do, so `lathe inspect` reads it.
-// Private to the user, since it holds some of the program's data, and capped in size.
+// The reproducer file of a kernel that differs from REF: its graph, options and target, the compared samples
+// and the elements it read. It starts like a file of LATHE_SAVE, so `lathe inspect` reads it. It is private
+// to the user, since it holds some of the program's data, and limited in size.
 #pragma once
 
 #include <string>

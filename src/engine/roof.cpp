@@ -25,7 +25,8 @@ double seconds_since(Clock::time_point begin) {
 
 constexpr int kSteps = 200000;
 
-// Memory that lies in the first caches, in the last one, and in none; a round moves enough of it to be timed.
+// Sizes of memory that fit L2, that fit only L3, and that exceed all caches; a round moves enough of it to be
+// timed.
 constexpr std::size_t kPartBytes[] = {std::size_t{64} << 10, std::size_t{1} << 20, std::size_t{32} << 20};
 constexpr std::size_t kRoundBytes = std::size_t{16} << 20;
 

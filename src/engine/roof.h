@@ -1,5 +1,5 @@
-// What the machine can do at best, measured and not looked up: arithmetic a second and bytes a second. The
-// line of LATHE_DEBUG=2 says how much of it a kernel reached.
+// The measured peak of the machine: operations per second and bytes per second. LATHE_DEBUG=2 prints what
+// fraction of it a kernel reached.
 #pragma once
 
 #include <cstddef>

@@ -28,7 +28,7 @@ bool covers(Node kernel, const ProgramParam& param) {
 
 }  // namespace
 
-RunFaults::RunFaults(const Prepared& prepared, std::span<const Node> slots) {
+RunFaults::RunFaults(const PreparedSchedule& prepared, std::span<const Node> slots) {
   const bool checks = std::any_of(prepared.steps.begin(), prepared.steps.end(), [](const PreparedStep& s) {
     return s.kernel.made != nullptr && !s.kernel.made->launch.checks.empty();
   });

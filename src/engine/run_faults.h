@@ -1,19 +1,19 @@
-// Which launches the buffers of one run depend on (runtime/faults.h), followed step by step: what a step
-// writes depends on what it reads and on the step itself. Costs nothing where no kernel checks indices.
+// Tracks which launches the buffers of a run depend on (runtime/faults.h), step by step: what a step writes
+// depends on the step and on what it reads. Costs nothing if no kernel checks indices.
 #pragma once
 
 #include <array>
 #include <span>
 #include <vector>
 
-#include "engine/prepared.h"
+#include "engine/prepared_schedule.h"
 #include "runtime/faults.h"
 
 namespace lathe::engine {
 
 class RunFaults {
  public:
-  RunFaults(const Prepared& prepared, std::span<const Node> slots);
+  RunFaults(const PreparedSchedule& prepared, std::span<const Node> slots);
 
   // A step was submitted; `own` is null where it checks nothing.
   void launched(const Step& step, const PreparedStep& ready, const LaunchFaultRef& own);

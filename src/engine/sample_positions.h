@@ -1,7 +1,7 @@
-// Which outputs of a kernel are looked at when it is checked: those where its options change what the code
-// does. A split of a range by 16 begins something new at every multiple of 16, so both sides of the first and
-// of the last such edge are among them, with the corners and some random positions. Small outputs are looked
-// at whole.
+// Chooses the outputs that are compared when a kernel is checked: those where its options change the code.
+// For a split of a range by 16 the code changes at every multiple of 16, so the samples include both sides of
+// the first and the last such edge, the corners and some random positions. Small outputs are compared
+// completely.
 #pragma once
 
 #include <cstdint>

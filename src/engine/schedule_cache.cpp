@@ -9,7 +9,7 @@ constexpr std::size_t kMostEntries = 4096;
 
 }  // namespace
 
-std::shared_ptr<const Prepared> ScheduleCache::find(const GraphKey& key, const std::string& extra) {
+std::shared_ptr<const PreparedSchedule> ScheduleCache::find(const GraphKey& key, const std::string& extra) {
   const auto [begin, end] = by_hash_.equal_range(key.hash);
   for (auto it = begin; it != end; ++it) {
     const Entry& entry = *it->second;
@@ -21,7 +21,7 @@ std::shared_ptr<const Prepared> ScheduleCache::find(const GraphKey& key, const s
 }
 
 void ScheduleCache::insert(const GraphKey& key, const std::string& extra,
-                           std::shared_ptr<const Prepared> prepared) {
+                           std::shared_ptr<const PreparedSchedule> prepared) {
   entries_.push_front({key.hash, key.words, extra, std::move(prepared)});
   by_hash_.emplace(key.hash, entries_.begin());
   if (entries_.size() <= kMostEntries) return;

@@ -1,6 +1,5 @@
-// Schedules of this process, found by the graph they were made for. A hit rewrites nothing: it gives the very
-// steps, kernels and memory plan of the first time, to be run over other buffers and other values of the
-// variables.
+// The prepared schedules of this process by the graph they were made for. A hit returns the same steps,
+// kernels and memory plan, to be run over other buffers and other values of variables.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +9,16 @@
 #include <unordered_map>
 
 #include "engine/graph_key.h"
-#include "engine/prepared.h"
+#include "engine/prepared_schedule.h"
 
 namespace lathe::engine {
 
 class ScheduleCache {
  public:
   // `extra` is what the schedule depends on beside the graph: flags, default device, attached options.
-  std::shared_ptr<const Prepared> find(const GraphKey& key, const std::string& extra);
-  void insert(const GraphKey& key, const std::string& extra, std::shared_ptr<const Prepared> prepared);
+  std::shared_ptr<const PreparedSchedule> find(const GraphKey& key, const std::string& extra);
+  void insert(const GraphKey& key, const std::string& extra,
+              std::shared_ptr<const PreparedSchedule> prepared);
   void clear();
   std::size_t size() const { return entries_.size(); }
 
@@ -27,7 +27,7 @@ class ScheduleCache {
     std::uint64_t hash;
     std::vector<std::uint64_t> words;
     std::string extra;
-    std::shared_ptr<const Prepared> prepared;  // shared with captures that hold it
+    std::shared_ptr<const PreparedSchedule> prepared;  // shared with captures that hold it
   };
   using Entries = std::list<Entry>;
   Entries entries_;  // used last first

@@ -1,6 +1,5 @@
 // A schedule as text, so that the next process need not make it again. Steps become Kernel nodes of one
-// graph, printed and read by ir/text.h; buffers are numbered anew, below zero, so that they never meet a
-// user's.
+// graph, printed and read by ir/text.h; buffers get new numbers below zero, which no other buffer has.
 #pragma once
 
 #include <optional>

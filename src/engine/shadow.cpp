@@ -1,12 +1,20 @@
 #include "engine/shadow.h"
 
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
 #include <fmt/format.h>
 
+#include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "codegen/codegen.h"
 #include "engine/compile_context.h"
+#include "engine/debug.h"
+#include "engine/inputs_file.h"
 #include "engine/memory_plan.h"
+#include "engine/read_back.h"
 #include "ir/build.h"
 #include "ir/launch.h"
 #include "reference/reference.h"
@@ -19,12 +27,36 @@ namespace {
 // REF judges as many positions as this buys, and watches for races and bad accesses while it runs so many.
 constexpr double kComparedOps = 2e8, kWatchedOps = 2e7;
 
-reference::Array read_back(Node buffer, const Place& place) {
-  reference::Array array(buffer.dtype(), buffer_size(buffer));
-  if (place.span.bytes == 0) return array;
-  const Place host{nullptr, {{0, place.span.bytes, array.data()}, 0, place.span.bytes}};
-  executor().wait(executor().copy(host, place));
-  return array;
+bool is_finite(const reference::Array& array) {
+  if (!array.dtype().is_float()) return true;
+  for (std::int64_t i = 0; i < array.size(); ++i)
+    if (!std::isfinite(array.number(i))) return false;
+  return true;
+}
+
+// A kernel may be right and still be where things go wrong: the first that makes what is no number of
+// numbers.
+void tell_of_first_nan(const Step& step, std::span<const reference::Array> before,
+                       std::span<const reference::Array> after) {
+  static std::atomic<bool> told{false};
+  if (told.load(std::memory_order_relaxed)) return;
+  if (std::ranges::all_of(after, is_finite)) return;
+  const std::vector<SlotUse> uses = slot_uses(step.ast, before.size());
+  for (std::size_t slot = 0; slot < before.size(); ++slot)
+    if (uses[slot].reads && !is_finite(before[slot])) return;  // it was given some
+  if (!told.exchange(true))
+    log_warning_once("verify",
+                     fmt::format("NaN or infinity comes first from kernel {}, whose inputs are finite; "
+                                 "it came from {}",
+                                 step.name, step.origin));
+}
+
+// With LATHE_SAVE the kernel is there as a file, and what it was given goes beside it.
+void save_inputs(const MadeKernel& made, std::span<const reference::Array> before,
+                 const reference::Bindings& bindings) {
+  const std::string& folder = flag_text(Flag::Save);
+  if (folder.empty()) return;
+  write_inputs(inputs_beside(saved_kernel_file(folder, made)), {{before.begin(), before.end()}, bindings});
 }
 
 }  // namespace
@@ -65,17 +97,19 @@ void Shadow::compare() {
     if (uses[slot].writes) after[slot] = read_back(step_.buffers[slot], buffers_[slot]);
   const verify::Judgement result = expected.judge(
       before_, after, [&] { return apply_options(step_.ast, made_.options, compile_for(target)); });
+  tell_of_first_nan(step_, before_, after);
   if (result.failed == 0) {
     if (result.passed == 0 && result.unjudged > 0)
       log_warning_once("verify",
-                       fmt::format("nothing can be said about the results of kernel {}", step_.name));
+                       fmt::format("no error bound is known for the results of kernel {}", step_.name));
     return;
   }
+  save_inputs(made_, before_, bindings);
   const std::string options = to_string(made_.options);
   throw InternalError("verify", fmt::format("kernel {} differs from REF in buffer {}: {}", step_.name,
                                             result.slot, result.text()))
       .note(fmt::format("options: {}; it came from {}", options.empty() ? "none" : options, step_.origin))
-      .help("LATHE_NOOPT=1 shows whether an option is to blame; LATHE_DEBUG=4 shows the source");
+      .help("LATHE_NOOPT=1 shows whether an option causes it; LATHE_DEBUG=4 prints the source");
 }
 
 }  // namespace lathe::engine

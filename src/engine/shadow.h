@@ -1,6 +1,6 @@
-// LATHE_VERIFY=1: REF evaluates every kernel on the same inputs, and each element of the results is judged by
-// its own bound (verify/expected.h). The first that is wrong is an error that names the kernel, the element
-// and both values.
+// LATHE_VERIFY=1: REF evaluates every kernel on the same inputs, and each element of the results is compared
+// within its error bound (verify/expected.h). The first wrong element is an error that names the kernel, the
+// element and both values.
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,7 @@ namespace {
 
 // Splits by more than the usual vectors and tiles would have a kernel compared at hundreds of sizes.
 constexpr std::int64_t kMostRests = 64;
-// A size that stands in the code by mistake shows at others, whatever is split.
+// A size that is in the code by mistake shows at others, whatever is split.
 constexpr std::int64_t kLeastRests = 7;
 
 std::int64_t rest_of(std::int64_t value, std::int64_t unit) { return ((value % unit) + unit) % unit; }

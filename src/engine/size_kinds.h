@@ -1,7 +1,7 @@
-// Which sizes of a kernel with variables are alike: its code does the same at two sizes that leave the same
-// rest when they are divided by what the options split their ranges by. One size of each kind is compared
-// with REF, and the least and the greatest; a few of a kernel without splits. The kinds follow from kernel
-// and options alone, whatever is run first.
+// Classes of sizes of a kernel with variables: the code behaves alike at two sizes with the same remainder
+// modulo the options' split sizes. One size per class is compared with REF, plus the least and the greatest;
+// for a kernel without splits a few sizes. The classes depend only on the kernel and its options, not on the
+// order of runs.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,6 @@ struct ListedStep {
 std::vector<ListedStep> all_steps();
 
 // Between scheduling and options: a kernel's accesses are proved to stay inside their memory, or guarded.
-inline constexpr StepInfo kGuardUnproved{
-    "guard_unproved", "accesses that are not proved to stay inside their memory are guarded"};
+inline constexpr StepInfo kGuardUnproved{"guard_unproved", "accesses not proved to be in bounds get guards"};
 
 }  // namespace lathe::engine

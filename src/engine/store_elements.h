@@ -1,6 +1,6 @@
-// Which elements a store of a kernel writes, as far as its index is a sum of multiples of its ranges: whether
-// one of them is written by another store, too, is then decided exactly, also where two stores take turns in
-// one buffer. Of other indices only the bounds are known.
+// The elements that a store writes. If its index is a linear function of its ranges, it is decided exactly
+// whether another store writes one of them, even if two stores interleave in one buffer. Of other indices
+// only the bounds are known.
 #pragma once
 
 #include <cstdint>

@@ -21,8 +21,10 @@
 namespace lathe::engine {
 namespace {
 
-// Of inputs in memory that the host cannot reach, for one check; of larger ones single elements are fetched.
+// Of what is in memory that the host cannot reach, for one check.
 constexpr std::size_t kCopyBytes = std::size_t{64} << 20;
+// A buffer of this size is copied as quickly as some of its elements are fetched.
+constexpr std::size_t kSmallBytes = std::size_t{64} << 10;
 // How often: once, and once more for each index that was itself loaded.
 constexpr int kFetches = 8;
 // Of what is written over, for a second attempt: copying more would cost more than the check.
@@ -77,8 +79,7 @@ Trial::Trial(const Step& step, const ReadyKernel& kernel, OpenDevice& device, st
 }
 
 void Trial::read_inputs() {
-  std::size_t copied = 0;
-  copies_.resize(places_.size());
+  copies_.assign(places_.size(), {});
   fetched_.assign(places_.size(), {});
   fetched_bytes_ = 0;
   views_.clear();
@@ -89,18 +90,17 @@ void Trial::read_inputs() {
     executor().wait_written(*place.device, place.span);
     views_.push_back({buffer.dtype(), data, buffer_size(buffer), true});
     if (data != nullptr || !uses_[slot].reads || place.span.bytes == 0) continue;
-    if (copied + place.span.bytes > kCopyBytes) {
+    if (place.span.bytes > kSmallBytes) {
       views_.back().fetched = &fetched_[slot];
       continue;
     }
-    copied += place.span.bytes;
     copies_[slot].resize(place.span.bytes);
     copy_out(place, copies_[slot].data());
     views_.back().data = copies_[slot].data();
   }
 }
 
-// Elements that REF asked for. Returns why they are not fetched, or nothing.
+// Fetches elements that REF requested. Returns why they cannot be fetched, or nothing.
 std::string Trial::fetch(std::vector<std::pair<std::int64_t, std::int64_t>> missing) {
   std::ranges::sort(missing);
   missing.erase(std::ranges::unique(missing).begin(), missing.end());
@@ -150,10 +150,14 @@ std::string Trial::expect(std::span<const reference::Position> positions, double
         .note("it came from " + step_.origin);
   if (report.incomplete) return report.reason.empty() ? "it is too long for REF" : report.reason;
   samples_ = std::move(report.samples);
-  before_.clear();
+  std::vector<const reference::Sample*> left_alone;
   for (const reference::Sample& sample : samples_)
-    before_.push_back(!sample.written && has_element(sample) ? read(sample.slot, sample.element)
-                                                             : reference::Cell{});
+    if (!sample.written && has_element(sample)) left_alone.push_back(&sample);
+  const std::vector<reference::Cell> cells = read(left_alone);
+  before_.clear();
+  std::size_t next = 0;
+  for (const reference::Sample& sample : samples_)
+    before_.push_back(!sample.written && has_element(sample) ? cells[next++] : reference::Cell{});
   return "";
 }
 
@@ -162,22 +166,40 @@ bool Trial::has_element(const reference::Sample& sample) const {
          sample.element < buffer_size(step_.buffers[static_cast<std::size_t>(sample.slot)]);
 }
 
-reference::Cell Trial::read(std::int64_t slot, std::int64_t element) const {
-  const auto s = static_cast<std::size_t>(slot);
-  const DType dtype = step_.buffers[s].node().dtype();
-  const auto width = static_cast<std::size_t>(dtype.bytes());
-  Place place = places_[s];
-  const auto at = static_cast<std::size_t>(element) * width;
-  if (const std::byte* data = host_bytes(place)) return reference::reader_of(dtype)(data + at);
-  std::byte bytes[16];
-  place.span.offset += at;
-  place.span.bytes = width;
-  copy_out(place, bytes);
-  return reference::reader_of(dtype)(bytes);
+std::vector<reference::Cell> Trial::read(std::span<const reference::Sample* const> samples) const {
+  std::vector<reference::Cell> cells(samples.size());
+  for (std::size_t slot = 0; slot < places_.size(); ++slot) {
+    const DType dtype = step_.buffers[slot].node().dtype();
+    const auto width = static_cast<std::size_t>(dtype.bytes());
+    const reference::Reader reader = reference::reader_of(dtype);
+    const std::byte* data = host_bytes(places_[slot]);
+    std::vector<std::int64_t> elements;
+    for (const reference::Sample* sample : samples)
+      if (sample->slot == static_cast<std::int64_t>(slot)) elements.push_back(sample->element);
+    if (elements.empty()) continue;
+    std::vector<std::byte> copy;
+    reference::FetchedElements fetched;
+    if (data == nullptr && places_[slot].span.bytes <= kSmallBytes) {
+      copy.resize(places_[slot].span.bytes);
+      copy_out(places_[slot], copy.data());
+      data = copy.data();
+    } else if (data == nullptr) {
+      std::ranges::sort(elements);
+      elements.erase(std::ranges::unique(elements).begin(), elements.end());
+      fetch_elements(device_, places_[slot], width, elements, fetched);
+    }
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      if (samples[i]->slot != static_cast<std::int64_t>(slot)) continue;
+      const std::int64_t at = samples[i]->element;
+      cells[i] = reader(data != nullptr ? data + static_cast<std::size_t>(at) * width : fetched.find(at));
+    }
+  }
+  return cells;
 }
 
 reference::Cell Trial::result(const reference::Sample& sample) const {
-  return read(sample.slot, sample.element);
+  const reference::Sample* one = &sample;
+  return read({&one, 1})[0];
 }
 
 void Trial::launch(const ReadyKernel& kernel, Counted counted) {
@@ -201,11 +223,16 @@ Outcome Trial::compare(const ReadyKernel& ran) const {
   std::vector<DType> stored;
   std::vector<reference::Cell> device;
   std::vector<reference::Sample> samples = samples_;
+  std::vector<const reference::Sample*> there;
   for (reference::Sample& sample : samples) {
-    sample.open |= !has_element(sample);  // a gate that is closed may stand before an index that is none
+    sample.open |= !has_element(sample);  // a gate that is closed may be before an index that is none
     stored.push_back(step_.buffers[static_cast<std::size_t>(sample.slot)].node().dtype());
-    device.push_back(has_element(sample) ? result(sample) : reference::Cell{});
+    if (has_element(sample)) there.push_back(&sample);
   }
+  const std::vector<reference::Cell> cells = read(there);
+  std::size_t next = 0;
+  for (const reference::Sample& sample : samples)
+    device.push_back(has_element(sample) ? cells[next++] : reference::Cell{});
   verify::Judgement judgement = verify::judge(samples, stored, device, before_);
   if (judgement.failed == 0 && judgement.unsure > 0) {
     resolve_unsure(ran, device, judgement);
@@ -223,7 +250,7 @@ Outcome Trial::compare(const ReadyKernel& ran) const {
   return out;
 }
 
-// What lies between the likely bound and the worst may be an unlucky order of roundings, or a wrong kernel:
+// What is between the likely bound and the worst may be an unlucky order of roundings, or a wrong kernel:
 // the kernel with its options on REF, in float64 and in its own dtypes, tells which. Those are whole runs, so
 // only where they are short; else the samples stay unsure.
 void Trial::resolve_unsure(const ReadyKernel& ran, std::span<const reference::Cell> device,
@@ -258,6 +285,7 @@ Trial::WholeRun Trial::with_options(const ReadyKernel& ran, bool wide_floats) co
     if (uses_[slot].writes && bytes != nullptr) std::memcpy(array.data(), bytes, array.byte_count());
     reference::View before = views_[slot];
     before.data = const_cast<std::byte*>(bytes);  // only read
+    before.fetched = nullptr;
     views.push_back(uses_[slot].writes ? array.view() : before);
   }
   const Scope scope;
@@ -278,7 +306,11 @@ const std::byte* Trial::bytes_before(std::size_t slot) const {
     const bool whole = kept.bytes != nullptr && range.begin <= mine.begin && mine.end <= range.end;
     return whole ? kept.bytes + (mine.begin - range.begin) : nullptr;
   }
-  return views_[slot].data;
+  if (views_[slot].data != nullptr || uses_[slot].writes || places_[slot].span.bytes > kCopyBytes)
+    return views_[slot].data;
+  copies_[slot].resize(places_[slot].span.bytes);  // nothing wrote over it
+  copy_out(places_[slot], copies_[slot].data());
+  return copies_[slot].data();
 }
 
 // Whether some store has no two samples that agree and differ from each other. Numbers that are not finite
@@ -350,9 +382,11 @@ std::vector<ElementRead> Trial::elements_read(const Outcome& outcome) const {
   std::vector<reference::View> views = views_;
   std::vector<std::vector<std::int64_t>> reads(views.size());
   for (std::size_t slot = 0; slot < views.size(); ++slot) {
-    const std::byte* bytes = bytes_before(slot);
-    if (uses_[slot].reads && bytes == nullptr && views[slot].fetched == nullptr) return {};
-    views[slot].data = const_cast<std::byte*>(bytes);  // only read
+    if (views[slot].fetched == nullptr) {
+      const std::byte* bytes = bytes_before(slot);
+      if (uses_[slot].reads && bytes == nullptr) return {};
+      views[slot].data = const_cast<std::byte*>(bytes);  // only read
+    }
     views[slot].reads = &reads[slot];
   }
   bounded_.eval(views, positions, {.max_ops = kShownOps});

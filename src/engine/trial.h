@@ -1,6 +1,6 @@
-// One launch of a kernel under check. REF says what sampled outputs must be before anything runs, because a
-// kernel may write over what it reads; afterwards those outputs are compared. Bytes that another attempt
-// needs again are kept, so that the launch can be repeated with another kernel.
+// One launch of a kernel under check. REF computes the sampled outputs before the launch, because a kernel
+// may overwrite its inputs; afterwards they are compared. Overwritten inputs are kept, so that the launch can
+// be repeated with another kernel.
 #pragma once
 
 #include <cstddef>
@@ -77,7 +77,8 @@ class Trial {
   void read_inputs();
   std::string fetch(std::vector<std::pair<std::int64_t, std::int64_t>> missing);
   reference::BoundedReport eval_fetching(const reference::BoundedOptions& options);
-  reference::Cell read(std::int64_t slot, std::int64_t element) const;
+  // What the device holds at these places now: of each slot that the host does not reach all at once.
+  std::vector<reference::Cell> read(std::span<const reference::Sample* const> samples) const;
   bool some_store_is_constant(const verify::Judgement& judgement) const;
   const std::byte* bytes_before(std::size_t slot) const;
   struct WholeRun {
@@ -93,10 +94,11 @@ class Trial {
   OpenDevice& device_;
   std::vector<Place> places_;
   Bindings bindings_;
-  reference::Bindings values_;                       // the same by name
-  reference::BoundedKernel bounded_;                 // the kernel as scheduled, on REF
-  std::vector<reference::View> views_;               // by slot, as the host sees them
-  std::vector<std::vector<std::byte>> copies_;       // of what the host does not reach
+  reference::Bindings values_;          // the same by name
+  reference::BoundedKernel bounded_;    // the kernel as scheduled, on REF
+  std::vector<reference::View> views_;  // by slot, as the host sees them
+  mutable std::vector<std::vector<std::byte>>
+      copies_;  // of what the host does not reach, once it is wanted whole
   std::vector<reference::FetchedElements> fetched_;  // by slot: of what is too much to be copied
   std::size_t fetched_bytes_ = 0;
   std::vector<reference::Position> positions_;

@@ -15,6 +15,8 @@
 
 #include <fmt/format.h>
 
+#include "base/spawn_words.h"
+
 namespace lathe::investigate {
 namespace {
 
@@ -22,25 +24,6 @@ using Clock = std::chrono::steady_clock;
 
 // Kept of each stream: its end.
 constexpr std::size_t kMostKept = std::size_t{1} << 20;
-
-std::vector<std::string> environment_with(const Variables& variables) {
-  std::vector<std::string> all;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    const std::string name = text.substr(0, text.find('='));
-    if (std::ranges::none_of(variables, [&](const auto& v) { return v.first == name; })) all.push_back(text);
-  }
-  for (const auto& [name, value] : variables)
-    if (!value.empty()) all.push_back(name + "=" + value);
-  return all;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> list;
-  for (std::string& text : texts) list.push_back(text.data());
-  list.push_back(nullptr);
-  return list;
-}
 
 // What there is to read, into `text`; false at the end of the stream.
 bool read_some(int from, std::string& text) {
@@ -99,8 +82,8 @@ CommandRun run_command(const std::vector<std::string>& command, const Variables&
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   std::vector<std::string> words = command, environment = environment_with(variables);
   pid_t pid = -1;
-  const int failed = posix_spawnp(&pid, words[0].c_str(), &actions, &attributes, pointers(words).data(),
-                                  pointers(environment).data());
+  const int failed = posix_spawnp(&pid, words[0].c_str(), &actions, &attributes, word_pointers(words).data(),
+                                  word_pointers(environment).data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   close(out[1]);

@@ -1,5 +1,6 @@
-// A command of a user, run as often as an investigation needs it: in a process group of its own, with a
-// time limit after which all of it is ended, and what it printed kept.
+// Runs a user's command for an investigation: in its own process group, with a time limit after which all its
+// processes are killed. Its output is kept.
+
 #pragma once
 
 #include <string>

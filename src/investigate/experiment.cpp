@@ -110,7 +110,7 @@ class Loaded {
       after.emplace_back(before[slot].dtype(), before[slot].size());
       if (!buffers_[slot]->read(after.back())) wrong = fmt::format("it wrote outside of buffer {}", slot);
     }
-    if (cell && cell->value() != 0) wrong = "it reported an index that is outside";
+    if (cell && cell->value() != 0) wrong = kReportsOutside;
     return wrong;
   }
 
@@ -132,8 +132,10 @@ std::string run_on_ref(const Setting& setting, std::vector<Array>& after) {
   const reference::EvalReport report =
       reference::program_eval(program, views, setting.subject().bindings, {.max_ops = kProgramOps});
   if (report.incomplete || report.sampled) throw InternalError("investigate", "too long for REF");
+  const bool reported = after.back().at(0).i != 0;
   after.pop_back();
-  return report.faults.empty() ? "" : report.faults[0];
+  if (!report.faults.empty()) return report.faults[0];
+  return reported ? std::string(kReportsOutside) : "";
 }
 
 }  // namespace
@@ -168,7 +170,7 @@ DeviceRun run_on_device(const Subject& subject, const Conditions& conditions, in
     return out;
   }
   if (expected.report().index_fault) {
-    out.text = "an index of its inputs is outside";
+    out.text = kOutsideInputs;
     return out;
   }
   std::vector<Array> first, after;
@@ -204,6 +206,9 @@ DeviceRun run_on_device(const Subject& subject, const Conditions& conditions, in
   }
   out.passed = judged.passed, out.failed = judged.failed;
   out.outcome = judged.failed > 0 ? Outcome::Wrong : judged.passed > 0 ? Outcome::Right : Outcome::Unknown;
+  if (judged.failed > 0 && judged.slot >= 0)
+    out.difference = difference_map(subject.kernel, subject.bindings, expected.report().samples, judged.slot,
+                                    after[static_cast<std::size_t>(judged.slot)]);
   out.text = judged.slot < 0 ? judged.text() : fmt::format("in buffer {} {}", judged.slot, judged.text());
   return out;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "investigate/difference_map.h"
 #include "investigate/subject.h"
 
 namespace lathe::investigate {
@@ -25,15 +26,20 @@ enum class Outcome : std::uint8_t {
   Crashed,  // with the process it ran in
   Hung,
 };
+// Of a kernel that checks indices: where a right one would report nothing, and where nobody can tell.
+inline constexpr std::string_view kReportsOutside = "it reported an index that is outside",
+                                  kOutsideInputs = "an index of its inputs is outside";
+
 std::string_view name(Outcome outcome);
 bool is_failure(Outcome outcome);  // Wrong, Refused, Crashed or Hung
 
 // What a device left, against REF.
 struct DeviceRun {
   Outcome outcome = Outcome::Unknown;
-  std::string text;       // the element that is furthest off, or what went wrong
+  std::string text{};     // the element that is furthest off, or what went wrong
   bool same_bits = true;  // in all runs
   std::int64_t passed = 0, failed = 0;
+  Rows difference{};  // where it is wrong
 };
 DeviceRun run_on_device(const Subject& subject, const Conditions& conditions, int runs);
 
@@ -56,6 +62,8 @@ struct StepsRun {
   std::string text;                    // of the step that is wrong, or the error that ended the compile
   std::vector<StepVerdict> steps;      // up to the first that is wrong, in order
   std::vector<RuleUse> rules;          // applied in that one, in order of their first use
+  std::string before{}, after{};       // what that one got and gave, as text
+  Rows difference{};                   // of the results of what it gave
 };
 StepsRun run_steps_on_ref(const Subject& subject, const Conditions& conditions);
 

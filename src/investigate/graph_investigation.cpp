@@ -44,6 +44,7 @@ class GraphInvestigation {
         shrink_it();
         find_cause();
         find_way_out();
+        finding_.before = run_.before, finding_.after = run_.after;
         finding_.repro = write_repro(small_, finding_.summary, limits_.folder);
         finding_.repro_nodes = node_count(small_);
         if (!finding_.repro.empty()) finding_.repro_command = "lathe investigate " + finding_.repro;
@@ -151,12 +152,12 @@ class GraphInvestigation {
       if (rule.changes_value) evidence += "; " + rule.example;
       const bool guilty = (right || needed) && rule.changes_value;
       notes_.tell(fmt::format("the rule {} of {} changes the value", rule.name, rule.table),
-                  "both sides evaluated wherever it applied; scheduled without it", evidence,
+                  "evaluated both sides wherever it applied; scheduled without it", evidence,
                   guilty  ? Verdict::Confirmed
                   : right ? Verdict::Partial
                           : Verdict::Refuted);
       if (guilty) {
-        blame("rule", rule.name, fmt::format("it is applied in the step {}", step_.name));
+        blame("rule", rule.name, fmt::format("it was applied in the step {}", step_.name));
         return;
       }
       if (right) cleared.push_back(rule.name);
@@ -165,7 +166,7 @@ class GraphInvestigation {
       blame("rule", cleared[0], fmt::format("without it alone the step {} is right", step_.name));
     else if (step_.name == "kernels")
       blame("step", "plan_kernels",
-            "each kernel is what it was when it was planned, and together they are wrong");
+            "each kernel is unchanged since it was planned, but together they are wrong");
     else
       blame("step", step_.name, run_.text);
   }

@@ -15,23 +15,28 @@ namespace lathe::investigate {
 
 bool is_graph_file(const std::string& path) {
   const std::optional<std::string> text = read_file(path);
-  return text && text->starts_with(engine::kGraphHead);
+  return text && is_graph_text(*text);
 }
 
+bool is_graph_text(const std::string& text) { return text.starts_with(engine::kGraphHead); }
+
 GraphSubject read_graph(const std::string& path) {
-  const std::optional<std::string> text = read_file(path);
-  if (!text || !text->starts_with(engine::kGraphHead))
-    throw UserError("graph file", path + " does not begin as the graphs of LATHE_SAVE do");
+  return graph_from_text(read_file(path).value_or(""), path);
+}
+
+GraphSubject graph_from_text(const std::string& text, const std::string& called) {
+  if (!is_graph_text(text))
+    throw UserError("graph file", called + " does not begin as the graphs of LATHE_SAVE do");
   GraphSubject subject;
-  std::istringstream head(text->substr(engine::kGraphHead.size(), text->find('\n')));
+  std::istringstream head(text.substr(engine::kGraphHead.size(), text.find('\n')));
   head >> subject.name;
-  const std::vector<Node> nodes = parse_nodes(*text);
+  const std::vector<Node> nodes = parse_nodes(text);
   std::size_t target = 0;
   while (head >> target) {
     if (target >= nodes.size()) break;
     subject.targets.emplace_back(nodes[target]);
   }
-  if (subject.targets.empty()) throw UserError("graph file", path + " names no target");
+  if (subject.targets.empty()) throw UserError("graph file", called + " names no target");
   return subject;
 }
 

@@ -19,6 +19,8 @@ struct GraphSubject {
 bool is_graph_file(const std::string& path);
 // Throws UserError naming the file and what is missing in it.
 GraphSubject read_graph(const std::string& path);
+bool is_graph_text(const std::string& text);
+GraphSubject graph_from_text(const std::string& text, const std::string& called = "the text");
 std::string to_text(const GraphSubject& subject, std::string_view about = "");
 std::int64_t node_count(const GraphSubject& subject);
 

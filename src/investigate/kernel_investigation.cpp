@@ -11,6 +11,7 @@
 #include "investigate/notebook.h"
 #include "investigate/repro_file.h"
 #include "investigate/shrink.h"
+#include "ir/build.h"
 #include "ir/op.h"
 #include "ir/walk.h"
 
@@ -26,7 +27,7 @@ constexpr int kRuns = 3;
 constexpr std::size_t kMostRules = 40;
 // The part of the time that is left which making it smaller may take, and experiments it may do.
 constexpr double kShrinkShare = 0.5;
-constexpr int kMostSmaller = 600;
+constexpr std::size_t kMostSmaller = 600;
 
 // Where the value is lost.
 struct Place {
@@ -35,6 +36,8 @@ struct Place {
   bool optional = false;
   std::string rule;  // that an error of the verifier names
   std::vector<RuleUse> rules;
+  std::string before, after;  // what the step got and gave
+  Rows difference;
   bool operator==(const Place& o) const { return kind == o.kind && step == o.step && rule == o.rule; }
 };
 
@@ -140,8 +143,9 @@ class KernelInvestigation {
 
   // ---- where the value is lost
 
-  Place find_place(const Subject& subject) {
-    const StepsRun run = laboratory_.steps(subject, {});
+  Place find_place(const Subject& subject) { return find_place(laboratory_, subject); }
+  static Place find_place(Laboratory& laboratory, const Subject& subject) {
+    const StepsRun run = laboratory.steps(subject, {});
     Place out;
     out.text = run.text;
     if (run.outcome == Outcome::Wrong && !run.steps.empty()) {
@@ -150,6 +154,8 @@ class KernelInvestigation {
       out.step = last.name;
       out.optional = last.optional;
       out.rules = run.rules;
+      out.before = run.before, out.after = run.after;
+      out.difference = run.difference;
     } else if (run.outcome == Outcome::Refused) {
       out = place_of_error(run.text);
     } else if (run.outcome == Outcome::Right) {
@@ -176,7 +182,7 @@ class KernelInvestigation {
       case Place::Kind::Device:
         notes_.tell(
             "a step of the compile changes the value", how,
-            "what every step gives is right, and so is the program: the printer or the compiler behind "
+            "the result of every step is right, and so is the program: the printer or the compiler after "
             "it is not",
             Verdict::Refuted);
         return;
@@ -190,35 +196,44 @@ class KernelInvestigation {
 
   // Whether a candidate fails as the kernel does: in the same step, or on the device while its program is
   // right.
-  bool fails_alike(const Subject& candidate) {
+  bool fails_alike(Laboratory& laboratory, const Subject& candidate) const {
+    const auto fails = [&] { return laboratory.device(candidate, {}, 1).outcome == failure_.outcome; };
     switch (place_.kind) {
       case Place::Kind::Step:
       case Place::Kind::Scheduled:
-      case Place::Kind::Refused:
-        return find_place(candidate) == place_ && device(candidate).outcome == failure_.outcome;
-      default: return device(candidate).outcome == failure_.outcome;
+      case Place::Kind::Refused: return find_place(laboratory, candidate) == place_ && fails();
+      default: return fails();
     }
   }
 
   void shrink_it() {
     small_ = original_;
     const double until = notes_.seconds_left() * (1 - kShrinkShare);
-    int tried = 0;
-    const auto fails = [&](const Subject& candidate) {
-      return notes_.seconds_left() > until && ++tried <= kMostSmaller && fails_alike(candidate);
+    std::size_t tried = 0;
+    const FirstFailing first_failing = [&](std::span<const Subject> candidates) {
+      if (notes_.seconds_left() <= until || tried >= kMostSmaller) return candidates.size();
+      tried += candidates.size();
+      std::vector<char> fails(candidates.size());
+      laboratory_.for_each(candidates.size(), [&](Laboratory& laboratory, std::size_t i) {
+        const Scope scope;
+        fails[i] = fails_alike(laboratory, candidates[i]);
+      });
+      return static_cast<std::size_t>(std::ranges::find(fails, 1) - fails.begin());
     };
+    const std::size_t at_a_time = laboratory_.side_by_side();
     const std::int64_t before = node_count(original_.kernel);
-    small_ = shrink(original_, fails);
+    small_ = shrink(original_, first_failing, at_a_time);
     // What was not known of the large one may be known of this one.
     Place place = find_place(small_);
     if (place_.kind == Place::Kind::Unknown && place.kind != Place::Kind::Unknown) {
       place_ = place;
       tell_place();
-      small_ = shrink(small_, fails);
+      small_ = shrink(small_, first_failing, at_a_time);
       place = find_place(small_);
     }
     if (place == place_) place_ = place;
     const DeviceRun again = device(small_, {}, kRuns);
+    difference_ = again.difference;
     const bool same = is_failure(again.outcome);
     notes_.tell(fmt::format("a kernel of {} nodes fails in the same way", node_count(small_.kernel)),
                 fmt::format("{} smaller kernels tried, the last one run again", tried),
@@ -235,7 +250,7 @@ class KernelInvestigation {
       case Place::Kind::Step: {
         const std::optional<std::string> rule = guilty_rule();
         if (rule) {
-          blame("rule", *rule, fmt::format("it is applied in the step {}", place_.step));
+          blame("rule", *rule, fmt::format("it was applied in the step {}", place_.step));
           return;
         }
         look_at_options();
@@ -244,7 +259,7 @@ class KernelInvestigation {
       }
       case Place::Kind::Refused:
         if (!place_.rule.empty())
-          blame("rule", place_.rule, fmt::format("what it makes in the step {} is malformed", place_.step));
+          blame("rule", place_.rule, fmt::format("its result in the step {} is malformed", place_.step));
         else if (!place_.step.empty())
           blame("step", place_.step, place_.text);
         look_at_options();
@@ -282,7 +297,7 @@ class KernelInvestigation {
       if (rule.changes_value) evidence += "; " + rule.example;
       const bool guilty = (right || later || needed) && rule.changes_value;
       notes_.tell(fmt::format("the rule {} of {} changes the value", rule.name, rule.table),
-                  "both sides evaluated wherever it applied; compiled without it", evidence,
+                  "evaluated both sides wherever it applied; compiled without it", evidence,
                   guilty  ? Verdict::Confirmed
                   : right ? Verdict::Partial
                           : Verdict::Refuted);
@@ -327,15 +342,17 @@ class KernelInvestigation {
     }
     const DeviceRun run = device(small_, {.printer = other});
     const bool right = run.outcome == Outcome::Right;
-    notes_.tell(fmt::format("the {} printer, or the compiler behind it, is wrong", this_printer()),
+    notes_.tell(fmt::format("the {} printer, or the compiler after it, is wrong", this_printer()),
                 fmt::format("the same program through the {} printer", other),
                 fmt::format("{}: {}", name(run.outcome), first_line(run.text)),
                 right                             ? Verdict::Confirmed
                 : run.outcome == Outcome::Unknown ? Verdict::Unknown
                                                   : Verdict::Refuted);
+    const std::string wrong = wrong_by_itself();
     if (right)
       blame("printer", this_printer(),
-            "the program is right on REF and through the other printer; it has " + operations());
+            "the program is right on REF and through the other printer; " +
+                (wrong.empty() ? "it has " + operations() : wrong + " is wrong by itself"));
     else if (is_failure(run.outcome))
       blame("device", small_.device, "the program is right on REF and wrong through both printers");
   }
@@ -355,6 +372,44 @@ class KernelInvestigation {
       if (std::ranges::find(names, info(n.op()).name) == names.end()) names.push_back(info(n.op()).name);
     }
     return fmt::format("{}", fmt::join(names, " "));
+  }
+
+  // Each operation of the small kernel in a kernel of its own, alone and several at a time.
+  std::string wrong_by_itself() {
+    constexpr std::int64_t kElements = 96;
+    constexpr std::size_t kMostProbes = 24;
+    std::vector<std::string> tried, wrong;
+    for (Node n : toposort(small_.kernel)) {
+      if (!(is_scalar_op(n.op()) || n.is(Op::Cast)) || n.dtype().is_index() || n.dtype().lanes > 1) continue;
+      const bool plain = std::ranges::all_of(n.args(), [](Node a) { return !a.dtype().is_index(); });
+      std::string called = fmt::format("{} of {}", info(n.op()).name, n.arg(n.arg_count() - 1).dtype().str());
+      if (!plain || std::ranges::find(tried, called) != tried.end() || tried.size() >= kMostProbes) continue;
+      tried.push_back(called);
+      const Node at = range(index_const(kElements), 0, RangeKind::Global);
+      std::vector<Node> operands;
+      for (Node a : n.args())
+        operands.push_back(
+            load(param(a.dtype(), static_cast<std::int64_t>(operands.size()) + 1, kElements), at));
+      const Node value = rebuild(n, operands);
+      const Node effect = end(store(param(n.dtype(), 0, kElements), at, value), {&at, 1});
+      Subject probe = small_;
+      probe.kernel = sink({&effect, 1});
+      probe.known.clear(), probe.given.clear(), probe.inputs.clear(), probe.bindings.clear();
+      for (const char* options : {"", "UPCAST(0, 8)"}) {
+        probe.options = parse_opts(options);
+        if (device(probe).outcome != Outcome::Wrong) continue;
+        wrong.push_back(called);
+        break;
+      }
+    }
+    if (tried.empty()) return "";
+    const std::string all = fmt::format("{}", fmt::join(wrong, ", "));
+    notes_.tell(
+        "one of its operations is wrong by itself",
+        fmt::format("each of {} operations in a kernel of its own, with vectors and without", tried.size()),
+        wrong.empty() ? "all of them are right alone" : all + " differs from REF",
+        wrong.empty() ? Verdict::Refuted : Verdict::Confirmed);
+    return all;
   }
 
   // ---- a way out
@@ -403,6 +458,9 @@ class KernelInvestigation {
           fmt::format("the kernel is wrong, and why is not known: {}", first_line(failure_.text));
     if (!needed_options_.empty())
       finding_.summary += fmt::format("; it needs the option {}", fmt::join(needed_options_, " "));
+    finding_.before = place_.before;
+    finding_.after = place_.after;
+    finding_.difference = place_.difference.empty() ? difference_ : place_.difference;
     finding_.repro = write_repro(small_, finding_.summary, limits_.folder);
     finding_.repro_nodes = node_count(small_.kernel);
     if (!finding_.repro.empty()) finding_.repro_command = "lathe investigate " + finding_.repro;
@@ -415,6 +473,7 @@ class KernelInvestigation {
   Notebook notes_;
   DeviceRun failure_;
   Place place_;
+  Rows difference_;  // of what the device leaves of the small one
   std::vector<std::string> needed_options_;
 };
 

@@ -1,4 +1,4 @@
-// Hypotheses as they are tested: written down, timed, and told to whoever waits for them.
+// Records hypotheses as they are tested, with their times, and reports them to the caller.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace lathe::investigate {
 
-// Thrown where whoever is told wants no more, or the time is over.
+// Thrown if the caller wants to stop, or the time is over.
 struct Stopped {};
 
 class Notebook {

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "engine/inputs_file.h"
 #include "investigate/command.h"
 #include "investigate/graph_investigation.h"
 #include "investigate/kernel_investigation.h"
@@ -21,6 +22,8 @@ using dev::Verdict;
 
 // Runs of the command, where one could fail by chance.
 constexpr int kRuns = 3;
+// Microseconds that work begins late, at most.
+constexpr const char* kDelay = "3000";
 // Saved graphs that are scheduled again on REF.
 constexpr std::size_t kMostGraphs = 40;
 
@@ -56,9 +59,10 @@ class CommandInvestigation {
 
   dev::Finding run() {
     try {
-      if (fails() && !a_kernel() && !around_kernels() && !a_schedule() && !only_here() &&
+      if (fails() && !a_kernel() && !around_kernels() && !a_schedule() && !only_here() && !rounding() &&
           finding_.summary.empty())
-        finding_.summary = fmt::format("the command fails, and why is not known: {}", failure_.text());
+        finding_.summary = fmt::format("the command fails, and why is not known: {}{}", failure_.text(),
+                                       nan_.empty() ? "" : "; " + nan_);
     } catch (const Stopped&) {
       if (finding_.summary.empty()) finding_.summary = "the investigation was ended before it found a cause";
     }
@@ -70,8 +74,11 @@ class CommandInvestigation {
   // Nothing hides what is wrong, and nothing comes from an earlier process.
   CommandRun once(Variables more = {}) {
     Variables variables{{"LATHE_CHECK", "off"}, {"LATHE_CACHE", "off"}};
+    if (delayed_) variables.emplace_back("LATHE_DELAY", kDelay);
     variables.insert(variables.end(), more.begin(), more.end());
-    return run_command(command_, variables, std::max(1.0, notes_.seconds_left()));
+    const double left = notes_.seconds_left();
+    return run_command(command_, variables,
+                       std::max(1.0, limits_.run_seconds > 0 ? std::min(limits_.run_seconds, left) : left));
   }
   // How many of some runs fail.
   int failures(const Variables& more, int runs) {
@@ -81,16 +88,36 @@ class CommandInvestigation {
   }
 
   bool fails() {
+    int failed = some_fail("the command fails", fmt::format("run {} times with LATHE_CHECK=off", kRuns));
+    // What comes and goes may come with other orders of work.
+    if (failed < kRuns) {
+      delayed_ = true;
+      const int with_delays = some_fail(
+          "the command fails where work begins late",
+          fmt::format("run {} times with LATHE_DELAY={}: each kernel and copy begins after a random "
+                      "time",
+                      kRuns, kDelay));
+      delayed_ = with_delays > failed;
+      failed = std::max(failed, with_delays);
+    }
+    always_ = failed == kRuns;
+    if (failure_.end == CommandRun::End::NotStarted) {
+      finding_.summary = "the command " + failure_.text();
+      return false;
+    }
+    if (failed == 0) finding_.summary = "the command does not fail here";
+    return failed > 0;
+  }
+
+  int some_fail(const std::string& claim, const std::string& experiment) {
     int failed = 0;
     for (int i = 0; i < kRuns; ++i)
       if (const CommandRun run = once(); !run.ok()) ++failed, failure_ = run;
-    always_ = failed == kRuns;
-    notes_.tell("the command fails", fmt::format("run {} times with LATHE_CHECK=off", kRuns),
+    notes_.tell(claim, experiment,
                 failed == 0 ? "it ended with status 0 each time"
                             : fmt::format("{} of {} runs: {}", failed, kRuns, failure_.text()),
                 failed == 0 ? Verdict::Refuted : Verdict::Confirmed);
-    if (failed == 0) finding_.summary = "the command does not fail here";
-    return failed > 0;
+    return failed;
   }
 
   // Every kernel against REF on the inputs it has in the command.
@@ -109,17 +136,36 @@ class CommandInvestigation {
                 kernel.empty() ? fmt::format("no kernel differs; the command {}", verified.text())
                                : all.substr(at, all.find('\n', at) - at),
                 kernel.empty() ? Verdict::Refuted : Verdict::Confirmed);
+    first_nan(all);
     if (kernel.empty()) return false;
-    for (const std::string& path : saved_files(kernel + "_")) {
-      const Subject subject = read_subject(path);
-      if (!is_failure(laboratory_.device(subject, {}, 1).outcome)) continue;
-      return take(
-          hand_over([&](const auto& limits) { return investigate(subject, laboratory_, limits, told_); }));
-    }
+    // The one that is wrong has its inputs beside it; with made-up ones it becomes smaller.
+    for (const bool made_up : {true, false})
+      for (const std::string& path : saved_files(kernel + "_", ".txt")) {
+        Subject subject = read_subject(path);
+        if (const std::string inputs = engine::inputs_beside(path); !made_up && fs::exists(inputs))
+          subject = with_inputs(subject, inputs);
+        else if (!made_up)
+          continue;
+        if (!is_failure(laboratory_.device(subject, {}, 1).outcome)) continue;
+        return take(
+            hand_over([&](const auto& limits) { return investigate(subject, laboratory_, limits, told_); }));
+      }
     notes_.tell(fmt::format("the kernel {} is wrong by itself", kernel),
-                "run alone, in memory of its own, on made-up inputs", "it is right there", Verdict::Partial);
+                "run alone, in separate memory, on generated inputs and on those of the command",
+                "it is right there", Verdict::Partial);
     wrong_kernel_ = kernel;
     return false;
+  }
+
+  // A kernel that is right may still be where a program's numbers stop being numbers.
+  void first_nan(const std::string& said) {
+    static const std::string kSays = "NaN or infinity comes first from kernel ";
+    const std::size_t at = said.find(kSays);
+    if (at == std::string::npos) return;
+    nan_ = said.substr(at, said.find('\n', at) - at);
+    notes_.tell("numbers become NaN or infinite on the way",
+                "the command with LATHE_VERIFY=1: the first kernel that makes such of finite inputs", nan_,
+                Verdict::Confirmed);
   }
 
   bool only_here() {
@@ -134,7 +180,7 @@ class CommandInvestigation {
   // Kernels that do what they say, and are not what the graph says.
   bool a_schedule() {
     std::size_t looked = 0;
-    for (const std::string& path : saved_files("graph_")) {
+    for (const std::string& path : saved_files("graph_", ".txt")) {
       if (++looked > kMostGraphs) break;
       const GraphSubject graph = read_graph(path);
       if (laboratory_.schedule(graph, {}).outcome != Outcome::Wrong) continue;
@@ -156,40 +202,50 @@ class CommandInvestigation {
     Variables variables;
   };
 
+  // Kernels and graphs are right: is what they compute only rounded?
+  bool rounding() {
+    return harmless({"numerics", "rounding of floats makes it fail", {{"LATHE_WIDE", "1"}}});
+  }
+
   // What is around the kernels, made harmless one by one.
   bool around_kernels() {
     const Harmless all[] = {
         {"memory plan", "two buffers that are needed at once share memory", {{"LATHE_REUSE", "0"}}},
         {"wait", "a kernel or a copy does not wait for what it needs", {{"LATHE_SERIAL", "1"}}},
+        {"capture", "a replay does not do what the captured function does", {{"LATHE_CAPTURE", "0"}}},
+        {"devices", "tensors that meet are on different devices", {{"LATHE_ONE_DEVICE", "1"}}},
     };
-    const int runs = always_ ? 1 : 2 * kRuns;
-    for (const Harmless& thing : all) {
-      const std::string flag = thing.variables[0].first + "=" + thing.variables[0].second;
-      const int with = failures(thing.variables, runs);
-      int without = -1;
-      if (with == 0) without = failures({}, runs);
-      const bool holds = with == 0 && without > 0;
-      notes_.tell(thing.claim, fmt::format("the command with {}, and without again", flag),
-                  with > 0 ? fmt::format("{} of {} runs fail with it", with, runs)
-                           : fmt::format("no run fails with it, {} of {} without", without, runs),
-                  holds      ? Verdict::Confirmed
-                  : with > 0 ? Verdict::Refuted
-                             : Verdict::Unknown);
-      if (!holds) continue;
-      finding_.kind = finding_.cause = thing.kind;
-      finding_.summary = fmt::format("the {} is wrong: {}; with {} the command does not fail", thing.kind,
-                                     thing.claim, flag);
-      finding_.way_out = flag;
-      finding_.way_out_verified = true;
-      return true;
-    }
-    return false;
+    return std::ranges::any_of(all, [&](const Harmless& thing) { return harmless(thing); });
   }
 
-  std::vector<std::string> saved_files(const std::string& begin) const {
+  // Whether the command passes with it, and fails without.
+  bool harmless(const Harmless& thing) {
+    const int runs = always_ ? 1 : 2 * kRuns;
+    const std::string flag = thing.variables[0].first + "=" + thing.variables[0].second;
+    const int with = failures(thing.variables, runs);
+    const int without = with == 0 ? failures({}, runs) : -1;
+    const bool holds = with == 0 && without > 0;
+    notes_.tell(thing.claim, fmt::format("the command with {}, and without again", flag),
+                with > 0 ? fmt::format("{} of {} runs fail with it", with, runs)
+                         : fmt::format("no run fails with it, {} of {} without", without, runs),
+                holds      ? Verdict::Confirmed
+                : with > 0 ? Verdict::Refuted
+                           : Verdict::Unknown);
+    if (!holds) return false;
+    finding_.kind = finding_.cause = thing.kind;
+    finding_.summary =
+        fmt::format("{}; with {} the command does not fail ({})", thing.claim, flag, failure_.text());
+    finding_.way_out = flag;
+    finding_.way_out_verified = true;
+    return true;
+  }
+
+  std::vector<std::string> saved_files(const std::string& begin, const std::string& end) const {
     std::vector<std::string> out;
     for (const auto& entry : fs::directory_iterator(saved_.path()))
-      if (entry.path().filename().string().starts_with(begin)) out.push_back(entry.path().string());
+      if (const std::string name = entry.path().filename().string();
+          name.starts_with(begin) && name.ends_with(end))
+        out.push_back(entry.path().string());
     std::ranges::sort(out);
     return out;
   }
@@ -224,8 +280,10 @@ class CommandInvestigation {
   Notebook notes_;
   SavedFolder saved_;
   CommandRun failure_;
+  std::string nan_;           // where the first one comes from
   std::string wrong_kernel_;  // in the command, and right alone
   bool always_ = true;
+  bool delayed_ = false;  // all work begins late: then it fails more often
 };
 
 }  // namespace

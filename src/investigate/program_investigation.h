@@ -1,6 +1,6 @@
-// From a command that uses Lathe and fails to what makes it fail: a kernel, the scheduling of a graph, the
+// Investigates a command that uses Lathe and fails. The cause may be a kernel, the scheduling of a graph, the
 // memory plan or a missing wait. Each is tested by running the command again with that one thing made
-// harmless; a kernel or a graph that is to blame is then investigated by itself.
+// harmless; a faulty kernel or graph is then investigated separately.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// The file of a kernel, or of a graph, that fails, written where a user finds it.
+// A kernel, or a graph, that fails, as files where a user finds them: text, the contents of a kernel's
+// buffers beside it (.data), and a C++ and a Python program that hold all of it and fail while Lathe does.
 #pragma once
 
 #include <string>
@@ -8,7 +9,8 @@
 
 namespace lathe::investigate {
 
-// In the folder, or where one of LATHE_SAVE would be; its path, or empty where it could not be written.
+// In the folder, or where those of LATHE_SAVE would be; the path of the text, or empty where it could not be
+// written.
 std::string write_repro(const Subject& subject, const std::string& about, const std::string& folder);
 std::string write_repro(const GraphSubject& subject, const std::string& about, const std::string& folder);
 

@@ -7,13 +7,14 @@
 
 #include "base/env.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "engine/compile_context.h"
 #include "engine/steps.h"
 #include "investigate/graph_subject.h"
 #include "investigate/rule_check.h"
+#include "investigate/small_integers.h"
 #include "ir/build.h"
 #include "ir/launch.h"
+#include "ir/text.h"
 #include "ir/walk.h"
 #include "reference/reference.h"
 #include "reference/tensor_eval.h"
@@ -32,29 +33,15 @@ constexpr double kKernelOps = 1e8;
 // Two right graphs differ by roundings in another order.
 constexpr double kRelative = 1e-3;
 
-// Small whole numbers: sums of them are exact in any order, and they are indices of most tables.
-Array made_up(Node buffer, std::size_t number) {
-  constexpr std::uint64_t kIndices = 3, kWhole = 9;
-  Array array(buffer.dtype(), buffer_size(buffer));
-  const bool is_float = buffer.dtype().is_float();
-  for (std::int64_t i = 0; i < array.size(); ++i) {
-    const std::uint64_t bits = hash_combine(hash_mix(number + 1), static_cast<std::uint64_t>(i));
-    const auto whole = static_cast<std::int64_t>(bits % (is_float ? kWhole : kIndices)) - (is_float ? 4 : 0);
-    array.set(i, convert(buffer.dtype(), is_float ? dtypes::Float64 : dtypes::Int64,
-                         {whole, static_cast<double>(whole)}));
-  }
-  return array;
-}
-
 BufferContents contents_of(std::span<const Node> targets) {
   BufferContents out;
   for (Node n : toposort(targets))
-    if (n.is(Op::Buffer)) out[n] = made_up(n, out.size());
+    if (n.is(Op::Buffer)) out[n] = small_integers(n, out.size());
   return out;
 }
 
 std::string difference_of(std::span<const TensorValue> want, std::span<const TensorValue> got) {
-  if (want.size() != got.size()) return "another number of results";
+  if (want.size() != got.size()) return "a different number of results";
   for (std::size_t i = 0; i < want.size(); ++i) {
     if (want[i].data.size() != got[i].data.size() || want[i].data.dtype() != got[i].data.dtype())
       return fmt::format("result {} has another form", i);
@@ -71,7 +58,7 @@ std::vector<Array> left_by(Node kernel) {
   for (Node n : toposort(kernel))
     if (n.is(Op::Param)) {
       const Node like = buffer_with_id(-1, n.dtype(), memory_size(n), "CPU");
-      memory[param_slot(n)] = made_up(like, static_cast<std::size_t>(param_slot(n)));
+      memory[param_slot(n)] = small_integers(like, static_cast<std::size_t>(param_slot(n)));
       slots = std::max(slots, param_slot(n) + 1);
     }
   std::vector<Array> out(static_cast<std::size_t>(slots));
@@ -92,10 +79,15 @@ std::vector<Array> left_by(Node kernel) {
 class ScheduleOnRef : public StepSink, public RewriteTrace {
  public:
   ScheduleOnRef(std::span<const Node> targets, StepsRun& out)
-      : out_(out), contents_(contents_of(targets)), want_(reference::tensor_eval(targets, contents_)) {}
+      : out_(out),
+        graph_(print_graph(targets)),
+        contents_(contents_of(targets)),
+        want_(reference::tensor_eval(targets, contents_)) {}
 
   void tensors(const StepInfo& step, std::vector<Node>& targets) override {
-    note(step, [&] { return difference_of(want_, reference::tensor_eval(targets, contents_)); });
+    const std::string before = std::exchange(graph_, print_graph(targets));
+    note(step, before, graph_,
+         [&] { return difference_of(want_, reference::tensor_eval(targets, contents_)); });
   }
   void kernel(const StepInfo& step, Node& kernel) override {
     if (done_) return;
@@ -108,7 +100,7 @@ class ScheduleOnRef : public StepSink, public RewriteTrace {
                                  step_ == "merge_ranges" || step_ == "simplify_merged");
     shown_ = true;
     if (!same || before.node() == kernel) return;
-    note(step, [&] { return difference_of(before, kernel); });
+    note(step, print_graph(before), print_graph(kernel), [&] { return difference_of(before, kernel); });
   }
   void applied(std::string_view table, std::string_view rule, Node before, Node after) override {
     if (done_) return;
@@ -118,7 +110,10 @@ class ScheduleOnRef : public StepSink, public RewriteTrace {
 
   // The finished list, one kernel after the other.
   void finish(const Schedule& schedule) {
-    note({"kernels", "all kernels, one after the other", false}, [&] {
+    std::string kernels;
+    for (const Step& step : schedule.steps)
+      kernels += fmt::format("# {}\n{}", step.name, step.is_copy() ? "" : print_graph(step.ast));
+    note({"kernels", "all kernels, one after the other", false}, graph_, kernels, [&] {
       BufferContents memory = contents_;
       for (const Step& step : schedule.steps) run(step, memory);
       std::vector<Node> results(schedule.results.begin(), schedule.results.end());
@@ -161,7 +156,7 @@ class ScheduleOnRef : public StepSink, public RewriteTrace {
   }
 
   template <class Look>
-  void note(const StepInfo& step, Look look) {
+  void note(const StepInfo& step, const std::string& before, const std::string& after, Look look) {
     if (done_) return;
     StepVerdict verdict{"schedule", step.name, step.optional, Outcome::Right, ""};
     try {
@@ -179,12 +174,14 @@ class ScheduleOnRef : public StepSink, public RewriteTrace {
       out_.outcome = Outcome::Wrong;
       out_.text = verdict.text;
       out_.rules = rules_.uses();
+      out_.before = before, out_.after = after;
     }
     shown_ = true;
     out_.steps.push_back(std::move(verdict));
   }
 
   StepsRun& out_;
+  std::string graph_;  // after the last step that looks at all of it
   BufferContents contents_;
   std::vector<TensorValue> want_;
   std::vector<NodeRef> kernels_;

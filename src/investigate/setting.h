@@ -1,4 +1,4 @@
-// A subject under conditions: flags hold, and everything that compiles it agrees on them.
+// The conditions of an experiment: flags that hold for everything that compiles the subject.
 #pragma once
 
 #include <memory>

@@ -1,16 +1,18 @@
-// A smaller subject that fails in the same way: fewer options, stores, ranges, operations and elements, and
-// simpler dtypes.
+// Shrinks a subject while it still fails in the same way: fewer options, stores, ranges, operations and
+// elements, simpler dtypes, less memory, generated inputs.
 #pragma once
 
 #include <functional>
+#include <span>
 
 #include "investigate/subject.h"
 
 namespace lathe::investigate {
 
-// Whether a candidate still fails as the subject does; false also where there is no time left.
-using StillFails = std::function<bool(const Subject& candidate)>;
+// The first of these that still fails, or how many there are.
+using FirstFailing = std::function<std::size_t(std::span<const Subject>)>;
 
-Subject shrink(Subject subject, const StillFails& fails);
+// The subject itself must fail; the result does, too. So many smaller ones are asked about at a time.
+Subject shrink(Subject subject, const FirstFailing& first_failing, std::size_t at_a_time = 1);
 
 }  // namespace lathe::investigate

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "ir/build.h"
 #include "ir/ranges.h"
@@ -120,6 +121,12 @@ Candidates nodes_replaced(Node kernel, const reference::Bindings& /*bindings*/) 
     for (Node a : n.args())
       if (a.dtype() == n.dtype() && !a.is_const())
         out.push_back([kernel, n, a] { return with(kernel, n, a); });
+    // What has another dtype is cast; of a cast, what it casts is left out.
+    if (n.dtype().is_index() || n.is(Op::Bitcast)) continue;
+    const auto takes = [&](Node a) { return !a.is_const() && !a.dtype().is_index() && a.dtype().lanes == 1; };
+    for (Node a : n.is(Op::Cast) ? n.arg(0).args() : n.args())
+      if (takes(a) && (n.is(Op::Cast) ? is_scalar_op(n.arg(0).op()) : a.dtype() != n.dtype()))
+        out.push_back([kernel, n, a] { return with(kernel, n, cast(a, n.dtype())); });
   }
   return out;
 }
@@ -180,24 +187,26 @@ Candidates memory_trimmed(Node kernel, const reference::Bindings& /*bindings*/) 
   return out;
 }
 
-Node numbered(Node kernel, std::vector<KnownElement>& known) {
+Node numbered(Node kernel, Subject& subject) {
   std::vector<Node> params;
   for (Node n : toposort(kernel))
     if (n.is(Op::Param)) params.push_back(n);
   std::ranges::sort(params, {}, [](Node p) { return param_slot(p); });
   NodeMap<Node> map;
-  std::vector<KnownElement> moved;
-  for (std::size_t i = 0; i < params.size(); ++i) {
-    const auto slot = static_cast<std::int64_t>(i);
-    for (KnownElement element : known)
-      if (element.slot == param_slot(params[i])) {
-        element.slot = slot;
-        moved.push_back(element);
-      }
-    if (param_slot(params[i]) != slot)
+  const auto moved = [&](auto& contents) {
+    auto all = std::exchange(contents, {});
+    for (std::size_t i = 0; i < params.size(); ++i)
+      for (auto& of_slot : all)
+        if (of_slot.slot == param_slot(params[i])) {
+          contents.push_back(of_slot);
+          contents.back().slot = static_cast<std::int64_t>(i);
+        }
+  };
+  moved(subject.known);
+  moved(subject.given);
+  for (std::size_t i = 0; i < params.size(); ++i)
+    if (const auto slot = static_cast<std::int64_t>(i); param_slot(params[i]) != slot)
       map[params[i]] = param(params[i].dtype(), slot, memory_size(params[i]));
-  }
-  known = std::move(moved);
   return map.empty() ? kernel : replaced(kernel, map);
 }
 

@@ -26,7 +26,7 @@ Candidates dtypes_plain(Node kernel, const reference::Bindings& bindings);
 // Buffers without elements that nothing reaches.
 Candidates memory_trimmed(Node kernel, const reference::Bindings& bindings);
 
-// Slots without gaps; what is known of elements moves along.
-Node numbered(Node kernel, std::vector<KnownElement>& known);
+// Slots without gaps; what is known of their contents moves along.
+Node numbered(Node kernel, Subject& subject);
 
 }  // namespace lathe::investigate

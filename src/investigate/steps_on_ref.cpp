@@ -12,6 +12,7 @@
 #include "investigate/rule_check.h"
 #include "investigate/setting.h"
 #include "ir/build.h"
+#include "ir/text.h"
 #include "ir/walk.h"
 #include "reference/reference.h"
 #include "verify/expected.h"
@@ -23,6 +24,9 @@ using reference::Array;
 
 // Operations of REF for one step, all positions; and for what the kernel should store.
 constexpr double kStepOps = 1e8, kExpectedOps = 2e7;
+
+// Of a step's text, for people.
+constexpr std::size_t kMostText = 1 << 16;
 
 // Threads that are looked at: each is a run of REF.
 constexpr std::int64_t kMostThreads = 512;
@@ -41,6 +45,7 @@ reference::EvalReport eval_all_threads(Node kernel, std::span<const reference::V
   }
   if (indices.empty()) return reference::kernel_eval(kernel, views, bindings, {.max_ops = kStepOps});
   reference::EvalReport all;
+  bool index_fault = false;
   if (meet || threads <= 0 || threads > kMostThreads) {
     all.incomplete = true;
     return all;
@@ -53,7 +58,9 @@ reference::EvalReport eval_all_threads(Node kernel, std::span<const reference::V
       rest /= index.ints()[0];
     }
     all = reference::kernel_eval(substitute(kernel, at), views, bindings, {.max_ops = kStepOps});
+    index_fault |= all.index_fault;
   }
+  all.index_fault = index_fault;
   return all;
 }
 
@@ -81,6 +88,7 @@ class StepsOnRef : public StepSink, public RewriteTrace {
   void program(const StepInfo& step, Program& program) override {
     if (outer_ != nullptr) outer_->program(step, program);
     if (done_) return;
+    text_ = print_program(program);
     judge(step, [&](std::span<const reference::View> views) {
       return reference::program_eval(program, views, setting_.subject().bindings, {.max_ops = kStepOps});
     });
@@ -91,6 +99,7 @@ class StepsOnRef : public StepSink, public RewriteTrace {
 
  private:
   void look(const StepInfo& step, Node kernel) {
+    text_ = print_graph(kernel);
     judge(step, [&](std::span<const reference::View> views) {
       return eval_all_threads(kernel, views, setting_.subject().bindings);
     });
@@ -110,10 +119,15 @@ class StepsOnRef : public StepSink, public RewriteTrace {
       report.incomplete = true;
       verdict.text = error.what();
     }
+    // A check that is lowered already stores what it reports; the inputs themselves are inside everywhere.
+    const bool reported = report.index_fault || after.back().at(0).i != 0;
     after.pop_back();
     if (!report.faults.empty()) {
       verdict.outcome = Outcome::Wrong;
       verdict.text = report.faults[0];
+    } else if (reported) {
+      verdict.outcome = Outcome::Wrong;
+      verdict.text = kReportsOutside;
     } else if (report.incomplete || report.sampled) {
       if (verdict.text.empty()) verdict.text = "too long for REF";
     } else {
@@ -122,6 +136,10 @@ class StepsOnRef : public StepSink, public RewriteTrace {
       verdict.outcome = judged.failed > 0   ? Outcome::Wrong
                         : judged.passed > 0 ? Outcome::Right
                                             : Outcome::Unknown;
+      if (judged.failed > 0 && judged.slot >= 0)
+        out_.difference =
+            difference_map(setting_.subject().kernel, setting_.subject().bindings, expected_.report().samples,
+                           judged.slot, after[static_cast<std::size_t>(judged.slot)]);
       verdict.text =
           judged.slot < 0 ? judged.text() : fmt::format("in buffer {} {}", judged.slot, judged.text());
     }
@@ -130,7 +148,10 @@ class StepsOnRef : public StepSink, public RewriteTrace {
       out_.outcome = Outcome::Wrong;
       out_.text = verdict.text;
       out_.rules = rules_.uses();
+      out_.before = before_.substr(0, kMostText);
+      out_.after = text_.substr(0, kMostText);
     }
+    before_ = text_;
     rules_.clear();
     out_.steps.push_back(std::move(verdict));
   }
@@ -147,6 +168,7 @@ class StepsOnRef : public StepSink, public RewriteTrace {
   StepSink* outer_;  // of an experiment around this one: what it puts in is looked at
   Node last_kernel_;
   RuleCheck rules_;
+  std::string before_, text_;  // of the step before, and of this one
   bool done_ = false;
 };
 
@@ -157,8 +179,8 @@ StepsRun run_steps_on_ref(const Subject& subject, const Conditions& conditions) 
   const Setting setting(subject, conditions);
   StepsRun out;
   StepsOnRef seen(setting, out);
-  if (seen.report().incomplete) {
-    out.text = seen.report().reason;
+  if (seen.report().incomplete || seen.report().index_fault) {
+    out.text = seen.report().incomplete ? seen.report().reason : std::string(kOutsideInputs);
     return out;
   }
   seen.start(subject.kernel);

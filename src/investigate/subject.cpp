@@ -1,6 +1,7 @@
 #include "investigate/subject.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -8,6 +9,8 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "engine/inputs_file.h"
+#include "engine/made_up.h"
 #include "ir/build.h"
 #include "ir/text.h"
 #include "ir/walk.h"
@@ -20,29 +23,14 @@ namespace {
 // Integers that decide which elements are read: places in a table.
 constexpr std::int64_t kMostIndices = 8;
 
-// For each slot, below what its integers must be to be good indices; 0 where they are none.
-std::vector<std::int64_t> index_limits(Node kernel, std::size_t slots) {
-  std::vector<Node> roots;
+// Below what integers must be to be good indices of everything the kernel reads.
+std::int64_t index_limit_of(Node kernel) {
   std::int64_t limit = kMostIndices;
   for (Node n : toposort(kernel)) {
-    const std::size_t gate = n.is(Op::Load) ? 2 : 3;
-    if (n.is(Op::Range)) roots.push_back(n.arg(0));
-    if (n.is(Op::Load) || n.is(Op::Store)) {
-      roots.push_back(n.arg(1));
-      if (n.arg_count() > gate) roots.push_back(n.arg(gate));
-    }
-    if (n.is(Op::Check)) {
-      roots.insert(roots.end(), n.args().begin(), n.args().end());
-      if (n.arg(1).is_const()) limit = std::min(limit, n.arg(1).const_int());
-    }
+    if (n.is(Op::Check) && n.arg(1).is_const()) limit = std::min(limit, n.arg(1).const_int());
     if (n.is(Op::Param)) limit = std::min(limit, memory_size(n));
   }
-  std::vector<std::int64_t> out(slots, 0);
-  for (Node n : toposort(roots))
-    if (n.is(Op::Load))
-      if (const Node memory = base_memory(n.arg(0)); memory.is(Op::Param))
-        out[static_cast<std::size_t>(param_slot(memory))] = std::max<std::int64_t>(limit, 1);
-  return out;
+  return std::max<std::int64_t>(limit, 1);
 }
 
 // Mostly numbers around 1, some small integers, some that only a dtype's whole range shows.
@@ -79,6 +67,11 @@ void read_line(const std::string& line, Subject& subject) {
   } else if (word == "wrong") {  // "# wrong on CPU, target ..."
     in >> name >> name;
     subject.device = name.substr(0, name.find(','));
+  } else if (word == "inputs") {
+    std::getline(in >> std::ws, subject.inputs);
+  } else if (word == "given") {
+    GivenBuffer given;
+    if (in >> given.slot >> equals >> given.number && equals == "=") subject.given.push_back(given);
   } else if (word == "read") {
     KnownElement known;
     std::string number;
@@ -89,22 +82,46 @@ void read_line(const std::string& line, Subject& subject) {
   }
 }
 
-}  // namespace
-
-Subject read_subject(const std::string& path) {
-  const search::KernelText file = search::read_kernel_file(path);
+Subject from_text(const std::string& text, const std::string& folder, const std::string& called) {
+  const search::KernelText file = search::read_kernel_text(text, called);
   Subject subject;
   subject.name = file.name;
   subject.options_from = file.options_from;
   subject.options = file.options;
   subject.kernel = file.kernel;
-  std::istringstream lines(*read_file(path));
+  std::istringstream lines(text);
   for (std::string line; std::getline(lines, line) && line != "# source";)
     if (line.starts_with("# ")) read_line(line, subject);
+  // A file of inputs is named from the folder that the kernel is in.
+  if (!subject.inputs.empty()) subject.inputs = (std::filesystem::path(folder) / subject.inputs).string();
   // Variables that the file does not bind have the largest value they may have.
   for (const auto& [name, value] : search::bindings_of(file.kernel))
     if (std::ranges::none_of(subject.bindings, [&](const auto& b) { return b.first == name; }))
       subject.bindings.emplace_back(name, value);
+  return subject;
+}
+
+}  // namespace
+
+Subject read_subject(const std::string& path) {
+  const std::optional<std::string> text = read_file(path);
+  if (!text) throw UserError("kernel file", "there is no " + path);
+  return from_text(*text, std::filesystem::path(path).parent_path().string(), path);
+}
+
+Subject subject_from_text(const std::string& text, const std::string& folder) {
+  return from_text(text, folder, "the text");
+}
+
+Subject with_inputs(Subject subject, const std::string& inputs_file) {
+  const engine::SavedInputs inputs = engine::read_inputs(inputs_file);
+  subject.inputs = inputs_file;
+  subject.given.clear();
+  for (std::size_t slot = 0; slot < inputs.buffers.size(); ++slot)
+    subject.given.push_back({static_cast<std::int64_t>(slot), slot});
+  for (auto& [name, value] : subject.bindings)
+    for (const auto& [saved, number] : inputs.values)
+      if (saved == name) value = number;
   return subject;
 }
 
@@ -115,6 +132,9 @@ std::string to_text(const Subject& subject, std::string_view about) {
   if (!subject.printer.empty()) text += fmt::format("# printer {}\n", subject.printer);
   std::istringstream lines{std::string(about)};
   for (std::string line; std::getline(lines, line);) text += fmt::format("# about: {}\n", line);
+  if (!subject.inputs.empty()) text += fmt::format("# inputs {}\n", subject.inputs);
+  for (const GivenBuffer& given : subject.given)
+    text += fmt::format("# given {} = {}\n", given.slot, given.number);
   for (const auto& [name, value] : subject.bindings) text += fmt::format("# variable {} = {}\n", name, value);
   const std::vector<search::JobBuffer> buffers = search::buffers_of(subject.kernel);
   for (const KnownElement& known : subject.known) {
@@ -129,7 +149,8 @@ std::string to_text(const Subject& subject, std::string_view about) {
 
 std::vector<reference::Array> contents(const Subject& subject) {
   const std::vector<search::JobBuffer> buffers = search::buffers_of(subject.kernel);
-  const std::vector<std::int64_t> limits = index_limits(subject.kernel, buffers.size());
+  const std::vector<bool> deciding = engine::deciding_slots(subject.kernel, buffers.size());
+  const std::int64_t limit = index_limit_of(subject.kernel);
   std::vector<reference::Array> out;
   for (std::size_t slot = 0; slot < buffers.size(); ++slot) {
     const search::JobBuffer& buffer = buffers[slot];
@@ -137,7 +158,18 @@ std::vector<reference::Array> contents(const Subject& subject) {
     std::uint64_t state = hash_mix(subject.seed * 64 + slot);
     for (std::int64_t i = 0; i < buffer.size; ++i) {
       state = state * 6364136223846793005u + 1442695040888963407u;
-      array.set(i, made_up(buffer.dtype, state >> 11, limits[slot]));
+      array.set(i, made_up(buffer.dtype, state >> 11, deciding[slot] ? limit : 0));
+    }
+  }
+  if (!subject.given.empty()) {
+    const engine::SavedInputs inputs = engine::read_inputs(subject.inputs);
+    for (const GivenBuffer& given : subject.given) {
+      const auto slot = static_cast<std::size_t>(given.slot);
+      if (slot >= out.size() || given.number >= inputs.buffers.size()) continue;
+      const reference::Array& from = inputs.buffers[given.number];
+      reference::Array& to = out[slot];
+      for (std::int64_t i = 0; i < std::min(to.size(), from.size()); ++i)
+        to.set(i, convert(to.dtype(), from.dtype(), from.at(i)));
     }
   }
   for (const KnownElement& known : subject.known) {

@@ -3,16 +3,21 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <iostream>
+#include <mutex>
 #include <sstream>
+#include <thread>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/atomic_file.h"
+#include "base/cpus.h"
 #include "base/error.h"
 
 namespace lathe::investigate {
@@ -64,11 +69,18 @@ std::vector<std::string> answer_device(const Subject& subject, const Conditions&
           run.text,
           run.same_bits ? "1" : "0",
           fmt::format("{}", run.passed),
-          fmt::format("{}", run.failed)};
+          fmt::format("{}", run.failed),
+          to_word(run.difference)};
 }
 
 std::vector<std::string> answer_steps(const StepsRun& run) {
-  std::vector<std::string> fields{"ok", number(run.outcome), run.text, fmt::format("{}", run.steps.size())};
+  std::vector<std::string> fields{"ok",
+                                  number(run.outcome),
+                                  run.text,
+                                  run.before,
+                                  run.after,
+                                  to_word(run.difference),
+                                  fmt::format("{}", run.steps.size())};
   for (const StepVerdict& step : run.steps)
     for (const std::string& field :
          {step.part, step.name, std::string(step.optional ? "1" : "0"), number(step.outcome), step.text})
@@ -120,12 +132,17 @@ int worker_main() {
   return 0;
 }
 
-WorkerLaboratory::WorkerLaboratory() {
-  const std::string found = find_program("lathe-worker", {LATHE_INSTALLED_PROGRAMS});
+std::string worker_program() {
+  std::string found = find_program("lathe-worker", {LATHE_INSTALLED_PROGRAMS});
   if (found.empty())
-    throw UserError("investigate", "there is no lathe-worker, which runs the experiments of an investigation")
-        .help("it is built and installed beside lathe; its folder may also be on the PATH");
-  command_ = {found, "investigate"};
+    throw UserError("investigate", "lathe-worker, which runs the experiments of an investigation, is missing")
+        .help("it is built and installed with lathe; its folder may also be on PATH");
+  return found;
+}
+
+WorkerLaboratory::WorkerLaboratory(int jobs)
+    : jobs_(static_cast<std::size_t>(jobs > 0 ? jobs : usable_cpus())) {
+  command_ = {worker_program(), "investigate"};
   const fs::path base = fs::exists("/dev/shm") ? fs::path("/dev/shm") : fs::temp_directory_path();
   folder_ = (base / "lathe-investigate-XXXXXX").string();
   if (mkdtemp(folder_.data()) == nullptr)
@@ -136,6 +153,31 @@ WorkerLaboratory::~WorkerLaboratory() {
   child_.reset();
   std::error_code ignored;
   fs::remove_all(folder_, ignored);
+}
+
+void WorkerLaboratory::for_each(std::size_t count, const Numbered& experiment) {
+  const std::size_t threads = std::min(jobs_, count);
+  while (beside_.size() + 1 < threads) beside_.push_back(std::make_unique<WorkerLaboratory>());
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr failed;
+  const auto work = [&](Laboratory& laboratory) {
+    for (std::size_t i = next++; i < count; i = next++) {
+      try {
+        experiment(laboratory, i);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        failed = std::current_exception();
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (std::size_t t = 1; t < threads; ++t)
+      others.emplace_back([&work, &laboratory = *beside_[t - 1]] { work(laboratory); });
+    work(*this);
+  }
+  if (failed) std::rethrow_exception(failed);
 }
 
 WorkerLaboratory::Reply WorkerLaboratory::ask(const std::string& question, const std::string& subject,
@@ -161,7 +203,7 @@ DeviceRun WorkerLaboratory::device(const Subject& subject, const Conditions& con
   const Reply reply = ask(fmt::format("device runs={}", runs), to_text(subject), conditions);
   DeviceRun run;
   run.outcome = reply.outcome;
-  if (reply.outcome != Outcome::Right || reply.fields.size() < 5) {
+  if (reply.outcome != Outcome::Right || reply.fields.size() < 6) {
     if (!reply.fields.empty()) run.text = reply.fields[0];
     return run;
   }
@@ -170,6 +212,7 @@ DeviceRun WorkerLaboratory::device(const Subject& subject, const Conditions& con
   run.same_bits = reply.fields[2] == "1";
   run.passed = std::atoll(reply.fields[3].c_str());
   run.failed = std::atoll(reply.fields[4].c_str());
+  run.difference = rows_of_word(reply.fields[5]);
   return run;
 }
 
@@ -186,15 +229,17 @@ StepsRun WorkerLaboratory::ask_steps(const std::string& question, const std::str
   const Reply reply = ask(question, subject, conditions);
   StepsRun run;
   run.outcome = reply.outcome;
-  if (reply.outcome != Outcome::Right || reply.fields.size() < 3) {
+  if (reply.outcome != Outcome::Right || reply.fields.size() < 6) {
     if (!reply.fields.empty()) run.text = reply.fields[0];
     return run;
   }
   const std::vector<std::string>& fields = reply.fields;
   run.outcome = outcome_of(fields[0]);
   run.text = fields[1];
-  const auto count = static_cast<std::size_t>(std::atoll(fields[2].c_str()));
-  std::size_t at = 3;
+  run.before = fields[2], run.after = fields[3];
+  run.difference = rows_of_word(fields[4]);
+  const auto count = static_cast<std::size_t>(std::atoll(fields[5].c_str()));
+  std::size_t at = 6;
   for (std::size_t i = 0; i < count && at + 5 <= fields.size(); ++i, at += 5)
     run.steps.push_back(
         {fields[at], fields[at + 1], fields[at + 2] == "1", outcome_of(fields[at + 3]), fields[at + 4]});

@@ -2,6 +2,7 @@
 // investigate` answers them one by one.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,6 +24,14 @@ class Laboratory {
   virtual DeviceRun device(const Subject& subject, const Conditions& conditions, int runs) = 0;
   virtual StepsRun steps(const Subject& subject, const Conditions& conditions) = 0;
   virtual StepsRun schedule(const GraphSubject& subject, const Conditions& conditions) = 0;
+
+  // How many experiments go on side by side, and an experiment for each number below `count` so: each has a
+  // laboratory of its own.
+  virtual std::size_t side_by_side() const { return 1; }
+  using Numbered = std::function<void(Laboratory&, std::size_t)>;
+  virtual void for_each(std::size_t count, const Numbered& experiment) {
+    for (std::size_t i = 0; i < count; ++i) experiment(*this, i);
+  }
 };
 
 // In this process: where nothing crashes, and what this thread experiments with counts.
@@ -39,16 +48,21 @@ class LocalLaboratory : public Laboratory {
   }
 };
 
+// The path of lathe-worker. Throws UserError where there is none.
+std::string worker_program();
+
 // In a worker, which is replaced when it has crashed or hung.
 class WorkerLaboratory : public Laboratory {
  public:
-  // Throws UserError where there is no lathe-worker.
-  WorkerLaboratory();
+  // So many workers at a time, 0 for one per CPU. Throws UserError where there is no lathe-worker.
+  explicit WorkerLaboratory(int jobs = 1);
   ~WorkerLaboratory() override;
 
   DeviceRun device(const Subject& subject, const Conditions& conditions, int runs) override;
   StepsRun steps(const Subject& subject, const Conditions& conditions) override;
   StepsRun schedule(const GraphSubject& subject, const Conditions& conditions) override;
+  std::size_t side_by_side() const override { return jobs_; }
+  void for_each(std::size_t count, const Numbered& experiment) override;
 
  private:
   struct Reply {
@@ -60,7 +74,9 @@ class WorkerLaboratory : public Laboratory {
 
   std::vector<std::string> command_;
   std::string folder_;
+  std::size_t jobs_;
   std::unique_ptr<ChildProcess> child_;
+  std::vector<std::unique_ptr<WorkerLaboratory>> beside_;
 };
 
 // The other side: reads questions and prints answers until there are no more.

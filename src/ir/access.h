@@ -1,5 +1,5 @@
-// How a load or store of a program goes about it, beyond what it reads or writes: the attribute
-// [past, rows, pitch] of both, none for the usual.
+// How a load or store of a program accesses memory: the attribute [past, rows, pitch] of both, none for an
+// ordinary access.
 #pragma once
 
 #include <cstdint>

@@ -31,8 +31,8 @@ Node apply(Op op, Node x, Node y);
 Node apply(Op op, Node x, Node y, Node z);
 Node cast(Node x, DType dtype);  // x itself where the dtype is already right
 Node bitcast(Node x, DType dtype);
-// The index, or -1 where it is outside [0, size): a fault of the user's, found when the kernel runs and told
-// in the name of `op`, where `when` holds. The index itself where it cannot be outside.
+// The index, or -1 where it is outside [0, size). That is a user error, found when the kernel runs and
+// reported for `op`, where `when` holds. Returns the index itself if it cannot be outside.
 Node check(Node index, Node size, Node when, std::string_view op);
 
 inline Node operator+(Node x, Node y) { return apply(Op::Add, x, y); }
@@ -115,7 +115,7 @@ Node ragged_reduce(Op op, Node x, Node row, Node order, Node begin, Node end);
 Node scatter(Op op, Node x, Node index, Node size);
 Node scan(Op op, Node x, std::int64_t axis);
 Node scan_by(Op op, Node x, std::int64_t axis, Node index, Node size);
-Node sort_positions(Node x, std::int64_t keep);          // int32: where the least `keep` of each row stand
+Node sort_positions(Node x, std::int64_t keep);          // int32: where the least `keep` of each row are
 Node contiguous(Node x, std::string_view options = "");  // options of the kernel that stores it, or none
 Node detach(Node x);
 Node copy_to(Node x, std::string_view device);

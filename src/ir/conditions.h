@@ -1,4 +1,4 @@
-// Conditions as what they are made of: conjunctions, and constants that say nothing.
+// Conditions as lists of conjuncts, without constants that are always true.
 #pragma once
 
 #include <cmath>

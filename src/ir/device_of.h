@@ -1,4 +1,4 @@
-// Where a value lives, asked by everything that makes or moves buffers.
+// The device of a value, for all code that makes or moves buffers.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Products of packed words: several small numbers side by side in 32 bits, multiplied pairwise and summed. It
-// is what the dot-product instructions of a CPU do in one lane and its tile units do many times over.
+// Products of packed words: several small numbers in 32 bits, multiplied pairwise and summed. A dot-product
+// instruction of a CPU does this in each lane, a tile unit many times at once.
 //
 //   Pack(a, b)            the word whose low half is a and whose high half is b
 //   Dot bf16 (x, y, sum)  sum + x.high * y.high + x.low * y.low
@@ -7,8 +7,8 @@
 // With a shape [m, n, k] the operands are fragments of matrices of words, row by row in the lanes of a
 // vector: sum[m][n] + the products of the rows of x[m][k] with the columns of y[k][n].
 //
-// With a shape [16, 8, 8] of 32 threads, each thread has its share of the words, and all 32 take the step
-// together. Thread 4*g + t, g < 8 and t < 4, has
+// With a shape [16, 8, 8] of 32 threads, each thread holds its share of the words, and all 32 execute the op
+// together. Thread 4*g + t, g < 8 and t < 4, holds
 //   x    x[g][t], x[g + 8][t], x[g][t + 4], x[g + 8][t + 4]
 //   y    y[t][g], y[t + 4][g]
 //   sum  sum[g][2*t], sum[g][2*t + 1], sum[g + 8][2*t], sum[g + 8][2*t + 1]

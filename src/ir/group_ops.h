@@ -1,27 +1,29 @@
-// What the threads of a group do together beside barriers: copies that arrive later, matrices that a warp
-// reads together, products of panels that a unit reads from shared memory itself.
+// Ops that the threads of a group execute together, besides barriers: asynchronous copies, matrices that a
+// warp loads together, and products of panels that a unit reads from shared memory itself.
 //
 //   CopyAsync, CommitCopies, WaitCopies
-//       a thread's copies to shared memory; before the wait nobody may touch the place, after it the thread
-//       itself, after a barrier all threads
+//       a thread's copies to shared memory. Before the wait no thread may access the destination, after it
+//       the thread itself may, and after a barrier all threads
 //   BulkCopy, BeginArrivals, ArriveBytes, AwaitArrivals
-//       a box of a matrix to shared memory, by one thread for all. Its bytes arrive at a barrier of its own
-//       kind (memory of Space::Barrier), which has phases: one ends after as many ArriveBytes as
-//       BeginArrivals said, when all bytes that they announced are there. Who waited for the end of the phase
-//       may touch the place. Nobody may touch the barrier before the group has met after BeginArrivals, and
-//       copies only after a ProxyFence as well. ArriveBytes of no bytes says that this thread has read what
-//       it was to read: who waits for the end of that phase may fill the place again
+//       a box of a matrix is copied to shared memory by one thread for all. Its bytes arrive at a barrier in
+//       memory of Space::Barrier, which has phases: a phase ends after the number of ArriveBytes that
+//       BeginArrivals set, when all announced bytes have arrived. A thread that waited for the end of the
+//       phase may access the destination. The barrier may only be used after a group barrier that follows
+//       BeginArrivals, and by copies only after a ProxyFence as well. ArriveBytes with no bytes says that
+//       this thread has finished reading: a thread that waits for the end of that phase may fill the
+//       destination again
 //   ProxyFence
-//       before the barrier, by every thread that wrote what a PanelDot reads or a BulkCopy arrives at
+//       before the barrier, by every thread that wrote what a PanelDot reads or a barrier that a BulkCopy
+//       uses
 //   Matrices
-//       lane 8*i + j of a warp names row j of matrix i, 8 numbers of 16 bits; lane l gets of each matrix the
-//       numbers 2*(l%4) and 2*(l%4) + 1 of row l/4 in a word, of a transposed one those of rows in column l/4
+//       lane 8*i + j of a warp gives the address of row j of matrix i, 8 numbers of 16 bits; lane l gets of
+//       each matrix the numbers 2*(l%4) and 2*(l%4) + 1 of row l/4 in a word, or if transposed of column l/4
 //   Exchange
-//       a value of another thread of the warp, whose number differs in some bits: both give theirs
+//       swaps a value with another thread of the warp, whose number differs in the given bits
 //   PanelDot, WaitProducts
-//       sum + x * y of all threads of a warpgroup together. Only the next PanelDot or WaitProducts may use
-//       its result, which memory of the thread's own may hold meanwhile. The wait is for all products but so
-//       many, the last ones; the panels of others may change from then on
+//       sum + x * y, by all threads of a warpgroup together. Only the next PanelDot or WaitProducts may use
+//       the result, which may be kept in private memory meanwhile. WaitProducts waits for all products except
+//       a number of last ones; the panels of the completed ones may change from then on
 //
 // A panel of a PanelDot or of Matrices is swizzled (ir/shared_memory.h), in rows of 64 numbers of 16 bits, or
 // of a PanelDot of 128 bytes or 32 float32 numbers. In order Steps a row has the steps of one output, in
@@ -30,7 +32,7 @@
 //   rows 16*w + g + 8*h, columns 8*c + 2*t + l    in lane 4*c + 2*h + l
 // x may be in registers instead: the same thread has the words of
 //   rows 16*w + g + 8*h, words 8*i + 4*f + t      in lane 4*i + 2*f + h
-// so that sums of one product, two columns to a word, are x of the next with nothing moved.
+// so that the sums of one product, two columns per word, can be x of the next one without moving data.
 #pragma once
 
 #include <cstdint>
@@ -83,7 +85,7 @@ Node wait_copies(std::int64_t batches, std::int64_t number);
 Node proxy_fence(std::int64_t number);
 Node wait_products(Node x, std::int64_t left = 0);
 
-// A box of a matrix: element (r, c) of the matrix lies at r*pitch + c of the param, r < all_rows and
+// A box of a matrix: element (r, c) of the matrix is at r*pitch + c of the param, r < all_rows and
 // c < all_columns. The box lies row by row in shared memory.
 struct BulkBox {
   std::int64_t columns = 1, rows = 1;

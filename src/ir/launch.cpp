@@ -27,7 +27,7 @@ std::vector<SlotUse> slot_uses(Node kernel, std::size_t slots) {
     Node memory = base_memory(n.arg(0));
     if (!memory.is(Op::Param)) continue;
     auto slot = static_cast<std::size_t>(param_slot(memory));
-    check_internal(slot < slots, "kernel", "a kernel names a param that there is no buffer for");
+    check_internal(slot < slots, "kernel", "a kernel names a param without a buffer");
     (n.is(Op::Load) ? uses[slot].reads : uses[slot].writes) = true;
   }
   return uses;

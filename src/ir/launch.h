@@ -1,5 +1,5 @@
-// A kernel written by hand as a node of the tensor graph: an effect on memory, beside Store. The kernel is
-// carried as text, so that a walk over a tensor graph never meets the nodes of another form.
+// A hand-written kernel as a node of the tensor graph: an effect on memory, like Store. The kernel is stored
+// as text, so that a traversal of a tensor graph never visits nodes of another form.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// Ops that stand for one instruction which some machines have and which others would need several ops for.
-// Steps of lowering make them where a fact of the target says so.
+// Ops for single instructions of some machines, which take several ops elsewhere. Lowering steps use them if
+// a fact of the target allows it.
 #pragma once
 
 #include <cstdint>

@@ -107,7 +107,7 @@ bool Pool::adopt() {
 
 // Open addressing with linear probing and backward-shift deletion, so there are no tombstones to clean up. A
 // slot holds the hash beside the node, so that probing, growing and deleting touch no node but the one looked
-// for. A byte of each slot stands apart, zero where it is empty: the bytes of a large table stay in a cache,
+// for. A byte of each slot is apart, zero where it is empty: the bytes of a large table stay in a cache,
 // so that a node that is new is known to be without waiting for memory.
 class alignas(64) Shard {
  public:
@@ -386,7 +386,7 @@ Node intern(Op op, DType dtype, std::span<const Node> args, const Attr& attr) {
     if (const NodeData* found = find()) return Node(found);
   }
   std::uint64_t key = hash_combine(h, attr_hash(attr, false, op));
-  // Nor is the value of a bound variable: operands must stand in one order for every value of it.
+  // Nor is the value of a bound variable: operands must be in one order for every value of it.
   for (Node a : op == Op::Bind ? args.first(1) : args) key = hash_combine(key, a.key());
   Interval bounds = bounds_of(op, dtype, args, attr);
   Node shape = shape_of(op, dtype, args, attr);
@@ -430,11 +430,11 @@ bool Node::is_const_int(std::int64_t v) const {
   return is_const() && attr().kind == Attr::Kind::Int && attr().i == v;
 }
 std::int64_t Node::const_int() const {
-  if (!is_const()) throw InternalError("node", std::string(info(op()).name) + " is no constant");
+  if (!is_const()) throw InternalError("node", std::string(info(op()).name) + " is not a constant");
   return int_attr();
 }
 double Node::const_float() const {
-  if (!is_const()) throw InternalError("node", std::string(info(op()).name) + " is no constant");
+  if (!is_const()) throw InternalError("node", std::string(info(op()).name) + " is not a constant");
   if (attr().kind == Attr::Kind::Float) return attr().f;
   return dtype().scalar == Scalar::UInt64 ? static_cast<double>(static_cast<std::uint64_t>(attr().i))
                                           : static_cast<double>(attr().i);

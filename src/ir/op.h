@@ -44,7 +44,7 @@ enum class OpGroup : std::uint8_t {
             // checks
   Value,    // any other value
   Memory,   // reads, writes and orders memory
-  Scope,    // loops, blocks, and what is asked for
+  Scope,    // loops, blocks, and the sinks of graphs
   Vector,   // puts lanes together and takes them apart
   Threads,  // what the threads of a group do together
   Machine,  // what one instruction of some machines does
@@ -84,7 +84,7 @@ struct OpInfo {
   bool commutative, associative, idempotent;
   UnitKind unit;
   std::string_view text;  // C-family spelling of scalar ops
-  std::string_view form;  // forms a structure op may stand in: "T", "K", "P"
+  std::string_view form;  // forms a structure op may be in: "T", "K", "P"
 };
 
 const OpInfo& info(Op op);

@@ -1,6 +1,6 @@
 // A program: one kernel as a list of instructions in execution order, ready to print. Renderers walk `code`
-// and print each node; they decide nothing. What may stand in it, and what each node means there, is
-// docs/ir.md, "Program".
+// and print each node; they decide nothing. docs/ir.md, "Program", defines which nodes a program may contain
+// and what they mean.
 #pragma once
 
 #include <array>

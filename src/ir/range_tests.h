@@ -1,4 +1,4 @@
-// What is asked of ranges wherever they are sorted: whether one is among others, and what its steps become.
+// Small queries on ranges: whether a range is in a list, and what its steps become (lanes, threads, loops).
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Which ranges a kernel expression depends on. A Reduce, Fold or End closes its ranges: they are free below
-// it and bound above.
+// The ranges that a kernel expression depends on. A Reduce, Fold or End closes its ranges: they are free in
+// its operands and bound in its users.
 #pragma once
 
 #include <span>

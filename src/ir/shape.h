@@ -1,5 +1,5 @@
 // Shapes of tensor-graph nodes. A shape is a Dims node over index expressions, so equal shapes are equal
-// handles and a dim may be symbolic. The interner asks `shape_of` once, when a node is made.
+// handles and a dim may be symbolic. The interner calls `shape_of` once, when a node is made.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
-// How the arrays that a group's threads share (Define of Space::Shared, and of Space::Barrier) lie in its
-// shared memory: one after the other, swizzled ones first and then the others, each in the order a program
-// lists them. Printers, the launch size and the verifier agree on it here.
+// The layout of a group's arrays in shared memory (Define of Space::Shared and Space::Barrier): swizzled
+// arrays first, then the others, each in program order. Printers, the launch size and the verifier use this
+// layout.
 //
-// A swizzled array is rows of 128 bytes, and piece p (16 bytes) of row r lies in place p ^ r%8 of that row:
-// eight threads that read the same piece of eight rows, or the eight pieces of a row, meet no bank twice. It
-// is what units that read panels themselves expect. Indices name elements as if it were not so.
+// A swizzled array has rows of 128 bytes, and piece p (16 bytes) of row r is stored at position p ^ r%8 of
+// the row, so that reading the same piece of eight rows, or the eight pieces of a row, has no bank conflicts.
+// Units that read panels themselves expect this layout. Indices are those of the unswizzled array.
 #pragma once
 
 #include <cstdint>

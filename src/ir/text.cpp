@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kPlainNan = 0x7ff8000000000000ull;
 
-// Exact: whole numbers in decimal, others in hexadecimal notation, NaN with its bits unless it is the plain
+// Exact: integers in decimal, others in hexadecimal notation, NaN with its bits unless it is the plain
 // one.
 std::string float_text(double v) {
   if (std::isnan(v)) {

@@ -1,7 +1,6 @@
-// The text form of graphs and programs (docs/ir.md, "Text form"): one node a line, operands before users.
-// What is printed reads back as the very same interned nodes, so tests, golden files, error dumps and the REF
-// device all speak it. Output depends on the graph alone, never on addresses or on the order in which nodes
-// were made.
+// The text form of graphs and programs (docs/ir.md, "Text form"): one line per node, operands before users.
+// Printed text parses back to the same interned nodes; tests, golden files, error dumps and REF use it. The
+// output depends only on the graph, not on addresses or on the order in which nodes were made.
 #pragma once
 
 #include <span>

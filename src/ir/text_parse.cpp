@@ -156,11 +156,11 @@ class Parser {
     line.expect('=');
     std::string_view op_name = line.word("an op");
     std::optional<Op> op = parse_op(op_name);
-    if (!op) line.refuse(fmt::format("'{}' is no op", op_name));
+    if (!op) line.refuse(fmt::format("'{}' is not an op", op_name));
     line.expect('.');
     std::string_view dtype_name = line.word("a dtype");
     std::optional<DType> dtype = parse_dtype(dtype_name);
-    if (!dtype) line.refuse(fmt::format("'{}' is no dtype", dtype_name));
+    if (!dtype) line.refuse(fmt::format("'{}' is not a dtype", dtype_name));
     AttrData data;
     Attr attr = attribute(line, *op, *dtype, data);
     std::vector<Node> args;
@@ -245,7 +245,7 @@ ProgramParam parse_param(Line& line) {
   p.slot = line.integer();
   std::string_view dtype = line.word("a dtype");
   std::optional<DType> d = parse_dtype(dtype);
-  if (!d) line.refuse(fmt::format("'{}' is no dtype", dtype));
+  if (!d) line.refuse(fmt::format("'{}' is not a dtype", dtype));
   p.dtype = *d;
   p.size = line.integer();
   std::string_view use = line.token("r or -, then w or -");
@@ -296,7 +296,7 @@ std::vector<Node> parse_nodes(std::string_view text) {
 
 Node parse_graph(std::string_view text) {
   std::vector<Node> nodes = parse_nodes(text);
-  if (nodes.empty()) throw UserError("parse", "the text holds no node");
+  if (nodes.empty()) throw UserError("parse", "the text has no node");
   return nodes.back();
 }
 

@@ -189,7 +189,7 @@ Element unit_of(Op op, DType dtype) {
       return out;
     case UnitKind::None: break;
   }
-  throw InternalError("unit_of", std::string(info(op).name) + " is no reduction");
+  throw InternalError("unit_of", std::string(info(op).name) + " is not a reduction");
 }
 
 }  // namespace lathe

@@ -1,4 +1,4 @@
-// What a scalar op computes, as C++ on one element type: the `value` column of ops.def in executable form.
+// The values of scalar ops, as C++ on one element type: the `value` column of ops.def in executable form.
 // Shared by constant folding and REF, and pinned by golden values. Integers wrap; division by zero gives 0;
 // shifting out gives 0 (or the sign); comparisons with NaN are false; max and min pass NaN on.
 #pragma once

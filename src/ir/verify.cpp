@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kDumpLines = 30;
 
-// The last lines of what stands below a node: the node itself and its nearest operands.
+// The last lines of what is below a node: the node itself and its nearest operands.
 std::string dump(Node node) {
   std::string text = print_graph(node);
   std::size_t at = text.size(), lines = 0;
@@ -35,8 +35,8 @@ void throw_faults(const std::vector<VerifyFault>& faults, const char* form, std:
 void check_tensor(std::span<const Node> roots, std::string_view pass, std::string_view rule) {
   throw_faults(verify_tensor(roots), "tensor graph", pass, rule);
 }
-void check_kernel(Node kernel, std::string_view pass, std::string_view rule, KernelStage stage) {
-  throw_faults(verify_kernel(kernel, stage), "kernel", pass, rule);
+void check_kernel(Node kernel, std::string_view pass, std::string_view rule, KernelPhase phase) {
+  throw_faults(verify_kernel(kernel, phase), "kernel", pass, rule);
 }
 void check_program(const Program& program, std::string_view pass, std::string_view rule) {
   throw_faults(verify_program(program), "program", pass, rule);

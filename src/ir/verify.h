@@ -1,7 +1,7 @@
-// Whether a graph is what docs/ir.md says a graph of its form is: dtypes, operands, shapes, gates, scopes,
-// address spaces. Run at the borders of lowering in every build, so that nothing malformed is printed, and
-// after every pass in tests and debug builds, so that a broken graph is blamed on the pass and the rule that
-// broke it and not on whoever stumbles over it later. Linear in the number of nodes.
+// Verifies a graph against the definition of its form in docs/ir.md: dtypes, operands, shapes, gates, scopes,
+// address spaces. It runs before and after lowering in every build, so that nothing malformed is printed, and
+// after every pass in tests and debug builds, so that a malformed graph is reported for the pass and the rule
+// that made it, not for a later one. Linear in the number of nodes.
 #pragma once
 
 #include <cstdint>
@@ -26,19 +26,19 @@ struct VerifyFault {
 // Ranges: indices have the dtype Index and iteration spaces are ranges, from scheduling to expansion.
 // Lowered: on the way to a program; indices may be machine integers and parallel ranges may be launch
 // indices.
-enum class KernelStage : std::uint8_t { Planned, Options, Ranges, Lowered };
+enum class KernelPhase : std::uint8_t { Planned, Options, Ranges, Lowered };
 
 std::vector<VerifyFault> verify_tensor(std::span<const Node> roots);
-std::vector<VerifyFault> verify_kernel(Node kernel, KernelStage stage = KernelStage::Ranges);
+std::vector<VerifyFault> verify_kernel(Node kernel, KernelPhase phase = KernelPhase::Ranges);
 std::vector<VerifyFault> verify_program(const Program& program);
 // That are closed nowhere on the way to the Sink.
-std::vector<VerifyFault> open_ranges(Node kernel, KernelStage stage = KernelStage::Ranges);
+std::vector<VerifyFault> open_ranges(Node kernel, KernelPhase phase = KernelPhase::Ranges);
 
 // The same, throwing InternalError for the first fault: it names the pass, the rule (may be empty) and the
 // guilty node.
 void check_tensor(std::span<const Node> roots, std::string_view pass, std::string_view rule = "");
 void check_kernel(Node kernel, std::string_view pass, std::string_view rule = "",
-                  KernelStage stage = KernelStage::Ranges);
+                  KernelPhase phase = KernelPhase::Ranges);
 void check_program(const Program& program, std::string_view pass, std::string_view rule = "");
 void throw_faults(const std::vector<VerifyFault>& faults, const char* form, std::string_view pass,
                   std::string_view rule);

@@ -18,7 +18,7 @@ struct Span {
 };
 using Spans = SmallVector<Span, 8>;
 
-// More pieces than this are taken for all that lies between the first and the last.
+// More pieces than this are taken for all that is between the first and the last.
 constexpr std::size_t kMostPieces = 64;
 
 // An index as start + sum of stride * counter, each counter running through 0..count-1 on its own.
@@ -190,7 +190,7 @@ class AssignmentVerifier {
       if (auto element = from->missing(s)) return fault(load, fmt::format(" at element {}", *element));
   }
 
-  // The least and the greatest value of a sum, which it takes whatever lies between.
+  // The least and the greatest value of a sum, which it takes whatever is between.
   static Spans ends(const Affine& sum) {
     std::int64_t least = sum.start, most = sum.start;
     for (const Affine::Counter& c : sum.counters) (c.stride < 0 ? least : most) += c.stride * (c.count - 1);

@@ -1,6 +1,7 @@
-// Whether memory of a program's own (registers, panels, shared memory) is written before it is read, element
-// by element. Loops run and stores happen as far as one can tell, so a fault is a read of what no store
-// before it can have written: an accumulator that was never set, a panel that is read beyond what fills it.
+// Verifies that a program's local memory (registers, panels, shared memory) is written before it is read,
+// element by element. Where it is unknown whether a loop runs or a store happens, it is assumed to; so a
+// fault is a read that no earlier store can have written: an uninitialized accumulator, or a panel read
+// beyond what was filled.
 #pragma once
 
 #include <vector>

@@ -13,7 +13,7 @@ namespace {
 
 class KernelVerifier {
  public:
-  KernelVerifier(Node kernel, KernelStage stage) : kernel_(kernel), stage_(stage), order_(toposort(kernel)) {}
+  KernelVerifier(Node kernel, KernelPhase phase) : kernel_(kernel), phase_(phase), order_(toposort(kernel)) {}
 
   std::vector<VerifyFault> run() {
     if (!kernel_.is(Op::Sink)) {
@@ -21,7 +21,7 @@ class KernelVerifier {
       return std::move(faults_);
     }
     constexpr Form kForms[] = {Form::Planned, Form::Kernel, Form::Kernel, Form::LoweredKernel};
-    const Form form = kForms[static_cast<int>(stage_)];
+    const Form form = kForms[static_cast<int>(phase_)];
     for (Node n : order_)
       if (std::string text = local_fault(n, form); !text.empty()) fault(n, text);
     if (!faults_.empty()) return std::move(faults_);  // what follows relies on well-formed nodes
@@ -56,7 +56,7 @@ class KernelVerifier {
   }
 
   void check_closed() {
-    for (VerifyFault& open : open_ranges(kernel_, stage_)) faults_.push_back(std::move(open));
+    for (VerifyFault& open : open_ranges(kernel_, phase_)) faults_.push_back(std::move(open));
     // An effect that is ended over a range must not be ended over it again.
     NodeMap<std::vector<Node>> ended;
     for (Node n : order_) {
@@ -72,7 +72,7 @@ class KernelVerifier {
     }
   }
 
-  // A running value stands only in a step of its fold, two partial results only in its combine.
+  // A running value is only in a step of its fold, two partial results only in its combine.
   void check_carries() {
     for (Node fold : order_) {
       if (!fold.is(Op::Fold)) continue;
@@ -82,7 +82,7 @@ class KernelVerifier {
         for (Node c : toposort(fold.arg(a))) {
           if (!c.is(Op::Carry) || c.ints()[0] != id) continue;
           if (a < count)
-            fault(c, fmt::format("a running value of fold {} stands in where it starts", id));
+            fault(c, fmt::format("a running value of fold {} is used in its initial value", id));
           else if (c.ints()[1] >= n)
             fault(c, fmt::format("fold {} has no component {}", id, c.ints()[1]));
           else if (c.dtype() != fold.arg(static_cast<std::size_t>(c.ints()[1])).dtype())
@@ -122,7 +122,7 @@ class KernelVerifier {
       if (n.arg(0).is(Op::Define))
         fault(n, fmt::format("define {} is read with no write before it", define_id(n.arg(0))));
       // Indices that are the same may be written differently until they are simplified.
-      if (vectors || stage_ == KernelStage::Options || !n.arg(0).is(Op::Param)) continue;
+      if (vectors || phase_ == KernelPhase::Options || !n.arg(0).is(Op::Param)) continue;
       const std::vector<Node>* at = stored.find(n.arg(0));
       if (at != nullptr && std::find(at->begin(), at->end(), n.arg(1)) == at->end())
         fault(n, fmt::format("param {} is written, and read at another index", param_slot(n.arg(0))));
@@ -130,25 +130,25 @@ class KernelVerifier {
   }
 
   Node kernel_;
-  KernelStage stage_;
+  KernelPhase phase_;
   std::vector<Node> order_;
   std::vector<VerifyFault> faults_;
 };
 
 }  // namespace
 
-std::vector<VerifyFault> open_ranges(Node kernel, KernelStage stage) {
+std::vector<VerifyFault> open_ranges(Node kernel, KernelPhase phase) {
   std::vector<VerifyFault> faults;
   for (Node effect : kernel.args())
     for (Node r : ranges_of(effect)) {
-      if (stage == KernelStage::Options && range_kind(r) == RangeKind::Group) continue;
+      if (phase == KernelPhase::Options && range_kind(r) == RangeKind::Group) continue;
       faults.push_back({r, fmt::format("range {} is not closed on the way to the Sink", range_id(r))});
     }
   return faults;
 }
 
-std::vector<VerifyFault> verify_kernel(Node kernel, KernelStage stage) {
-  return KernelVerifier(kernel, stage).run();
+std::vector<VerifyFault> verify_kernel(Node kernel, KernelPhase phase) {
+  return KernelVerifier(kernel, phase).run();
 }
 
 }  // namespace lathe

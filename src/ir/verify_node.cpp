@@ -38,7 +38,7 @@ std::string scalar_op_fault(Node n, Form form) {
   if (n.dtype() != want)
     return fmt::format("{} of {} gives {}, not {}", name_of(n), operand.str(), want.str(), n.dtype().str());
   if (operand.is_index() && (n.is(Op::Sub) || n.is(Op::Neg)))
-    return fmt::format("{} stands in an index expression: write x + y * -1", name_of(n));
+    return fmt::format("{} is in an index expression: write x + y * -1", name_of(n));
   if (form == Form::Program && (n.is(Op::FloorDiv) || n.is(Op::FloorMod)))
     return fmt::format("{} in a program: lowering leaves TruncDiv and TruncMod", name_of(n));
   return "";
@@ -49,12 +49,12 @@ std::string const_fault(Node n) {
     double v = n.float_attr();
     return std::isnan(v) || round_to(n.dtype(), v) == v
                ? ""
-               : fmt::format("{} is no value of {}", v, n.dtype().str());
+               : fmt::format("{} is not a value of {}", v, n.dtype().str());
   }
   if (n.dtype() == dtypes::Void) return "a constant of dtype void";
   return wrap(n.dtype(), n.int_attr()) == n.int_attr()
              ? ""
-             : fmt::format("{} is no value of {}", n.int_attr(), n.dtype().str());
+             : fmt::format("{} is not a value of {}", n.int_attr(), n.dtype().str());
 }
 
 std::string cast_fault(Node n, Form form) {
@@ -91,7 +91,7 @@ bool is_kernel_memory(Node base, Form form) {
 std::string memory_fault(Node user, Node memory, Form form) {
   Node base = base_memory(memory);
   if (is_kernel_memory(base, form)) return "";
-  return fmt::format("{} of {}, which is no memory", name_of(user), name_of(base));
+  return fmt::format("{} of {}, which is not memory", name_of(user), name_of(base));
 }
 
 std::string index_fault(Node user, Node index, Form form) {
@@ -112,11 +112,12 @@ std::string gate_fault(Node user, std::size_t place, std::uint16_t lanes) {
 
 std::string rows_fault(Node n, Node value, Form form) {
   if (n.attr().kind == Attr::Kind::None) return "";
-  if (form != Form::Program) return fmt::format("{} of a program alone has an attribute", name_of(n));
+  if (form != Form::Program) return fmt::format("{} has an attribute outside of a program", name_of(n));
   const Access how = access_of(n);
   if (n.is(Op::Store) && how.past > 0) return "a Store goes past the caches in every step or in none";
   if (how.rows == 1) return "";
-  if (!base_memory(n.arg(0)).is(Op::Param)) return fmt::format("{} of rows of what is no param", name_of(n));
+  if (!base_memory(n.arg(0)).is(Op::Param))
+    return fmt::format("{} of rows of something that is not a param", name_of(n));
   const std::int64_t lanes = value.dtype().lanes;
   const bool even = lanes % how.rows == 0 && n.arg(1).dtype().lanes == 1 && how.pitch >= lanes / how.rows;
   return even ? ""
@@ -156,7 +157,7 @@ std::string store_fault(Node n, Form form) {
     return access_fault(n, n.arg(2), 4, form);
   }
   if (n.arg_count() != 2) return "a Store in a tensor graph takes a view and a value";
-  if (!is_view(n.arg(0))) return "a Store to what is no view of a buffer";
+  if (!is_view(n.arg(0))) return "a Store to something that is not a view of a buffer";
   if (n.arg(0).dtype() != n.arg(1).dtype())
     return fmt::format("a Store of {} to a view of {}", n.arg(1).dtype().str(), n.arg(0).dtype().str());
   return "";
@@ -165,14 +166,14 @@ std::string store_fault(Node n, Form form) {
 std::string after_fault(Node n, Form form) {
   Node base = base_memory(n);
   bool memory = form == Form::Tensor ? base.is(Op::Buffer) : is_kernel_memory(base, form);
-  if (!memory) return fmt::format("After of {}, which is no memory", name_of(base));
+  if (!memory) return fmt::format("After of {}, which is not memory", name_of(base));
   if (n.dtype() != base.dtype())
     return fmt::format("After of {} memory is {}", base.dtype().str(), n.dtype().str());
   if (form != Form::Tensor) return "";
   for (Node effect : n.args().subspan(1)) {
     if (effect.is(Op::Buffer) && effect.ints()[1] == 0)
       continue;  // the name of a version (tensor/versions.h)
-    if (!is_effect(effect)) return fmt::format("After waits for {}, which is no effect", name_of(effect));
+    if (!is_effect(effect)) return fmt::format("After waits for {}, which is not an effect", name_of(effect));
     if (effect.is(Op::Launch)) {
       auto names = [&](Node memory) { return base_memory(memory) == base; };
       if (std::none_of(effect.args().begin(), effect.args().end(), names))
@@ -193,7 +194,7 @@ std::string ranges_fault(Node n) {
   std::span<const Node> closed = closed_ranges(n);
   for (std::size_t i = 0; i < closed.size(); ++i) {
     if (!closed[i].is(Op::Range))
-      return fmt::format("{} closes {}, which is no range", name_of(n), name_of(closed[i]));
+      return fmt::format("{} closes {}, which is not a range", name_of(n), name_of(closed[i]));
     if (std::find(closed.begin(), closed.begin() + static_cast<std::ptrdiff_t>(i), closed[i]) !=
         closed.begin() + static_cast<std::ptrdiff_t>(i))
       return fmt::format("{} closes range {} twice", name_of(n), range_id(closed[i]));
@@ -201,7 +202,7 @@ std::string ranges_fault(Node n) {
     bool outputs = kind == RangeKind::Global || kind == RangeKind::Local || kind == RangeKind::Thread ||
                    kind == RangeKind::Device;
     if (!n.is(Op::End) && outputs)
-      return fmt::format("{} closes range {}, which is {}: its iterations do not meet", name_of(n),
+      return fmt::format("{} closes range {}, which is {}: its iterations are independent", name_of(n),
                          range_id(closed[i]), name(kind));
   }
   return "";
@@ -242,19 +243,19 @@ std::string fold_fault(Node n) {
 }
 
 std::string get_fault(Node n, Form form) {
-  if (form == Form::Tensor) return n.arg(0).is(Op::Custom) ? "" : "Get of what is no Custom op";
-  if (!n.arg(0).is(Op::Fold)) return fmt::format("Get of {}, which is no Fold", name_of(n.arg(0)));
+  if (form == Form::Tensor) return n.arg(0).is(Op::Custom) ? "" : "Get of something that is not a Custom op";
+  if (!n.arg(0).is(Op::Fold)) return fmt::format("Get of {}, which is not a Fold", name_of(n.arg(0)));
   if (n.int_attr() >= n.arg(0).ints()[1])
     return fmt::format("Get {} of a Fold of {} components", n.int_attr(), n.arg(0).ints()[1]);
   DType want = n.arg(0).arg(static_cast<std::size_t>(n.int_attr())).dtype();
   return n.dtype() == want ? "" : fmt::format("Get of a component of {} is {}", want.str(), n.dtype().str());
 }
 
-// A barrier may also name ranges: it then stands inside their loops.
+// A barrier may also name ranges: it then is inside their loops.
 std::string effects_fault(Node n) {
   for (Node a : n.args())
     if (!is_effect(a) && !(n.is(Op::Barrier) && a.is(Op::Range)))
-      return fmt::format("{} of {}, which is no effect", name_of(n), name_of(a));
+      return fmt::format("{} of {}, which is not an effect", name_of(n), name_of(a));
   return "";
 }
 
@@ -262,7 +263,7 @@ std::string end_fault(Node n, Form form) {
   if (form == Form::Program)
     return n.arg_count() == 1 && n.arg(0).is(Op::Range) ? "" : "an End in a program closes one range";
   if (n.arg_count() < 2) return "an End that closes no range";
-  if (!is_effect(n.arg(0))) return fmt::format("End of {}, which is no effect", name_of(n.arg(0)));
+  if (!is_effect(n.arg(0))) return fmt::format("End of {}, which is not an effect", name_of(n.arg(0)));
   return ranges_fault(n);
 }
 
@@ -359,7 +360,7 @@ std::string dot_fault(Node n) {
 std::string panel_fault(Node n, Node memory, Node index, int bits = 16) {
   Node base = base_memory(memory);
   if (!base.is(Op::Define) || define_space(base) != Space::Shared || !shared_form(base).swizzled)
-    return fmt::format("{} of what is no swizzled panel", name_of(n));
+    return fmt::format("{} of something that is not a swizzled panel", name_of(n));
   if (base.dtype().bits() != bits || base.dtype().lanes != 1)
     return fmt::format("{} of a panel of {}", name_of(n), base.dtype().str());
   return index.dtype().lanes == 1 && index.dtype().is_int()
@@ -369,8 +370,9 @@ std::string panel_fault(Node n, Node memory, Node index, int bits = 16) {
 
 std::string copy_async_fault(Node n) {
   Node to = base_memory(n.arg(0)), from = base_memory(n.arg(2));
-  if (!to.is(Op::Define) || define_space(to) != Space::Shared) return "a CopyAsync to what is not shared";
-  if (!from.is(Op::Param)) return "a CopyAsync of what is no param";
+  if (!to.is(Op::Define) || define_space(to) != Space::Shared)
+    return "a CopyAsync to memory that is not shared";
+  if (!from.is(Op::Param)) return "a CopyAsync of something that is not a param";
   if (to.dtype() != from.dtype())
     return fmt::format("CopyAsync of {} to {}", from.dtype().str(), to.dtype().str());
   const std::int64_t bytes = n.int_attr() * to.dtype().bytes();
@@ -386,7 +388,7 @@ std::string copy_async_fault(Node n) {
 std::string arrivals_fault(Node n, std::size_t at) {
   Node base = base_memory(n.arg(at));
   if (!base.is(Op::Define) || define_space(base) != Space::Barrier || base.dtype() != dtypes::UInt64)
-    return fmt::format("{} at what is no barrier", name_of(n));
+    return fmt::format("{} at something that is not a barrier", name_of(n));
   for (std::size_t i = at + 1; i < n.arg_count(); ++i)
     if (n.arg(i).dtype().lanes != 1 || !n.arg(i).dtype().is_int())
       return fmt::format("{} at a barrier numbered by {}", name_of(n), n.arg(i).dtype().str());
@@ -395,8 +397,9 @@ std::string arrivals_fault(Node n, std::size_t at) {
 
 std::string bulk_copy_fault(Node n) {
   Node to = base_memory(n.arg(0)), from = base_memory(n.arg(2));
-  if (!to.is(Op::Define) || define_space(to) != Space::Shared) return "a BulkCopy to what is not shared";
-  if (!from.is(Op::Param)) return "a BulkCopy of what is no param";
+  if (!to.is(Op::Define) || define_space(to) != Space::Shared)
+    return "a BulkCopy to memory that is not shared";
+  if (!from.is(Op::Param)) return "a BulkCopy of something that is not a param";
   if (to.dtype() != from.dtype())
     return fmt::format("BulkCopy of {} to {}", from.dtype().str(), to.dtype().str());
   const BulkBox box = bulk_box(n);
@@ -432,7 +435,7 @@ std::string panel_dot_fault(Node n) {
     return panel_fault(n, n.arg(2), n.arg(3), bits);
   }
   if (bits != 16 && (shape.x.rows != PanelRows::Steps || shape.y.rows != PanelRows::Steps))
-    return fmt::format("PanelDot {} of rows that are no steps", n.text());
+    return fmt::format("PanelDot {} of rows that are not steps", n.text());
   std::string x = panel_fault(n, n.arg(0), n.arg(1), bits);
   return x.empty() ? panel_fault(n, n.arg(2), n.arg(3), bits) : x;
 }
@@ -451,7 +454,7 @@ std::string form_fault(Node n, Form form) {
   if (form == Form::LoweredKernel && n.is(Op::Special)) ok = true;
   if (form == Form::Planned && n.is(Op::Buffer)) ok = true;
   constexpr const char* kNames[] = {"a tensor graph", "a kernel", "a kernel", "a kernel", "a program"};
-  if (!ok) return fmt::format("{} does not stand in {}", name_of(n), kNames[static_cast<int>(form)]);
+  if (!ok) return fmt::format("{} is not allowed in {}", name_of(n), kNames[static_cast<int>(form)]);
   if (form == Form::Tensor && n.dtype().lanes != 1)
     return fmt::format("{} in a tensor graph", n.dtype().str());
   if (form == Form::Program && n.dtype().is_index()) return "the dtype Index in a program";

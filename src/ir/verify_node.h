@@ -1,4 +1,4 @@
-// The part of verifying that looks at one node and its operands and at nothing else.
+// The checks of the verifier that only look at one node and its operands.
 #pragma once
 
 #include <string>

@@ -136,13 +136,13 @@ class ProgramVerifier {
     const Listed* where = listed_.find(a);
     if (where == nullptr) {
       if (a.is(Op::End) && a.arg_count() > 1)
-        return false;  // an effect of the kernel form: its loop stands in the list
+        return false;  // an effect of the kernel form: its loop is in the list
       fault(user, fmt::format("its operand {} is not listed before it", info(a.op()).name));
       return false;
     }
     bool effect = a.dtype() == dtypes::Void;
     if (!effect && !is_open(where->scope))
-      fault(user, fmt::format("its operand {} stands in a scope that is closed", info(a.op()).name));
+      fault(user, fmt::format("its operand {} is in a scope that is closed", info(a.op()).name));
     return where->divergent;
   }
 
@@ -151,13 +151,13 @@ class ProgramVerifier {
     if (a.is(Op::Param)) {
       const ProgramParam* param = argument(a);
       if (param == nullptr)
-        fault(user, fmt::format("param {} is no argument of the program", param_slot(a)));
+        fault(user, fmt::format("param {} is not an argument of the program", param_slot(a)));
       else if (param->dtype != a.dtype() || param->size != memory_size(a))
-        fault(user, fmt::format("param {} is not what the program's argument is", param_slot(a)));
+        fault(user, fmt::format("param {} differs from the program's argument", param_slot(a)));
     }
     if (a.is(Op::Var) && std::none_of(program_.variables.begin(), program_.variables.end(),
                                       [&](const NodeRef& v) { return v->text() == a.text(); }))
-      fault(user, fmt::format("the variable {} is no argument of the program", a.text()));
+      fault(user, fmt::format("the variable {} is not an argument of the program", a.text()));
   }
 
   void note_memory(Node n) {

@@ -3,6 +3,7 @@
 #include "base/small_vector.h"
 #include "ir/build.h"
 #include "ir/dot.h"
+#include "ir/pending.h"
 
 namespace lathe {
 namespace {
@@ -42,8 +43,9 @@ class Seen {
   NodeMap<char> set_;
 };
 
-template <class Enter>
-std::vector<Node> sort_from(std::span<const Node> roots, Enter enter) {
+// `operands` gives those of a node that are followed.
+template <class Operands>
+std::vector<Node> sort_from(std::span<const Node> roots, Operands operands) {
   std::vector<Node> order;
   Seen seen;
   std::vector<Frame> stack;
@@ -52,8 +54,9 @@ std::vector<Node> sort_from(std::span<const Node> roots, Enter enter) {
     stack.push_back({root, 0});
     while (!stack.empty()) {
       Frame& top = stack.back();
-      if (top.next < top.node.arg_count() && enter(top.node)) {
-        Node arg = top.node.arg(top.next++);
+      const std::span<const Node> args = operands(top.node);
+      if (top.next < args.size()) {
+        Node arg = args[top.next++];
         if (!seen.add(arg)) continue;
         if (arg.arg_count() == 0)
           order.push_back(arg);
@@ -71,10 +74,13 @@ std::vector<Node> sort_from(std::span<const Node> roots, Enter enter) {
 }  // namespace
 
 std::vector<Node> toposort(std::span<const Node> roots) {
-  return sort_from(roots, [](Node) { return true; });
+  return sort_from(roots, [](Node n) { return n.args(); });
 }
 std::vector<Node> toposort(std::span<const Node> roots, bool (*enter)(Node)) {
-  return sort_from(roots, enter);
+  return sort_from(roots, [&](Node n) { return n.args().first(enter(n) ? n.arg_count() : 0); });
+}
+std::vector<Node> still_to_compute(std::span<const Node> roots) {
+  return sort_from(roots, [](Node n) { return realized(n) ? n.args().first(0) : computed_from(n); });
 }
 
 NodeMap<std::uint32_t> use_counts(std::span<const Node> order) {

@@ -1,5 +1,5 @@
-// Walking graphs without recursion: a chain of a million nodes must not overflow the stack. NodeMap is a map
-// from nodes that iterates in insertion order, so nothing a pass produces depends on addresses.
+// Traversal of graphs without recursion: a chain of a million nodes must not overflow the stack. NodeMap is a
+// map from nodes that iterates in insertion order, so that the result of a pass does not depend on addresses.
 #pragma once
 
 #include <cstdint>
@@ -87,19 +87,19 @@ std::vector<Node> toposort(std::span<const Node> roots);
 inline std::vector<Node> toposort(Node root) { return toposort(std::span<const Node>(&root, 1)); }
 std::vector<Node> toposort(std::span<const Node> roots, bool (*enter)(Node));
 
-// For each node of an order, how many operands slots name it.
+// For each node of an order, the number of operand slots that refer to it.
 NodeMap<std::uint32_t> use_counts(std::span<const Node> order);
 
-// The root with nodes replaced: `map` is asked first; whatever it does not hold is rebuilt over its new
-// operands (through `apply`, so operand order stays canonical).
+// The root with nodes replaced by those in `map`; all others are rebuilt over their new operands (through
+// `apply`, so operand order stays canonical).
 Node substitute(Node root, const NodeMap<Node>& map);
 
 // Rebuilds a node over other operands in canonical form (`apply` for scalar ops).
 Node rebuild(Node node, std::span<const Node> args);
 
-// A graph from its leaves up, in the order of a toposort; `change` gives what stands for a node, from the
-// node and what became of its operands, or null where that is the node over them. `done` holds what became of
-// each.
+// Rebuilds a graph in the order of a toposort. `change` returns the replacement of a node, given the node and
+// its new operands, or null for the node itself over these operands. `done` maps each node to its
+// replacement.
 template <class Change>
 Node rebuilt(std::span<const Node> order, NodeMap<Node>& done, Change&& change) {
   done.reserve(order.size());

@@ -1,6 +1,6 @@
-// What a node must satisfy before it may be interned at all: number of operands, kind of attribute, axes
-// within the operand's rank. The interner derives shapes and bounds from these without checking, so whatever
-// makes nodes from untrusted input (the parser) asks here first; the verifier asks again.
+// The conditions for interning a node: number of operands, kind of attribute, axes within the operand's rank.
+// The interner derives shapes and bounds from these without checking, so code that makes nodes from untrusted
+// input (the parser) checks them first; the verifier checks them again.
 #pragma once
 
 #include <span>

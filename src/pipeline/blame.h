@@ -1,5 +1,5 @@
-// Which rule made a node: recorded while a compile in which something malformed was found is run once more,
-// so that the error names the step and the rule. Costs nothing as long as nothing is wrong.
+// Finds the rule that made a malformed node: the compile is repeated while the rule of each node is recorded,
+// so that the error names the step and the rule. Costs nothing while nothing is wrong.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
-// What one compile is about, passed down through scheduling, options, lowering and program steps: the target,
-// the flags that change code, rules that are disabled or planted, and who sees the graph after each step.
-// Nothing else decides what is generated: the same graph in the same context gives the same program.
+// The context of a compile, passed through scheduling, options, lowering and program steps: the target, the
+// flags that change code, disabled or planted rules, and the sink that sees the graph after each step.
+// Nothing else affects the generated code: the same graph in the same context gives the same program.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +49,8 @@ struct Compile {
   Compile(const Target& target);  // of kernels; the target outlives it
 
   const Target& target;
-  // LATHE_INVARIANT: no reduce is split, and products are fused with the sums they are added to and with
-  // nothing else, because what else stands in a kernel depends on sizes.
+  // LATHE_INVARIANT: the division of a reduce depends only on its own extents, and products are fused with
+  // the sums they are added to and with nothing else, because what else is in a kernel depends on sizes.
   bool invariant = false;
   // LATHE_TF32: products of float32 numbers may be done in tf32.
   bool tf32 = false;

@@ -1,5 +1,5 @@
-// Typed memory as REF sees it: an Array owns elements of one dtype, stored exactly as a device would store
-// them; a View is the same without owning. A Cell is one element while it is being computed with.
+// REF's typed memory: an Array owns elements of one dtype, stored exactly as on a device; a View is the same
+// without ownership. A Cell holds one element during computation.
 #pragma once
 
 #include <cstddef>

@@ -50,7 +50,7 @@ void ArrivalBarriers::begin(const Step& s, Thread& t) {
   if (barrier.begun) memory_.fault(s, "barrier that begins twice", fmt::format("number {}", index));
   barrier.begun = true;
   barrier.thread = t.agent.thread;
-  barrier.fences = t.fences, barrier.epoch = t.agent.epoch;
+  barrier.fences = t.fence_count(), barrier.epoch = t.agent.epoch;
   barrier.arrivals = barrier.left = s.node.int_attr();
 }
 
@@ -81,8 +81,8 @@ void ArrivalBarriers::copy(const Step& s, Thread& t) {
   State* barrier = find(s, barrier_memory, barrier_index, t, "bulk copy");
   if (barrier == nullptr) return;
   const Thread& began = memory_.group[barrier->thread];
-  if (began.fences <= barrier->fences ||
-      (began.fence_epoch >= t.agent.epoch && barrier->thread != t.agent.thread))
+  const bool own = barrier->thread == t.agent.thread && began.fence_count() > barrier->fences;
+  if (!own && !began.fenced_before(barrier->fences, t.agent.epoch))
     memory_.fault(s, "missing proxy fence", fmt::format("barrier {} is not known to copies", barrier_index));
   const std::int64_t to = t.registers[s.a].i, column = t.registers[s.b].i, row = t.registers[s.c].i;
   WatchedMemory& memory = memory_.memories[s.memory];

@@ -1,6 +1,6 @@
-// Barriers that bulk copies arrive at (ir/group_ops.h). A copy arrives as late as it may: when a thread waits
-// that cannot go on without it, in random order; a few come before, when the group meets. So a program that
-// does not wait, or waits for another phase, finds the place as it was.
+// Barriers of bulk copies (ir/group_ops.h). A copy arrives as late as possible, when a thread waits that
+// needs it, in random order; a few arrive earlier, at a group barrier. So a program that does not wait, or
+// waits for the wrong phase, reads the old content.
 #pragma once
 
 #include <cstdint>

@@ -52,7 +52,7 @@ void CheckedMemory::check_write(const Step& s, std::int64_t index, Thread& t, co
           fmt::format("{} to {} at {}", what, code.memories[s.memory].name, index));
   if (m.note_write(index, t.agent) && !code.memories[s.memory].is_fault_cell)
     conflict(s, s.memory, index, what, t);
-  if (code.memories[s.memory].kind == MemorySlot::Kind::Group) m.note_fences(index, t.fences);
+  if (code.memories[s.memory].kind == MemorySlot::Kind::Group) m.note_fences(index, t.fence_count());
 }
 
 void CheckedMemory::conflict(const Step& s, std::uint32_t memory, std::int64_t index, const char* what,

@@ -1,5 +1,4 @@
-// What a run of REF watches: the memories, the threads of the group that runs, and the faults that were
-// found.
+// The state that a run of REF checks: the memories, the threads of the running group, and the faults found.
 #pragma once
 
 #include <cstdint>
@@ -29,14 +28,21 @@ struct Thread {
   Agent agent;
   bool finished = false;
   std::vector<Flight> flights;
-  std::int64_t batch = 0;                     // of the copies it makes now
-  std::uint32_t fences = 0, fence_epoch = 0;  // that it passed, and when the last one was
-  std::vector<std::uint32_t> phases;          // that it knows to have ended, of each barrier of arrivals
-  std::uint32_t arrivals = 0;                 // that it made, and of each thread those that it knows of
+  std::int64_t batch = 0;             // of the copies it makes now
+  std::vector<std::uint32_t> fences;  // that it passed: the epoch of each
+  std::vector<std::uint32_t> phases;  // that it knows to have ended, of each barrier of arrivals
+  std::uint32_t arrivals = 0;         // that it made, and of each thread those that it knows of
   std::vector<std::uint32_t> known;
   bool waits = false;  // for one of those
   // Elements that products may still read, for each of them.
   std::vector<std::vector<std::pair<std::uint32_t, std::int64_t>>> in_products;
+
+  std::uint32_t fence_count() const { return static_cast<std::uint32_t>(fences.size()); }
+  // Whether it passed one after the first so many, and the group met since then. It may have passed others
+  // that belong to later steps.
+  bool fenced_before(std::uint32_t so_many, std::uint32_t epoch) const {
+    return so_many < fences.size() && fences[so_many] < epoch;
+  }
 };
 
 struct CheckedMemory {

@@ -1,6 +1,6 @@
-// What REF runs: kernels and programs alike become a flat list of steps over numbered registers (one cell a
-// lane), with loops as jumps. kernel_code.h and program_code.h make it, machine.h runs it. A step is done
-// once per iteration of exactly the loops around it.
+// REF's code: kernels and programs become a flat list of steps over numbered registers (one cell per lane),
+// with loops as jumps. kernel_code.h and program_code.h make it, machine.h runs it. A step runs once per
+// iteration of exactly the loops around it.
 #pragma once
 
 #include <cstdint>
@@ -60,6 +60,7 @@ struct Step {
   bool first = false;    // Load: of the contents before the kernel ran
   bool carries = false;  // Scalar and Copy: dst is a running value of the loop, a reduce's or a fold's
   bool wide = false;     // Dot: floats are summed in float64
+  bool checks = false;   // Scalar: a negative dst where c is an index outside, of which the report tells
   Op op = Op::Where;     // Scalar and HReduce
   DType dtype;           // of their operands, of the second for Where
   std::uint16_t lanes = 1, index_lanes = 1, gate_lanes = 1;
@@ -101,7 +102,7 @@ struct Code {
   std::vector<std::pair<std::uint32_t, std::string>> variables;
   std::vector<MemorySlot> memories;
   std::vector<ThreadDims> threads;
-  bool has_fences = false;               // a program, in which fences stand where they are needed
+  bool has_fences = false;               // a program, in which fences are where they are needed
   std::vector<std::uint32_t> positions;  // of code_of_store: registers of the output ranges, outermost first
 
   std::uint32_t take(std::uint32_t count) {

@@ -48,7 +48,7 @@ Dependencies::Dependencies(Node root, std::span<const Node> thread_ranges) : ord
 std::uint32_t Dependencies::carry_token(std::int64_t fold) const {
   for (auto [id, token] : carries_)
     if (id == fold) return token;
-  throw InternalError("reference", fmt::format("a running value of fold {} stands outside it", fold));
+  throw InternalError("reference", fmt::format("a running value of fold {} is used outside it", fold));
 }
 
 bool Dependencies::depends_only_on(Node node, std::span<const std::uint32_t> tokens) const {

@@ -107,6 +107,7 @@ void Emitter::value(std::vector<Step>& out, Node node, std::span<const std::uint
       out.push_back(scalar_step(Op::Where, dtype, inside, below, args[0], outside, dtype.lanes));
       out.push_back(scalar_step(Op::Max, dtype, dst, inside, outside, args[2], dtype.lanes));
       out.back().node = node;
+      out.back().checks = true;
       return;
     }
     case Op::Splat:

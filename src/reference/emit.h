@@ -1,5 +1,5 @@
-// What the makers of code share: registers for constants and variables, slots for memory, and the steps of
-// the ops that mean the same in kernels and programs.
+// Shared by the generators of REF's code: registers for constants and variables, slots for memory, and the
+// steps of ops with the same meaning in kernels and programs.
 #pragma once
 
 #include <span>

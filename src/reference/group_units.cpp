@@ -93,7 +93,7 @@ std::vector<std::uint32_t> panel_words(const Step& s, std::uint32_t memory, std:
         const WatchedMemory::LastWrite writer = m.memories[memory].last_write(index);
         const Thread& wrote = m.group[writer.thread];
         const bool fenced = m.memories[memory].arrival(index).barrier > 0 ||
-                            (wrote.fences > writer.fences && wrote.fence_epoch < t.agent.epoch);
+                            wrote.fenced_before(writer.fences, t.agent.epoch);
         if (m.code.has_fences && !fenced)
           m.fault(s, "missing proxy fence",
                   fmt::format("product of {} at {}, written by thread {}", m.code.memories[memory].name,
@@ -160,6 +160,12 @@ bool panel_dot(const Step& s, std::size_t first, CheckedMemory& m) {
 }
 
 }  // namespace
+
+bool needs_group(Node node) {
+  return node.is(Op::Barrier) || group_of(node.op()) == OpGroup::Threads ||
+         (node.is(Op::Define) && define_space(node) == Space::Shared) ||
+         (node.is(Op::Dot) && dot_shape(node).threads > 1);
+}
 
 std::size_t threads_together(const Step& step) {
   switch (step.act) {

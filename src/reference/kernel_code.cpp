@@ -11,6 +11,7 @@
 #include "ir/text.h"
 #include "reference/dependencies.h"
 #include "reference/emit.h"
+#include "reference/group_units.h"
 
 namespace lathe::reference {
 namespace {
@@ -40,7 +41,7 @@ std::vector<Node> thread_ranges_of(Node kernel) {
   bool meet = false;
   NodeMap<char> reduced;
   for (Node n : order) {
-    meet = meet || n.is(Op::Barrier) || (n.is(Op::Define) && define_space(n) == Space::Shared);
+    meet = meet || needs_group(n);
     if (n.is(Op::Reduce) || n.is(Op::Fold))
       for (Node r : closed_ranges(n)) reduced[r] = 1;
   }
@@ -326,7 +327,7 @@ class KernelCode {
       case Op::Prefetch:
       case Op::Sink: break;
       case Op::Barrier: {
-        if (threads_.empty()) break;  // nobody to wait for
+        if (threads_.empty()) break;  // no other thread to wait for
         Step s;
         s.act = Act::Barrier;
         s.node = node;

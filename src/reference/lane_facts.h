@@ -1,5 +1,5 @@
-// What is known about the registers of a store's code before it runs in lanes: which differ by lane, which
-// carry errors, and where roundings follow one another in a chain.
+// Facts about the registers of a store's code before it runs in lanes: which differ by lane, which have error
+// bounds, and where roundings form a chain.
 #pragma once
 
 #include <span>

@@ -28,7 +28,7 @@ struct Register {
   LaneResult one, all;  // of one lane, of every lane; a wide register has only the second
 };
 
-// Memory of the kernel's own, an array for every lane: element i of lane k lies at i * lanes + k.
+// Memory of the kernel's own, an array for every lane: element i of lane k is at i * lanes + k.
 struct Panel {
   std::vector<Cell> v;
   std::vector<double> l, w, low;
@@ -57,7 +57,7 @@ class Arena {
   }
 
  private:
-  static constexpr std::size_t kBlock = 4096;  // much larger ones the system hands out anew each time
+  static constexpr std::size_t kBlock = 4096;  // much larger ones the system hands out again each time
   std::vector<std::unique_ptr<T[]>> blocks_;
   std::size_t used_ = 0, size_ = 0;
 };
@@ -199,7 +199,7 @@ class LaneMachine {
       out.exact_operands = facts_.has_exact_operands(s);
       out.run = facts_.may_flush(s) ? flushing_conversion
                                     : lane_function(s, bounded, out.exact_operands, facts_.pairs);
-      out.checks = s.act == Act::Scalar && s.node && s.node.is(Op::Check);
+      out.checks = s.checks;
       float_facts(s, out);
       out.joins = s.act == Act::ReduceEnd && split_.joins(s.a);
     }
@@ -583,7 +583,7 @@ class LaneMachine {
     }
   }
 
-  // The store of the position: nothing is written, it is what was asked for.
+  // The store of a requested position: nothing is written, its value is the result.
   void store(const LaneStep& s) {
     const MemorySlot& m = code_.memories[s.from->memory];
     for (int i = 0; i < s.n; ++i) {

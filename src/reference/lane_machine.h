@@ -1,7 +1,7 @@
-// Runs the code of one store at many positions at once: every register holds a value for each position (a
-// lane), or one for all of them where it is the same everywhere, and floats (and integers that hang on them)
-// hold their errors beside it. Loops whose length differs by lane run as long as the longest, the others
-// standing still. Where there are fewer positions than lanes, several lanes share the long reduces of one.
+// Runs the code of one store at many positions at once: every register holds a value per position (a lane),
+// or a single one if all are equal, and floats (and integers that depend on them) also hold error bounds. A
+// loop whose length differs by lane runs as long as the longest, with the other lanes masked. With fewer
+// positions than lanes, several lanes share the long reduces of a position.
 #pragma once
 
 #include <span>

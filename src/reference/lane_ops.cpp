@@ -330,13 +330,13 @@ void copy(const LaneStep& s) {
 // magnitudes: that is the worst. The likely error takes the partial sums as they are, in REF's order, or as
 // they would be in a random one: E s_k^2 = (k/n)^2 s^2 + k (1 - k/n) mean(v^2), summed over k.
 
-// Sums of multiples of this are exact while they are small enough: so are sums of whole numbers.
+// Sums of multiples of this are exact while they are small enough: so are sums of integers.
 constexpr double kQuantum = 1.0 / 256;
 constexpr double kLeastSquares = 1e-280;
 // Where all that can be cut off of a step's products is.
 constexpr double kWorstCoarse = 8;
 
-// Between 2^52 and 2^53 doubles are the whole numbers, as they all are beyond.
+// Between 2^52 and 2^53 doubles are the integers, as they all are beyond.
 LaneMask is_whole(Lanes size) { return (size >= 0x1p52) | ((size + 0x1p52) - 0x1p52 == size); }
 
 // Everything but the running value itself.

@@ -1,7 +1,7 @@
-// The ops over lanes of bounded values: one step computes a value and two bounds for every lane. What a bound
-// becomes is written once per op (float_rules.h): it is asked for the likely errors of the operands and again
-// for the worst ones. What a device's own rounding adds follows from the dtype and the `error` column of
-// ops.def.
+// The ops over lanes of bounded values: a step computes a value and two error bounds per lane. The
+// propagation of bounds is defined once per op (float_rules.h) and applied to the likely errors of the
+// operands and to the worst ones. The rounding error of the device itself follows from the dtype and the
+// `error` column of ops.def.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Products of many floats, by lane. A device multiplies them in an order of its own, and the order decides
-// what overflows or vanishes on the way: 1e30 * 1e30 * 1e-30 is 1e30 or infinite. So beside the running value
-// goes what the largest and the smallest product of some of the elements would be.
+// Products of many floats, by lane. A device may multiply them in any order, and the order decides whether an
+// intermediate overflows or underflows: 1e30 * 1e30 * 1e-30 is 1e30 or infinite. So the largest and the
+// smallest possible product of some of the elements are tracked with the running value.
 #pragma once
 
 #include "reference/lane_ops.h"

@@ -43,7 +43,7 @@ std::vector<Candidate> candidates_of(const Code& code) {
       c.length *= static_cast<double>(code.steps[open[k]].estimate);
     out.push_back(std::move(c));
   }
-  // Outer reduces first: what stands inside a shared loop is shared with it.
+  // Outer reduces first: what is inside a shared loop is shared with it.
   std::ranges::stable_sort(out, {}, [](const Candidate& c) { return c.around.size() - c.own; });
   return out;
 }
@@ -69,7 +69,7 @@ int share_for(std::int64_t length, std::size_t most) {
 void join_sums(const LaneStep& s, int first, int share) {
   const SumPlanes& p = s.sum;
   for (int i = first + 1; i < first + share; ++i) {
-    // What was added before stands in every running value of this stretch.
+    // What was added before is in every running value of this stretch.
     p.partial[first] += p.partial[i] + p.terms[i] * std::fabs(s.d.v[first].f);
     double total = s.d.v[first].f + s.d.v[i].f;
     if (s.d.low != nullptr) {

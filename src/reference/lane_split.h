@@ -1,7 +1,6 @@
-// Few positions of a long reduce leave most lanes without work. Here the steps of such a reduce are shared by
-// several lanes of each position: every lane takes a stretch of one of the reduce's loops, and where the
-// reduce ends their sums become one. Everything outside the shared loops is computed by all lanes of a
-// position alike.
+// With few positions and a long reduce most lanes would be idle. So several lanes of a position share the
+// steps of the reduce: every lane runs a part of one of its loops, and at the end of the reduce their sums
+// are combined. Everything outside the shared loops is computed by all lanes of a position.
 #pragma once
 
 #include <algorithm>

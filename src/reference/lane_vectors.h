@@ -1,6 +1,6 @@
-// Several lanes of a plane at once, for the steps that most of REF's time goes into: the loops that the
-// compiler leaves alone because it cannot tell that planes do not overlap. A plane may be read and written up
-// to a whole vector, so planes are made that long (padded_lanes).
+// Explicit vectors for the steps that take most of REF's time: loops over lanes that the compiler does not
+// vectorize because planes might overlap. A plane is accessed in whole vectors, so its length is padded
+// (padded_lanes).
 #pragma once
 
 #include <cstdint>

@@ -83,6 +83,8 @@ class Machine : private CheckedMemory {
       driver.registers[r].i = it->second;
     }
     go(driver);
+    if (!driver.finished && report.faults.empty())
+      throw InternalError("reference", "threads are to meet outside of a group");
     report.ops = ops_;
     if (report.sampled) tell_written(params_slots());
   }
@@ -190,7 +192,7 @@ class Machine : private CheckedMemory {
       WatchedMemory& m = memories[f.memory];
       m.set_in_flight(f.index, false);
       if (m.note_write(f.index, t.agent)) conflict(s, f.memory, f.index, "copy", t);
-      m.note_fences(f.index, t.fences);
+      m.note_fences(f.index, t.fence_count());
       m.write(f.index, f.value);
     }
     std::erase_if(t.flights, [&](const Flight& f) { return f.batch < left; });
@@ -364,6 +366,10 @@ class Machine : private CheckedMemory {
     }
   }
 
+  void look_outside(const Step& s, const Cell* r) {
+    for (unsigned l = 0; l < s.lanes; ++l) report.index_fault |= r[s.dst + l].i < 0 && r[s.c + l].i != 0;
+  }
+
   // ---- running
 
   // Runs until a barrier, the end of the group's steps, or the end of all.
@@ -372,7 +378,10 @@ class Machine : private CheckedMemory {
       const Step& s = code.steps[t.at];
       Cell* r = t.registers.data();
       switch (s.act) {
-        case Act::Scalar: s.fn(r + s.dst, r + s.a, r + s.b, r + s.c, s.lanes); break;
+        case Act::Scalar:
+          s.fn(r + s.dst, r + s.a, r + s.b, r + s.c, s.lanes);
+          if (s.checks) look_outside(s, r);
+          break;
         case Act::Convert:
           for (unsigned l = 0; l < s.lanes; ++l)
             r[s.dst + l] = cell_of(s.to, convert(s.to, s.from, element_of_cell(s.from, r[s.a + l])));
@@ -407,7 +416,7 @@ class Machine : private CheckedMemory {
         case Act::CopyAsync: copy_async(s, t); break;
         case Act::CommitCopies: ++t.batch; break;
         case Act::WaitCopies: wait_copies(s, t); break;
-        case Act::ProxyFence: ++t.fences, t.fence_epoch = t.agent.epoch; break;
+        case Act::ProxyFence: t.fences.push_back(t.agent.epoch); break;
         case Act::BeginArrivals: barriers_.begin(s, t); break;
         case Act::ArriveBytes: barriers_.arrive(s, t); break;
         case Act::BulkCopy: barriers_.copy(s, t); break;
@@ -459,7 +468,7 @@ class Machine : private CheckedMemory {
       t.flights.clear();
       t.in_products.clear();
       t.batch = 0;
-      t.fences = t.fence_epoch = 0;
+      t.fences.clear();
       t.phases.clear();
       t.arrivals = 0;
       t.known.clear();
@@ -548,7 +557,7 @@ class Machine : private CheckedMemory {
       }
       if (t.finished || threads_together(code.steps[t.at - 1]) == 0) continue;
       fault(code.steps[t.at - 1], "a part of a warp",
-            fmt::format("thread {} stands there, others of its warp do not", t.agent.thread));
+            fmt::format("thread {} is there, others of its warp are not", t.agent.thread));
       return false;
     }
     for (std::size_t k : order) {

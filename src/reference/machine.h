@@ -1,5 +1,5 @@
-// Runs Code: a driver goes through the steps; groups of threads are interpreters of their own, run one after
-// the other in random order from barrier to barrier. Every access is checked.
+// Runs Code: a driver executes the steps; the threads of a group are separate interpreters, run in random
+// order from barrier to barrier. Every access is checked.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
-// Memory under watch: which elements hold something, and who touched which element since when. Two accesses
-// of one element conflict when one of them writes and nothing orders them: they come from different groups,
-// or from different threads of one group with no barrier between.
+// Checked memory: records which elements are initialized, and which thread accessed an element since which
+// barrier. Two accesses of an element conflict if one of them writes and nothing orders them: they come from
+// different groups, or from different threads of a group without a barrier in between.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class WatchedMemory {
   void watch_initialised();  // from now on only written elements hold something
   void watch_accesses();     // conflicts are looked for
   void keep_first();         // remembers the contents as they are now
-  void forget();             // nothing is written, nobody accessed anything
+  void forget();             // resets: nothing is written or accessed
 
   std::int64_t size() const { return size_; }
   bool is_set(std::int64_t i) const { return set_.empty() || set_[static_cast<std::size_t>(i)]; }
@@ -41,7 +41,7 @@ class WatchedMemory {
     if (!set_.empty()) set_[static_cast<std::size_t>(i)] = true;
   }
 
-  // An element that a copy will bring holds nothing that anybody may touch.
+  // An element that a pending copy will write must not be accessed.
   bool is_in_flight(std::int64_t i) const {
     return !in_flight_.empty() && in_flight_[static_cast<std::size_t>(i)];
   }
@@ -63,8 +63,8 @@ class WatchedMemory {
             fences_.empty() ? 0 : fences_[static_cast<std::size_t>(i)]};
   }
 
-  // A bulk copy brings an element: after it, whoever waited for the phase of the barrier that it arrives at
-  // may touch it, and nobody else. Barriers count from 1.
+  // A bulk copy writes an element: afterwards only threads that waited for that phase of its barrier may
+  // access it. Barriers count from 1.
   struct Arrival {
     std::uint32_t barrier = 0, phase = 0;
   };

@@ -1,5 +1,4 @@
-// Where an element of a moved value comes from: movement ops as maps from places of the result to places of
-// the operand.
+// Movement ops as maps from positions of the result to positions of the operand.
 #pragma once
 
 #include <cstdint>

@@ -9,6 +9,7 @@
 #include "ir/group_ops.h"
 #include "ir/text.h"
 #include "reference/emit.h"
+#include "reference/group_units.h"
 
 namespace lathe::reference {
 namespace {
@@ -26,7 +27,7 @@ class ProgramCode {
   explicit ProgramCode(const Program& program) : program_(program), emit_(code_) {
     for (const NodeRef& ref : program.code) {
       Node n = ref;
-      meet_ = meet_ || n.is(Op::Barrier) || n.is(Op::CopyAsync);
+      meet_ = meet_ || needs_group(n);
       for (Node a : n.args()) meet_ = meet_ || is_group_memory(a);
     }
   }
@@ -80,7 +81,7 @@ class ProgramCode {
     }
   }
 
-  // A launch size: an expression over constants and variables that stands outside the list.
+  // A launch size: an expression over constants and variables that is outside the list.
   std::uint32_t launch_size(Node size) {
     if (!size) return emit_.index(1);
     for (Node n : toposort(size)) {

@@ -1,5 +1,5 @@
-// Program form to steps: the list as it stands, inside loops over the launch. Threads of a group run apart
-// where the program has barriers or shared memory; elsewhere they are iterations like any others.
+// Translates a program to steps: its list, inside loops over the launch. Threads of a group are run
+// separately if the program has barriers or shared memory; otherwise they are ordinary iterations.
 #pragma once
 
 #include "ir/program.h"

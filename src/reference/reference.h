@@ -28,6 +28,7 @@ struct EvalOptions {
 
 struct EvalReport {
   std::vector<std::string> faults;
+  bool index_fault = false;                // an index that the user's data named is outside
   bool sampled = false;                    // only some positions were computed: `written` says which
   bool incomplete = false;                 // too long even for a sample of two: nothing was computed
   double ops = 0;                          // about how many scalar operations ran

@@ -1,5 +1,4 @@
-// What rounding to a float dtype may change, as numbers, and the `error` column of ops.def: the facts REF's
-// bounds are made of.
+// The rounding errors of float dtypes and the `error` column of ops.def: the facts behind REF's error bounds.
 #pragma once
 
 #include "ir/dtype.h"

@@ -1,5 +1,6 @@
 // The scalar ops as functions over lanes of cells, one per op and element type, expanded from the `value`
-// column of ops.def: looked up once when code is made, so that running it asks nothing about dtypes.
+// column of ops.def: looked up once when code is made, so that running it need not look at dtypes.
+
 #pragma once
 
 #include "ir/op.h"

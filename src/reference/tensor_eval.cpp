@@ -125,7 +125,7 @@ class TensorEval {
     }
   }
 
-  // Bind nodes may stand anywhere below, in shapes too.
+  // Bind nodes may be anywhere below, in shapes too.
   void find_bindings() {
     for (Node n : toposort(roots_))
       if (n.is(Op::Bind)) bindings_.emplace_back(n.arg(0).text(), n.arg(1).const_int());

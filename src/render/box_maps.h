@@ -1,7 +1,6 @@
-// What a launch has to know about the matrices that bulk copies take boxes of. A kernel gets a description of
-// each matrix as an argument behind all others, which the driver makes of an address and the numbers below.
-// They stand in a table beside the kernel, so that a compiled unit says itself what its kernels need:
-// <kernel>_maps, the number of rows first.
+// Describes the matrices that bulk copies of a kernel read (tensor maps). The kernel gets a map per matrix as
+// an additional last argument, which the driver makes from an address and the numbers below. The numbers are
+// in a table in the compiled unit, next to the kernel: <kernel>_maps, starting with the number of rows.
 #pragma once
 
 #include <cstdint>

@@ -126,7 +126,7 @@ void CPrinter::panel_product(Node node) {
   const int x_places = held ? 4 : 1;  // operands that are x's
   unit_.function(name, [&] {
     const UnitText& spelling = text_of(*unit);
-    // What lies in registers has no order.
+    // What is in registers has no order.
     std::string form(spelling.last);
     if (const std::size_t order = form.find("$x, "); held && order != std::string::npos) form.erase(order, 4);
     const std::string instruction = fmt::format(fmt::runtime(spelling.assembly), unit->n),

@@ -1,5 +1,5 @@
 // Helper functions of C-family sources, as a table: a source gets exactly those it uses, each with a dtype's
-// names filled in. Placeholders: $helper what stands before a function, $T the type, $U its unsigned form, $s
+// names filled in. Placeholders: $helper what is before a function, $T the type, $U its unsigned form, $s
 // the dtype's short name, $f "f" for float and nothing for double, $bits the width.
 #pragma once
 

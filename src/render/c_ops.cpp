@@ -134,7 +134,7 @@ std::string CPrinter::op_text(Op op, DType dtype, const std::vector<std::string>
   return with_operands(text, x);
 }
 
-// Signed arithmetic as unsigned where the language would leave its overflow open; empty where it may stand as
+// Signed arithmetic as unsigned where the language would leave its overflow open; empty where it may be as
 // it is.
 std::string CPrinter::wrapped(Node node, DType dtype, const std::vector<std::string>& x) {
   Op op = node.op();

@@ -183,7 +183,7 @@ void CPrinter::instruction(Node node) {
   }
   if (group_instruction(node)) return;
   if (!is_scalar_op(node.op()))
-    throw InternalError("c_text", fmt::format("{} does not stand in a program", info(node.op()).name));
+    throw InternalError("c_text", fmt::format("{} is not allowed in a program", info(node.op()).name));
   define_value(node, scalar_op(node));
 }
 

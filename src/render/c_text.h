@@ -48,7 +48,7 @@ struct CDialect {
   // $lanes, $bytes and $align (the alignment that a load of all lanes may rely on).
   bool vectors = true;
   std::string_view vector_type = "typedef $T $name __attribute__((vector_size($bytes)));";
-  // Signed arithmetic wraps as it stands (-fwrapv); else what may overflow is computed unsigned.
+  // Signed arithmetic wraps as it is (-fwrapv); else what may overflow is computed unsigned.
   bool wraps = true;
   // Conversions between half and float are one instruction: helpers lathe_half_to_float and
   // lathe_float_to_half.

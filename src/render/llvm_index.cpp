@@ -24,7 +24,7 @@ bool computes_wide(Node node) {
 
 }  // namespace
 
-// Users stand behind what they use, so one walk from the end finds all: what ends in an address, and the sums
+// Users are behind what they use, so one walk from the end finds all: what ends in an address, and the sums
 // that nothing but addresses would use, which take their parts instead; lanes likewise, where shuffles take
 // them.
 void LlvmPrinter::find_indices() {

@@ -183,7 +183,7 @@ std::string LlvmPrinter::combine(Op op, DType dtype, const std::string& x, const
   if (std::string_view text = instruction_of(op, dtype); !text.empty())
     return emit("{} {} {}, {}", text, type, x, y);
   const bool is_max = (op == Op::Max) != (planted(Fault::LlvmMax) && dtype.is_float());
-  check_internal(op == Op::Max || op == Op::Min, "llvm_text", "this op is no reduction");
+  check_internal(op == Op::Max || op == Op::Min, "llvm_text", "this op is not a reduction");
   if (!dtype.is_float()) {
     std::string_view sign = dtype.is_unsigned() ? "u" : "s";
     return call(fmt::format("llvm.{}{}.{}", sign, is_max ? "max" : "min", llvm_suffix(dtype)), type,

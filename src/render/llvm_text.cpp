@@ -210,7 +210,7 @@ void LlvmPrinter::instruction(Node node) {
     default: break;
   }
   if (!is_scalar_op(node.op()))
-    throw InternalError("llvm_text", fmt::format("{} does not stand in a program", info(node.op()).name));
+    throw InternalError("llvm_text", fmt::format("{} is not allowed in a program", info(node.op()).name));
   name(node, scalar_op(node));
 }
 
@@ -233,7 +233,8 @@ std::string LlvmPrinter::print() {
     release_tiles(node);
     extend_index(node);
   }
-  // Stores past the caches are seen by others in no order: all of them before whoever waits for this kernel.
+  // Streaming stores become visible in no order: a fence orders them before any work that waits for this
+  // kernel.
   if (!streamed_.empty()) line("fence seq_cst");
   set_tiles(false);
   line("ret void");

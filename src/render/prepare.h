@@ -1,6 +1,5 @@
-// What both printers need to know about a program before they print it. Small floats become their bits here,
-// once, as nodes: so the printers know only integers, bool, float and double, and agree to the bit on all
-// others.
+// Prepares a program for both printers. Small floats are replaced by operations on their bits, so that
+// printers only handle integers, bool, float and double, and agree to the bit on all other dtypes.
 #pragma once
 
 #include <cstdint>

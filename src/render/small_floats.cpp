@@ -33,7 +33,7 @@ constexpr Format kFormats[] = {
 const Format& format_of(DType dtype) {
   for (const Format& format : kFormats)
     if (format.scalar == dtype.scalar) return format;
-  throw InternalError("render", std::string(dtype.name()) + " is no small float");
+  throw InternalError("render", std::string(dtype.name()) + " is not a small float");
 }
 
 bool is_small(DType dtype) { return dtype.is_float() && dtype.bits() < 32; }

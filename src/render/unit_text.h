@@ -1,4 +1,4 @@
-// How printers spell the matrix units of target/matrix_units.h: LLVM's intrinsics, and inline assembly.
+// The text of the matrix units of target/matrix_units.h for printers: LLVM's intrinsics, and inline assembly.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 namespace lathe::render {
 
 struct UnitText {
-  std::string_view unit;  // by name; of a unit of four warps without the width of its fragments
-  std::string_view llvm;  // the intrinsic; {} is the width in bits, and | stands between the names for 4, 8
-                          // and 16 lanes where they differ otherwise
+  std::string_view unit;       // by name; of a unit of four warps without the width of its fragments
+  std::string_view llvm;       // the intrinsic; {} is the width in bits, and | is between the names for 4, 8
+                               // and 16 lanes where they differ otherwise
   std::string_view registers;  // which the C compiler may use: "v" all, "x" the first 16
   std::string_view assembly;  // with the names sum, x, y, t (scratch) and ones; of a unit of several threads,
                               // the instruction's name, with {} for the width of fragments

@@ -36,7 +36,7 @@ inline constexpr std::uint8_t kAnyArgs = 255;  // an Apply that matches its op w
 inline constexpr int kPatNodes = 16;
 inline constexpr int kPatSlots = 8;
 
-// Sub-patterns stand before their users; the last node is the root. An empty Pat means "none".
+// Sub-patterns are before their users; the last node is the root. An empty Pat means "none".
 struct Pat {
   std::array<PatNode, kPatNodes> nodes{};
   std::uint8_t size = 0;

@@ -8,6 +8,12 @@ namespace {
 constexpr Pat x = any(0), y = any(1), z = any(2), p = any(3), q = any(4), c0 = any_const(5),
               c1 = any_const(6);
 
+// (x + c) + y == (x + y) + c. Of two constants neither goes further out: they become one.
+Node constant_out(Node, const Bindings& bound, Rewriter& rewriter) {
+  if (bound[1].is_const()) return Node();
+  return rewriter.apply(Op::Add, rewriter.apply(Op::Add, bound[0], bound[1]), bound[5]);
+}
+
 // clang-format off
 constexpr Rule kLogic[] = {
     // name              from                                to                      when
@@ -41,7 +47,7 @@ constexpr Rule kInteger[] = {
     {"mul-one",          x * 1,                              x},
     {"mul-zero",         x * 0,                              0},
     {"add-consts",       (x + c0) + c1,                      x + (c0 + c1)},
-    {"add-const-out",    (x + c0) + y,                       (x + y) + c0},
+    {"add-const-out",    (x + c0) + y,                       by(constant_out)},
     {"mul-consts",       (x * c0) * c1,                      x * (c0 * c1)},
     {"sub-self",         x - x,                              0},
     {"and-same",         make(Op::And, x, x),                x},

@@ -147,7 +147,7 @@ Node fold_mod(Node node, const Bindings& bound, Rewriter& rewriter) {
       reduced = true;
     }
   if (reduced) return rewriter.apply(Op::FloorMod, lower.build(), bound[2]);
-  // The whole lies in one period: x % c == x - (lo/c)*c.
+  // The whole is in one period: x % c == x - (lo/c)*c.
   std::int64_t q = value::floor_div(rest.lo(), c);
   if (q == value::floor_div(rest.hi(), c)) {
     rest.constant -= q * c;

@@ -20,7 +20,7 @@ std::int64_t clamp(__int128 v) {
 
 void Linear::add_term(Node node, std::int64_t coefficient, Node product) {
   if (coefficient == 0) return;
-  // Keys are unique but for buffers of equal structure, whose loads then stand side by side in the order met.
+  // Keys are unique but for buffers of equal structure, whose loads then are side by side in the order met.
   std::uint64_t key = node.key();
   auto at = terms.begin();
   if (terms.size() > 16)

@@ -11,7 +11,7 @@
 namespace lathe {
 namespace {
 
-// Sums over an expression as a tree: what stands in it twice counts twice.
+// Sums over an expression as a tree: what is in it twice counts twice.
 template <class Own>
 double tree_sum(Node root, Own own) {
   NodeMap<double> sums;
@@ -106,7 +106,7 @@ std::vector<double> by_ranges(Node root) {
 // clang-format off
 constexpr const char* kWeight = "the weight of its ops, then constants inside of sums";
 constexpr const char* kTerms =
-    "its leaves, each as often as all that divides it, then the weight of its terms, then what is not normal, then constants";
+    "its leaves, counted once per divisor, then the weight of its terms, then terms not in normal form, then constants";
 constexpr RuleOrder kOrders[] = {
     {"index-algebra",   kTerms,  by_terms},
     {"compare-algebra", kTerms,  by_terms},

@@ -1,6 +1,5 @@
 // The whole contract of a backend: a Compiler (program to binary, needs no device) and a Device (memory,
-// queues, launching). The executor above owns ordering: it alone fills `after`. A device only does what it is
-// told.
+// queues, launching). Only the executor decides the order of work: it fills `after`, and a device follows it.
 #pragma once
 
 #include <array>
@@ -110,6 +109,9 @@ class Device {
   virtual Event copy(Queue queue, Span to, Span from, std::span<const Event> after) = 0;
   virtual Event launch(Queue queue, Kernel& kernel, const Grid& grid, std::span<const Arg> args,
                        std::span<const Event> after) = 0;
+  // copy and launch may leave work that need not wait to the thread that called them, so that it runs while
+  // the executor holds no lock: that thread calls this next, with the event it was given.
+  virtual void run_left(Event) {}
   // Launches them one after the other as one work. `known` belongs to the list and is the device's to set:
   // null at first, and then what it was left as by the same list, whose args may have changed since.
   virtual Event launch_all(Queue queue, std::span<const LaunchCall> calls, std::unique_ptr<LaunchList>& known,

@@ -70,7 +70,12 @@ Executor::Submitted Executor::submit(OpenDevice& device, Queue queue, std::span<
   line.events.push_back(line.events.empty() ? line.last_ended : line.events.back());
   line.events.back() = call(context, events);
   const Event event = line.events.back();
-  if (flag_on(Flag::Serial)) wait_for(lock, entered.point);
+  lock.unlock();
+  device.device->run_left(event);
+  if (flag_on(Flag::Serial)) {
+    lock.lock();
+    wait_for(lock, entered.point);
+  }
   return {entered.point, event};
 }
 
@@ -182,7 +187,8 @@ WorkPoint Executor::copy_with(OpenDevice& device, Queue queue, const Place& to, 
 
 WorkPoint Executor::copy(const Place& to, const Place& from, Queue queue) {
   check_internal(to.device != nullptr || from.device != nullptr, "executor", "a copy needs a device");
-  check_internal(to.span.bytes == from.span.bytes, "executor", "a copy's two sides differ in size");
+  check_internal(to.span.bytes == from.span.bytes, "executor",
+                 "the source and target of a copy differ in size");
   if (to.device != nullptr && from.device != nullptr && to.device != from.device) {
     std::lock_guard guard(mutex_);
     ++counters_.copies;

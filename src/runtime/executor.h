@@ -1,5 +1,5 @@
-// Gives work to the queues of devices in program order and alone decides what waits for what (ordering.h). A
-// device is only told; so a missing wait is a bug of one file, and the log (race_check.h) can show it.
+// Submits work to the queues of devices in program order, and is the only code that decides which work waits
+// for which (ordering.h). So a missing wait is a bug in one file, and the log (race_check.h) can show it.
 #pragma once
 
 #include <cstdint>

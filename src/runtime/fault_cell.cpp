@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-// Cells that nobody uses, by device; pages of them are imported once and stay.
+// Unused cells by device; their pages are imported once and kept.
 struct Table {
   std::mutex mutex;
   std::map<const OpenDevice*, std::vector<FaultCell::Word>> free;

@@ -1,7 +1,7 @@
-// Where a launch reports an index that is outside: one int64 of host memory that the device can write, 0
-// until a check fails (ir/program.h says what it holds). Every launch of a kernel with checks has a cell of
-// its own, so what it reports belongs to that launch alone; nothing is copied to hear of it, and no launch
-// waits for another because of it.
+// The cell in which a launch reports an index out of bounds: an int64 of host memory that the device can
+// write, 0 until a check fails (ir/program.h defines its content). Every launch of a kernel with checks has
+// its own cell, so a report belongs to one launch; nothing is copied to read it, and no launch waits for
+// another because of it.
 #pragma once
 
 #include <cstdint>

@@ -73,7 +73,7 @@ void LaunchFault::raise() {
   if (const std::string lines = made_text(made); !lines.empty())
     where += fmt::format(", for a tensor made at {}", lines);
   if (check.op == kUnprovedAccess)
-    throw IndexError("realize", fmt::format("there is no element {} of a buffer of {}", index, check.size))
+    throw IndexError("realize", fmt::format("element {} is outside a buffer of {}", index, check.size))
         .note(where);
   if (index < 0 && check.size >= 0) index -= check.size;  // as it was before it counted from the end
   const std::string axis = check.size < 0 ? "its axis" : fmt::format("an axis of size {}", check.size);

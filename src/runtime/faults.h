@@ -1,6 +1,6 @@
-// Indices that were found outside, and the memory that depends on them. A launch that checks indices has a
-// LaunchFault; what it writes, and whatever is computed from that, carries a reference to it. So reading any
-// of these bytes tells the fault, every time, and reading others does not.
+// Faults: indices found out of bounds, and the memory that depends on them. A launch that checks indices has
+// a LaunchFault; the memory it writes, and everything computed from that, refers to it. So each read of such
+// memory throws the fault, and reads of other memory do not.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ struct LaunchFault {
               std::span<const ProgramCheck> kernel_checks);
 
   bool reported() const { return cell.value() != 0; }
-  // A store that was not done: its target can be read once that was told.
+  // A skipped store: its target can be read again after the fault was thrown once.
   bool is_store() const;
   [[noreturn]] void raise();  // an IndexError that names the op, the index, the kernel and the line
 
@@ -33,7 +33,7 @@ struct LaunchFault {
   WorkPoint until;                  // the launch
   std::vector<PlaceRef> made;       // lines of the tensors that it was for
   std::atomic<bool> clean = false;  // it has ended and reported nothing
-  std::atomic<bool> told = false;   // to somebody who read: the program knows
+  std::atomic<bool> told = false;   // whether it was thrown
 
  private:
   const ProgramCheck& failed() const;
@@ -57,8 +57,8 @@ bool any_faults();  // whether a buffer may depend on any at all
 // Throws where what a buffer depends on has reported; the caller has waited for its bytes.
 void check_faults(Node buffer);
 
-// While on, telling this thread of a store that was not done does not count as told. Gives what it was
-// before.
+// While on, throwing the fault of a skipped store on this thread does not mark it as thrown. Returns what it
+// was before.
 bool keep_faults(bool on);
 
 }  // namespace lathe

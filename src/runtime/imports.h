@@ -1,4 +1,4 @@
-// Memory that a device was lent: who is told when the device is done with it. Safe for threads.
+// Imported memory, and the callbacks to run when the device is done with it. Thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -1,14 +1,13 @@
-// Which works a new work must wait for, from the bytes each one reads and writes. Works are entered in
-// program order; two works that touch a common byte, one of them writing, must run in that order. Queues run
-// their own works in order, so only waits between queues are needed, and of those only the ones that nothing
-// else implies:
+// Finds which work a new piece of work must wait for, from the bytes each reads and writes. Work is entered
+// in program order; two pieces that access a common byte, at least one of them writing, must run in that
+// order. Queues run their own work in order, so only waits between queues are needed, and only those that no
+// other wait implies:
 //
 //   queue 0: write x (1)
 //   queue 1: read x, write y (1)      waits for 0:1
 //   queue 2: read x, read y (1)       waits for 1:1; 0:1 is implied by it
 //
-// Removing any wait that this gives out leaves a conflicting pair unordered (race_check.h shows it in the
-// tests).
+// Removing any of these waits leaves a conflicting pair unordered (tests show it with race_check.h).
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// The memory of one device. Freed blocks are kept by size and handed out again at once, even while earlier
-// work still uses them: the executor orders new work after it by the bytes. Only giving a block back to the
-// device waits. What is handed out is counted, and LATHE_MEMORY_LIMIT caps it.
+// The memory pool of a device. Freed blocks are kept by size and reused at once, even while earlier work
+// still uses them: the executor orders new work after it. Only returning a block to the device waits.
+// Allocated bytes are counted and limited by LATHE_MEMORY_LIMIT.
 #pragma once
 
 #include <cstddef>

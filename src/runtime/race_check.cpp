@@ -93,7 +93,7 @@ std::string to_string(const Race& race, std::span<const WorkRecord> log) {
   auto describe = [](const WorkRecord& work) {
     return fmt::format("{} (queue {}, work {})", work.name, work.point.queue, work.point.number);
   };
-  return fmt::format("{} and {} touch bytes {}..{} of space {} without an order", describe(log[race.second]),
+  return fmt::format("{} and {} access bytes {}..{} of space {} unordered", describe(log[race.second]),
                      describe(log[race.first]), race.bytes.begin, race.bytes.end, race.bytes.space);
 }
 

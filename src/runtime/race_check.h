@@ -1,7 +1,7 @@
-// Looks for missing waits between queues. The executor can write down what it submitted and what it waited
-// for; this checker replays that log with vector clocks and reports every pair of works that touch the same
-// bytes, at least one of them writing, without an order between them. It shares no code with the part of the
-// executor that derives waits.
+// Finds missing waits between queues. The executor can log the work it submitted and the waits between it;
+// this checker replays the log with vector clocks and reports every unordered pair of work that accesses the
+// same bytes, at least one of them writing. It shares no code with the part of the executor that derives
+// waits.
 #pragma once
 
 #include <algorithm>

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "base/env.h"
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/text.h"
@@ -100,6 +101,7 @@ DeviceName parse_device_name(std::string_view text) {
     if (error != std::errc() || result.index > kMaxIndex)
       throw UserError("device", fmt::format("device number {} in \"{}\" is too large: the most is {}", rest,
                                             text, kMaxIndex));
+    if (flag_on(Flag::OneDevice)) result.index = 0;
     return result;
   }
   const std::vector<std::string> targets = backend->targets ? backend->targets() : std::vector<std::string>();
@@ -118,6 +120,7 @@ Event Device::launch_all(Queue queue, std::span<const LaunchCall> calls, std::un
   Event last;
   for (const LaunchCall& call : calls) {
     last = launch(queue, *call.kernel, call.grid, call.args, after);
+    run_left(last);
     after = {};  // a queue keeps its own order
   }
   return last;

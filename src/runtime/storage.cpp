@@ -38,7 +38,7 @@ struct Storage {
     if (device == nullptr || in_forked_child()) return;
     try {
       give_back();
-    } catch (const Error& error) {  // work that failed; whoever waits for its result hears of it as well
+    } catch (const Error& error) {  // the work failed; waiting for its result throws the same error
       log_warning_once("memory", error.what());
     }
   }

@@ -1,6 +1,6 @@
-// Where the bytes of each buffer are. A Buffer node has only an identity; this table gives it memory on its
-// device when it is first needed, and takes the memory back when the node dies. What is alive can be listed
-// with the place in the user's program that made it (lathe/memory.h).
+// The memory of each buffer. A Buffer node is only an identity; this table allocates memory on its device
+// when it is first needed, and frees it when the node dies. Live buffers can be listed with the place in the
+// user's program that made them (lathe/memory.h).
 #pragma once
 
 #include <cstddef>

@@ -61,7 +61,7 @@ std::string culprit_of(const Plan& plan, std::span<const JoinedStep> joined, Nod
   std::string value = "a value";
   for (const auto& [node, made] : plan.stored)
     if (made == buffer) value = print_node(node);
-  throw InternalError("schedule", fmt::format("no kernel makes {}, which is asked for", value))
+  throw InternalError("schedule", fmt::format("no kernel computes {}, which is a target", value))
       .note("lost by " + culprit_of(plan, joined, buffer, rules));
 }
 

@@ -1,5 +1,5 @@
-// What is asked for is made: a pass or rule that loses a store is an error that names the value and the
-// culprit, never a tensor without values.
+// Checks that every target is computed: if a pass or rule loses a store, this throws an error that names the
+// value and the faulty step, so that no tensor is left without values.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace lathe {
 
-// Every new buffer that a step reads was written by a step before it, and every one that a result stands on
+// Every new buffer that a step reads was written by a step before it, and every one that a result is on
 // by some step.
 void check_outputs(const Plan& plan, std::span<const JoinedStep> joined, const Schedule& schedule,
                    const RuleChanges& rules);

@@ -25,7 +25,7 @@ bool keeps_bits(Node n) {
          n.is(Op::Custom) || n.is(Op::Contiguous) || n.is(Op::Copy);
 }
 
-// Whether a product may turn up here once a kernel has its positions: what stands around it may be folded
+// Whether the value may become a product once a kernel has its positions: ops around a product are folded
 // away in some kernels, where a condition is known or the other operand is zero or one.
 bool may_be_product(Node n, int depth = 0) {
   if (n.is(Op::Mul) || n.is(Op::Div) || depth > kDeep) return true;
@@ -35,8 +35,9 @@ bool may_be_product(Node n, int depth = 0) {
   return (keeps_bits(n) || n.is(Op::Neg) || n.is(Op::Cast)) && may_be_product(n.arg(0), depth + 1);
 }
 
-// Whether x*y + z is one rounding in one kernel and two in another (codegen/kernel/fuse_multiply_add.h). Not
-// where the product stands right there for no other user, in all kernels alike.
+// Whether x*y + z may be rounded once in one kernel and twice in another
+// (codegen/kernel/fuse_multiply_add.h). Not if the operand is a product without another user, since then all
+// kernels contract it.
 bool contracts_by_kernel(Node add, const NodeMap<int>* uses) {
   if (!(add.is(Op::Add) || add.is(Op::Sub)) || !add.dtype().is_float()) return false;
   const bool left = may_be_product(add.arg(0)), right = may_be_product(add.arg(1));
@@ -78,8 +79,8 @@ NodeMap<char> sources(Node node, const NodeMap<int>* uses) {
   return out;
 }
 
-// A realized value that is a function of `known`, some of which is computed, and of nothing else that would
-// be computed again: with what it is made of, if that is realized too, it is outdated.
+// Adds a realized value that is a function of only known values, some of which are recomputed: it is
+// outdated, and so are the realized values it was computed from.
 void add_outdated(Node value, const NodeMap<char>& known, NodeMap<char>& out) {
   if (!realized(value) || is_plain_memory(value) || known.contains(value)) return;
   NodeMap<char> seen;

@@ -1,8 +1,8 @@
-// A comparison whose two sides are made of the same value relies on that value having the same bits on both:
-// an element and the largest of its row (argmax, gradients of max and of pooling), two elements of one row
-// (sorting). A sum rounds by the order of its steps, and x*y + z by whether it is contracted; both depend on
-// the kernel. So such a value is computed once, and what was computed from it before is not compared with
-// what is computed anew.
+// A comparison may have the same value on both sides: an element and the maximum of its row (argmax,
+// gradients of max and of pooling), or two elements of one row (sorting). It is only right if both sides have
+// the same bits. But a sum rounds by the order of its steps, and x*y + z by whether it is contracted; both
+// depend on the kernel. So such a value is computed once and stored, not recomputed by the kernel that
+// compares it.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace lathe {
 
-// The values of a prepared graph that stand on both sides of a comparison and would round by the kernel that
+// The values of a prepared graph that are on both sides of a comparison and would round by the kernel that
 // computes them. `uses` are the users of each node.
 NodeMap<char> compared_values(std::span<const Node> order, const NodeMap<int>& uses);
 

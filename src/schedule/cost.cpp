@@ -9,30 +9,30 @@
 namespace lathe {
 namespace {
 
-// Writing an element and reading it back, against one arithmetic operation on data in registers: in a cache,
-// and from memory. What is large enough to leave the caches is the same on every machine, so that schedules
-// are.
+// The cost of writing an element and reading it back, relative to one arithmetic operation on registers: in a
+// cache, and in memory. The size from which data counts as in memory is the same on every machine, so that
+// schedules are the same, too.
 constexpr double kStoreInCache = 12, kStoreInMemory = 32, kLargeBytes = 1 << 20;
-// Work that a kernel repeats may be this share of what it does anyway.
+// Repeated work may be this share of a kernel's other work.
 constexpr double kSmallShare = 0.1;
 constexpr float kLoad = 4;
-// One step of a reduce that is done again: its arithmetic and what it reads, mostly from the caches; and a
-// kernel with two reduces side by side fits no tile as well as either alone.
+// The cost of repeating a step of a reduce: its arithmetic and its reads, mostly from caches; also, a kernel
+// with two reduces fits a tile less well than a kernel with one.
 constexpr double kReduceStep = 3;
 constexpr float kTranscendental = 12;
 constexpr float kDivide = 6;
 constexpr float kCostCap = 1e6f;
-// A row is read again by every reduce over it and by what uses them: that is cheap while it is in a cache.
+// A row is read again by every reduce over it and by their users: that is cheap while it is in a cache.
 constexpr double kRowBytes = 1 << 20;
-// Writing an element to memory of the kernel's own and reading it back, in the nearest cache, once more loop
-// included; and the most that such memory may hold.
+// The cost of writing an element to kernel-local memory and reading it back from L1, including another loop;
+// and the limit of such memory.
 constexpr double kStage = 8, kPanelBytes = 1 << 17;
-// A kernel this long is cut; a reduce counts as much as its loop and the options it gets are.
+// A kernel heavier than this is cut; the weight of a reduce accounts for its loop and its options.
 constexpr double kLongKernel = 384, kReduceWeight = 16;
 // A kernel with fewer outputs than this, over more inputs than that, is too serial: see reduce_parts.
 constexpr std::int64_t kFewOutputs = 64, kManyInputs = 1 << 16;
 
-// A number made wider without loss: done while it is read, and the narrow one is less to read.
+// A lossless widening cast: it is done while reading, and reading the narrow number is cheaper.
 bool is_widening(Node n) { return n.is(Op::Cast) && widens(n.arg(0).dtype(), n.dtype()); }
 
 float weight(Node n) {
@@ -53,8 +53,8 @@ float weight(Node n) {
   }
 }
 
-// What an expanded value costs each time is at most a load: if it costs more, storing it below the expand,
-// where it has fewer elements, is what pays, never storing something above.
+// An expanded value costs at most a load per use: if it costs more, it pays to store it below the expand,
+// where it has fewer elements, and never to store a value above.
 ElementCost below_expand(const ElementCost& cost) {
   return cost.operations + kLoad * cost.loads > kLoad ? ElementCost{.operations = 0, .loads = 1} : cost;
 }
@@ -69,8 +69,8 @@ double storing(Node node, double elements, bool invariant) {
   const bool large = !invariant && elements * node.dtype().bytes() > kLargeBytes;
   return elements * (large ? kStoreInMemory : kStoreInCache);
 }
-// Computing an element once more, beside what its kernel does anyway. What is made of positions alone (a
-// causal mask) may cost less than reading it back would.
+// The cost of computing an element again in a kernel. A value made only of positions (a causal mask) may cost
+// less than reading it back.
 double computing_again(const ElementCost& cost) {
   return std::max(0.f, cost.operations + kLoad * (cost.loads - 1));
 }
@@ -80,14 +80,14 @@ double computing_again(const ElementCost& cost) {
 NodeMap<ElementCost> element_costs(std::span<const Node> order, const NodeMap<int>& uses, bool invariant) {
   NodeMap<ElementCost> costs;
   costs.reserve(order.size());
-  // What a node costs its users.
+  // The cost of a node to its users.
   auto as_operand = [&](Node n) {
     const ElementCost& c = *costs.find(n);
     const int* count = uses.find(n);
     if (count == nullptr || *count < 2 || !is_elementwise(n.op()) || n.rank() == 0) return c;
     const auto elements = static_cast<double>(numel_max(n));
-    // A sum of many small values is expensive by its loads, and better stored at every step: reading all of
-    // them again costs each later kernel its start.
+    // A sum of many small values is expensive because of its loads, and better stored at every step: reading
+    // all of them again would delay the start of each later kernel.
     const bool large = !invariant && elements * n.dtype().bytes() > kLargeBytes;
     const double again = large ? computing_again(c) : c.operations;
     return again * elements > storing(n, elements, invariant) ? ElementCost{.operations = 0, .loads = 1} : c;
@@ -140,7 +140,7 @@ bool worth_storing(Node node, const ElementCost& cost, const Usage& usage) {
   const double store = storing(node, usage.elements, usage.invariant);
   double extra = usage.evaluations - usage.elements;
   if (node.is(Op::Reduce) || node.is(Op::RaggedReduce)) {
-    // Inside a foreign reduce loop the outer kernel would run with the outer result's parallelism only.
+    // Inside another reduce's loop it would only have the parallelism of that reduce's result.
     if (usage.in_foreign_loop) return true;
     if (usage.beside_product) return true;
     bool serial = !usage.invariant && usage.kernel_outputs < kFewOutputs &&
@@ -148,15 +148,17 @@ bool worth_storing(Node node, const ElementCost& cost, const Usage& usage) {
     if (usage.joins && serial) return true;
     return extra * usage.reduce_extent * (usage.joins ? 1 : kReduceStep) > store;
   }
-  // What it was before it was widened is less to write and to read.
+  // The value before widening is smaller to write and to read.
   if (is_widening(node)) return false;
   return extra * computing_again(cost) > std::max(store, kSmallShare * usage.kernel_work);
 }
 
 bool worth_a_row(const RowUsage& usage) {
-  double work = usage.evaluations * usage.reduce_extent;
+  // The kernel that computes the row also runs the loops inside.
+
+  const double work = std::max(usage.evaluations * usage.reduce_extent, usage.turns);
   if (!usage.invariant && usage.parallel_steps < kFewOutputs && work > kManyInputs) return false;
-  // Of a row across memory every element brings its neighbours along: it is better walked once a kernel.
+  // Each element of a strided row loads a whole cache line, so it is better to read the row once per kernel.
   if (usage.row_bytes > kRowBytes || !usage.side_by_side) return false;
   double extra = usage.evaluations - usage.elements;
   return extra * usage.reduce_extent * kReduceStep <= usage.elements * kStoreInCache;
@@ -176,8 +178,8 @@ std::int64_t reduce_parts(std::int64_t outputs, std::int64_t inputs, std::int64_
 }
 
 std::int64_t column_parts(std::int64_t outputs, double input_bytes, std::int64_t extent) {
-  // Input that leaves the caches, columns enough that a row is a walk, and rows enough that the parts are
-  // little beside them.
+  // The input exceeds the caches, there are enough columns to read a row sequentially, and enough rows that
+  // the parts are small in comparison.
   constexpr double kLargeInput = 1 << 25;
   constexpr std::int64_t kShortestRow = 256, kParts = 32, kRowsPerPart = 32;
   if (outputs < kShortestRow || input_bytes < kLargeInput) return 0;
@@ -186,26 +188,25 @@ std::int64_t column_parts(std::int64_t outputs, double input_bytes, std::int64_t
   return 0;
 }
 
-std::int64_t walks_for(double others, std::int64_t steps) {
+std::int64_t serial_parts(double others, std::int64_t steps) {
   constexpr double kEnough = 16;
   constexpr std::int64_t kShort = 1 << 14;
-  std::int64_t walks = 1;
-  while (others * static_cast<double>(walks) < kEnough && steps / (2 * walks) >= kShort) walks *= 2;
-  return walks;
+  std::int64_t parts = 1;
+  while (others * static_cast<double>(parts) < kEnough && steps / (2 * parts) >= kShort) parts *= 2;
+  return parts;
 }
 
 std::int64_t scan_pieces(double others, std::int64_t steps) {
-  // A long running sum of floats loses digits, and has one thread: pieces are summed up from what came
-  // before.
+  // A long running sum of floats loses digits and uses one thread, so it is cut into pieces.
   constexpr std::int64_t kLong = 1 << 16, kPiece = 1 << 14;
-  const std::int64_t pieces = walks_for(others, steps);
+  const std::int64_t pieces = serial_parts(others, steps);
   return steps >= kLong ? std::max(pieces, steps / kPiece) : pieces;
 }
 
 namespace {
 
-// Comparing costs a step for every row, value and element beside it. Sorting costs some hundred steps a
-// value, a search a row, and a dozen kernels to start, each worth this many steps.
+// Comparing costs a step per row, value and element of the width. Sorting costs some hundred steps per value,
+// a search per row, and the start of a dozen kernels, each worth kKernel steps.
 bool worth_sorting(const RowCounts& c) {
   constexpr double kKernel = 1 << 14, kSortStep = 6;
   const double depth = std::log2(c.values + 2);
@@ -216,8 +217,8 @@ bool worth_sorting(const RowCounts& c) {
   return sort < compare;
 }
 
-// Rows that are wide and more than a cache holds: from lists each is written once, which saves more than
-// sorting costs.
+// Wide rows that together exceed a cache: with lists each row is written once, which saves more than sorting
+// costs.
 bool written_once(const RowCounts& c) {
   constexpr double kWide = 32, kLarge = 1 << 21;
   return c.known && c.width >= kWide && c.rows * c.width >= kLarge;
@@ -232,16 +233,16 @@ bool fits_lists(const RowCounts& c) {
 }  // namespace
 
 RowWay row_way(const RowCounts& counts, bool fast_threads) {
-  if (fast_threads && !written_once(counts)) return RowWay::Walk;
+  if (fast_threads && !written_once(counts)) return RowWay::Serial;
   return fits_lists(counts) && worth_sorting(counts) ? RowWay::Lists : RowWay::Compare;
 }
 
-std::int64_t row_walks(const RowCounts& counts) {
+std::int64_t scatter_parts(const RowCounts& counts) {
   constexpr double kStepsPerRow = 4;
   if (!counts.known) return 1;
-  std::int64_t walks = walks_for(counts.batch, static_cast<std::int64_t>(counts.values));
-  while (walks > 1 && counts.values < kStepsPerRow * counts.rows * static_cast<double>(walks)) walks /= 2;
-  return walks;
+  std::int64_t parts = serial_parts(counts.batch, static_cast<std::int64_t>(counts.values));
+  while (parts > 1 && counts.values < kStepsPerRow * counts.rows * static_cast<double>(parts)) parts /= 2;
+  return parts;
 }
 
 std::int64_t sort_block(std::int64_t n, std::int64_t keep) {

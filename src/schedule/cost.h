@@ -52,6 +52,7 @@ struct RowUsage {
   double reduce_extent = 1;   // elements combined into one
   double row_bytes = 0;       // of them
   double parallel_steps = 1;  // of the ranges that stay parallel
+  double turns = 0;           // of the innermost loops that use it, all rows together
   bool side_by_side = true;   // a row's elements are neighbours
   bool invariant = false;     // as in Usage
 };
@@ -67,7 +68,8 @@ bool worth_staging(const ElementCost& cost, double evaluations, double elements,
 // Tiles of both are kept close by, which is done for one such sum in a kernel.
 bool is_product_sum(Node node);
 
-// What one thread computes by a walk along an axis, with its results in memory: a kernel of its own.
+// Whether one thread may compute the node serially along an axis, with its results in memory: a separate
+// kernel.
 inline bool is_sequential(Node n) { return n.is(Op::Scatter) || n.is(Op::Scan); }
 
 // A reduce with few outputs and many inputs runs in parts: the number of parts for an axis of `extent`, or 0
@@ -79,47 +81,47 @@ std::int64_t reduce_parts(std::int64_t outputs, std::int64_t inputs, std::int64_
 // or 0.
 std::int64_t column_parts(std::int64_t outputs, double input_bytes, std::int64_t extent);
 
-// ---- how running values, values by row and sorts are computed (schedule/expand_walks.h). A device whose
-// threads are few and fast takes steps in order: a walk. Where they are many and slow, more steps at once
-// win.
+// ---- how scans, scatters and sorts are computed (schedule/expand_scans.h). A device with few fast threads
+// computes them serially. With many slow threads it is faster to do more work in parallel.
 
-// Into how many walks one of `steps` is best cut, beside `others` of its kind: enough for the threads there
-// may be, none shorter than is worth a start. Depends on extents alone, so results do not depend on the
-// machine.
-std::int64_t walks_for(double others, std::int64_t steps);
+// The number of parts to cut a serial computation of `steps` steps into, if there are `others` like it:
+// enough parts for the threads, but none too short to be worth starting. Depends only on extents, so results
+// do not depend on the machine.
+std::int64_t serial_parts(double others, std::int64_t steps);
 
-// Pieces of a running value of `steps` steps that one walk each goes through.
+// The number of pieces of a scan of `steps` steps, each of which is one serial scan.
 std::int64_t scan_pieces(double others, std::int64_t steps);
-// Where it is not walked: how many elements a window holds whose sum is computed anew for each of them.
+// If a scan is not serial: the elements per window, whose sum is computed separately for each of them.
 inline constexpr std::int64_t kScanWindow = 64;
 
 // Values of a batch, each with the number of the row it belongs to.
 struct RowCounts {
   double batch = 1, rows = 1, values = 1;
-  double width = 1;    // values beside each other in a row
+  double width = 1;    // contiguous values in a row
   bool known = false;  // none of the sizes is symbolic
 };
 enum class RowWay : std::uint8_t {
-  Walk,     // each value is combined with its row in turn
+  Serial,   // one thread combines each value with its row in turn
   Lists,    // the row numbers are sorted once, and each row combines its own list in order
   Compare,  // every value is compared with every row
 };
 RowWay row_way(const RowCounts& counts, bool fast_threads);
-// How many walks, each with rows of its own that are combined at the end.
-std::int64_t row_walks(const RowCounts& counts);
+// The number of serial scatters; their outputs are combined at the end.
+std::int64_t scatter_parts(const RowCounts& counts);
 
 enum class SortWay : std::uint8_t {
   Blocks,  // only blocks of the row that can hold what is kept are sorted
-  Digits,  // by digits, the lowest first, in walks along the row
-  Merge,   // runs are merged two by two
+  Digits,  // radix sort, the lowest digit first, with serial scans along the row
+  Merge,   // runs are merged pairwise
 };
 SortWay sort_way(std::int64_t n, std::int64_t keep, bool fast_threads);
-// How long those blocks are best.
+// The best length of these blocks.
 std::int64_t sort_block(std::int64_t n, std::int64_t keep);
 
-// From how many bytes on weights of attention are computed anew where they are needed instead of being stored
-// (rebuilt_weights.h). Storing them takes four times as much, for scores and gradients too; computing them
-// anew takes twice the time on a CPU, where tiles of a product have more rows than a fold works on at once.
+// From how many bytes on weights of attention are computed again where they are needed instead of being
+// stored (rebuilt_weights.h). Storing them takes four times as much, for scores and gradients too; computing
+// them again takes twice the time on a CPU, where tiles of a product have more rows than a fold works on at
+// once.
 inline constexpr double kRebuiltBytes = 1 << 28;
 
 // What would become of a kernel and a step with one store over the same output ranges as one kernel.

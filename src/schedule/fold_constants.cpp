@@ -79,7 +79,7 @@ Node ConstantFolder::fold(Node node) {
   Node value;
   if (is_movement(node.op())) {
     Node c = number(node.arg(0));
-    // Padding, and windows put back, have zeros beside what is there.
+    // Padding and unskewed windows add zeros.
     bool pads = node.is(Op::Pad) || node.is(Op::Unskew);
     if (!c || (pads && !is_plus_zero(c))) return node;
     value = c;

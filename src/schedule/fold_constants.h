@@ -1,5 +1,5 @@
-// What is one number everywhere is not computed: an elementwise op over constants is a constant, so is a
-// reduce over one, and movement changes nothing about it.
+// Constant folding of tensors: an elementwise op or a reduce of tensors with one constant value everywhere is
+// such a constant, too, and movement ops do not change it.
 //   add(expand(2), expand(3)) over (4, 6)   ->   expand(5) over (4, 6)
 //   sum(expand(2) over (4, 6), axis 1)      ->   expand(12) over (4, 1)
 // Values are those of the simplifying rules, so NaN, infinities and signed zeros are kept.

@@ -29,7 +29,7 @@ GraphSizes common_sizes(std::span<const Node> a, std::span<const Node> b) {
   return out;
 }
 
-// Numbers stand beside any shape.
+// Numbers are beside any shape.
 Node fitted(const GraphValue& x, std::span<const Node> sizes) {
   return x.rank() == 0 ? x.node() : x.expand(sizes).node();
 }

@@ -1,6 +1,6 @@
-// Values of a tensor graph with the operators of arithmetic, for steps that write graphs down: axes of size 1
-// grow to meet the other operand's, numbers take the dtype of what stands beside them, and movement ops that
-// would change nothing are left out. What the values are is ir/build.h's.
+// Tensor-graph nodes with arithmetic operators, for steps that build graphs: axes of size 1 are expanded to
+// the other operand's size, numbers take the other operand's dtype, and movement ops without effect are
+// omitted. The nodes are built by ir/build.h.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ using Indices = SmallVector<Node, 8>;
 
 bool is_one(Node size) { return size.is_const_int(1); }
 
-// 0 <= i < size, leaving out what the bounds already say.
+// 0 <= i < size, without the conditions that the bounds already imply.
 Node inside(Node i, Node size, Rewriter& rewriter) {
   Node low = i.lo() >= 0 ? Node() : logical_not(less(i, index_const(0)));
   Node high = size.is_const() && i.hi() < size.int_attr() ? Node() : less(i, size);
@@ -151,7 +151,7 @@ Position map_position(Node movement, const Position& out, Rewriter& rewriter) {
       if (!whole.is_const_int(1)) valid = both(valid, whole, rewriter);
       break;
     }
-    default: throw InternalError("schedule", std::string(info(movement.op()).name) + " is no movement op");
+    default: throw InternalError("schedule", std::string(info(movement.op()).name) + " is not a movement op");
   }
   return {dims(in), valid};
 }

@@ -1,5 +1,5 @@
-// What a movement op does to an index: given the position asked of its output, the position to read of its
-// input, and where that read is valid. This is all there is to a movement op: no kernel ever runs for one.
+// The effect of a movement op on an index: maps a position of its output to the position of its input to
+// read, and says where that read is valid. A movement op is nothing more: no kernel runs for one.
 #pragma once
 
 #include "ir/node.h"

@@ -25,11 +25,12 @@ Node carry_of(Node fold, std::size_t i, std::size_t number) {
   return intern(Op::Carry, first_of(fold, i).dtype(), {}, Attr::of(d));
 }
 
-// Whether one expression is another but for the ranges and the memory of its own, and which of them are
-// which. Operands that may change places stand in the order in which they were made, so they are told apart
-// by what they are made of; ranges are known before the indices that have them.
+// Matches two expressions that are equal except for their own ranges and memory, and finds the mapping of
+// these. Commutative operands are ordered by when they were made, so they are matched by structure; ranges
+// are bound before the indices that contain them.
 class Renaming {
  public:
+  explicit Renaming(const RuleChanges& rules) : rules_(rules) {}
   bool bind(Node from, Node to) {
     if (const Node* known = to_.find(from)) return *known == to;
     if (from.op() != to.op() || from.dtype() != to.dtype() || !taken_.try_emplace(to, 1).second) return false;
@@ -52,7 +53,7 @@ class Renaming {
 
  private:
   bool same_index(Node from, Node to) const {
-    return simplify(substitute(from, to_), {}) == simplify(to, {});
+    return simplify(substitute(from, to_), rules_) == simplify(to, rules_);
   }
 
   bool bind_closed(Node from, Node to) {
@@ -102,6 +103,7 @@ class Renaming {
     return *kinds_.find(node);
   }
 
+  const RuleChanges& rules_;
   NodeMap<Node> to_;
   NodeMap<char> taken_;
   NodeMap<std::uint64_t> kinds_;
@@ -125,9 +127,10 @@ bool can_be_arrays(const FoldKernel& k) {
 }
 
 // `few` takes its values from the running values of `many`, which begin with its own.
-std::optional<FoldKernel> take_components(const FoldKernel& few, const FoldKernel& many) {
+std::optional<FoldKernel> take_components(const FoldKernel& few, const FoldKernel& many,
+                                          const RuleChanges& rules) {
   if (components(few.fold) > components(many.fold)) return std::nullopt;
-  Renaming names;
+  Renaming names(rules);
   if (!bind_loops(few, many, names)) return std::nullopt;
   for (std::size_t i = 0; i < components(few.fold); ++i)
     if (first_of(few.fold, i) != first_of(many.fold, i) ||
@@ -150,19 +153,20 @@ Node filled_panel(const FoldKernel& k) {
   return Node();
 }
 
-// What `second` computes a step of its first panel from is what `first` has in its own.
-std::optional<FoldKernel> fill_from(const FoldKernel& first, const FoldKernel& second) {
+// Fills the first panel of `second` from the panel of `first`, if it is computed from the same values.
+std::optional<FoldKernel> fill_from(const FoldKernel& first, const FoldKernel& second,
+                                    const RuleChanges& rules) {
   if (first.fill.arg(0) != second.fill.arg(0)) return std::nullopt;
   Node panel = filled_panel(first);
   if (!panel) return std::nullopt;
   std::vector<Node> parts = toposort(second.factor);
   for (std::size_t i = parts.size(); i-- > 0;) {
-    Renaming names;
+    Renaming names(rules);
     if (!bind_loops(second, first, names) || !names.bind(second.fill, first.fill)) return std::nullopt;
     if (!names.matches(parts[i], first.factor)) continue;
     const std::size_t before = components(first.fold), added = components(second.fold);
     NodeMap<Node> to, values;
-    Renaming loops;
+    Renaming loops(rules);
     bind_loops(second, first, loops);
     for (const auto& [from, node] : loops.map()) to[from] = node;
     to[parts[i]] = load(panel, second.fill);
@@ -176,6 +180,7 @@ std::optional<FoldKernel> fill_from(const FoldKernel& first, const FoldKernel& s
     args.push_back(first.tile);
     AttrData name{"", {first.fold.ints()[0], static_cast<std::int64_t>(before + added), 0}};
     FoldKernel out = first;
+    out.outputs += second.outputs;
     out.fold = intern(Op::Fold, dtypes::Void, args, Attr::of(name));
     out.effects.clear();
     for (std::size_t c = 0; c < before; ++c) values[get_of(first.fold, c)] = get_of(out.fold, c);
@@ -185,6 +190,14 @@ std::optional<FoldKernel> fill_from(const FoldKernel& first, const FoldKernel& s
     return out;
   }
   return std::nullopt;
+}
+
+// The step of the number of outputs of a matrix unit's fragments, and the most outputs that fit the registers
+// together with two tiles of scores.
+constexpr std::int64_t kFragmentOutputs = 64, kMostFragmentOutputs = 256;
+
+std::int64_t fragment_outputs(std::int64_t outputs) {
+  return (outputs + kFragmentOutputs - 1) / kFragmentOutputs * kFragmentOutputs;
 }
 
 }  // namespace
@@ -203,17 +216,19 @@ std::optional<FoldKernel> fold_kernel(const PlannedStep& step) {
   out.tile = step.fold->tile;
   out.fill = step.fold->fill;
   out.factor = step.fold->scores;
+  out.outputs = fragment_outputs(step.fold->outputs);
   if (!contains(closed_ranges(out.fold), out.tile)) return std::nullopt;
   out.outside.assign(step.fold->outside.begin(), step.fold->outside.end());
   return out;
 }
 
-std::optional<FoldKernel> join_folds(const FoldKernel& a, const FoldKernel& b) {
+std::optional<FoldKernel> join_folds(const FoldKernel& a, const FoldKernel& b, const RuleChanges& rules) {
   if ((a.form == FoldForm::Sum) != (b.form == FoldForm::Sum)) return std::nullopt;
   if (!can_be_arrays(a) || !can_be_arrays(b)) return std::nullopt;
   const bool sums = a.form == FoldForm::Sum;
-  std::optional<FoldKernel> out = sums ? fill_from(a, b) : take_components(b, a);
-  if (!out) out = sums ? fill_from(b, a) : take_components(a, b);
+  if (sums && a.outputs + b.outputs > kMostFragmentOutputs) return std::nullopt;
+  std::optional<FoldKernel> out = sums ? fill_from(a, b, rules) : take_components(b, a, rules);
+  if (!out) out = sums ? fill_from(b, a, rules) : take_components(a, b, rules);
   return out;
 }
 

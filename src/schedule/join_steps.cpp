@@ -25,7 +25,7 @@ Node extents_of(std::span<const Node> ranges) {
   return dims(extents);
 }
 
-// Bytes an access moves: every element once, however often it is asked for.
+// Bytes that an access moves: every element once, however often it is accessed.
 double bytes_of(Node access) {
   Node memory = access.arg(0);
   double n = 1;
@@ -62,7 +62,7 @@ Single look_at(const PlannedStep& step) {
     if (n.is(Op::Load)) s.loads.push_back(n);
     if (n.is(Op::Reduce)) s.reduces.push_back(n);
   }
-  // What walks in order has its outputs in memory until the last step.
+  // A scan or scatter has its outputs in memory until the last step.
   for (Node n : step.ops) s.alone |= is_product_sum(n) || is_sequential(n);
   s.alone |= step.root.is(Op::Contiguous) && !attached_options(step.root).empty();
   return s;
@@ -95,6 +95,7 @@ class Joiner {
         order_(order),
         wanted_(wanted),
         max_buffers_(max_buffers),
+        changes_(changes),
         rewriter_(simplify_rules(), changes),
         kernel_of_(plan.steps.size(), -1),
         first_allowed_(plan.steps.size(), 0) {}
@@ -118,13 +119,15 @@ class Joiner {
   }
 
  private:
-  // Every kernel runs after those before it in the list. A step may join one that is not before anything it
-  // waits for, so the list stays an order whatever is joined, and no two kernels can wait for each other.
+  // Every kernel runs after those before it in the list. A step may join a kernel that is not before anything
+  // the step waits for, so the list stays a valid order, and no two kernels can wait for each other.
   int place(int step, const Single& single) {
     const int first = first_allowed_[static_cast<std::size_t>(step)];
     std::optional<FoldKernel> fold = fold_kernel(plan_.steps[static_cast<std::size_t>(step)]);
     if (fold)
       if (const int at = place_fold(step, *fold); at >= 0) return at;
+    if (single.store)
+      if (const int at = place_beside(step, single); at >= 0) return at;
     if (single.store) {
       SmallVector<int, 8> tried;
       auto attempt = [&](int at) {
@@ -154,8 +157,8 @@ class Joiner {
     return static_cast<int>(kernels_.size()) - 1;
   }
 
-  // The last kernels that carry something through the same tiles are tried, -1 where none takes the step. One
-  // that nobody waits for yet may run later than it would, beside what the step waits for.
+  // Tries the last kernels that carry values through the same tiles; -1 if none accepts the step. A kernel
+  // that no other waits for yet may be moved to a later position.
   int place_fold(int step, const FoldKernel& fold) {
     const PlannedStep& planned = plan_.steps[static_cast<std::size_t>(step)];
     if (planned.root.is(Op::Store)) return -1;
@@ -165,7 +168,7 @@ class Joiner {
       const bool later = at < first_allowed_[static_cast<std::size_t>(step)];
       if (later && is_waited_for(kernel)) continue;
       if (reads_one_of(planned, kernel.members) || !same_device(planned, kernel)) continue;
-      std::optional<FoldKernel> joined = join_folds(*kernel.fold, fold);
+      std::optional<FoldKernel> joined = join_folds(*kernel.fold, fold, changes_);
       if (!joined || over_limit(*joined)) continue;
       if (later) {
         folds_.erase(folds_.end() - 1 - static_cast<std::ptrdiff_t>(i));
@@ -175,6 +178,41 @@ class Joiner {
       Kernel& taken = kernels_[static_cast<std::size_t>(at)];
       taken.fold = std::move(joined);
       taken.members.push_back(step);
+      return at;
+    }
+    return -1;
+  }
+
+  // A value computed only from results of a fold, each at the index where it is stored, is stored by the
+  // fold's kernel: for example an output rounded to fewer bits, if gradients need the unrounded one. -1 for
+  // other values.
+  int place_beside(int step, const Single& single) {
+    const PlannedStep& planned = plan_.steps[static_cast<std::size_t>(step)];
+    const int at = first_allowed_[static_cast<std::size_t>(step)];
+    if (planned.root.is(Op::Store) || !single.reduces.empty() || single.loads.empty() || single.alone)
+      return -1;
+    if (std::find(folds_.begin(), folds_.end(), at) == folds_.end()) return -1;
+    Kernel& kernel = kernels_[static_cast<std::size_t>(at)];
+    if (!same_device(planned, kernel)) return -1;
+    for (Node made : kernel.fold->effects) {
+      Nodes ranges(closed_ranges(made).begin(), closed_ranges(made).end());
+      sort_by_id(ranges);
+      if (extents_of(ranges) != single.extents) continue;
+      NodeMap<Node> to, values;
+      for (std::size_t i = 0; i < ranges.size(); ++i) to[single.ranges[i]] = ranges[i];
+      Node store = substitute(single.store, to), from = made.is(Op::End) ? made.arg(0) : made;
+      bool same = true;
+      for (Node n : toposort(store)) {
+        if (!n.is(Op::Load)) continue;
+        same &= n.arg(0) == from.arg(0) && n.arg_count() == 2 && same_index(n.arg(1), from.arg(1));
+        values[n] = from.arg(2);
+      }
+      if (!same) continue;
+      FoldKernel joined = *kernel.fold;
+      joined.effects.push_back(end(substitute(store, values), ranges));
+      if (over_limit(joined)) return -1;
+      kernel.fold = std::move(joined);
+      kernel.members.push_back(step);
       return at;
     }
     return -1;
@@ -288,7 +326,7 @@ class Joiner {
       if (const Node* made = kernel.written.find(n.arg(0))) {
         if (!same_index(n.arg(1), made->arg(1)) || !reads_last_store(planned, n.arg(0))) return false;
         Node value = made->arg(2);
-        // A gate may stand on what the kernel makes, too: operands come first, so that part is known.
+        // A gate may be on what the kernel makes, too: operands come first, so that part is known.
         values[n] =
             n.arg_count() > 2 ? where(substitute(n.arg(2), values), value, zero_of(value.dtype())) : value;
         facts.saved += bytes;
@@ -330,8 +368,8 @@ class Joiner {
     return true;
   }
 
-  // Whether what the step reads of a buffer the kernel writes is what that one store leaves there: a version
-  // made by several stores holds at any place the value of the last of them.
+  // Whether the step reads the result of the kernel's store to the buffer. A version made by several stores
+  // has at each position the value of the last one.
   bool reads_last_store(const PlannedStep& step, Node buffer) const {
     for (Node version : step.reads) {
       const Node* stored = plan_.stored.find(version);
@@ -378,6 +416,7 @@ class Joiner {
   const StepOrder& order_;
   const NodeMap<char>& wanted_;
   int max_buffers_;
+  const RuleChanges& changes_;
   Rewriter rewriter_;
   std::vector<Kernel> kernels_;
   std::vector<int> kernel_of_, first_allowed_;

@@ -1,11 +1,11 @@
-// Planned kernels over the same output ranges become one kernel with several stores, where that saves memory
-// traffic: siblings that read the same elements, and a consumer that reads a value at the very index it is
-// written at, which then is the value itself.
+// Joins planned kernels over the same output ranges into one kernel with several stores, where that saves
+// memory traffic: kernels that read the same elements, and a consumer that reads a value at the index where
+// it is written, and so can use the value itself.
 //
-//   before   m1[i] = f(m[i], g[i])    v1[i] = h(v[i], g[i])    w1[i] = k(w[i], m1[i], v1[i])     three
-//   kernels after    the three stores in one loop over i, which reads m, v, g and w once
+//   before   three kernels: m1[i] = f(m[i], g[i])    v1[i] = h(v[i], g[i])    w1[i] = k(w[i], m1[i], v1[i])
+//   after    the three stores in one loop over i, which reads m, v, g and w once
 //
-// Whether a join pays is decided in cost.h; here is what may be joined at all.
+// cost.h decides whether a join pays; this file decides whether it is possible.
 #pragma once
 
 #include <vector>

@@ -54,9 +54,9 @@ Node without_gate(Node x) {
 // sum of where(c, a * b, 0) == sum of a * b, where both are loads gated by c, cast or not: one 0 is enough,
 // so the factor that can do without its gate loses it and no longer depends on what the gate depends on.
 // Gives up the 0 where that factor is infinite or NaN, so only where sums are over padding, as in the
-// gradients of convolutions: the other factor lies outside of its memory there, the gate depends on some
-// ranges of the sum and not on all, and on ranges that the freed factor's index leaves alone, so that other
-// outputs read it unmasked. A mask that a program wrote hides what is behind it.
+// gradients of convolutions: the other factor is outside of its memory there, the gate depends on some
+// ranges of the sum and not on all, and on ranges that the ungated factor's index does not depend on, so that
+// other outputs read it unmasked. A mask written by a program may hide such values and is kept.
 Node gate_one_factor(Node node, const Bindings&, Rewriter& rewriter) {
   if (!is_kernel_reduce(node) || reduce_op(node) != Op::Add) return Node();
   Node gated = node.arg(0), c = gated.is(Op::Where) ? gated.arg(0) : Node();
@@ -253,8 +253,8 @@ std::vector<RuleTable> all_tables() {
 
 namespace {
 
-// Reduces beside one another may share a range. One that was cut short is another range then, with a number
-// of its own.
+// Several reduces may share a range. If one of them was shortened, its range is another one and gets a new
+// number.
 Node with_own_numbers(Node kernel) {
   NodeMap<Node> to;
   std::map<std::int64_t, Node> by_id;

@@ -1,4 +1,4 @@
-// Rules on kernels as scheduled: reduces that join, collapse or vanish, and gates that move into loads.
+// Rules on scheduled kernels: they join, collapse and remove reduces, and move gates into loads.
 #pragma once
 
 #include "ir/node.h"
@@ -14,7 +14,7 @@ std::vector<RuleTable> all_tables();
 // A kernel with index algebra and kernel rules applied.
 Node simplify_kernel(Node kernel, const RuleChanges& changes);
 
-// Neighbouring ranges that every index walks as one are made one: r0*E1 + r1 becomes r.
+// Merges neighbouring ranges that every index combines in the same way: r0*E1 + r1 becomes r.
 Node merge_ranges(Node kernel);
 
 // A range that indices divide evenly becomes two: r/s and r%s become ranges of their own.

@@ -1,5 +1,5 @@
-// How a value lies in the buffer it is stored in. Strides are fixed by the largest sizes its variables allow,
-// whatever they are bound to, so that one buffer serves all values: a symbolic shape is a cut of the whole.
+// The layout of a value in its buffer. Strides follow from the maximum of symbolic sizes, not from the values
+// bound to them, so that one buffer works for all sizes: a symbolic shape is a part of the buffer.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ class Nest {
   // before: of two such sets one must hold the other.
   bool put_outside(std::span<const Node> ranges);
 
-  // Whether these ranges stand outside all others already.
+  // Whether these ranges are outside all others already.
   bool is_outside(std::span<const Node> ranges) const;
 
   double parallel_steps() const;  // of the ranges that are left parallel

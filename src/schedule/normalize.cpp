@@ -37,7 +37,7 @@ NormalKernel normalize_kernel(Node sink) {
       to[n] = define(n.dtype(), panels++, memory_size(n), define_space(n), shared_form(n));
   }
   for (std::size_t i = 0; i < ranges.size(); ++i) {
-    Node r = ranges[i];  // an extent may name ranges that stand before it, and buffers
+    Node r = ranges[i];  // an extent may name ranges that are before it, and buffers
     to[r] = range(substitute(r.arg(0), to), static_cast<std::int64_t>(i), range_kind(r));
   }
   out.ast = substitute(sink, to);

@@ -13,9 +13,9 @@ namespace {
 
 std::int64_t bytes_of(Node value) { return numel_max(value) * value.dtype().bytes(); }
 
-// Whether the step makes little compared with what it reads: a store into memory that exists, a reduce. Such
-// steps run as soon as they can, because what they read may be freed after them, and next to others that
-// read the same, because then they can become one kernel.
+// Whether the step writes little compared with what it reads: a store to existing memory, a reduce. Such
+// steps run as early as possible, because what they read may be freed after them, and next to steps that read
+// the same, because these can become one kernel.
 bool runs_early(const PlannedStep& step) {
   constexpr std::int64_t kMuchLess = 4;
   if (step.root.is(Op::Store)) return true;
@@ -24,9 +24,8 @@ bool runs_early(const PlannedStep& step) {
   return bytes_of(step.root) * kMuchLess <= most;
 }
 
-// For each group of steps that wait for each other, directly or not, a memory version to keep a copy of so
-// that they need not: the first that some step of the group writes. `waiting` counts what each step still
-// waits for.
+// For each cycle of steps that wait for each other, a memory version to copy so that the cycle is broken: the
+// first that a step of the cycle writes. `waiting` counts what each step still waits for.
 std::vector<Node> copies_to_keep(const Plan& plan, const std::vector<std::vector<int>>& next,
                                  const std::vector<int>& waiting) {
   const std::size_t n = plan.steps.size();
@@ -39,7 +38,7 @@ std::vector<Node> copies_to_keep(const Plan& plan, const std::vector<std::vector
     for (int s : next[i]) before[static_cast<std::size_t>(s)].push_back(static_cast<int>(i)), ++followers[i];
     if (followers[i] == 0) idle.push_back(static_cast<int>(i));
   }
-  // Whatever nobody in a cycle waits for only stands behind one.
+  // A step that no step of a cycle waits for merely comes after the cycle.
   while (!idle.empty()) {
     const auto step = static_cast<std::size_t>(idle.back());
     idle.pop_back();

@@ -1,4 +1,4 @@
-// An order of planned steps in which every read sees the version it names.
+// Orders planned steps so that every read sees the version of the buffer that it names.
 #pragma once
 
 #include <vector>

@@ -21,7 +21,7 @@ bool is_identity(Node n) { return n.is(Op::Contiguous) || n.is(Op::Copy); }
 
 bool is_reduction(Node n) { return is_tensor_reduce(n) || n.is(Op::RaggedReduce); }
 
-std::size_t walked_axis(Node n) {
+std::size_t scanned_axis(Node n) {
   return n.is(Op::Scan) ? static_cast<std::size_t>(n.ints()[1]) : n.arg(1).rank() - 1;
 }
 
@@ -80,13 +80,13 @@ std::uint32_t Planner::request(Node node, int step, const Position& at, Node loo
   return static_cast<std::uint32_t>(list.size() - 1);
 }
 
-// Indices are simplified with the ranges in them, so the extent of a range is what simplifying leaves as it
-// is: else it would be one range where it is closed and another where it is used.
+// Indices are simplified with the ranges in them, so the extent of a range must already be simplified:
+// otherwise the range that is closed would differ from the one that is used.
 Node Planner::new_range(Node extent, RangeKind kind) {
   return range(rewriter_.rewrite(extent), next_range_++, kind);
 }
 
-// One range an axis; axes of size 1 need none.
+// One range per axis; axes of size 1 need none.
 Position Planner::root_position(std::span<const Node> shape) {
   SmallVector<Node, 8> index;
   for (Node d : shape) index.push_back(d.is_const_int(1) ? index_const(0) : new_range(d, RangeKind::Global));
@@ -240,12 +240,12 @@ void Planner::expand_ragged(Node node, Request& r) {
   r.children.push_back(request(node.arg(4), r.step, row, r.loops, false, r.in_reduce));
 }
 
-// A step of the walk at a time: of a Scatter all positions t, compared with the row; of a Scan all up to i.
-// What is compared is the meaning; a target that walks well does only the steps that count
-// (codegen/kernel/walk_in_order.h).
+// A Scatter as a reduce over all positions t whose index equals the row, a Scan as a reduce over all
+// positions up to i. The comparison defines the meaning; a target with fast threads only runs the steps that
+// count (codegen/kernel/scan_reduces.h).
 void Planner::expand_in_order(Node node, Request& r) {
   Node x = node.arg(0);
-  const std::size_t axis = walked_axis(node);
+  const std::size_t axis = scanned_axis(node);
   Node steps =
       x.shape()[axis].is_const_int(1) ? index_const(0) : new_range(x.shape()[axis], RangeKind::Reduce);
   SmallVector<Node, 8> at(r.at.index.args().begin(), r.at.index.args().end()), loops;
@@ -326,8 +326,8 @@ bool Planner::decide_store(Node node, const std::vector<Request>& requests) {
   usage.invariant = invariant_;
   if (worth_storing(node, cost, usage)) return true;
   if (!product) return false;
-  // Its tiles want the outputs parallel. A row that is made of the product leaves it to a kernel of its own;
-  // others are stored instead.
+  // The product's tiles need parallel outputs. If a row is computed from the product, the product gets a
+  // separate kernel; otherwise the rows are stored.
   for (const Request& r : requests)
     for (Node row : work(r.step).rows)
       if (made_of(row, node)) return true;
@@ -364,7 +364,7 @@ void Planner::plan_copy(Node copy) {
   if (!is_memory(view)) needed_in_memory_[view] = 1;
 }
 
-// A hand-written kernel is a step as it stands; what it reads has to be in memory.
+// A hand-written kernel is a step as it is; what it reads has to be in memory.
 void Planner::plan_launch(Node launch) {
   int id = new_step(launch, Node());
   PlannedStep& step = plan_.steps[static_cast<std::size_t>(id)];
@@ -523,7 +523,7 @@ Node Planner::value_of(Node node, const Request& r) {
     return check(args[0], args[1], when ? when : bool_const(true), node.text());
   }
   if (is_scalar_op(node.op())) return apply_scalar(node.op(), args);
-  throw InternalError("schedule", fmt::format("{} cannot stand in a kernel", info(node.op()).name));
+  throw InternalError("schedule", fmt::format("{} is not allowed in a kernel", info(node.op()).name));
 }
 
 Node Planner::ragged_value(Node node, const Request& r, std::span<const Node> args) {
@@ -538,7 +538,7 @@ Node Planner::ragged_value(Node node, const Request& r, std::span<const Node> ar
 }
 
 Node Planner::in_order_value(Node node, const Request& r, std::span<const Node> args) {
-  const std::size_t axis = walked_axis(node);
+  const std::size_t axis = scanned_axis(node);
   Node mine = r.at.index.arg(axis), step = r.ranges.empty() ? index_const(0) : r.ranges[0];
   Node unit = element_const(node.dtype(), unit_of(reduce_op(node), node.dtype()));
   if (node.arg(0).shape()[axis].is_const_int(0)) return unit;
@@ -627,8 +627,8 @@ void Planner::finish(Node node) {
   }
 }
 
-// What cannot be done in one kernel: reading two versions of a buffer, or reading at another index what it
-// overwrites.
+// Finds hazards that are impossible in one kernel: reading two versions of a buffer, or reading what it
+// overwrites at another index.
 void Planner::check_hazards() {
   for (PlannedStep& s : plan_.steps) {
     for (std::size_t i = 0; i < s.reads.size(); ++i)
@@ -654,6 +654,24 @@ void Planner::check_hazards() {
   }
 }
 
+// What is stored for the sake of a narrower number alone (a sum of products of 16 bits, kept for a gradient)
+// is stored as that number: every kernel that reads it reads less, and none rounds it again.
+void Planner::narrow_stores() {
+  auto only_user = [&](Node node) {
+    const int* count = uses_.find(node);
+    const Node* user = last_user_.find(node);  // none where only the caller wants it
+    return count != nullptr && *count == 1 && user != nullptr ? *user : Node();
+  };
+  for (const PlannedStep& step : plan_.steps) {
+    if (!plan_.stored.contains(step.root) || is_root(step.root) || rebuilt_.kept.contains(step.root))
+      continue;
+    Node user = only_user(step.root);
+    while (user && (user.is(Op::Reshape) || user.is(Op::Permute))) user = only_user(user);
+    if (user && user.is(Op::Cast) && user.dtype().bytes() < step.root.dtype().bytes())
+      plan_.must_store.push_back(user);
+  }
+}
+
 Plan Planner::run() {
   order_ = toposort(targets_);
   for (Node n : order_) {
@@ -661,18 +679,23 @@ Plan Planner::run() {
     for (Node a : n.args()) depth = std::max(depth, *reduce_depth_.find(a));
     reduce_depth_[n] = depth + (is_tensor_reduce(n) ? 1 : 0);
     for (std::size_t i = 0; i < n.arg_count(); ++i)
-      if (i == 0 || n.arg(i) != n.arg(i - 1)) ++uses_[n.arg(i)];
+      if (i == 0 || n.arg(i) != n.arg(i - 1)) {
+        ++uses_[n.arg(i)];
+        last_user_[n.arg(i)] = n;
+      }
   }
   for (const auto& [n, one] : forced_) ++uses_[n];
   device_sources_ = device_sources(order_);
   costs_ = element_costs(order_, uses_, invariant_);
   compared_ = compared_values(order_, uses_);
-  if (rows_ == Rows::Thread && !rewriter_.changes().disables(kRebuiltWeightsRule) &&
+  const bool on_unit = rows_ == Rows::Group && folds_on_groups_;
+  if ((rows_ == Rows::Thread || on_unit) && !rewriter_.changes().disables(kRebuiltWeightsRule) &&
       !rewriter_.changes().disables(kRunningMaximumRule))
-    rebuilt_ = find_rebuilt_weights(order_, forced_, rebuilt_bytes_);
+    rebuilt_ = find_rebuilt_weights(order_, forced_, rebuilt_bytes_, on_unit);
   for (std::size_t i = order_.size(); i-- > 0;) visit(order_[i]);
   for (Node n : order_) finish(n);
   check_hazards();
+  narrow_stores();
   return std::move(plan_);
 }
 

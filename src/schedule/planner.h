@@ -1,6 +1,6 @@
-// One walk from the outputs to the inputs decides everything: which values are stored (and so where kernels
-// begin), and at which positions every other value is computed. A second walk, inputs to outputs, writes the
-// kernels down.
+// The planner makes kernels of a tensor graph in two traversals. The first, from the outputs to the inputs,
+// decides which values are stored (and so where kernels begin) and at which positions every other value is
+// computed. The second, from the inputs to the outputs, builds the kernels.
 #pragma once
 
 #include <cstdint>
@@ -73,7 +73,7 @@ class Planner {
     RunningMaximum parts;
     Node inside;  // whether a position is within the axis, or null where tiles end with it
   };
-  // Where the loops of one stand.
+  // Where the loops of one are.
   struct FoldPlace {
     SoftmaxSum sum;
     std::size_t axis = 0;  // of what is reduced
@@ -87,7 +87,7 @@ class Planner {
     Position at;                    // of the root
     Nest nest;                      // of its output ranges
     Node product;                   // the sum of products it computes, or null
-    bool folds = false;             // carries a tuple: sums of products may stand in it
+    bool folds = false;             // carries a tuple: sums of products may be in it
     SmallVector<Node, 2> rows;      // reduces computed above some of the output ranges
     std::vector<Node> kept_stores;  // effects, beside the root's
     struct RowRanges {
@@ -141,6 +141,7 @@ class Planner {
   Node read(Node version, Node buffer, const Request& r);
   void finish_store(int step, Node value, std::span<const Node> shape, const Position& at, Node target);
   void check_hazards();
+  void narrow_stores();
 
   std::span<const Node> targets_;
   const NodeMap<char>& forced_;
@@ -158,6 +159,7 @@ class Planner {
   NodeMap<int> reduce_depth_;  // reduces below one another
   NodeMap<int> kept_in_;       // reduce -> the step that computes it as a row and stores it for others
   NodeMap<int> uses_;          // users of each node
+  NodeMap<Node> last_user_;    // one of them
   NodeMap<char> compared_;     // values that must have the same bits wherever they are used
   std::vector<Fold> folds_;
   double rebuilt_bytes_;
@@ -171,7 +173,7 @@ class Planner {
 // Whether reading the node is reading memory: a buffer or a version of one.
 bool is_memory(Node node);
 
-// The memory version a Store's view stands on.
+// The memory version a Store's view is on.
 Node view_memory(Node view);
 
 }  // namespace lathe

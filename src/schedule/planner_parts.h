@@ -1,4 +1,4 @@
-// Small questions that all of the planner asks about reduces, loops and positions.
+// Small queries on reduces, loops and positions, shared by the planner's files.
 #pragma once
 
 #include <algorithm>
@@ -66,7 +66,7 @@ inline SmallVector<Node, 8> ranges_at(const Position& at) {
   return out;
 }
 
-// The share of the turns of a sum's loops that are taken: a step whose position lies outside the value is
+// The share of the turns of a sum's loops that are taken: a step whose position is outside the value is
 // skipped where a loop outside the innermost output decides it (codegen/options/skip_steps.h), as in the
 // gradient of a convolution, which has more positions than it has windows. Along the innermost output,
 // positions are computed several at a time.

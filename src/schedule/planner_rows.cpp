@@ -54,7 +54,7 @@ Node row_reduce(Node node) {
 
 }  // namespace
 
-// Loops in the order in which they will stand: output ranges as the kernel's nest has them.
+// Loops in the order in which they will be: output ranges as the kernel's nest has them.
 Node Planner::nested(Node loops, int step) const {
   const Nest& nest = work_[static_cast<std::size_t>(step)].nest;
   if (!loops || !nest.has_rows()) return loops;
@@ -85,9 +85,9 @@ std::span<const Node> Planner::row_ranges(Node node, int step, Node outside) {
   return known.back().ranges;
 }
 
-// A reduce (or what is made of one) whose result is used in loops that it does not depend on: computed above
-// them, those loops inside. The kernel that does it is the one nearest to the inputs; others read what it
-// stores.
+// A reduce (or a value computed from one) whose result is used in loops that it does not depend on is
+// computed before these loops, in the same kernel. The kernel nearest to the inputs does that; others read
+// its stored result.
 bool Planner::plan_row(Node node) {
   if (rows_ == Rows::Apart || node.rank() == 0) return false;
   Node reduce = row_reduce(node);
@@ -96,7 +96,8 @@ bool Planner::plan_row(Node node) {
   int step = -1;
   for (const Request& r : asked) step = std::max(step, r.step);
   Work& w = work(step);
-  if (w.product) return false;
+  // Every thread of a matrix unit's fragment would compute the whole of it.
+  if (w.product || (w.folds && rows_ == Rows::Group)) return false;
   const bool alone =
       std::all_of(asked.begin(), asked.end(), [&](const Request& r) { return r.step == step; });
   if (!alone && !has_device(node)) return false;  // the others may be on other devices
@@ -117,9 +118,10 @@ bool Planner::plan_row(Node node) {
     if (r.in_sum) return false;
     const SmallVector<Node, 8> outside = ranges_at(r.at);
     for (Node o : outside)
-      if (!contains(outputs, o)) return false;  // computed anew in every step of another reduce
+      if (!contains(outputs, o)) return false;  // computed again in every step of another reduce
     if (!nest.put_outside(outside)) return false;
     usage.evaluations += iterations(dims(outside));
+    usage.turns = std::max(usage.turns, iterations(r.loops));
     inside |= r.in_reduce || outside.size() < outputs.size();
     ++uses;
     // What others read must be stored whole.
@@ -145,9 +147,9 @@ bool Planner::plan_row(Node node) {
   return true;
 }
 
-// A value that several loops of one row need, and that is dear to compute: computed once, into a panel. All
-// positions must be the same but for axes that each of them runs through whole. Threads of a group take the
-// same elements in every loop, so what they computed in one is in registers for the next.
+// A value that several loops of a row need and that is expensive to compute is computed once, into a panel.
+// All positions must be equal, except for axes that each loop covers completely. The threads of a group take
+// the same elements in every loop, so a value computed in one loop is in registers for the next.
 bool Planner::plan_panel(Node node) {
   std::vector<Request>& asked = requests_[node];
   if (asked.size() < 2 || node.rank() == 0 || !is_elementwise(node.op())) return false;
@@ -199,8 +201,8 @@ bool Planner::plan_panel(Node node) {
   return true;
 }
 
-// Whether a sum weighted by a softmax over the axis it runs along can be had in one pass, and where its loops
-// stand then: rows outside, the further axes of the sum inside.
+// Whether a sum weighted by a softmax over its axis can be computed in one pass, and the order of its loops:
+// rows outside, the further axes of the sum inside.
 std::optional<Planner::FoldPlace> Planner::fold_place(Node node, const Request& r) {
   const auto here = std::count_if(requests_[node].begin(), requests_[node].end(),
                                   [&](const Request& other) { return other.step == r.step; });
@@ -249,13 +251,15 @@ std::optional<Planner::FoldPlace> Planner::fold_place(Node node, const Request& 
   return rows_ == Rows::Group || worth_a_row(usage) ? std::optional(place) : std::nullopt;
 }
 
-// Whether a matrix unit may take both products of a fold: small numbers, and rows enough for one.
+// Whether a matrix unit may take the products of a fold: small numbers, and rows enough for one.
 bool Planner::fits_unit(FoldPlace& place, std::span<const Node> outputs) {
   constexpr std::int64_t kFewestRows = 64, kMostOutputs = 256;
   const SmallVector<DType, 2>& casts = place.sum.casts;
-  if (casts.empty() || casts[0].bits() != 16 || !place.extent.is_const()) return false;
+  const FoldForm form = place.sum.form;
+  const bool of_row = form == FoldForm::Largest || form == FoldForm::Total;
+  if ((!of_row && (casts.empty() || casts[0].bits() != 16)) || !place.extent.is_const()) return false;
   std::int64_t rows = 0;
-  place.further = 1;
+  place.further = place.sum.outputs;
   for (Node o : outputs) {
     if (!o.arg(0).is_const()) return false;
     if (contains(place.outside, o))
@@ -277,15 +281,15 @@ Position Planner::score_at(const FoldPlace& place, Position at) {
   return at;
 }
 
-// What a reduce is computed as, a tile at a time: one of those that rebuild weights, or a sum whose weights
-// nothing else needs.
+// The softmax sum that a reduce is computed as, a tile at a time: one that rebuilds weights, or one whose
+// weights nothing else needs.
 std::optional<SoftmaxSum> Planner::fold_of(Node node) const {
   if (const SoftmaxSum* known = rebuilt_.folds.find(node)) return *known;
   return match_softmax_sum(node, &uses_);
 }
 
-// Values as large as rebuilt weights are computed by every kernel that needs them, sums of them where they
-// stand alone in a kernel. False for what is to be stored: other sums, and the numbers of a row.
+// Values as large as rebuilt weights are computed by every kernel that needs them, sums of them if the kernel
+// has nothing else. False for values to store: other sums, and the statistics of a row.
 bool Planner::plan_rebuilt(Node node) {
   if (rebuilt_.empty()) return false;
   const std::vector<Request>& asked = requests_[node];
@@ -308,7 +312,8 @@ bool Planner::plan_fold(Node node, std::uint32_t index) {
   Fold fold;
   fold.parts.form = place->sum.form;
   Node extent = place->extent;
-  const std::int64_t size = rows_ == Rows::Group ? unit_fold_tile(place->further) : fold_tile(extent);
+  const std::int64_t size =
+      rows_ == Rows::Group ? unit_fold_tile(place->sum.form, place->further) : fold_tile(extent);
   Node length = index_const(size);
   const bool whole = extent.is_const() && extent.int_attr() % size == 0;
   fold.parts.tile = new_range(floor_div(extent + index_const(size - 1), length), RangeKind::Reduce);
@@ -321,6 +326,7 @@ bool Planner::plan_fold(Node node, std::uint32_t index) {
   fold.parts.scale = fold.sum.softmax.scale;
   fold.parts.casts = fold.sum.casts;
   fold.parts.scales_late = rows_ == Rows::Group;
+  if (rows_ == Rows::Group) fold.parts.outputs = place->further;
   auto term = [&](Node within) { return rewriter_.rewrite(fold.parts.tile * length + within); };
   auto limit = [&](Node at) { return whole ? Node() : rewriter_.rewrite(less(at, extent)); };
   auto loops = [&](Node around, Node within) {

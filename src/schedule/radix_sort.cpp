@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "schedule/cost.h"
-#include "schedule/expand_walks.h"
+#include "schedule/expand_scans.h"
 #include "schedule/memory_view.h"
 
 namespace lathe {
@@ -23,16 +23,16 @@ Digits digits_for(int key_bits, std::int64_t n) {
   return {(key_bits + passes - 1) / passes, passes};
 }
 
-// The digits of a pass as groups of walks, and where each element of a walk goes.
-GraphValue places_by(const GraphValue& digit, std::int64_t walks, std::int64_t digits) {
-  const Node rows = digit.size(0), n = digit.size(1), lines = rows * index_const(walks),
-             kinds = index_const(digits), parts = index_const(walks);
-  GraphValue index = digit.reshape({lines, index_const(n.const_int() / walks)});
+// The output position of every element in a pass. Each row is cut into `serial` parts of equal length.
+GraphValue places_by(const GraphValue& digit, std::int64_t serial, std::int64_t digits) {
+  const Node rows = digit.size(0), n = digit.size(1), lines = rows * index_const(serial),
+             kinds = index_const(digits), parts = index_const(serial);
+  GraphValue index = digit.reshape({lines, index_const(n.const_int() / serial)});
   GraphValue one = filled(int_const(dtypes::Int32, 1), index.node().shape());
   GraphValue counts = scatter(Op::Add, one, index, kinds);
-  // Lower digits stand before, and of one digit what an earlier walk has.
+  // Elements with lower digits come first, then those with the same digit in earlier parts.
   GraphValue by_digit =
-      counts.reshape({rows, parts, kinds}).permute({0, 2, 1}).reshape({rows, index_const(digits * walks)});
+      counts.reshape({rows, parts, kinds}).permute({0, 2, 1}).reshape({rows, index_const(digits * serial)});
   GraphValue start = (GraphValue(scan_in_pieces(Op::Add, by_digit, 1)) - by_digit)
                          .reshape({rows, kinds, parts})
                          .permute({0, 2, 1})
@@ -54,12 +54,12 @@ SortedRows sort_by_digits(const GraphValue& keys) {
   const int key_bits = static_cast<int>(std::bit_width(span));
   const bool packed = key_bits <= 64 - kOrderBits;
   const Digits digits = digits_for(key_bits, n);
-  const std::int64_t walks = walks_for(static_cast<double>(unbound(rows).hi()), n),
-                     size = (n + walks - 1) / walks * walks;
+  const std::int64_t parts = serial_parts(static_cast<double>(unbound(rows).hi()), n),
+                     size = (n + parts - 1) / parts * parts;
 
   GraphValue low = int_const(word, bounds.lo());
   GraphValue from = keys.cast(word) - low;
-  // Padding is as great as a key can be and stands behind all of them.
+  // Padding has the greatest possible key and comes after all elements.
   GraphValue key = from.pad(1, index_const(0), index_const(size - n), {static_cast<std::int64_t>(span), 0});
   GraphValue order = counted_along(index_const(size), 1, 2, word).expand(key.sizes());
   if (packed) key = (key << kOrderBits) | order;
@@ -67,7 +67,7 @@ SortedRows sort_by_digits(const GraphValue& keys) {
     const int shift = pass * digits.bits, bits = std::min(digits.bits, std::max(key_bits - shift, 1));
     const std::int64_t count = std::int64_t{1} << bits;
     GraphValue digit = ((key >> (shift + (packed ? kOrderBits : 0))) & (count - 1)).cast(dtypes::Int32);
-    GraphValue place = places_by(digit, walks, count);
+    GraphValue place = places_by(digit, parts, count);
     if (!packed) {
       place = place.stored();
       order = scatter(Op::Add, order, place, index_const(size));

@@ -28,8 +28,12 @@ bool passes_on(Node n) { return is_elementwise(n.op()) || is_movement(n.op()); }
 // One softmax, and what is as large as its weights around it.
 class Around {
  public:
-  Around(const Softmax& softmax, const Users& users, const NodeMap<char>& forced)
-      : softmax_(softmax), users_(users), forced_(forced), size_(numel_max(softmax.weights)) {}
+  Around(const Softmax& softmax, const Users& users, const NodeMap<char>& forced, bool on_unit)
+      : softmax_(softmax),
+        users_(users),
+        forced_(forced),
+        on_unit_(on_unit),
+        size_(numel_max(softmax.weights)) {}
 
   bool find() { return ends_in_sums() && has_other_sums_ && begins_in_products(); }
 
@@ -37,6 +41,10 @@ class Around {
     for (const auto& [n, one] : inside_) out.never_stored[n] = 1;
     for (const auto& [n, sum] : sums_) out.folds[n] = sum;
     SoftmaxSum row;
+    for (const auto& [n, sum] : sums_)
+      if (sum.form == FoldForm::Average)
+        row.outputs =
+            std::max(row.outputs, numel_max(n) / std::max<std::int64_t>(numel_max(softmax_.total), 1));
     row.softmax = softmax_;
     row.panel = softmax_.scores;
     row.form = FoldForm::Largest;
@@ -95,6 +103,7 @@ class Around {
       follow_operand(*sum, product.arg(sum->side));
       has_other_sums_ = true;
     }
+    if (on_unit_ && (sum->casts.empty() || sum->casts[0].bits() != 16)) return false;
     sums_.try_emplace(reduce, *sum);
     return true;
   }
@@ -112,8 +121,8 @@ class Around {
     return false;
   }
 
-  // What the weights and their gradients are made of and is as large: scores and other sums of products,
-  // what is done to them, and masks. All of it is for nobody else, but for what is cheap.
+  // The values of the same size that the weights and their gradients are computed from: scores and other sums
+  // of products, elementwise functions of them, and masks. Except for cheap ones, none may have other users.
   bool begins_in_products() {
     std::vector<Node> left, found;
     NodeMap<char> candidates;
@@ -135,10 +144,14 @@ class Around {
       bool own = !forced_.contains(n);
       for (Node user : users(n))
         own &= candidates.contains(user) || inside_.contains(user) || user == softmax_.largest;
-      if (own)
+      if (own) {
         inside_[n] = 1;
-      else if (made_of_products(n))
+        // Its elements are more than the weights: products are where sums of them are, however short.
+        for (Node below = n; is_product_sum(n) && !below.is(Op::Mul);)
+          below = below.arg(0), inside_[below] = 1;
+      } else if (made_of_products(n)) {
         return false;
+      }
     }
     return made_of_products(softmax_.scores);
   }
@@ -159,6 +172,7 @@ class Around {
   const Softmax& softmax_;
   const Users& users_;
   const NodeMap<char>& forced_;
+  bool on_unit_;
   std::int64_t size_;
   NodeMap<char> inside_;
   NodeMap<SoftmaxSum> sums_;
@@ -167,7 +181,8 @@ class Around {
 
 }  // namespace
 
-RebuiltWeights find_rebuilt_weights(std::span<const Node> order, const NodeMap<char>& forced, double bytes) {
+RebuiltWeights find_rebuilt_weights(std::span<const Node> order, const NodeMap<char>& forced, double bytes,
+                                    bool on_unit) {
   RebuiltWeights out;
   std::optional<Users> users;
   for (Node n : order) {
@@ -176,7 +191,7 @@ RebuiltWeights find_rebuilt_weights(std::span<const Node> order, const NodeMap<c
     const std::optional<Softmax> softmax = match_softmax(n, nullptr);
     if (!softmax) continue;
     if (!users) users = users_of(order);
-    Around around(*softmax, *users, forced);
+    Around around(*softmax, *users, forced, on_unit);
     if (around.find()) around.add_to(out);
   }
   return out;

@@ -83,7 +83,7 @@ std::optional<Softmax> match_softmax(Node node, const NodeMap<int>* uses) {
   } else {
     return std::nullopt;
   }
-  // A softmax does not change with what is subtracted, so its gradient is the same through it or not.
+  // A softmax does not depend on the subtracted maximum, so its gradient is the same with or without Detach.
   subtracted = repeats(subtracted, uses);
   if (subtracted && subtracted.is(Op::Detach) && has_users(uses, subtracted, 1))
     subtracted = subtracted.arg(0);
@@ -161,9 +161,10 @@ std::int64_t fold_tile(Node extent) {
   return best;
 }
 
-std::int64_t unit_fold_tile(std::int64_t outputs) {
+std::int64_t unit_fold_tile(FoldForm form, std::int64_t outputs) {
   constexpr std::int64_t kWide = 128;  // so many outputs leave registers for half as many scores
-  return outputs > kWide ? kWide / 2 : kWide;
+  // Of gradients: scores and what they are multiplied with, and two sums of outputs.
+  return form == FoldForm::Sum || outputs > kWide ? kWide / 2 : kWide;
 }
 
 namespace {
@@ -250,9 +251,12 @@ Node plain_sum(const RunningMaximum& parts, std::int64_t panel) {
 Node running_maximum(const RunningMaximum& given, std::int64_t panel) {
   if (given.form == FoldForm::Sum) return plain_sum(given, panel);
   RunningMaximum parts = given;
+  Node common;  // factor of all scores
   if (parts.scales_late) {
-    double factor = parts.scale ? parts.scale.const_float() : 1;
+    double factor = 1;
     parts.scores = without_factor(parts.scores, factor);
+    if (factor != 1) common = float_const(parts.scores.dtype(), factor);
+    if (parts.scale) factor *= parts.scale.const_float();
     parts.scale = float_const(parts.scores.dtype(), factor);
   }
   const DType dtype = parts.scores.dtype();
@@ -264,7 +268,8 @@ Node running_maximum(const RunningMaximum& given, std::int64_t panel) {
   Node m = FoldBuilder::carry(dtype, 0), l = FoldBuilder::carry(dtype, 1);
   Node m_new = max(m, over(Op::Max, load(scores, parts.largest), parts.largest));
   fold.add(low, m_new);
-  if (parts.form == FoldForm::Largest) return fold.get(0);
+  // Scores have their factor in the graph, and the largest of them too.
+  if (parts.form == FoldForm::Largest) return common ? fold.get(0) * common : fold.get(0);
   Node shift = where(equal(m_new, low), zero, m_new);
   Node score = load(scores, parts.weigh);
   Node weights =

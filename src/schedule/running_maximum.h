@@ -1,12 +1,12 @@
-// The rule "running-maximum": a sum weighted by a softmax over the same axis needs the maximum and the total
-// before its first term, three passes in all. Carried as (maximum, scaled total, scaled sum) and rescaled
-// whenever the maximum grows, the three are one pass, a tile of the axis at a time.
+// The rule "running-maximum": a sum weighted by a softmax over the same axis takes three passes, because the
+// maximum and the total are needed before the first term. If (maximum, scaled total, scaled sum) are carried
+// along and rescaled whenever the maximum grows, one pass is enough, a tile of the axis at a time.
 //
 //   sum_j e_j / (sum_k e_k) * v_j, e_j = exp2((s_j - max_k s_k) * c)
 //   each tile: M = max s;  m' = max(m, M);  ms = m' is -inf ? 0 : m';  p = exp2((s - ms) * c)
 //              a = exp2((m - ms) * c);  l' = l*a + sum p;  o' = o*a + sum p*v             at the end: o / l
 //
-// `ms` keeps a tile that is wholly masked from making NaN; a row that is wholly masked still ends as 0 / 0.
+// `ms` prevents NaN from a fully masked tile; a fully masked row still ends as 0 / 0.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +47,7 @@ struct SoftmaxSum {
   std::size_t side = 0;            // which operand of the product is made of it
   SmallVector<Node, 8> movements;  // from that operand down to the weights or the factor
   SmallVector<DType, 2> casts;     // of them, innermost first
+  std::int64_t outputs = 1;        // of a row, beside a Largest or a Total: of the Average that has them
 };
 
 // Whether `node` is the weights of a softmax. `uses` counts the users of each node: where given, nothing
@@ -57,16 +58,16 @@ std::optional<Softmax> match_softmax(Node node, const NodeMap<int>* uses);
 // need the weights.
 std::optional<SoftmaxSum> match_softmax_sum(Node reduce, const NodeMap<int>* uses);
 
-// What stands below the movements and casts of one operand of the product that is summed up.
+// What is below the movements and casts of one operand of the product that is summed up.
 void follow_operand(SoftmaxSum& sum, Node operand);
 
-// Which axis of a movement's operand an axis of its result is, as it stands.
+// Which axis of a movement's operand an axis of its result is, as it is.
 std::optional<std::size_t> axis_below(Node movement, std::size_t axis);
 
 // How many steps of an axis of this extent are one tile; on a matrix unit of a group, with sums for so many
 // outputs of a row in registers.
 std::int64_t fold_tile(Node extent);
-std::int64_t unit_fold_tile(std::int64_t outputs);
+std::int64_t unit_fold_tile(FoldForm form, std::int64_t outputs);
 
 // What the fold is made of, in kernel form.
 struct RunningMaximum {
@@ -83,6 +84,7 @@ struct RunningMaximum {
   // Whether every instruction for a score counts: scores are scaled when they become weights, by the
   // multiplication that is there anyway, and the maximum is taken from them in the same step.
   bool scales_late = false;
+  std::int64_t outputs = 0;  // on a matrix unit: of a row, for which sums are in registers
 };
 
 // The value of the fold. Its panels, two at most, take the ids `panel` and `panel` + 1.

@@ -11,11 +11,11 @@
 #include "ir/shape.h"
 #include "ir/walk.h"
 #include "schedule/check_outputs.h"
-#include "schedule/expand_walks.h"
+#include "schedule/expand_scans.h"
 #include "schedule/kernel_rules.h"
 #include "schedule/memory_view.h"
 #include "schedule/planner.h"
-#include "schedule/prepare.h"
+#include "schedule/prepare_graph.h"
 #include "schedule/schedule_work.h"
 #include "target/matrix_units.h"
 
@@ -61,8 +61,8 @@ Node to_store(Node target, const NodeMap<char>& replaced) {
   return base;
 }
 
-// Kernels that name more buffers than the device takes: walking from the inputs, wherever an elementwise node
-// would need too many, the operand that brings most of them is stored by itself.
+// Splits kernels that use more buffers than the device allows: in order from the inputs, if an elementwise
+// node needs too many, its operand with the most buffers is stored separately.
 void split_by_buffers(const Plan& plan, std::span<const Node> targets, int limit, NodeMap<char>& forced) {
   bool over = false;
   for (const PlannedStep& s : plan.steps) {
@@ -117,11 +117,11 @@ NodeMap<char> read_afterwards(std::span<const Node> targets) {
 }
 
 void expand_graph(ScheduleWork& work) {
-  work.targets = expand_walks(work.targets, work.options.default_device, work.options.fast_threads);
+  work.targets = expand_scans(work.targets, work.options.default_device, work.options.fast_threads);
 }
 
-void prepare_graph(ScheduleWork& work) {
-  Prepared made = prepare(work.targets, work.compile);
+void prepare_targets(ScheduleWork& work) {
+  PreparedGraph made = prepare_graph(work.targets, work.compile);
   work.targets = std::move(made.targets);
   work.bindings = std::move(made.bindings);
 }
@@ -130,7 +130,7 @@ void plan_kernels(ScheduleWork& work) {
   NodeMap<char> forced, overwritten = replaced_versions(work.targets);
   for (Node t : work.targets)
     if (Node base = to_store(t, overwritten)) forced[base] = 1;
-  work.stage = ScheduleWork::Stage::Planned;
+  work.phase = ScheduleWork::Phase::Planned;
   // Every round stores at least one value more, so this ends.
   for (;;) {
     work.plan = Planner(work.targets, forced, work.options, work.compile).run();
@@ -148,10 +148,10 @@ void plan_kernels(ScheduleWork& work) {
 void join_kernels(ScheduleWork& work) {
   work.joined = join_steps(work.plan, work.order, read_afterwards(work.targets), work.options.max_buffers,
                            work.compile.rules);
-  work.stage = ScheduleWork::Stage::Joined;
+  work.phase = ScheduleWork::Phase::Joined;
 }
 
-// Whether the kernel is made here, and not given by hand.
+// Whether the kernel is generated, not hand-written.
 bool is_made(const ScheduleWork& work, const JoinedStep& step) {
   const PlannedStep& first = work.plan.steps[static_cast<std::size_t>(step.members[0])];
   return step.sink && !first.source && !first.root.is(Op::Launch);
@@ -169,10 +169,10 @@ void number_buffers(ScheduleWork& work) {
     work.which[i] = *slot;
     work.buffers[i] = std::move(normal.buffers);
   }
-  work.stage = ScheduleWork::Stage::Numbered;
+  work.phase = ScheduleWork::Phase::Numbered;
 }
 
-// Simplifying may have dropped buffers and ranges: what is left is numbered again.
+// Simplifying may have removed buffers and ranges: the others are renumbered.
 void number_again(ScheduleWork& work) {
   work.last.resize(work.joined.size());
   for (std::size_t i = 0; i < work.joined.size(); ++i) {
@@ -183,7 +183,7 @@ void number_again(ScheduleWork& work) {
       if (n.is(Op::Param)) back[n] = work.buffers[i][static_cast<std::size_t>(param_slot(n))];
     work.last[i] = normalize_kernel(substitute(ast, back));
   }
-  work.stage = ScheduleWork::Stage::Last;
+  work.phase = ScheduleWork::Phase::Last;
 }
 
 template <Node (*rewrite)(Node, const RuleChanges&)>
@@ -193,36 +193,36 @@ void each_kernel(ScheduleWork& work) {
 
 constexpr bool kOptional = true;
 
-// What happens to a tensor graph until it is a list of kernels, in order.
+// The steps from a tensor graph to a list of kernels, in order.
 // clang-format off
 constexpr StepRow<ScheduleWork> kScheduleSteps[] = {
-    {"expand_walks", "running values, values by row and sorts become what the device is best at",
+    {"expand_scans", "scans, scatters and sorts are expanded into ops that suit the device",
      expand_graph, is_tensor_graph},
-    {"prepare", "variables lose their bindings, constants are folded, long reduces split, copies move bases",
-     prepare_graph, is_tensor_graph},
-    {"plan_kernels", "which values are stored, and each of them as a kernel over ranges",
+    {"prepare_graph", "variables lose their bindings, constants are folded, long reduces are split, copies take the base of a view, not the view",
+     prepare_targets, is_tensor_graph},
+    {"plan_kernels", "chooses which values are stored, and makes a kernel over ranges for each",
      plan_kernels, are_planned},
-    {"join_steps", "kernels over the same ranges become one with several stores, where that saves traffic",
+    {"join_steps", "kernels over the same ranges become one with several stores where that saves memory traffic",
      join_kernels, are_planned},
     {"number_buffers", "buffers become params, so that equal computations are equal kernels",
      number_buffers, are_numbered},
-    {"simplify_kernel", "index algebra, and reduces that join, collapse or vanish",
+    {"simplify_kernel", "index algebra; reduces are joined, collapsed or removed",
      each_kernel<simplify_kernel>, are_numbered, kOptional},
-    {"split_ranges", "a range that indices divide evenly becomes two",
+    {"split_ranges", "a range that is evenly divided in indices becomes two",
      each_kernel<split_ranges>, are_numbered, kOptional},
-    {"merge_ranges", "neighbouring ranges that every index walks as one become one",
+    {"merge_ranges", "neighbouring ranges that every index combines in the same way become one",
      each_kernel<[](Node kernel, const RuleChanges&) { return merge_ranges(kernel); }>, are_numbered, kOptional},
-    {"simplify_merged", "index algebra over the ranges that are left",
+    {"simplify_merged", "index algebra over the remaining ranges",
      each_kernel<simplify_kernel>, are_numbered, kOptional},
-    {"number_again", "params and ranges that are left, numbered by first visit",
+    {"number_again", "the remaining params and ranges are renumbered in order of first visit",
      number_again, are_kernels},
 };
 // clang-format on
 
 std::span<const StepRow<ScheduleWork>> rows() { return kScheduleSteps; }
 
-// What is asked for: verified in every build.
-constexpr StepInfo kWanted{"tensor", "the graph as it was built"};
+// The targets: verified in every build.
+constexpr StepInfo kWanted{"tensor", "the tensor graph as built"};
 
 Step copy_step(const ScheduleWork& work, const PlannedStep& planned) {
   Step step;

@@ -1,5 +1,5 @@
-// Tensor graph in, steps out: each step is one kernel (or one copy between devices) over buffers, in an order
-// that respects every read and write. Scheduling is by ranges: see docs/scheduling.md.
+// Scheduling turns a tensor graph into steps, each a kernel or a copy between devices over buffers, in an
+// order that respects every read and write. docs/scheduling.md describes it.
 #pragma once
 
 #include <cstdint>

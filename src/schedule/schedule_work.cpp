@@ -5,12 +5,12 @@
 namespace lathe {
 namespace {
 
-Faults kernels_at(const ScheduleWork& work, KernelStage stage) {
+Faults kernels_at(const ScheduleWork& work, KernelPhase phase) {
   Faults out;
   NodeMap<char> seen;
   for (Node kernel : work.roots())
     if (seen.try_emplace(kernel, 1).second)
-      for (VerifyFault& fault : verify_kernel(kernel, stage)) out.push_back(std::move(fault));
+      for (VerifyFault& fault : verify_kernel(kernel, phase)) out.push_back(std::move(fault));
   return out;
 }
 
@@ -22,36 +22,36 @@ std::vector<Node*> ScheduleWork::kernels() {
   auto add = [&](Node& kernel) {
     if (kernel) out.push_back(&kernel);
   };
-  if (stage == Stage::Planned)
+  if (phase == Phase::Planned)
     for (PlannedStep& step : plan.steps) add(step.sink);
-  if (stage == Stage::Joined)
+  if (phase == Phase::Joined)
     for (JoinedStep& step : joined) add(step.sink);
-  if (stage == Stage::Numbered)
+  if (phase == Phase::Numbered)
     for (Node& kernel : distinct) add(kernel);
-  if (stage == Stage::Last)
+  if (phase == Phase::Last)
     for (NormalKernel& kernel : last) add(kernel.ast);
   return out;
 }
 
 std::vector<Node> ScheduleWork::roots() const {
-  if (stage == Stage::Tensors) return targets;
+  if (phase == Phase::Tensors) return targets;
   std::vector<Node> out;
   for (const Node* kernel : const_cast<ScheduleWork*>(this)->kernels()) out.push_back(*kernel);
   return out;
 }
 
 Faults ScheduleWork::quick_faults() const {
-  return stage == Stage::Last ? are_kernels(*this) : Faults();  // what goes out, entirely
+  return phase == Phase::Last ? are_kernels(*this) : Faults();  // what goes out, entirely
 }
 
 void ScheduleWork::show(const StepInfo& step, StepSink& sink) {
-  if (stage == Stage::Tensors) return sink.tensors(step, targets);
+  if (phase == Phase::Tensors) return sink.tensors(step, targets);
   for (Node* kernel : kernels()) sink.kernel(step, *kernel);
 }
 
 Faults is_tensor_graph(const ScheduleWork& work) { return verify_tensor(work.targets); }
-Faults are_planned(const ScheduleWork& work) { return kernels_at(work, KernelStage::Planned); }
-Faults are_numbered(const ScheduleWork& work) { return kernels_at(work, KernelStage::Options); }
-Faults are_kernels(const ScheduleWork& work) { return kernels_at(work, KernelStage::Ranges); }
+Faults are_planned(const ScheduleWork& work) { return kernels_at(work, KernelPhase::Planned); }
+Faults are_numbered(const ScheduleWork& work) { return kernels_at(work, KernelPhase::Options); }
+Faults are_kernels(const ScheduleWork& work) { return kernels_at(work, KernelPhase::Ranges); }
 
 }  // namespace lathe

@@ -1,4 +1,4 @@
-// A graph on its way to a schedule: what the steps of scheduling share.
+// The state that the steps of scheduling share.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +20,16 @@ class ScheduleWork final : public StepState {
   ScheduleWork(std::span<const Node> wanted, const ScheduleOptions& limits, const Compile& context)
       : StepState(context), options(limits), targets(wanted.begin(), wanted.end()) {}
 
-  const char* form() const override { return stage == Stage::Tensors ? "tensor graph" : "kernel"; }
+  const char* form() const override { return phase == Phase::Tensors ? "tensor graph" : "kernel"; }
   std::vector<Node> roots() const override;
   Faults quick_faults() const override;
   void show(const StepInfo& step, StepSink& sink) override;
 
   // The form the graph has now, the last of those below that are filled.
-  enum class Stage : std::uint8_t { Tensors, Planned, Joined, Numbered, Last };
+  enum class Phase : std::uint8_t { Tensors, Planned, Joined, Numbered, Last };
 
   const ScheduleOptions& options;
-  Stage stage = Stage::Tensors;
+  Phase phase = Phase::Tensors;
   std::vector<Node> targets;
   std::vector<std::pair<Node, std::int64_t>> bindings;
   Plan plan;

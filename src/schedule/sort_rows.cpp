@@ -15,7 +15,7 @@ constexpr std::int64_t kBlock = 32;
 
 GraphValue not_after(const GraphValue& a, const GraphValue& b) { return opposite(b < a); }
 
-// One step of halving [low, high): `right` says that what is searched for lies behind the middle.
+// One step of a binary search in [low, high): `right` says that the target is after the middle.
 struct Bounds {
   GraphValue low, high;
   GraphValue middle() const { return (low + high) >> 1; }
@@ -26,7 +26,8 @@ struct Bounds {
 };
 int halvings(std::int64_t n) { return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(n))); }
 
-// As great as a key can be, so that padding stands behind all keys.
+// The greatest possible key, so that padding comes after all keys.
+
 Element greatest(DType dtype) { return unit_of(Op::Min, dtype); }
 
 // Where each place of a sorted block comes from. (blocks, n)

@@ -1,7 +1,8 @@
-// Sorting and searching as graphs of loads at computed positions, in the way that is cheapest on the device
-// (cost.h). By merging: blocks of a row are sorted by counting, then runs are merged two by two: for every
-// place of the merged run a search finds how much of it comes from each, so a pass is one kernel, and a row
-// of n needs about log2(n / 32) of them. By digits (radix_sort.h): walks along the row.
+// Sorting and searching as graphs of loads at computed positions, with the cheapest method for the device
+// (cost.h). Merge sort: blocks of a row are sorted by counting, then runs are merged pairwise. For every
+// position of the merged run a binary search finds how many elements come from each run, so a pass is one
+// kernel, and a row of n elements needs about log2(n / 32) of them. By digits (radix_sort.h): serial scans
+// along the row.
 #pragma once
 
 #include <cstdint>

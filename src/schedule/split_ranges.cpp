@@ -15,8 +15,8 @@ struct Split {
   std::int64_t size = 0;  // of the inner half; 0: none
 };
 
-// Ranges that are compared with data, or with another range of their length: they may be walked in order
-// (codegen/kernel/walk_in_order.h), which needs them whole.
+// Ranges that are compared with data, or with another range of their length: they may belong to a scan or
+// scatter (codegen/kernel/scan_reduces.h), which needs them whole.
 void add_compared(Node comparison, NodeMap<char>& whole) {
   if ((!comparison.is(Op::Eq) && !comparison.is(Op::Less)) || !comparison.arg(0).dtype().is_index()) return;
   Linear difference = linear(comparison.arg(0));
@@ -34,9 +34,9 @@ void add_compared(Node comparison, NodeMap<char>& whole) {
     if (range_kind(r) == RangeKind::Reduce) whole[r] = 1;
 }
 
-// A range that some index divides by a number that divides its extent, beside nothing but constants and
-// multiples of that number: the two halves take the place of quotient and remainder. With a constant, what is
-// divided is the small half alone.
+// Finds a range that an index divides by a divisor of its extent, added only to constants and multiples of
+// that divisor: its two halves replace quotient and remainder. With a constant, only the inner half is
+// divided.
 Split find_split(std::span<const Node> order) {
   NodeMap<char> carried;  // a tuple reduce stays whole
   for (Node n : order) {

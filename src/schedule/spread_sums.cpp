@@ -18,7 +18,7 @@ Node below_reshapes(Node n) {
   return n;
 }
 
-// The sum of whole numbers that `n` is in floats, or null where there is none or it may round.
+// The sum of integers that `n` is in floats, or null where there is none or it may round.
 Node exact_sum(Node n) {
   Node c = below_reshapes(n);
   if (!c.is(Op::Cast) || (c.dtype() != dtypes::Float32 && c.dtype() != dtypes::Float64)) return Node();

@@ -1,9 +1,9 @@
-// A sum of whole numbers that another sum turns into floats, as in a product of quantised blocks:
+// Joins an integer sum with an outer sum that converts it to floats, as in a product of quantised blocks:
 //
 //   sum_b float(sum_j p[b, j]) * s[b]   ->   sum_b sum_j float(p[b, j]) * s[b]
 //
-// One kernel with one accumulator instead of a stored sum for every block. The sums of whole numbers are
-// exact as floats, so what changes is the order of the outer sum's additions, as where a sum joins a sum. The
+// This gives one kernel with one accumulator instead of a stored sum per block. The integer sums are exact as
+// floats, so only the order of the outer sum's additions changes. The
 // rule is `spread-sum` and can be disabled by that name.
 #pragma once
 

@@ -15,9 +15,13 @@ KernelText read_kernel_file(const std::string& path) {
   if (!text)
     throw UserError("kernel file", "there is no " + path)
         .help("LATHE_SAVE=<folder> writes one for each kernel");
+  return read_kernel_text(*text, path);
+}
+
+KernelText read_kernel_text(const std::string& text, const std::string& name) {
   constexpr std::string_view kSource = "\n# source\n", kOptions = "# options (";
-  const std::size_t source = text->find(kSource);
-  const std::string head = text->substr(0, source);
+  const std::size_t source = text.find(kSource);
+  const std::string head = text.substr(0, source);
   KernelText out;
   bool options_found = false;
   std::istringstream lines(head);
@@ -33,13 +37,13 @@ KernelText read_kernel_file(const std::string& path) {
     }
   }
   if (out.name.empty() || !options_found)
-    throw UserError("kernel file", path + " does not begin with a kernel's name and options")
+    throw UserError("kernel file", name + " does not begin with a kernel's name and options")
         .help("LATHE_SAVE=<folder> writes such files");
   out.kernel = parse_graph(head);
   if (out.kernel->op() != Op::Sink)
-    throw UserError("kernel file", path + " holds no kernel: its last line is no sink");
+    throw UserError("kernel file", name + " has no kernel: its last line is not a sink");
   // The file ends with one line feed more than the source.
-  if (source != std::string::npos) out.source = text->substr(source + kSource.size());
+  if (source != std::string::npos) out.source = text.substr(source + kSource.size());
   if (!out.source.empty()) out.source.pop_back();
   return out;
 }

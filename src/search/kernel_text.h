@@ -17,5 +17,7 @@ struct KernelText {
 
 // Throws UserError naming the file and what is missing in it.
 KernelText read_kernel_file(const std::string& path);
+// The same of what such a file holds; `name` is what errors call it.
+KernelText read_kernel_text(const std::string& text, const std::string& name);
 
 }  // namespace lathe::search

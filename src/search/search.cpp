@@ -153,7 +153,7 @@ class Search {
     return "";
   }
 
-  // The default is wrong: nothing may be compared with it, and nobody may use it.
+  // The default is wrong: it must not be compared with or used.
   std::string without_options(const std::string& off) {
     ++result_.wrong;
     write_repro(Fate::Wrong, result_.default_options, off);

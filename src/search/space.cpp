@@ -108,7 +108,7 @@ class Space {
           changed.arg[0] = size;
           with(i, changed);
         }
-      // Where a tile's outer half, or a copy, stands.
+      // Where a tile's outer half, or a copy, is.
       for (const int step : {-1, 1}) {
         Opt moved = opt;
         if (opt.op == OptOp::TILE && opt.arg.size() > 1)

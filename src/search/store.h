@@ -1,7 +1,7 @@
-// What searches found, for all processes of a user: one small entry for each kernel, found by everything the
-// answer depends on. An entry is a file that is whole or absent and carries a checksum, so a process may be
-// killed at any moment (engine/disk_cache.h). It has a folder of its own beside the compiled kernels, which
-// are dropped when they grow too many; what took a search to find is not.
+// The store of tuned options, shared by all processes of a user: one small entry per kernel, keyed by
+// everything the result depends on. An entry is a file that is complete or absent and has a checksum, so a
+// process may be killed at any time (engine/disk_cache.h). It is separate from the cache of compiled kernels,
+// which is limited in size, because the results of a search are expensive to find again.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// LATHE_BEAM: the engine asks here for the options of each new kernel. What the store has is used; what it
-// has not is searched for, within LATHE_BEAM_SECONDS a kernel, and kept.
+// LATHE_BEAM: the engine gets the options of each new kernel here. Options in the store are used; others are
+// searched for, within LATHE_BEAM_SECONDS per kernel, and stored.
 #pragma once
 
 namespace lathe::search {

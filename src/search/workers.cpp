@@ -25,8 +25,8 @@ std::vector<std::string> command_of(const Limits& limits) {
   if (!limits.worker.empty()) return limits.worker;
   const std::string found = find_program("lathe-worker", {LATHE_INSTALLED_PROGRAMS});
   if (found.empty())
-    throw UserError("search", "there is no lathe-worker, which runs the candidates of a search")
-        .help("it is built and installed beside lathe; its folder may also be on the PATH");
+    throw UserError("search", "lathe-worker, which runs the candidates of a search, is missing")
+        .help("it is built and installed with lathe; its folder may also be on PATH");
   return {found};
 }
 

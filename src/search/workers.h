@@ -1,5 +1,5 @@
-// The workers of one search, from the parent's side: a batch is compiled by all of them at once, then one of
-// them runs, with nothing else of the search at work. One that crashes or falls silent is replaced.
+// The worker processes of a search, as seen by the parent: all of them compile a batch in parallel, then one
+// runs kernels while the others are idle. A worker that crashes or stops answering is replaced.
 #pragma once
 
 #include <algorithm>

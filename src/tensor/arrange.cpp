@@ -55,7 +55,7 @@ Tensor Tensor::cat(const std::vector<Tensor>& tensors, std::int64_t axis) {
     }
     return cat(groups, axis);
   }
-  // Each part is padded to the whole and chosen where it stands. (Adding the padded parts would lose the sign
+  // Each part is padded to the whole and chosen where it is. (Adding the padded parts would lose the sign
   // of -0.)
   std::optional<Tensor> out;
   Size begin = 0;
@@ -132,7 +132,7 @@ Tensor Tensor::repeat(const Ints& times) const {
   if (static_cast<std::int64_t>(times.size()) < ndim())
     throw UserError("repeat",
                     fmt::format("{} numbers for the {} axes of {}", times.size(), ndim(), to_string(shape())))
-        .help("one number an axis; 1 leaves it alone");
+        .help("give one number per axis; 1 leaves the axis unchanged");
   const auto rank = static_cast<std::int64_t>(times.size());
   Shape base(at(rank), Size(1)), split_shape, wide, joined;
   std::copy(shape().begin(), shape().end(), base.begin() + (rank - ndim()));
@@ -226,8 +226,8 @@ Tensor windows(const Tensor& x, std::span<const std::int64_t> kernel, std::span<
   return out;
 }
 
-Tensor put_back(const Tensor& windows, std::span<const std::int64_t> stride,
-                std::span<const std::int64_t> dilation) {
+Tensor unskewed_windows(const Tensor& windows, std::span<const std::int64_t> stride,
+                        std::span<const std::int64_t> dilation) {
   const auto count = static_cast<std::int64_t>(stride.size()), lead = windows.ndim() - 2 * count;
   Tensor out = windows;
   Axes steps;

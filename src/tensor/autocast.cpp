@@ -11,14 +11,14 @@ namespace {
 
 thread_local std::optional<DataType> low_dtype;
 
-// Doubles are asked for by name and stay; integers have no business here.
+// Doubles were chosen explicitly and stay; integers are not affected.
 bool gives_way(DataType dtype) { return dtype.is_float() && dtype.bitsize() <= 32; }
 
 }  // namespace
 
 AutocastScope::AutocastScope(std::optional<DataType> dtype) : before_(low_dtype) {
   if (dtype && !gives_way(*dtype))
-    throw UserError("autocast", fmt::format("{} is no float of at most 32 bits", dtype->name()))
+    throw UserError("autocast", fmt::format("{} is not a float of at most 32 bits", dtype->name()))
         .help("bfloat16 keeps the range of 32-bit floats; float16 wants a GradScaler too");
   low_dtype = dtype;
 }

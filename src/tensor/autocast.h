@@ -1,4 +1,4 @@
-// What mixed precision does to operands. Outside of an AutocastScope both give the tensor itself.
+// Casts of operands for mixed precision. Outside an AutocastScope both functions return the tensor unchanged.
 #pragma once
 
 #include "lathe/tensor.h"

@@ -104,7 +104,7 @@ std::int64_t whole_steps(std::int64_t start, std::int64_t stop, std::int64_t ste
   if (distance <= 0) return 0;
   const Wide steps = (distance + size - 1) / size;
   if (steps > std::numeric_limits<std::int64_t>::max())
-    throw UserError("arange", fmt::format("the numbers from {} to {} cannot be counted", start, stop));
+    throw UserError("arange", fmt::format("the numbers from {} to {} are too many to count", start, stop));
   return static_cast<std::int64_t>(steps);
 }
 

@@ -56,7 +56,7 @@ Tensor custom(std::string_view name, const std::vector<Tensor>& inputs) {
     const UntrackedScope untracked;  // the op itself says whether its result is
     expansion = op->forward(inputs);
   }
-  if (!expansion.defined()) throw UserError(name, "its forward function gave no tensor");
+  if (!expansion.defined()) throw UserError(name, "its forward function returned no tensor");
   std::vector<Node> args{node_of(expansion)};
   Origin origin;
   for (const Tensor& t : inputs) {

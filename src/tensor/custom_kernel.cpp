@@ -56,7 +56,7 @@ Node index_of(const KernelValue& value, std::string_view what) {
   Node node = node_of(value, dtypes::Index);
   if (node.dtype() == dtypes::Index) return node;
   if (node.dtype().is_int()) return cast(node, dtypes::Index);
-  throw UserError(kOp, fmt::format("{} is {}, which is no index", what, node.dtype().str()));
+  throw UserError(kOp, fmt::format("{} is {}, which is not an index", what, node.dtype().str()));
 }
 
 Node gate_of(const std::optional<KernelValue>& gate) {
@@ -216,13 +216,13 @@ KernelValue KernelBuilder::reduce(std::string_view name, const KernelValue& elem
   constexpr Op kReduces[] = {Op::Add, Op::Mul, Op::Max, Op::Min, Op::And, Op::Or};
   const std::optional<Op> op = scalar_op(name);
   if (!op || std::find(std::begin(kReduces), std::end(kReduces), *op) == std::end(kReduces))
-    throw UserError(kOp, fmt::format("\"{}\" is no reduce", name)).help("Add, Mul, Max, Min, And or Or");
+    throw UserError(kOp, fmt::format("\"{}\" is not a reduce", name)).help("Add, Mul, Max, Min, And or Or");
   if (!element.expression()) throw UserError(kOp, "a reduce of a literal");
   SmallVector<Node, 4> ranges;
   for (const KernelValue& range : over) {
     Node node = range.expression() ? range.expression()->node.node() : Node();
     if (!node || !node.is(Op::Range) || range_kind(node) != RangeKind::Reduce)
-      throw UserError(kOp, "a reduce runs over what reduce_range() gave");
+      throw UserError(kOp, "a reduce runs over ranges that reduce_range() made");
     ranges.push_back(node);
   }
   return value_of(reduce_ranges(*op, element.expression()->node, ranges));
@@ -251,7 +251,7 @@ namespace {
 Node memory_to_write(const Tensor& tensor, std::size_t place) {
   TensorImpl& impl = *tensor.impl();
   if (impl.view)
-    throw UserError(kOp, fmt::format("tensor {} is a view, and a kernel stores to whole tensors", place))
+    throw UserError(kOp, fmt::format("tensor {} is a view, but a kernel stores to whole tensors", place))
         .help("store to the tensor it was made from");
   Storage& s = *impl.storage;
   Node base = s.value, memory = memory_of(base);
@@ -320,6 +320,7 @@ std::vector<Tensor> custom_kernel(const std::vector<Tensor>& tensors,
     if (!state.written[i]) continue;
     Storage& s = *tensors[i].impl()->storage;
     s.value = over_memory(s.value, memory[i], after(memory[i], std::span(&effect, 1)));
+    s.writer = std::this_thread::get_id();
     s.tracked = false;
     ++s.version;
   }

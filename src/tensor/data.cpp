@@ -67,9 +67,9 @@ void collect(const NestedList& list, std::size_t depth, std::vector<std::int64_t
   const auto n = static_cast<std::int64_t>(list.items().size());
   if (depth == sizes.size() && numbers.empty()) sizes.push_back(n);
   if (depth >= sizes.size() || sizes[depth] != n)
-    throw UserError("tensor", fmt::format("a list of {} elements stands where {} were", n,
+    throw UserError("tensor", fmt::format("a list has {} elements where {} are expected", n,
                                           depth < sizes.size() ? sizes[depth] : 0))
-        .help("all lists of one depth have one length");
+        .help("all lists at the same depth must have the same length");
   for (const NestedList& item : list.items()) collect(item, depth + 1, sizes, numbers);
 }
 
@@ -167,8 +167,8 @@ Tensor::Tensor(const std::filesystem::path& file, const TensorOptions& options) 
   }
   DataType dtype = options.dtype ? *options.dtype : dtypes::uint8;
   if (bytes % static_cast<std::uintmax_t>(dtype.itemsize()) != 0)
-    throw UserError("tensor", fmt::format("{} has {} bytes, which is no whole number of {}", file.string(),
-                                          bytes, dtype.name()));
+    throw UserError("tensor", fmt::format("{} has {} bytes, which is not a multiple of the size of {}",
+                                          file.string(), bytes, dtype.name()));
   std::string device = "DISK:" + std::filesystem::absolute(file).string();
   auto count = static_cast<std::int64_t>(bytes) / dtype.itemsize();
   const NodeRef buffer = new_buffer(ir_dtype(dtype), count, device);
@@ -275,8 +275,8 @@ void Tensor::copy_out(void* to, std::size_t bytes) const {
   const auto count = static_cast<std::size_t>(numel().bound_value());
   const auto width = static_cast<std::size_t>(element_size());
   if (bytes != count * width)
-    throw UserError("copy_out", fmt::format("{} bytes asked from {}, which has {}", bytes, describe(*this),
-                                            count * width));
+    throw UserError("copy_out", fmt::format("{} bytes were requested of {}, which has {}", bytes,
+                                            describe(*this), count * width));
   if (count == 0) return;
   Tensor t = *this;
   t.realize();
@@ -351,9 +351,10 @@ Tensor Tensor::bitcast(DataType to) const {
                       fmt::format("a scalar {} has not the width of {}", dtype().name(), to.name()));
     Node last = x.shape().back() * index_const(from_bytes);
     if (last.is_const() && last.const_int() % to_bytes != 0)
-      throw UserError("bitcast",
-                      fmt::format("the last axis of {} holds {} bytes, which is no whole number of {}",
-                                  to_string(shape()), last.const_int(), to.name()));
+      throw UserError(
+          "bitcast",
+          fmt::format("the last axis of {} holds {} bytes, which is not a multiple of the size of {}",
+                      to_string(shape()), last.const_int(), to.name()));
   }
   Tensor out = make_view(*this, lathe::bitcast(x, ir_dtype(to)));
   out.impl()->detached = true;

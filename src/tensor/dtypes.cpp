@@ -98,11 +98,13 @@ namespace dtypes {
 DataType default_float() { return the_default_float.load(); }
 DataType default_int() { return the_default_int.load(); }
 void set_default_float(DataType dtype) {
-  if (!dtype.is_float()) throw UserError("default_float", fmt::format("{} is no float dtype", dtype.name()));
+  if (!dtype.is_float())
+    throw UserError("default_float", fmt::format("{} is not a float dtype", dtype.name()));
   the_default_float.store(dtype);
 }
 void set_default_int(DataType dtype) {
-  if (!dtype.is_int()) throw UserError("default_int", fmt::format("{} is no integer dtype", dtype.name()));
+  if (!dtype.is_int())
+    throw UserError("default_int", fmt::format("{} is not an integer dtype", dtype.name()));
   the_default_int.store(dtype);
 }
 
@@ -158,7 +160,7 @@ FloatInfo finfo(DataType d) {
   };
   for (const Row& row : rows)
     if (row.dtype == d) return row.info;
-  throw UserError("finfo", fmt::format("{} is no float dtype", d.name()));
+  throw UserError("finfo", fmt::format("{} is not a float dtype", d.name()));
 }
 
 }  // namespace dtypes

@@ -1,4 +1,4 @@
-// Elements in host memory, by dtype: what reading a constant, converting a list and printing a tensor need.
+// Access to elements in host memory by dtype, for reading constants, converting lists and printing tensors.
 #pragma once
 
 #include <cstddef>

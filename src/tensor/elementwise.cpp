@@ -19,13 +19,13 @@ std::string describe(const Tensor& t) {
 
 namespace {
 
-// The one of two devices that computes: files do not.
+// Of two devices the one that can compute: DISK cannot.
 std::string where_to_meet(const std::string& a, const std::string& b) {
   const bool a_is_file = a.starts_with("DISK"), b_is_file = b.starts_with("DISK");
   return a_is_file && b_is_file ? "CPU" : a_is_file ? b : a;
 }
 
-// A number that nobody has put anywhere.
+// Whether the tensor is a scalar that was not placed on a device.
 bool has_no_place(const Tensor& t) {
   return t.ndim() == 0 && t.device() == default_device() && device_of(node_of(t)).empty();
 }
@@ -212,14 +212,14 @@ std::vector<Tensor> broadcast_tensors(const Tensor& a, const Tensor& b) {
 
 namespace {
 
-enum class Rule : std::uint8_t { Common, Float, Whole, Compare };
+enum class Rule : std::uint8_t { Common, Float, Integral, Compare };
 
 Tensor difference(const Tensor& x, const Tensor& y) {
   if (x.dtype().is_bool()) refuse_dtype("sub", x, "a number");
   return x.dtype().is_float() ? primitive(Op::Sub, x, y) : primitive(Op::Add, x, y.neg());
 }
 
-// Whether a rest of truncated division lies on the other side of 0 than the divisor.
+// Whether a rest of truncated division is on the other side of 0 than the divisor.
 Tensor lies_apart(const Tensor& rest, const Tensor& y) { return (rest != 0) & ((rest < 0) != (y < 0)); }
 
 // Rounded down. x - rest is n*y with a whole n, up to rounding.
@@ -270,7 +270,7 @@ Tensor at_most(const Tensor& x, const Tensor& y) {
   return primitive(Op::Less, x, y) | primitive(Op::Eq, x, y);
 }
 
-// Whether it is an integer that lies beyond all of a dtype's.
+// Whether it is an integer that is beyond all of a dtype's.
 bool is_beyond(const Operand& y, DataType dtype) {
   return y.tensor() == nullptr && !y.is_size() && !is_number_of(y.number(), dtype);
 }
@@ -279,12 +279,13 @@ DataType dtype_for(Rule rule, const Tensor& x, const Operand& y, std::string_vie
   DataType d = operand_dtype(y, x);
   if (rule == Rule::Compare && is_beyond(y, d)) return dtypes::float32;
   if (rule == Rule::Float) return least_upper_float(d);
-  if (rule == Rule::Whole && d.is_float())
-    throw TypeError(op, fmt::format("{} has no bits to work on", d.name())).help("cast to an integer dtype");
+  if (rule == Rule::Integral && d.is_float())
+    throw TypeError(op, fmt::format("bit operations are not defined on {}", d.name()))
+        .help("cast to an integer dtype");
   return d;
 }
 
-// The right side of a binary op in dtype `d`. All integers as float32 lie between the infinities, whatever
+// The right side of a binary op in dtype `d`. All integers as float32 are between the infinities, whatever
 // the rounding: one of these stands for a number that the integers' dtype does not reach.
 Tensor right_side(Rule rule, const Tensor& x, const Operand& y, DataType d) {
   if (rule == Rule::Compare && is_beyond(y, operand_dtype(y, x))) {
@@ -317,7 +318,7 @@ Tensor Tensor::div(const Operand& other, std::string_view rounding) const {
   DataType d = operand_dtype(other, *this);
   Tensor x = converted(*this, d), y = operand_tensor(other, *this, d);
   if (!d.is_float()) return primitive(Op::TruncDiv, x, y);
-  const DataType wide = sum_accumulator(d);  // a quotient rounded to few bits may be the next whole number
+  const DataType wide = sum_accumulator(d);  // a quotient rounded to few bits may be the next integer
   return converted(primitive(Op::Div, converted(x, wide), converted(y, wide)).trunc(), d);
 }
 
@@ -408,7 +409,7 @@ Tensor Tensor::pow(const Operand& exponent) const {
   const double e = n.to_double();
   if (!d.is_float()) {
     if (e < 0)
-      throw UserError("pow", fmt::format("{} to the power {} is no integer", d.name(), e))
+      throw UserError("pow", fmt::format("{} to the power {} is not an integer", d.name(), e))
           .help("cast to a float dtype");
     return d.is_bool() ? integer_power(x, constant(n, d, x)) : as_own(whole_power(x, n.to_int()));
   }
@@ -434,7 +435,7 @@ Tensor Tensor::rpow(Number base) const {
 
 namespace {
 
-// How far integers lie apart: modulo 2^64 the difference is exact, whatever their signs.
+// The distance of two integers: modulo 2^64 the difference is exact, whatever their signs.
 Tensor distance(const Tensor& x, const Tensor& y) {
   const Tensor apart = x.maximum(y).cast(dtypes::uint64) - x.minimum(y).cast(dtypes::uint64);
   return apart.cast(dtypes::float64);

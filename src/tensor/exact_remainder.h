@@ -1,5 +1,5 @@
-// What truncated division of floats leaves, exact whatever the quotient, written once for tensors and for
-// values of a user's kernel. `W` says how the words are spelled for its `Value`:
+// The remainder of truncated division of floats, exact for every quotient, written once for tensors and for
+// values of a hand-written kernel. `W` provides the operations on its `Value`:
 //   cast(v, dtype), bitcast(v, dtype), abs(v), trunc(v), reciprocal(v), shift_left(v, n), shift_right(v, n),
 //   bits_and(v, w), bits_or(v, w), at_least(v, w), less(v, w), equal(v, w), where(c, v, w), both(c, d),
 //   ones(v)
@@ -63,7 +63,7 @@ Parts<V> parts_of(const V& x) {
   return {W::bits_or(W::bits_and(bits, kUnit - 1), kUnit), exponent};
 }
 
-// Arithmetic modulo a whole number below 2^53.
+// Arithmetic modulo an integer below 2^53.
 template <class W>
 struct Modulus {
   using V = typename W::Value;

@@ -17,7 +17,7 @@ Tensor host_arange(std::int64_t count, std::int64_t step) {
   return Tensor::arange(count, {.dtype = dtypes::int64, .device = kHost}) * step;
 }
 
-// Where each element begins after a bitcast. Elements that become one must stand in a row.
+// Where each element begins after a bitcast. Elements that become one must be in a row.
 Tensor recast(const Tensor& begins, std::int64_t from, std::int64_t to, std::string_view op) {
   if (from == to) return begins;
   const std::int64_t ratio = std::max(from, to) / std::min(from, to);
@@ -32,7 +32,7 @@ Tensor recast(const Tensor& begins, std::int64_t from, std::int64_t to, std::str
   grouped.emplace_back(ratio);
   const Tensor groups = begins.reshape(grouped), first = groups.min(-1);
   if ((groups != first.unsqueeze(-1) + steps).any().item() != 0)
-    throw UserError(op, "the bytes of an element do not stand in a row in the file");
+    throw UserError(op, "the bytes of an element are not contiguous in the file");
   return first;
 }
 
@@ -63,7 +63,7 @@ void store_into_file(const Tensor& target, const Tensor& value, std::string_view
   const Scope scope;
   const TensorImpl& impl = *target.impl();
   if (impl.view && impl.view->overlaps)
-    throw UserError(op, "the target is an expanded view, so one element has several names")
+    throw UserError(op, "the target is an expanded view, in which several elements share memory")
         .help("write to the tensor it was made from");
   const std::vector<std::byte> bytes = value.to(kHost).expand(target.shape()).bytes();
   realize_storages({impl.storage});

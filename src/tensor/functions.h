@@ -1,7 +1,8 @@
-// Functions of one tensor that would lose digits if they were written as in a textbook: near 0, where two
-// parts cancel, and far out, where a part overflows although the result does not. All take float32 or
-// float64 (the `w` of unary.def) and give the same; docs/numerics.md has their bounds, tests/tensor/
-// functions_test.cpp measures them. None is differentiated op by op: each has its rule in own_gradient.cpp.
+// Functions of one tensor that would lose digits with the textbook formula: near 0, where two terms cancel,
+// and for large arguments, where a term overflows although the result does not. All take float32 or float64
+// (the `w` of unary.def) and return the same dtype; docs/numerics.md has their error bounds,
+// tests/tensor/functions_test.cpp measures them. None is differentiated op by op: each has a gradient formula
+// in own_gradient.cpp.
 #pragma once
 
 #include "lathe/tensor.h"

@@ -226,7 +226,7 @@ Positions true_positions(const Tensor& mask, std::int64_t size) {
   Tensor flat = mask.cast(dtypes::bool_).flatten();
   if (flat.size(0).max() == 0 || size == 0)
     return {Tensor::full({Size(size)}, -1, {.dtype = dtypes::int32, .device = mask.device()}), flat.sum()};
-  // The k-th true element stands where the number of them so far becomes k.
+  // The k-th true element is where the number of them so far becomes k.
   const DataType position = position_dtype(flat.size(0));
   Tensor rank = flat.cast(position).cumsum(0).cast(position).contiguous();
   Tensor wanted = iota_along(size, 1, 2, position, mask.device()) + 1;

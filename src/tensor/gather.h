@@ -1,4 +1,4 @@
-// Rows by index and back: loads at positions that were computed, and their transpose.
+// Gathering rows by index, and the transpose of that: loads and stores at computed positions.
 #pragma once
 
 #include <string_view>

@@ -67,10 +67,13 @@ std::vector<Node> behind(Node expression) {
   return found;
 }
 
+// Sorted, each once, without those that are asked.
 template <class T>
-void sort_unique(std::vector<T>& ids) {
+void tidy(std::vector<T>& ids, const std::vector<T>& asked) {
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  if (!asked.empty())
+    std::erase_if(ids, [&](T id) { return std::find(asked.begin(), asked.end(), id) != asked.end(); });
 }
 
 }  // namespace
@@ -79,7 +82,10 @@ void note_given_up(Node buffer, Node expression, const LiveStorages& live) {
   Behind found;
   for (Node n : behind(expression)) {
     if (!n.dtype().is_float()) continue;
-    if (n.is(Op::Buffer)) found.buffers.push_back(buffer_id(n));
+    // Also memory that is still to be written, or was: what a version of it holds is read.
+    if (n.is(Op::Buffer) || n.is(Op::After))
+      if (const std::int64_t id = buffer_id(base_memory(n)); id != buffer_id(buffer))
+        found.buffers.push_back(id);
     if (const auto* holders = n == expression ? nullptr : live.by_value.find(n))
       found.storages.insert(found.storages.end(), holders->begin(), holders->end());
   }
@@ -94,11 +100,16 @@ void note_given_up(Node buffer, Node expression, const LiveStorages& live) {
         return std::ranges::binary_search(live.numbers, number);
       });
     }
+  tidy(found.buffers, live.asked_buffers);
+  tidy(found.storages, live.asked);
   if (found.buffers.empty() && found.storages.empty()) return;
-  sort_unique(found.buffers);
-  sort_unique(found.storages);
   table().sweep();
   table().behind[buffer_id(buffer)] = std::move(found);
+}
+
+bool is_given_up(Node buffer) {
+  std::lock_guard guard(table().mutex);
+  return table().behind.contains(buffer_id(buffer));
 }
 
 bool was_computed_from(Node buffer, Node memory, std::uint64_t storage) {

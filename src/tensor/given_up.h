@@ -1,5 +1,6 @@
-// What computed buffers were computed from. A value that requires no gradient gives its expression up when it
-// is realized; a gradient with respect to something behind it would be zeros, and this tells that it is not.
+// Remembers the expressions of realized buffers. A value that requires no gradient drops its expression when
+// it is realized, so a gradient with respect to one of its inputs would silently be zero; this detects that
+// case.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +15,17 @@ namespace lathe {
 struct LiveStorages {
   std::vector<std::uint64_t> numbers;
   NodeMap<std::vector<std::uint64_t>> by_value;
+  // What requires a gradient: values computed from it keep their expressions, unless they are data on
+  // purpose.
+  std::vector<std::uint64_t> asked;
+  std::vector<std::int64_t> asked_buffers;
 };
 
-// `buffer` now holds the value of `expression`, which nobody keeps.
+// Records that `buffer` holds the value of `expression`, which is dropped.
 void note_given_up(Node buffer, Node expression, const LiveStorages& live);
+
+// Whether it was noted of this buffer.
+bool is_given_up(Node buffer);
 
 // Whether `buffer` was computed from floats in `memory` (which may be null), or from the value of the
 // storage, by however many steps.

@@ -7,8 +7,11 @@
 
 #include <fmt/format.h>
 
+#include "ir/pending.h"
+#include "lathe/expected_gradient.h"
 #include "tensor/custom.h"
 #include "tensor/given_up.h"
+#include "tensor/gradient_hooks.h"
 #include "tensor/impl.h"
 #include "tensor/own_gradient.h"
 #include "tensor/realize.h"
@@ -169,6 +172,8 @@ class Backward {
     std::vector<Node> order = toposort(root);
     for (Node n : order) mark(n);
     if (!needed(root)) return;
+    for (Node n : order)
+      if (is_hook(n) && needed(n)) check_nothing_before(n, order);
     grads_[root] = seed;
     softmax_sums_.emplace(order);
     for (std::size_t i = order.size(); i-- > 0;) {
@@ -196,6 +201,18 @@ class Backward {
       }
   }
 
+  static bool is_hook(Node n) { return n.is(Op::Custom) && n.text() == kGradientHook; }
+
+  // What is computed from a tensor, and was before its hooks were there, passes its gradient by them.
+  void check_nothing_before(Node hook, std::span<const Node> order) const {
+    const Node value = hook.arg(1);
+    for (Node n : order)
+      if (n != hook && needed(n) && std::ranges::find(n.args(), value) != n.args().end())
+        throw UserError("register_hook",
+                        "the tensor was used before the hook was registered, or another is equal to it")
+            .help("register the hook before the tensor is used, or on a clone() of it");
+  }
+
   void add(Node to, Node g) {
     if (!g || !needed(to)) return;
     if (g.shape_node() != to.shape_node()) g = g.rank() == 0 ? whole(g, to.shape()) : sum_to(g, to.shape());
@@ -206,6 +223,7 @@ class Backward {
   void spread(Node n, Node g) {
     softmax_sums_->sum_has_gradient(n, g);
     if (const auto scores = softmax_sums_->scores_gradient(n, g)) return add(scores->node, scores->gradient);
+    g = softmax_sums_->rounded(n, g);
     if (is_scalar_op(n.op())) {
       const ScalarRules& rules = kScalarRules[static_cast<std::size_t>(n.op())];
       Node x = n.arg(0), y = n.arg_count() > 1 ? n.arg(1) : Node(), z = n.arg_count() > 2 ? n.arg(2) : Node();
@@ -272,6 +290,10 @@ class Backward {
 
   void spread_custom(Node n, Node g) {
     if (n.text() == kCheckpoint) return spread_checkpoint(n, g);
+    if (is_hook(n)) {
+      keep_.push_back(hooked_gradient(n, make_tensor(g, device_)));
+      return add(n.arg(1), node_of(keep_.back()));
+    }
     const GradientRule own = own_gradient(n.text());
     const CustomOp* op = own != nullptr ? nullptr : find_custom(n.text());
     if (own == nullptr && (op == nullptr || !op->gradient)) return add(n.arg(0), g);
@@ -308,7 +330,7 @@ class Differentiated {
  public:
   explicit Differentiated(Node root)
       : root_(root),
-        // What is read behind a detach() has no part: a tensor does not stand there.
+        // What is read behind a detach() has no part: a tensor does not be there.
         order_(toposort(std::span<const Node>(&root, 1), [](Node n) { return !n.is(Op::Detach); })) {
     use(root);
     for (Node n : order_) {
@@ -339,23 +361,29 @@ class Differentiated {
   bool has_given_up(const Tensor& target) const {
     const Storage& storage = *target.impl()->storage;
     const Node memory = memory_of(storage.value), buffer = memory ? base_memory(memory) : Node();
-    return std::ranges::any_of(order_, [&](Node n) {
-      return n.is(Op::Buffer) && n.dtype().is_float() && was_computed_from(n, buffer, storage.number);
-    });
+    if (!given_up_) {
+      given_up_.emplace();
+      for (Node n : order_)
+        if (n.is(Op::Buffer) && n.dtype().is_float() && is_given_up(n)) given_up_->push_back(n);
+    }
+    return std::ranges::any_of(*given_up_,
+                               [&](Node n) { return was_computed_from(n, buffer, storage.number); });
   }
 
   // The node a target has in the graph; its own where it takes no part. A tensor that was written to since
-  // stands there as the version that was read. Where several versions are, and the tensor requires a gradient
+  // is there as the version that was read. Where several versions are, and the tensor requires a gradient
   // or is now yet another, which is meant cannot be told: null.
   Node node_of_target(const Tensor& target) const {
     const Node now = node_of(target), memory = memory_of(target.impl()->storage->value);
     if (!memory) return now;
     const bool here = contains(now);
     if (here && !target.impl()->leaf) return now;
-    if (!here)
-      if (const std::vector<Node> computed = computed_as(target, memory); !computed.empty())
-        return computed[0];
     const Uses* used = used_.find(base_memory(memory));
+    if (!here)
+      if (const std::vector<Node> computed = computed_as(target, memory); !computed.empty()) {
+        const bool several = used != nullptr && used->several && versions_read(target, memory).size() > 1;
+        return several ? Node() : computed[0];
+      }
     if (used == nullptr || (here && !used->several)) return now;
     const std::vector<Node> read = versions_read(target, memory);
     if (read.size() > 1) return Node();
@@ -400,7 +428,7 @@ class Differentiated {
     uses->several |= !fresh;
   }
 
-  // A tensor that was realised since stands there as expressions whose value its buffer now holds.
+  // A tensor that was realised since is there as expressions whose value its buffer now holds.
   std::vector<Node> computed_as(const Tensor& target, Node memory) const {
     std::vector<Node> found;
     if (memory.is(Op::After) && !realized(memory)) return found;
@@ -446,7 +474,8 @@ class Differentiated {
   NodeMap<char> in_graph_;
   NodeMap<Uses> used_;  // by buffer
   bool reads_overwritten_ = false;
-  mutable std::optional<NodeMap<int>> holders_;  // worked out for the first that needs it
+  mutable std::optional<std::vector<Node>> given_up_;  // worked out for the first that needs it
+  mutable std::optional<NodeMap<int>> holders_;        // worked out for the first that needs it
 };
 
 [[noreturn]] void refuse_twins(const Tensor& target) {
@@ -459,7 +488,7 @@ class Differentiated {
 
 [[noreturn]] void refuse_given_up(const Tensor& root, const Tensor& target) {
   throw UserError("gradient", fmt::format("{} was computed from {} by way of a tensor that was realized, and "
-                                          "what requires no gradient is data from then on",
+                                          "without requires_grad_() a realized tensor is plain data",
                                           describe(root), describe(target)))
       .help("call requires_grad_() on the target before it is used, or realize after taking the gradient");
 }
@@ -477,7 +506,7 @@ Node overwritten_read(std::span<const Node> grads) {
   std::vector<Node> given;
   for (Node g : grads)
     if (g) given.push_back(g);
-  for (Node n : toposort(given, [](Node v) { return !realized(v); }))
+  for (Node n : still_to_compute(given))
     if (is_memory(n) && is_overwritten(n)) return n;
   return Node();
 }
@@ -557,7 +586,7 @@ static void refuse_data(std::string_view who, const Tensor& loss, Node root) {
   if (!data || !(data.is(Op::Buffer) || realized(data))) return;
   throw UserError(who, fmt::format("{} is data, with no expression to differentiate", describe(loss)))
       .help(
-          "a value that was computed keeps its expression where requires_grad_() was called on what it is "
+          "a computed value keeps its expression if requires_grad_() was called on what it is "
           "computed from");
 }
 
@@ -580,8 +609,9 @@ std::vector<Tensor> Tensor::gradient(const std::vector<Tensor>& targets, const T
   if (graph.reads_overwritten()) check_still_there(grads, *this);
   std::vector<Tensor> out;
   for (std::size_t i = 0; i < targets.size(); ++i)
-    out.push_back(grads[i] ? make_tensor(grads[i], targets[i].device(), origin_of(*this))
-                           : targets[i].zeros_like());
+    out.push_back(
+        grads[i] ? hooked_gradient(targets[i], make_tensor(grads[i], targets[i].device(), origin_of(*this)))
+                 : targets[i].zeros_like());
   return out;
 }
 
@@ -599,6 +629,8 @@ struct Unwatched {
 
 }  // namespace
 
+void expect_gradient(const Tensor& parameter) { parameter.impl()->expects = true; }
+
 void Tensor::backward(const Tensor* seed, std::span<const Tensor> also) const {
   Scope scope;
   Node root = node_of(*this), start = seed_for(*this, seed);
@@ -614,6 +646,7 @@ void Tensor::backward(const Tensor* seed, std::span<const Tensor> also) const {
   for (Tensor& leaf : live_leaves()) {
     std::vector<Node> names = graph.nodes_of_target(leaf);
     if (names.empty()) refuse_versions(leaf);
+    if (graph.has_given_up(leaf)) leaf.impl()->missed = true;
     if (!graph.contains(names[0])) continue;
     if (!memory_of(names[0]) && has_twins(leaf)) refuse_twins(leaf);
     leaves.push_back(leaf);
@@ -623,6 +656,7 @@ void Tensor::backward(const Tensor* seed, std::span<const Tensor> also) const {
   if (asked == 0) refuse_data("backward", *this, root);
   for (const Tensor& t : also) {
     if (!t.defined() || t.impl()->storage->lost || t.impl()->leaf || !t.is_floating_point()) continue;
+    if (t.impl()->expects && graph.has_given_up(t)) t.impl()->missed = true;
     std::vector<Node> names = graph.nodes_of_target(t);
     if (names.empty() || !graph.reads(names[0]) || device_of(names[0]).empty()) continue;
     if (!memory_of(names[0]) && has_twins(t)) continue;  // whose it is cannot be told
@@ -637,7 +671,7 @@ void Tensor::backward(const Tensor* seed, std::span<const Tensor> also) const {
   std::vector<bool> gone(grads.size());
   if (graph.reads_overwritten()) {
     check_still_there(std::span(grads).first(asked), *this);
-    for (std::size_t i = asked; i < grads.size(); ++i)  // nobody asked for these
+    for (std::size_t i = asked; i < grads.size(); ++i)  // gradients of `also`
       if (gone[i] = static_cast<bool>(overwritten_read(std::span(grads).subspan(i, 1))); gone[i])
         grads[i] = Node();
   }
@@ -645,14 +679,14 @@ void Tensor::backward(const Tensor* seed, std::span<const Tensor> also) const {
   const UntrackedScope untracked;  // a gradient may be differentiated again
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     TensorImpl& impl = *leaves[i].impl();
-    if (!grads[i]) {  // one that did not ask, and stands behind a detach()
+    if (!grads[i]) {  // one that did not ask, and is behind a detach()
       if (i >= asked && !impl.grad && !gone[i]) impl.grad = leaves[i].zeros_like();
       continue;
     }
-    Tensor g = make_tensor(grads[i], leaves[i].device(), origin_of(*this));
+    const Tensor g = hooked_gradient(leaves[i], make_tensor(grads[i], leaves[i].device(), origin_of(*this)));
     if (impl.grad && impl.grad->impl()->storage->lost) continue;  // a sum with what was given up
     if (impl.grad)
-      impl.grad->replace(*impl.grad + g);  // whoever holds it sees the sum
+      impl.grad->replace(*impl.grad + g);  // other holders of the tensor see the sum
     else
       impl.grad = g;
     impl.grad->impl()->storage->unasked = i >= asked;

@@ -1,7 +1,7 @@
-// What a Tensor handle points at, and the few functions every file of this folder builds on. A Storage holds
-// the graph of a base value; a TensorImpl is a view of it: the chain of movement ops from the base. Writing
-// through any handle gives the storage a new value (a new version), and every handle re-applies its chain to
-// that value at its next use. Graphs that were built before keep the node they named.
+// The implementation behind Tensor handles, and the functions that all files of this folder use. A Storage
+// holds the graph of a base value; a TensorImpl is a view of it: the chain of movement ops from the base.
+// Writing through any handle gives the storage a new value (a new version), and every handle re-applies its
+// chain to that value at its next use. Graphs that were built before keep the node they refer to.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -59,6 +60,7 @@ struct Storage {
   bool unsaid = false;        // what Origin says
   bool unasked = false;       // a gradient nobody asked for: given up rather than computed for a write
   bool lost = false;          // was given up
+  std::thread::id writer;     // the thread whose write is pending
   Storage *before = nullptr, *after = nullptr;  // the list of live storages, oldest first
 };
 
@@ -77,8 +79,10 @@ struct TensorImpl {
   bool leaf = false;                     // requires_grad_(): backward() fills grad
   bool refused = false;                  // requires_grad_(false)
   bool detached = false;
-  bool apart = false;  // a view made where gradients are off, and not read elsewhere yet
-  bool weak = false;   // a Python or C++ number without axes: of its kind, but of no width of its own
+  bool apart = false;    // a view made where gradients are off, and not read elsewhere yet
+  bool expects = false;  // lathe/expected_gradient.h
+  bool missed = false;   // a pass should have given it a gradient, and could not
+  bool weak = false;     // a Python or C++ number without axes: of its kind, but of no width of its own
   std::optional<Tensor> grad;
   void* front = nullptr;  // the binding's object of this handle
 
@@ -232,9 +236,9 @@ Tensor iota_along(const Size& n, std::int64_t axis, std::int64_t rank, DataType 
 // Windows of the last `kernel.size()` axes: (..., o..., k...), o[i] * stride + k[i] * dilation.
 Tensor windows(const Tensor& x, std::span<const std::int64_t> kernel, std::span<const std::int64_t> stride,
                std::span<const std::int64_t> dilation);
-// The opposite: windows (..., o..., k...) put back where they came from and added up, (..., n...).
-Tensor put_back(const Tensor& windows, std::span<const std::int64_t> stride,
-                std::span<const std::int64_t> dilation);
+// The opposite: adds windows (..., o..., k...) at their original positions, (..., n...).
+Tensor unskewed_windows(const Tensor& windows, std::span<const std::int64_t> stride,
+                        std::span<const std::int64_t> dilation);
 // Gradients as graphs: of the sum of root * seed with respect to each target (a null node where there is
 // none).
 std::vector<Node> gradients(Node root, Node seed, std::span<const Node> targets, const std::string& device);

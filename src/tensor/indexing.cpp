@@ -212,7 +212,7 @@ Joined join(const Parsed& p, std::string_view op) {
   return j;
 }
 
-// Where numpy puts the axes of the indices: at the first of them when they stand side by side, else in front.
+// Where numpy puts the axes of the indices: at the first of them when they are side by side, else in front.
 Tensor place_index_axes(const Tensor& gathered, const Parsed& p, const Joined& j) {
   std::int64_t index_rank = j.index.ndim(), first = p.advanced[0].axis;
   if (!j.adjacent || first == 0) return gathered;
@@ -269,7 +269,8 @@ Tensor& Tensor::setitem(const std::vector<Index>& indices, const Operand& operan
       shape[static_cast<std::size_t>(p.mask_axis + d)] = p.mask->shape()[static_cast<std::size_t>(d)];
     if (value.ndim() > p.basic.ndim() - p.mask->ndim())
       throw UserError("setitem", fmt::format("a value of shape {} through a mask", to_string(value.shape())))
-          .help("the value must be the same for every chosen element; masked_select and scatter do the rest");
+          .help(
+              "the value must be the same for every chosen element; use masked_select and scatter otherwise");
     p.basic.assign(p.mask->reshape(shape).where(value, p.basic));
     return *this;
   }

@@ -14,7 +14,7 @@ namespace lathe {
 namespace {
 
 void check_matrix(std::string_view op, const Tensor& x) {
-  if (x.ndim() < 2) throw UserError(op, fmt::format("{} is no matrix", to_string(x.shape())));
+  if (x.ndim() < 2) throw UserError(op, fmt::format("{} is not a matrix", to_string(x.shape())));
   if (!x.dtype().is_float())
     throw TypeError(op, fmt::format("{} tensor where floats are needed", x.dtype().name()));
 }
@@ -172,8 +172,8 @@ std::vector<Tensor> svd_gradient(const std::vector<Tensor>& inputs, const Tensor
 }
 
 std::vector<Tensor> filled_svd_gradient(const std::vector<Tensor>&, const Tensor&, const Tensor&) {
-  throw UserError("svd", "the columns that full_matrices adds are any that fit, so they have no gradient")
-      .help("full_matrices=False gives the others, which have one");
+  throw UserError("svd", "the columns that full_matrices adds are not unique, so they have no gradient")
+      .help("use full_matrices=False");
 }
 
 // A matrix with more columns than rows is taken on its side. Rotations are of at least 32 bits.

@@ -1,5 +1,5 @@
-// Gradients of factorisations: formulas of the factors, because the iterations that find them are not
-// differentiable step by step (equal columns divide 0 by 0).
+// Gradients of factorisations, as formulas of the factors: the iterations that compute the factors cannot be
+// differentiated step by step (equal columns divide 0 by 0).
 #pragma once
 
 #include <vector>

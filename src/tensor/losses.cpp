@@ -3,6 +3,7 @@
 
 #include "tensor/autocast.h"
 #include "tensor/impl.h"
+#include "tensor/own_gradient.h"
 
 namespace lathe {
 namespace {
@@ -33,7 +34,10 @@ Tensor Tensor::binary_crossentropy(const Tensor& target, Reduction reduction) co
   check_shapes("binary_crossentropy", *this, target);
   // The logarithm is cut off at -100, as in torch: a certain wrong answer costs much and stays finite.
   Tensor yes = log().maximum(-100.0), no = (1.0 - *this).log().maximum(-100.0);
-  return reduced((target * yes + (1.0 - target) * no).neg(), reduction);
+  const Tensor value = (target * yes + (1.0 - target) * no).neg();
+  return reduced(with_own_gradient("lathe.binary_crossentropy", value,
+                                   {cast(value.dtype()), target.cast(value.dtype())}),
+                 reduction);
 }
 
 Tensor Tensor::binary_crossentropy_logits(const Tensor& target, Reduction reduction,

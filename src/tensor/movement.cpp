@@ -170,7 +170,7 @@ Tensor Tensor::permute(const Ints& order) const {
   bool complete = static_cast<std::int64_t>(axes.size()) == rank;
   for (std::int64_t i = 0; complete && i < rank; ++i) complete = sorted[static_cast<std::size_t>(i)] == i;
   if (!complete)
-    throw UserError("permute", fmt::format("({}) is no order of the {} axes of {}",
+    throw UserError("permute", fmt::format("({}) is not a permutation of the {} axes of {}",
                                            fmt::join(order.values(), ", "), rank, shape_text(x.shape())));
   if (axes == sorted) return make_view(*this, x);
   return make_view(*this, lathe::permute(x, axes));
@@ -222,7 +222,7 @@ Tensor Tensor::shrink(const std::vector<std::pair<Size, Size>>& bounds) const {
     Node b = begin[i], e = end[i], n = x.shape()[i];
     bool plain = b.is_const() && e.is_const();
     if (b.lo() < 0 || (plain && e.const_int() < b.const_int()) || (e != n && e.lo() > n.hi()))
-      throw UserError("shrink", fmt::format("[{}, {}) is no part of axis {} of {}", index_text(b),
+      throw UserError("shrink", fmt::format("[{}, {}) is not within axis {} of {}", index_text(b),
                                             index_text(e), i, shape_text(x.shape())));
   }
   Node moved = shrink_to_bounds(x, begin, end);
@@ -267,7 +267,7 @@ Tensor pad_zero(const Tensor& t, const std::vector<std::pair<Size, Size>>& paddi
 Tensor Tensor::pad(const std::vector<std::pair<Size, Size>>& padding, Number value) const {
   Scope scope;
   if (value.to_double() == 0) return pad_zero(*this, padding);
-  // Integers stay integers beside a whole number; beside another they become floats, as in where().
+  // Integers stay integers beside an integer; beside another they become floats, as in where().
   const double number = value.to_double();
   const bool whole = number == std::floor(number) && std::isfinite(number);
   if (!dtype().is_float() && whole && value.kind() == Number::Kind::Float) {
@@ -285,7 +285,7 @@ Tensor Tensor::pad(const std::vector<std::pair<Size, Size>>& padding, Number val
 Tensor Tensor::pad_to(const Shape& shape) const {
   Scope scope;
   if (shape.size() != static_cast<std::size_t>(ndim()))
-    throw UserError("pad_to", fmt::format("{} has another number of axes than {}", to_string(shape),
+    throw UserError("pad_to", fmt::format("{} has a different number of axes than {}", to_string(shape),
                                           to_string(this->shape())));
   std::vector<std::pair<Size, Size>> padding;
   for (std::size_t i = 0; i < shape.size(); ++i)
@@ -296,7 +296,7 @@ Tensor Tensor::pad_to(const Shape& shape) const {
 Tensor Tensor::shrink_to(const Shape& shape) const {
   Scope scope;
   if (shape.size() != static_cast<std::size_t>(ndim()))
-    throw UserError("shrink_to", fmt::format("{} has another number of axes than {}", to_string(shape),
+    throw UserError("shrink_to", fmt::format("{} has a different number of axes than {}", to_string(shape),
                                              to_string(this->shape())));
   std::vector<std::pair<Size, Size>> bounds;
   for (std::size_t i = 0; i < shape.size(); ++i)
@@ -326,7 +326,7 @@ Tensor Tensor::flatten(std::int64_t start, std::int64_t end) const {
   auto first = static_cast<std::size_t>(resolve_axis(start, ndim(), "flatten"));
   auto last = static_cast<std::size_t>(resolve_axis(end, ndim(), "flatten"));
   if (last < first)
-    throw UserError("flatten", fmt::format("the last axis {} stands before the first {}", end, start));
+    throw UserError("flatten", fmt::format("the last axis {} is before the first {}", end, start));
   const Shape& from = shape();
   Nodes joined;
   for (std::size_t i = first; i <= last; ++i) joined.push_back(size_node(from[i]));

@@ -81,7 +81,7 @@ Tensor Tensor::conv2d(const Tensor& weight, const Tensor* bias, const ConvOption
     throw UserError(
         "conv2d", fmt::format("input {} has {} channels, weight {} takes {} in {} groups", to_string(shape()),
                               in, to_string(weight.shape()), in_group, groups))
-        .help("channels are axis 1 of the input: pictures with channels last need permute(0, 3, 1, 2)");
+        .help("channels are axis 1 of the input: images with channels last need permute(0, 3, 1, 2)");
   Sizes kernel;
   for (std::int64_t i = 0; i < axes; ++i) kernel.push_back(weight.size(2 + i));
   Sizes stride = per_axis(options.stride, axes, "conv2d", "stride"),
@@ -136,7 +136,7 @@ Tensor Tensor::conv_transpose2d(const Tensor& weight, const Tensor* bias,
   auto padding = paddings(options.padding, axes, "conv_transpose2d");
   const std::int64_t in = size(1), out_group = weight.size(1);
   // With a stride of one, what is outside counts as zero and the weight is turned around; else every element
-  // is multiplied with a whole window, and the windows are put back.
+  // is multiplied with a whole window, and the windows are added at their positions.
   if (std::all_of(stride.begin(), stride.end(), [](std::int64_t s) { return s == 1; })) {
     Sizes spatial;
     for (std::int64_t i = 0; i < axes; ++i) spatial.push_back(-1 - i);
@@ -168,7 +168,7 @@ Tensor Tensor::conv_transpose2d(const Tensor& weight, const Tensor* bias,
   Tensor columns = reduce_keep(Op::Add, product, Axes{2}).reshape(channels).permute(order);
   for (std::int64_t i = 0; i < axes; ++i)
     padding[at(i)] = {-padding[at(i)].first, extra[at(i)] - padding[at(i)].second};
-  Tensor total = pad_spatial(put_back(columns, stride, dilation), padding).cast(common);
+  Tensor total = pad_spatial(unskewed_windows(columns, stride, dilation), padding).cast(common);
   return bias == nullptr ? total : total + of_channels(lowered(*bias), total.ndim());
 }
 
@@ -219,14 +219,14 @@ std::pair<Tensor, Tensor> Tensor::max_pool2d_with_indices(const Ints& kernel,
   Pool p = pool_of(*this, kernel, options, "max_pool2d");
   Tensor values = max_pool2d(kernel, options);
   Tensor w = windows(pad_spatial(detach(), p.reach, dtypes::min(dtype())), p.kernel, p.stride, p.dilation);
-  // The position of every element within its picture; the first that is the maximum counts.
-  Size picture = 1;
+  // The position of every element within its image; the first that is the maximum counts.
+  Size image = 1;
   Shape shape;
   for (std::int64_t i = -axes; i < 0; ++i) {
-    picture = picture * size(i);
+    image = image * size(i);
     shape.push_back(size(i));
   }
-  Tensor place = Tensor::arange(picture, {.dtype = dtypes::int32, .device = device()}).reshape(shape);
+  Tensor place = Tensor::arange(image, {.dtype = dtypes::int32, .device = device()}).reshape(shape);
   constexpr std::int64_t kNone = std::numeric_limits<std::int32_t>::max();
   Tensor places = windows(pad_spatial(place, p.reach, kNone), p.kernel, p.stride, p.dilation);
   Shape column = values.shape();
@@ -248,14 +248,14 @@ Tensor Tensor::max_unpool2d(const Tensor& indices, const Ints& kernel, const Poo
   for (std::int64_t i = 0; i < axes; ++i)
     spatial.push_back((size(-axes + i) - 1) * stride[at(i)] - 2 * padding[at(i)].first + kernel[at(i)]);
   if (output) spatial = Shape(output->end() - axes, output->end());
-  Size picture = 1;
-  for (const Size& s : spatial) picture = picture * s;
+  Size image = 1;
+  for (const Size& s : spatial) image = image * s;
   Shape result(shape().begin(), shape().end() - axes);
-  Shape pictures = result;
-  pictures.push_back(picture);
+  Shape images = result;
+  images.push_back(image);
   result.insert(result.end(), spatial.begin(), spatial.end());
   // Where windows overlap, one element may be the maximum of several: it is there once.
-  return Tensor::zeros(pictures, {.dtype = dtype(), .device = device()})
+  return Tensor::zeros(images, {.dtype = dtype(), .device = device()})
       .scatter(-1, indices.flatten(-axes, -1), flatten(-axes, -1))
       .reshape(result);
 }
@@ -395,7 +395,7 @@ Tensor resize_axis(const Tensor& x, std::int64_t axis, std::int64_t to, std::str
   Shape line(static_cast<std::size_t>(x.ndim()), Size(1));
   line[static_cast<std::size_t>(axis)] = to;
   Tensor part = (place - low).reshape(line);
-  if (x.dtype() == dtypes::uint8) {  // as pictures are scaled: weights of 7 bits, rounded along every axis
+  if (x.dtype() == dtypes::uint8) {  // as images are scaled: weights of 7 bits, rounded along every axis
     const DataType between = dtypes::int16;
     const Tensor first = rows(low.cast(dtypes::int32)).cast(between);
     const Tensor change = rows(high.cast(dtypes::int32)).cast(between) - first;

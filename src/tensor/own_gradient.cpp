@@ -14,7 +14,7 @@ using Inputs = std::vector<Tensor>;
 
 // 0 at 0, as subgradient. By the result, which is often in memory where the input need not be.
 Inputs relu_gradient(const Inputs&, const Tensor& out, const Tensor& g) { return {(out > 0).where(g, 0)}; }
-// What the bounds (inputs 1 and 2) keep gets nothing; what stands on one of them does.
+// What the bounds (inputs 1 and 2) keep gets nothing; what is on one of them does.
 Inputs clamp_gradient(const Inputs& in, const Tensor&, const Tensor& g) {
   return {((in[0] < in[1]) | (in[0] > in[2])).where(0, g), Tensor(), Tensor()};
 }
@@ -100,10 +100,22 @@ Inputs logaddexp_gradient(const Inputs& in, const Tensor&, const Tensor& g) {
   return {g * apart.sigmoid(), g * apart.neg().sigmoid()};
 }
 
+// (p - t) / (p (1 - p)), in which the product is kept from 0: a certain right answer costs nothing.
+Inputs binary_crossentropy_gradient(const Inputs& in, const Tensor&, const Tensor& g) {
+  const Tensor &p = in[0], &t = in[1], rest = 1.0 - p;
+  const double least = p.dtype() == dtypes::float16 ? 6.2e-5 : 1e-12;
+  return {g * ((p - t) / (p * rest).maximum(least)),
+          g * (rest.log().maximum(-100.0) - p.log().maximum(-100.0))};
+}
+
 Inputs deviation_gradient(const Inputs&, const Tensor& out, const Tensor& g) {
   const Tensor none = out == 0;
   return {none.where(0, g / none.where(1, out + out))};
 }
+
+Inputs unseen_write_gradient(const Inputs&, const Tensor&, const Tensor& g) { return {g}; }
+
+constexpr std::string_view kUnseenWrite = "lathe.written_unseen";
 
 struct Row {
   std::string_view name;
@@ -137,6 +149,8 @@ constexpr Row kRules[] = {
     {"lathe.fmod", fmod_gradient},
     {"lathe.deviation", deviation_gradient},
     {"lathe.logaddexp", logaddexp_gradient},
+    {"lathe.binary_crossentropy", binary_crossentropy_gradient},
+    {kUnseenWrite, unseen_write_gradient},
     {"lathe.svd", svd_gradient},
     {"lathe.filled_svd", filled_svd_gradient},
 };
@@ -147,6 +161,12 @@ GradientRule own_gradient(std::string_view rule) {
   for (const Row& row : kRules)
     if (row.name == rule) return row.rule;
   return nullptr;
+}
+
+Node written_unseen(Node value, Node old) {
+  const AttrData attr{std::string(kUnseenWrite), {}};
+  return intern(Op::Custom, value.dtype(), {value.is_const() ? contiguous(value) : value, old},
+                Attr::of(attr));
 }
 
 Tensor with_own_gradient(std::string_view rule, const Tensor& value, const std::vector<Tensor>& inputs) {

@@ -109,7 +109,7 @@ Formula parse_formula(std::string_view text, const std::vector<Tensor>& operands
   if (arrow != std::string::npos) {
     f.output = plain.substr(arrow + 2);
     fill(f.output, widest);
-  } else {  // every letter that stands once, in alphabetical order, after the ellipsis
+  } else {  // every letter that is once, in alphabetical order, after the ellipsis
     std::map<char, int> uses;
     for (const std::string& term : f.inputs)
       for (char c : term) ++uses[c];

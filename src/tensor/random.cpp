@@ -132,7 +132,7 @@ Tensor unit_uniform(const Words& w, DataType dtype) {
 DataType float_for(const TensorOptions& options, std::string_view op) {
   DataType d = options.dtype ? *options.dtype : dtypes::default_float();
   if (!d.is_float())
-    throw TypeError(op, fmt::format("{} is no float dtype", d.name())).help("randint gives integers");
+    throw TypeError(op, fmt::format("{} is not a float dtype", d.name())).help("randint gives integers");
   return d;
 }
 
@@ -182,7 +182,7 @@ Tensor Tensor::randint(const Shape& shape, std::int64_t low, std::int64_t high,
   if (high <= low) throw UserError("randint", fmt::format("[{}, {}) is empty", low, high));
   const DataType least = Number(low).dtype(), most = Number(high - 1).dtype();
   DataType dtype = options.dtype ? *options.dtype : least.itemsize() > most.itemsize() ? least : most;
-  if (!dtype.is_int()) throw TypeError("randint", fmt::format("{} is no integer dtype", dtype.name()));
+  if (!dtype.is_int()) throw TypeError("randint", fmt::format("{} is not an integer dtype", dtype.name()));
   auto span = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   if (span > (std::uint64_t{1} << 32))
     throw UserError("randint", fmt::format("[{}, {}) has more than 2^32 numbers", low, high));
@@ -215,7 +215,7 @@ Tensor Tensor::scaled_uniform(const Shape& shape, const TensorOptions& options) 
 }
 
 Tensor Tensor::glorot_uniform(const Shape& shape, const TensorOptions& options) {
-  if (shape.empty()) throw UserError("glorot_uniform", "a scalar has no fan");
+  if (shape.empty()) throw UserError("glorot_uniform", "a scalar has no number of inputs");
   double bound = std::sqrt(6 / (static_cast<double>(shape[0].value()) + fan_in(shape)));
   return uniform(shape, -bound, bound, options);
 }

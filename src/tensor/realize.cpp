@@ -1,10 +1,13 @@
 #include "tensor/realize.h"
 
 #include <algorithm>
+#include <mutex>
+#include <shared_mutex>
 
 #include "engine/engine.h"
 #include "engine/graph_key.h"
-#include "engine/prepared.h"
+#include "engine/prepared_schedule.h"
+#include "ir/pending.h"
 #include "ir/text.h"
 #include "runtime/storage.h"
 #include "search/tuned_options.h"
@@ -25,8 +28,6 @@ bool at_rest(Node value) {
   return value.is(Op::Buffer) || value.is_const();
 }
 
-bool not_computed(Node n) { return !realized(n); }
-
 // What realising some targets will write: the buffers, every version on the way, and the last version of
 // each.
 struct Writes {
@@ -37,7 +38,7 @@ struct Writes {
 
 Writes writes_of(std::span<const Node> targets) {
   Writes w;
-  for (Node n : toposort(targets, not_computed))
+  for (Node n : still_to_compute(targets))
     if (n.is(Op::After) && !realized(n)) {
       w.versions[n] = 1;
       w.buffers[base_memory(n)] = 1;
@@ -49,8 +50,8 @@ Writes writes_of(std::span<const Node> targets) {
   return w;
 }
 
-// The live storages that the writes concern: those that are one of the versions being written, those still to
-// be computed that read something the writes replace, and those at rest in a buffer that is written (equal
+// The live storages that the writes affect: those that are one of the written versions, those not yet
+// computed that read a version that is replaced, and those materialized in a buffer that is written (equal
 // expressions share one), which need a copy. Visits each node once.
 std::vector<Storage*> affected(Writes& w) {
   std::vector<Storage*> out;
@@ -94,13 +95,14 @@ std::vector<Storage*> affected(Writes& w) {
     if (!settle(value)) stack.push_back({value, 0});
     while (!stack.empty()) {
       Frame& top = stack.back();
-      if (top.next < top.node.arg_count()) {
-        Node arg = top.node.arg(top.next++);
+      const std::span<const Node> operands = computed_from(top.node);
+      if (top.next < operands.size()) {
+        Node arg = operands[top.next++];
         if (!settle(arg)) stack.push_back({arg, 0});
         continue;
       }
       char any = 0;
-      for (Node a : top.node.args()) any |= *reads.find(a);
+      for (Node a : operands) any |= *reads.find(a);
       reads[top.node] = any;
       stack.pop_back();
     }
@@ -109,9 +111,9 @@ std::vector<Storage*> affected(Writes& w) {
   return out;
 }
 
-// What is asked from the engine for a storage. A value at rest is asked for only when its buffer is
-// overwritten: a copy. A value made of constants alone names no device; one that is to live elsewhere than on
-// the default says so.
+// The node to compute for a storage. A materialized value is only computed, as a copy, when its buffer is
+// overwritten. A value made only of constants names no device; if it belongs on another device than the
+// default, the node says so.
 Node request_of(const Storage& s) {
   Node value = s.value;
   if (at_rest(value)) return stored_value(value, s.device);
@@ -171,7 +173,7 @@ Node with_bindings(Node result, Node value) {
   return map.empty() ? result : substitute(result, map);
 }
 
-// A value that lies in memory, under a name for what the memory holds now: the engine says which buffer it
+// A value that is in memory, under a name for what the memory holds now: the engine says which buffer it
 // is, and where that was written the buffer's own name stands for what it held before.
 Node over_what_is_there(Node result) {
   const Node memory = memory_of(result);
@@ -179,8 +181,13 @@ Node over_what_is_there(Node result) {
   return over_memory(result, memory, new_version_name(base_memory(memory), Node(), false));
 }
 
-LiveStorages live_storages() {
+LiveStorages live_storages(const std::vector<Tensor>& leaves) {
   LiveStorages out;
+  for (const Tensor& leaf : leaves) {
+    const Storage& s = *leaf.impl()->storage;
+    out.asked.push_back(s.number);
+    if (const Node memory = memory_of(s.value)) out.asked_buffers.push_back(buffer_id(base_memory(memory)));
+  }
   for (const Storage* s = first_live_storage(); s != nullptr; s = s->after) {
     out.numbers.push_back(s->number);
     if (s->value->dtype().is_float() && !memory_of(s->value)) out.by_value[s->value].push_back(s->number);
@@ -210,16 +217,18 @@ struct Requests {
     std::vector<Node> targets(asked.begin(), asked.end());
     const WorkFor work([](const void* whom) { return static_cast<const Requests*>(whom)->made; }, this);
     std::vector<NodeRef> results = engine::realize(targets);
-    check_internal(results.size() == targets.size(), "realize", "the engine gave another number of results");
-    // Before tensors are named by the versions that they are, which would be forgotten again.
+    check_internal(results.size() == targets.size(), "realize",
+                   "the engine gave a different number of results");
+    // Before tensors get the names of their versions, which would be forgotten again.
     for (const NodeRef& version : written) note_written(version);
     NodeMap<std::size_t> position;
     for (std::size_t i = 0; i < values.size(); ++i) position[values[i]] = i;
     Requests copies;
     {
+      const std::vector<Tensor> leaves = live_leaves();  // outlives the lock: handles must not die under it
       std::vector<bool> taken(values.size());
       std::lock_guard guard(storage_mutex());
-      const LiveStorages live = live_storages();
+      const LiveStorages live = live_storages(leaves);
       for (Storage* s = first_live_storage(); s != nullptr; s = s->after)
         if (const std::size_t* i = position.find(s->value)) {
           if (taken[*i] && is_twin(*s))
@@ -264,7 +273,7 @@ struct Requests {
       result = reshape_to(result, sizes);
     }
     if (result == s.value.node()) return;
-    if (Node now = memory_of(result); now && s.value->dtype().is_float())
+    if (Node now = memory_of(result); now && s.value->dtype().is_float() && !s.apart)
       note_given_up(base_memory(now), s.value, live);
     s.value = result;
     ++s.version;
@@ -300,12 +309,12 @@ void keep_draws(std::span<Storage* const> chosen, const NodeMap<char>& counters,
   for (const Storage* s : chosen) {
     if (!s->tracked) continue;
     const Node value = s->value;
-    for (Node n : toposort(std::span<const Node>(&value, 1), not_computed)) {
+    for (Node n : still_to_compute(std::span<const Node>(&value, 1))) {
       if (reads.contains(n)) continue;
       const bool memory = is_memory(n);
       char any = memory && counters.contains(base_memory(n));
       if (!memory && !realized(n))
-        for (Node a : n.args()) any |= *reads.find(a);
+        for (Node a : computed_from(n)) any |= *reads.find(a);
       if (any != 0 && n.is(Op::Contiguous)) {
         requests.add(n);
         any = 0;
@@ -334,9 +343,23 @@ Wanted wanted_for(const std::vector<std::shared_ptr<Storage>>& storages) {
 
 }  // namespace
 
+// Threads compute side by side as long as none of them writes to memory: what a write replaces, who needs a
+// copy of it and which version each tensor is then are one decision.
+static std::shared_mutex& writes_mutex() {
+  static auto* mutex = new std::shared_mutex;  // never destroyed: tensors may die during exit
+  return *mutex;
+}
+
 void realize_storages(const std::vector<std::shared_ptr<Storage>>& storages) {
   Scope scope;
+  std::shared_lock reading(writes_mutex());
+  std::unique_lock writing(writes_mutex(), std::defer_lock);
   Wanted wanted = wanted_for(storages);
+  if (!wanted.writes.buffers.empty()) {
+    reading.unlock();
+    writing.lock();
+    wanted = wanted_for(storages);  // others may have computed some of it, or written
+  }
   if (wanted.requests.asked.empty()) return;
   wanted.requests.run();
   for (const NodeRef& node : wanted.outdated)
@@ -393,7 +416,7 @@ bool can_be_computed_again(Node value) {
 }
 
 // A captured function computes what it writes down. A value that an equal expression had before the capture
-// lies in another tensor's memory, where that tensor may be written to: the value is forgotten, unless a
+// is in another tensor's memory, where that tensor may be written to: the value is forgotten, unless a
 // tensor older than the capture is that expression, which the function may have read.
 void forget_earlier_values(std::span<Tensor* const> tensors, const Watch& since) {
   std::vector<Node> stack;
@@ -445,7 +468,7 @@ std::vector<Tensor*> pointers_to(std::vector<Tensor>& tensors) {
   return pointers;
 }
 
-std::shared_ptr<const engine::Prepared> prepared_for(std::span<const Tensor> tensors) {
+std::shared_ptr<const engine::PreparedSchedule> prepared_for(std::span<const Tensor> tensors) {
   Scope scope;
   std::vector<Tensor> handles(tensors.begin(), tensors.end());
   const Wanted wanted = wanted_for(storages_of(pointers_to(handles)));

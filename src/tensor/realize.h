@@ -1,5 +1,5 @@
-// Computing tensors. Realising a value that holds stores also realises every live tensor that still reads
-// what the stores overwrite: the scheduler then puts those readers first.
+// Realizing tensors. Realizing a value with stores also realizes every live tensor that still reads what the
+// stores overwrite; the scheduler then runs these readers first.
 #pragma once
 
 #include <memory>
@@ -28,7 +28,7 @@ Node apply_view(const std::shared_ptr<const ViewStep>& view, Node base);
 // Computes the values of these storages.
 void realize_storages(const std::vector<std::shared_ptr<Storage>>& wanted);
 
-// These buffers hold something else than before: live tensors at rest in them name a new version, so that
+// The contents of these buffers changed: live tensors materialized in them refer to a new version, so that
 // expressions over them are not taken for equal ones over what they held. With `plain_only`, tensors that
 // take part in gradients keep theirs.
 void rename_memory(std::span<const NodeRef> buffers, bool plain_only);

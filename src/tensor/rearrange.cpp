@@ -13,7 +13,7 @@ namespace {
 using Names = std::vector<std::string>;
 struct Group {  // the names joined in one axis
   Names names;
-  bool joined = false;  // stands in brackets
+  bool joined = false;  // is in brackets
 };
 
 std::vector<Group> parse_side(std::string_view text, std::string_view formula) {
@@ -78,7 +78,8 @@ void check_side(const std::vector<Group>& side, bool may_join_dots, std::string_
   for (const Group& g : side)
     for (const std::string& name : g.names) {
       if (!is_axis_name(name))
-        throw UserError("rearrange", fmt::format("\"{}\" in \"{}\" is no name of an axis", name, formula));
+        throw UserError("rearrange",
+                        fmt::format("\"{}\" in \"{}\" is not the name of an axis", name, formula));
       if (name != "...") continue;
       ++dots;
       if (g.joined && !may_join_dots)
@@ -114,7 +115,7 @@ Tensor Tensor::rearrange(std::string_view given,
   const std::string_view formula = text;
   std::size_t arrow = formula.find("->");
   if (arrow == std::string_view::npos || formula.find("->", arrow + 2) != std::string_view::npos)
-    throw UserError("rearrange", fmt::format("\"{}\" has not exactly one ->", formula));
+    throw UserError("rearrange", fmt::format("\"{}\" must have exactly one ->", formula));
   std::vector<Group> left = parse_side(formula.substr(0, arrow), formula),
                      right = parse_side(formula.substr(arrow + 2), formula);
   check_side(left, false, formula);
@@ -152,7 +153,7 @@ Tensor Tensor::rearrange(std::string_view given,
     std::optional<Node> rest = exact_quotient(std::span(&whole, 1), others);
     if (!rest || (missing.empty() && !is_one(*rest)))
       throw UserError("rearrange",
-                      fmt::format("axis {} of {} is not what \"{}\" says", i, to_string(shape()), formula));
+                      fmt::format("axis {} of {} does not match \"{}\"", i, to_string(shape()), formula));
     if (!missing.empty()) known[missing] = size_of(*rest);
     for (const std::string& name : left[i].names)
       if (name != "1") split_shape.push_back(known.at(name));

@@ -59,10 +59,10 @@ Recomputed recompute(Node value, std::span<const Node> inputs, Node after, std::
 Tensor checkpoint(const std::function<Tensor(const std::vector<Tensor>&)>& function,
                   const std::vector<Tensor>& inputs) {
   Scope scope;
-  if (inputs.empty()) throw UserError("checkpoint", "there is no input").help("pass what the function takes");
+  if (inputs.empty()) throw UserError("checkpoint", "there is no input").help("pass the function's inputs");
   for (const Tensor& t : inputs) check_same_device("checkpoint", inputs[0], t);
   const Tensor value = function(inputs);
-  if (!value.defined()) throw UserError("checkpoint", "the function gave no tensor");
+  if (!value.defined()) throw UserError("checkpoint", "the function returned no tensor");
   if (!is_tracked(value)) return value;
   std::vector<Node> args{node_of(value)};
   for (const Tensor& t : inputs) args.push_back(node_of(t));

@@ -1,6 +1,6 @@
-// A part of a graph computed a second time. Equal expressions are one node, so computing something again
-// takes inputs that are other nodes: copies in memory of their own, which can only be made when something
-// else is known.
+// Recomputes a part of a graph. Equal expressions are one node, so recomputation needs inputs that are
+// different nodes: copies in separate memory, which are made to depend on another value so that they are made
+// later.
 #pragma once
 
 #include <span>

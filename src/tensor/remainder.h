@@ -1,5 +1,5 @@
-// Remainders of floats, exact whatever the quotient: x - n*y with the whole number n that leaves less than
-// |y|. No step rounds, so all devices agree to the bit.
+// Exact remainders of floats for every quotient: x - n*y with the integer n for which the magnitude is less
+// than |y|. No step rounds, so all devices agree to the bit.
 #pragma once
 
 #include "lathe/tensor.h"

@@ -1,6 +1,6 @@
-// Values that belong to rows: for each of t values of a batch the number of the row it goes to. How they are
-// combined is scheduling's choice (schedule/expand_walks.h); never with atomics, so results do not depend on
-// timing. `index` is (batch, t), integers: numbers of `rows` rows; numbers outside belong to no row.
+// Combining values by row: for each of t values of a batch, `index` (batch, t) has the number of its row.
+// Scheduling chooses how they are combined (schedule/expand_scans.h), never with atomics, so results do not
+// depend on timing. Numbers outside the `rows` rows belong to no row.
 #pragma once
 
 #include "ir/node.h"

@@ -1,4 +1,4 @@
-// Running values: each element combined with those before it along an axis.
+// Scans: each element is combined with those before it along an axis.
 #pragma once
 
 #include "ir/node.h"

@@ -1,6 +1,6 @@
 #include "tensor/settle.h"
 
-#include "ir/walk.h"
+#include "ir/pending.h"
 #include "tensor/realize.h"
 
 namespace lathe {
@@ -31,7 +31,7 @@ void settle_memory(std::span<const NodeRef> about_to_change) {
       if (realized(value)) continue;
       bool reads = is_pending_store(value);
       if (!reads && !written.empty() && !memory_of(value) && !value.is_const())
-        for (Node n : toposort(std::span<const Node>(&value, 1), [](Node v) { return !realized(v); }))
+        for (Node n : still_to_compute(std::span<const Node>(&value, 1)))
           reads |= written.contains(realized(n) ? realized(n) : n);
       if (reads && s->unasked)
         s->lost = true;

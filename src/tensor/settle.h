@@ -1,5 +1,4 @@
-// Work that is still to be done, done before memory changes behind the graphs' back: a replay, a write to a
-// file.
+// Runs pending work before memory changes outside the graph: by a replay, or a write to a file.
 #pragma once
 
 #include <span>
@@ -11,7 +10,7 @@
 
 namespace lathe {
 
-// A store that was asked for and not done yet.
+// A pending store.
 bool is_pending_store(Node value);
 
 // Values of live storages with their devices. Realized as one graph with the tensors, through storages of

@@ -42,6 +42,14 @@ Node undone(Node movement, Node x, std::size_t& axis) {
   return summed(x, repeated);
 }
 
+// The dtype of 16 bits that a factor had before it was widened; nothing where it had none.
+std::optional<DType> before_widening(Node factor) {
+  for (; is_movement(factor.op()) || factor.is(Op::Cast); factor = factor.arg(0))
+    if (factor.dtype().is_float() && factor.dtype().bits() == 16) return factor.dtype();
+  if (factor.dtype().is_float() && factor.dtype().bits() == 16) return factor.dtype();
+  return std::nullopt;
+}
+
 }  // namespace
 
 SoftmaxSums::SoftmaxSums(std::span<const Node> order) {
@@ -51,8 +59,34 @@ SoftmaxSums::SoftmaxSums(std::span<const Node> order) {
       if (i == 0 || n.arg(i) != n.arg(i - 1)) ++uses[n.arg(i)];
   for (Node n : order) {
     std::optional<SoftmaxSum> sum = match_softmax_sum(n, &uses);
-    if (sum && as_precise(n, *sum)) sums_.try_emplace(n, *sum);
+    if (!sum || !as_precise(n, *sum)) continue;
+    sums_.try_emplace(n, *sum);
+    if (!sum->casts.empty() && sum->casts[0].bits() == 16) find_products(sum->softmax.scores, uses);
   }
+}
+
+// Those that scores are made of, masked, scaled and moved; none that something else needs too.
+void SoftmaxSums::find_products(Node scores, const NodeMap<int>& uses) {
+  std::vector<Node> left{scores};
+  NodeMap<char> seen;
+  while (!left.empty()) {
+    Node n = left.back();
+    left.pop_back();
+    if (!n.dtype().is_float() || !seen.try_emplace(n, 1).second) continue;
+    if (n.is(Op::Reduce) && reduce_op(n) == Op::Add && n.arg(0).is(Op::Mul) && *uses.find(n) == 1) {
+      const std::optional<DType> x = before_widening(n.arg(0).arg(0)), y = before_widening(n.arg(0).arg(1));
+      if (x && x == y && n.dtype() == dtypes::Float32) products_.try_emplace(n, *x);
+    }
+    if (is_movement(n.op()))
+      left.push_back(n.arg(0));
+    else if (is_elementwise(n.op()))
+      for (Node a : n.args()) left.push_back(a);
+  }
+}
+
+Node SoftmaxSums::rounded(Node sum, Node g) const {
+  const DType* narrow = products_.find(sum);
+  return narrow == nullptr ? g : cast(cast(g, *narrow), g.dtype());
 }
 
 void SoftmaxSums::sum_has_gradient(Node sum, Node g) {

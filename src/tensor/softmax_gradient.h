@@ -5,6 +5,10 @@
 //   sum_j (sum_d go_id * v_jd) * p_ij = sum_d go_id * out_id
 //
 // which needs neither g nor p, so that both can be computed a piece at a time (schedule/rebuilt_weights.h).
+//
+// Where weights are rounded to 16 bits before they weigh, and scores are sums of products of such numbers,
+// the gradient of the scores is rounded too before it is multiplied: all sums are then those of a matrix
+// unit.
 #pragma once
 
 #include <optional>
@@ -30,8 +34,14 @@ class SoftmaxSums {
   // What the gradient of weights becomes for their scores; none where they are no such weights.
   std::optional<Scores> scores_gradient(Node weights, Node g) const;
 
+  // The gradient of a sum as what it is made of receives it: rounded where scores are made of the sum.
+  Node rounded(Node sum, Node g) const;
+
  private:
+  void find_products(Node scores, const NodeMap<int>& uses);
+
   NodeMap<SoftmaxSum> sums_;
+  NodeMap<DType> products_;  // sums of products of numbers of so few bits that scores are made of
   struct Row {
     SoftmaxSum sum;
     Node products;  // over the row of the output, one number for each row of the weights

@@ -21,9 +21,11 @@ std::pair<Tensor, Tensor> extreme_scan(Op op, const Tensor& x, std::int64_t axis
   axis = resolve_axis(axis, std::max<std::int64_t>(x.ndim(), 1), name);
   if (x.ndim() == 0) return {x, x.zeros_like({.dtype = dtypes::int32})};
   Tensor values = scan(op, x, axis, name);
-  // An element that equals the extreme so far is its latest position; the last such position is the index.
+  // An element that equals the extreme so far, or is NaN, is its latest position; the last such position is
+  // the index.
   Tensor line = iota_along(x.size(axis), axis, x.ndim(), dtypes::int32, x.device());
-  Tensor at = (x.detach() == values.detach()).where(line, 0);
+  const Tensor own = x.detach(), equal = own == values.detach();
+  Tensor at = (x.dtype().is_float() ? equal | own.isnan() : equal).where(line, 0);
   return {values, scan(Op::Max, at, axis, name)};
 }
 

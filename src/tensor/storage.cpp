@@ -6,6 +6,7 @@
 #include "schedule/memory_view.h"
 #include "tensor/file_store.h"
 #include "tensor/impl.h"
+#include "tensor/own_gradient.h"
 #include "tensor/realize.h"
 
 namespace lathe {
@@ -191,8 +192,8 @@ std::shared_ptr<TensorImpl> replaced_handle(const OutsideReads& reads) {
 
 namespace {
 
-// What was computed where gradients are off is read where they are on: expressions are differentiated as they
-// stand, so that it is no part of any has to stand in its own.
+// A value computed with gradients off may be read with gradients on. Expressions are differentiated as they
+// are, so the cut has to be part of the value's own expression.
 void cut_off(Storage& s) {
   s.apart = false;
   if (memory_of(s.value) || viewed(s.value).is_const()) return;
@@ -217,8 +218,7 @@ Node node_of(const Tensor& t) {
   TensorImpl& impl = *t.impl();
   std::lock_guard guard(storage_mutex());
   if (impl.storage->lost)
-    throw UserError("grad",
-                    "memory this gradient reads was overwritten before anybody asked for the gradient")
+    throw UserError("grad", "memory that this gradient reads was overwritten before the gradient was used")
         .help("call requires_grad_() on the tensor, or read its grad before the optimizer's step");
   if (impl.storage->apart && grad_on) cut_off(*impl.storage);
   if (impl.apart && grad_on) cut_off(impl);
@@ -353,11 +353,11 @@ bool moves(const ViewStep* step) {
 }
 
 // The part of memory a handle writes, in the dtype of the memory: its chain without bitcasts and the ops that
-// matter to gradients only. A bitcast to elements of the same width stands anywhere in the chain, because the
-// value is bitcast back; one that makes other elements stands at its end.
+// matter to gradients only. A bitcast to elements of the same width is anywhere in the chain, because the
+// value is bitcast back; one that makes other elements is at its end.
 Node written_view(const std::shared_ptr<const ViewStep>& view, Node base, std::string_view op) {
   if (view && view->overlaps)
-    throw UserError(op, "the target is an expanded view, so one element has several names")
+    throw UserError(op, "the target is an expanded view, in which several elements share memory")
         .help("contiguous() gives every element memory of its own");
   bool same_elements = true;
   for (const ViewStep* step : steps_of(view)) {
@@ -421,19 +421,47 @@ bool has_twin(const Storage& s) {
   return false;
 }
 
+namespace {
+
+// A value that requires a gradient is written through a detached handle. Where nothing else has a gradient by
+// way of the storage, the handle is not apart any more; else the one storage would need two gradients.
+void rejoin(TensorImpl& impl, std::string_view op) {
+  const std::vector<Tensor> leaves = live_leaves();
+  const bool is_leafs =
+      std::ranges::any_of(leaves, [&](const Tensor& leaf) { return leaf.impl()->storage == impl.storage; });
+  if (impl.storage->tracked || is_leafs)
+    throw UserError(op,
+                    "a value that requires a gradient is written through detach() into a tensor that "
+                    "takes part in gradients itself")
+        .help("write to a copy: detach().clone()");
+  std::shared_ptr<const ViewStep> view;
+  for (const ViewStep* step : steps_of(impl.view))
+    if (!step->model->is(Op::Detach))
+      view = std::make_shared<const ViewStep>(ViewStep{view, step->model, step->overlaps});
+  impl.view = std::move(view);
+  impl.detached = false;
+  impl.node_version = ~std::uint64_t{0};
+}
+
+}  // namespace
+
 void store_into(const Tensor& target, Node value, Origin origin, std::string_view op) {
   Scope scope;
   TensorImpl& impl = *target.impl();
   Storage& s = *impl.storage;
+  if (origin.tracked && grad_on && impl.detached && !impl.leaf) rejoin(impl, op);
   std::lock_guard guard(storage_mutex());
   Node base = s.value, memory = memory_to_write(base);
   const bool whole = !impl.view;
   if (origin.tracked) value = kept_value(value);
+  // Gradients do not see the write: what the storage's expression leads to keeps its gradient.
+  const bool unseen = s.tracked && (!grad_on || impl.leaf || impl.detached);
   if (!grad_on || impl.leaf) origin = {};
   if (whole && !memory) {
     // What is another tensor's memory is copied: a write to one of them, or a gradient for one, is not the
     // other's.
-    s.value = memory_of(value.is(Op::Detach) ? value.arg(0) : value) ? stored_value(value, s.device) : value;
+    if (memory_of(value.is(Op::Detach) ? value.arg(0) : value)) value = stored_value(value, s.device);
+    s.value = unseen ? written_unseen(value, base) : value;
   } else {
     if (!memory) {
       base = stored_value(s.apart ? lathe::detach(base) : base, s.device);
@@ -441,12 +469,15 @@ void store_into(const Tensor& target, Node value, Origin origin, std::string_vie
     }
     Node view = written_view(impl.view, base, op);
     if (value.dtype() != view.dtype()) value = lathe::bitcast(value, view.dtype());
-    Node store = intern(Op::Store, dtypes::Void, {view, broadcast_to(value, view.shape(), op)});
+    value = broadcast_to(value, view.shape(), op);
+    if (unseen) value = written_unseen(value, view);
+    Node store = intern(Op::Store, dtypes::Void, {view, value});
     Node next = after(memory, std::span(&store, 1));
     s.value = over_memory(base, memory, next);
+    s.writer = std::this_thread::get_id();
   }
-  s.tracked = origin.tracked || (s.tracked && !whole);
-  s.unsaid = origin.unsaid || (s.unsaid && !whole);
+  s.tracked = origin.tracked || (s.tracked && (unseen || !whole));
+  s.unsaid = origin.unsaid || (s.unsaid && (unseen || !whole));
   ++s.version;
   if (impl.leaf) give_identity(s);
 }
@@ -516,6 +547,14 @@ std::optional<bool> Tensor::grad_wish() const {
   return defined() && impl_->refused ? std::optional(false) : std::nullopt;
 }
 std::optional<Tensor> Tensor::grad() const {
+  if (impl_ && impl_->missed)
+    throw UserError("grad",
+                    fmt::format("{} was used by way of a tensor that was realized, and what requires no "
+                                "gradient is data from then on: its gradient is not known",
+                                describe(*this)))
+        .help(
+            "call requires_grad_() on it before it is used (an optimizer does), or detach() what is meant as "
+            "data");
   if (!impl_ || !impl_->grad) return std::nullopt;
   impl_->grad->impl()->storage->unasked = false;
   return impl_->grad;
@@ -527,6 +566,7 @@ void Tensor::set_grad(std::optional<Tensor> grad) {
     throw UserError("grad",
                     fmt::format("the gradient is {}, the tensor {}", describe(*grad), describe(*this)));
   impl_->grad = std::move(grad);
+  impl_->missed = false;
 }
 
 }  // namespace lathe

@@ -1,6 +1,6 @@
-// Which names of a buffer stand for what it holds now. Memory that was written has another name from then on,
-// so that an expression over it is not taken for an equal one over what it held before; a graph that was
-// built before still has the old name, and reading it would give something else than it says.
+// Tracks which node of a buffer refers to its current content. Written memory is a new node (a new version),
+// so that an expression over it differs from one over the old content. A graph built before still refers to
+// the old version, and reading it now would give the wrong value.
 #pragma once
 
 #include "ir/node.h"

@@ -1,7 +1,6 @@
-// Proves that every access of a kernel stays inside its memory wherever its gate is true: first by intervals
-// (what every node knows about itself, narrowed by what the gate says), then by an SMT solver. An index that
-// depends on loaded data is often beyond both: such an access needs a guard at run time. A refuted access
-// comes with values that break it.
+// Proves that every access of a kernel is in bounds wherever its gate is true: first by intervals (the bounds
+// of every node, narrowed by the gate), then by an SMT solver. Neither can prove most indices that depend on
+// loaded data; such an access needs a guard at run time. A refuted access comes with values that break it.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// What a kernel will store on some contents, said by REF before it runs: everywhere where that is cheap
-// enough, else at corners, beside the edges of the usual tiles and at random positions. And the judging of
-// what a device then left.
+// The values that a kernel will store for given inputs, computed by REF before it runs: all of them if that
+// is cheap enough, else at corners, next to the edges of common tiles and at random positions. Also compares
+// them with what a device stored.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The last resort for accesses that nobody can prove: the index is checked when the kernel runs (Op::Check).
-// A guarded load outside its memory gives 0, a guarded store does nothing, and the fault is reported.
+// Guards accesses that could not be proved: the index is checked when the kernel runs (Op::Check). An
+// out-of-bounds guarded load gives 0, a guarded store does nothing, and the fault is reported.
 #pragma once
 
 #include "verify/bounds.h"

@@ -1,5 +1,5 @@
-// Interval arithmetic over index expressions under assumptions: what a gate says about a node narrows every
-// expression the node stands in.
+// Interval arithmetic over index expressions under assumptions: a gate that narrows a node narrows every
+// expression that contains the node.
 #pragma once
 
 #include "ir/bounds.h"

@@ -59,7 +59,7 @@ bool is_rounding(const Sample& sample, DType stored, Cell device, Cell in_float6
   if (!stored.is_float()) return distance(stored, in_float64, sample.value) <= sample.likely;
   if (stored.bits() == 64) return true;  // its own dtypes are float64
   const reference::Rounding& rounding = reference::rounding_of(stored);
-  // In float64 the same roundings are 2^-29 of those in float32 at most; some of the bounds lie on tiny
+  // In float64 the same roundings are 2^-29 of those in float32 at most; some of the bounds are on tiny
   // values.
   constexpr double kInFloat64 = 1.0 / (1 << 20);
   const double bound = rounding.unit * std::fabs(sample.value.f) + rounding.tiny + sample.worst * kInFloat64;

@@ -1,8 +1,8 @@
-// Whether what a device stored is what the kernel means: each element against REF's value and its bounds
-// (reference/bounded.h). Within the likely bound it has passed, beyond the worst one it has failed. Between
-// them the order of the roundings may be an unlucky one: the kernel with its options says whether it was
-// (is_rounding). Where nothing can be said, or a bound is so wide that nearly anything would pass,
-// the element is unjudged: that is counted and never called passed.
+// Judges whether a device stored what the kernel means, by comparing each element with REF's value and its
+// error bounds (reference/bounded.h). Within the likely bound it passes, beyond the worst bound it fails. In
+// between it may be due to the order of roundings, which the kernel with its options decides (is_rounding).
+// If no bound is known, or it is so wide that nearly anything would pass, the element is unjudged: it is
+// counted, but does not count as passed.
 #pragma once
 
 #include <cstdint>

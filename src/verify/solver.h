@@ -1,6 +1,6 @@
-// One question to the SMT solver: can this index leave [0, size) where the gate is true? Index expressions
-// become integer arithmetic; what is not arithmetic over ranges and variables (loaded data, floats, wrapping
-// casts) becomes an unknown of its dtype's bounds, and an answer that depends on unknowns proves nothing.
+// Asks the SMT solver whether an index can leave [0, size) while the gate is true. Index expressions become
+// integer arithmetic; everything else (loaded data, floats, wrapping casts) becomes an unknown within its
+// dtype's bounds, and a counterexample that depends on unknowns proves nothing.
 #pragma once
 
 #include <cstdint>

@@ -51,7 +51,8 @@ TEST(Env, AnEmptyValueMeansTheDefault) {
 TEST(Env, WrongValuesAreRefusedWithWhatTheFlagTakes) {
   EXPECT_EQ(refusal({"LATHE_DEBUG=7"}),
             "lathe: environment: LATHE_DEBUG is '7' but takes 0 to 6\n"
-            "  help: LATHE_DEBUG: 1 devices and schedule, 2 a line per kernel, 3 options, 4 source, 5 kernel "
+            "  help: LATHE_DEBUG: what to print; each level adds to the one before: 1 devices and schedule, "
+            "2 a line per kernel, 3 options, 4 source, 5 kernel "
             "graph, "
             "6 program");
   EXPECT_EQ(
@@ -61,9 +62,9 @@ TEST(Env, WrongValuesAreRefusedWithWhatTheFlagTakes) {
       "  help: LATHE_CPU: compiler of the CPU device: LLVM in process, or C source and the system compiler");
   EXPECT_EQ(refusal({"LATHE_VERIFY=yes"}),
             "lathe: environment: LATHE_VERIFY is 'yes' but takes 0 or 1\n"
-            "  help: LATHE_VERIFY: run every kernel on REF as well and compare");
+            "  help: LATHE_VERIFY: also run every kernel on REF and compare every element");
   EXPECT_EQ(refusal({"LATHE_BEAM=-1"}),
-            "lathe: environment: LATHE_BEAM is '-1' but takes a whole number from 0\n"
+            "lathe: environment: LATHE_BEAM is '-1' but takes an integer from 0\n"
             "  help: LATHE_BEAM: beam width of the kernel search; 0 uses the heuristic");
   EXPECT_NE(refusal({"LATHE_MEMORY_LIMIT=2T"}).find("a number of bytes, with K, M or G"), std::string::npos);
   EXPECT_NE(refusal({"LATHE_MEMORY_LIMIT=99999999999G"}).find("a number of bytes"), std::string::npos);

@@ -19,11 +19,11 @@ TEST(Error, MessageNamesTheOpThenNotesAndHelpsInOrder) {
 
 TEST(Error, WhatIsQuotedFromAFileIsWrittenSoThatItShows) {
   const std::string hostile("a\0b\x1b[2Jc\r\x7f", 9);
-  const auto error = UserError("einsum", hostile + " is no formula\nlook\there").note(hostile);
+  const auto error = UserError("einsum", hostile + " is not a formula\nlook\there").note(hostile);
   EXPECT_STREQ(error.what(),
-               "lathe: einsum: a\\x00b\\x1b[2Jc\\x0d is no formula\nlook\there\n"
+               "lathe: einsum: a\\x00b\\x1b[2Jc\\x0d is not a formula\nlook\there\n"
                "  note: a\\x00b\\x1b[2Jc\\x0d");
-  EXPECT_EQ(error.message(), "a\\x00b\\x1b[2Jc\\x0d is no formula\nlook\there");
+  EXPECT_EQ(error.message(), "a\\x00b\\x1b[2Jc\\x0d is not a formula\nlook\there");
 }
 
 TEST(Error, WithoutAnOpThereIsNoEmptyColon) {

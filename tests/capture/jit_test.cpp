@@ -11,6 +11,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/env.h"
 #include "capture/ramp.h"
 #include "engine/engine.h"
 #include "runtime/executor.h"
@@ -39,6 +40,20 @@ TEST(Jit, AReplayGivesWhatTheFunctionGives) {
       EXPECT_EQ(out[0].data<float>()[static_cast<std::size_t>(k)], 2.f * (i + k) + 10 * i + k);
     EXPECT_EQ(out[1].item(), 5 * i + 10);
     EXPECT_EQ(f.captured(), i >= 1);
+  }
+}
+
+TEST(Jit, WithoutCapturesTheFunctionRunsAtEveryCall) {
+  int calls = 0;
+  auto f = jit([&](const Tensors& in) -> Tensors {
+    ++calls;
+    return {in[0] * 2 + calls};
+  });
+  const FlagScope plain(Flag::Capture, "0");
+  for (int i = 1; i <= 5; ++i) {
+    EXPECT_EQ(f({ramp(3, i)})[0].data<float>()[1], 2.f * (i + 1) + i);
+    EXPECT_EQ(calls, i);
+    EXPECT_FALSE(f.captured());
   }
 }
 

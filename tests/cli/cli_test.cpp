@@ -71,7 +71,7 @@ TEST(Cli, WhatIsMissingIsSaid) {
       {"run nowhere.onnx", "lathe run: file: there is no file nowhere.onnx"},
       {"run /tmp", "lathe run: file: /tmp is a folder, and a file is needed"},
       {"inspect nowhere", "lathe inspect: file: there is no file or folder nowhere"},
-      {"faults", "lathe: faults: this build has no faults to plant"},
+      {"faults", "lathe: faults: this build cannot plant faults"},
       {"demo --data /nonexistent", "lathe demo: --data: there is no folder /nonexistent"},
   };
   for (const auto& [words, text] : kRows) {
@@ -125,6 +125,12 @@ TEST(Cli, WrongValuesAreRefused) {
     EXPECT_EQ(r.status, 2) << words << "\n" << r.out;
     EXPECT_TRUE(contains(r.out, "help: lathe")) << words << "\n" << r.out;
   }
+  for (const char* option : {"--budget", "--scenario-seconds", "--slower-than"})
+    for (const char* value : {"x", "0", "-1", "inf", "1e999"}) {
+      const Result r = run(std::string("investigate ") + option + "=" + value + " words");
+      EXPECT_EQ(r.status, 2) << r.out;
+      EXPECT_TRUE(contains(r.out, std::string(value) + " is not a number above 0")) << r.out;
+    }
 }
 
 TEST(Cli, AnUnknownNetIsRefusedWithTheNamesThereAre) {
@@ -313,12 +319,13 @@ TEST(Cli, InspectGivesTheSavedSourceByteForByte) {
   const std::string one = run("inspect --step option_ranges --options 'UPCAST(0, 2)' " + file).out;
   EXPECT_TRUE(contains(one, "+ Range.idx [3, upcast]")) << one;
   EXPECT_FALSE(contains(one, "linearize")) << one;
-  EXPECT_TRUE(contains(run("inspect --step simplify " + file, "LATHE_WITHOUT=simplify").out, "; left out"));
+  EXPECT_TRUE(contains(run("inspect --step simplify " + file, "LATHE_WITHOUT=simplify").out, "; disabled"));
   EXPECT_EQ(run("inspect --step nothing " + file).status, 2);
   EXPECT_EQ(run("inspect /nonexistent").status, 2);
 }
 
-// A model of llama2.c with two layers of 32 features, all weights 0.25: rows of 48 are no whole blocks.
+// A model of llama2.c with two layers of 32 features, all weights 0.25: rows of 48 are not a multiple of the
+// block size.
 std::string story_model(const std::string& path) {
   const std::int32_t dim = 32, feed = 48, layers = 2, heads = 4, tokens = 8, context = 16;
   const std::int32_t head[] = {dim, feed, layers, heads, heads, tokens, context};
@@ -339,7 +346,8 @@ TEST(Cli, AModelIsPackedAndShown) {
   const Result written = run("quantize " + model + " " + packed + " --type q8_0");
   if (contains(written.out, "unknown word quantize")) GTEST_SKIP() << "built without the libraries it needs";
   ASSERT_EQ(written.status, 0) << written.out;
-  EXPECT_TRUE(contains(written.out, "blk.1.ffn_down.weight: F16, since rows of 48 are no whole blocks of 32"))
+  EXPECT_TRUE(contains(
+      written.out, "blk.1.ffn_down.weight: F16, because rows of 48 are not a multiple of the block size 32"))
       << written.out;
   EXPECT_TRUE(contains(written.out, "bits per number")) << written.out;
   expect_lines_fit(run("quantize --all " + model + " " + packed).out);
@@ -418,16 +426,17 @@ TEST(Cli, RunRefusesWhatDoesNotFit) {
   struct Row {
     const char *words, *says;
   };
-  for (const Row& row : {Row{"", "input 'x' is missing: the model takes x float32 (N)"},
-                         Row{"--input y=a.npy", "the model has no input 'y'"},
-                         Row{"--input x", "--input x is not name=file.npy"},
-                         Row{"--input x=absent.npy", "absent.npy cannot be opened"},
-                         Row{"--bench --dim N=many", "many is no size"}, Row{"--seconds 0", "--seconds"}}) {
+  for (const Row& row :
+       {Row{"", "input 'x' is missing: the model takes x float32 (N)"},
+        Row{"--input y=a.npy", "the model has no input 'y'"},
+        Row{"--input x", "--input x is not name=file.npy"},
+        Row{"--input x=absent.npy", "absent.npy cannot be opened"},
+        Row{"--bench --dim N=many", "many is not a size"}, Row{"--seconds 0", "--seconds"}}) {
     const Result r = run("run " + file + " " + row.words);
     EXPECT_EQ(r.status, 2) << row.words << "\n" << r.out;
     EXPECT_TRUE(contains(r.out, row.says)) << row.words << "\n" << r.out;
   }
-  std::ofstream(file, std::ios::binary) << "this is no model";
+  std::ofstream(file, std::ios::binary) << "this is not a model";
   const Result r = run("run " + file + " --random");
   EXPECT_EQ(r.status, 2) << r.out;
   EXPECT_TRUE(contains(r.out, "lathe: onnx: ")) << r.out;

@@ -82,11 +82,11 @@ TEST(GroupPanels, ASmallUnevenProductOfOneStepIsRight) {
             "");
 }
 
-// Pixels of all pictures are the columns of one matrix, channels and places of the window its steps.
+// Pixels of all images are the columns of one matrix, channels and places of the window its steps.
 TEST(GroupPanels, AConvolutionIsAProductOfPanelsOverJoinedRanges) {
   Scope scope;
   const std::string forward = "JOIN(0, 2) JOIN(0, 2) JOIN(3, 4) JOIN(3, 2) ";
-  // 72 pixels, of which 128 are taken, every other one of the pictures.
+  // 72 pixels, of which 128 are taken, every other one of the images.
   EXPECT_EQ(fault_in(channel_convolution(2, 64, 64, 6, 2, 2),
                      forward + "TC(0, 4, 1, 1) STAGE(4, 4, 2) STAGE(4, 5, 2) PIPELINE(4, 3)"),
             "");

@@ -61,11 +61,51 @@ TEST(Heuristic, BlocksOfSmallIntegersAreSummedBeforeTheyAreScaled) {
         for (std::int64_t blocks : {8, 16, 48, 13, -8, -32}) {
           Node kernel = blocks > 0 ? block_matvec_bytes(rows, blocks) : byte_block_matvec(rows, -blocks);
           const std::vector<Opt> opts = choose_options(kernel, target);
-          EXPECT_EQ(!opts.empty() && opts[0].op == OptOp::TC, blocks % (target.vector_bytes / 4) == 0)
-              << to_string(opts);
+          EXPECT_EQ(!opts.empty() && opts[0].op == OptOp::TC, blocks % 4 == 0) << to_string(opts);
           EXPECT_EQ(compare_with_reference(kernel, opts, target, 1), "") << rows << " x " << blocks;
         }
     }
+  }
+}
+
+// Blocks with a scale of their own among the bytes, a distance apart that is no whole words; one row and
+// many.
+TEST(Heuristic, BlocksThatLieAnywhereHaveLanesOfTheirOwn) {
+  Scope scope;
+  for (const char* name : {"x86-64-v4+avx512vnni", "x86-64-v3+avxvnni", "x86-64-v3"})
+    for (int cores : {1, 4})
+      for (std::int64_t others : {1, 2, 5, 17, 40})
+        for (std::int64_t rows : {3, 24})
+          for (std::int64_t blocks : {4, 16, 24, 7}) {
+            Target target = named_target(name);
+            target.cores = cores;
+            Node kernel = packed_block_product(others, rows, blocks);
+            const std::vector<Opt> opts = choose_options(kernel, target);
+            EXPECT_EQ(!opts.empty() && opts[0].op == OptOp::TC, blocks % 4 == 0) << to_string(opts);
+            EXPECT_EQ(compare_with_reference(kernel, opts, target, 1), "")
+                << others << " x " << rows << " x " << blocks;
+          }
+}
+
+// How the sum of a row is divided follows from its length alone: as scheduled for one row and for many.
+TEST(Heuristic, InAnInvariantCompileARowsSumIsDividedAlikeInAnyBatch) {
+  Scope scope;
+  for (const char* name : {"x86-64-v4+avx512vnni", "x86-64-v3"}) {
+    Compile compile(named_target(name));
+    compile.invariant = true;
+    const auto unrolled = [&](Node kernel) {
+      std::vector<Opt> out;
+      for (Opt& o : choose_options(kernel, compile)) {
+        EXPECT_EQ(compare_with_reference(kernel, choose_options(kernel, compile), compile.target, 1), "");
+        if (o.op == OptOp::UNROLL) out.push_back(std::move(o));
+      }
+      return to_string(out);
+    };
+    for (std::int64_t blocks : {4, 16, 40})
+      for (std::int64_t others : {2, 9, 40})
+        EXPECT_EQ(unrolled(packed_block_product(others, 24, blocks)),
+                  unrolled(packed_block_product(1, 24, blocks)));
+    for (std::int64_t rows : {1, 3, 64}) EXPECT_EQ(unrolled(row_sum(rows, 96)), unrolled(row_sum(7, 96)));
   }
 }
 
@@ -183,6 +223,40 @@ TEST(Heuristic, RowsOfGroupsAreReadOnce) {
   EXPECT_EQ(loops, 0);
 }
 
+// A cache's keys: how many there are is known at the launch, and the outputs alone would leave the chip idle.
+TEST(Heuristic, AFewLongSumsOfUnknownLengthAreShared) {
+  Scope scope;
+  const Target target = named_target("sm_90a");
+  Node kernel = symbolic_columns(64, 1024);
+  const std::vector<Opt> opts = choose_options(kernel, target);
+  EXPECT_TRUE(std::ranges::any_of(opts, [](const Opt& opt) { return opt.op == OptOp::GROUP; }))
+      << to_string(opts);
+  for (std::uint64_t seed = 1; seed <= 3; ++seed)
+    EXPECT_EQ(compare_with_reference(kernel, opts, target, seed), "");
+  for (const Opt& opt : choose_options(symbolic_columns(1 << 14, 1024), target))
+    EXPECT_NE(opt.op, OptOp::GROUP) << "these are enough for all threads";
+}
+
+// A thread for each of some ten thousand columns leaves most of the chip idle. Where there are enough
+// columns, or their sums are short, nothing is shared.
+TEST(Heuristic, SumsThatAreTooFewForTheChipAreShared) {
+  Scope scope;
+  const Target target = named_target("sm_90a");
+  const auto parts = [&](std::int64_t rows, std::int64_t columns) {
+    for (const Opt& opt : choose_options(column_sums(1, rows, columns), target))
+      if (opt.op == OptOp::GROUP) return opt.arg[0];
+    return std::int64_t{1};
+  };
+  EXPECT_GE(parts(4096, 16384), 4);
+  EXPECT_EQ(parts(16, 16384), 1);
+  EXPECT_EQ(parts(4096, 1 << 20), 1);
+  EXPECT_EQ(parts(4095, 16384), 1) << "no whole parts";
+  Node kernel = column_sums(1, 96, 16384);
+  const std::vector<Opt> opts = choose_options(kernel, target);
+  EXPECT_NE(to_string(opts).find("GROUP"), std::string::npos) << to_string(opts);
+  EXPECT_EQ(compare_with_reference(kernel, opts, target, 1), "");
+}
+
 // A rule that the code knows by another name would change none.
 TEST(Heuristic, EachRuleChangesTheOptionsOfSomeKernel) {
   Scope scope;
@@ -209,7 +283,7 @@ TEST(Heuristic, EachRuleChangesTheOptionsOfSomeKernel) {
       {"large fp8", unit_matmul(4096, 4096, 1024, dtypes::Fp8e4m3, dtypes::Fp8e4m3, true, true)});
   kernels.push_back({"turned", transpose(64, 64)});
   kernels.push_back({"weights of a first layer", weight_gradient(2, 16, 6, 5)});
-  kernels.push_back({"pictures of bf16", convolution(64, 256, 256, 56, 3, dtypes::BFloat16)});
+  kernels.push_back({"images of bf16", convolution(64, 256, 256, 56, 3, dtypes::BFloat16)});
   kernels.push_back({"long bf16", bf16_matmul(256, 2304, 1 << 16)});
   std::vector<std::string> targets = target_names();
   targets.emplace_back("x86-64-v4+avx512bf16");
@@ -316,7 +390,7 @@ TEST(Heuristic, PinnedChoices) {
       // Scales are widened for a row at a time.
       {block_matvec(8192, 256), "UNROLL(1, 16) THREAD(0, 8) TILE(1, 128) UPCAST(1, 4) STAGE(2, 5, 1)",
        "UNROLL(1, 16) THREAD(0, 8) TILE(1, 256) UPCAST(1, 4) STAGE(1, 5, 1)"},
-      // A row of the picture in registers, so that no step of the window in its border is taken; where the
+      // A row of the image in registers, so that no step of the window in its border is taken; where the
       // registers do not hold it or the border is narrow, a tile as of any product.
       {input_gradient(64, 32, 32, 24, 5),
        "UPCAST(3, 6) UPCAST(1, 16) THREAD(0, 2) STAGE(0, 1, 0) STAGE(1, 0, 1)",

@@ -76,13 +76,13 @@ Node channel_convolution(std::int64_t batch, std::int64_t in, std::int64_t out, 
   const std::int64_t whole = (size - 1) * every + window;
   Node b = global(batch, 0), o = global(out, 1), y = global(size, 2), x = global(size, 3),
        i = reduce_over(in, 4), ky = reduce_over(window, 5), kx = reduce_over(window, 6);
-  Node picture = load(param(dtypes::BFloat16, 1, batch * whole * whole * in),
-                      ((b * c(whole) + y * c(every) + ky) * c(whole) + x * c(every) + kx) * c(in) + i),
+  Node image = load(param(dtypes::BFloat16, 1, batch * whole * whole * in),
+                    ((b * c(whole) + y * c(every) + ky) * c(whole) + x * c(every) + kx) * c(in) + i),
        weight = load(param(dtypes::BFloat16, 2, out * window * window * in),
                      ((o * c(window) + ky) * c(window) + kx) * c(in) + i);
   return one_store(
       param(dtypes::Float32, 0, batch * out * size * size), ((b * c(out) + o) * c(size) + y) * c(size) + x,
-      sum(cast(weight, dtypes::Float32) * cast(picture, dtypes::Float32), {i, ky, kx}), {b, o, y, x});
+      sum(cast(weight, dtypes::Float32) * cast(image, dtypes::Float32), {i, ky, kx}), {b, o, y, x});
 }
 
 Node channel_weight_gradient(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
@@ -90,13 +90,13 @@ Node channel_weight_gradient(std::int64_t batch, std::int64_t in, std::int64_t o
   const std::int64_t whole = size - 1 + window;
   Node o = global(out, 0), i = global(in, 1), ky = global(window, 2), kx = global(window, 3),
        b = reduce_over(batch, 4), y = reduce_over(size, 5), x = reduce_over(size, 6);
-  Node picture = load(param(dtypes::BFloat16, 1, batch * whole * whole * in),
-                      ((b * c(whole) + y + ky) * c(whole) + x + kx) * c(in) + i),
+  Node image = load(param(dtypes::BFloat16, 1, batch * whole * whole * in),
+                    ((b * c(whole) + y + ky) * c(whole) + x + kx) * c(in) + i),
        gradient = load(param(dtypes::BFloat16, 2, batch * size * size * out),
                        ((b * c(size) + y) * c(size) + x) * c(out) + o);
   return one_store(param(dtypes::Float32, 0, out * in * window * window),
                    ((o * c(in) + i) * c(window) + ky) * c(window) + kx,
-                   sum(cast(gradient, dtypes::Float32) * cast(picture, dtypes::Float32), {b, y, x}),
+                   sum(cast(gradient, dtypes::Float32) * cast(image, dtypes::Float32), {b, y, x}),
                    {o, i, ky, kx});
 }
 
@@ -188,6 +188,22 @@ Node byte_block_matvec(std::int64_t rows, std::int64_t blocks) {
       cast(weight, dtypes::Int32) * cast(load(param(dtypes::Int8, 2, blocks * 32), at), dtypes::Int32);
   Node scale = load(f32(3, rows * blocks), i * c(blocks) + b);
   return one_store(f32(0, rows), i, sum(cast(product, dtypes::Float32) * scale, {b, j}), {i});
+}
+
+Node packed_block_product(std::int64_t others, std::int64_t rows, std::int64_t blocks) {
+  Node o = global(others, 0), i = global(rows, 1), b = reduce_over(blocks, 2), j = reduce_over(32, 3);
+  Node memory = param(dtypes::UInt8, 1, rows * blocks * 34), at = (i * c(blocks) + b) * c(34);
+  Node low = cast(load(memory, at), dtypes::UInt16), high = cast(load(memory, at + c(1)), dtypes::UInt16);
+  // Below infinity, whatever the bytes are.
+  Node finite = apply(Op::And, apply(Op::Or, apply(Op::Shl, high, int_const(dtypes::UInt16, 8)), low),
+                      int_const(dtypes::UInt16, 0xbfff));
+  Node weight = bitcast(load(memory, at + j + c(2)), dtypes::Int8);
+  Node x = load(param(dtypes::Int8, 2, others * blocks * 32), (o * c(blocks) + b) * c(32) + j);
+  Node product = cast(weight, dtypes::Int32) * cast(x, dtypes::Int32);
+  Node scale = cast(bitcast(finite, dtypes::Float16), dtypes::Float32) *
+               load(f32(3, others * blocks), o * c(blocks) + b);
+  Node total = sum(cast(product, dtypes::Float32) * scale, {b, j});
+  return one_store(f32(0, others * rows), o * c(rows) + i, total, {o, i});
 }
 
 Node row_sum(std::int64_t rows, std::int64_t columns) {
@@ -524,7 +540,7 @@ Node flipped_rows(std::int64_t rows, std::int64_t columns) {
   return one_store(f32(0, rows * columns), i * c(columns) + j, x + float_const(dtypes::Float32, 1), {i, j});
 }
 
-Node windows_put_back(std::int64_t rows, std::int64_t n) {
+Node unskewed_windows(std::int64_t rows, std::int64_t n) {
   Node i = global(rows, 0), o = global(n, 1), m = global(2, 2), q = reduce_over(2, 3);
   Node shifted = m + c(1), window = o + floor_div(shifted, c(2)) + q * c(-1);
   Node inside = logical_and(less(c(-1), window), less(window, c(n)));
@@ -606,6 +622,7 @@ std::vector<NamedKernel> small_kernels() {
       {"block_matvec_bytes 6x16", block_matvec_bytes(6, 16)},
       {"block_matvec_bytes 3x5", block_matvec_bytes(3, 5)},
       {"byte_block_matvec 4x16", byte_block_matvec(4, 16)},
+      {"packed_block_product 3x4x8", packed_block_product(3, 4, 8)},
       {"row_sum 5x32", row_sum(5, 32)},
       {"row_sum 4x13", row_sum(4, 13)},
       {"row_max 6x17", row_max(6, 17)},
@@ -653,7 +670,7 @@ std::vector<NamedKernel> small_kernels() {
       {"bias_relu_matmul 7x12x10", bias_relu_matmul(7, 12, 10)},
       {"total 50", total(50)},
       {"flipped_rows 5x12", flipped_rows(5, 12)},
-      {"windows_put_back 3x6", windows_put_back(3, 6)},
+      {"unskewed_windows 3x6", unskewed_windows(3, 6)},
       {"bytes_to_floats 40", bytes_to_floats(40)},
       {"bf16 matmul 6x20x8", small_matmul(6, 20, 8, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)},
       {"bf16 matmul 5x16x7", small_matmul(5, 16, 7, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)},

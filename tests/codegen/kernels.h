@@ -26,8 +26,8 @@ Node turned_matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool steps_x,
 // The same of other numbers: bytes are summed in int32, floats in float32, float32 numbers in tf32.
 Node unit_matmul(std::int64_t m, std::int64_t n, std::int64_t k, DType x, DType y, bool steps_x,
                  bool steps_y);
-// A convolution of bfloat16 numbers whose neighbours are channels, pictures with their border, and the
-// gradient of its weights; pictures of the result lie channel by channel.
+// A convolution of bfloat16 numbers whose neighbours are channels, images with their border, and the
+// gradient of its weights; images of the result lie channel by channel.
 Node channel_convolution(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
                          std::int64_t window, std::int64_t every = 1);
 Node channel_weight_gradient(std::int64_t batch, std::int64_t in, std::int64_t out, std::int64_t size,
@@ -51,6 +51,8 @@ Node block_matvec_bytes(std::int64_t rows, std::int64_t blocks);
 Node nibble_floats(std::int64_t n);
 // Blocks of 32 weights of 8 bits.
 Node byte_block_matvec(std::int64_t rows, std::int64_t blocks);
+// The same with a half before each block's bytes, times several rows of bytes: blocks of 34 bytes.
+Node packed_block_product(std::int64_t others, std::int64_t rows, std::int64_t blocks);
 Node row_sum(std::int64_t rows, std::int64_t columns);
 // out[i] = sum j: a[first + i * every + j], of so many neighbours.
 Node neighbour_sums(std::int64_t n, std::int64_t every, std::int64_t neighbours, std::int64_t first = 0);
@@ -94,7 +96,7 @@ Node sum_and_update(std::int64_t rows, std::int64_t columns);  // the same after
 Node bias_relu_matmul(std::int64_t m, std::int64_t n, std::int64_t k);
 Node total(std::int64_t n);
 Node flipped_rows(std::int64_t rows, std::int64_t columns);  // a negative stride and a gate
-Node windows_put_back(std::int64_t rows, std::int64_t n);  // two windows a position, by residue of the stride
+Node unskewed_windows(std::int64_t rows, std::int64_t n);  // two windows a position, by residue of the stride
 Node bytes_to_floats(std::int64_t n);
 // Steps summed into the rows that a list names, some of them outside.
 Node scatter_sum(std::int64_t batch, std::int64_t rows, std::int64_t steps, std::int64_t width);

@@ -42,6 +42,29 @@ TEST(Options, PrintAndReadBackUnchanged) {
   EXPECT_TRUE(parse_opts("").empty());
 }
 
+// What LATHE_WITHOUT leaves out is left out where options simplify at once, too.
+TEST(Options, JoinedRangesAndWordsAreSimplifiedByTheRulesOfTheCompile) {
+  const Scope scope;
+  const Target target = named_target("x86-64-v4");
+  RuleChanges without;
+  without.disabled = {"sum-normal"};
+  const auto divides = [](Node kernel) {
+    const std::vector<Node> all = toposort(kernel);
+    return std::ranges::any_of(all, [](Node n) { return n.is(Op::FloorDiv) || n.is(Op::FloorMod); });
+  };
+  const Node i = range(index_const(4), 0, RangeKind::Global), j = range(index_const(6), 1, RangeKind::Global);
+  const Node at = i * index_const(6) + j, ranges[] = {i, j};
+  const Node effect =
+      end(store(param(dtypes::Float32, 0, 24), at, load(param(dtypes::Float32, 1, 24), at)), ranges);
+  const Node kernel = sink({&effect, 1});
+  const RuleChanges* const both[] = {&kRulesAsWritten, &without};
+  for (const RuleChanges* rules : both) {
+    OptionState state(kernel, target, *rules);
+    state.apply(parse_opts("JOIN(0, 1)")[0]);
+    EXPECT_EQ(divides(state.kernel()), rules == &without);
+  }
+}
+
 TEST(Options, AnyNumberOfThreadsStoresTheSameBits) {
   const Target target = named_target("x86-64-v3");
   int tried = 0;
@@ -97,7 +120,7 @@ TEST(Options, MisspeltOptionsAreNamed) {
     FAIL();
   } catch (const KernelOptError& error) {
     EXPECT_STREQ(error.what(),
-                 "lathe: options: 'UNROL' is no option, at column 14\n  help: did you mean UNROLL?");
+                 "lathe: options: 'UNROL' is not an option, at column 14\n  help: did you mean UNROLL?");
   }
 }
 
@@ -431,7 +454,7 @@ TEST(Options, APanelOfShortRowsIsCopiedByVectors) {
   EXPECT_TRUE(by_vectors);
 }
 
-// Rows of a window that lie outside the picture are zeros: the loops inside their step run no times.
+// Rows of a window that lie outside the image are zeros: the loops inside their step run no times.
 TEST(Options, StepsOfASumThatOnlyAddZerosAreNotTaken) {
   Scope scope;
   Node kernel = convolution(2, 3, 4, 6, 3);
@@ -592,6 +615,7 @@ void check_random_list(std::uint32_t seed) {
                                       "x86-64-v3",
                                       "x86-64-v4",
                                       "sm_90a",
+                                      "sm_80",
                                       "x86-64-v4+avx512bf16+avx512vnni",
                                       "x86-64-v3+avxvnni"};
   Scope scope;
@@ -612,6 +636,20 @@ void check_random_list(std::uint32_t seed) {
 TEST(Options, RandomListsKeepTheResult) {
   for (FuzzSeeds seeds(800); seeds.next() && !HasFatalFailure();)
     check_random_list(static_cast<std::uint32_t>(seeds.seed()));
+}
+
+// Two or four neighbours of a warp exchange their parts without shared memory, so nothing else says that they
+// meet.
+TEST(Options, SumsOfNeighboursInAWarpAreTheSumsInEveryForm) {
+  Scope scope;
+  for (const char* name : {"sm_80", "sm_89", "sm_90a"})
+    for (const char* opts : {"LOCAL(0, 32) GROUP(0, 2)", "LOCAL(0, 32) GROUP(0, 4)",
+                             "LOCAL(0, 16) GROUP(0, 4)", "LOCAL(0, 8) GROUP(0, 4)"}) {
+      EXPECT_EQ(compare_with_reference(row_sum(64, 256), parse_opts(opts), named_target(name), 1), "")
+          << opts << " on " << name;
+      EXPECT_EQ(compare_with_reference(block_matvec(32, 4), parse_opts(opts), named_target(name), 1), "")
+          << opts << " on " << name;
+    }
 }
 
 // A group's threads copy different rows of a panel, so they cannot add up one row's mean together meanwhile.

@@ -5,7 +5,7 @@
 
 #include "codegen/codegen.h"
 #include "codegen/evaluate.h"
-#include "codegen/kernel/walk_in_order.h"
+#include "codegen/kernel/scan_reduces.h"
 #include "codegen/kernels.h"
 #include "codegen/lower/join_stores.h"
 #include "codegen/lower/lower_index.h"
@@ -69,7 +69,7 @@ TEST(LowerReduce, AReduceInsideAReduceOverTheSameRangeGetsALoopOfItsOwn) {
 }
 
 // The residue of o - k is no group that a step k has by itself.
-TEST(WalkInOrder, StepsThatCountByTheirDistanceFromTheOutputAreNoRunningSum) {
+TEST(ScanReduces, StepsThatCountByTheirDistanceFromTheOutputAreNoRunningSum) {
   Scope scope;
   for (std::int64_t every : {2, 3})
     for (std::int64_t n : {3, 4, 11}) {
@@ -79,7 +79,7 @@ TEST(WalkInOrder, StepsThatCountByTheirDistanceFromTheOutputAreNoRunningSum) {
     }
 }
 
-TEST(WalkInOrder, StepsOfAGroupBelowZeroCountLikeOthers) {
+TEST(ScanReduces, StepsOfAGroupBelowZeroCountLikeOthers) {
   Scope scope;
   Node i = range(index_const(11), 0, RangeKind::Global), t = range(index_const(11), 1, RangeKind::Reduce);
   auto group = [](Node at) {
@@ -93,7 +93,7 @@ TEST(WalkInOrder, StepsOfAGroupBelowZeroCountLikeOthers) {
 }
 
 // Conditions that leave no group say nothing about how many there are.
-TEST(WalkInOrder, ThereIsNoMemoryForGroupsThatNoStepCanHave) {
+TEST(ScanReduces, ThereIsNoMemoryForGroupsThatNoStepCanHave) {
   Scope scope;
   Node i = range(index_const(11), 0, RangeKind::Global), t = range(index_const(11), 1, RangeKind::Reduce);
   auto group = [](Node at) { return cast(load(param(dtypes::Int32, 1, 11), at), dtypes::Index); };
@@ -187,7 +187,7 @@ TEST(Expand, UnrolledStepsAreTakenInOrder) {
 }
 
 // A row of 8 pixels made of 6 by a window of 3: 18 of 24 steps are not in the border, for two vectors each.
-TEST(Expand, UnrolledStepsInTheBorderOfAPictureAreLeftOut) {
+TEST(Expand, UnrolledStepsInTheBorderOfAnImageAreSkipped) {
   Scope scope;
   Target target = named_target("x86-64-v4");
   Node kernel = input_gradient(64, 64, 64, 8, 3);

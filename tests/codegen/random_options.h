@@ -35,7 +35,7 @@ inline Opt random_option(std::mt19937& random) {
   constexpr OptOp kOps[] = {OptOp::UPCAST, OptOp::UPCAST, OptOp::UNROLL,   OptOp::UNROLL, OptOp::LOCAL,
                             OptOp::THREAD, OptOp::GROUP,  OptOp::GROUPTOP, OptOp::PADTO,  OptOp::SWAP,
                             OptOp::TILE,   OptOp::STAGE,  OptOp::PIPELINE};
-  constexpr std::int64_t kSizes[] = {0, 1, 2, 3, 4, 5, 8, 16};
+  constexpr std::int64_t kSizes[] = {0, 1, 2, 3, 4, 5, 8, 16, 32};
   Opt opt{kOps[random() % std::size(kOps)],
           static_cast<int>(random() % 4),
           {kSizes[random() % std::size(kSizes)]}};

@@ -2,12 +2,17 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <future>
 #include <random>
 #include <thread>
 
+#include "backends/cpu/loader.h"
 #include "backends/cpu/queue.h"
+#include "base/env.h"
 #include "base/error.h"
 #include "cpu/harness.h"
+#include "runtime/devices.h"
+#include "runtime/executor.h"
 
 namespace lathe::test {
 namespace {
@@ -17,7 +22,7 @@ Memory host_memory(void* data, std::size_t bytes) { return {0, bytes, data}; }
 // All work goes through the queues' threads while this lives.
 struct Delays {
   explicit Delays(std::uint64_t seed, int most = 200) { backends::delay_cpu_work(seed, most); }
-  ~Delays() { backends::delay_cpu_work(0, 0); }
+  ~Delays() { backends::delay_cpu_work(0, -1); }
 };
 
 // x[i] = x[i] * 3 + c on a buffer of 4 numbers: any change of order changes the result.
@@ -30,6 +35,19 @@ Binary step_kernel() {
   b.add(store(x, i, value));
   b.close();
   return compilers().front()->compile(b.take());
+}
+
+TEST(CpuQueue, ADelayByTheFlagGivesWorkToTheQueuesThread) {
+  backends::delay_cpu_work(0, -1);
+  backends::CpuQueue& queue =
+      backends::CpuQueue::numbered(backends::kCpuDevices * backends::kQueuesPerDevice - 1);
+  {
+    const FlagScope delay(Flag::Delay, "200");
+    EXPECT_EQ(queue.begin_now({}), 0u);
+  }
+  const std::uint64_t turn = queue.begin_now({});
+  EXPECT_GT(turn, 0u);
+  queue.end_now(turn, false, 0);
 }
 
 // Random steps and copies between the cells of several devices, each told to wait exactly for what it needs.
@@ -77,11 +95,49 @@ TEST(CpuQueue, RandomWorkOnFourDevicesWithDelaysEqualsTheSameWorkInTurn) {
   }
 }
 
-TEST(CpuQueue, WorkThatNeedNotWaitHasHappenedWhenTheCallReturns) {
+TEST(CpuQueue, WorkThatNeedNotWaitIsLeftToTheThreadThatGaveIt) {
   auto device = backends::open_cpu_device(5);
   std::array<int, 4> from{1, 2, 3, 4}, to{};
-  device->copy(0, {host_memory(to.data(), 16), 0, 16}, {host_memory(from.data(), 16), 0, 16}, {});
+  const Event copied =
+      device->copy(0, {host_memory(to.data(), 16), 0, 16}, {host_memory(from.data(), 16), 0, 16}, {});
+  std::thread([&] { device->run_left(copied); }).join();
+  EXPECT_EQ(to[0], 0) << "another thread took it";
+  device->run_left(copied);
   EXPECT_EQ(to, from);
+  // What follows does not overtake it, and waiting runs it.
+  std::array<int, 4> last{};
+  device->copy(0, {host_memory(to.data(), 4), 0, 4}, {host_memory(&from[3], 4), 0, 4}, {});
+  device->wait(
+      device->copy(0, {host_memory(last.data(), 16), 0, 16}, {host_memory(to.data(), 16), 0, 16}, {}));
+  EXPECT_EQ(last, (std::array<int, 4>{4, 2, 3, 4}));
+}
+
+// The first kernel ends only once the second has run.
+TEST(CpuQueue, AKernelRunsWhileOtherThreadsGiveWork) {
+  static std::promise<void> started, released;
+  const auto kernel_of = [](backends::KernelFunction function) {
+    backends::CpuKernel kernel;
+    kernel.function = function;
+    return kernel;
+  };
+  backends::CpuKernel first = kernel_of([](void**, const std::int64_t*, std::int64_t, char*) {
+    started.set_value();
+    EXPECT_EQ(released.get_future().wait_for(std::chrono::minutes(1)), std::future_status::ready);
+  });
+  backends::CpuKernel second =
+      kernel_of([](void**, const std::int64_t*, std::int64_t, char*) { released.set_value(); });
+  backend("CPU");
+  const auto launch = [](backends::CpuKernel& kernel, const char* device) {
+    LaunchWork work;
+    work.device = &open_device(device);
+    work.kernel = &kernel;
+    executor().wait(executor().launch(work));
+  };
+  std::thread other([&] { launch(first, "CPU:20"); });
+  started.get_future().wait();
+  EXPECT_GE(executor().counters().kernels, 0u);
+  launch(second, "CPU:21");
+  other.join();
 }
 
 TEST(CpuQueue, WorkWaitsForTheEventsItNames) {
@@ -104,9 +160,11 @@ TEST(CpuQueue, TimesAreMeasuredWhenAskedFor) {
   Span target{host_memory(to.data(), to.size()), 0, to.size()},
       source{host_memory(from.data(), from.size()), 0, from.size()};
   Event quiet = device->copy(0, target, source, {});
+  device->wait(quiet);
   EXPECT_EQ(device->elapsed_ns(quiet, quiet), 0);
   device->set_timing(true);
   Event first = device->copy(0, target, source, {}), second = device->copy(0, target, source, {});
+  device->wait(second);
   EXPECT_GT(device->elapsed_ns(first, first), 0);
   EXPECT_GE(device->elapsed_ns(first, second), device->elapsed_ns(second, second));
 }

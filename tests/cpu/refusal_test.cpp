@@ -100,7 +100,7 @@ TEST(CpuRefusal, DamagedCodeIsNotRun) {
 
 TEST(CpuRefusal, AnObjectThatIsNoObjectIsRefusedByTheLoader) {
   backends::CpuCode code;
-  code.code = "this is no object file";
+  code.code = "this is not an object file";
   Binary binary{"kernel", backends::pack(code), ""};
   Bytes buffers[] = {Bytes(16)};
   EXPECT_THROW(run(binary, buffers), DeviceError);

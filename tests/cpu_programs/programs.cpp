@@ -209,7 +209,7 @@ TEST(CpuPrograms, MatrixUnitsCompileEverywhereAndRunWhereTheyWork) {
 }
 
 // Every byte, by vectors of a length for which there is an instruction and of others.
-// Lanes along the channels of a convolution lie a picture apart, and vectors of the tile are neighbours: they
+// Lanes along the channels of a convolution lie an image apart, and vectors of the tile are neighbours: they
 // are transposed, four and two at a time.
 TEST(CpuPrograms, TilesWhoseLanesLieApartAreTransposedBeforeTheyAreStored) {
   Scope scope;

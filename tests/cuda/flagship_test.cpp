@@ -3,6 +3,7 @@
 // (tests/cuda/golden/flagships.txt; `make golden` writes it).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -15,6 +16,9 @@
 #include "base/atomic_file.h"
 #include "codegen/kernels.h"
 #include "cuda/support.h"
+#include "ir/walk.h"
+#include "schedule/schedule.h"
+#include "schedule/small_attention.h"
 
 namespace lathe::test {
 namespace {
@@ -28,9 +32,25 @@ struct Flagship {
   std::vector<const char*> instructions = {};  // that it is for, which only sm_90a has; empty: for all chips
 };
 
+// The kernels of attention and its gradients that have a fold, in order: the output, the gradient of queries,
+// those of keys and values.
+std::vector<Node> attention_kernels(std::int64_t width, AttentionMask mask) {
+  ScheduleOptions options;
+  options.rows = Rows::Group;
+  options.unit_folds = true;
+  const Schedule made = schedule(small_attention({64, 4096, 4096, width, width}, mask).all, options);
+  std::vector<Node> kernels;
+  for (const Step& step : made.steps) {
+    const std::vector<Node> order = toposort(step.ast);
+    if (std::any_of(order.begin(), order.end(), [](Node n) { return n.is(Op::Fold); }))
+      kernels.push_back(step.ast);
+  }
+  return kernels;
+}
+
 std::vector<Flagship> flagships() {
   using namespace dtypes;
-  return {
+  std::vector<Flagship> all = {
       {"product_f32", matmul(4096, 4096, 4096)},
       {"product_bf16", small_matmul(4096, 4096, 4096, BFloat16, BFloat16, Float32)},
       {"product_bf16_nt", turned_matmul(4096, 4096, 4096, true, true)},
@@ -56,6 +76,18 @@ std::vector<Flagship> flagships() {
        unit_attention(16, 4096, 32, 128, true),
        {"wgmma.mma_async", "cp.async.bulk.tensor.2d"}},
   };
+  const auto add = [&](std::int64_t width, AttentionMask mask, const std::vector<const char*>& names) {
+    const std::vector<Node> kernels = attention_kernels(width, mask);
+    EXPECT_EQ(kernels.size(), names.size());
+    for (std::size_t i = 0; i < std::min(kernels.size(), names.size()); ++i)
+      all.push_back({names[i], kernels[i], {"wgmma.mma_async", "cp.async.bulk.tensor.2d"}});
+  };
+  add(64, AttentionMask::None, {"attention_64_training", "attention_64_queries", "attention_64_keys_values"});
+  add(128, AttentionMask::None,
+      {"attention_128_training", "attention_128_queries", "attention_128_keys_values"});
+  add(128, AttentionMask::Causal,
+      {"attention_128_causal_training", "attention_128_causal_queries", "attention_128_causal_keys_values"});
+  return all;
 }
 
 // What the compiler makes of a kernel; LATHE_SAVE=folder keeps its source, options and log.

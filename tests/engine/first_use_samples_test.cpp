@@ -9,7 +9,7 @@
 #include "base/env.h"
 #include "codegen/codegen.h"
 #include "engine/kernel_check.h"
-#include "engine/prepared.h"
+#include "engine/prepared_schedule.h"
 #include "engine/sample_positions.h"
 #include "engine/size_kinds.h"
 #include "engine/store_elements.h"

@@ -6,7 +6,7 @@
 
 #include "base/env.h"
 #include "base/error.h"
-#include "engine/prepared.h"
+#include "engine/prepared_schedule.h"
 #include "graphs.h"
 #include "verify/aliasing.h"
 
@@ -227,7 +227,7 @@ TEST(MemoryPlan, PanelsOfAProductArePlannedAndRefused) {
     FAIL() << "more memory than the limit";
   } catch (const OutOfMemory& error) {
     const std::string text = error.what();
-    EXPECT_NE(text.find("that kernels work in"), std::string::npos) << text;
+    EXPECT_NE(text.find("of scratch memory"), std::string::npos) << text;
     EXPECT_NE(text.find("scratch on CPU:6: "), std::string::npos) << text;
   }
   EXPECT_EQ(counters().kernels, 0u) << "nothing was submitted";

@@ -11,6 +11,7 @@
 #include "engine/debug.h"
 #include "engine/roof.h"
 #include "graphs.h"
+#include "named_backend.h"
 #include "runtime/registry.h"
 
 namespace lathe::engine {
@@ -43,21 +44,8 @@ class FaultyDevice : public Device {
   std::uint64_t count_ = 0;
 };
 
-struct NameCompiler : Compiler {
-  Target own = named_target("x86-64-v3");
-  const Target& target() const override { return own; }
-  std::string version() const override { return "name 1"; }
-  Binary compile(const Program& program) const override { return {program.name, program.name, program.name}; }
-};
-
 void add_faulty_backend() {
-  if (registry().find("FAULTY") != nullptr) return;
-  Backend backend;
-  backend.name = "FAULTY";
-  backend.targets = [] { return std::vector<std::string>{"x86-64-v3"}; };
-  backend.compiler = [](std::string_view) { return std::make_shared<const NameCompiler>(); };
-  backend.open = [](int) -> std::unique_ptr<Device> { return std::make_unique<FaultyDevice>(); };
-  add_backend(std::move(backend));
+  test::add_named_backend("FAULTY", [] { return std::make_unique<FaultyDevice>(); });
 }
 
 TEST(Verify, AWrongKernelIsAnErrorThatNamesItTheElementAndBothValues) {

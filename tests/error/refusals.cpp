@@ -119,9 +119,9 @@ void shapes(std::vector<Refusal>& all) {
   row("values-shape", "Values that do not fill the shape.",
       [] { Tensor(std::vector<float>{1, 2, 3}, {2, 2}); });
   row("ragged-list", "A nested list with rows of different lengths.", [] { Tensor({{1, 2}, {3}}); });
-  row("conv-channels", "A convolution whose weight takes another number of channels.",
+  row("conv-channels", "A convolution whose weight takes a different number of channels.",
       [] { zeros({1, 3, 8, 8}).conv2d(zeros({4, 2, 3, 3})); });
-  row("einsum-operands", "A formula for another number of operands.",
+  row("einsum-operands", "A formula for a different number of operands.",
       [] { Tensor::einsum("ij,jk->ik", {zeros({2, 3})}); });
   row("undefined-tensor", "Using a tensor that was never made.", [] { Tensor() + 1; });
   row("shape-overflow", "More elements than 64 bits can count.", [] {
@@ -142,7 +142,7 @@ void dtypes_and_devices(std::vector<Refusal>& all) {
     Tensor b = zeros({1}, dtypes::bool_);
     b - b;
   });
-  row("Dtypes", "index-dtype", "An index that is no integer.", [] { zeros({3})[zeros({1})]; });
+  row("Dtypes", "index-dtype", "An index that is not an integer.", [] { zeros({3})[zeros({1})]; });
   row("Dtypes", "dtype-name", "A misspelt dtype.", [] { dtypes::parse("flaot32"); });
   row("Dtypes", "bitcast-size",
       "Reinterpreting as elements of another size where the last axis does not fit.",
@@ -170,7 +170,7 @@ void environment_and_memory(std::vector<Refusal>& all) {
   row("Environment", "flag-value", "A value outside its range.", thrown([] { read_flags("LATHE_DEBUG=9"); }));
   row("Environment", "flag-choice", "A value that is none of the choices.",
       thrown([] { read_flags("LATHE_CPU=gcc"); }));
-  row("Environment", "flag-bytes", "A size that is no number.",
+  row("Environment", "flag-bytes", "A size that is not a number.",
       thrown([] { read_flags("LATHE_MEMORY_LIMIT=much"); }));
   row("Environment", "flag-without", "A rule to leave out that there is none of.", thrown([] {
         FlagScope without(Flag::Without, "lanes,treads");
@@ -215,7 +215,7 @@ void captures(std::vector<Refusal>& all) {
     twice(f, Tensor::ones({3}).contiguous().realize());
     f({Tensor::ones({4}).contiguous().realize()});
   });
-  row("jit-count", "Calling a captured function with another number of arguments.", [twice] {
+  row("jit-count", "Calling a captured function with a different number of arguments.", [twice] {
     Jit f = jit([](const std::vector<Tensor>& in) -> std::vector<Tensor> { return {(in[0] + 1).realize()}; });
     Tensor x = Tensor::ones({3}).contiguous().realize();
     twice(f, x);
@@ -225,7 +225,7 @@ void captures(std::vector<Refusal>& all) {
     Jit f = jit([](const std::vector<Tensor>& in) -> std::vector<Tensor> { return {in[0] + 1}; });
     f.save("nowhere");
   });
-  row("jit-file", "Loading a file that is no captured program.", [] {
+  row("jit-file", "Loading a file that is not a captured program.", [] {
     Folder folder;
     std::ofstream(folder.path / "program") << "not a program";
     Jit::load(folder.path / "program");

@@ -115,9 +115,9 @@ TEST_F(GgufPack, WhatCannotBeWrittenIsRefusedAndLeavesNoFile) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
   std::vector<float> x(32, 1.0F);
-  has(refused({"w", "Q4_0", Tensor(std::vector<float>(33, 1.0F))}), "no whole blocks of 32");
+  has(refused({"w", "Q4_0", Tensor(std::vector<float>(33, 1.0F))}), "not a multiple of the block size 32");
   has(refused({"w", "IQ2_XS", Tensor(std::vector<float>(256, 1.0F))}), "is read and not written");
-  has(refused({"w", "Q9", Tensor(x)}), "which is no type");
+  has(refused({"w", "Q9", Tensor(x)}), "which is not a type");
   x[5] = std::numeric_limits<float>::quiet_NaN();
   has(refused({"w", "Q8_0", Tensor(x)}), "holds nan at 5");
   x[5] = 1e30F;

@@ -239,7 +239,7 @@ TEST_F(Gguf, ASplitModelWithoutAllItsPartsIsRefused) {
   expect(write("renamed.gguf", part(0, 2, 2).bytes), "its name tells not where the others are");
   const std::string raw = part(0, 2, 2).bytes;
   expect(Tensor::from_bytes(raw.data(), raw.size(), {Size(raw.size())}, dtypes::uint8, "CPU"),
-         "the others are found beside a file only");
+         "the other parts are only found for a file in a folder");
 }
 
 TEST_F(Gguf, WhatIsNoSuchFileIsRefusedWithTheReason) {
@@ -249,7 +249,7 @@ TEST_F(Gguf, WhatIsNoSuchFileIsRefusedWithTheReason) {
   };
   expect(File().data("no such file"), "does not begin with \"GGUF\"");
   expect(File().head(0, 0, 1), "version 1");
-  expect(File().head(1ull << 60, 0), "cut off");
+  expect(File().head(1ull << 60, 0), "truncated");
   expect(File().head(0, 1).text("k").number<std::uint32_t>(99), "no type 99");
   expect(File().head(0, 1).text("k").number<std::uint32_t>(9).number<std::uint32_t>(0).number(~0ull),
          "an array has");
@@ -257,7 +257,7 @@ TEST_F(Gguf, WhatIsNoSuchFileIsRefusedWithTheReason) {
   expect(File().head(0, 0, 3u << 24), "its numbers have the high byte first");
   expect(File().head(1, 0).tensor("w", {32}, 77, 0), "has type 77");
   expect(File().head(1, 0).tensor("w", {33}, 2, 0).align().data(std::string(64, 'x')),
-         "no whole number of blocks");
+         "not a multiple of the block size");
   expect(File().head(1, 0).tensor("w", {32}, 2, 0).align().data("x"), "beyond the file");
   expect(File().head(1, 0).tensor("w", {1}, 0, 4).align().data(std::string(64, 'x')), "not aligned");
   expect(File().head(1, 0).tensor("w", {1ull << 62, 1ull << 62}, 0, 0), "cannot be counted");

@@ -1,6 +1,7 @@
 // Every packed type of GGUF, bit for bit. The expected hashes were made by the `gguf` package of PyPI (0.19);
 // tests/python/test_gguf.py compares with the package itself where it is installed.
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "support.h"
@@ -102,6 +103,57 @@ TEST(GgufTypes, AProductUnpacksInItsOwnKernel) {
   }
 }
 
+// The sum over blocks of scale * scale of the row * the whole numbers' products, as far as float32 adds it
+// up.
+TEST(GgufTypes, AByteProductIsThatOfRoundedRows) {
+  for (const Row& row : kRows) {
+    if (!state::gguf_has_byte_product(row.type)) continue;
+    const std::vector<unsigned char> raw = bytes_of(row);
+    for (const std::int64_t out : {2, 8})
+      for (const std::int64_t count : {1, 3, 9}) {
+        const std::int64_t inner = kBlocks / out * row.elements;
+        const Tensor stored = Tensor::from_bytes(raw.data(), raw.size(),
+                                                 {Size(out), Size(kBlocks / out * row.bytes)}, dtypes::uint8);
+        std::vector<float> x;
+        for (std::int64_t i = 0; i < count * inner; ++i)
+          x.push_back(i / 32 % 5 == 4 ? 0.0F
+                                      : std::sin(static_cast<float>(i)) * static_cast<float>(1 + i / 32 % 3));
+        const std::vector<float>
+            weights = state::gguf_unpack(row.type, stored).data<float>(),
+            got = state::gguf_byte_product(row.type, stored, Tensor(x, Shape{count, inner})).data<float>();
+        for (std::int64_t r = 0; r < count; ++r)
+          for (std::int64_t o = 0; o < out; ++o) {
+            double want = 0, size = 0;
+            for (std::int64_t b = 0; b < inner; b += 32) {
+              float most = 0;
+              for (std::int64_t i = b; i < b + 32; ++i)
+                most = std::max(most, std::abs(x[static_cast<std::size_t>(r * inner + i)]));
+              const float scale = most / 127;
+              for (std::int64_t i = b; i < b + 32; ++i) {
+                const float one = x[static_cast<std::size_t>(r * inner + i)];
+                const float byte = scale > 0 ? std::nearbyint(one / scale) : 0;
+                const double term = static_cast<double>(byte) * static_cast<double>(scale) *
+                                    static_cast<double>(weights[static_cast<std::size_t>(o * inner + i)]);
+                want += term, size += std::abs(term);
+              }
+            }
+            EXPECT_NEAR(got[static_cast<std::size_t>(r * out + o)], want, 2e-6 * size)
+                << row.type << ", row " << r << " of " << count << ", output " << o;
+          }
+      }
+  }
+}
+
+TEST(GgufTypes, AByteProductIsRefusedWhereSizesOrTypesDiffer) {
+  const Tensor stored = Tensor::zeros({4, 18}, {.dtype = dtypes::uint8});
+  const Tensor rows = Tensor::ones({2, 32});
+  EXPECT_THROW(state::gguf_byte_product("Q4_0", stored, Tensor::ones({2, 64})), UserError);
+  EXPECT_THROW(state::gguf_byte_product("Q6_K", stored, rows), UserError);
+  EXPECT_THROW(state::gguf_byte_product("Q8_0", stored, rows), UserError);
+  EXPECT_FALSE(state::gguf_has_byte_product("F16"));
+  EXPECT_EQ(state::gguf_byte_product("Q4_0", stored, rows).data<float>(), std::vector<float>(8, 0.0F));
+}
+
 TEST(GgufTypes, WhatIsNoWholeBlockIsRefused) {
   const auto text = [](const std::function<void()>& f) -> std::string {
     try {
@@ -112,9 +164,9 @@ TEST(GgufTypes, WhatIsNoWholeBlockIsRefused) {
     return "accepted";
   };
   const Tensor bytes = Tensor::zeros({4, 18}, {.dtype = dtypes::uint8});
-  EXPECT_NE(text([&] { state::gguf_unpack("Q9_9", bytes); }).find("Q9_9 is no packed type"),
+  EXPECT_NE(text([&] { state::gguf_unpack("Q9_9", bytes); }).find("Q9_9 is not a packed type"),
             std::string::npos);
-  EXPECT_NE(text([&] { state::gguf_unpack("F16", bytes); }).find("no packed type"), std::string::npos);
+  EXPECT_NE(text([&] { state::gguf_unpack("F16", bytes); }).find("not a packed type"), std::string::npos);
   EXPECT_NE(text([&] { state::gguf_unpack("Q5_0", bytes); }).find("22 bytes each"), std::string::npos);
   EXPECT_EQ(to_string(state::gguf_unpack("Q4_0", Tensor::zeros({0, 18}, {.dtype = dtypes::uint8})).shape()),
             "(0, 32)");

@@ -67,21 +67,21 @@ TEST_F(Idx, RefusesWhatIsNoIdxFile) {
   EXPECT_EQ(refusal(folder_ / "none"), "lathe: read_idx: none cannot be opened: No such file or directory");
   EXPECT_EQ(refusal(write("short", {0, 0, 8})), "lathe: read_idx: short has 3 bytes, an IDX header needs 4");
   EXPECT_EQ(refusal(write("text", {'h', 'e', 'l', 'l', 'o'})),
-            "lathe: read_idx: text is no IDX file: it starts with 68 65, not with two zero bytes");
+            "lathe: read_idx: text is not an IDX file: it starts with 68 65, not with two zero bytes");
   EXPECT_EQ(refusal(write("kind", {0, 0, 7, 1, 0, 0, 0, 0})),
-            "lathe: read_idx: kind is no IDX file: 0x07 is no element type");
+            "lathe: read_idx: kind is not an IDX file: 0x07 is not an element type");
 }
 
 TEST_F(Idx, RefusesFilesThatAreCutOffOrTooLong) {
   EXPECT_EQ(refusal(write("header", {0, 0, 8, 2, 0, 0, 0, 2})),
-            "lathe: read_idx: header is cut off: 8 bytes of a header of 12");
+            "lathe: read_idx: header is truncated: 8 bytes of a header of 12");
   EXPECT_EQ(refusal(write("cut", {0, 0, 8, 1, 0, 0, 0, 3, 1, 2})),
-            "lathe: read_idx: cut is cut off: 2 bytes of elements, shape (3,) of uint8 needs 3");
+            "lathe: read_idx: cut is truncated: 2 bytes of elements, shape (3,) of uint8 needs 3");
   EXPECT_EQ(refusal(write("long", {0, 0, 8, 1, 0, 0, 0, 1, 1, 2})),
             "lathe: read_idx: long is too long: 2 bytes of elements, shape (1,) of uint8 needs 1");
   Bytes huge = {0, 0, 0x0e, 3};
   for (int i = 0; i < 12; ++i) huge.push_back(0xff);
-  EXPECT_NE(refusal(write("huge", huge)).find("is cut off"), std::string::npos)
+  EXPECT_NE(refusal(write("huge", huge)).find("is truncated"), std::string::npos)
       << "sizes whose product does not fit";
 }
 
@@ -91,23 +91,23 @@ Bytes labels(std::initializer_list<std::uint8_t> values) {
   return bytes;
 }
 
-// Pictures of 2x2 whose pixels count up.
+// Images of 2x2 whose pixels count up.
 Bytes images(std::uint8_t count) {
   Bytes bytes = {0, 0, 8, 3, 0, 0, 0, count, 0, 0, 0, 2, 0, 0, 0, 2};
   for (std::uint8_t i = 0; i < 4 * count; ++i) bytes.push_back(i);
   return bytes;
 }
 
-TEST_F(Idx, AFolderBecomesPicturesAndLabels) {
+TEST_F(Idx, AFolderBecomesImagesAndLabels) {
   write("train-images-idx3-ubyte", images(3));
   write("train-labels-idx1-ubyte", labels({2, 0, 1}));
   write("t10k-images-idx3-ubyte", images(2));
   write("t10k-labels-idx1-ubyte", labels({1, 2}));
-  const PictureSet set = load_idx_folder(folder_);
+  const ImageSet set = load_idx_folder(folder_);
   EXPECT_EQ(set.classes, 3);
   EXPECT_EQ(set.class_names, (std::vector<std::string>{"0", "1", "2"}));
   EXPECT_EQ(set.train.count, 3);
-  EXPECT_EQ(set.train.picture_size(), 4);
+  EXPECT_EQ(set.train.image_size(), 4);
   EXPECT_EQ(set.test.labels, (Bytes{1, 2}));
 }
 
@@ -116,7 +116,7 @@ TEST_F(Idx, AFolderWithFilesThatDoNotBelongTogetherIsRefused) {
             "lathe: load_idx_folder: there is no folder absent");
   write("train-images-idx3-ubyte", images(3));
   write("train-labels-idx1-ubyte", labels({2, 0}));
-  EXPECT_NE(text_of([&] { load_idx_folder(folder_); }).find("has 3 train pictures but 2 labels"),
+  EXPECT_NE(text_of([&] { load_idx_folder(folder_); }).find("has 3 train images but 2 labels"),
             std::string::npos);
   write("train-labels-idx1-ubyte", labels({2, 0, 1}));
   EXPECT_NE(text_of([&] { load_idx_folder(folder_); }).find("has no t10k-images-idx3-ubyte"),
@@ -152,9 +152,9 @@ TEST_F(Idx, RefusesCompressedFilesThatAreCutOffOrDamaged) {
   std::ifstream in(whole, std::ios::binary);
   Bytes packed{std::istreambuf_iterator<char>(in), {}};
   EXPECT_EQ(refusal(write("cut.gz", Bytes(packed.begin(), packed.end() - 20))),
-            "lathe: read_idx: cut.gz is cut off: its compressed data ends early");
+            "lathe: read_idx: cut.gz is truncated: its compressed data ends early");
   EXPECT_EQ(refusal(write("start.gz", {0x1f, 0x8b})),
-            "lathe: read_idx: start.gz is cut off: its compressed data ends early");
+            "lathe: read_idx: start.gz is truncated: its compressed data ends early");
   packed[packed.size() - 8] ^= 0xff;  // the checksum
   EXPECT_NE(refusal(write("damaged.gz", packed)).find("damaged.gz is damaged"), std::string::npos);
 }
@@ -168,17 +168,17 @@ TEST(Datasets, ShufflingIsAPermutationThatDependsOnTheSeedAlone) {
   EXPECT_TRUE(shuffled(0, 1).empty());
 }
 
-TEST(Datasets, ABatchHoldsTheChosenPictures) {
-  Pictures set;
+TEST(Datasets, ABatchHoldsTheChosenImages) {
+  Images set;
   set.count = 3;
   set.height = set.width = 2;
   for (std::uint8_t i = 0; i < 12; ++i) set.pixels.push_back(i);
   set.labels = {7, 8, 9};
   const std::int64_t chosen[] = {2, 0};
-  const auto [pictures, classes] = set.batch(chosen);
-  EXPECT_EQ(to_string(pictures.shape()), "(2, 1, 2, 2)");
-  EXPECT_EQ(pictures.dtype(), dtypes::uint8);
-  EXPECT_EQ(pictures.tolist(), (std::vector<double>{8, 9, 10, 11, 0, 1, 2, 3}));
+  const auto [images, classes] = set.batch(chosen);
+  EXPECT_EQ(to_string(images.shape()), "(2, 1, 2, 2)");
+  EXPECT_EQ(images.dtype(), dtypes::uint8);
+  EXPECT_EQ(images.tolist(), (std::vector<double>{8, 9, 10, 11, 0, 1, 2, 3}));
   EXPECT_EQ(classes.tolist(), (std::vector<double>{9, 7}));
   EXPECT_THROW(set.range(2, 4), UserError);
 }
@@ -186,10 +186,10 @@ TEST(Datasets, ABatchHoldsTheChosenPictures) {
 TEST(Datasets, FashionMnistHasTenClassesWhereItIsInstalled) {
   if (!fs::exists("/usr/share/datasets/fashion-mnist"))
     GTEST_SKIP() << "dataset-fashion-mnist is not installed";
-  const PictureSet set = fashion_mnist();
+  const ImageSet set = fashion_mnist();
   EXPECT_EQ(set.train.count, 60000);
   EXPECT_EQ(set.test.count, 10000);
-  EXPECT_EQ(set.train.picture_size(), 28 * 28);
+  EXPECT_EQ(set.train.image_size(), 28 * 28);
   EXPECT_EQ(set.class_names[9], "boot");
 }
 

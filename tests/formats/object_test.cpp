@@ -64,7 +64,7 @@ TEST_F(SavedObject, TreesThatAreWrongAreRefused) {
   EXPECT_NE(refused("{}").find("has no tag"), std::string::npos);
   EXPECT_NE(refused("{\"l\":[],\"u\":[]}").find("two tags"), std::string::npos);
   EXPECT_NE(refused("{\"d\":[[1]]}").find("a key and a value"), std::string::npos);
-  EXPECT_NE(refused("{\"f\":\"one\"}").find("is no float"), std::string::npos);
+  EXPECT_NE(refused("{\"f\":\"one\"}").find("is not a float"), std::string::npos);
   EXPECT_NE(refused("{\"b\":\"0\"}").find("pairs of hexadecimal digits"), std::string::npos);
   EXPECT_NE(refused("1 2").find("something follows"), std::string::npos);
   std::string deep;
@@ -76,8 +76,8 @@ TEST_F(SavedObject, TreesThatAreWrongAreRefused) {
 }
 
 TEST_F(SavedObject, AskingForAnotherKindSaysWhatIsThere) {
-  EXPECT_EQ(refusal([] { Object(1).string(); }), "lathe: object: a int stands where a string is needed");
-  EXPECT_EQ(refusal([] { Object("x").tensor(); }), "lathe: object: a string stands where a tensor is needed");
+  EXPECT_EQ(refusal([] { Object(1).string(); }), "lathe: object: a int is where a string is needed");
+  EXPECT_EQ(refusal([] { Object("x").tensor(); }), "lathe: object: a string is where a tensor is needed");
   EXPECT_EQ(Object(3).number(), 3.0);
 }
 

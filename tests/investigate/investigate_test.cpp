@@ -9,16 +9,21 @@
 #include "codegen/codegen.h"
 #include "engine/compile_context.h"
 #include "engine/engine.h"
+#include "engine/inputs_file.h"
 #include "investigate/command.h"
 #include "investigate/graph_investigation.h"
 #include "investigate/kernel_investigation.h"
 #include "investigate/program_investigation.h"
 #include "investigate/rule_check.h"
+#include "investigate/said.h"
 #include "investigate/shrink.h"
+#include "investigate/worker.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
 #include "ir/text.h"
 #include "ir/walk.h"
+#include "lathe/dev/investigate_kernel.h"
+#include "pipeline/spoil.h"
 #include "rewrite/rewriter.h"
 
 namespace lathe::investigate {
@@ -26,14 +31,8 @@ namespace {
 
 using dev::Verdict;
 
-struct Folder {
-  Folder() {
-    char pattern[] = "/tmp/lathe-investigate-test-XXXXXX";
-    path = mkdtemp(pattern);
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string path;
-};
+using test::Folder;
+using test::said;
 
 // out[i] = sum over k of a[i, k] * b[k], and twice that plus c[i] beside it.
 Subject sums(std::int64_t rows, std::int64_t steps) {
@@ -57,13 +56,6 @@ dev::Finding found(const Subject& subject, const std::string& folder) {
   dev::InvestigationLimits limits;
   limits.folder = folder;
   return investigate(subject, laboratory, limits, {});
-}
-
-std::string said(const dev::Finding& finding) {
-  std::string text = finding.kind + " " + finding.cause + ": " + finding.summary + "\n";
-  for (const dev::Hypothesis& h : finding.hypotheses)
-    text += h.claim + " | " + h.evidence + " | " + std::to_string(static_cast<int>(h.verdict)) + "\n";
-  return text;
 }
 
 TEST(Investigate, ARightKernelIsNotAccused) {
@@ -109,27 +101,11 @@ TEST(Investigate, APlantedRuleIsNamed) {
 // Puts something else in the place of what one step gives.
 struct Spoiled : StepSink {
   explicit Spoiled(std::string name) : step(std::move(name)) {}
-  static NodeMap<Node> wrong(std::span<const Node> order) {
-    NodeMap<Node> map;
-    for (Node n : order) {
-      if (!is_scalar_op(n.op()) || n.arg_count() < 2 || !n.dtype().is_float() || !n.arg(1).dtype().is_float())
-        continue;
-      std::vector<Node> args(n.args().begin(), n.args().end());
-      args[1] = apply(Op::Neg, args[1]);
-      map[n] = rebuild(n, args);
-      break;
-    }
-    return map;
-  }
   void kernel(const StepInfo& from, Node& kernel) override {
-    if (from.name == step) kernel = substitute(kernel, wrong(toposort(kernel)));
+    if (from.name == step) spoil(kernel, negate_operand);
   }
   void program(const StepInfo& from, Program& program) override {
-    if (from.name == step) {
-      const std::vector<Node> code(program.code.begin(), program.code.end());
-      const NodeMap<Node> map = wrong(toposort(code));
-      for (NodeRef& node : program.code) node = substitute(node, map);
-    }
+    if (from.name == step) spoil(program, negate_operand);
   }
   std::string step;
 };
@@ -151,6 +127,59 @@ TEST(Investigate, ASpoiledStepIsNamedAndShrunk) {
     EXPECT_LE(finding.repro_nodes, 10) << step << "\n" << said(finding);
     EXPECT_NE(finding.repro, "");
   }
+}
+
+// out[i] = table[numbers[i]], where what a number names may be outside.
+Subject look_up(std::int64_t rows, std::int64_t table) {
+  const Node i = range(index_const(rows), 0, RangeKind::Global);
+  const Node number = load(param(dtypes::Int32, 2, rows), i);
+  const Node inside = check(number, int_const(dtypes::Int32, table), bool_const(true), "gather");
+  const Node value = load(param(dtypes::Float32, 1, table), cast(inside, dtypes::Index));
+  const Node effect = end(store(param(dtypes::Float32, 0, rows), i, value), {&i, 1});
+  Subject subject;
+  subject.name = "look_up";
+  subject.kernel = sink({&effect, 1});
+  return subject;
+}
+
+// Every value stays right: only what the kernel reports is wrong.
+struct LooksOutside : StepSink {
+  explicit LooksOutside(std::string name) : step(std::move(name)) {}
+  void kernel(const StepInfo& from, Node& kernel) override {
+    if (from.name != step) return;
+    NodeMap<Node> to;
+    for (Node n : toposort(kernel))
+      if (n.is(Op::Check)) {
+        const Node beyond = check(n.arg(0) + n.arg(1), n.arg(1), n.arg(2), n.text());
+        to[n] = where(less(beyond, int_const(n.dtype(), 0)), n, int_const(n.dtype(), 0));
+      }
+    kernel = substitute(kernel, to);
+  }
+  std::string step;
+};
+
+TEST(Investigate, AStepThatReportsAnIndexOutsideIsNamedAndNotTheDevice) {
+  const Scope scope;
+  const Folder folder;
+  EXPECT_EQ(found(look_up(12, 7), folder.path).kind, "");
+  for (const char* step : {"option_ranges", "lower_reduce"}) {
+    LooksOutside outside(step);
+    const engine::ExperimentScope experiment({.sink = &outside});
+    const dev::Finding finding = found(look_up(12, 7), folder.path);
+    EXPECT_EQ(finding.kind, "step") << said(finding);
+    EXPECT_EQ(finding.cause, step) << said(finding);
+    EXPECT_NE(finding.summary.find("outside"), std::string::npos) << finding.summary;
+  }
+}
+
+TEST(Investigate, InputsThatNameWhatIsOutsideAccuseNobody) {
+  const Scope scope;
+  const Folder folder;
+  Subject subject = look_up(12, 7);
+  subject.known = {{2, 3, 0, 99}};
+  const dev::Finding finding = found(subject, folder.path);
+  EXPECT_EQ(finding.kind, "") << said(finding);
+  EXPECT_EQ(run_steps_on_ref(subject, {}).outcome, Outcome::Unknown);
 }
 
 TEST(Investigate, WhoeverListensMayEndIt) {
@@ -201,11 +230,16 @@ TEST(Investigate, TheShrinkerKeepsWhatFailsAndDropsTheRest) {
   };
   Subject subject = sums(13, 22);
   subject.options = parse_opts("UPCAST(0, 4) UNROLL(0, 2)");
-  const Subject small = shrink(subject, multiplies);
-  EXPECT_TRUE(multiplies(small));
-  EXPECT_TRUE(small.options.empty());
-  EXPECT_LE(node_count(small.kernel), 4);
-  EXPECT_EQ(small.kernel->arg_count(), 1u);
+  const FirstFailing first = [&](std::span<const Subject> candidates) {
+    return static_cast<std::size_t>(std::ranges::find_if(candidates, multiplies) - candidates.begin());
+  };
+  for (const std::size_t at_a_time : {1, 3, 16}) {
+    const Subject small = shrink(subject, first, at_a_time);
+    EXPECT_TRUE(multiplies(small));
+    EXPECT_TRUE(small.options.empty());
+    EXPECT_LE(node_count(small.kernel), 4);
+    EXPECT_EQ(small.kernel->arg_count(), 1u);
+  }
 }
 
 TEST(Investigate, RulesThatChangeValuesAreSeen) {
@@ -269,6 +303,109 @@ TEST(Investigate, AWorkerSaysWhatThisProcessSays) {
   EXPECT_EQ(worker.device(subject, {}, 1).outcome, Outcome::Refused);
   subject.options.clear();
   EXPECT_EQ(worker.device(subject, {}, 1).outcome, Outcome::Right);
+}
+
+// Spoils loads of one number alone, so that hardly any made-up inputs show it.
+struct DislikesANumber : StepSink {
+  void kernel(const StepInfo& from, Node& kernel) override {
+    if (std::string_view(from.name) != "expand") return;
+    NodeMap<Node> to;
+    for (Node n : toposort(kernel))
+      if (n.is(Op::Load) && n.dtype() == dtypes::Float32 && n.arg(0).is(Op::Param)) {
+        const Node number = float_const(dtypes::Float32, 1234.5);
+        to[n] = where(equal(n, number), float_const(dtypes::Float32, 7), n);
+      }
+    kernel = substitute(kernel, to);
+  }
+};
+
+TEST(Investigate, AKernelThatIsWrongOnlyOnItsOwnInputsIsInvestigatedWithThose) {
+  const Scope scope;
+  const Folder folder;
+  DislikesANumber step;
+  const engine::ExperimentScope experiment({.sink = &step});
+  Subject subject = sums(13, 22);
+  EXPECT_EQ(found(subject, folder.path).kind, "");
+  std::vector<reference::Array> own = contents(subject);
+  own[3].set(5, {0, 1234.5});
+  ASSERT_TRUE(engine::write_inputs(folder.path + "/own.data", {own, {}}));
+  subject = with_inputs(subject, folder.path + "/own.data");
+  EXPECT_EQ(contents(subject), own);
+  const dev::Finding finding = found(subject, folder.path);
+  EXPECT_EQ(finding.kind, "step") << said(finding);
+  EXPECT_EQ(finding.cause, "expand") << said(finding);
+  EXPECT_LE(finding.repro_nodes, 10);
+  // The repro has what it needs beside it, wherever both are moved.
+  const Folder elsewhere;
+  std::filesystem::copy(folder.path, elsewhere.path, std::filesystem::copy_options::recursive);
+  std::filesystem::remove_all(folder.path);
+  const std::string name = std::filesystem::path(finding.repro).filename().string();
+  EXPECT_EQ(run_on_device(read_subject(elsewhere.path + "/" + name), {}, 1).outcome, Outcome::Wrong);
+}
+
+TEST(Investigate, InputsAreReadAsTheyWereWrittenAndDamagedOnesRefused) {
+  const Folder folder;
+  const std::string path = folder.path + "/x.data";
+  engine::SavedInputs inputs;
+  inputs.buffers.push_back(reference::Array::of(dtypes::Float32, std::vector<double>{1.5, -0.0, INFINITY}));
+  inputs.buffers.emplace_back(dtypes::Int8, 0);
+  inputs.buffers.push_back(reference::Array::of(dtypes::BFloat16, std::vector<double>{3, 10, 10}));
+  inputs.values = {{"n", -7}};
+  ASSERT_TRUE(engine::write_inputs(path, inputs));
+  const engine::SavedInputs again = engine::read_inputs(path);
+  EXPECT_EQ(again.buffers, inputs.buffers);
+  EXPECT_EQ(again.values, inputs.values);
+  const std::string bytes = *read_file(path);
+  for (const std::string& wrong :
+       {bytes.substr(0, bytes.size() - 1), bytes + "x", std::string("lathe inputs 1\n"),
+        std::string("lathe inputs 1\nnothing 3\n\n"), std::string()}) {
+    write_file_atomic(path, wrong);
+    EXPECT_THROW(engine::read_inputs(path), UserError);
+  }
+  EXPECT_THROW(engine::read_inputs(folder.path + "/none.data"), UserError);
+}
+
+TEST(Investigate, ReprosAreProgramsToo) {
+  const Scope scope;
+  const Folder folder;
+  Spoiled spoiled("expand");
+  const engine::ExperimentScope experiment({.sink = &spoiled});
+  const dev::Finding finding = found(sums(5, 6), folder.path);
+  ASSERT_NE(finding.repro, "") << said(finding);
+  for (const char* suffix : {".cpp", ".py", ".data"})
+    EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(finding.repro).replace_extension(suffix)))
+        << suffix;
+  if (!find_program("c++").empty()) {
+    const std::string source = std::filesystem::path(finding.repro).replace_extension(".cpp").string();
+    const CommandRun compiled = run_command(
+        {"c++", "-std=c++20", "-fsyntax-only", "-I", LATHE_SOURCE_DIR "/include", source}, {}, 120);
+    EXPECT_TRUE(compiled.ok()) << compiled.errors;
+  }
+  // The text inside of them fails by itself, without the file of inputs.
+  const std::string program =
+      *read_file(std::filesystem::path(finding.repro).replace_extension(".py").string());
+  const std::size_t begin = program.find("r\"\"\"") + 4, end = program.find("\"\"\"\n", begin);
+  const dev::TextCheck check = dev::check_text(program.substr(begin, end - begin), "/nowhere");
+  EXPECT_TRUE(check.failed) << check.outcome << ": " << check.text;
+  EXPECT_FALSE(finding.before.empty());
+  EXPECT_FALSE(finding.difference.empty());
+}
+
+TEST(Investigate, WorkersSideBySideFindWhatOneFinds) {
+  if (find_program("lathe-worker").empty()) GTEST_SKIP() << "lathe-worker is not built";
+  const Scope scope;
+  WorkerLaboratory workers(3);
+  EXPECT_EQ(workers.side_by_side(), 3u);
+  std::vector<Outcome> outcomes(7, Outcome::Unknown);
+  const Subject right = sums(5, 6);
+  Subject refused = right;
+  refused.options = parse_opts("UPCAST(9, 4)");
+  workers.for_each(outcomes.size(), [&](Laboratory& laboratory, std::size_t i) {
+    const Scope inside;
+    outcomes[i] = laboratory.device(i % 3 == 0 ? refused : right, {}, 1).outcome;
+  });
+  for (std::size_t i = 0; i < outcomes.size(); ++i)
+    EXPECT_EQ(outcomes[i], i % 3 == 0 ? Outcome::Refused : Outcome::Right) << i;
 }
 
 TEST(Investigate, CommandsEndAsTheyDo) {

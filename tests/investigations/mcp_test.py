@@ -85,8 +85,8 @@ class Mcp(unittest.TestCase):
                            ('{"jsonrpc": "2.0", "id": 1, "method": "nothing"}', -32601), ('{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": 3}', -32602)]:  # fmt: skip
             server.send(text)
             self.assertEqual(server.next()["error"]["code"], code, text)
-        for arguments, words in [({}, "nothing to investigate"), ({"command": "sh"}, "no array"), ({"commands": ["sh"]}, "no argument commands"),
-                                 ({"command": ["sh"], "directory": "/nowhere"}, "no directory"), ({"command": ["sh"], "jobs": -1}, "no number")]:  # fmt: skip
+        for arguments, words in [({}, "nothing to investigate"), ({"command": "sh"}, "not of type array"), ({"commands": ["sh"]}, "no argument commands"),
+                                 ({"command": ["sh"], "directory": "/nowhere"}, "not a directory"), ({"command": ["sh"], "jobs": -1}, "not of type number")]:  # fmt: skip
             result = server.ask("tools/call", {"name": "start", "arguments": arguments})["result"]
             self.assertTrue(result["isError"])
             self.assertIn(words, result["content"][0]["text"])

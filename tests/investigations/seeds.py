@@ -279,6 +279,28 @@ def shell_hang(folder):
     return seed.write(), ["./loop.sh"], {"commit": bad, "place": "loop.sh:4", "options": ["--scenario-seconds", "1"]}
 
 
+def shell_slow(folder):
+    """It ends as it always did, and takes longer."""
+    seed = Seed(folder)
+    good = "#!/bin/sh\nfor part in 1 2; do\n  sleep 0.01\ndone\necho done\n"
+    seed.commit("a job", {"job.sh": good})
+    seed.noise(14)
+    bad = seed.commit("a careful job", {"job.sh": good.replace("sleep 0.01", "sleep 3")})
+    seed.noise(18)
+    return seed.write(), ["./job.sh"], {"commit": bad, "place": "job.sh:3", "options": ["--slower-than", "2"]}
+
+
+def memory_growth(folder):
+    """It ends as it always did, and keeps what it should have let go."""
+    seed = Seed(folder)
+    good = "import time\n\nkept = []\nfor part in range(30):\n    kept = [b'x' * (8 << 20)]\n    time.sleep(0.01)\nprint('done')\n"
+    seed.commit("a loop", {"loop.py": good})
+    seed.noise(15)
+    bad = seed.commit("a loop that keeps", {"loop.py": good.replace("kept = [b", "kept += [b")})
+    seed.noise(17)
+    return seed.write(), ["python3", "loop.py"], {"commit": bad, "place": "loop.py:5", "options": ["--memory-mib", "120"]}
+
+
 def merged_branch(folder):
     seed = python_shop(folder)
     seed.noise(10)
@@ -313,4 +335,4 @@ def new_test(folder):
 
 
 ALL = [wrong_sign, hash_order, random_timeout, missing_import, environment, cpp_off_by_one, cpp_renamed, cpp_crash, js_trim, js_race,
-       shell_quotes, shell_hang, merged_branch, uncommitted, new_test]  # fmt: skip
+       shell_quotes, shell_hang, shell_slow, memory_growth, merged_branch, uncommitted, new_test]  # fmt: skip

@@ -137,11 +137,26 @@ class Sessions(unittest.TestCase):
 
     def test_a_folder_without_git(self):
         project = self.project()
-        (project.tree / "run.sh").write_text("echo \"error: $COLOUR is no colour\"\nexit ${COLOUR:+1}0\n")
+        (project.tree / "run.sh").write_text("echo \"error: $COLOUR is not a colour\"\nexit ${COLOUR:+1}0\n")
         status, record = project.json(None, "--", "sh", "run.sh", variables={"COLOUR": "loud"})
         self.assertEqual(status, 0, record)
         self.assertEqual(record["verdict"]["kind"], "environment")
         self.assertIn("COLOUR", record["verdict"]["cause"])
+
+    def test_tensors_on_different_devices(self):
+        """A recorded failure: the cause, a way out that was tried both ways, and a record."""
+        package = pathlib.Path(driver.PROGRAM).parent.parent / "python"
+        if not list(package.glob("lathe/_core*.so")):
+            self.skipTest("the Python package is not built")
+        project = self.project()
+        lines = ["from lathe import Tensor", "x = Tensor.ones(4, device='CPU:1').contiguous().realize()", "y = Tensor.ones(4).contiguous().realize()", "assert (x + y).sum().item() == 8"]
+        (project.tree / "run.py").write_text("\n".join(lines) + "\n")
+        status, record = project.json(None, "--", sys.executable, "run.py", variables={"PYTHONPATH": str(package)})
+        self.assertEqual(status, 0, record)
+        self.assertEqual(record["verdict"]["kind"], "devices")
+        self.assertIn("LATHE_ONE_DEVICE=1", record["verdict"]["way_out"])
+        self.assertIn("run.py:4", record["verdict"]["summary"])
+        self.assertTrue(record["verdict"]["way_out_verified"])
 
     def test_paths_of_the_tree_lead_into_the_copies(self):
         """From a folder below, with absolute paths in the command and in the environment, in a worktree of somebody else's."""
@@ -180,7 +195,7 @@ class Sessions(unittest.TestCase):
             self.assertEqual(status, 0, record)
             self.assertIn(made.id(bad)[:12], record["verdict"]["cause"])
             (ignored,) = [h for h in record["hypotheses"] if "git ignores" in h["claim"]]
-            self.assertEqual("no copies" in ignored["evidence"], not needed, ignored)
+            self.assertEqual("not copied" in ignored["evidence"], not needed, ignored)
 
     def test_a_secret_is_not_repeated(self):
         project = self.project()
@@ -454,7 +469,7 @@ class Sessions(unittest.TestCase):
 
     def test_wrong_use(self):
         project = self.project(slow_seed)
-        for words, text in [((None,), "nothing to investigate"), (("show", "session-1"), "no investigation session-1"), ((None, "wrods", "--", "x"), "stands before --"),
+        for words, text in [((None,), "nothing to investigate"), (("show", "session-1"), "no investigation session-1"), ((None, "wrods", "--", "x"), "is before --"),
                             ((None, "--budget", "-1", "--", "x"), "--budget")]:  # fmt: skip
             result = project.run(*words)
             self.assertEqual(result.returncode, 2, result)

@@ -16,4 +16,6 @@ if(TARGET tool_lathe AND investigate_python)
     COMMAND ${investigate_python} ${CMAKE_CURRENT_LIST_DIR}/seeds_test.py $<TARGET_FILE:tool_lathe>)
   lathe_script_test(investigations_mcp LABELS slow TIMEOUT 600
     COMMAND ${investigate_python} ${CMAKE_CURRENT_LIST_DIR}/mcp_test.py $<TARGET_FILE:tool_lathe>)
+  lathe_script_test(investigations_page LABELS slow TIMEOUT 300
+    COMMAND ${investigate_python} ${CMAKE_CURRENT_LIST_DIR}/page_test.py $<TARGET_FILE:tool_lathe>)
 endif()

@@ -142,9 +142,9 @@ struct Refusal {
 TEST(Text, MalformedTextIsRefusedWithLineAndExpectation) {
   Scope scope;
   const Refusal rows[] = {
-      {"", "the text holds no node"},
-      {"%0 = Const.idx 1 ()\n%1 = Bogus.idx (%0)", "line 2, column 11: 'Bogus' is no op"},
-      {"%0 = Const.f33 1 ()", "'f33' is no dtype"},
+      {"", "the text has no node"},
+      {"%0 = Const.idx 1 ()\n%1 = Bogus.idx (%0)", "line 2, column 11: 'Bogus' is not an op"},
+      {"%0 = Const.f33 1 ()", "'f33' is not a dtype"},
       {"%0 = Const.idx 1.5 ()", "expected an integer, found '1.5'"},
       {"%0 = Const.f32 x ()", "expected a number, found 'x'"},
       {"%0 = Const.idx 1 (", "expected '%', found the end of the line"},

@@ -191,13 +191,13 @@ TEST_F(CheckpointFiles, WhatIsNoModelIsRefusedWithTheReason) {
   };
   expect(folder_ / "none", "is not there");
   expect(folder_, "holds neither config.json nor one GGUF file");
-  expect(write("a.txt", "words"), "no kind of model file");
+  expect(write("a.txt", "words"), "not a known kind of model file");
   expect(write("short.bin", "words"), "the model's");
   const auto config = [&](const std::string& text, const char* part) {
     write("config.json", text);
     expect(folder_, part);
   };
-  config("{", "is no JSON");
+  config("{", "is not JSON");
   config("[]", "\"\" (model_type) is not known");
   config(R"({"model_type": "new"})", "\"new\" (model_type) is not known");
   config(R"({"model_type": "llama", "hidden_size": 1e300})", "are not as they should be");
@@ -211,9 +211,9 @@ TEST_F(CheckpointFiles, WhatIsNoModelIsRefusedWithTheReason) {
   config(sizes + R"(, "rope_scaling": {"type": "llama3", "original_max_position_embeddings": 0}})",
          "which context it began with");
   config(sizes + R"(, "num_key_value_heads": 1000000})", "kv_heads is 1000000");
-  config(sizes + "}", "holds no model.safetensors");
+  config(sizes + "}", "has neither model.safetensors");
   write("model.safetensors.index.json", R"({"weight_map": {"a": "../elsewhere"}})");
-  config(sizes + "}", "no file beside it");
+  config(sizes + "}", "not a file beside it");
   write("model.safetensors.index.json", R"({"weight_map": {"a": "part.safetensors"}})");
   config(sizes + "}", "part.safetensors, which is missing");
   std::filesystem::remove(folder_ / "model.safetensors.index.json");
@@ -230,7 +230,7 @@ TEST_F(CheckpointFiles, WhatIsNoModelIsRefusedWithTheReason) {
   keys = {{"general.architecture", "mamba"}};
   gguf("the architecture \"mamba\" is not known");
   keys = {{"general.architecture", 7}};
-  gguf("a int stands where a string is needed");
+  gguf("a int is where a string is needed");
 }
 
 }  // namespace

@@ -78,17 +78,17 @@ TEST(JsonGrammar, SchemasLetThroughWhatTheySay) {
 
 TEST(JsonGrammar, WhatAGrammarCannotKeepIsRefused) {
   for (const auto& [schema, what] : std::vector<std::pair<std::string, std::string>>{
-           {"{", "no JSON"},
+           {"{", "not JSON"},
            {"3", "a schema is an object"},
            {R"({"type": "string", "pattern": "a"})", "\"pattern\" is not supported"},
            {R"({"type": "integer", "minimum": 3})", "\"minimum\" is not supported"},
-           {R"({"type": "thing"})", "is no type"},
-           {R"({"enum": []})", "no list of values"},
+           {R"({"type": "thing"})", "is not a type"},
+           {R"({"enum": []})", "not a list of values"},
            {R"({"$ref": "http://a/b"})", "outside of the schema"},
            {R"({"$ref": "#/nowhere"})", "not there"},
            {R"({"$ref": "#"})", "itself"},
            {R"({"anyOf": [{"$ref": "#"}, {"type": "null"}]})", "refers to itself"},
-           {R"({"type": "object", "properties": {}, "required": ["a"]})", "is no property"},
+           {R"({"type": "object", "properties": {}, "required": ["a"]})", "is not a property"},
            {R"({"type": "array", "minItems": 3, "maxItems": 2})", "more than"},
            {R"({"type": "string", "maxLength": 100000})", "not 0 to"}}) {
     try {

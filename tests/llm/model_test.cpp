@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
@@ -174,6 +175,44 @@ TEST(Model, ASequenceHasTheSameBitsAloneAndInAnyBatch) {
       for (std::size_t s = 0; s < count; ++s)
         ASSERT_EQ(got[s], alone[s][step]) << "sequence " << s << " of " << count << ", step " << step;
     }
+}
+
+// A model of packed weights whose products are integers within a block: near the logits of floats, and with
+// the same bits alone and in any batch.
+TEST(Model, ActivationsInBytesAreNearFloatsAndInvariant) {
+  LATHE_NEEDS_DATA("tinystories-656k/model.safetensors");
+  const std::filesystem::path gguf = std::filesystem::path(testing::TempDir()) / "lathe_bytes.gguf";
+  for (const char* type : {"Q8_0", "Q4_0"}) {  // rows are no whole blocks of K types
+    SCOPED_TRACE(type);
+    quantize(test_data() / "tinystories-656k", gguf, {.type = type});
+    const Checkpoint checkpoint = load_checkpoint(gguf);
+    const ModelOptions options{.context = 64, .page_tokens = 4, .pages = 64, .sequences = 3, .chunk = 32};
+    ModelOptions in_bytes = options;
+    in_bytes.byte_activations = true;
+    Model floats(checkpoint, options), bytes(checkpoint, in_bytes);
+    const Ids prompt{1, 9, 30, 77, 5, 12, 200, 41, 3, 8};
+    const std::vector<float> want = Greedy(floats).read(prompt, 32), got = Greedy(bytes).read(prompt, 32),
+                             in_pieces = Greedy(bytes).read(prompt, 3);
+    ASSERT_EQ(got, in_pieces);
+    double apart = 0, size = 0;
+    for (std::size_t i = 0; i < want.size(); ++i)
+      apart += std::pow(static_cast<double>(want[i] - got[i]), 2),
+          size += std::pow(static_cast<double>(want[i]), 2);
+    EXPECT_GT(apart, 0);  // they are rounded
+    EXPECT_LT(std::sqrt(apart / size), 0.05);
+    std::vector<PageId> pages(64);
+    std::iota(pages.begin(), pages.end(), 0);
+    const auto of = [&](std::size_t s) { return std::span(pages).subspan(16 * s, 16); };
+    for (std::size_t s = 0; s < 3; ++s) bytes.step(std::vector<StepSequence>{{prompt, 0, of(s)}});
+    const Ids next{17};
+    const auto alone = bytes.step(std::vector<StepSequence>{{next, 10, of(0)}})[0];
+    for (const std::size_t count : {2U, 3U}) {
+      std::vector<StepSequence> batch;
+      for (std::size_t s = 0; s < count; ++s) batch.push_back({next, 10, of(s)});
+      for (const auto& logits : bytes.step(batch)) ASSERT_EQ(logits, alone) << count;
+    }
+  }
+  std::filesystem::remove(gguf);
 }
 
 TEST(Model, OnceWarmNothingCompilesWhateverTheLengths) {

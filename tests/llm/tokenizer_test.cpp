@@ -175,7 +175,7 @@ TEST(Tokenizer, RefusalsNameWhatIsNotUnderstood) {
             std::string::npos);
   Json broken = small_bpe();
   broken["merges"] = {"a z"};
-  EXPECT_NE(refusal(file_with(broken)).find("merge 0 (\"a z\") names a piece that is no token"),
+  EXPECT_NE(refusal(file_with(broken)).find("merge 0 (\"a z\") names a piece that is not a token"),
             std::string::npos);
   broken = small_bpe();
   broken["vocab"]["huge"] = 2000000000;

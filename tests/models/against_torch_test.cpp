@@ -53,12 +53,12 @@ Case made(std::string name, std::string type, std::string arguments, std::shared
 std::vector<Case> cases() {
   Tensor::manual_seed(7);
   std::vector<Case> all;
-  const auto pictures = [](std::int64_t side) { return normal({2, 3, side, side}); };
+  const auto images = [](std::int64_t side) { return normal({2, 3, side, side}); };
   for (const std::int64_t depth : {18, 50}) {
     all.push_back(made<ResNet>(
         "resnet" + std::to_string(depth), "ResNet",
         R"({"classes": 5, "width": 4, "depth": )" + std::to_string(depth) + "}",
-        std::make_shared<ResNet>(depth, 5, 4), {pictures(64), whole(5, {2})},
+        std::make_shared<ResNet>(depth, 5, 4), {images(64), whole(5, {2})},
         [](ResNet& net, const Inputs& in) { return net(in[0]).sparse_categorical_crossentropy(in[1]); }));
     if (depth == 50) all.back().dtype = dtypes::float64;  // so many norms over so few numbers are steep
   }
@@ -83,7 +83,7 @@ std::vector<Case> cases() {
   all.push_back(made<RetinaNet>(
       "retinanet", "RetinaNet", R"({"classes": 4, "depth": 18, "width": 4, "dim": 8, "smallest": 8})",
       std::make_shared<RetinaNet>(RetinaNetConfig{4, 18, 4, 8, 8}),
-      {pictures(64), boxes.to_float().reshape({2, 2, 4}).realize(),
+      {images(64), boxes.to_float().reshape({2, 2, 4}).realize(),
        Tensor({1, 3, 0, -1}).reshape({2, 2}).realize()},
       [](RetinaNet& net, const Inputs& in) { return net.loss(in[0], in[1], in[2]); }));
   all.push_back(made<ClipText>(
@@ -98,7 +98,7 @@ std::vector<Case> cases() {
       [](UNet& net, const Inputs& in) { return net.loss(in[0], in[1], in[2], in[3], in[4]); }));
   all.push_back(made<Vae>("vae", "Vae", R"({"widths": [8, 16], "layers": 1, "groups": 4})",
                           std::make_shared<Vae>(VaeConfig{3, 4, {8, 16}, 1, 4}),
-                          {pictures(16), normal({2, 4, 8, 8})},
+                          {images(16), normal({2, 4, 8, 8})},
                           [](Vae& net, const Inputs& in) { return net.loss(in[0], in[1]); }));
   return all;
 }

@@ -26,7 +26,8 @@ TEST(Benchmarks, EveryKernelTakesTheOptionsThatTheHeuristicChooses) {
     }
 }
 
-// R4: recorded, and may only fall.
+// R4: recorded, and may only fall. (llama_1b_decode had one less as long as the maximum of its logits was a
+// row inside the kernel that compares them, which made that kernel the work of one thread.)
 TEST(Benchmarks, WholeNetsHaveAtMostAsManyKernelsAsRecorded) {
   struct Recorded {
     const char* net;
@@ -34,7 +35,7 @@ TEST(Benchmarks, WholeNetsHaveAtMostAsManyKernelsAsRecorded) {
   };
   constexpr Recorded kRecorded[] = {
       {"resnet50_forward", 58, 34},  {"resnet50_train", 517, 189}, {"gpt2_124m_train", 580, 75},
-      {"bert_base_train", 719, 108}, {"llama_1b_decode", 293, 28},
+      {"bert_base_train", 719, 108}, {"llama_1b_decode", 294, 29},
   };
   ASSERT_EQ(std::size(kRecorded), benchmark_nets().size());
   for (std::size_t i = 0; i < std::size(kRecorded); ++i) {

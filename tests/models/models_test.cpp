@@ -6,9 +6,9 @@
 
 #include "lathe/optim.h"
 #include "models/bert.h"
+#include "models/demo_net.h"
 #include "models/gpt2.h"
 #include "models/llama.h"
-#include "models/picture_net.h"
 #include "models/resnet.h"
 
 namespace lathe::models {
@@ -78,11 +78,11 @@ TEST(Models, ResNetRunsForwardAndBackward) {
   expect_all_gradients_are_finite(net);
 }
 
-TEST(Models, PictureNetLeaves576FeaturesOfA28x28Picture) {
-  PictureNet net;
+TEST(Models, DemoNetLeaves576FeaturesOfA28x28Image) {
+  DemoNet net;
   EXPECT_EQ(to_string(net.linear.weight.shape()), "(10, 576)");
   EXPECT_EQ(to_string(net(Tensor::zeros({2, 1, 28, 28}, {.dtype = dtypes::uint8})).shape()), "(2, 10)");
-  EXPECT_THROW(PictureNet(10, 12, 12), UserError);
+  EXPECT_THROW(DemoNet(10, 12, 12), UserError);
 }
 
 TEST(Models, Gpt2LearnsASequenceByHeart) {

@@ -16,10 +16,10 @@ Statistics statistics(const Values& v) {
   return {mean, var};
 }
 
-// (2, 4, 3, 3) pictures; the values at some of their positions.
+// (2, 4, 3, 3) images; the values at some of their positions.
 constexpr std::size_t kBatch = 2, kChannels = 4, kSpace = 9;
-Values pictures() { return random_values(kBatch * kChannels * kSpace, 5, -2, 3); }
-Tensor as_pictures(const Values& v) { return tensor_of(v, {2, 4, 3, 3}); }
+Values images() { return random_values(kBatch * kChannels * kSpace, 5, -2, 3); }
+Tensor as_images(const Values& v) { return tensor_of(v, {2, 4, 3, 3}); }
 
 // Normalizes the elements that `group` gives one number; then scales and shifts by channel.
 template <class Group>
@@ -39,12 +39,12 @@ std::size_t channel_of(std::size_t i) { return i / kSpace % kChannels; }
 
 TEST(Normalization, BatchNormUsesTheBatchInTrainingAndTracksIt) {
   BatchNorm2d layer(4);
-  const Values w = random_values(4, 6), b = random_values(4, 7), x = pictures();
+  const Values w = random_values(4, 6), b = random_values(4, 7), x = images();
   layer.weight.assign(tensor_of(w, {4}));
   layer.bias.assign(tensor_of(b, {4}));
   {
     TrainingScope training;
-    expect_near(layer(as_pictures(x)), normalized(x, w, b, channel_of));
+    expect_near(layer(as_images(x)), normalized(x, w, b, channel_of));
   }
   for (std::size_t c = 0; c < kChannels; ++c) {
     Values members;
@@ -60,13 +60,13 @@ TEST(Normalization, BatchNormUsesTheBatchInTrainingAndTracksIt) {
 
 TEST(Normalization, BatchNormUsesTheRunningStatisticsOutsideTraining) {
   BatchNorm layer(4);
-  const Values mean = random_values(4, 8), var = random_values(4, 9, 0.5, 2), x = pictures();
+  const Values mean = random_values(4, 8), var = random_values(4, 9, 0.5, 2), x = images();
   layer.running_mean.assign(tensor_of(mean, {4}));
   layer.running_var.assign(tensor_of(var, {4}));
   Values wanted;
   for (std::size_t i = 0; i < x.size(); ++i)
     wanted.push_back((x[i] - mean[channel_of(i)]) / std::sqrt(var[channel_of(i)] + 1e-5));
-  expect_near(layer(as_pictures(x)), wanted);
+  expect_near(layer(as_images(x)), wanted);
   EXPECT_EQ(layer.num_batches_tracked.item<std::int64_t>(), 0);
 }
 
@@ -81,16 +81,16 @@ TEST(Normalization, BatchNormTakesAnyRank) {
 }
 
 TEST(Normalization, GroupNormAndInstanceNormAverageWithinASample) {
-  const Values w = random_values(4, 10), b = random_values(4, 11), x = pictures();
+  const Values w = random_values(4, 10), b = random_values(4, 11), x = images();
   for (std::size_t groups : {1U, 2U, 4U}) {
     GroupNorm layer(static_cast<std::int64_t>(groups), 4);
     layer.weight.assign(tensor_of(w, {4}));
     layer.bias.assign(tensor_of(b, {4}));
     auto group = [&](std::size_t i) { return i / (kSpace * kChannels / groups); };
-    expect_near(layer(as_pictures(x)), normalized(x, w, b, group));
+    expect_near(layer(as_images(x)), normalized(x, w, b, group));
   }
   InstanceNorm layer(4);
-  expect_near(layer(as_pictures(x)),
+  expect_near(layer(as_images(x)),
               normalized(x, Values(4, 1), Values(4, 0), [](std::size_t i) { return i / kSpace; }));
   EXPECT_EQ(refusal([] { GroupNorm(3, 4); }), "lathe: GroupNorm: 4 channels do not divide into 3 groups");
 }
@@ -114,9 +114,9 @@ TEST(Normalization, LayerNormAveragesTheLastAxes) {
 
 TEST(Normalization, LayerNorm2dAveragesTheChannelsOfAPixel) {
   LayerNorm2d layer(4);
-  const Values x = pictures();
+  const Values x = images();
   auto pixel = [](std::size_t i) { return i / (kSpace * kChannels) * kSpace + i % kSpace; };
-  expect_near(layer(as_pictures(x)), normalized(x, Values(4, 1), Values(4, 0), pixel));
+  expect_near(layer(as_images(x)), normalized(x, Values(4, 1), Values(4, 0), pixel));
 }
 
 TEST(Normalization, RmsNormDividesByTheRootMeanSquare) {

@@ -239,17 +239,17 @@ TEST_F(Optim, RefusesWhatCannotBeTrained) {
       "lathe: optimizer: parameter 0 of shape (2,) has no gradient\n"
       "  help: call loss.backward() before step(); a parameter the loss does not use cannot be trained");
   EXPECT_EQ(refusal([&] { SGD({p}, -1); }), "lathe: optimizer: the learning rate is -1, which is negative");
-  EXPECT_EQ(refusal([] { SGD({}); }), "lathe: optimizer: there is no parameter");
+  EXPECT_EQ(refusal([] { SGD({}); }), "lathe: optimizer: the list of parameters is empty");
   EXPECT_EQ(refusal([&] { SGD({p}, 0.1, {.momentum = -0.5}); }),
-            "lathe: SGD: momentum is -0.5, which is no number from 0 on");
+            "lathe: SGD: momentum is -0.5, which is not a number of at least 0");
   EXPECT_EQ(refusal([&] { LARS({p}, 0.1, {.weight_decay = -1}); }),
-            "lathe: LARS: weight_decay is -1, which is no number from 0 on");
+            "lathe: LARS: weight_decay is -1, which is not a number of at least 0");
   EXPECT_EQ(refusal([&] { Adam({p}, 0.1, {.weight_decay = -1}); }),
-            "lathe: Adam: weight_decay is -1, which is no number from 0 on");
+            "lathe: Adam: weight_decay is -1, which is not a number of at least 0");
   EXPECT_EQ(refusal([&] { AdamW({p}, 0.1, {.beta2 = 1}); }),
             "lathe: Adam: beta2 is 1, which is outside [0, 1)");
   EXPECT_EQ(refusal([&] { Adam({p}, 0.1, {.eps = std::nan("")}); }),
-            "lathe: Adam: eps is nan, which is no number from 0 on");
+            "lathe: Adam: eps is nan, which is not a number of at least 0");
 }
 
 TEST(OptimMode, AStepAfterDropoutOutsideOfTrainingModeIsRefused) {
@@ -257,7 +257,7 @@ TEST(OptimMode, AStepAfterDropoutOutsideOfTrainingModeIsRefused) {
   SGD optimizer({p}, 0.5);
   p.dropout(0.5).sum().backward();
   const std::string text =
-      "lathe: optimizer: a step outside of training mode, after dropout or batch norm was computed there\n"
+      "lathe: optimizer: a step outside training mode, after dropout or batch norm was computed there\n"
       "  note: there dropout does nothing and batch norm uses and keeps its old statistics\n"
       "  help: compute the loss and step inside of Tensor.train() (in C++: TrainingScope training; or "
       "net.train())";
@@ -393,7 +393,7 @@ TEST(OptimMode, AStepIsRefusedExactlyWhereItsGradientsCameFromAModeNobodySaid) {
     order.events(p, q);
     const std::string text = order.refused ? refusal([&] { optimizer.step(); }) : "";
     if (order.refused)
-      EXPECT_NE(text.find("outside of training mode"), std::string::npos) << text;
+      EXPECT_NE(text.find("outside training mode"), std::string::npos) << text;
     else
       optimizer.step();
   }

@@ -175,7 +175,7 @@ TEST_F(InFolder, WeightsMayLieInAFileBesideTheModel) {
   expect_says(says({{"location", "absent.bin"}}), {"absent.bin", "cannot be opened"});
   expect_says(says({{"location", "weights.bin"}, {"offset", "8"}, {"length", "8"}}), {"are outside"});
   expect_says(says({{"location", "weights.bin"}, {"offset", "99999999999"}}), {"begins at byte 99999999999"});
-  expect_says(says({{"location", "weights.bin"}, {"offset", "-4"}}), {"is no offset"});
+  expect_says(says({{"location", "weights.bin"}, {"offset", "-4"}}), {"is not an offset"});
   expect_says(says({{"location", "weights.bin"}, {"length", "4"}}), {"it has 4 bytes, its shape needs 8"});
   expect_says(refusal([&] {
                 Runner in_memory(bytes_of(with_external({{"location", "weights.bin"}})));

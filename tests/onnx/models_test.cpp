@@ -1,4 +1,4 @@
-// Real networks with trained weights: outputs, what they say about pictures, accuracy, and sizes that change.
+// Real networks with trained weights: outputs, what they say about images, accuracy, and sizes that change.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -64,7 +64,7 @@ TEST_F(Models, AQuantisedNetNamesTheCat) {
   }
 }
 
-TEST_F(Models, SayWhatIsInThePictures) {
+TEST_F(Models, SayWhatIsInTheImages) {
   {
     const path folder = root_ / "onnx/squeezenet-fp16";
     Runner runner(folder / "model.onnx");

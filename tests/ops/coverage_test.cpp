@@ -61,7 +61,7 @@ TEST(OpsCoverage, EveryTensorMethodHasACase) {
     EXPECT_TRUE(used.count(name) || elsewhere.count(name))
         << "Tensor::" << name << " has no case in tests/ops/cases.cpp";
   for (const auto& [name, why] : elsewhere)
-    EXPECT_TRUE(name == "operator" || methods.count(name)) << name << " is no method any more";
+    EXPECT_TRUE(name == "operator" || methods.count(name)) << name << " is not a method any more";
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include "lathe/optim.h"
 #include "models/benchmarks.h"
 #include "models/bert.h"
+#include "models/demo_net.h"
 #include "models/llama.h"
-#include "models/picture_net.h"
 #include "models/resnet.h"
 #include "reference/bounded.h"
 #include "replay/kernels_of.h"
@@ -34,7 +34,7 @@ std::vector<Tensor> changes(nn::optim::Optimizer& optimizer, const Tensor& loss)
 }
 
 template <class Net>
-std::vector<Tensor> picture_step(Net& net, std::int64_t batch, std::int64_t channels, std::int64_t side) {
+std::vector<Tensor> image_step(Net& net, std::int64_t batch, std::int64_t channels, std::int64_t side) {
   TrainingScope training;
   nn::optim::SGD optimizer(nn::get_parameters(net), 0.1, {.momentum = 0.9, .weight_decay = 1e-4});
   const Tensor scores = net(Tensor::empty({batch, channels, side, side}));
@@ -66,15 +66,15 @@ std::vector<Tensor> llama_step() {
 // Nets small enough to run often: odd sizes, so that tiles end inside of rows.
 std::vector<ReplayGraph> small_nets() {
   return {
-      {"picture_net",
+      {"demo_net",
        [] {
-         models::PictureNet net(10, 28, 28);
-         return picture_step(net, 5, 1, 28);
+         models::DemoNet net(10, 28, 28);
+         return image_step(net, 5, 1, 28);
        }},
       {"resnet18",
        [] {
          models::ResNet net(18, 10);
-         return picture_step(net, 2, 3, 32);
+         return image_step(net, 2, 3, 32);
        }},
       {"gpt2",
        [] {

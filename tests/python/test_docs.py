@@ -149,7 +149,7 @@ BLOCKS = {
     "kernel": lambda block, _, rest: is_the_kernel_of(block, rest),
     "llvm": lambda block, _, rest: is_in_the_source_of(block, rest),
     "sh": lambda block, *_: names_commands_that_exist(block),
-    "text": lambda *_: None,  # a picture in letters
+    "text": lambda *_: None,  # an image in letters
 }
 
 

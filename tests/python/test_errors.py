@@ -118,4 +118,4 @@ def test_the_search_finds_its_worker_from_the_package(tmp_path):
         env={**os.environ, "LATHE_BEAM": "1", "LATHE_BEAM_SECONDS": "1", "LATHE_CACHE": str(tmp_path / "cache")},
         capture_output=True, text=True,
     )  # fmt: skip
-    assert run.returncode == 0 and "there is no lathe-worker" not in run.stderr, run.stderr
+    assert run.returncode == 0 and "is missing" not in run.stderr, run.stderr

@@ -15,8 +15,34 @@ def made(*shape):
 W, V, K, D = made(70, 53), made(37, 70), made(8, 3, 3, 3), made(8, 1, 5, 5)
 
 
+L, B = made(37, 96), rng.integers(-127, 128, (40, 8, 32), dtype=np.int8)
+
+
 def weights(array, like):
     return Tensor(array).cast(like.dtype)
+
+
+PARTS, SCALES = rng.integers(0, 256, (48, 8, 144), dtype=np.uint8), made(48, 8, 4, 2)
+
+
+def scaled_nibbles(t):
+    """The same with parts of blocks in their own order, which are stored in that of rows where there are many."""
+    blocks = t.cast(dtypes.float32).reshape(-1, 8, 4, 2, 32)
+    scale = (blocks.abs().max(-1) / 127).contiguous()
+    rows = (blocks / scale.unsqueeze(-1)).round().cast(dtypes.int8).contiguous()
+    shifts = (Tensor.arange(2) * 4).cast(dtypes.uint8).reshape(2, 1)
+    codes = (Tensor(PARTS).realize()[:, :, 16:].reshape(1, 48, 8, 4, 1, 32) >> shifts) & 15
+    sums = (codes.cast(dtypes.int32) * rows.unsqueeze(1).cast(dtypes.int32)).sum(-1)
+    return (sums.cast(dtypes.float32) * (scale.unsqueeze(1) * Tensor(SCALES).realize())).sum((2, 3, 4))
+
+
+def scaled_bytes(t):
+    """Rows rounded to bytes, 32 with a scale, times such a matrix."""
+    blocks = t.cast(dtypes.float32).reshape(-1, 1, 8, 32)
+    scale = (blocks.abs().max(-1) / 127).contiguous()
+    rows = (blocks / scale.unsqueeze(-1)).round().cast(dtypes.int8).contiguous()
+    sums = (Tensor(B).reshape(1, 40, 8, 32).cast(dtypes.int32) * rows.cast(dtypes.int32)).sum(-1)
+    return (sums.cast(dtypes.float32) * (scale * 0.5)).sum(-1)
 
 
 # name, shape of a row, function. Without the flag several of them differ (nt product, long sum, attention).
@@ -37,6 +63,11 @@ CASES = [
     ("logsumexp", (200,), lambda t: t.logsumexp(1)),
     ("causal attention", (2, 20, 16), lambda t: t.scaled_dot_product_attention(t, t, is_causal=True)),
     ("attention", (2, 65, 32), lambda t: t.scaled_dot_product_attention(t * 0.5, t + 1)),
+    ("product nt of vectors", (96,), lambda t: t @ weights(L, t).T),
+    ("product nn of vectors", (96,), lambda t: t @ weights(L.T, t)),
+    ("norm of vectors", (7, 64), lambda t: (t * t).mean(-1) + t.max(-1)),
+    ("bytes with scales", (256,), lambda t: scaled_bytes(t)),
+    ("nibbles with scales of parts", (2048,), lambda t: scaled_nibbles(t)),
     ("affine", (53,), lambda t: t * weights(W[0], t) * 2 + weights(W[1], t) * weights(W[2], t) + t),
 ]
 

@@ -399,7 +399,7 @@ def test_a_number_as_a_tensor_is_not_one_with_a_dtype():
     half = Tensor([1.0, 2.0]).half()
     for i in range(4):
         assert f(half, Tensor(float(i))).dtype == dtypes.half
-    with pytest.raises(JitError, match="a dtype of its own"):
+    with pytest.raises(JitError, match="a strong dtype"):
         f(half, Tensor(2.0, dtype="float32"))
 
 
@@ -482,3 +482,18 @@ def test_a_captured_backward_does_not_depend_on_tensors_that_take_no_part():
     del other
     for i in range(2, 5):
         assert step(Tensor([float(i), 1.0]).realize()).tolist() == [float(i), 1.0]
+
+
+def test_a_capture_that_nobody_has_any_more_is_freed():
+    seen = []
+
+    def once():
+        given, scale = Tensor([1.0, 2.0]), Tensor([3.0, 4.0]).realize()
+        f = TinyJit(lambda x: (x * scale).realize())
+        seen.extend(weakref.ref(what) for what in (f, given, scale))
+        for _ in range(3):
+            f(given)
+
+    once()
+    gc.collect()
+    assert [ref() for ref in seen] == [None] * 3

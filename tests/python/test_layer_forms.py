@@ -1,4 +1,4 @@
-"""Layers and functions in the forms that PyTorch's programs use: pictures without a batch, borders that are not zeros, positional
+"""Layers and functions in the forms that PyTorch's programs use: images without a batch, borders that are not zeros, positional
 arguments, layers that work in place, settings of optimizers."""
 
 import numpy as np
@@ -59,7 +59,7 @@ def test_borders_of_convolutions(name, args, shape, border):
     ("Conv1d", (2, 3, 3), (2, 7)), ("Conv2d", (2, 3, 3), (2, 7, 6)), ("ConvTranspose1d", (2, 3, 3), (2, 5)),
     ("ConvTranspose2d", (2, 3, 3, 2), (2, 4, 5)), ("InstanceNorm1d", (3,), (3, 7)), ("InstanceNorm2d", (3,), (3, 5, 4)),
 ])  # fmt: skip
-def test_pictures_without_a_batch(name, args, shape):
+def test_images_without_a_batch(name, args, shape):
     compare(name, args, {}, shape)
 
 

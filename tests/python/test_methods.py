@@ -96,7 +96,7 @@ def lifted(d):
 
 
 def with_number(d):
-    """Beside a whole number, which makes an int32 of a truth."""
+    """Beside an integer, which makes an int32 of a truth."""
     return "int32" if d == "bool" else d
 
 
@@ -205,7 +205,7 @@ row("clip", method("clip", 0, 1), lambda x: np.clip(number(x), 0, 1), with_numbe
 
 
 def truncated(x, y):
-    """The quotient of whole numbers toward zero; by 0 it is 0, and the smallest by -1 wraps."""
+    """The quotient of integers toward zero; by 0 it is 0, and the smallest by -1 wraps."""
     out = []
     for a, b in zip(x.ravel().tolist(), y.ravel().tolist()):
         out.append(0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1))

@@ -54,7 +54,7 @@ MISTAKES = [
      "  help: axes are matched from the last one; each pair must be equal or one of them 1"),
     (lambda: nn.Conv2d(3, 4, 3)(Tensor.ones(1, 8, 8, 3)),
      "lathe: conv2d: input (1, 8, 8, 3) has 8 channels, weight (4, 3, 3, 3) takes 3 in 1 groups\n"
-     "  help: channels are axis 1 of the input: pictures with channels last need permute(0, 3, 1, 2)"),
+     "  help: channels are axis 1 of the input: images with channels last need permute(0, 3, 1, 2)"),
     (lambda: nn.Conv2d(3, 4, 3)(Tensor.ones(8, 8)),
      "lathe: conv2d: input (8, 8) and weight (4, 3, 3, 3) have different numbers of axes\n"
      "  help: input is (batch, channels, spatial...), weight (out, in / groups, kernel...)"),
@@ -76,7 +76,7 @@ MISTAKES = [
     (lambda: x().sum(dmi=1),
      "lathe: sum: cannot be called with (dmi=int)\n  note: it takes (axis, keepdim, dtype)\n"
      "  help: there is no argument dmi; did you mean dim?"),
-    (lambda: F.cross_entropy(x(), Tensor([0, 1]), reduction="meen"), "lathe: loss: 'meen' is no reduction\n  help: mean, sum or none"),
+    (lambda: F.cross_entropy(x(), Tensor([0, 1]), reduction="meen"), "lathe: loss: 'meen' is not a reduction\n  help: mean, sum or none"),
     (lambda: F.cross_entropy(x(), Tensor([0.0, 1.0])),
      "lathe: cross_entropy: targets are classes, which are integers, not float32\n"
      "  help: cast them: target.long(); probabilities have the shape of the input"),
@@ -98,10 +98,10 @@ MISTAKES = [
     (lambda: x().reshape(4, 2), "lathe: reshape: (2, 3) has 6 elements, which do not fill (4, 2)"),
     (lambda: x().reshape(-1, -1), "lathe: reshape: more than one size is -1"),
     (lambda: x().transpose(0, 5), "lathe: transpose: axis 5 is outside a tensor of 2 axes\n  help: axes go from -2 to 1"),
-    (lambda: x().permute(0, 0), "lathe: permute: (0, 0) is no order of the 2 axes of (2, 3)"),
+    (lambda: x().permute(0, 0), "lathe: permute: (0, 0) is not a permutation of the 2 axes of (2, 3)"),
     (lambda: x().expand(4, 3),
      "lathe: expand: shape (2, 3) does not broadcast to (4, 3)\n  help: axes are matched from the last one; each must be equal or 1"),
-    (lambda: nn.optim.Adam([]), "lathe: optimizer: there is no parameter"),
+    (lambda: nn.optim.Adam([]), "lathe: optimizer: the list of parameters is empty"),
     (lambda: nn.optim.Adam([1.0]),
      "lathe: Adam: cannot be made from these arguments\n"
      "  help: it takes tensors, or a list of dicts with 'params', and lr, b1, b2, eps, weight_decay"),
@@ -112,7 +112,7 @@ MISTAKES = [
     (lambda: nn.Dropout(2), "lathe: Dropout: p is 2, which is not within 0 and 1"),
     (lambda: nn.LayerNorm(5)(x()), "lathe: LayerNorm: the input has shape (2, 3), its last sizes should be (5,)"),
     (lambda: nn.BatchNorm2d(4)(Tensor.ones(1, 3, 2, 2)), "lathe: BatchNorm: the input has shape (1, 3, 2, 2), axis 1 should have 4 channels"),
-    (lambda: nn.MultiheadAttention(6, 4), "lathe: MultiheadAttention: 6 is no multiple of 4 heads"),
+    (lambda: nn.MultiheadAttention(6, 4), "lathe: MultiheadAttention: 6 is not a multiple of 4 heads"),
     (lambda: nn.LSTM(4, 3)(Tensor.ones(2, 2, 3)),
      "lathe: LSTM: the input has shape (2, 2, 3), needed are 3 axes, the last of size 4\n"
      "  help: (time, batch, features); batch_first=True swaps the first two"),
@@ -127,8 +127,8 @@ MISTAKES = [
      "lathe: jit: the function reads a tensor's data while it is captured\n  help: return the tensor and read it after the call"),
     (changes_the_dtype_of_a_capture,
      "lathe: jit: argument 0 is (1,) int32 on CPU, captured with (1,) float32 on CPU\n"
-     "  help: reset() forgets the capture; a size that changes can be a Variable"),
-    (lambda: Tensor([[1, 2], [3]]), "lathe: tensor: a list of 1 elements stands where 2 was\n  help: all lists of one depth have one length"),
+     "  help: call reset() to capture again; a size that changes can be a Variable"),
+    (lambda: Tensor([[1, 2], [3]]), "lathe: tensor: a list has 1 elements where 2 are expected\n  help: all lists at the same depth must have the same length"),
     (lambda: Tensor({"a": 1}),
      "lathe: tensor: cannot make a tensor of <class 'dict'>\n  help: a number, a nested list, bytes, a path or an array can be one"),
     (lambda: Tensor([1], dtype="flaot32"), 'lathe: dtype: "flaot32" names no dtype\n  help: did you mean float32?'),

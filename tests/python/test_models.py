@@ -22,7 +22,7 @@ def some(low, high, *shape):
     return RNG.integers(low, high, shape)
 
 
-def pictures(*shape):
+def images(*shape):
     return numbers(2, 3, *shape)
 
 
@@ -30,8 +30,8 @@ BOXES = np.array([[[2, 3, 30, 40], [10, 10, 50, 60]], [[0, 0, 20, 20], [0, 0, 0,
 
 # name: (arguments of the class, loss of the net and its inputs, inputs)
 NETS = {
-    "ResNet18": ("ResNet", {"depth": 18, "classes": 5, "width": 4}, None, [pictures(64, 64), some(0, 5, 2)]),
-    "ResNet50": ("ResNet", {"depth": 50, "classes": 5, "width": 4}, None, [pictures(64, 64), some(0, 5, 2)]),
+    "ResNet18": ("ResNet", {"depth": 18, "classes": 5, "width": 4}, None, [images(64, 64), some(0, 5, 2)]),
+    "ResNet50": ("ResNet", {"depth": 50, "classes": 5, "width": 4}, None, [images(64, 64), some(0, 5, 2)]),
     "GPT2": ("GPT2", {"vocabulary": 29, "context": 12, "layers": 2, "heads": 2, "dim": 16}, "loss", [some(0, 29, 2, 9), some(0, 29, 2, 9)]),
     "Bert": (
         "Bert",
@@ -40,7 +40,7 @@ NETS = {
         [some(0, 31, 2, 9), some(0, 2, 2, 9), np.where(RNG.random((2, 9)) < 0.4, some(0, 31, 2, 9), -100), some(0, 2, 2)],
     ),
     "Llama": ("Llama", {"vocabulary": 29, "dim": 16, "feed_forward": 24, "layers": 2, "heads": 4, "kv_heads": 2}, "loss", [some(0, 29, 2, 9), some(0, 29, 2, 9)]),
-    "RetinaNet": ("RetinaNet", {"classes": 4, "depth": 18, "width": 4, "dim": 8, "smallest": 8}, "loss", [pictures(64, 64), BOXES, np.array([[1, 3], [0, -1]])]),
+    "RetinaNet": ("RetinaNet", {"classes": 4, "depth": 18, "width": 4, "dim": 8, "smallest": 8}, "loss", [images(64, 64), BOXES, np.array([[1, 3], [0, -1]])]),
     "ClipText": ("ClipText", {"vocabulary": 29, "context": 12, "layers": 2, "heads": 2, "dim": 16}, None, [some(0, 29, 2, 9)]),
     "UNet": (
         "UNet",
@@ -48,7 +48,7 @@ NETS = {
         "loss",
         [numbers(2, 4, 8, 8), numbers(2, 4, 8, 8), np.array([0.9, 0.3], np.float32), np.array([3, 700]), numbers(2, 5, 12)],
     ),
-    "Vae": ("Vae", {"widths": (8, 16), "layers": 1, "groups": 4}, "loss", [pictures(16, 16), numbers(2, 4, 8, 8)]),
+    "Vae": ("Vae", {"widths": (8, 16), "layers": 1, "groups": 4}, "loss", [images(16, 16), numbers(2, 4, 8, 8)]),
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import lathe
-from lathe import Tensor, nn
+from lathe import Tensor, dtypes, nn
 from lathe.nn import functional as F
 
 
@@ -478,3 +478,17 @@ def test_positions_in_large_images_of_half_are_whole_numbers(dtype, bound, mode)
         assert found.dtype == given[0].dtype
         wanted = torch.nn.functional.grid_sample(image, grid, mode=mode, padding_mode=padding, align_corners=False)
         np.testing.assert_allclose(found.float().numpy(), wanted.numpy(), atol=bound * 4)
+
+
+def test_buffers_that_are_not_saved_are_buffers_too():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("kept", Tensor([1.0]))
+            self.register_buffer("scratch", Tensor([2.0]), persistent=False)
+
+    net = nn.Sequential(Net())
+    assert [name for name, _ in net.named_buffers()] == ["0.kept", "0.scratch"] and len(list(net.buffers())) == 2
+    assert list(net.state_dict()) == ["0.kept"] and not list(net.parameters())
+    assert {b.dtype for b in net.half().buffers()} == {dtypes.float16}
+    net.load_state_dict({"0.kept": Tensor([3.0])})

@@ -213,3 +213,79 @@ def test_looking_at_the_first_batch_loses_none():
     first = next(iter(loader))
     whole = rows(loader)
     assert tuple(part.tolist() for part in first) == whole[0] and len(whole) == len(loader)
+
+
+@pytest.mark.parametrize("third", [False, True])
+def test_batch_norm_without_a_momentum_averages_all_batches(third):
+    theirs = torch.nn.BatchNorm2d(3, 1e-4, None) if third else torch.nn.BatchNorm2d(3, momentum=None)
+    mine = nn.BatchNorm2d(3, 1e-4, None) if third else nn.BatchNorm2d(3, momentum=None)
+    for _ in range(4):
+        x = np.random.randn(5, 3, 2, 2).astype(np.float32) * 3 + 1
+        with Tensor.train():
+            same(mine(Tensor(x)), theirs(torch.tensor(x)), 1e-4)
+        same(mine.running_mean, theirs.running_mean)
+        same(mine.running_var, theirs.running_var)
+    again = pickle.loads(pickle.dumps(mine))
+    assert mine.momentum is None and again.momentum is None and "momentum=None" in repr(mine)
+    mine.eval(), theirs.eval()
+    same(mine(Tensor(x)), theirs(torch.tensor(x)), 1e-4)
+
+
+@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True}, {"bias": False, "batch_first": True}], ids=str)
+def test_an_lstm_with_projections(options):
+    theirs, mine = torch.nn.LSTM(3, 5, proj_size=2, **options), nn.LSTM(3, 5, proj_size=2, **options)
+    assert list(mine.state_dict()) == list(theirs.state_dict())
+    load(mine, theirs)
+    x = np.random.randn(4, 6, 3).astype(np.float32)
+    ways = (options.get("num_layers", 1)) * (2 if options.get("bidirectional") else 1)
+    batch = 4 if options.get("batch_first") else 6
+    first = [np.random.randn(ways, batch, size).astype(np.float32) for size in (2, 5)]
+    for given in (None, first):
+        out, (hidden, cell) = mine(Tensor(x), given and tuple(map(Tensor, given)))
+        ref, (ref_hidden, ref_cell) = theirs(torch.tensor(x), given and tuple(map(torch.tensor, given)))
+        for m, t in ((out, ref), (hidden, ref_hidden), (cell, ref_cell)):
+            same(m, t)
+    (out.square().sum() + cell.sum()).backward()
+    (ref.square().sum() + ref_cell.sum()).backward()
+    check_gradients(mine, theirs)
+
+
+def test_projections_that_do_not_fit_are_refused():
+    with pytest.raises(lathe.UserError, match=r"proj_size is 5, which is not in 0\.\.4"):
+        nn.LSTM(3, 5, proj_size=5)
+    with pytest.raises(lathe.UserError, match="for LSTM alone"):
+        nn.GRU(3, 5, 1, True, False, 0.0, False, 2)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_certain_probabilities_have_a_finite_slope(reduction):
+    p = np.array([0.0, 1.0, 0.0, 1.0, 0.25, 1e-30, 1.0], dtype=np.float32)
+    t = np.array([0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 0.3], dtype=np.float32)
+    ours, refs = Tensor(p, requires_grad=True), torch.tensor(p, requires_grad=True)
+    loss = nn.BCELoss(reduction=reduction)(ours, Tensor(t))
+    expected = torch.nn.BCELoss(reduction=reduction)(refs, torch.tensor(t))
+    same(loss, expected)
+    loss.sum().backward(), expected.sum().backward()
+    np.testing.assert_allclose(ours.grad.numpy(), refs.grad.numpy(), rtol=1e-5)
+    logits = Tensor([40.0, -200.0], requires_grad=True)
+    logits.sigmoid().binary_crossentropy(Tensor([1, 0])).backward()
+    assert logits.grad.tolist() == [0, 0]
+
+
+def test_targets_of_a_binary_loss_have_gradients():
+    p, t = np.float32([0.2, 0.9]), np.float32([0.4, 0.1])
+    ours, refs = Tensor(t, requires_grad=True), torch.tensor(t, requires_grad=True)
+    nn.functional.binary_cross_entropy(Tensor(p), ours).backward()
+    torch.nn.functional.binary_cross_entropy(torch.tensor(p), refs).backward()
+    same(ours.grad, refs.grad)
+
+
+@pytest.mark.parametrize("name,options", [("leaky_relu", {"negative_slope": 0.2}), ("hardtanh", {}), ("hardtanh", {"min_val": -2.0, "max_val": 0.5}), ("relu6", {})])
+def test_activations_that_bend_have_pytorchs_slope_at_the_bend(name, options):
+    points = np.float32([-3, -2, -1, -0.5, -0.0, 0, 0.5, 1, 3, 6, 7, np.inf, -np.inf])
+    ours, refs = Tensor(points, requires_grad=True), torch.tensor(points, requires_grad=True)
+    out, expected = getattr(nn.functional, name)(ours, **options), getattr(torch.nn.functional, name)(refs, **options)
+    same(out, expected)
+    out.sum().backward(), expected.sum().backward()
+    same(ours.grad, refs.grad)
+    assert np.isnan(getattr(nn.functional, name)(Tensor([np.nan]), **options).item())

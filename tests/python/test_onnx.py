@@ -57,7 +57,7 @@ def test_what_a_model_takes_is_told():
 def test_refusals_are_errors_of_lathe():
     with pytest.raises(NotImplementedError, match="1 operator is not supported: Nope"):
         OnnxRunner(relu_model(b"Nope"))
-    with pytest.raises(UserError, match="no ONNX model"):
+    with pytest.raises(UserError, match="not an ONNX model"):
         OnnxRunner(b"")
     with pytest.raises(FileNotFoundError):
         OnnxRunner("absent.onnx")

@@ -183,7 +183,7 @@ def check_a_step(events, refused, step):
     if not refused:
         take()
         return
-    with pytest.raises(AssertionError, match=r"step outside of training mode(.|\n)*Tensor.train\(\)"):
+    with pytest.raises(AssertionError, match=r"step outside training mode(.|\n)*Tensor.train\(\)"):
         take()
     with Tensor.train():
         take()

@@ -54,7 +54,7 @@ def test_reduces_of_a_transposed_conv_with_uneven_steps():
     options = dict(stride=(2, 3), dilation=(1, 2), padding=(1, 0), output_padding=(1, 1))
     for shapes in [[(2, 3, 5, 4), (3, 4, 3, 3)], [(3, 2, 3, 11), (2, 3, 3, 1)], [(1, 2, 4, 5), (2, 3, 3, 2)]]:
         check(shapes, lambda x, w: F.conv_transpose2d(x, w, **options).amax(0), lambda x, w: x.conv_transpose2d(w, **options).max(0), atol=1e-4)
-    # Steps that a stride leaves out: the gradient of a window as long as its picture.
+    # Steps that a stride leaves out: the gradient of a window as long as its image.
     check([(3, 3, 3, 11), (3, 3, 3, 1)], lambda x, w: F.conv2d(x, w, stride=3).sum(1), lambda x, w: x.conv2d(w, stride=3).sum(1), atol=1e-4)
 
 
@@ -67,7 +67,7 @@ def test_pooling():
     check([(1, 1, 4, 4)], lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2), lambda x: x.max_pool2d(return_indices=True)[0].max_unpool2d(x.max_pool2d(return_indices=True)[1]), grad=False)
 
 
-def test_an_element_that_is_the_maximum_of_two_windows_is_put_back_once():
+def test_an_element_that_is_the_maximum_of_two_windows_gets_its_gradient_once():
     x = np.random.default_rng(0).integers(-9, 9, (1, 2, 7, 6)).astype(np.float32)
     for options in (dict(stride=1, padding=1), dict(stride=2, padding=1), dict(stride=2)):
         theirs, where = F.max_pool2d(torch.tensor(x), 3, return_indices=True, **options)

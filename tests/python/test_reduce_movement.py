@@ -9,6 +9,7 @@ from oracle import assert_same, check
 
 from lathe import Tensor, dtypes
 
+NAN = float("nan")
 AXES = [None, 0, 1, -1, (0, 2), (0, 1, 2)]
 
 
@@ -329,3 +330,16 @@ def test_more_ranges_are_unrolled_than_are_expanded_at_once(device):
         out.kernelize()
         return
     np.testing.assert_allclose(out.numpy(), expected.numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["cummax", "cummin"])
+@pytest.mark.parametrize("values", [[1.0, NAN, 2.0], [NAN, 1.0], [-0.5, NAN, NAN], [1.0, 2.0, NAN, 3.0]], ids=str)
+def test_the_position_of_a_running_extreme_that_is_nan_is_the_nans(name, values):
+    mine, theirs = getattr(Tensor(values), name)(0), getattr(torch.tensor(values), name)(0)
+    assert_same(mine[0], theirs[0])
+    assert mine[1].tolist() == theirs[1].tolist()
+
+
+def test_the_mode_of_nans_is_at_one_of_them():
+    assert [t.item() for t in Tensor([NAN]).mode()][1] == 0
+    assert Tensor([[2.0, NAN, 2.0], [NAN, NAN, NAN]]).mode()[1].tolist() == [2, 2]

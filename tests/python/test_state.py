@@ -106,11 +106,11 @@ def test_bytes_open_files_and_tensors_are_sources(tmp_path):
 
 def test_wrong_files_are_value_errors_that_say_where(tmp_path):
     (tmp_path / "bad").write_bytes(b"\x10\0\0\0\0\0\0\0{")
-    with pytest.raises(ValueError, match=r"bad: at byte 8: the file is cut off"):
+    with pytest.raises(ValueError, match=r"bad: at byte 8: the file is truncated"):
         safe_load(tmp_path / "bad")
     with pytest.raises(ValueError, match="No such file"):
         safe_load(tmp_path / "none")
-    with pytest.raises(TypeError, match="is no tensor"):
+    with pytest.raises(TypeError, match="is not a tensor"):
         safe_save({"a": 1}, tmp_path / "x")
 
 
@@ -175,7 +175,7 @@ def test_torch_files_that_call_things_are_refused(tmp_path, monkeypatch, zipped,
 
 def test_plain_pickles_are_no_checkpoints(tmp_path):
     (tmp_path / "p").write_bytes(pickle.dumps({"a": 1}))
-    with pytest.raises(ValueError, match="no torch checkpoint"):
+    with pytest.raises(ValueError, match="not a torch checkpoint"):
         torch_load(tmp_path / "p")
 
 
@@ -335,7 +335,7 @@ def test_fetch_loads_once_and_checks(server):
     assert path.read_bytes() == b"hello"
     assert fetch(base + "/a") == path and asked == ["/a"]
     assert Tensor.from_url(base + "/a").tolist() == list(b"hello")
-    with pytest.raises(ValueError, match="has 5 bytes, 6 were asked for"):
+    with pytest.raises(ValueError, match="has 5 bytes, expected 6"):
         fetch(base + "/a", size=6)
     with pytest.raises(ValueError, match="has the digest"):
         fetch(base + "/a", sha256="0" * 64)
@@ -356,7 +356,7 @@ def test_fetch_says_what_went_wrong(server):
     base, _ = server
     with pytest.raises(ValueError, match="cannot be loaded: HTTP Error 404"):
         fetch(base + "/none")
-    with pytest.raises(ValueError, match="is cut off: 5 of 6 bytes came"):
+    with pytest.raises(ValueError, match="is truncated: 5 of 6 bytes came"):
         fetch(base + "/cut")
     with pytest.raises(ValueError, match="neither http, https nor file"):
         fetch("ftp://x/y")
@@ -428,7 +428,7 @@ def test_a_part_of_a_file_is_written_as_another_dtype(tmp_path):
     data = (tmp_path / "new").read_bytes()
     assert data[:16] == np.int64(1234567890123).tobytes() + np.array([1.5, -2.5], dtype=np.float32).tobytes()
     assert data[16:24] == bytes([0, 0, 1, 0, 2, 1, 0, 0])
-    with pytest.raises(lathe.errors.UserError, match="do not stand in a row"):
+    with pytest.raises(lathe.errors.UserError, match="are not contiguous in the file"):
         x[0:16:2].bitcast(dtypes.uint16).assign(0)
 
 

@@ -281,3 +281,41 @@ def test_memory_of_another_library_is_given_back_by_whichever_thread_drops_it():
             break
         time.sleep(0.01)
     assert alive[0]() is None
+
+
+def _trained(k):
+    """Losses of a net that is trained while a captured function runs and tensors are written in place."""
+    rng = np.random.RandomState(k)
+    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    for p in net.parameters():
+        p.assign(Tensor(rng.randn(*p.shape).astype(np.float32) * 0.3))
+    optimizer = nn.optim.Adam(net.parameters(), lr=0.01)
+    kept, captured, losses = Tensor.zeros(6, 4).contiguous(), TinyJit(lambda x: (x * 2 + k).realize()), []
+    for i in range(30):
+        x = rng.randn(5, 4).astype(np.float32)
+        optimizer.zero_grad()
+        loss = net(Tensor(x)).square().mean()
+        loss.backward()
+        optimizer.step()
+        kept[i % 6] = Tensor(x[0])
+        losses += [loss.item(), kept.sum().item(), captured(Tensor(x)).sum().item()]
+    return losses
+
+
+def test_nets_that_are_trained_at_once_learn_what_they_do_alone():
+    alone = [_trained(k) for k in range(6)]
+    together, errors = [None] * 6, []
+
+    def run(k):
+        try:
+            together[k] = _trained(k)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    np.testing.assert_allclose(together, alone, rtol=1e-5)

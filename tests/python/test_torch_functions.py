@@ -206,7 +206,7 @@ def test_autocast_lowers_products_and_keeps_sums():
     loss.backward()
     assert all(p.grad.dtype == lathe.float32 for p in net.parameters() if p.grad is not None)
     assert (x @ x).dtype == lathe.float32
-    with pytest.raises(lathe.UserError, match="no float of at most 32 bits"):
+    with pytest.raises(lathe.UserError, match="not a float of at most 32 bits"):
         with lathe.autocast("cpu", dtype=lathe.int32):
             pass
 

@@ -175,3 +175,17 @@ def test_a_wrong_call_is_answered_in_words(call, text):
     with pytest.raises((TypeError, ValueError)) as error:
         call(Tensor([1.0], requires_grad=True))
     assert text in str(error.value)
+
+
+@pytest.mark.parametrize("name,options", [*KINDS, ("ASGD", {"lr": 0.1, "t0": 5}), ("Adam", {"amsgrad": True, "lr": 0.01})], ids=str)
+def test_many_steps_with_a_rate_that_changes_stay_close_to_pytorchs(name, options):
+    start = np.random.randn(4).astype(np.float32)
+    ours, refs = Tensor(start.copy(), requires_grad=True), torch.tensor(start.copy(), requires_grad=True)
+    mine, theirs = getattr(nn.optim, name)([ours], **options), getattr(torch.optim, name)([refs], **options)
+    for step in range(60):
+        gradient = np.random.randn(4).astype(np.float32)
+        for optimizer in (mine, theirs) if step in (15, 30) else ():
+            optimizer.param_groups[0]["lr"] *= 0.3
+        ours.grad, refs.grad = Tensor(gradient), torch.tensor(gradient)
+        mine.step(), theirs.step()
+        np.testing.assert_allclose(ours.numpy(), refs.detach().numpy(), rtol=1e-5, atol=5e-6)

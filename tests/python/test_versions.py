@@ -5,7 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from lathe import Tensor, UserError
+from lathe import Tensor, UserError, no_grad
+from lathe.autograd import register_op
 
 PROGRAMS = 400
 W = np.array([1.0, 2.0, 3.0])
@@ -137,3 +138,40 @@ def test_a_detached_view_of_what_was_written_is_what_is_there():
         w.grad = None
         (w[kept[:, :5]] * 2).sum().backward()
         assert w.grad.tolist() == [0, 0, 0, 2, 2, 2, 2, 2]
+
+
+def test_a_write_that_only_a_gradient_would_read_is_not_taken_for_done():
+    first = register_op("first of two", lambda a, b: a * 2, lambda inputs, output, grad: [grad, grad])
+    p = Tensor([1.0, 2.0, 3.0]).realize()
+    p[0] = 5
+    later, value = p + 1, first(Tensor([1.0, 1.0, 1.0]), p)
+    del p
+    assert value.tolist() == [2, 2, 2]  # computes nothing of p
+    assert later.tolist() == [6, 3, 4]
+
+
+def test_a_gradient_reads_a_leaf_that_the_value_did_not():
+    x = Tensor(3.0, requires_grad=True)
+    a = x * x
+    with no_grad():
+        a.assign(Tensor.full((), 2.0))
+    (a * a).backward()
+    slope = x.grad
+    del x
+    assert a.item() == 2
+    assert slope.item() == 24
+
+
+@pytest.mark.parametrize("reads", ["", "w", "a", "l", "wal"])
+def test_versions_of_a_leaf_in_one_graph_are_refused_whatever_was_read(reads):
+    w = Tensor([0.5, -1.0, 2.0], requires_grad=True)
+    a = w * 2
+    with no_grad():
+        w *= 0.5
+    loss = (a * a).sum() + (w * w).sum()
+    for name in reads:
+        {"w": w, "a": a, "l": loss}[name].numpy()
+    with pytest.raises(UserError, match="the graph reads several versions"):
+        loss.backward()
+    (a * a).sum().backward()
+    assert w.grad.tolist() == [4, -8, 16]

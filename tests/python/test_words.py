@@ -309,7 +309,7 @@ def test_the_gradient_of_a_power_is_pytorchs(y):
     np.testing.assert_allclose((2.0**e).sum().gradient(e)[0].numpy(), np.full(5, 2.0**y * math.log(2), dtype=np.float32), rtol=1e-4)
 
 
-def test_pictures_of_bytes_are_scaled_in_bytes():
+def test_images_of_bytes_are_scaled_in_bytes():
     a = np.random.randint(0, 256, (2, 3, 16, 12), dtype=np.uint8)
     got = Tensor(a).interpolate((5, 7), mode="linear")
     assert got.dtype is dtypes.uint8
@@ -376,7 +376,7 @@ def test_a_slice_that_not_every_value_fits_works_for_those_that_do():
         n = Variable("i", 1, 10).bind(i)
         np.testing.assert_array_equal(f(x[3:5, n : n + 2]).numpy(), rows[3:5, i : i + 2] + 1)
         assert x[:2, :n].sum().item() == rows[:2, :i].sum()
-    with pytest.raises(ValueError, match="no part of axis 1"):
+    with pytest.raises(ValueError, match="not within axis 1"):
         x[3:5, Variable("i", 1, 10).bind(10) : Variable("i", 1, 10).bind(10) + 2]
 
 

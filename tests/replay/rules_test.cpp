@@ -27,8 +27,8 @@ class UseCount : public RewriteTrace {
     const std::string name = std::string(table) + "/" + std::string(rule);
     // The first few of each: kernels are large.
     if (++count[name] > kOrdersChecked) return;
-    if (table == "prepare") return;  // one walk over a graph: what it makes is not looked at again
-    if (table == "choose") return;   // options of a kernel, not another kernel (choices_test.cpp)
+    if (table == "prepare_graph") return;  // one walk over a graph: what it makes is not looked at again
+    if (table == "choose") return;         // options of a kernel, not another kernel (choices_test.cpp)
     const RuleOrder* order = find_rule_order(table);
     EXPECT_TRUE(order != nullptr && shrinks(*order, before, after)) << name << ":\n"
                                                                     << print_graph(before) << "becomes\n"

@@ -254,6 +254,66 @@ TEST(Rules, EveryTableDeclaresTheOrderItShrinks) {
   }
 }
 
+// Expressions of every kind of operand that rules look at, integers with and without wrap-around, logic and
+// floats among them.
+Node random_value(std::mt19937& rng, DType dtype, int depth) {
+  const auto pick = [&](int n) { return static_cast<int>(rng() % static_cast<unsigned>(n)); };
+  const auto sub = [&](DType d) { return random_value(rng, d, depth - 1); };
+  if (depth == 0 || pick(7) == 0) {
+    if (pick(2) == 0)
+      return number(dtype, dtype.is_bool() ? pick(2) : pick(5) - (dtype == dtypes::UInt8 ? 0 : 2));
+    const int slot = pick(3);
+    return dtype.is_index() ? variable("v" + std::to_string(slot), slot - 1, 9 + 3 * slot)
+                            : load(param(dtype, slot, 1), index_const(0));
+  }
+  if (dtype.is_bool()) {
+    constexpr DType kCompared[] = {dtypes::Index, dtypes::Int32, dtypes::UInt8, dtypes::Float32};
+    const DType of = kCompared[pick(4)];
+    switch (pick(6)) {
+      case 0: return logical_and(sub(dtype), sub(dtype));
+      case 1: return apply(Op::Or, sub(dtype), sub(dtype));
+      case 2: return logical_not(sub(dtype));
+      case 3: return less(sub(of), sub(of));
+      case 4: return apply(Op::Eq, sub(of), sub(of));
+      default: return where(sub(dtype), sub(dtype), sub(dtype));
+    }
+  }
+  switch (pick(8)) {
+    case 0:
+    case 1:
+    case 2: return sub(dtype) + sub(dtype);
+    case 3: return sub(dtype) * number(dtype, 1 + pick(4));
+    case 4: return where(sub(dtypes::Bool), sub(dtype), sub(dtype));
+    case 5: return pick(2) == 0 ? max(sub(dtype), sub(dtype)) : min(sub(dtype), sub(dtype));
+    case 6:
+      if (dtype.is_index()) return floor_div(sub(dtype), index_const(1 + pick(6)));
+      return dtype.is_float() ? apply(Op::Neg, sub(dtype)) : apply(Op::And, sub(dtype), sub(dtype));
+    default:
+      if (dtype.is_index()) return floor_mod(sub(dtype), index_const(1 + pick(6)));
+      return sub(dtype) * sub(dtype);
+  }
+}
+
+// LATHE_WITHOUT takes any of them: what is left must still come to an end.
+TEST(Rules, NoneOfThemIsNeededForTheOthersToEnd) {
+  Scope scope;
+  constexpr DType kDTypes[] = {dtypes::Index, dtypes::Int32, dtypes::UInt8, dtypes::Bool, dtypes::Float32};
+  std::set<std::string_view> names;
+  for (const RuleTable& table : simplify_rules().tables())
+    for (const Rule& rule : table.rules) names.insert(rule.name);
+  for (const std::string_view name : names) {
+    RuleChanges without;
+    without.disabled = {std::string(name)};
+    for (test::FuzzSeeds seeds(400); seeds.next();) {
+      const Scope inside;
+      std::mt19937 rng(static_cast<unsigned>(seeds.seed()));
+      const Node e = random_value(rng, kDTypes[rng() % std::size(kDTypes)], 2 + static_cast<int>(rng() % 4));
+      ASSERT_NO_THROW(simplify(e, without))
+          << "without " << name << " FUZZ_SEED=" << seeds.seed() << ": " << index_text(e);
+    }
+  }
+}
+
 constexpr Pat x = any(0), y = any(1);
 constexpr Rule kUndo[] = {
     {"there", max(x, y), min(x, y)},

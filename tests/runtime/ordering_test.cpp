@@ -101,7 +101,7 @@ TEST(RaceCheck, NamesTheTwoWorksAndTheBytes) {
   const std::vector<Race> races = find_races(scene.log);
   ASSERT_EQ(races.size(), 1u);
   EXPECT_EQ(to_string(races[0], scene.log),
-            "work (queue 1, work 1) and work (queue 0, work 1) touch bytes 4..8 of space 0 without an order");
+            "work (queue 1, work 1) and work (queue 0, work 1) access bytes 4..8 of space 0 unordered");
 }
 
 Scene random_scene(unsigned seed) {

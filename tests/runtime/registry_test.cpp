@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/env.h"
 #include "base/error.h"
 #include "fake_device.h"
 
@@ -36,6 +37,8 @@ TEST_F(DeviceNames, EverySpellingOfADeviceIsOneDevice) {
     EXPECT_EQ(parse_device_name(spelling), parse_device_name("FAKE")) << spelling;
   }
   EXPECT_EQ(parse_device_name("fake:3").str(), "FAKE:3");
+  const FlagScope one(Flag::OneDevice, "1");
+  EXPECT_EQ(parse_device_name("fake:3").str(), "FAKE");
 }
 
 TEST_F(DeviceNames, ATargetOrAPathMayFollowTheColon) {

@@ -21,6 +21,7 @@ std::string index_of_load(Node ast, std::size_t slot) {
   return "none";
 }
 
+Node real(double v) { return float_const(dtypes::Float32, v); }
 Schedule one(Node target) { return schedule(std::span(&target, 1)); }
 
 TEST(Schedule, ElementwiseOnContiguousBuffersIsOneKernelWithOneRange) {
@@ -63,6 +64,30 @@ TEST(Schedule, AProductOfWhichOneKernelNeedsSeveralPartsIsStored) {
   EXPECT_EQ(count(s.steps[1].ast, Op::Reduce), 0);
 }
 
+// A product that two kernels read as 16-bit numbers is stored as such.
+TEST(Schedule, WhatIsReadAsANarrowerNumberAloneIsStoredAsThat) {
+  Scope scope;
+  const DType narrow = dtypes::BFloat16;
+  Node product = matmul(input({64, 96}), input({96, 128}), 64, 96, 128);
+  Node kept = cast(product, narrow), wide = cast(kept, dtypes::Float32);
+  const Node targets[] = {max(wide, float_const(dtypes::Float32, 0)), sum(wide * wide, {0})};
+  const Schedule s = schedule(targets);
+  ASSERT_EQ(s.steps.size(), 3u);
+  EXPECT_EQ(s.steps[0].buffers[0]->dtype(), narrow);
+  const Node both[] = {targets[0], sum(product * wide, {0})};  // one of them wants all digits
+  EXPECT_EQ(schedule(both).steps[0].buffers[0]->dtype(), dtypes::Float32);
+}
+
+// One row over everything would be the work of one thread, or of one group.
+TEST(Schedule, AFewMaximaOfAllPartsAreNoRowOfALongKernel) {
+  Scope scope;
+  Node x = input({256, 501}), parts = view(maximum(x, {1}), {1, 256});
+  Node first = grow(view(maximum(parts, {1}), {1, 1}), {256, 501});
+  const Schedule s = one(sum(where(equal(x, first), real(1), real(0)), {1}));
+  for (const Step& step : s.steps)
+    for (Node range : all_ranges(step.ast)) EXPECT_NE(range_kind(range), RangeKind::Loop) << step.name;
+}
+
 TEST(Schedule, AConvolutionHasAffineIndicesForwardAndBackward) {
   Scope scope;
   Node x = input({2, 3, 10, 10}), w = input({4, 3, 5, 5});
@@ -88,7 +113,7 @@ TEST(Schedule, AConvolutionHasAffineIndicesForwardAndBackward) {
 }
 
 // Windows of every size and distance over axes that they fill or not, put back and added up.
-TEST(Schedule, WindowsPutBackByResidueEqualTheReference) {
+TEST(Schedule, UnskewedWindowsByResidueEqualTheReference) {
   for (std::int64_t n : {6, 7, 12})
     for (std::int64_t k = 1; k <= 5; ++k)
       for (std::int64_t stride = 1; stride <= 4; ++stride) {
@@ -276,7 +301,7 @@ TEST(Schedule, AMalformedNodeNamesTheStepAndTheRuleThatMadeIt) {
     const char* says;
   };
   for (const Case& c :
-       {Case{kMixing, "the tensor graph is malformed after pass prepare, rule mix-dtypes of planted"},
+       {Case{kMixing, "the tensor graph is malformed after pass prepare_graph, rule mix-dtypes of planted"},
         Case{kHalving, "the kernel is malformed after pass simplify_kernel, rule read-at-a-half"}})
     for (Checks checks : {Checks::Borders, Checks::EveryStep}) {
       const RuleSet planted("planted", {{"planted", c.rules, [](Node) { return true; }}});
@@ -348,7 +373,7 @@ TEST(Schedule, ARuleThatLosesAnOutputIsNamedWithTheOutput) {
     } catch (const InternalError& e) {
       message = e.what();
     }
-    EXPECT_NE(message.find("no kernel makes"), std::string::npos) << message;
+    EXPECT_NE(message.find("no kernel computes"), std::string::npos) << message;
     EXPECT_NE(message.find("Add.f32"), std::string::npos) << message;
     EXPECT_NE(message.find("lost by rule lose-a-store of planted"), std::string::npos) << message;
   }

@@ -389,7 +389,7 @@ TEST(Store, TwoWritersOfTheSameEntriesLeaveWholeOnes) {
   {
     ChildProcess first(command, {{"LATHE_CACHE", folder}}),
         second(command, {{"LATHE_CACHE", folder}, {"STORE_OPTIONS", "UNROLL(0, 64)"}});
-    for (int i = 0; i < 600 && !fs::exists(folder + "-tuned/tuned"); ++i) usleep(10'000);
+    for (int i = 0; i < 600 && !find_tuned("entry 0"); ++i) usleep(10'000);  // both have begun, or nearly
     for (int i = 0; i < 2000; ++i) {
       const std::optional<Tuned> entry = find_tuned("entry " + std::to_string(i % 200));
       if (!entry) continue;

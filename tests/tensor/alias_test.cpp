@@ -131,7 +131,7 @@ TEST(Alias, WritingThroughAnExpandedViewIsRefused) {
   Tensor x = Tensor({1, 2}).realize();
   Tensor wide = x.reshape({2, 1}).expand({2, 3});
   EXPECT_EQ(message_of([&] { wide += 1; }),
-            "assign: the target is an expanded view, so one element has several names");
+            "assign: the target is an expanded view, in which several elements share memory");
 }
 
 TEST(Alias, ACacheRowIsWrittenAndReadInOneGraph) {

@@ -107,7 +107,7 @@ TEST(Checkpoint, RefusesFunctionsOfNothing) {
             "checkpoint: there is no input");
   EXPECT_EQ(
       message_of([] { checkpoint([](const std::vector<Tensor>&) { return Tensor(); }, {Tensor(1.0)}); }),
-      "checkpoint: the function gave no tensor");
+      "checkpoint: the function returned no tensor");
 }
 
 }  // namespace

@@ -21,11 +21,11 @@ TEST(TensorErrors, ShapesThatDoNotFitAreNamed) {
       {"reshape: (2, 3) has 6 elements, which do not fill (4, -1)", [&] { a.reshape({4, -1}); }},
       {"reshape: more than one size is -1", [&] { a.reshape({-1, -1}); }},
       {"expand: shape (2, 3) does not broadcast to (4, 3)", [&] { a.expand({4, 3}); }},
-      {"permute: (0, 0) is no order of the 2 axes of (2, 3)", [&] { a.permute({0, 0}); }},
+      {"permute: (0, 0) is not a permutation of the 2 axes of (2, 3)", [&] { a.permute({0, 0}); }},
       {"sum: axis 2 is outside a tensor of 2 axes", [&] { a.sum(2); }},
       {"sum: an axis is named twice", [&] { a.sum({0, -2}); }},
       {"max: axis 0 of (0,) has no elements, so there is no max", [&] { Tensor::zeros({0}).max(); }},
-      {"shrink: [1, 4) is no part of axis 1 of (2, 3)", [&] { a.shrink({{0, 2}, {1, 4}}); }},
+      {"shrink: [1, 4) is not within axis 1 of (2, 3)", [&] { a.shrink({{0, 2}, {1, 4}}); }},
       {"cat: (2, 3) and (3, 2) cannot be joined along axis 0", [&] { Tensor::cat({a, c}); }},
       {"stack: shapes (2, 3) and (3, 2) differ", [&] { Tensor::stack({a, c}); }},
       {"split: the size of a part is 0", [&] { a.split(0); }},
@@ -44,7 +44,7 @@ TEST(TensorErrors, ShapesThatDoNotFitAreNamed) {
       {"einsum: \"ij,jk->ik\" names 2 operands, 1 were given", [&] { Tensor::einsum("ij,jk->ik", {a}); }},
       {"item: the tensor has shape (2, 3), which is not one element", [&] { a.item(); }},
       {"tensor: 3 values do not fill shape (2, 2)", [&] { Tensor(std::vector<float>{1, 2, 3}, {2, 2}); }},
-      {"tensor: a list of 1 elements stands where 2 were", [&] { Tensor({{1, 2}, {3}}); }},
+      {"tensor: a list has 1 elements where 2 are expected", [&] { Tensor({{1, 2}, {3}}); }},
       {"tensor: an empty Tensor was used", [&] { Tensor() + 1; }},
       {"topk: 4 of the 3 elements of axis 1", [&] { a.topk(4); }},
       {"full: size -1 of (-1,) is negative", [&] { Tensor::zeros({-1}); }},
@@ -56,12 +56,12 @@ TEST(TensorErrors, ShapesThatDoNotFitAreNamed) {
 
 TEST(TensorErrors, DtypesThatDoNotFitAreNamed) {
   Tensor f({1.0}), b({true});
-  EXPECT_EQ(message_of([&] { f & f; }), "bitwise_and: float32 has no bits to work on");
+  EXPECT_EQ(message_of([&] { f & f; }), "bitwise_and: bit operations are not defined on float32");
   EXPECT_EQ(message_of([&] { b - b; }), "sub: bool tensor where a number is needed");
-  EXPECT_EQ(message_of([&] { Tensor({2}).pow(-1); }), "pow: int32 to the power -1 is no integer");
+  EXPECT_EQ(message_of([&] { Tensor({2}).pow(-1); }), "pow: int32 to the power -1 is not an integer");
   EXPECT_EQ(message_of([&] { dtypes::parse("flaot32"); }), "dtype: \"flaot32\" names no dtype");
   EXPECT_EQ(message_of([&] { Tensor::rand({2}, {.dtype = dtypes::int32}); }),
-            "rand: int32 is no float dtype");
+            "rand: int32 is not a float dtype");
 }
 
 TEST(TensorErrors, MixingDevicesNamesBothTensors) {

@@ -146,15 +146,15 @@ TEST(Gradient, ConvolutionsAndPoolsMatchDifferences) {
   std::vector<double> w;
   for (int i = 0; i < 4 * 1 * 3 * 3; ++i) w.push_back(std::cos(i * 0.9));
   Tensor weight(w, {4, 1, 3, 3}, {.dtype = dtypes::float64}),
-      picture(at, {2, 2, 4, 4}, {.dtype = dtypes::float64});
+      image(at, {2, 2, 4, 4}, {.dtype = dtypes::float64});
   ConvOptions options{.groups = 2, .stride = 2, .padding = 1};
   expect_gradient([&](const Tensor& x) { return x.conv2d(weight, nullptr, options).square(); }, at,
                   {2, 2, 4, 4});
-  expect_gradient([&](const Tensor& k) { return picture.conv2d(k, nullptr, options).square(); }, w,
+  expect_gradient([&](const Tensor& k) { return image.conv2d(k, nullptr, options).square(); }, w,
                   {4, 1, 3, 3});
   expect_gradient(
       [&](const Tensor& k) {
-        return picture.conv_transpose2d(k.reshape({2, 2, 3, 3}), nullptr, {.stride = 2}).square();
+        return image.conv_transpose2d(k.reshape({2, 2, 3, 3}), nullptr, {.stride = 2}).square();
       },
       w, {4, 1, 3, 3});
   expect_gradient([&](const Tensor& x) { return x.max_pool2d({2, 2}, {.stride = 1}).square(); }, at,

@@ -7,7 +7,7 @@ namespace {
 using testing::expect_shape;
 using testing::expect_values;
 
-struct Picture {
+struct Image {
   std::int64_t batch, channels, height, width;
   std::vector<double> data;
   double at(std::int64_t b, std::int64_t c, std::int64_t y, std::int64_t x) const {
@@ -16,20 +16,20 @@ struct Picture {
   }
 };
 
-Picture picture(std::int64_t b, std::int64_t c, std::int64_t h, std::int64_t w) {
-  Picture p{b, c, h, w, {}};
+Image image(std::int64_t b, std::int64_t c, std::int64_t h, std::int64_t w) {
+  Image p{b, c, h, w, {}};
   for (std::int64_t i = 0; i < b * c * h * w; ++i) p.data.push_back(static_cast<double>((i * 7) % 11) - 5);
   return p;
 }
 
-Tensor tensor(const Picture& p) { return Tensor(p.data, {p.batch, p.channels, p.height, p.width}); }
+Tensor tensor(const Image& p) { return Tensor(p.data, {p.batch, p.channels, p.height, p.width}); }
 
 TEST(NnOps, ConvolutionMatchesTheSum) {
   for (std::int64_t groups : {1, 2})
     for (std::int64_t stride : {1, 2})
       for (std::int64_t padding : {0, 1})
         for (std::int64_t dilation : {1, 2}) {
-          Picture x = picture(2, 4, 6, 7), w = picture(6, 4 / groups, 3, 2);
+          Image x = image(2, 4, 6, 7), w = image(6, 4 / groups, 3, 2);
           std::int64_t oh = (6 + 2 * padding - dilation * 2 - 1) / stride + 1,
                        ow = (7 + 2 * padding - dilation - 1) / stride + 1;
           std::vector<double> expected;
@@ -54,7 +54,7 @@ TEST(NnOps, ConvolutionMatchesTheSum) {
 }
 
 TEST(NnOps, ATransposedConvolutionIsTheGradientOfOne) {
-  Picture x = picture(1, 2, 5, 5), w = picture(2, 3, 3, 3);
+  Image x = image(1, 2, 5, 5), w = image(2, 3, 3, 3);
   Tensor weight = tensor(w), input = tensor(x);
   for (std::int64_t stride : {1, 2}) {
     Tensor out = input.conv_transpose2d(weight, nullptr, {.stride = stride, .padding = 1});
@@ -120,9 +120,9 @@ TEST(NnOps, NormalisationsCentreAndScale) {
   Tensor y = x.layernorm(-1, 0);
   EXPECT_NEAR(y.mean().item(), 0, 1e-6);
   EXPECT_NEAR(y.var({}, false, 0).item(), 1, 1e-5);
-  Tensor pictures = tensor(picture(2, 3, 2, 2)), weight({1.0, 2.0, 3.0}), bias({0.5, 0.0, -0.5});
-  Tensor mean = pictures.mean({0, 2, 3}), invstd = (pictures.var({0, 2, 3}, false, 0) + 1e-5).rsqrt();
-  Tensor out = pictures.batchnorm(&weight, &bias, mean, invstd);
+  Tensor images = tensor(image(2, 3, 2, 2)), weight({1.0, 2.0, 3.0}), bias({0.5, 0.0, -0.5});
+  Tensor mean = images.mean({0, 2, 3}), invstd = (images.var({0, 2, 3}, false, 0) + 1e-5).rsqrt();
+  Tensor out = images.batchnorm(&weight, &bias, mean, invstd);
   expect_values(out.mean({0, 2, 3}), {0.5, 0, -0.5}, 1e-5);
 }
 
@@ -196,7 +196,7 @@ TEST(NnOps, Sha3MatchesThePublishedDigests) {
   EXPECT_EQ(hex(abc.keccak("shake_128")), "5881092dd818bf5cf8a3ddb793fbcba7");
 }
 
-// What stands outside a picture, or before a running value, is the least number of the dtype: some have no
+// What stands outside an image, or before a running value, is the least number of the dtype: some have no
 // infinity.
 TEST(NnOps, MaximaOfFloatsWithoutInfinityHaveABorder) {
   for (DataType d : {dtypes::fp8e4m3, dtypes::fp8e4m3fnuz, dtypes::fp8e5m2fnuz, dtypes::float16}) {

@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "codegen/kernel/count.h"
-#include "codegen/kernel/walk_in_order.h"
+#include "codegen/kernel/scan_reduces.h"
 #include "ir/ranges.h"
 #include "lathe/lathe.h"
 #include "schedule/schedule.h"

@@ -291,34 +291,39 @@ std::vector<Command> add_bench(CLI::App& app) {
   command->require_subcommand(1);
 
   auto ir = std::make_shared<IrOptions>();  // shared: the parser's options and the command both hold it
-  CLI::App* on_ir = command->add_subcommand("ir", "the graph: making, finding, walking, simplifying nodes");
+  CLI::App* on_ir =
+      command->add_subcommand("ir", "the graph: creating, finding, traversing and simplifying nodes");
   on_ir->add_flag("--json", ir->json, "print an array of objects");
   on_ir->add_flag("--growth", ir->growth, "time per node for graphs of 1k to 1M nodes");
   on_ir->add_option("--nodes", ir->nodes, "size of the graphs")->check(between(100, 10'000'000));
-  on_ir->add_option("--rounds", ir->rounds, "the best of so many counts")->check(between(1, 100));
+  on_ir->add_option("--rounds", ir->rounds, "rounds to run; the best one is reported")
+      ->check(between(1, 100));
 
   auto compile = std::make_shared<CompileOptions>();
-  CLI::App* on_compile =
-      command->add_subcommand("compile", "nets from tensors to machine code, nothing cached");
-  on_compile->add_option("names", compile->names, "nets to compile; all of them if none is named");
+  CLI::App* on_compile = command->add_subcommand(
+      "compile", "compile times of nets, from tensors to machine code, without caches");
+  on_compile->add_option("names", compile->names, "nets to compile (default: all)");
   on_compile->add_flag("--json", compile->json, "print an array of objects");
-  on_compile->add_flag("--growth", compile->growth, "one net with 1 to 64 layers instead");
-  on_compile->add_flag("--passes", compile->passes, "also the time of each code generation pass");
-  on_compile->add_flag("--kernels", compile->kernels, "also the kernels that take longest");
-  on_compile->add_flag("--no-machine-code", compile->no_machine_code, "stop before the machine's compiler");
+  on_compile->add_flag("--growth", compile->growth, "compile one net with 1 to 64 layers instead");
+  on_compile->add_flag("--passes", compile->passes, "also print the time of each code generation pass");
+  on_compile->add_flag("--kernels", compile->kernels, "also print the kernels that take longest");
+  on_compile->add_flag("--no-machine-code", compile->no_machine_code,
+                       "stop before compiling to machine code");
   on_compile->add_option("--device", compile->device, "device to compile for");
-  on_compile->add_option("--rounds", compile->rounds, "the best of so many counts")->check(between(1, 100));
+  on_compile->add_option("--rounds", compile->rounds, "rounds to run; the best one is reported")
+      ->check(between(1, 100));
   on_compile->add_option("--peer", compile->peer, "also run a peer from .venv-peers on the same nets")
       ->check(CLI::IsMember({"tinygrad"}));
 
   auto start = std::make_shared<StartOptions>();
-  CLI::App* on_start =
-      command->add_subcommand("start", "a process from its start to its first launch, cache warm");
-  on_start->add_option("name", start->name, "net to get ready");
+  CLI::App* on_start = command->add_subcommand(
+      "start", "start-up time of a process until its first launch, with a warm cache");
+  on_start->add_option("name", start->name, "net to prepare");
   on_start->add_flag("--json", start->json, "print an array of objects");
-  on_start->add_option("--rounds", start->rounds, "the best of so many counts")->check(between(1, 100));
+  on_start->add_option("--rounds", start->rounds, "rounds to run; the best one is reported")
+      ->check(between(1, 100));
   on_start->add_flag("--ready-line", start->ready_line,
-                     "what a measured process does: get ready, print a line");
+                     "run as a measured process: prepare and print a line");
 
   std::vector<Command> commands = add_bench_cpu(*command);
   for (auto* add : {add_bench_cuda, add_bench_check, add_bench_models})

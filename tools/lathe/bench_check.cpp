@@ -23,8 +23,8 @@
 #include "lathe/dev/terminal.h"
 #include "lathe/error.h"
 #include "lathe/optim.h"
+#include "models/demo_net.h"
 #include "models/gpt2.h"
-#include "models/picture_net.h"
 #include "models/resnet.h"
 #include "tools/lathe/commands.h"
 #include "tools/lathe/scratch_folder.h"
@@ -63,13 +63,13 @@ void make_ready(nn::Module& net, nn::optim::Optimizer& optimizer) {
 }
 
 StepFunction demo() {
-  auto net = std::make_shared<models::PictureNet>();
+  auto net = std::make_shared<models::DemoNet>();
   auto optimizer = std::make_shared<nn::optim::Adam>(nn::get_parameters(*net), 0.004);
   make_ready(*net, *optimizer);
-  const Tensor pictures = Tensor::randint({512, 1, 28, 28}, 0, 256, {.dtype = dtypes::uint8}).realize();
+  const Tensor images = Tensor::randint({512, 1, 28, 28}, 0, 256, {.dtype = dtypes::uint8}).realize();
   return [=, labels = integers({512}, 10)] {
     const TrainingScope training;
-    train(*optimizer, (*net)(pictures).sparse_categorical_crossentropy(labels));
+    train(*optimizer, (*net)(images).sparse_categorical_crossentropy(labels));
   };
 }
 
@@ -89,10 +89,10 @@ StepFunction resnet50() {
   auto optimizer =
       std::make_shared<nn::optim::SGD>(nn::get_parameters(*net), 0.1, nn::optim::SGDOptions{.momentum = 0.9});
   make_ready(*net, *optimizer);
-  const Tensor pictures = Tensor::randn({4, 3, 224, 224}).realize();
+  const Tensor images = Tensor::randn({4, 3, 224, 224}).realize();
   return [=, labels = integers({4}, 1000)] {
     const TrainingScope training;
-    train(*optimizer, (*net)(pictures).sparse_categorical_crossentropy(labels));
+    train(*optimizer, (*net)(images).sparse_categorical_crossentropy(labels));
   };
 }
 
@@ -278,15 +278,16 @@ std::vector<Command> add_bench_check(CLI::App& bench) {
   auto options =
       std::make_shared<CheckOptions>();  // shared: the parser's options and the command both hold it
   CLI::App* command = bench.add_subcommand(
-      "check", "the first step of nets with and without the check of new kernels, nothing cached");
-  command->add_option("names", options->names, "demo, gpt2, resnet50; all of them if none is named");
+      "check", "the first step of nets with and without the first-use check, without caches");
+  command->add_option("names", options->names, "demo, gpt2, resnet50 (default: all)");
   command->add_flag("--json", options->json, "print an array of objects");
-  command->add_flag("--all", options->all, "print what every process measured, too");
-  command->add_option("--rounds", options->rounds, "the median of so many pairs of processes")
+  command->add_flag("--all", options->all, "also print the results of every process");
+  command->add_option("--rounds", options->rounds, "pairs of processes; the median is reported")
       ->check(between(1, 100));
-  command->add_option("--steps", options->steps, "steps of each process; the last is reported too")
+  command->add_option("--steps", options->steps, "steps of each process; the last one is also reported")
       ->check(between(1, 1000));
-  command->add_flag("--step-line", options->step_line, "what a measured process does: the steps, and a line");
+  command->add_flag("--step-line", options->step_line,
+                    "run as a measured process: run the steps and print a line");
   return {{command, [options] { return run_check(*options); }}};
 }
 

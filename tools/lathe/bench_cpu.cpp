@@ -485,30 +485,28 @@ int run_cpu(const Options& options) {
 
 std::vector<Command> add_bench_cpu(CLI::App& bench) {
   auto options = std::make_shared<Options>();  // shared: the parser's options and the command both hold it
-  CLI::App* command =
-      bench.add_subcommand("cpu", "kernels and nets beside the libraries one would use instead");
+  CLI::App* command = bench.add_subcommand("cpu", "kernels and nets, compared with other libraries");
   command->add_option("--filter", options->filter,
-                      "rows whose names contain this, or one of these, with commas between");
-  command->add_option("--threads", options->threads, "all rows on so many threads")->check(between(1, 1024));
-  command->add_option("--rounds", options->rounds, "turns of each contender; the best counts")
+                      "only benchmarks whose names contain this text, or one of several separated by commas");
+  command->add_option("--threads", options->threads, "run every benchmark on this many threads")
+      ->check(between(1, 1024));
+  command->add_option("--rounds", options->rounds, "rounds per library; the best one is reported")
       ->check(between(1, 1000));
-  command->add_option("--peers", options->peers, "the environment that make peers made");
-  command->add_flag("--quick", options->quick, "few turns, and a few rows of each kind where none is named");
-  command->add_flag("--tuned", options->tuned,
-                    "Lathe's kernels are searched first, unless the store has them");
-  command->add_option("--budget", options->budget, "seconds of search a kernel, for --tuned")
+  command->add_option("--peers", options->peers, "the Python environment that `make peers` created");
+  command->add_flag("--quick", options->quick,
+                    "few rounds, and only some benchmarks of each kind unless --filter is given");
+  command->add_flag("--tuned", options->tuned, "tune Lathe's kernels first, unless the store has them");
+  command->add_option("--budget", options->budget, "seconds to tune each kernel, with --tuned")
       ->check(between(1, 3600));
   command->add_option("--beside", options->beside,
-                      "one more peer: Lathe with this variable, such as LATHE_RATES=level");
+                      "also compare with Lathe under this variable, such as LATHE_RATES=level");
   command->add_flag("--ablation", options->ablation,
-                    "Lathe beside itself without each rule of the heuristic, instead of peers");
-  command->add_flag("--list", options->list, "only print the names of the rows");
+                    "instead of other libraries, compare with Lathe without each heuristic rule");
+  command->add_flag("--list", options->list, "only print the names of the benchmarks");
   command->add_flag("--json", options->json, "print an array of objects");
-  command
-      ->add_option("--contender", options->contender,
-                   "what a measured process does: answer the lines it is sent")
+  command->add_option("--contender", options->contender, "run as a measured process that answers lines")
       ->group("");
-  command->add_option("--library", options->library, "the library a contender loads")->group("");
+  command->add_option("--library", options->library, "the library that a measured process loads")->group("");
   return {{command, [options] { return run_cpu(*options); }}};
 }
 

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "lathe/dev/child_process.h"
+#include "lathe/jit.h"
+#include "lathe/nn.h"
 
 namespace lathe::tool {
 
@@ -38,6 +40,7 @@ struct CpuRow {
   bool reach_is_roof = false;
   double tolerance = 1e-4;  // largest difference over the largest value
   bool quick = false;       // part of --quick
+  bool net = false;         // weights and inputs are made by Lathe and handed to the peers
   double value(double seconds) const { return unit == "ms" ? seconds * 1e3 : work / seconds * 1e-9; }
 };
 std::vector<CpuRow> cpu_rows();
@@ -122,10 +125,24 @@ std::unique_ptr<Contender> make_onednn_contender(const std::string& library);
 // The net of a row that has no plain inputs (bench_cpu_nets.cpp). Its weights and inputs are in the folder
 // for the peers: `state`, float32 and int32 in the order of the names and shapes in `state.json`.
 struct Net {
-  std::function<void()> run;
-  std::vector<double> values;  // what peers are compared by: the loss of the third step, or some outputs
+  std::function<void()> start;  // of one step, which synchronize() waits for
+  std::vector<double> values;   // what peers are compared by: losses of the first steps, or some outputs
 };
+// Without a folder nothing is written.
 Net make_net(const CpuRow& row, const std::string& folder);
+
+// What the nets share (bench_cpu_nets.cpp).
+inline constexpr int kStepsCompared = 3;  // traced, compared, replayed
+inline constexpr std::int64_t kValuesCompared = 64;
+void write_state(const nn::StateDict& state, const std::string& folder);
+// The last values of a forward pass, after which the net is ready to be replayed.
+Net forward_net(Jit captured, const std::vector<Tensor>& inputs);
+// Those of `lathe bench cuda` (bench_cuda_nets.cpp). A cold one takes a single step.
+inline constexpr const char* kColdNet = "cold";
+Net gpt2_train(const CpuRow& row, const std::string& folder);
+Net resnet_train(const CpuRow& row, const std::string& folder);
+Net resnet_forward(const CpuRow& row, const std::string& folder);
+Net llama_decode(const CpuRow& row, const std::string& folder);
 
 Json to_json(const CpuRow& row);
 CpuRow row_from_json(const Json& json);

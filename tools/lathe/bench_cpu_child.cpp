@@ -2,7 +2,8 @@
 // (serve_contender). A question and an answer are a line of JSON each:
 //   {"do": "prepare", "row": {...}, "folder": "..."} -> {"version": "..."} or {"skip": "why it cannot"}
 //   {"do": "run", "seconds": 0.05}                    -> {"best": seconds, "runs": n}
-//   {"do": "queue", "seconds": 0.2}                   -> {"median": seconds, "runs": n}
+//   {"do": "queue", "seconds": 0.2}                   -> {"median": seconds, "given": seconds of the host,
+//   "runs": n}
 //   {"do": "kernels"}                                 -> {"kernels": [{"name", "options", "us", "gflops",
 //   ...}]}
 //   {"do": "roof", "device": "CUDA"}                  -> {"flops": a second, "bytes": a second}
@@ -32,16 +33,23 @@ Json queued_runs(Contender& contender, double seconds) {
   contender.start();
   contender.wait();
   const int queued = std::clamp(static_cast<int>(kTurn / std::max(since(first), 1e-7)), 1, kMostQueued);
-  std::vector<double> turns;
+  std::vector<double> turns, given;
   for (const auto begin = Clock::now();
        since(begin) < seconds || (turns.size() < kFewestTurns && since(begin) < 4 * seconds);) {
     const auto start = Clock::now();
     for (int i = 0; i < queued; ++i) contender.start();
+    given.push_back(since(start) / queued);
     contender.wait();
     turns.push_back(since(start) / queued);
   }
-  std::nth_element(turns.begin(), turns.begin() + static_cast<std::ptrdiff_t>(turns.size() / 2), turns.end());
-  return {{"median", turns[turns.size() / 2]}, {"runs", turns.size() * static_cast<std::size_t>(queued)}};
+  const auto middle = [](std::vector<double>& seconds) {
+    const auto at = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+    std::nth_element(seconds.begin(), at, seconds.end());
+    return *at;
+  };
+  return {{"median", middle(turns)},
+          {"given", middle(given)},
+          {"runs", turns.size() * static_cast<std::size_t>(queued)}};
 }
 
 // Which kernels a run is made of, and what each takes.

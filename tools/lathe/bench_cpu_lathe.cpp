@@ -133,11 +133,11 @@ class LatheContender : public Contender {
     net_ = {};
     copies_.clear();
     turn_ = 0;
-    const std::vector<RowInput> inputs = inputs_of(row);
-    if (inputs.empty()) {
+    if (row.net) {
       net_ = make_net(row, folder);
       return "";
     }
+    const std::vector<RowInput> inputs = inputs_of(row);
     const Kind* kind =
         std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& k) { return row.kind == k.name; });
     if (kind == std::end(kKinds)) return "no such kind of row: " + row.kind;
@@ -155,19 +155,14 @@ class LatheContender : public Contender {
     wait();
   }
   void start() override {
-    if (net_.run) {
-      net_.run();
-      return;
-    }
+    if (net_.start) return net_.start();
     out_.clear();  // as peers do, which write the same result again
     out_ = (*captured_)(copies_[turn_++ % copies_.size()]);
   }
-  void wait() override {
-    if (!net_.run) synchronize();
-  }
+  void wait() override { synchronize(); }
 
   std::vector<double> result(const std::vector<std::int64_t>& places) override {
-    if (net_.run) return net_.values;
+    if (net_.start) return net_.values;
     turn_ = 0;
     run();
     const std::vector<double> all = out_[0].data<double>();

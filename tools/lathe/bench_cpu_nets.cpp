@@ -1,22 +1,23 @@
-// The nets of `lathe bench cpu`: the demo's training step, GPT-2 and BERT forward, captured and replayed.
+// The nets of `lathe bench cpu`: the demo's training step, GPT-2 and BERT forward, captured and replayed; and
+// what they share with those of `lathe bench cuda`.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "lathe/error.h"
 #include "lathe/jit.h"
 #include "lathe/optim.h"
 #include "models/bert.h"
+#include "models/demo_net.h"
 #include "models/gpt2.h"
-#include "models/picture_net.h"
 #include "tools/lathe/bench_cpu.h"
 
 namespace lathe::tool {
 namespace {
 
 constexpr std::uint64_t kSeed = 20;
-constexpr int kStepsCompared = 3;  // traced, compared, replayed
-constexpr std::int64_t kValuesCompared = 64;
+}  // namespace
 
 void write_state(const nn::StateDict& state, const std::string& folder) {
   std::ofstream file(folder + "/state", std::ios::binary);
@@ -32,7 +33,6 @@ void write_state(const nn::StateDict& state, const std::string& folder) {
   if (!file.flush()) throw UserError("bench cpu", "cannot write " + folder + "/state");
 }
 
-// The last values of a forward pass, after which the net is ready to be replayed.
 Net forward_net(Jit captured, const std::vector<Tensor>& inputs) {
   auto shared = std::make_shared<Jit>(std::move(captured));  // shared: functions are copied
   Net net;
@@ -40,12 +40,11 @@ Net forward_net(Jit captured, const std::vector<Tensor>& inputs) {
     const std::vector<double> all = (*shared)(inputs)[0].data<double>();
     net.values.assign(all.end() - kValuesCompared, all.end());
   }
-  net.run = [shared, inputs] {
-    const std::vector<Tensor> out = (*shared)(inputs);
-    synchronize();
-  };
+  net.start = [shared, inputs] { (*shared)(inputs); };
   return net;
 }
+
+namespace {
 
 Net gpt2(const CpuRow& row, const std::string& folder) {
   auto net = std::make_shared<models::GPT2>();
@@ -77,7 +76,7 @@ Net bert(const CpuRow& row, const std::string& folder) {
 }
 
 struct DemoTrainer {
-  models::PictureNet net;
+  models::DemoNet net;
   nn::optim::Adam optimizer{nn::get_parameters(net), 0.001};
 
   std::vector<Tensor> step(const std::vector<Tensor>& in) {
@@ -95,31 +94,40 @@ struct DemoTrainer {
 
 Net demo(const CpuRow& row, const std::string& folder) {
   auto trainer = std::make_shared<DemoTrainer>();
-  Tensor pictures = Tensor::uniform({row.sizes[0], 1, 28, 28}, 0, 255);
+  Tensor images = Tensor::uniform({row.sizes[0], 1, 28, 28}, 0, 255);
   Tensor labels = Tensor::randint({row.sizes[0]}, 0, 10, {.dtype = dtypes::int32});
   nn::StateDict state = nn::get_state_dict(trainer->net);
-  state.emplace_back("pictures", pictures.realize());
+  state.emplace_back("images", images.realize());
   state.emplace_back("labels", labels.realize());
   write_state(state, folder);
   auto captured =
       std::make_shared<Jit>(jit([trainer](const std::vector<Tensor>& in) { return trainer->step(in); }));
-  const std::vector<Tensor> inputs{pictures, labels};
+  const std::vector<Tensor> inputs{images, labels};
   Net net;
   for (int i = 0; i < kStepsCompared; ++i) net.values = {(*captured)(inputs)[0].item()};
-  net.run = [captured, inputs] {
-    const std::vector<Tensor> out = (*captured)(inputs);
-    synchronize();
-  };
+  net.start = [captured, inputs] { (*captured)(inputs); };
   return net;
 }
+
+struct NetKind {
+  const char* name;
+  Net (*make)(const CpuRow& row, const std::string& folder);
+};
+constexpr NetKind kNets[] = {{"demo", demo},
+                             {"gpt2", gpt2},
+                             {"bert", bert},
+                             {"gpt2_train", gpt2_train},
+                             {"resnet_train", resnet_train},
+                             {"resnet_forward", resnet_forward},
+                             {"llama_decode", llama_decode}};
 
 }  // namespace
 
 Net make_net(const CpuRow& row, const std::string& folder) {
   Tensor::manual_seed(kSeed);
-  if (row.kind == "gpt2") return gpt2(row, folder);
-  if (row.kind == "bert") return bert(row, folder);
-  return demo(row, folder);
+  const auto* kind = std::ranges::find_if(kNets, [&](const NetKind& k) { return row.kind == k.name; });
+  if (kind == std::end(kNets)) throw UserError("bench", "no such net: " + row.kind);
+  return kind->make(row, folder);
 }
 
 }  // namespace lathe::tool

@@ -174,7 +174,7 @@ void plain_read(const char* from, char*, std::size_t bytes, float* sink) {
 void plain_copy(const char* from, char* to, std::size_t bytes, float*) { std::memcpy(to, from, bytes); }
 
 #if defined(__x86_64__)
-// Some streams apart from each other; how many a core's prefetchers follow gladly differs, so a few numbers
+// Several separate streams; the number that a core's prefetchers follow well differs, so a few numbers
 // are tried in turn.
 template <std::size_t kStreams>
 __attribute__((target("avx2"))) void avx2_read(const char* from, char*, std::size_t bytes, float* sink) {

@@ -169,6 +169,7 @@ CpuRow net(const char* name, const char* kind, std::vector<std::int64_t> sizes, 
   row.reach = reach;
   row.tuned_reach = tuned;
   row.tolerance = 2e-3;
+  row.net = true;
   return row;
 }
 
@@ -194,9 +195,9 @@ Json to_json(const CpuRow& row) {
     dtypes.push_back(input.dtype);
     shapes.push_back(input.shape);
   }
-  return {{"name", row.name},       {"device", row.device}, {"kind", row.kind},
-          {"dtype", row.dtype},     {"sizes", row.sizes},   {"variant", row.variant},
-          {"threads", row.threads}, {"dtypes", dtypes},     {"shapes", shapes}};
+  return {{"name", row.name},   {"device", row.device},   {"kind", row.kind},       {"dtype", row.dtype},
+          {"sizes", row.sizes}, {"variant", row.variant}, {"threads", row.threads}, {"net", row.net},
+          {"dtypes", dtypes},   {"shapes", shapes}};
 }
 
 // What contenders need: how the row is judged stays with the parent.
@@ -209,6 +210,7 @@ CpuRow row_from_json(const Json& json) {
   row.sizes = json.at("sizes").get<std::vector<std::int64_t>>();
   row.variant = json.at("variant");
   row.threads = json.at("threads");
+  row.net = json.at("net");
   return row;
 }
 

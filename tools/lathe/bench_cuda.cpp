@@ -63,6 +63,15 @@ CompilerNotes compiler_notes(const std::string& folder) {
 
 // ---- one row
 
+// What a unit makes of work a second.
+double scale_of(const std::string& unit) {
+  constexpr std::pair<std::string_view, double> kUnits[] = {
+      {"TFLOP/s", 1e-12}, {"TB/s", 1e-12}, {"kernels/us", 1e-6}, {"ktok/s", 1e-3}};
+  for (const auto& [name, scale] : kUnits)
+    if (unit == name) return scale;
+  return 1;  // tok/s, images/s
+}
+
 class Runner {
  public:
   explicit Runner(const Options& options)
@@ -87,8 +96,12 @@ class Runner {
 
   Json run(const CpuRow& row, const std::string& section) {
     const auto begin = Clock::now();
-    const ScratchFolder folder("inputs");
     Json out{{"section", section}, {"name", row.name}, {"unit", row.unit}, {"reach", row.reach}};
+    if (row.variant == kColdNet) {
+      run_cold(row, out);
+      return out;
+    }
+    const ScratchFolder folder("inputs");
     write_inputs(row, folder.path());
     std::set<std::string> before = sources();
     std::vector<ContenderProcess*> ready = prepare(row, folder.path(), out);
@@ -107,26 +120,49 @@ class Runner {
   }
 
  private:
-  void start_contenders() {
-    const std::string self = fs::read_symlink("/proc/self/exe").string();
-    std::vector<std::pair<std::string, std::string>> variables{{"LATHE_DEVICE", options_.device}};
-    auto lathe = variables;
-    lathe.emplace_back("LATHE_SAVE", sources_);
-    lathe.emplace_back("LATHE_CACHE", "off");
+  using Variables = std::vector<std::pair<std::string, std::string>>;
+
+  std::unique_ptr<ContenderProcess> lathe() const {
+    Variables variables{{"LATHE_DEVICE", options_.device}, {"LATHE_SAVE", sources_}, {"LATHE_CACHE", "off"}};
     if (options_.beam_seconds > 0) {
-      lathe.emplace_back("LATHE_BEAM", "4");
-      lathe.emplace_back("LATHE_BEAM_SECONDS", std::to_string(options_.beam_seconds));
+      variables.emplace_back("LATHE_BEAM", "4");
+      variables.emplace_back("LATHE_BEAM_SECONDS", std::to_string(options_.beam_seconds));
     }
-    start("lathe", {self, "bench", "cpu", "--contender", "lathe"}, lathe);
-    if (!fs::exists(kTorchScript)) return;
-    start("torch", {options_.python, kTorchScript}, variables);
-    auto compiled = variables;
-    compiled.emplace_back("LATHE_TORCH_COMPILE", "1");
-    start("torch.compile", {options_.python, kTorchScript}, compiled);
+    const std::vector<std::string> command{fs::read_symlink("/proc/self/exe").string(), "bench", "cpu",
+                                           "--contender", "lathe"};
+    return std::make_unique<ContenderProcess>("lathe", command, variables);
   }
-  void start(std::string name, std::vector<std::string> command,
-             const std::vector<std::pair<std::string, std::string>>& variables) {
-    contenders_.push_back(std::make_unique<ContenderProcess>(std::move(name), std::move(command), variables));
+  std::unique_ptr<ContenderProcess> torch(std::string name, bool compiled) const {
+    const Variables variables{{"LATHE_DEVICE", options_.device},
+                              {"LATHE_TORCH_COMPILE", compiled ? "1" : "0"}};
+    return std::make_unique<ContenderProcess>(
+        std::move(name), std::vector<std::string>{options_.python, kTorchScript}, variables);
+  }
+  void start_contenders() {
+    contenders_.push_back(lathe());
+    if (!fs::exists(kTorchScript)) return;
+    contenders_.push_back(torch("torch", false));
+    contenders_.push_back(torch("torch.compile", true));
+  }
+
+  // A process of its own for each round, from its start to its first result.
+  void run_cold(const CpuRow& row, Json& out) {
+    std::vector<double> seconds;
+    for (int round = 0; round < options_.rounds; ++round) {
+      const auto begin = Clock::now();
+      const std::unique_ptr<ContenderProcess> child = lathe();
+      const Json answer =
+          child->ask({{"do", "prepare"}, {"row", to_json(row)}, {"folder", ""}}, kPrepareSeconds);
+      if (!answer.contains("version")) {
+        out["wrong"] = answer.value("error", "Lathe could not run it");
+        return;
+      }
+      seconds.push_back(since(begin));
+    }
+    std::sort(seconds.begin(), seconds.end());
+    out["lathe"] = std::round(seconds[seconds.size() / 2] * 1e3) / 1e3;
+    out["spread"]["lathe"] = std::round((seconds.back() / seconds.front() - 1) * 1e3) / 1e3;
+    out["reached"] = out["lathe"] <= row.reach;
   }
 
   std::set<std::string> sources() const {
@@ -155,14 +191,24 @@ class Runner {
   void compare(const CpuRow& row, std::vector<ContenderProcess*>& ready, const std::string& folder,
                Json& out) {
     const std::vector<std::int64_t> places = sample_places(output_elements(row), 256);
-    const std::vector<double> expected = reference_values(row, folder, places);
+    std::vector<double> expected = reference_values(row, folder, places);
     std::vector<ContenderProcess*> right;
+    std::map<const ContenderProcess*, Json> answers;
+    std::map<const ContenderProcess*, std::vector<double>> values_of;
     for (ContenderProcess* child : ready) {
-      const Json answer = child->ask({{"do", "result"}, {"places", places}}, kPrepareSeconds);
-      std::vector<double> values;  // what is no number comes as null
-      for (const Json& v : answer.value("values", Json::array()))
-        values.push_back(v.is_number() ? v.get<double>() : NAN);
-      const double off = largest_difference(values, expected);
+      answers[child] = child->ask({{"do", "result"}, {"places", places}}, kPrepareSeconds);
+      for (const Json& v : answers[child].value("values", Json::array()))  // what is no number comes as null
+        values_of[child].push_back(v.is_number() ? v.get<double>() : NAN);
+    }
+    // Nets are compared with each other: there is no formula.
+    if (row.net && ready.size() > 1) expected = values_of[ready[1]];
+    if (row.net && ready.size() == 1) {
+      out["notes"].push_back("nothing to compare the net with");
+      return;
+    }
+    for (ContenderProcess* child : ready) {
+      const Json& answer = answers[child];
+      const double off = largest_difference(values_of[child], expected);
       out["error"][child->name()] =
           std::isfinite(off) ? Json(off) : Json(answer.value("error", "not a number"));
       const bool wrong = !(off <= row.tolerance);
@@ -179,6 +225,7 @@ class Runner {
       for (ContenderProcess* child : ready) {
         if (!child->alive()) continue;
         const Json answer = child->ask({{"do", "queue"}, {"seconds", options_.slice}}, kRunSeconds);
+        if (answer.contains("given")) out["host_us"] = std::round(answer.value("given", 0.0) * 1e7) / 10;
         if (answer.contains("median"))
           seconds[child->name()].push_back(answer["median"]);
         else
@@ -186,7 +233,7 @@ class Runner {
       }
     for (auto& [name, turns] : seconds) {
       std::sort(turns.begin(), turns.end());
-      const double rate = row.work / turns[turns.size() / 2] * 1e-12;
+      const double rate = row.work / turns[turns.size() / 2] * scale_of(row.unit);
       out[name] = std::round(rate * 1e4) / 1e4;
       out["spread"][name] = std::round((turns.back() / turns.front() - 1) * 1e3) / 1e3;
     }
@@ -209,9 +256,10 @@ class Runner {
     const double mine = out.value("lathe", 0.0);
     if (peer > 0) out["ratio"] = std::round(mine / peer * 1e3) / 1e3;
     const double best = roof().value(row.roof == RoofKind::Copy ? "bytes" : "flops", 0.0);
-    if (best > 0) out["roof_share"] = std::round(mine * 1e12 / best * 1e3) / 1e3;
-    out["reached"] =
-        row.reach <= 2 && row.unit == "TFLOP/s" ? peer > 0 && mine / peer >= row.reach : mine >= row.reach;
+    if (best > 0 && !row.net) out["roof_share"] = std::round(mine / scale_of(row.unit) / best * 1e3) / 1e3;
+    out["reached"] = row.reach <= 2 && (row.net || row.unit == "TFLOP/s")
+                         ? peer > 0 && mine / peer >= row.reach
+                         : mine >= row.reach;
   }
 
   const Options& options_;
@@ -335,21 +383,20 @@ int run_cuda(const Options& options) {
 
 std::vector<Command> add_bench_cuda(CLI::App& bench) {
   auto options = std::make_shared<Options>();  // shared: the parser's options and the command both hold it
-  CLI::App* command = bench.add_subcommand("cuda", "kernels on a GPU beside PyTorch");
+  CLI::App* command = bench.add_subcommand("cuda", "kernels on a GPU, compared with PyTorch");
   command->add_option("--section", options->section,
-                      "products, memory, odd, fused or launch; all of them if none is named");
-  command->add_option("--filter", options->filter, "rows whose names contain this");
-  command->add_option("--results", options->results,
-                      "file of finished rows: these are read, new ones are added");
-  command->add_option("--save", options->save, "keep the sources of all kernels in this folder");
-  command->add_option("--seconds", options->seconds, "no row begins after so many seconds")
+                      "products, memory, odd, fused, launch, nets or cold (default: all)");
+  command->add_option("--filter", options->filter, "only benchmarks whose names contain this text");
+  command->add_option("--results", options->results, "file with results so far; new results are appended");
+  command->add_option("--save", options->save, "save the sources of all kernels in this folder");
+  command->add_option("--seconds", options->seconds, "start no benchmark after this many seconds")
       ->check(between(1, 36000));
-  command->add_option("--rounds", options->rounds, "turns of each contender")->check(between(1, 100));
-  command->add_option("--python", options->python, "the Python that has PyTorch");
+  command->add_option("--rounds", options->rounds, "rounds per library")->check(between(1, 100));
+  command->add_option("--python", options->python, "a Python with PyTorch");
   command->add_option("--device", options->device, "device to measure");
-  command->add_option("--search", options->beam_seconds, "seconds of search a kernel")
+  command->add_option("--search", options->beam_seconds, "seconds to tune each kernel")
       ->check(between(0, 3600));
-  command->add_flag("--list", options->list, "only print the names of the rows");
+  command->add_flag("--list", options->list, "only print the names of the benchmarks");
   command->add_flag("--json", options->json, "print an array of objects");
   return {{command, [options] { return run_cuda(*options); }}};
 }

@@ -78,7 +78,7 @@ class Rows {
   std::map<std::int64_t, Tensor> some_;
 };
 
-// A tokenizer as large as the vocabulary: bytes, then words nobody writes.
+// A tokenizer as large as the vocabulary: bytes, then made-up words.
 Object::Entries tokenizer_keys() {
   Object::Items tokens = {"<unk>", "<s>", "</s>"}, scores(3, 0.0), kinds = {2, 3, 3};
   for (int byte = 0; byte < 256; ++byte) {
@@ -252,12 +252,14 @@ std::vector<ModelRow> bench_language(const LanguageBench& o) {
     } const remove{file};
     write_model(file, type, o.layers);
     {
-      llm::Model model(llm::load_checkpoint(file), {.context = 1024, .sequences = 1});
+      llm::Model model(llm::load_checkpoint(file),
+                       {.context = 1024, .sequences = 1, .byte_activations = true});
       rows.push_back(decode_row(model, type, o.seconds));
       rows.push_back(prefill_row(model, type, o.seconds));
     }
     {
-      llm::Model model(llm::load_checkpoint(file), {.context = 1024, .sequences = 1, .invariant = false});
+      llm::Model model(llm::load_checkpoint(file),
+                       {.context = 1024, .sequences = 1, .invariant = false, .byte_activations = true});
       rows.push_back(decode_row(model, type, o.seconds));
       rows.back().name += " fast";
     }
@@ -323,18 +325,22 @@ std::vector<Command> add_bench_models(CLI::App& bench) {
   const auto o = std::make_shared<Options>();
   o->onnx.folder = "../shared/data/onnx";
   CLI::App* command = bench.add_subcommand(
-      "models", "language models against the memory's roof, ONNX models against ONNX Runtime");
+      "models", "language models relative to memory bandwidth, ONNX models relative to ONNX Runtime");
   command->add_flag("--json", o->json, "print an array of objects");
   command->add_option("--types", o->language.types,
-                      "weights of the language model: F32 F16 Q8_0 Q4_0 Q4_K ...");
-  command->add_option("--layers", o->language.layers, "of the language model (16: one billion parameters)")
+                      "weight types of the language model: F32 F16 Q8_0 Q4_0 Q4_K ...");
+  command
+      ->add_option("--layers", o->language.layers,
+                   "layers of the language model (16 have one billion parameters)")
       ->check(between(1, 64));
-  command->add_option("--seconds", o->language.seconds, "of each measured thing (4)")->check(between(1, 600));
-  command->add_option("--onnx", o->onnx.folder, "a folder of folders with model.onnx and test_data_set_0");
-  command->add_option("--models", o->onnx.names, "ONNX models by parts of their names");
-  command->add_option("--peers", o->peers, "the Python environment that has onnxruntime (.venv-peers)");
-  command->add_flag("--no-language", o->no_language, "ONNX models alone");
-  command->add_flag("--no-onnx", o->no_onnx, "language models alone");
+  command->add_option("--seconds", o->language.seconds, "seconds per measurement (4)")
+      ->check(between(1, 600));
+  command->add_option("--onnx", o->onnx.folder,
+                      "a folder with subfolders that hold model.onnx and test_data_set_0");
+  command->add_option("--models", o->onnx.names, "only ONNX models whose names contain one of these");
+  command->add_option("--peers", o->peers, "a Python environment with onnxruntime (.venv-peers)");
+  command->add_flag("--no-language", o->no_language, "only ONNX models");
+  command->add_flag("--no-onnx", o->no_onnx, "only language models");
   return {{command, [o] { return run_models(*o); }}};
 }
 

@@ -1,5 +1,5 @@
 // ONNX models beside ONNX Runtime: a child process has the peer, and both take turns over the same inputs. A
-// model that is loaded anew has its kernels from the cache; cold, from none.
+// model that is loaded again has its kernels from the cache; cold, from none.
 #include <fmt/format.h>
 
 #include <algorithm>

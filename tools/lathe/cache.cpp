@@ -28,10 +28,10 @@ int clear() {
 }  // namespace
 
 std::vector<Command> add_cache(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("cache", "the compiled kernels kept on disk");
+  CLI::App* command = app.add_subcommand("cache", "the disk cache of compiled kernels");
   command->require_subcommand(1);
-  CLI::App* info = command->add_subcommand("info", "where they are and how much they take");
-  CLI::App* remove = command->add_subcommand("clear", "remove them all");
+  CLI::App* info = command->add_subcommand("info", "print its folder and size");
+  CLI::App* remove = command->add_subcommand("clear", "delete all entries");
   return {{info, show}, {remove, clear}};
 }
 

@@ -151,7 +151,7 @@ class Chat {
                  rate = written > 1 && after_first > 0 ? (written - 1) / after_first : 0;
     std::string line = fmt::format("{} + {} tokens, {:.0f} ms to the first", last_.prompt_tokens,
                                    last_.written_tokens, 1e3 * first_);
-    if (last_.cached_tokens > 0) line += fmt::format(" ({} were there)", last_.cached_tokens);
+    if (last_.cached_tokens > 0) line += fmt::format(" ({} cached)", last_.cached_tokens);
     if (rate > 0) {
       line += fmt::format(", {:.1f} tokens/s", rate);
       const double roof = dev::roof_of(o_.llm.device.empty() ? "CPU" : o_.llm.device).bytes;
@@ -188,13 +188,13 @@ class Chat {
 
   static void help() {
     fmt::print(
-        "/clear           forget the conversation\n"
-        "/system TEXT     what the model is told first; forgets the conversation\n"
+        "/clear           start a new conversation\n"
+        "/system TEXT     set the system message and start a new conversation\n"
         "/set NAME VALUE  temperature, top_k, top_p, min_p, repetition_penalty, seed, max_tokens\n"
-        "/retry           the last answer again, with other random numbers\n"
-        "/history         what was said\n"
-        "/save FILE       what was said, into a file\n"
-        "/exit            end (also ctrl-D); ctrl-C stops an answer\n");
+        "/retry           repeat the last answer with other random numbers\n"
+        "/history         print the conversation\n"
+        "/save FILE       write the conversation to a file\n"
+        "/exit            quit (also ctrl-D); ctrl-C stops an answer\n");
   }
 
   static void refuse(const std::string& word) {
@@ -217,7 +217,7 @@ class Chat {
     double value = 0;
     const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
     if (read.ec != std::errc() || read.ptr != text.data() + text.size()) {
-      fmt::print("/set {}: \"{}\" is no number\n", name, text);
+      fmt::print("/set {}: \"{}\" is not a number\n", name, text);
       return;
     }
     llm::SamplingOptions changed = o_.sampling;
@@ -236,14 +236,14 @@ class Chat {
     else if (name == "max_tokens" && value >= 1)
       o_.max_tokens = static_cast<std::int64_t>(value);
     else
-      fmt::print("there is nothing to set that is called {} and takes {}\n", name, text);
+      fmt::print("there is no setting {} that takes {}\n", name, text);
     llm::check(changed);
     o_.sampling = changed;
   }
 
   void retry() {
     if (messages_.size() < 2 || messages_.back().role != "assistant") {
-      fmt::print("nothing was said yet\n");
+      fmt::print("there is no answer to repeat yet\n");
       return;
     }
     messages_.pop_back();
@@ -292,27 +292,28 @@ int chat(Options& o, bool prompt_given) {
 }  // namespace
 
 std::vector<Command> add_chat(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("chat", "a conversation with a language model in the terminal");
+  CLI::App* command = app.add_subcommand("chat", "chat with a language model in the terminal");
   const auto o = std::make_shared<Options>();
   add_llm_options(*command, o->llm);
-  CLI::Option* prompt = command->add_option("--prompt", o->prompt, "one answer to this, and no conversation");
-  command->add_option("--system", o->system, "what the model is told first");
-  command->add_flag("--raw", o->raw, "no chat template: the model continues the text");
-  command->add_option("--max-tokens", o->max_tokens, "tokens of an answer (1024)")
+  CLI::Option* prompt = command->add_option("--prompt", o->prompt, "answer this one message and exit");
+  command->add_option("--system", o->system, "the system message");
+  command->add_flag("--raw", o->raw, "continue the text, without a chat template");
+  command->add_option("--max-tokens", o->max_tokens, "most tokens of an answer (1024)")
       ->check(between(1, 1 << 20));
   command->add_option("--temperature", o->sampling.temperature, "0: always the likeliest token (0.7)");
-  command->add_option("--top-k", o->sampling.top_k, "only so many likeliest tokens (0: all)");
-  command->add_option("--top-p", o->sampling.top_p, "only the likeliest that together reach this (0.95)");
+  command->add_option("--top-k", o->sampling.top_k, "choose among this many likeliest tokens (0: all)");
+  command->add_option("--top-p", o->sampling.top_p,
+                      "choose among the likeliest tokens that together reach this probability (0.95)");
   command->add_option("--min-p", o->sampling.min_p,
-                      "only those at least this part as likely as the likeliest (0)");
+                      "choose among tokens with at least this fraction of the highest probability (0)");
   command->add_option("--repetition-penalty", o->sampling.repetition_penalty,
-                      "makes what occurred less likely (1: no)");
+                      "makes tokens that occurred less likely (1: off)");
   o->llm.fast = true;  // nothing else is in its batch
-  command->add_flag("!--invariant", o->llm.fast, "the tokens that lathe serve gives, bit for bit; slower");
+  command->add_flag("!--invariant", o->llm.fast, "the same tokens as lathe serve, bit for bit; slower");
   CLI::Option* seed =
-      command->add_option("--seed", o->sampling.seed, "the same answer again (random where not given)");
+      command->add_option("--seed", o->sampling.seed, "seed of the random numbers (default: random)");
   command->add_option("--stop", o->stop, "text that ends an answer");
-  command->add_flag("--stats", o->stats, "with --prompt: tokens per second, to standard error");
+  command->add_flag("--stats", o->stats, "with --prompt: print tokens per second to standard error");
   return {{command, [o, prompt, seed] {
              o->seeded = seed->count() > 0;
              return chat(*o, prompt->count() > 0);

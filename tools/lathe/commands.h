@@ -34,6 +34,7 @@ std::vector<Command> add_serve(CLI::App& app);
 std::vector<Command> add_investigate(CLI::App& app);  // none where the build has no SQLite
 std::vector<Command> add_mcp(CLI::App& app);          // likewise
 std::vector<Command> add_faults(CLI::App& app);
+std::vector<Command> add_fuzz(CLI::App& app);
 std::vector<Command> add_help(CLI::App& app);
 
 // The words after the first `--` of `lathe investigate`: a command of somebody else's, none of ours.
@@ -50,8 +51,10 @@ std::string folded(const std::string& text, std::size_t indent, const std::strin
 // Folds what help says of every command and option below.
 void fold_help(CLI::App& app);
 
-// A whole number from `low` to `high`; the parser's own check words its refusal differently in every version.
+// An integer from `low` to `high`; the parser's own check words its refusal differently in every version.
 CLI::Validator between(long low, long high);
+// A finite number above 0, such as seconds or a rate.
+CLI::Validator above_zero();
 // A file, a folder, or either, that is there.
 CLI::Validator existing_file();
 CLI::Validator existing_folder();

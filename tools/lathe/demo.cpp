@@ -1,4 +1,4 @@
-// `lathe demo`: trains a small convolutional net on real pictures, shows a few with what it takes them for,
+// `lathe demo`: trains a small convolutional net on real images, shows a few with what it takes them for,
 // and says which kernels the time went to.
 #include <fmt/format.h>
 
@@ -12,14 +12,14 @@
 #include "lathe/dev/terminal.h"
 #include "lathe/jit.h"
 #include "lathe/optim.h"
-#include "models/picture_net.h"
+#include "models/demo_net.h"
 #include "tools/lathe/commands.h"
 
 namespace lathe::tool {
 namespace {
 
 constexpr std::int64_t kBatch = 512, kTestBatch = 500;
-constexpr std::int64_t kPicturesShown = 8;
+constexpr std::int64_t kImagesShown = 8;
 constexpr std::size_t kKernelsShown = 10;
 constexpr int kProfiledSteps = 3;
 
@@ -34,14 +34,14 @@ struct Options {
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-datasets::PictureSet load(const std::string& folder) {
+datasets::ImageSet load(const std::string& folder) {
   const bool clothes = std::filesystem::path(folder).filename() == "fashion-mnist";
   return clothes ? datasets::fashion_mnist(folder) : datasets::load_idx_folder(folder);
 }
 
 class Trainer {
  public:
-  Trainer(const datasets::PictureSet& data, const Options& options)
+  Trainer(const datasets::ImageSet& data, const Options& options)
       : data_(data),
         options_(options),
         net_(data.classes, data.train.height, data.train.width),
@@ -63,9 +63,9 @@ class Trainer {
         optimizer_.set_learning_rate(
             rate_at(static_cast<double>(epoch * steps + step) / static_cast<double>(options_.epochs * steps),
                     since(begin)));
-        auto [pictures, labels] = data_.train.batch(std::span(order).subspan(
+        auto [images, labels] = data_.train.batch(std::span(order).subspan(
             static_cast<std::size_t>(step * kBatch), static_cast<std::size_t>(kBatch)));
-        run_step(pictures, labels);
+        run_step(images, labels);
         bar.update(step + 1,
                    fmt::format("loss {:.3f}  accuracy {:.1f} %  {:.0f} images/s", loss_, 100 * accuracy_,
                                static_cast<double>((step + 1) * kBatch) / since(epoch_begin)));
@@ -74,33 +74,33 @@ class Trainer {
     return since(begin);
   }
 
-  // The share of test pictures it gets right.
+  // The share of test images it gets right.
   double test() {
     const NoGradScope no_grad;
-    const datasets::Pictures& set = data_.test;
+    const datasets::Images& set = data_.test;
     double right = 0;
     dev::ProgressBar bar("testing", set.count);
     for (std::int64_t begin = 0; begin < set.count; begin += kTestBatch) {
-      auto [pictures, labels] = set.range(begin, std::min(begin + kTestBatch, set.count));
-      const std::vector<std::int32_t> found = classes_of(pictures), wanted = labels.data<std::int32_t>();
+      auto [images, labels] = set.range(begin, std::min(begin + kTestBatch, set.count));
+      const std::vector<std::int32_t> found = classes_of(images), wanted = labels.data<std::int32_t>();
       for (std::size_t i = 0; i < wanted.size(); ++i) right += found[i] == wanted[i];
       bar.update(begin + static_cast<std::int64_t>(wanted.size()));
     }
     return right / static_cast<double>(set.count);
   }
 
-  std::vector<std::int32_t> classes_of(const Tensor& pictures) {
+  std::vector<std::int32_t> classes_of(const Tensor& images) {
     const NoGradScope no_grad;
     // The last batch of a set may be smaller than the one that was captured.
-    const bool whole = !options_.no_capture && pictures.size(0) == kTestBatch;
-    return (whole ? score_({pictures}) : scores({pictures}))[0].data<std::int32_t>();
+    const bool whole = !options_.no_capture && images.size(0) == kTestBatch;
+    return (whole ? score_({images}) : scores({images}))[0].data<std::int32_t>();
   }
 
   // Some more steps with every kernel timed.
   std::vector<dev::KernelCost> profile() {
-    auto [pictures, labels] = data_.train.range(0, kBatch);
+    auto [images, labels] = data_.train.range(0, kBatch);
     dev::set_profiling(true);
-    for (int i = 0; i < kProfiledSteps; ++i) run_step(pictures, labels);
+    for (int i = 0; i < kProfiledSteps; ++i) run_step(images, labels);
     dev::set_profiling(false);
     return dev::kernel_costs();
   }
@@ -124,9 +124,9 @@ class Trainer {
     return {net_(in[0]).argmax(1).cast(dtypes::int32)};
   }
 
-  void run_step(const Tensor& pictures, const Tensor& labels) {
+  void run_step(const Tensor& images, const Tensor& labels) {
     const std::vector<Tensor> out =
-        options_.no_capture ? train_step({pictures, labels}) : step_({pictures, labels});
+        options_.no_capture ? train_step({images, labels}) : step_({images, labels});
     loss_ = out[0].item();
     const double right = out[1].item();
     accuracy_ = accuracy_ < 0 ? right : 0.9 * accuracy_ + 0.1 * right;
@@ -144,16 +144,16 @@ class Trainer {
     return options_.seconds > 0 && since(begin) > options_.seconds;
   }
 
-  const datasets::PictureSet& data_;
+  const datasets::ImageSet& data_;
   const Options& options_;
-  models::PictureNet net_;
+  models::DemoNet net_;
   nn::optim::Adam optimizer_;
   Jit step_, score_;
   double loss_ = 0, accuracy_ = -1;  // of the last step; a running mean
 };
 
-// One line of a picture: two rows of pixels a character, by how bright they are.
-std::string picture_line(const std::uint8_t* pixels, std::int64_t width, std::int64_t row, bool second_row) {
+// One line of an image: two rows of pixels a character, by how bright they are.
+std::string image_line(const std::uint8_t* pixels, std::int64_t width, std::int64_t row, bool second_row) {
   static constexpr const char* kShades[] = {" ", ".", ":", "-", "=", "+", "*", "#", "%", "@"};
   std::string line;
   for (std::int64_t x = 0; x < width; ++x) {
@@ -163,9 +163,9 @@ std::string picture_line(const std::uint8_t* pixels, std::int64_t width, std::in
   return line;
 }
 
-void show_pictures(Trainer& trainer, const datasets::PictureSet& data) {
+void show_images(Trainer& trainer, const datasets::ImageSet& data) {
   const std::int64_t height = data.test.height, width = data.test.width;
-  const std::int64_t count = std::min(kPicturesShown, data.test.count);
+  const std::int64_t count = std::min(kImagesShown, data.test.count);
   const std::vector<std::int32_t> found = trainer.classes_of(data.test.range(0, count).first);
   auto name = [&](std::int64_t c) { return data.class_names.at(static_cast<std::size_t>(c)); };
   constexpr std::int64_t kAcross = 4;
@@ -174,8 +174,8 @@ void show_pictures(Trainer& trainer, const datasets::PictureSet& data) {
     for (std::int64_t y = 0; y < height; y += 2) {
       std::string line;
       for (std::int64_t i = first; i < last; ++i)
-        line += picture_line(&data.test.pixels[static_cast<std::size_t>(i * height * width)], width, y,
-                             y + 1 < height) +
+        line += image_line(&data.test.pixels[static_cast<std::size_t>(i * height * width)], width, y,
+                           y + 1 < height) +
                 "  ";
       fmt::print("{}\n", line);
     }
@@ -209,16 +209,16 @@ void show_kernels(const std::vector<dev::KernelCost>& costs) {
 }
 
 int run(const Options& options) {
-  const datasets::PictureSet data = load(options.data);
-  fmt::print("{} pictures of {}x{} in {} classes from {}, {} to test\n", data.train.count, data.train.width,
+  const datasets::ImageSet data = load(options.data);
+  fmt::print("{} images of {}x{} in {} classes from {}, {} to test\n", data.train.count, data.train.width,
              data.train.height, data.classes, options.data, data.test.count);
   Tensor::manual_seed(1);
   Trainer trainer(data, options);
   const double seconds = trainer.train();
   const double right = trainer.test();
-  fmt::print("{} of the test pictures are right after {}\n\n",
+  fmt::print("{} of the test images are classified correctly after {}\n\n",
              dev::bold(fmt::format("{:.2f} %", 100 * right)), dev::human_seconds(seconds));
-  show_pictures(trainer, data);
+  show_images(trainer, data);
   show_kernels(trainer.profile());
   return 0;
 }
@@ -227,14 +227,14 @@ int run(const Options& options) {
 
 std::vector<Command> add_demo(CLI::App& app) {
   auto options = std::make_shared<Options>();  // shared: the parser's options and the command both hold it
-  CLI::App* command = app.add_subcommand("demo", "train a small net on real pictures");
-  command->add_option("--data", options->data, "folder with the four IDX files of a picture set")
+  CLI::App* command = app.add_subcommand("demo", "train a small net on real images");
+  command->add_option("--data", options->data, "folder with the four IDX files of an image set")
       ->check(existing_folder());
-  command->add_option("--epochs", options->epochs, "times through the training set")->check(between(1, 1000));
-  command->add_option("--seconds", options->seconds, "stop training after this long")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--rate", options->rate, "highest learning rate")->check(CLI::PositiveNumber);
-  command->add_flag("--no-capture", options->no_capture, "build the graph anew for every step");
+  command->add_option("--epochs", options->epochs, "passes over the training set")->check(between(1, 1000));
+  command->add_option("--seconds", options->seconds, "stop training after this many seconds")
+      ->check(above_zero());
+  command->add_option("--rate", options->rate, "highest learning rate")->check(above_zero());
+  command->add_flag("--no-capture", options->no_capture, "rebuild the graph for every step");
   return {{command, [options] { return run(*options); }}};
 }
 

@@ -25,8 +25,9 @@ int run() {
   std::vector<std::vector<std::string>> rows{{"device", "state", "target", "compiler", "features"}};
   const std::vector<dev::DeviceRow> devices = dev::devices();
   for (const dev::DeviceRow& d : devices)
-    rows.push_back({d.name, d.unavailable.empty() ? "ready" : "not here", d.target, d.compiler, d.features});
-  // What does not fit beside the names stands below: first the features, then the compilers.
+    rows.push_back(
+        {d.name, d.unavailable.empty() ? "ready" : "unavailable", d.target, d.compiler, d.features});
+  // What does not fit beside the names is below: first the features, then the compilers.
   std::vector<std::function<std::string(const dev::DeviceRow&)>> below;
   for (auto text : {&dev::DeviceRow::features, &dev::DeviceRow::compiler})
     if (width_of(rows) > kColumns) {
@@ -52,7 +53,8 @@ int run() {
 }  // namespace
 
 std::vector<Command> add_devices(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("devices", "list the devices of this build and what they use here");
+  CLI::App* command =
+      app.add_subcommand("devices", "list the devices of this build and what they use on this machine");
   return {{command, run}};
 }
 

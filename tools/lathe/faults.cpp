@@ -63,7 +63,11 @@ double share(std::size_t part, std::size_t all) {
   return all == 0 ? 1 : static_cast<double>(part) / static_cast<double>(all);
 }
 
-void print_totals(const std::vector<dev::FaultTrial>& trials, const Options& options) {
+// What an investigation has to reach, over all faults that make a wrong result.
+constexpr double kLocalised = 0.95, kSmallRepros = 0.9, kMedianMs = 10e3, kWorstMs = 60e3;
+
+// Prints them; whether all was reached.
+bool print_totals(const std::vector<dev::FaultTrial>& trials, const Options& options) {
   std::size_t wrong = 0, localised = 0, small = 0, repros = 0, errors = 0, silent = 0;
   std::vector<double> times;
   for (const dev::FaultTrial& trial : trials) {
@@ -88,13 +92,15 @@ void print_totals(const std::vector<dev::FaultTrial>& trials, const Options& opt
                    {"median_ms", std::llround(median)},
                    {"worst_ms", std::llround(worst)}};
     fmt::print("{}\n", row.dump());
-    return;
+  } else {
+    fmt::print(
+        "{} faults: {} give wrong results, {} errors, {} show on no kernel; of the wrong ones {:.0f} % are "
+        "localised, {:.0f} % have repros of at most 10 nodes; median {:.0f} ms, worst {:.0f} ms\n",
+        trials.size(), wrong, errors, silent, 100 * share(localised, wrong), 100 * share(small, repros),
+        median, worst);
   }
-  fmt::print(
-      "{} faults: {} give wrong results, {} errors, {} show on no kernel; of the wrong ones {:.0f} % are "
-      "localised, {:.0f} % have repros of at most 10 nodes; median {:.0f} ms, worst {:.0f} ms\n",
-      trials.size(), wrong, errors, silent, 100 * share(localised, wrong), 100 * share(small, repros), median,
-      worst);
+  return silent == 0 && share(localised, wrong) >= kLocalised && share(small, repros) >= kSmallRepros &&
+         median < kMedianMs && worst < kWorstMs;
 }
 
 int accuse_nobody(const std::vector<std::string>& subjects, const dev::InvestigationLimits& limits) {
@@ -119,8 +125,8 @@ int run_faults(const Options& options) {
   }
   if (!options.program.empty()) return dev::run_checked_program(options.program) ? 0 : 1;
   if (!options.none && !dev::can_plant_faults())
-    throw UserError("faults", "this build has no faults to plant")
-        .help("scripts/build.sh faults makes one that has; --none needs none");
+    throw UserError("faults", "this build cannot plant faults")
+        .help("scripts/build.sh faults makes a build that can; --none works with any build");
   const auto scratch = options.folder.empty() ? std::make_unique<ScratchFolder>("faults") : nullptr;
   const std::string folder = scratch ? scratch->path() : options.folder;
   dev::InvestigationLimits limits;
@@ -131,8 +137,7 @@ int run_faults(const Options& options) {
   if (options.none) return accuse_nobody(subjects, limits);
   for (const std::string& name : options.only)
     if (std::ranges::none_of(all, [&](const dev::PlantedFault& f) { return f.name == name; }))
-      throw UserError("faults", "there is no fault named '" + name + "'")
-          .help("lathe faults --list names them");
+      throw UserError("faults", "no fault is named '" + name + "'").help("lathe faults --list lists them");
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
   std::vector<std::vector<std::string>> commands;
   for (const std::string& program : dev::checked_programs())
@@ -143,26 +148,26 @@ int run_faults(const Options& options) {
     trials.push_back(dev::try_fault(fault, subjects, commands, limits));
     print_trial(trials.back(), options);
   }
-  print_totals(trials, options);
-  return 0;
+  return print_totals(trials, options) ? 0 : 1;
 }
 
 }  // namespace
 
 std::vector<Command> add_faults(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* faults = app.add_subcommand("faults", "plant faults and see whether an investigation finds them");
-  faults->add_flag("--json", options->json, "a line of JSON for each fault, and one with totals");
-  faults->add_flag("--list", options->list, "name the faults and plant none");
-  faults->add_flag("--none", options->none, "plant nothing: no kernel may be accused");
-  faults->add_flag("--hypotheses", options->hypotheses, "show what each investigation tested");
+  CLI::App* faults =
+      app.add_subcommand("faults", "plant faults and test whether an investigation finds them");
+  faults->add_flag("--json", options->json, "print a line of JSON for each fault and one with totals");
+  faults->add_flag("--list", options->list, "only print the names of the faults");
+  faults->add_flag("--none", options->none, "plant nothing and check that no kernel is blamed");
+  faults->add_flag("--hypotheses", options->hypotheses, "print the hypotheses of each investigation");
   faults->add_option("--on", options->files,
-                     "saved kernels and graphs to use, instead of those of small programs");
-  faults->add_option("--only", options->only, "these faults");
-  faults->add_option("--program", options->program, "run one of the programs that faults are tried on")
+                     "saved kernels and graphs to test on, instead of the built-in small programs");
+  faults->add_option("--only", options->only, "only these faults");
+  faults->add_option("--program", options->program, "run one of the programs that faults are tested on")
       ->group("");
-  faults->add_option("--folder", options->folder, "keep kernels and repros here");
-  faults->add_option("--seconds", options->seconds, "most time for one investigation")->capture_default_str();
+  faults->add_option("--folder", options->folder, "folder to keep kernels and reproducers in");
+  faults->add_option("--seconds", options->seconds, "time limit of one investigation")->capture_default_str();
   return {{faults, [options] { return run_faults(*options); }}};
 }
 

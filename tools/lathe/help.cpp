@@ -7,9 +7,9 @@
 namespace lathe::tool {
 
 std::vector<Command> add_help(CLI::App& app) {
-  CLI::App* help = app.add_subcommand("help", "settings of the environment, or what a command takes");
+  CLI::App* help = app.add_subcommand("help", "describe environment variables, or the options of a command");
   help->require_subcommand(0, 1);
-  CLI::App* flags = help->add_subcommand("flags", "the LATHE_ variables, what they take and what they do");
+  CLI::App* flags = help->add_subcommand("flags", "the LATHE_ variables, their values and their effects");
   std::vector<Command> commands{{flags, [] {
                                    for (const auto& [name, takes, meaning] : dev::flags_help())
                                      fmt::print("{}\n",
@@ -18,7 +18,7 @@ std::vector<Command> add_help(CLI::App& app) {
                                  }}};
   for (CLI::App* other : app.get_subcommands([](CLI::App*) { return true; })) {
     if (other == help) continue;
-    CLI::App* page = help->add_subcommand(other->get_name(), "what lathe " + other->get_name() + " takes");
+    CLI::App* page = help->add_subcommand(other->get_name(), "the options of lathe " + other->get_name());
     commands.push_back({page, [other] {
                           fmt::print("{}", other->help("lathe"));
                           return 0;

@@ -27,18 +27,17 @@ int show_steps(const Options& options, const std::string& device) {
     found = true;
     const bool before = step.part == "schedule" || step.part == "prove";  // it made what is in the file
     if (before) {
-      fmt::print("== {} ({}): {}; done before\n", step.name, step.part, step.purpose);
+      fmt::print("== {} ({}): {}; done before the file was saved\n", step.name, step.part, step.purpose);
       continue;
     }
     fmt::print("== {} ({}{}): {}{}\n", step.name, step.part, step.optional ? ", optional" : "", step.purpose,
                step.changed ? ""
-               : step.shown ? "; changes nothing"
-                            : "; left out");
+               : step.shown ? "; no change"
+                            : "; disabled");
     if (step.changed) fmt::print("{}", options.step.empty() ? step.text : step.difference + step.text);
   }
   if (!found)
-    throw UserError("inspect", "there is no step named '" + options.step + "'")
-        .help("--steps shows them all");
+    throw UserError("inspect", "no step is named '" + options.step + "'").help("--steps lists all steps");
   return 0;
 }
 
@@ -51,7 +50,7 @@ int run(const Options& options) {
     const bool same = kernel.source == kernel.saved_source;
     fmt::print("{}: {}\n", kernel.name,
                same                          ? "the same source"
-               : kernel.saved_source.empty() ? "the file holds no source"
+               : kernel.saved_source.empty() ? "the file has no source"
                                              : "the source differs from the saved one");
     return same ? 0 : 1;
   }
@@ -71,24 +70,24 @@ int run(const Options& options) {
 std::vector<Command> add_inspect(CLI::App& app) {
   auto options = std::make_shared<Options>();  // shared: the parser's options and the command both hold it
   CLI::App* command = app.add_subcommand(
-      "inspect", "show what a model file holds, or a kernel that LATHE_SAVE wrote, compiled again");
+      "inspect", "show the contents of a model file, or recompile and show a kernel that LATHE_SAVE wrote");
   command
       ->add_option("file", options->file,
-                   "a kernel file; or .gguf, .safetensors, a folder of a model, .pt, .npz, .npy")
+                   "a kernel file; or .gguf, .safetensors, .pt, .npz, .npy or a model folder")
       ->required()
       ->check(existing_path());
   command->add_option(
       "--options", options->options,
-      "file: those it was made with; default: the heuristic's; or a list, such as \"UPCAST(0, 8)\"");
+      "file: the options in the file; default: the heuristic's; or a list, such as \"UPCAST(0, 8)\"");
   command->add_option("--device", options->device, "device to compile for");
-  command->add_flag("--json", options->json, "what a model file holds, as JSON");
-  command->add_flag("--graph", options->graph, "only the kernel's graph");
-  command->add_flag("--program", options->program, "only its program");
-  command->add_flag("--source", options->source, "only its source");
-  command->add_flag("--steps", options->steps, "the steps of its compile, with the graph after each");
-  command->add_option("--step", options->step, "one of them, with the nodes it takes away and adds");
+  command->add_flag("--json", options->json, "print the contents of a model file as JSON");
+  command->add_flag("--graph", options->graph, "print only the kernel's graph");
+  command->add_flag("--program", options->program, "print only its program");
+  command->add_flag("--source", options->source, "print only its source");
+  command->add_flag("--steps", options->steps, "print the compile steps, with the graph after each");
+  command->add_option("--step", options->step, "print one step, with the nodes it removes and adds");
   command->add_flag("--check", options->check,
-                    "compare the source with the one in the file: status 1 where they differ");
+                    "compare the source with the one in the file; exit status 1 if they differ");
   return {{command, [options] { return run(*options); }}};
 }
 

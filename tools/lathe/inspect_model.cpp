@@ -73,13 +73,14 @@ Contents read_folder(const fs::path& folder) {
     if (file.extension() == ".safetensors") add_lines(out, state::safe_load(file));
     if (file.filename() != "config.json") continue;
     const Json config = Json::parse(std::ifstream(file), nullptr, false);
-    if (!config.is_object()) throw UserError("inspect", fmt::format("{} is no JSON object", file.string()));
+    if (!config.is_object())
+      throw UserError("inspect", fmt::format("{} is not a JSON object", file.string()));
     for (const auto& [key, value] : config.items())
       out.keys.emplace_back(key, value.is_string() ? value.get<std::string>() : value.dump());
   }
   if (out.tensors.empty() && out.keys.empty())
     throw UserError("inspect",
-                    fmt::format("{} holds no model: neither config.json nor safetensors", folder.string()));
+                    fmt::format("{} has no model: neither config.json nor safetensors", folder.string()));
   return out;
 }
 
@@ -88,7 +89,7 @@ Contents read_any(const fs::path& path) {
   if (is_gguf(path)) return read_gguf(path);
   const std::string extension = path.extension().string();
   if (extension == ".safetensors") return read_safetensors(path);
-  Contents out{"checkpoint of torch", {}, {}};
+  Contents out{"torch checkpoint", {}, {}};
   if (extension == ".npz") {
     out.format = "npz";
     add_lines(out, state::load_npz(path));

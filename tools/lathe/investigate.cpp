@@ -47,6 +47,7 @@ struct Options {
   std::vector<std::string> words;
   Input input;
   std::string tests, store, project_store, id, text, who = "person", path;
+  double slower_than = 0;
   std::int64_t memory_mib = 4096, carry_mib = 1024;
   bool json = false, open = false, quiet = false, all = false;
   bool only_queued = false;  // one that somebody cancelled before it began stays so
@@ -63,8 +64,8 @@ std::string id_of(Store& store, const Options& o) {
   if (!o.id.empty()) return store.session(o.id).id;
   const std::vector<Session> all = store.sessions();
   if (all.empty())
-    throw UserError("investigate", "there is no investigation of this project yet")
-        .help("lathe investigate -- COMMAND begins one");
+    throw UserError("investigate", "this project has no investigation yet")
+        .help("start one with lathe investigate -- COMMAND");
   return all.front().id;
 }
 
@@ -74,10 +75,14 @@ Input input_of(const Options& o) {
   input.directory = fs::current_path().string();
   input.memory = o.memory_mib << 20;
   input.carry = o.carry_mib << 20;
+  if (o.slower_than > 0) {
+    input.scenario_seconds = o.slower_than;
+    input.jobs = 1;  // side by side they would take longer
+  }
   if (!o.tests.empty()) input.tests = {"sh", "-c", o.tests};
   if (!input.command.empty() && !o.words.empty())
-    throw UserError("investigate", fmt::format("{} stands before --", o.words.front()))
-        .help("give a command after --, or a path, or words");
+    throw UserError("investigate", fmt::format("{} is before --", o.words.front()))
+        .help("give a command after --, or a path, or a description");
   std::error_code failed;
   if (o.words.size() == 1 && fs::exists(o.words[0], failed)) {
     input.path = fs::absolute(o.words[0]).string();
@@ -103,7 +108,7 @@ void print_session(Store& store, const std::string& id, const Options& o) {
   }
   const Session s = store.session(id);
   fmt::print("{}  {}{}\n", s.id, row(s.state).name,
-             s.interrupted ? " (its process is gone: lathe investigate resume)" : "");
+             s.interrupted ? " (its process has ended; continue with lathe investigate resume)" : "");
   const auto line = [](const char* what, const std::string& text) {
     if (!text.empty()) fmt::print("{}\n", folded(text, 11, what));
   };
@@ -116,7 +121,7 @@ void print_session(Store& store, const std::string& id, const Options& o) {
                       : s.finding.way_out +
                             (s.finding.way_out_verified ? "  (verified both ways)" : "  (not verified)"));
   line("repro", s.finding.repro);
-  line("shows it", s.finding.repro_command);
+  line("run it", s.finding.repro_command);
   std::vector<std::vector<std::string>> rows{{"verdict", "ms", "hypothesis"}};
   for (const dev::Hypothesis& h : store.hypotheses(id))
     rows.push_back({std::string(name(h.verdict)), fmt::format("{:.0f}", h.milliseconds), h.claim});
@@ -155,7 +160,8 @@ int run(Store& store, const std::string& id, const Options& o) {
   });
   print_session(store, id, o);
   if (o.open) show_page(store, id);
-  if (state == State::Queued) fmt::print(stderr, "interrupted; lathe investigate resume {} goes on\n", id);
+  if (state == State::Queued)
+    fmt::print(stderr, "interrupted; continue with lathe investigate resume {}\n", id);
   return status_of(state);
 }
 
@@ -170,7 +176,7 @@ int start(const Options& o) {
   const auto store = opened(o);
   const std::string id = store->create(input, this_environment()).id;
   if (start_in_background(*store, fs::read_symlink("/proc/self/exe").string(), id) == 0)
-    throw DeviceError("investigate", "no process could be started");
+    throw DeviceError("investigate", "a process could not be started");
   if (o.json)
     fmt::print("{}\n", text_of(summary_of(*store, id)));
   else
@@ -248,44 +254,47 @@ int import(const Options& o) {
                                 {"seconds", imported.seconds}}));
     return 0;
   }
-  fmt::print("{} records and {} sections are hints now; none of them was tested here\n", imported.records,
+  fmt::print("imported {} records and {} sections as hints; none of them was tested here\n", imported.records,
              imported.sections);
   return 0;
 }
 
 void add_store(CLI::App& app, Options& o) {
   app.add_option("--store", o.store, "folder for records (the user's state folder)");
-  app.add_option("--project-store", o.project_store, "the very folder of a project's records")->group("");
+  app.add_option("--project-store", o.project_store, "the folder of one project's records")->group("");
 }
 
 void add_limits(CLI::App& app, Options& o) {
   add_store(app, o);
-  app.add_option("--budget", o.input.seconds, "seconds for all of it (60)")->check(CLI::PositiveNumber);
-  app.add_option("--jobs", o.input.jobs, "scenarios at a time (one per CPU)")->check(between(1, 1024));
+  app.add_option("--budget", o.input.seconds, "total time in seconds (60)")->check(above_zero());
+  app.add_option("--jobs", o.input.jobs, "scenarios to run at once (one per CPU)")->check(between(1, 1024));
   app.add_option("--scenario-seconds", o.input.scenario_seconds,
-                 "limit of one run (by how long the first one takes)")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--memory-mib", o.memory_mib, "limit of one run, all its processes together (4096)")
+                 "time limit of one run (default: from the time of the first run)")
+      ->check(above_zero());
+  app.add_option("--slower-than", o.slower_than,
+                 "a run that takes longer, in seconds, fails; runs one at a time")
+      ->check(above_zero());
+  app.add_option("--memory-mib", o.memory_mib, "memory limit of one run with all its processes (4096)")
       ->check(between(16, 1 << 24));
-  app.add_option("--carry-mib", o.carry_mib, "ignored files that scenarios get copies of (1024)")
+  app.add_option("--carry-mib", o.carry_mib, "size limit of git-ignored files copied to scenarios (1024)")
       ->check(between(0, 1 << 24));
-  app.add_option("--tests", o.tests, "a shell command that runs the other tests, tried with the way out");
+  app.add_option("--tests", o.tests, "a shell command that runs the other tests, to check the way out with");
   app.add_option("--adviser", o.input.adviser,
                  "URL of an OpenAI-compatible endpoint that may propose experiments");
-  app.add_option("--adviser-model", o.input.adviser_model, "the model it is asked for");
-  app.add_flag("--json", o.json, "the record as JSON on standard output");
+  app.add_option("--adviser-model", o.input.adviser_model, "the model to request there");
+  app.add_flag("--json", o.json, "print the record as JSON");
 }
 
 }  // namespace
 
 std::vector<Command> add_investigate(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("investigate", "why a command fails, by experiment");
+  CLI::App* command = app.add_subcommand("investigate", "find out by experiments why a command fails");
   const auto o = std::make_shared<Options>();
   command->require_subcommand(0, 1);
-  command->add_option("input", o->words, "words that describe the failure; or -- and a command that fails");
+  command->add_option("input", o->words, "a description of the failure; or -- and a command that fails");
   add_limits(*command, *o);
-  command->add_flag("--open", o->open, "also show the page");
-  command->add_flag("--quiet", o->quiet, "no lines while it runs");
+  command->add_flag("--open", o->open, "also open the page");
+  command->add_flag("--quiet", o->quiet, "print nothing while it runs");
   command->footer(
       "exit status: 0 cause verified, 3 not found, 4 input needed, 5 cancelled,\n1 failed, 2 wrong use, 130 "
       "interrupted");
@@ -300,33 +309,33 @@ std::vector<Command> add_investigate(CLI::App& app) {
     if (needed) id->required();
     return sub;
   };
-  CLI::App* started = verb("start", "begin one in the background and print its id", start);
+  CLI::App* started = verb("start", "start a session in the background and print its id", start);
   started->add_option("input", o->words, "as for lathe investigate");
   add_limits(*started, *o);
-  CLI::App* listed = verb("list", "all of this project, latest first", list);
-  CLI::App* shown = with_id(verb("show", "one of them, while it runs or after", show), false);
-  CLI::App* checked = with_id(verb("check", "the same", show), false);
+  CLI::App* listed = verb("list", "list the sessions of this project, latest first", list);
+  CLI::App* shown = with_id(verb("show", "show a session, running or finished", show), false);
+  CLI::App* checked = with_id(verb("check", "the same as show", show), false);
   for (CLI::App* sub : {shown, checked}) {
-    sub->add_flag("--all", o->all, "with states, observations, events and runs");
-    sub->add_flag("--open", o->open, "also show the page");
+    sub->add_flag("--all", o->all, "include states, observations, events and runs");
+    sub->add_flag("--open", o->open, "also open the page");
   }
-  CLI::App* observed =
-      with_id(verb("observe", "tell one what you see: it re-orders its questions", observe), true);
+  CLI::App* observed = with_id(
+      verb("observe", "report an observation to a session, which reorders its experiments", observe), true);
   observed->add_option("text", o->text, "\"not the environment, look at src/a.py\"")->required();
-  observed->add_option("--who", o->who, "whose observation it is");
-  CLI::App* cancelled = with_id(verb("cancel", "end one and all that it runs, at once", cancel), true);
+  observed->add_option("--who", o->who, "who observed it");
+  CLI::App* cancelled = with_id(verb("cancel", "stop a session and everything it runs", cancel), true);
   CLI::App* resumed = with_id(
-      verb("resume", "go on with one that was interrupted, or give it a command after --", resume), false);
-  resumed->add_flag("--open", o->open, "also show the page");
-  resumed->add_flag("--quiet", o->quiet, "no lines while it runs");
+      verb("resume", "continue an interrupted session, or give it a command after --", resume), false);
+  resumed->add_flag("--open", o->open, "also open the page");
+  resumed->add_flag("--quiet", o->quiet, "print nothing while it runs");
   resumed->add_flag("--only-queued", o->only_queued, "")->group("");
-  CLI::App* imported = verb("import", "take a bank of prose as untested hints", import);
+  CLI::App* imported = verb("import", "import notes as untested hints", import);
   imported->add_option("path", o->path, "folder with activeContext.md and progress.md")
       ->required()
       ->check(existing_path());
   for (CLI::App* sub : {listed, shown, checked, observed, cancelled, resumed, imported}) {
     add_store(*sub, *o);
-    if (sub != observed && sub != cancelled) sub->add_flag("--json", o->json, "as JSON");
+    if (sub != observed && sub != cancelled) sub->add_flag("--json", o->json, "print JSON");
   }
   commands.push_back({command, [o] { return begin(*o); }});  // last: its verbs were chosen with it
   return commands;

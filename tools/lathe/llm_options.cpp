@@ -20,16 +20,19 @@ void add_llm_options(CLI::App& command, LlmOptions& o) {
       ->required()
       ->check(existing_path());
   command.add_option("--tokenizer", o.tokenizer,
-                     "the tokenizer's file, where it is not in or beside the model");
+                     "the tokenizer's file, if it is not in or next to the model");
   command.add_option("--chat-template", o.chat_template,
-                     "a file with a template (Jinja) in place of the model's");
+                     "a Jinja template file to use instead of the model's");
   command
       .add_option("--context", o.context,
-                  "tokens of a conversation (the model's, at most 4096, where not given)")
+                  "most tokens of a conversation (default: the model's, at most 4096)")
       ->check(between(0, 1 << 20));
   command.add_option("--cache-mib", o.cache_mib, "memory for keys and values, in MiB")
       ->check(between(0, 1 << 20));
-  command.add_option("--device", o.device, "where the model runs, such as CPU or CUDA");
+  command.add_option("--device", o.device, "device to run the model on, such as CPU or CUDA");
+  command.add_flag(
+      "--byte-activations", o.byte_activations,
+      "round activations to bytes in products with Q4_0, Q8_0 and Q4_K weights; faster with AVX-512 VNNI");
 }
 
 llm::Checkpoint loaded(const LlmOptions& o) {
@@ -39,7 +42,11 @@ llm::Checkpoint loaded(const LlmOptions& o) {
 std::unique_ptr<llm::Engine> opened(const LlmOptions& o, llm::Checkpoint checkpoint, std::int64_t sequences,
                                     std::size_t queue) {
   llm::EngineOptions options;
-  options.model = {.context = o.context, .sequences = sequences, .invariant = !o.fast, .device = o.device};
+  options.model = {.context = o.context,
+                   .sequences = sequences,
+                   .invariant = !o.fast,
+                   .byte_activations = o.byte_activations,
+                   .device = o.device};
   options.queue = queue;
   if (o.cache_mib > 0) {
     const llm::ModelConfig& c = checkpoint.config;

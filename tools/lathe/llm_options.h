@@ -14,7 +14,7 @@ namespace lathe::tool {
 struct LlmOptions {
   std::string model, tokenizer, chat_template, device;
   std::int64_t context = 0, cache_mib = 0;
-  bool fast = false;
+  bool fast = false, byte_activations = false;
 };
 
 void add_llm_options(CLI::App& command, LlmOptions& options);

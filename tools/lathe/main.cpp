@@ -89,12 +89,12 @@ int refuse(CLI::App& app, const CLI::ParseError& error) {
 
 int main(int argc, char** argv) {
   CLI::App app{"Lathe: a tensor compiler and deep-learning stack", "lathe"};
-  app.footer("lathe help flags lists the settings of the environment (LATHE_...)");
+  app.footer("lathe help flags lists the environment variables (LATHE_...)");
   app.set_version_flag("--version", "lathe " LATHE_VERSION);
   app.require_subcommand(1);
   std::vector<Command> commands;
   for (auto add : {add_demo, add_devices, add_bench, add_tune, add_inspect, add_quantize, add_run, add_chat,
-                   add_serve, add_investigate, add_mcp, add_cache, add_faults, add_help})
+                   add_serve, add_investigate, add_mcp, add_cache, add_faults, add_fuzz, add_help})
     for (Command& command : add(app)) commands.push_back(std::move(command));
   fold_help(app);
   try {

@@ -28,7 +28,7 @@ std::vector<Command> add_mcp(CLI::App& app) {
     namespace fs = std::filesystem;
     investigations::McpServer server(fs::read_symlink("/proc/self/exe").string(), LATHE_VERSION, *root,
                                      fs::current_path().string());
-    // Each request in a thread of its own: one that waits for an end keeps nobody from cancelling.
+    // Each request has its own thread, so that one that waits for a result does not block a cancellation.
     std::mutex writing;
     std::list<std::jthread> threads;
     for (std::string line; std::getline(std::cin, line);) {

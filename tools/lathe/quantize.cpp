@@ -45,7 +45,7 @@ int run(const Options& options) {
     sum.square_size += q.size * q.size * count;
     numbers += q.numbers;
     bytes += q.bytes;
-    if (!q.note.empty()) fmt::print("{}: {}, since {}\n", q.name, q.type, q.note);
+    if (!q.note.empty()) fmt::print("{}: {}, because {}\n", q.name, q.type, q.note);
   }
   std::vector<std::vector<std::string>> rows;
   if (options.all) {
@@ -62,7 +62,7 @@ int run(const Options& options) {
                     error == 0 ? "0" : fmt::format("{:.3g} %", 100 * error)});
   }
   print_table(rows);
-  fmt::print("errors are roots of mean squares, as shares of those of the numbers\n");
+  fmt::print("errors are root mean squares, relative to those of the weights\n");
   fmt::print("{}: {} bytes, {:.3f} bits per number\n", options.to, bytes,
              numbers == 0 ? 0 : 8 * static_cast<double>(bytes) / static_cast<double>(numbers));
   return 0;
@@ -72,7 +72,7 @@ int run(const Options& options) {
 
 std::vector<Command> add_quantize(CLI::App& app) {
   auto options = std::make_shared<Options>();  // shared: the parser's options and the command both hold it
-  CLI::App* command = app.add_subcommand("quantize", "write a model as one GGUF file with packed weights");
+  CLI::App* command = app.add_subcommand("quantize", "write a model as one GGUF file with quantized weights");
   command
       ->add_option("in", options->from,
                    "a GGUF file, a folder with config.json and safetensors, or a llama2.c file")
@@ -81,10 +81,10 @@ std::vector<Command> add_quantize(CLI::App& app) {
   command->add_option("out", options->to, "the GGUF file to write")->required();
   command->add_option(
       "--type", options->quantize.type,
-      "of matrices: F32, F16, BF16, Q4_0 to Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS, MXFP4, TQ1_0, TQ2_0");
+      "type of matrices: F32, F16, BF16, Q4_0 to Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS, MXFP4, TQ1_0, TQ2_0");
   command->add_option("--output-type", options->quantize.output_type,
-                      "of the token table and the output layer");
-  command->add_flag("--all", options->all, "a line for every tensor");
+                      "type of the token table and the output layer");
+  command->add_flag("--all", options->all, "print a line for every tensor");
   return {{command, [options] { return run(*options); }}};
 }
 

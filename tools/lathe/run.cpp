@@ -71,7 +71,7 @@ onnx::Values inputs_of(const Options& options, const onnx::Summary& summary) {
   for (const std::string& given : options.dims) {
     const auto [name, text] = split_pair(given, "--dim", "name=size");
     if (text.size() > 12 || text.find_first_not_of("0123456789") != std::string::npos)
-      throw UserError("run", fmt::format("--dim {}: {} is no size", given, text));
+      throw UserError("run", fmt::format("--dim {}: {} is not a size", given, text));
     dims[name] = std::stoll(text);
   }
   onnx::Values inputs;
@@ -120,7 +120,7 @@ Plan plan_of(const std::vector<ScheduledKernel>& kernels) {
 
 void print_summary(const Options& options, const onnx::Summary& s) {
   fmt::print("{}: {}, {}, {} nodes, {} parameters ({})\n", options.file,
-             s.producer.empty() ? "no producer named" : s.producer, opsets_text(s), s.nodes, s.parameters,
+             s.producer.empty() ? "unknown producer" : s.producer, opsets_text(s), s.nodes, s.parameters,
              dev::human_bytes(static_cast<std::uint64_t>(s.parameter_bytes)));
   for (const onnx::Port& port : s.inputs) fmt::print("input    {}\n", port.str());
   for (const onnx::Port& port : s.outputs) fmt::print("output   {}\n", port.str());
@@ -288,13 +288,13 @@ std::vector<Command> add_run(CLI::App& app) {
   CLI::App* command = app.add_subcommand("run", "run an ONNX model");
   command->add_option("file", options->file, "the model, an .onnx file")->required()->check(existing_file());
   command->add_option("--input", options->inputs,
-                      "name=file.npy (or .pb, as ONNX's test data has it); once per input");
+                      "name=file.npy (or .pb, as in ONNX's test data); once per input");
   command->add_option("--dim", options->dims, "name=size: a named dimension of random inputs");
-  command->add_flag("--random", options->random, "inputs that are not given are random");
-  command->add_option("--output", options->output, "a folder for the results, as name.npy");
+  command->add_flag("--random", options->random, "use random values for missing inputs");
+  command->add_option("--output", options->output, "folder to write the results to, as name.npy");
   command->add_flag("--bench", options->bench,
-                    "measure calls instead of printing results; inputs that are not given are random");
-  command->add_option("--seconds", options->seconds, "how long --bench measures")->check(between(1, 600));
+                    "measure calls instead of printing results; missing inputs are random");
+  command->add_option("--seconds", options->seconds, "seconds that --bench measures")->check(between(1, 600));
   command->add_option("--device", options->device, "device to run on");
   command->add_flag("--json", options->json, "print an object");
   return {{command, [options] { return run(*options); }}};

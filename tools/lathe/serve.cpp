@@ -31,7 +31,7 @@ struct Options {
 int run(llm::Server& server, const Options& o, const std::string& what) {
   fmt::print("serving {} on http://{}:{}, {}\n", o.llm.model, o.server.host, server.port(), what);
   if (o.server.host != "127.0.0.1" && o.server.host != "localhost" && o.server.api_key.empty())
-    fmt::print(stderr, "serve: everybody who reaches {} can use the model; --api-key asks for a key\n",
+    fmt::print(stderr, "serve: anyone who can reach {} can use the model; --api-key requires a key\n",
                o.server.host);
   std::fflush(stdout);
   std::jthread watch([&](const std::stop_token& over) {
@@ -76,21 +76,21 @@ int serve(Options& o) {
 
 std::vector<Command> add_serve(CLI::App& app) {
   CLI::App* command =
-      app.add_subcommand("serve", "a language model behind OpenAI's HTTP protocol, with a chat page");
+      app.add_subcommand("serve", "serve a language model over OpenAI's HTTP API, with a chat page");
   const auto o = std::make_shared<Options>();
   add_llm_options(*command, o->llm);
   command->add_flag("--fast", o->llm.fast,
-                    "faster kernels, whose tokens may depend on what else is in a batch");
-  command->add_option("--host", o->server.host, "the address to listen on (127.0.0.1: this machine alone)");
-  command->add_option("--port", o->server.port, "the port (8080; 0: any that is free)")
+                    "faster kernels; tokens may then depend on the other requests in a batch");
+  command->add_option("--host", o->server.host, "the address to listen on (127.0.0.1: only this machine)");
+  command->add_option("--port", o->server.port, "the port (8080; 0: any free port)")
       ->check(between(0, 65535));
-  command->add_option("--name", o->server.name, "what clients call the model");
-  command->add_option("--api-key", o->server.api_key, "asked for of every client (also LATHE_API_KEY)");
+  command->add_option("--name", o->server.name, "the model's name for clients");
+  command->add_option("--api-key", o->server.api_key, "key that clients must send (also LATHE_API_KEY)");
   command->add_option("--parallel", o->parallel, "sequences in one batch (8)")->check(between(1, 1024));
-  command->add_option("--queue", o->queue, "requests that may wait (256)")->check(between(1, 100000));
-  command->add_option("--connections", o->connections, "clients at once (64)")->check(between(1, 4096));
+  command->add_option("--queue", o->queue, "most waiting requests (256)")->check(between(1, 100000));
+  command->add_option("--connections", o->connections, "most clients at once (64)")->check(between(1, 4096));
   command->add_option("--body-mib", o->body_mib, "the largest request, in MiB (8)")->check(between(1, 1024));
-  command->add_flag("--cold", o->cold, "compile when requests come, not before");
+  command->add_flag("--cold", o->cold, "compile on the first requests instead of at the start");
   return {{command, [o] { return serve(*o); }}};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <sstream>
 
@@ -76,9 +77,20 @@ CLI::Validator between(long low, long high) {
     long value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error == std::errc() && end == text.data() + text.size() && low <= value && value <= high) return "";
-    return fmt::format("{} is no whole number from {} to {}", text, low, high);
+    return fmt::format("{} is not an integer from {} to {}", text, low, high);
   };
   return CLI::Validator(refusal, fmt::format("{} to {}", low, high));
+}
+
+CLI::Validator above_zero() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string {
+        double value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const bool whole = error == std::errc() && end == text.data() + text.size();
+        return whole && std::isfinite(value) && value > 0 ? "" : text + " is not a number above 0";
+      },
+      "above 0");
 }
 
 CLI::Validator existing_file() {
@@ -102,7 +114,7 @@ CLI::Validator existing_folder() {
   return CLI::Validator(
       [](const std::string& path) -> std::string {
         if (std::filesystem::is_directory(path)) return "";
-        return std::filesystem::exists(path) ? path + " is no folder" : "there is no folder " + path;
+        return std::filesystem::exists(path) ? path + " is not a folder" : "there is no folder " + path;
       },
       "FOLDER");
 }

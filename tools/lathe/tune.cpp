@@ -36,8 +36,8 @@ double seconds_of(const std::string& text) {
   in >> unit;
   const double factor = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
   if (!read || factor == 0 || number <= 0)
-    throw UserError("tune", "the budget is \"" + text + "\", and a time is needed")
-        .help("such as 60s, 10m or 1h");
+    throw UserError("tune", "the budget \"" + text + "\" is not a time")
+        .help("write a time such as 60s, 10m or 1h");
   return number * factor;
 }
 
@@ -70,7 +70,7 @@ void print_curve(const dev::TunedKernel& k) {
   constexpr double kWidth = 50;
   double worst = 0;
   for (const auto& [seconds, us] : k.curve) worst = std::max(worst, us);
-  fmt::print("\n{} after seconds of search:\n", dev::bold(k.name));
+  fmt::print("\nbest time of {} during the search:\n", dev::bold(k.name));
   for (const auto& [seconds, us] : k.curve)
     fmt::print("{:>8.2f} s {:>10} us  {}\n", seconds, number(us),
                std::string(static_cast<std::size_t>(std::max(1.0, kWidth * us / worst)), '#'));
@@ -84,7 +84,7 @@ void print_rows(const std::vector<dev::TunedKernel>& rows) {
       {"kernel", "uses", "default us", "best us", "gain", "tried", "seconds", ""}};
   double before = 0, after = 0;
   for (const dev::TunedKernel& k : rows) {
-    std::string note = !k.why.empty() ? "kept: " + k.why : k.known ? "known" : "";
+    std::string note = !k.why.empty() ? "not searched: " + k.why : k.known ? "known" : "";
     for (const auto& [count, word] : {std::pair{k.crashed, "crashed"}, {k.hung, "hung"}, {k.wrong, "wrong"}})
       if (count > 0) note += fmt::format("{}{} {}", note.empty() ? "" : ", ", count, word);
     table.push_back({k.name, fmt::format("{}", k.uses), number(k.default_us), number(k.best_us),
@@ -101,7 +101,7 @@ void print_rows(const std::vector<dev::TunedKernel>& rows) {
     for (const std::string& repro : k.repros) fmt::print("failed candidate: {}\n", repro);
   if (after > 0) fmt::print("\nall kernels: {} us by default, {} us now\n", number(before), number(after));
   if (!dev::tuned_folder().empty())
-    fmt::print("kept in {}; programs use it with LATHE_BEAM=1\n", dev::tuned_folder());
+    fmt::print("stored in {}; programs use it with LATHE_BEAM=1\n", dev::tuned_folder());
 }
 
 std::vector<Tensor> net_named(const std::string& name) {
@@ -151,16 +151,16 @@ int run(const Options& options) {
 
 std::vector<Command> add_tune(CLI::App& app) {
   auto options = std::make_shared<Options>();  // shared: the parser's options and the command both hold it
-  CLI::App* command = app.add_subcommand("tune", "search better options for kernels and keep them");
+  CLI::App* command = app.add_subcommand("tune", "search for better kernel options and store them");
   command->add_option("what", options->what, "a net, or a kernel file that LATHE_SAVE wrote")->required();
   std::vector<std::string_view> nets;
   for (const models::BenchmarkNet& net : models::benchmark_nets()) nets.push_back(net.name);
   command->footer(folded(fmt::format("nets: {}", fmt::join(nets, " ")), 6));
-  command->add_option("--budget", options->budget, "time for the search, such as 60s or 10m");
-  command->add_option("--beam", options->beam, "option lists kept from round to round")
-      ->check(between(1, 1000));
+  command->add_option("--budget", options->budget, "time limit of the search, such as 60s or 10m");
+  command->add_option("--beam", options->beam, "option lists kept in each round")->check(between(1, 1000));
   command->add_option("--device", options->device, "device to tune for");
-  command->add_flag("--again", options->again, "search also what is known, starting from it");
+  command->add_flag("--again", options->again,
+                    "also search kernels with stored options, starting from those");
   command->add_flag("--json", options->json, "print an array of objects");
   return {{command, [options] { return run(*options); }}};
 }

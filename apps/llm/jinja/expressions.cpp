@@ -1,5 +1,5 @@
 // Tokens into expressions, weakest operator first: condition, or, and, not, comparisons, + and -, ~,
-// products, powers, signs; then what stands behind a value: attributes, calls, filters, tests.
+// products, powers, signs; then what is behind a value: attributes, calls, filters, tests.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -298,7 +298,7 @@ class ExpressionParser {
         a.name = cursor_.next().text;
         cursor_.next();
       } else if (!all.empty() && !all.back().name.empty()) {
-        refuse_at(cursor_.peek().line, "an argument by position behind one by name");
+        refuse_at(cursor_.peek().line, "a positional argument follows a keyword argument");
       }
       a.value = condition(true);
       all.push_back(std::move(a));

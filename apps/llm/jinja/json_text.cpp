@@ -76,7 +76,7 @@ class Writer {
       }
       case Kind::Dict: return dict(value.entries());
       case Kind::Undefined: throw TemplateError(fmt::format("tojson: {} is undefined", value.missing()));
-      default: throw TemplateError(fmt::format("tojson: {} is no JSON", value.kind_name()));
+      default: throw TemplateError(fmt::format("tojson: {} is not JSON", value.kind_name()));
     }
   }
 

@@ -228,7 +228,7 @@ class Lexer {
     push(Token::Kind::Word, out, i + 1);
   }
 
-  // The escape whose letter stands at i; gives the place of its last character.
+  // The escape whose letter is at i; gives the place of its last character.
   std::size_t escape(std::size_t i, std::string& out) {
     const char c = source_[i];
     constexpr std::string_view kLetters = "ntrabfv\\'\"", kMeanings = "\n\t\r\a\b\f\v\\'\"";
@@ -251,7 +251,7 @@ class Lexer {
           code * 16 + static_cast<std::uint32_t>(is_digit(digit) ? digit - '0' : (digit | 0x20) - 'a' + 10);
     }
     if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-      refuse_at(line_, "an escape in a string is no character");
+      refuse_at(line_, "an escape in a string is not a character");
     append_utf8(out, code);
     return i + digits;
   }

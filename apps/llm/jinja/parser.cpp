@@ -105,7 +105,7 @@ class StatementParser {
     while (true) {
       s.bodies.push_back(body({"elif", "else", "endif"}));
       if (cursor_.skip_name("elif")) {
-        if (s.bodies.size() > s.conditions.size()) refuse_at(s.line, "elif behind else");
+        if (s.bodies.size() > s.conditions.size()) refuse_at(s.line, "elif after else");
         s.conditions.push_back(parse_tuple(cursor_));
         end_tag();
       } else if (cursor_.skip_name("else")) {

@@ -140,7 +140,7 @@ class Renderer {
     if (!s.attribute.empty()) {
       const Value target = named(s.names[0]);
       if (!target.is(Value::Kind::Namespace))
-        throw TemplateError(fmt::format("'{}' is no namespace: its attributes cannot be set", s.names[0]));
+        throw TemplateError(fmt::format("'{}' is not a namespace: its attributes cannot be set", s.names[0]));
       for (auto& [k, v] : target.space().entries)
         if (equal(k, s.attribute)) {
           v = given;
@@ -167,7 +167,7 @@ class Renderer {
     set("depth", std::int64_t{1});
     set("depth0", std::int64_t{0});
     set("previtem", i > 0 ? items[i - 1] : Value(Undefined{"the item before the first"}));
-    set("nextitem", i + 1 < items.size() ? items[i + 1] : Value(Undefined{"the item behind the last"}));
+    set("nextitem", i + 1 < items.size() ? items[i + 1] : Value(Undefined{"an item past the last one"}));
     set("cycle", Function{"cycle", [i](const Arguments& a) -> Value {
                             if (a.positional.empty()) throw TemplateError("cycle of nothing");
                             return a.positional[i % a.positional.size()];

@@ -34,7 +34,7 @@ Outputs conv_transpose(const Call& c) {
   Numbers pads = c.ints("pads", Numbers(2 * rank, 0));
   const std::string mode = c.text("auto_pad", "NOTSET");
   if (strides.size() != rank || dilations.size() != rank || extra.size() != rank || pads.size() != 2 * rank)
-    c.fail("strides, dilations or paddings have another number of axes than the input");
+    c.fail("strides, dilations or paddings have a different number of axes than the input");
   for (std::size_t i = 0; i < rank; ++i)
     if (strides[i] < 1 || dilations[i] < 1 || extra[i] < 0)
       c.fail("a stride, dilation or padding is out of range");
@@ -195,7 +195,7 @@ Window window_of(const Call& c, const Numbers& sizes, const Numbers& kernel) {
   const Numbers pads = c.ints("pads", Numbers(2 * rank, 0));
   if (kernel.size() != rank || w.strides.size() != rank || w.dilations.size() != rank ||
       pads.size() != 2 * rank)
-    c.fail(fmt::format("the window has another number of axes than the input, which has {}", rank));
+    c.fail(fmt::format("the window has a different number of axes than the input, which has {}", rank));
   constexpr std::int64_t kMost = std::int64_t(1) << 31;
   for (std::size_t i = 0; i < rank; ++i) {
     if (kernel[i] < 1 || kernel[i] > kMost || w.strides[i] < 1 || w.strides[i] > kMost ||

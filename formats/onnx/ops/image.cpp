@@ -13,7 +13,7 @@ namespace {
 struct Taps {
   std::vector<Numbers> positions;            // one list per tap
   std::vector<std::vector<double>> weights;  // likewise
-  std::vector<bool> outside;                 // outputs that lie outside the region to crop
+  std::vector<bool> outside;                 // outputs that are outside the region to crop
 };
 
 struct ResizeOptions {
@@ -59,7 +59,7 @@ constexpr std::int64_t kMostOnHost = std::int64_t(1) << 26;  // positions that a
 Taps taps_of(const ResizeOptions& o, std::int64_t in, std::int64_t out, double scale, double start,
              double end) {
   Taps taps;
-  // A filter that shrinks an image is widened to cover every input, where antialiasing is asked for.
+  // With antialiasing, a filter that shrinks an image is widened to cover every input.
   const double stretch = o.antialias && scale < 1 ? scale : 1;
   const double radius = (o.mode == "cubic" ? 2 : 1) / stretch;
   const auto count = o.mode == "nearest" ? std::size_t(1) : static_cast<std::size_t>(2 * std::ceil(radius));
@@ -216,7 +216,7 @@ Outputs upsample(const Call& c) {
   return {resize_axes(c, x, plan_of(c, in, axes, scales, {}), o, {})};
 }
 
-// Where a normalised coordinate of -1 to 1 lies on an axis.
+// Where a normalised coordinate of -1 to 1 is on an axis.
 Tensor unnormalised(const Tensor& g, std::int64_t size, bool corners) {
   const auto n = static_cast<double>(size);
   return corners ? (g + 1.0) * ((n - 1) / 2) : ((g + 1.0) * n - 1.0) / 2.0;

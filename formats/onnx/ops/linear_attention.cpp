@@ -1,4 +1,4 @@
-// Attention with a state instead of a past, and the convolution that stands before it.
+// Attention with a state instead of a past, and the convolution that is before it.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -69,7 +69,7 @@ Outputs squeeze(const Call& c) {
   for (std::int64_t i = 0; i < x.ndim(); ++i) {
     const bool listed = std::find(axes.begin(), axes.end(), i) != axes.end();
     if (listed && !(x.size(i) == 1))
-      c.fail(fmt::format("axis {} has size {}, only a size of 1 can be left out", i, x.size(i).str()));
+      c.fail(fmt::format("axis {} has size {}, only an axis of size 1 can be removed", i, x.size(i).str()));
     if (!(given ? listed : x.size(i) == 1)) shape.push_back(x.size(i));
   }
   return {x.reshape(shape)};
@@ -114,7 +114,7 @@ Numbers split_sizes(const Call& c, std::int64_t size) {
   const std::int64_t parts = c.integer("num_outputs", static_cast<std::int64_t>(c.node.outputs.size()));
   if (parts != static_cast<std::int64_t>(c.node.outputs.size()))
     c.fail(fmt::format("{} parts for {} outputs", parts, c.node.outputs.size()));
-  if (parts < 1) c.fail("a tensor cannot be split into no parts");
+  if (parts < 1) c.fail("a tensor cannot be split into 0 parts");
   const std::int64_t each = (size + parts - 1) / parts;
   Numbers sizes;
   for (std::int64_t i = 0; i < parts; ++i)

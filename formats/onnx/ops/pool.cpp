@@ -153,8 +153,8 @@ Outputs max_unpool(const Call& c) {
   for (std::size_t i = 0; i < kernel.size(); ++i)
     inferred.push_back((in[i + 2] - 1) * w.strides[i] + kernel[i] - w.before[i] - w.after[i]);
   const Numbers out = c.has(2) ? c.ints(2) : inferred;
-  if (out.size() != in.size()) c.fail("the output shape has another number of axes");
-  // Positions count in the inferred shape, which lies in the corner of a larger one that is wished for.
+  if (out.size() != in.size()) c.fail("the output shape has a different number of axes");
+  // Positions count in the inferred shape, which is in the corner of a larger one that is wished for.
   Tensor rest = c.x(1).cast(dtypes::int64), flat;
   std::int64_t stride = 1;
   for (std::size_t i = out.size(); i-- > 0;) {

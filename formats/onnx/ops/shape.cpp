@@ -56,7 +56,7 @@ Outputs constant(const Call& c) {
     case Attribute::Kind::String: return {Strings{{}, {a->s}}};
     case Attribute::Kind::Strings:
       return {Strings{{static_cast<std::int64_t>(a->strings.size())}, a->strings}};
-    default: c.fail("its value is of a kind that is no constant");
+    default: c.fail("its value is of a kind that is not a constant");
   }
 }
 
@@ -64,7 +64,7 @@ Outputs constant_of_shape(const Call& c) {
   const std::vector<Size> sizes = c.sizes(0);
   Tensor value = Tensor(0.0F, {.dtype = dtypes::float32, .device = c.device()});
   if (const Attribute* a = c.attribute("value")) {
-    if (!a->tensor) c.fail("attribute value is no tensor");
+    if (!a->tensor) c.fail("attribute value is not a tensor");
     const Value loaded = c.evaluator.load(*a->tensor);
     if (loaded.kind() != Value::Kind::Tensor) c.not_supported("strings cannot be repeated");
     if (loaded.known() && loaded.known()->count() == 1) {
@@ -114,7 +114,7 @@ double parsed_number(const Call& c, const std::string& text) {
   const char* begin = text.data() + (!text.empty() && text[0] == '+' ? 1 : 0);
   const auto [end, error] = std::from_chars(begin, text.data() + text.size(), v);
   if (error != std::errc() || end != text.data() + text.size())
-    c.fail(fmt::format("'{}' is no number", formats::shown(text)));
+    c.fail(fmt::format("'{}' is not a number", formats::shown(text)));
   return v;
 }
 

@@ -126,7 +126,7 @@ Outputs tf_idf(const Call& c) {
   }
   std::vector<std::string> pool = pool_texts;
   for (std::int64_t v : pool_ints) pool.push_back(std::to_string(v));
-  // The grams of each length stand together in the pool.
+  // The grams of each length are together in the pool.
   std::map<std::vector<std::string>, std::size_t> grams;
   std::size_t next = 0;
   for (std::size_t k = 0; k < starts.size(); ++k) {

@@ -1,4 +1,4 @@
-// Another program that answers a line with a line and may crash or hang. Unstable: for tools.
+// A child process that answers each line with a line, and may crash or hang. Unstable: for tools.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace lathe::dev {
 
 class ChildProcess {
  public:
-  // The variables are set on top of this process's own.
+  // Starts the command. `variables` are added to this process's environment.
   explicit ChildProcess(std::vector<std::string> command,
                         const std::vector<std::pair<std::string, std::string>>& variables = {});
   ~ChildProcess();
@@ -21,10 +21,10 @@ class ChildProcess {
     bool ok = false;
     std::string text;  // the line, or what happened to the child: "crashed: Segmentation fault"
   };
-  // Sends a line and waits for one. A child that ends, or is silent for that many seconds, is gone
-  // afterwards.
+  // Sends a line and waits for the answer. A child that ends, or gives no answer within `seconds`, is killed
+  // and not restarted.
   Answer ask(const std::string& line, double seconds);
-  Answer next_line(double seconds);  // waits for one more
+  Answer next_line(double seconds);  // waits for one more line
   bool alive() const;
 
  private:
@@ -32,8 +32,8 @@ class ChildProcess {
   std::unique_ptr<Impl> impl_;
 };
 
-// The full path of another program of this build or installation, else as the shell would find it; empty
-// where there is none.
+// The full path of another program of this build or installation, else of the one on PATH; empty if there is
+// none.
 std::string find_program(const std::string& name);
 
 }  // namespace lathe::dev

@@ -1,5 +1,5 @@
-// For front ends that ask for memory on trial: an index found outside is told, but where it is a store that
-// was not done, it is told again to whoever reads next. Unstable: for tools.
+// For front ends that read memory speculatively. Inside the scope an out-of-range index is reported as usual,
+// but if it made a kernel skip a store, the next read of that memory reports it again. Unstable: for tools.
 #pragma once
 
 namespace lathe::dev {

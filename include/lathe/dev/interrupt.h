@@ -1,16 +1,16 @@
-// Ctrl-C while something compiles: the compile stops with an error that says where it was, instead of the
-// process dying without a word. Unstable: for tools.
+// Ctrl-C during a compile: the compile stops with an error that says what it was compiling, instead of ending
+// the process silently. Unstable: for tools.
 #pragma once
 
 namespace lathe::dev {
 
-// From now on the first SIGINT asks running compiles to stop. A second one, or the same one a second later if
-// nothing was compiling, ends the process with status 130.
+// Installs a handler: the first SIGINT asks running compiles to stop. A second one ends the process with
+// status 130, and so does the first one after a second if nothing was compiling.
 void stop_compiles_on_interrupt();
 
-// While it lives, a SIGINT asks a compile of this thread to stop, and then goes to the handler that was there
-// before. For front ends whose handler only takes a note and looks at it later. Does something on the main
-// thread only, and only where there is such a handler.
+// While it lives, a SIGINT asks a compile of this thread to stop and is then passed to the previous handler.
+// For front ends whose handler only sets a flag (as Python's does). Has an effect only on the main thread,
+// and only if there was a handler.
 class InterruptibleScope {
  public:
   InterruptibleScope();
@@ -19,7 +19,7 @@ class InterruptibleScope {
   InterruptibleScope& operator=(const InterruptibleScope&) = delete;
 };
 
-// Whether a SIGINT has come since stop_compiles_on_interrupt.
+// Whether a SIGINT has arrived since stop_compiles_on_interrupt.
 bool was_interrupted();
 
 inline constexpr int kInterruptedStatus = 130;

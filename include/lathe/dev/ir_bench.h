@@ -1,5 +1,5 @@
-// Micro-benchmarks of the graph itself: making nodes, finding them again, walking, simplifying. Each row is
-// one operation over many nodes on one thread, the best of several rounds. Unstable: for tools and
+// Micro-benchmarks of the graph itself: creating nodes, looking them up, traversing, simplifying. Each result
+// is one operation over many nodes on one thread, the best of several rounds. Unstable: for tools and
 // benchmarks.
 #pragma once
 
@@ -20,13 +20,13 @@ struct IrBenchRow {
 };
 
 struct IrBenchOptions {
-  std::uint64_t nodes = 1'000'000;  // size of the graphs walked
-  int rounds = 5;                   // the best one counts
+  std::uint64_t nodes = 1'000'000;  // size of the graphs
+  int rounds = 5;                   // the fastest one is reported
 };
 
 std::vector<IrBenchRow> bench_ir(const IrBenchOptions& options = {});
 
-// The same walk at growing sizes: ns per node of create, toposort and simplify for `from`, 10 * from, .. `to`
+// Scaling with size: ns per node of create, toposort and simplify for graphs of `from`, 10 * from, .. `to`
 // nodes.
 struct GrowthRow {
   std::string name;

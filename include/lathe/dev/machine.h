@@ -10,59 +10,58 @@ namespace lathe::dev {
 
 struct DeviceRow {
   std::string name;
-  std::string unavailable;           // empty where it can be used
-  std::string target;                // of this machine, "x86-64-v4"; empty where nothing is compiled
-  std::string compiler;              // name and version of what makes its machine code
-  std::string features;              // what the target has, for people
-  std::vector<std::string> targets;  // all it can compile for
+  std::string unavailable;           // why it cannot be used; empty if it can
+  std::string target;                // of this machine, "x86-64-v4"; empty if the device compiles nothing
+  std::string compiler;              // name and version of the compiler of its machine code
+  std::string features;              // features of the target, as readable text
+  std::vector<std::string> targets;  // all targets it can compile for
 };
 std::vector<DeviceRow> devices();
 
-// Versions of what Lathe itself is built with: {"lathe", "0.1.0"}, {"compiler", "GCC 12.2"}, ...
+// Versions of Lathe and of what it was built with: {"lathe", "0.1.0"}, {"compiler", "GCC 12.2"}, ...
 std::vector<std::pair<std::string, std::string>> versions();
 
-// The rules of the heuristic that chooses kernel options: name and what it is for. LATHE_WITHOUT=name leaves
-// one out.
+// The rules of the heuristic that chooses kernel options: name and purpose. LATHE_WITHOUT=name disables one.
 std::vector<std::pair<std::string, std::string>> heuristic_rules();
-// Those a kernel's options come from: without any of them it gets other options. The kernel is its text
-// (ScheduledKernel::text).
+// The rules that a kernel's options depend on: disabling any one of them changes the options. `kernel` is its
+// text (ScheduledKernel::text).
 std::vector<std::string> rules_used(const std::string& kernel, const std::string& device);
 
 struct CacheInfo {
-  std::string folder;  // empty where the cache is off
+  std::string folder;  // empty if the cache is off
   std::uint64_t entries = 0, bytes = 0;
 };
 CacheInfo cache_info();
-std::string cache_folder();  // the same without looking into it
+std::string cache_folder();  // cache_info().folder, without reading the folder
 void clear_cache();
 
-// Kernels whose first samples agreed with REF, that could not be compared so far, that were replaced, since
-// the process began (LATHE_CHECK).
+// First-use checks since the process began (LATHE_CHECK): kernels whose samples agreed with REF, kernels not
+// compared yet, and kernels that differed and were replaced.
 struct CheckCounts {
   std::uint64_t compared = 0, unchecked = 0, replaced = 0;
-  double seconds = 0;  // of processor time that this took the threads that launched them
+  double seconds = 0;  // CPU time of the launching threads spent on it
 };
 CheckCounts check_counts();
 
-// While on, every kernel is timed.
+// Turns timing of every kernel on or off.
 void set_profiling(bool on);
 struct KernelCost {
   std::string name, device, options, origin;
   std::uint64_t runs = 0;
   double seconds = 0, gflops = 0, gbytes = 0;  // the last two per second
-  double roof = 0;                             // share of what the machine can do, 0 where it is not known
+  double roof = 0;                             // share of the machine's peak; 0 if that is not known
 };
-// What was timed, most expensive first.
+// The kernels timed so far, most expensive first.
 std::vector<KernelCost> kernel_costs();
 
-// What a device does at best, measured: float operations and bytes copied a second; 0 where it is not known.
+// The measured peak of a device: float operations and bytes copied per second; 0 if not known.
 struct DeviceRoof {
   double flops = 0, bytes = 0;
 };
 DeviceRoof roof_of(const std::string& device);
 
-// The widest float multiply-adds of one core, on registers alone: steps of every chain in, operations done
-// out.
+// Runs `steps` multiply-adds of the widest float vectors on each of several register chains; returns the
+// number of operations done.
 double multiply_adds(int steps, float* sink);
 
 }  // namespace lathe::dev

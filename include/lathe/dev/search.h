@@ -1,5 +1,5 @@
-// Tuning from the command line: searching the options of a net's kernels or of one kernel from a file, and
-// looking at such a file. Unstable: for tools.
+// Tuning from the command line: searching options for the kernels of a net or for one kernel file, and
+// inspecting such a file. Unstable: for tools.
 #pragma once
 
 #include <cstdint>
@@ -12,47 +12,47 @@
 
 namespace lathe::dev {
 
-// What lathe-worker does.
+// The main function of lathe-worker.
 int run_search_worker();
 
 struct TuneLimits {
   double seconds = 60;  // for all kernels together
   int beam = 4;
-  bool again = false;  // search also what the store has, starting from it
+  bool again = false;  // also search kernels that the store has, starting from the stored options
 };
 
 struct TunedKernel {
   std::string name, default_options, options;
   std::uint64_t uses = 1;
   double default_us = 0, best_us = 0, seconds = 0;
-  bool known = false;  // from the store: nothing was searched
-  std::string why;     // not searched, because
+  bool known = false;  // options came from the store, without a search
+  std::string why;     // why it was not searched; empty if it was
   int tried = 0, refused = 0, crashed = 0, hung = 0, wrong = 0;
   std::vector<std::pair<double, double>> curve;  // seconds of search, best microseconds
   std::vector<std::string> repros;
 };
 
-// Called as the search goes on: seconds so far, the kernel, and its best time in microseconds.
+// Called during the search: seconds so far, the kernel, and its best time in microseconds.
 using TuneWatch = std::function<void(double seconds, const std::string& kernel, double best_us)>;
 
-// All kernels that computing these tensors would run on their device, most expensive first; the budget is
-// shared by what each could gain. What is found goes to the store, where LATHE_BEAM finds it.
+// Tunes all kernels that computing these tensors would run on their device, most expensive first; each gets a
+// share of the time in proportion to its possible gain. Results go to the store that LATHE_BEAM reads.
 std::vector<TunedKernel> tune_tensors(const std::vector<Tensor>& tensors, const TuneLimits& limits,
                                       const TuneWatch& watch);
-// One kernel from a file that LATHE_SAVE or a search wrote.
+// Tunes one kernel from a file that LATHE_SAVE or a search wrote.
 TunedKernel tune_kernel_file(const std::string& path, const std::string& device, const TuneLimits& limits,
                              const TuneWatch& watch);
-// The folder of the store, empty where there is none.
+// The folder of the store; empty if there is none.
 std::string tuned_folder();
 
-// A kernel file, compiled again: with the options in it, or with others.
+// A kernel file compiled again, with its own options or with others.
 struct InspectedKernel {
   std::string name, graph, options, options_from, program, source;
-  std::string saved_source;  // what the file has, empty where it has none
+  std::string saved_source;  // the source text in the file; empty if it has none
   double flops = 0, bytes = 0;
   std::uint64_t instructions = 0;
 };
-// `options`: "file" takes those of the file, "default" the heuristic's, anything else is a list.
+// `options` is "file" for those in the file, "default" for the heuristic's, or a list of options.
 InspectedKernel inspect_kernel_file(const std::string& path, const std::string& device,
                                     const std::string& options);
 

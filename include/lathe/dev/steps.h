@@ -1,4 +1,4 @@
-// The steps of a compile with what each makes of a kernel. Unstable: for tools.
+// The steps of a compile, with the kernel after each of them. Unstable: for tools.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@ namespace lathe::dev {
 
 struct CompileStep {
   std::string part, name, purpose;
-  bool optional = false;   // LATHE_WITHOUT=name does without it
-  bool shown = false;      // it was run on the kernel; those of scheduling are not
-  bool changed = false;    // what it gave is not what it got
+  bool optional = false;   // LATHE_WITHOUT=name can disable it
+  bool shown = false;      // it was run on this kernel; scheduling steps are not
+  bool changed = false;    // its output differs from its input
   std::string text;        // the kernel, or program, after it
-  std::string difference;  // nodes that are gone, after "- ", and new ones, after "+ "
+  std::string difference;  // removed nodes after "- ", new nodes after "+ "
 };
 
-// All steps in order. Those from the kernel as scheduled on are run on the one in the file, with the options
-// in it ("file"), the heuristic's ("default") or a list.
+// Lists all steps in order. The steps that follow scheduling are run on the kernel in the file, with the
+// options in it ("file"), those of the heuristic ("default") or a list of options.
 std::vector<CompileStep> inspect_steps(const std::string& path, const std::string& device,
                                        const std::string& options);
 

@@ -1,5 +1,5 @@
-// What the command-line tool shows to people: a progress bar, colours, sizes, and what a misspelt word was
-// meant to be. Unstable: for tools.
+// Terminal output of the command-line tool: a progress bar, colours, readable sizes and suggestions for
+// misspelt words. Unstable: for tools.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace lathe::dev {
 
-// One line that is redrawn on a terminal, and a plain line now and then elsewhere.
+// A line that is redrawn on a terminal; elsewhere a plain line is printed now and then.
 class ProgressBar {
  public:
   ProgressBar(std::string label, std::int64_t total);
@@ -27,7 +27,7 @@ class ProgressBar {
   std::unique_ptr<Impl> impl_;
 };
 
-bool terminal_takes_colours();  // standard output
+bool terminal_takes_colours();  // whether standard output does
 std::string bold(std::string_view text);
 std::string green(std::string_view text);
 std::string red(std::string_view text);
@@ -37,12 +37,12 @@ std::string human_bytes(std::uint64_t bytes);
 std::string human_seconds(double seconds);
 std::optional<std::string> nearest_word(std::string_view word, std::span<const std::string> candidates);
 
-// The LATHE_* flags, for `lathe help flags`.
+// A LATHE_* flag as `lathe help flags` shows it.
 struct FlagHelp {
   std::string name, takes, meaning;
 };
 std::vector<FlagHelp> flags_help();
-// Reads them all once, so that a misspelt one is refused before anything runs. Throws UserError.
+// Reads all flags once, so that a misspelt one is reported before anything runs. Throws UserError.
 void check_flags();
 
 }  // namespace lathe::dev

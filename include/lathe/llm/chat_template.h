@@ -1,6 +1,6 @@
-// How a conversation becomes the text that a model was trained on. Model files carry a template for it,
-// written in Jinja; this runs the part of Jinja that published templates use, with the settings they expect
-// (a statement's line break and the spaces before it are left out, missing names print nothing).
+// Chat templates: how a conversation becomes the text format that a model was trained on. Model files carry a
+// template in Jinja; this implements the part of Jinja that published templates use, with the settings they
+// expect (trim_blocks and lstrip_blocks; undefined names print nothing).
 #pragma once
 
 #include <ctime>
@@ -18,22 +18,23 @@ struct ChatMessage {
 
 class ChatTemplate {
  public:
-  // Throws UserError naming the line where the template is wrong.
+  // Parses the template. Throws UserError that names the line of a mistake.
   explicit ChatTemplate(std::string_view source);
 
-  // Over any variables, a JSON object as text: {"messages": [...], "tools": [...], ...}. `now` is what
-  // strftime_now sees. A refusal, also the template's own (raise_exception), is a UserError naming the line.
+  // Renders with any variables, given as the text of a JSON object: {"messages": [...], "tools": [...], ...}.
+  // `now` is the time for strftime_now. An error, including the template's own raise_exception, is a
+  // UserError that names the line.
   std::string render(std::string_view variables, std::optional<std::time_t> now = std::nullopt) const;
 
   struct Options {
-    bool add_generation_prompt = true;  // ends where the assistant begins to speak
+    bool add_generation_prompt = true;  // end with the start of the assistant's turn
     std::string begin = "", end = "";   // bos_token, eos_token
   };
   std::string render(std::span<const ChatMessage> messages, const Options& options) const;
 
  private:
   struct Parsed;
-  std::shared_ptr<const Parsed> parsed_;  // shared: copies of a template are one tree
+  std::shared_ptr<const Parsed> parsed_;  // shared: copies of a template share the parse tree
 };
 
 }  // namespace lathe::llm

@@ -1,5 +1,5 @@
-// One vector for each text: by an encoder (BERT and what is made like it), which looks both ways, or by a
-// model that writes text, whose positions look back.
+// Text embeddings, one vector per text, from an encoder with bidirectional attention (BERT and its variants)
+// or from a causal language model.
 //
 //   llm::Encoder encoder(llm::load_checkpoint("all-MiniLM-L6-v2"));
 //   auto vectors = encoder.embed(std::vector<std::string>{"How old are you?", "What is your age?"});
@@ -15,8 +15,8 @@
 namespace lathe::llm {
 
 struct EncoderOptions {
-  std::int64_t context = 0;  // tokens of a text; 0: what the model was made for, at most 4096
-  bool invariant = true;     // the same vector, bit for bit, in whatever company a text comes
+  std::int64_t context = 0;  // most tokens of a text; 0: what the model was trained for, at most 4096
+  bool invariant = true;     // a text's vector does not depend on the batch it is in, bit for bit
 };
 
 class Encoder {
@@ -26,23 +26,23 @@ class Encoder {
   Encoder(Encoder&&) noexcept;
   Encoder& operator=(Encoder&&) noexcept;
 
-  // tokens: (batch, time) integers; mask: (batch, time) bool, true where there is a token. Gives (batch,
-  // time, dim) behind the last norm.
+  // Hidden states (batch, time, dim) after the last norm. tokens: (batch, time) integers; mask: (batch, time)
+  // bool, true where there is a token.
   Tensor features(const Tensor& tokens, const Tensor& mask) const;
-  // One vector per text, by the model's own pooling (the mean of all positions where it says none), from any
-  // thread. Texts are filled up to a few lengths, so that few shapes are ever compiled; longer ones than the
-  // context are refused.
+  // One vector per text, with the model's pooling (the mean over positions if it names none). Thread-safe.
+  // Texts are padded to a few lengths, so that few shapes are compiled. Throws UserError for a text longer
+  // than the context.
   std::vector<std::vector<float>> embed(std::span<const std::vector<TokenId>> texts,
                                         bool unit_length = true) const;
   std::vector<std::vector<float>> embed(const std::vector<std::string>& texts, bool unit_length = true) const;
-  // Runs single texts of the lengths that are told apart, up to 512 tokens, so that the first requests wait
-  // for no compiler.
+  // Runs one text of each padded length up to 512 tokens, so that the first requests do not wait for
+  // compiles.
   void warm_up() const;
 
   const ModelConfig& config() const;
   std::int64_t context() const;
   const Checkpoint& checkpoint() const;
-  // What embed() takes a text for. Throws UserError where the model came without a tokenizer.
+  // The tokenizer that embed() uses. Throws UserError if the model came without one.
   const Tokenizer& tokenizer() const;
 
  private:
@@ -50,7 +50,7 @@ class Encoder {
   std::unique_ptr<Impl> impl_;
 };
 
-// Divides by the vector's length; one of zeros stays.
+// Divides the vector by its length; a zero vector is unchanged.
 void to_unit_length(std::span<float> vector);
 
 }  // namespace lathe::llm

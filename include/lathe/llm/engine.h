@@ -1,7 +1,7 @@
-// Many requests at once on one model: each step reads a piece of one prompt and writes a token of every
-// sequence that has its prompt read. Sequences come and go between steps, and prompts that begin alike share
-// the pages of their beginning. Where pages run out the youngest sequence gives its own back and is computed
-// again later; with an invariant model nobody can tell.
+// Serves many requests on one model with continuous batching: each step processes a piece of one prompt and
+// generates a token for every sequence whose prompt is done. Sequences join and leave between steps, and
+// prompts with a common prefix share its cache pages. When pages run out, the youngest sequence is preempted
+// and recomputed later; with an invariant model its result is the same.
 //
 //   llm::Engine engine(llm::load_checkpoint("stories260K.bin"));
 //   std::cout << engine.generate({.prompt = engine.tokenizer().encode("Once upon a time")}).text;
@@ -21,14 +21,14 @@ namespace lathe::llm {
 
 struct Request {
   std::vector<TokenId> prompt = {};
-  std::int64_t max_tokens = 256;  // to write; less where the context ends before
+  std::int64_t max_tokens = 256;  // most tokens to generate; fewer if the context is full before
   SamplingOptions sampling = {};
-  std::vector<std::string> stop = {};  // sequences of text that end it, and are not given
+  std::vector<std::string> stop = {};  // texts that end the generation; they are not part of the result
   bool logprobs = false;
-  std::size_t likeliest = 0;     // with logprobs: so many alternatives for each token
-  bool ignore_end = false;       // goes on behind tokens that end a text
-  bool json_object = false;      // writes a JSON object
-  std::string json_schema = "";  // writes JSON of this schema, where it is not empty
+  std::size_t likeliest = 0;     // with logprobs: the number of alternatives reported per token
+  bool ignore_end = false;       // continue after tokens that end a text
+  bool json_object = false;      // constrain the text to a JSON object
+  std::string json_schema = "";  // constrain the text to JSON of this schema, unless empty
 };
 
 enum class Finish : std::uint8_t { Stop, Length, Cancelled, Failed };
@@ -43,14 +43,14 @@ struct TokenReport {
   std::vector<TokenText> likeliest;
 };
 
-// What is new of a request: text in whole characters, of which no stop sequence is a part, and in the last
-// one how it ended.
+// Progress of a request: new text, in complete characters and without stop sequences. The last update says
+// how the request ended.
 struct Update {
   std::string text;
-  std::vector<TokenId> ids;         // as they were chosen, without one that ended the text
+  std::vector<TokenId> ids;         // the generated tokens, without the one that ended the text
   std::vector<TokenReport> tokens;  // with logprobs
   std::optional<Finish> finish;
-  std::string error;                                                      // where it failed
+  std::string error;                                                      // the reason, if it failed
   std::int64_t prompt_tokens = 0, cached_tokens = 0, written_tokens = 0;  // so far
 };
 using Receiver = std::function<void(const Update&)>;
@@ -65,7 +65,7 @@ struct Generated {
 
 struct EngineOptions {
   ModelOptions model = {};
-  std::size_t queue = 256;  // requests that wait, at most
+  std::size_t queue = 256;  // most waiting requests
 };
 
 struct EngineStats {
@@ -75,11 +75,11 @@ struct EngineStats {
   std::int64_t prompt_tokens = 0, cached_tokens = 0, written_tokens = 0, steps = 0;
 };
 
-// More requests wait than the engine takes.
+// The queue of waiting requests is full.
 struct QueueFull : ErrorKind<QueueFull, UserError> {
   using ErrorKind::ErrorKind;
 };
-// A prompt leaves no place in the context.
+// A prompt fills the context and leaves no room for a new token.
 struct ContextFull : ErrorKind<ContextFull, UserError> {
   using ErrorKind::ErrorKind;
 };
@@ -92,23 +92,24 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   using Ticket = std::int64_t;
-  // From any thread. Throws UserError where the request cannot be served; `receive` is called by whoever
-  // calls step(), at last with a finish.
+  // Queues a request; thread-safe. Throws UserError if the request cannot be served. `receive` is called by
+  // the thread that calls step(), the last time with a finish.
   Ticket submit(Request request, Receiver receive);
-  void cancel(Ticket ticket);        // also of one that is over
-  void cancel_up_to(Ticket ticket);  // it and all before it
+  void cancel(Ticket ticket);        // has no effect on a finished request
+  void cancel_up_to(Ticket ticket);  // this request and all earlier ones
   EngineStats stats() const;
 
-  // One step of the model, by one thread at a time: others wait. False: there was nothing to do.
+  // Runs one step of the model, on one thread at a time; others wait. Returns false if there was nothing to
+  // do.
   bool step();
 
-  // A request from beginning to end, in steps of this thread.
+  // Runs a request to its end with steps on this thread.
   Generated generate(const Request& request, const std::function<void(const std::string&)>& on_text = {});
 
   Model& model();
   const Model& model() const;
   const Tokenizer& tokenizer() const;
-  const std::string& chat_template() const;  // empty where the model has none
+  const std::string& chat_template() const;  // empty if the model has none
 
  private:
   struct Impl;

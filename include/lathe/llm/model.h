@@ -1,11 +1,11 @@
-// A language model ready to run: the network of a checkpoint over a key-value cache in pages, so that many
-// sequences of different lengths share one memory and one step. Steps come in a few shapes, each captured
-// once: no length and no number of sequences ever compiles again.
+// A language model ready to run: a checkpoint's network with a paged key-value cache, so that sequences of
+// different lengths share memory and steps. Steps are padded to a few shapes, each captured once, so that no
+// sequence length or batch size needs another compile.
 //
 //   llm::Model model(llm::load_checkpoint("stories260K.bin"));
 //   llm::Pages pages(model.options());
 //
-// lathe/llm/engine.h and generate.h are what programs use; they own the pages and do the sampling.
+// Programs use lathe/llm/engine.h and generate.h, which manage the pages and do the sampling.
 #pragma once
 
 #include <cstdint>
@@ -24,16 +24,20 @@ namespace lathe::llm {
 using PageId = std::int32_t;
 
 struct ModelOptions {
-  std::int64_t context = 0;  // positions of one sequence; 0: what the model was made for, at most 4096
+  std::int64_t context = 0;  // positions per sequence; 0: what the model was trained for, at most 4096
   std::int64_t page_tokens = 16;
-  std::int64_t pages = 0;      // of all sequences; 0: enough for `sequences` of full context, at most 1 GiB
-  std::int64_t sequences = 8;  // at most in one step
-  std::int64_t chunk = 128;    // tokens of a prompt in one step, at most
-  bool invariant = true;    // the same tokens alone and in any batch: kernels as LATHE_INVARIANT=1 makes them
-  std::string device = "";  // the default device where empty
+  std::int64_t pages = 0;      // in total; 0: enough for `sequences` of full context, at most 1 GiB
+  std::int64_t sequences = 8;  // most sequences in one step
+  std::int64_t chunk = 128;    // most prompt tokens in one step
+  bool invariant = true;       // tokens do not depend on the batch: kernels are made with LATHE_INVARIANT=1
+  // Products with packed weights round activations to bytes, as other programs that read GGUF do: faster, and
+  // as exact as 7 bits of the largest of each 32 numbers. For Q4_0, Q8_0 and Q4_K; products with other
+  // weights stay float32.
+  bool byte_activations = false;
+  std::string device = "";  // empty: the default device
 };
 
-// A sequence in a step: its next tokens, how many came before, and the pages that hold or will hold them all.
+// A sequence in a step: its next tokens, the number of tokens before them, and the pages for all of them.
 struct StepSequence {
   std::span<const TokenId> tokens;
   std::int64_t position = 0;
@@ -44,17 +48,17 @@ class Model {
  public:
   explicit Model(Checkpoint checkpoint, ModelOptions options = {});
 
-  // Adds the tokens to each sequence's pages; gives the logits behind the last of each. Either one sequence
-  // with up to `chunk` tokens or up to `sequences` of them with one token each.
+  // Appends the tokens to each sequence's pages and returns the logits after the last token of each. Takes
+  // one sequence with up to `chunk` tokens, or up to `sequences` of them with one token each.
   std::vector<std::vector<float>> step(std::span<const StepSequence> sequences);
-  // Runs every shape of step until it is captured, so that no request waits for a compiler.
+  // Runs every step shape until it is captured, so that no request waits for a compile.
   void warm_up();
 
   const ModelConfig& config() const { return checkpoint_.config; }
   const Checkpoint& checkpoint() const { return checkpoint_; }
-  const ModelOptions& options() const { return options_; }  // with nothing left at 0
-  std::int64_t pages_of(std::int64_t tokens) const;         // that so many tokens take
-  std::int64_t page_bytes() const;                          // of keys and values of all layers
+  const ModelOptions& options() const { return options_; }  // with defaults filled in
+  std::int64_t pages_of(std::int64_t tokens) const;         // pages that this many tokens take
+  std::int64_t page_bytes() const;                          // keys and values of all layers
   std::size_t shapes_seen() const { return steps_.size(); }
 
  private:

@@ -1,5 +1,5 @@
-// Text on its way to a reader that must never see a stop sequence, nor a part of one: what could still become
-// one is held back until the next piece decides.
+// Removes stop sequences from streamed text. Text that could be the beginning of a stop sequence is held back
+// until later text decides, so that a reader never sees part of one.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@ namespace lathe::llm {
 
 class StopText {
  public:
-  // Throws UserError where a stop sequence is empty.
+  // Throws UserError if a stop sequence is empty.
   explicit StopText(std::vector<std::string> stops);
 
-  // Gives what is certain: text up to a stop sequence, which ends everything, or up to what may be the
-  // beginning of one.
+  // Adds text and returns what can be shown: all text before a stop sequence, after which nothing follows, or
+  // before a possible beginning of one.
   std::string push(std::string_view text);
-  // What was held back, when nothing follows.
+  // The text held back at the end of the stream.
   std::string finish();
   bool stopped() const { return stopped_; }
-  const std::string& which() const { return which_; }  // the sequence that ended it
+  const std::string& which() const { return which_; }  // the stop sequence that was found
 
  private:
   std::vector<std::string> stops_;

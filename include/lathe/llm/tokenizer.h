@@ -1,7 +1,7 @@
-// From text to token ids and back. Tokenizers differ in five ways: how text is normalized, where it is split,
-// how a piece becomes tokens (byte-pair merges, a unigram language model, WordPiece), what is put around it,
-// and how tokens become text again. A tokenizer file says each of them as data; the loaders below read the
-// usual kinds of file into the same five parts.
+// Tokenizers: text to token ids and back. A tokenizer has five parts: normalization, splitting into pieces,
+// the model that turns a piece into tokens (byte-pair merges, a unigram language model, WordPiece), the
+// special tokens added around a text, and decoding. Tokenizer files describe these parts as data, and the
+// loaders below read the common formats into them.
 #pragma once
 
 #include <cstdint>
@@ -22,34 +22,33 @@ using TokenId = std::int32_t;
 struct TokenizerParts;  // apps/llm/tokenizer_parts.h
 
 struct EncodeOptions {
-  bool add_special = true;    // what the tokenizer puts around a text: a token for its beginning, for example
-  bool parse_special = true;  // whether "<|end|>" in the text is that token, or five pieces of plain text
+  bool add_special = true;    // add the special tokens around a text, such as the one for its beginning
+  bool parse_special = true;  // read "<|end|>" in the text as that token, not as plain text
 };
 
 class Tokenizer {
  public:
-  // Chosen by what the file is: tokenizer.json, a GGUF file, WordPiece's vocab.txt, llama2.c's tokenizer.bin,
-  // a JSON list of unigram pieces with their scores; or a folder that holds tokenizer.json, or encoder.json
-  // beside vocab.bpe.
+  // Loads tokenizer.json, a GGUF file, WordPiece's vocab.txt, llama2.c's tokenizer.bin or a JSON list of
+  // unigram pieces with scores; or a folder with tokenizer.json, or with encoder.json and vocab.bpe.
   static Tokenizer load(const std::filesystem::path& file);
   static Tokenizer from_json(std::string_view text, const std::string& name = "tokenizer.json");
   static Tokenizer from_gguf(const Object& metadata);  // the keys "tokenizer.ggml.*"
   explicit Tokenizer(std::shared_ptr<const TokenizerParts> parts) : parts_(std::move(parts)) {}
 
   std::vector<TokenId> encode(std::string_view text, EncodeOptions options = {}) const;
-  // Bytes that are no text become U+FFFD. `skip_special` leaves out tokens that stand for no text.
+  // The text of the tokens. Invalid UTF-8 becomes U+FFFD. `skip_special` omits special tokens.
   std::string decode(std::span<const TokenId> ids, bool skip_special = false) const;
 
-  // What a token adds behind other text, which need not be whole characters; nothing for special tokens.
+  // The bytes that a token appends to a text, possibly part of a character; empty for special tokens.
   std::string bytes(TokenId id) const;
 
   std::int64_t size() const;                   // ids are 0 to size - 1
-  const std::string& piece(TokenId id) const;  // as the file spells it
+  const std::string& piece(TokenId id) const;  // as it is in the file
   std::optional<TokenId> find(std::string_view piece) const;
   bool is_special(TokenId id) const;
   std::optional<TokenId> begin_id() const, end_id() const;
-  const std::vector<TokenId>& stop_ids() const;  // tokens after which a model has nothing more to say
-  const std::string& chat_template() const;      // empty where the file has none
+  const std::vector<TokenId>& stop_ids() const;  // tokens that end generation
+  const std::string& chat_template() const;      // empty if the file has none
 
   const TokenizerParts& parts() const { return *parts_; }
 
@@ -57,22 +56,21 @@ class Tokenizer {
   std::shared_ptr<const TokenizerParts> parts_;
 };
 
-// Text of tokens that come one at a time: each call returns what has become certain, never a part of a
-// character.
+// Decodes tokens one at a time: each call returns the new complete characters.
 class TokenStream {
  public:
   explicit TokenStream(Tokenizer tokenizer, bool skip_special = true)
       : tokenizer_(std::move(tokenizer)), skip_special_(skip_special) {}
   std::string push(TokenId id);
-  std::string finish();  // what is left; bytes that became no character are U+FFFD
+  std::string finish();  // the rest; incomplete characters become U+FFFD
 
  private:
   std::string advance(bool last);
 
   Tokenizer tokenizer_;
   bool skip_special_;
-  std::vector<TokenId> window_;  // the tokens whose text is not all out, behind the ones it depends on
-  std::size_t context_ = 0;      // of the window, tokens whose text is out
+  std::vector<TokenId> window_;  // tokens whose text is not complete, after the tokens it depends on
+  std::size_t context_ = 0;      // number of tokens at its start whose text was returned
 };
 
 }  // namespace lathe::llm

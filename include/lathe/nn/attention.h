@@ -1,4 +1,4 @@
-// Attention with several heads, and the transformer block built on it.
+// Multi-head attention, and the transformer block built on it.
 #pragma once
 
 #include "lathe/nn/layers.h"
@@ -12,11 +12,12 @@ Tensor join_heads(const Tensor& x);
 
 struct MultiHeadAttention : Module {
   MultiHeadAttention(std::int64_t dim, std::int64_t heads, bool with_bias = true, double dropout = 0);
-  // Every position of x (batch, time, dim) looks at all positions of x; `causal`: at itself and earlier ones.
+  // Self-attention: every position of x (batch, time, dim) attends to all positions, or with `causal` to
+  // itself and earlier ones.
   Tensor operator()(const Tensor& x, bool causal = false, const Tensor* mask = nullptr) const {
     return attend(x, x, causal, mask);
   }
-  // Every position of x looks at all positions of `context` (cross attention).
+  // Cross-attention: every position of x attends to all positions of `context`.
   Tensor attend(const Tensor& x, const Tensor& context, bool causal = false,
                 const Tensor* mask = nullptr) const;
   void parts(Parts& p) override { p("query", query)("key", key)("value", value)("out", out); }

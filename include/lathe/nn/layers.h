@@ -1,6 +1,6 @@
-// Layers that multiply by weights: linear, convolutions, embedding; and dropout. Each is a callable with its
-// tensors as public members, named and shaped as in PyTorch, so that model files fit. The initial values are
-// uniform within 1/sqrt(inputs of an output).
+// Layers with weights (linear, convolutions, embedding) and dropout. Each is a callable with its tensors as
+// public members, named and shaped as in PyTorch, so that its model files can be loaded. Initial values are
+// uniform in [-b, b] with b = 1/sqrt(inputs per output).
 #pragma once
 
 #include "lathe/nn/module.h"
@@ -74,7 +74,7 @@ struct Embedding : Module {
   Tensor weight;  // (vocabulary, dim)
 };
 
-// Zeroes elements with probability p and scales the rest by 1/(1-p), in training only.
+// In training, zeroes elements with probability p and scales the rest by 1/(1-p).
 struct Dropout : Module {
   explicit Dropout(double p = 0.5);
   Tensor operator()(const Tensor& x) const {

@@ -1,6 +1,6 @@
-// What layers and nets have in common: a list of their tensors by name. A module names its parts once, in
-// parts(); state dicts, optimizers and model files are all built from that list. Copying a module copies
-// handles: the copy shares its parameters.
+// The base class of layers and nets. A module names its tensors and submodules once, in parts(); state dicts,
+// optimizers and model files are built from that list. Copying a module copies handles: the copy shares its
+// parameters.
 //
 //   struct Net : nn::Module {
 //     nn::Linear fc1{784, 128}, fc2{128, 10};
@@ -23,36 +23,36 @@ namespace lathe::nn {
 
 class Parts;
 
-// Tensors by name in the order the modules name them; names of nested parts are joined by dots.
+// Tensors by name, in the order in which the modules name them; nested names are joined by dots.
 using StateDict = std::vector<std::pair<std::string, Tensor>>;
 
 class Module {
  public:
   virtual ~Module() = default;
-  // Names every tensor and module this one is made of, always in the same order.
+  // Names every tensor and submodule, always in the same order.
   virtual void parts(Parts& parts) = 0;
 
   // The tensors that are trained: those that require a gradient.
   std::vector<Tensor> parameters();
   StateDict named_parameters();
-  // All tensors, also what is kept and not trained; loading them as load_state_dict below.
+  // All tensors, trained or not. load_state_dict works as the function below.
   StateDict state_dict();
   void load_state_dict(const StateDict& values, bool strict = true);
-  // The modules directly and indirectly inside by dotted name, this one first with an empty name.
+  // This module, with an empty name, and all submodules by dotted name.
   std::vector<std::pair<std::string, Module*>> named_modules();
-  // Calls the function with every module inside and then with this one.
+  // Calls the function with every submodule and then with this module.
   Module& apply(const std::function<void(Module&)>& function);
 
-  // Training mode, for this module and all inside. A module that was never told follows TrainingScope.
+  // Sets training mode for this module and its submodules. A module without a mode follows TrainingScope.
   Module& train(bool on = true);
   Module& eval() { return train(false); }
   bool training() const { return training_.value_or(Tensor::training()); }
-  bool told() const { return training_.has_value(); }  // train() or eval() was called
+  bool told() const { return training_.has_value(); }  // whether train() or eval() was called
 
   // Moves all tensors to a device, or all floats to a dtype, in place.
   Module& to(std::string_view device);
   Module& to(DataType dtype);
-  void zero_grad();  // forgets the gradients
+  void zero_grad();  // drops the gradients
 
  protected:
   Module() = default;
@@ -63,7 +63,7 @@ class Module {
   std::optional<bool> training_;
 };
 
-// Training mode as the module was told, for what is computed inside; nothing where it never was.
+// Applies the module's training mode, if it has one, to operations inside the scope.
 class ModeScope {
  public:
   explicit ModeScope(const Module& module) {
@@ -74,13 +74,13 @@ class ModeScope {
   std::optional<TrainingScope> scope_;
 };
 
-// Collects what modules name: parts("weight", weight)("block", block)("layers", list_of_modules).
+// Collects the parts that modules name: parts("weight", weight)("block", block)("layers", list_of_modules).
 class Parts {
  public:
-  // A tensor that is not defined (a bias that was left out) is passed over.
+  // An undefined tensor (a layer without bias) is skipped.
   Parts& operator()(std::string_view name, Tensor& tensor);
   Parts& operator()(std::string_view name, Module& module);
-  // Each element under its position: "layers.0", "layers.1", ...
+  // Names each element by its position: "layers.0", "layers.1", ...
   template <class T>
   Parts& operator()(std::string_view name, std::vector<T>& list) {
     const std::size_t before = enter(name);
@@ -102,20 +102,21 @@ class Parts {
 
 // Every tensor of the module by name. The handles share memory with the module.
 StateDict get_state_dict(Module& module);
-// The same without names: what an optimizer is given.
+// The same without names, for an optimizer.
 std::vector<Tensor> get_parameters(Module& module);
-// Copies the values into the module's tensors. Throws UserError, before anything is changed, for a name that
-// is missing or unknown (unless strict is false) and for a shape that differs.
+// Copies the values into the module's tensors. Throws UserError, before changing anything, for a different
+// shape and, if strict, for a missing or unknown name.
 void load_state_dict(Module& module, const StateDict& values, bool strict = true);
 // The tensor of that name, or null.
 const Tensor* find(const StateDict& dict, std::string_view name);
 
-// A tensor with memory of its own that starts with these values; trainable ones require a gradient.
+// A new tensor in memory of its own with these initial values. A parameter requires a gradient, a buffer does
+// not.
 Tensor parameter(const Tensor& initial);
 Tensor buffer(const Tensor& initial);
 
-// Inside, parameter() and buffer() give memory nobody filled: for nets whose values come from a file, or that
-// are only compiled.
+// Inside the scope, parameter() and buffer() leave their memory uninitialized: for nets whose values are
+// loaded from a file, or that are only compiled.
 class UninitializedScope {
  public:
   UninitializedScope();

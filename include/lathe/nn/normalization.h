@@ -1,6 +1,8 @@
-// Layers that bring values to mean 0 and variance 1 (RMSNorm: to root mean square 1) and then scale and shift
-// them by learned amounts. They differ in what is averaged over: the batch, groups of channels, or features.
+// Normalization layers: they bring values to mean 0 and variance 1 (RMSNorm: to root mean square 1) and then
+// scale and shift them by learned amounts. They differ in the axes they average over.
 #pragma once
+
+#include <optional>
 
 #include "lathe/nn/module.h"
 
@@ -8,13 +10,14 @@ namespace lathe::nn {
 
 struct BatchNormOptions {
   double eps = 1e-5;
-  double momentum = 0.1;  // the weight of a new batch in the running statistics
+  // The weight of a new batch in the running statistics; without one they are the mean of all batches.
+  std::optional<double> momentum = 0.1;
   bool affine = true;
   bool track_running_stats = true;
 };
 
-// Over batch and space, for each channel (axis 1) of tensors of any rank. In training (TrainingScope) it uses
-// the batch's statistics and updates the running ones; otherwise it uses the running ones.
+// Normalizes each channel (axis 1) over batch and space, for tensors of any rank. In training (TrainingScope)
+// it uses the batch's statistics and updates the running ones; otherwise it uses the running ones.
 struct BatchNorm : Module {
   explicit BatchNorm(std::int64_t channels, const BatchNormOptions& options = {});
   Tensor operator()(const Tensor& x);
@@ -33,7 +36,7 @@ using BatchNorm1d = BatchNorm;
 using BatchNorm2d = BatchNorm;
 using BatchNorm3d = BatchNorm;
 
-// Over the channels of a group and space, for each sample.
+// Normalizes each group of channels over channels and space, per sample.
 struct GroupNorm : Module {
   GroupNorm(std::int64_t groups, std::int64_t channels, double eps = 1e-5, bool affine = true);
   Tensor operator()(const Tensor& x) const;
@@ -44,13 +47,13 @@ struct GroupNorm : Module {
   double eps;
 };
 
-// Over space, for each sample and channel: a GroupNorm with a group for every channel.
+// Normalizes each channel over space, per sample: a GroupNorm with one group per channel.
 struct InstanceNorm : GroupNorm {
   explicit InstanceNorm(std::int64_t channels, double eps = 1e-5, bool affine = true)
       : GroupNorm(channels, channels, eps, affine) {}
 };
 
-// Over the last axes.
+// Normalizes over the last axes.
 struct LayerNorm : Module {
   explicit LayerNorm(const Ints& normalized_shape, double eps = 1e-5, bool elementwise_affine = true);
   Tensor operator()(const Tensor& x) const;
@@ -61,14 +64,14 @@ struct LayerNorm : Module {
   double eps;
 };
 
-// Over the channels of pictures (batch, channels, height, width).
+// Normalizes images (batch, channels, height, width) over the channels.
 struct LayerNorm2d : LayerNorm {
   explicit LayerNorm2d(std::int64_t channels, double eps = 1e-5, bool elementwise_affine = true)
       : LayerNorm(channels, eps, elementwise_affine) {}
   Tensor operator()(const Tensor& x) const;
 };
 
-// x / sqrt(mean(x^2) + eps) * weight over the last axis; the mean is taken in float32 for narrower dtypes.
+// x / sqrt(mean(x^2) + eps) * weight, with the mean over the last axis, in float32 for narrower dtypes.
 struct RMSNorm : Module {
   explicit RMSNorm(std::int64_t dim, double eps = 1e-6, bool elementwise_affine = true);
   Tensor operator()(const Tensor& x) const;

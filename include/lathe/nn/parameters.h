@@ -1,6 +1,6 @@
-// Who asks for the gradients of new parameters. In C++ a layer does, at once. A front end whose optimizers
-// ask for them (as tinygrad's do) says so here, so that inference records nothing; parameters nobody asked
-// for yet can be listed for backward().
+// When new parameters get requires_grad. In C++ a layer sets it at once. A front end whose optimizers set it
+// (as tinygrad's do) turns that off here, so that inference records no gradients; the parameters without it
+// are remembered for backward().
 #pragma once
 
 #include <vector>
@@ -9,12 +9,12 @@
 
 namespace lathe::nn {
 
-// Whether parameter() calls requires_grad_(): for all threads, from now on.
+// Sets whether parameter() calls requires_grad_(), for all threads.
 void set_parameters_ask(bool ask);
 
-// Adds one to the list, as parameter() does where it does not ask.
+// Adds a parameter to the list, as parameter() does when it does not call requires_grad_().
 void remember_parameter(const Tensor& parameter);
-// Those of the list that live.
+// The parameters of the list that are still alive.
 std::vector<Tensor> remembered_parameters();
 
 }  // namespace lathe::nn

@@ -1,5 +1,5 @@
-// Layers with a memory along the sequence: LSTM and GRU, as single steps and as whole layers. Weights are
-// named and stacked as in PyTorch (gates i f g o; r z n), so that model files fit.
+// Recurrent layers, LSTM and GRU, as single steps and as whole layers. Weights are named and stacked as in
+// PyTorch (gates i f g o; r z n), so that its model files can be loaded.
 #pragma once
 
 #include <optional>
@@ -32,12 +32,12 @@ struct GRUCell : Module {
   Tensor bias_ih, bias_hh;      // (3 * hidden), or not defined
 };
 
-// Whole sequences of (time, batch, input), or (batch, time, input) where batch_first. The graph grows with
-// the length of the sequence: one step of every layer for each moment.
+// Runs whole sequences of (time, batch, input), or (batch, time, input) if batch_first. The graph grows with
+// the length of the sequence: it has one step of every layer per time step.
 struct LSTM : Module {
   LSTM(std::int64_t input, std::int64_t hidden, std::int64_t layers = 1, bool batch_first = false,
        double dropout = 0);
-  // The last layer's hidden states over time, and every layer's state after the last moment.
+  // The last layer's hidden states over time, and every layer's final state.
   std::pair<Tensor, std::vector<LSTMState>> operator()(const Tensor& x,
                                                        const std::vector<LSTMState>& state = {}) const;
   void parts(Parts& p) override;

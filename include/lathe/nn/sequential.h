@@ -1,4 +1,4 @@
-// Layers one after the other.
+// Sequential: a module that applies layers in order.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,8 @@
 
 namespace lathe::nn {
 
-// Sequential(Linear(2, 3), [](const Tensor& x) { return x.relu(); }, Linear(3, 1)): modules and functions. A
-// module's tensors are named by its position: "0.weight", "2.weight".
+// Sequential(Linear(2, 3), [](const Tensor& x) { return x.relu(); }, Linear(3, 1)): the layers are modules or
+// functions. The tensors of a module are named by its position: "0.weight", "2.weight".
 class Sequential : public Module {
  public:
   template <class... Layers>

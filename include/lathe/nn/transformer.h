@@ -1,5 +1,5 @@
-// The transformer layers of PyTorch, with its names, defaults and packed weights, so that its state dicts
-// fit. (nn::MultiHeadAttention and nn::TransformerBlock are the plain ones.)
+// PyTorch's transformer layers, with its names, defaults and packed weights, so that its state dicts can be
+// loaded. (nn::MultiHeadAttention and nn::TransformerBlock are simpler.)
 #pragma once
 
 #include "lathe/nn/layers.h"
@@ -8,12 +8,13 @@
 namespace lathe::nn {
 
 struct AttentionMasks {
-  const Tensor* attention = nullptr;  // (time, context): bool, true where a position may not look, or added
-  const Tensor* padding = nullptr;    // (batch, context), bool: true where the context is filling
+  const Tensor* attention =
+      nullptr;                      // (time, context): bool, true: do not attend; or a float added to scores
+  const Tensor* padding = nullptr;  // (batch, context), bool: true where the context is padding
   bool causal = false;
 };
 
-// torch.nn.MultiheadAttention: the three projections of the inputs are one matrix.
+// torch.nn.MultiheadAttention: one matrix holds the three input projections.
 struct MultiheadAttention : Module {
   MultiheadAttention(std::int64_t embed_dim, std::int64_t num_heads, double dropout = 0,
                      bool with_bias = true, bool batch_first = false);
@@ -37,7 +38,7 @@ struct TransformerLayerOptions {
   bool batch_first = false, norm_first = false;
 };
 
-// torch.nn.TransformerEncoderLayer: self attention and a two-layer net.
+// torch.nn.TransformerEncoderLayer: self-attention and a two-layer net.
 struct TransformerEncoderLayer : Module {
   TransformerEncoderLayer(std::int64_t d_model, std::int64_t nhead,
                           const TransformerLayerOptions& options = {});
@@ -50,7 +51,7 @@ struct TransformerEncoderLayer : Module {
   TransformerLayerOptions options;
 };
 
-// torch.nn.TransformerDecoderLayer: the same with attention to the encoder's result between the two.
+// torch.nn.TransformerDecoderLayer: the same, with cross-attention to the encoder's result between the two.
 struct TransformerDecoderLayer : Module {
   TransformerDecoderLayer(std::int64_t d_model, std::int64_t nhead,
                           const TransformerLayerOptions& options = {});

@@ -35,7 +35,7 @@ METHODS = {
         "apply_ bernoulli_ byte cauchy_ char conj conj_physical copy_ cpu cuda data_ptr dequantize detach_ dim exponential_ "
         "fill_ geometric_ get_device is_complex is_contiguous is_cpu is_cuda is_inference is_ipu is_meta is_mkldnn is_mps "
         "is_conj is_neg is_nested is_nonzero is_ort is_quantized is_same_size is_signed is_sparse is_sparse_csr is_vulkan itemsize is_xpu log_normal_ "
-        "map2_ map_ ndimension nelement new new_empty new_full new_ones new_tensor new_zeros normal_ pin_memory random_ real resize_ resize_as resize_as_ "
+        "map2_ map_ ndimension nelement new new_empty new_full new_ones new_tensor new_zeros normal_ pin_memory random_ real register_hook resize_ resize_as resize_as_ "
         "resolve_conj resolve_neg retain_grad storage_offset stride to_dense type type_as uniform_ zero_"
     ),
 }

@@ -169,7 +169,7 @@ def fmin(self, other):
 
 
 def frac(self):
-    """What is behind the point, with the sign.
+    """The fractional part, with the sign.
 
     >>> Tensor([1.5, -2.25]).frac().tolist()
     [0.5, -0.25]
@@ -450,7 +450,7 @@ def positive(self):
 
 
 def prelu(self, weight):
-    """x where it is positive, weight x elsewhere.
+    """x where it is positive, weight * x elsewhere.
 
     >>> Tensor([-4.0, 2.0]).prelu(Tensor([0.25])).tolist()
     [-1.0, 2.0]
@@ -547,7 +547,7 @@ def nextafter(self, other):
 
 
 def bernoulli(self, p=None):
-    """1 with the probability that stands here (or p), 0 otherwise.
+    """1 with the probability of the element (or p), 0 otherwise.
 
     >>> Tensor([0.0, 1.0]).bernoulli().tolist()
     [0.0, 1.0]

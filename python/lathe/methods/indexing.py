@@ -245,7 +245,7 @@ def diagonal_scatter(self, src, offset=0, dim1=0, dim2=1):
 
 
 def argwhere(self):
-    """The indices of what is not 0, a row for each.
+    """The indices of the nonzero elements, one row each.
 
     >>> Tensor([0, 3, 0, 1]).argwhere().tolist()
     [[1], [3]]
@@ -273,7 +273,7 @@ def bincount(self, weights=None, minlength=0):
 
 
 def histc(self, bins=100, min=0, max=0):
-    """How many lie in each of equal parts of a range (of the values' own, if min and max are equal).
+    """A histogram with equal bins between min and max (or between the extremes of the values if min and max are equal).
 
     >>> Tensor([1.0, 2.0, 1.0]).histc(4, 0, 3).tolist()
     [0.0, 2.0, 1.0, 0.0]
@@ -291,7 +291,7 @@ def histc(self, bins=100, min=0, max=0):
 
 
 def histogram(self, bins, *, range=None, weight=None, density=False):
-    """How many lie in each part, and the edges of the parts; `bins` is a number of them or their edges.
+    """The histogram and its bin edges; `bins` is the number of bins or their edges.
 
     >>> [t.tolist() for t in Tensor([1.0, 2.0, 1.0]).histogram(2, range=(0.0, 4.0))]
     [[2.0, 1.0], [0.0, 2.0, 4.0]]
@@ -333,7 +333,7 @@ def searchsorted(self, values, *, right=False, side=None, out_int32=False):
 
 
 def bucketize(self, boundaries, *, right=False, out_int32=False):
-    """Which part between boundaries each value lies in.
+    """The index of the bin between the boundaries that contains each value.
 
     >>> Tensor([0, 4, 9]).bucketize(Tensor([1, 5])).tolist()
     [0, 1, 2]
@@ -343,7 +343,7 @@ def bucketize(self, boundaries, *, right=False, out_int32=False):
 
 
 def unique(self, sorted=True, return_inverse=False, return_counts=False, dim=None):
-    """The different values, ascending; also, if asked for, which of them each element is, and how often each occurs.
+    """The distinct values in ascending order; optionally the index of each element among them, and the count of each.
 
     >>> Tensor([3, 1, 3]).unique(return_counts=True)[1].tolist()
     [1, 2]

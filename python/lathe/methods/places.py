@@ -1,4 +1,4 @@
-"""What a tensor is and where it lies, tensors like it, and methods that write in place."""
+"""Queries on a tensor and its memory, tensors like it, and methods that write in place."""
 
 import math
 
@@ -29,7 +29,7 @@ def nelement(self):
 
 
 def stride(self, dim=None):
-    """How many elements apart neighbours along each axis lie, in row-major order.
+    """The stride of each axis in elements, in row-major order.
 
     >>> Tensor.ones(2, 3).stride()
     (3, 1)
@@ -39,7 +39,7 @@ def stride(self, dim=None):
 
 
 def is_contiguous(self, memory_format=None):
-    """Whether elements lie in row-major order: always, as far as a program can see.
+    """Whether elements are in row-major order: always, as far as a program can observe.
 
     >>> Tensor.ones(2, 3).T.is_contiguous()
     True
@@ -187,6 +187,36 @@ def retain_grad(self):
     >>> x = Tensor([1.0], requires_grad=True)
     >>> (x * 2).retain_grad()
     """
+
+
+class HookHandle:
+    """What registering a hook gives: `remove()` takes it away."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def remove(self):
+        """The hook is not called any more."""
+        _core.remove_gradient_hook(self.number)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.remove()
+
+
+def register_hook(self, hook):
+    """Calls hook(grad) when the tensor's gradient is computed; what it gives, unless None, is the gradient. Before the tensor is used,
+    unless it is a leaf; a view is a tensor of its own from then on.
+
+    >>> x = Tensor([1.0, 2.0], requires_grad=True)
+    >>> handle = x.register_hook(lambda grad: grad * 10)
+    >>> loss = (x * 3).sum().backward()
+    >>> x.grad.tolist()
+    [30.0, 30.0]
+    """
+    return HookHandle(_core.add_gradient_hook(self, hook))
 
 
 # ---- dtypes and tensors like this

@@ -106,7 +106,7 @@ def renorm(self, p, dim, maxnorm):
 
 
 def kthvalue(self, k, dim=-1, keepdim=False):
-    """The k-th smallest along an axis, counted from 1, and where it is.
+    """The k-th smallest element along an axis, counted from 1, and its index.
 
     >>> [t.item() for t in Tensor([5, 1, 3]).kthvalue(2)]
     [3, 2]
@@ -138,7 +138,7 @@ def _sorted(x, axis):
 
 
 def median(self, dim=None, keepdim=False):
-    """The middle value, of an even number the lower one; with an axis also where it is. NaN if there is one.
+    """The median, the lower one of an even number; with an axis also its index. NaN if any element is.
 
     >>> Tensor([3, 1, 2, 9]).median().item()
     2
@@ -176,7 +176,7 @@ def _median(x, axis, keepdim, skip):
 
 
 def mode(self, dim=-1, keepdim=False):
-    """The most frequent value along an axis, the smallest of those, and where it is.
+    """The most frequent value along an axis (the smallest of several), and its index.
 
     >>> [t.item() for t in Tensor([3, 1, 3, 1, 2]).mode()]
     [1, 3]
@@ -193,12 +193,13 @@ def mode(self, dim=-1, keepdim=False):
     first = often.gather(-1, order).cast("int32").argmax(-1, keepdim=True)
     values = ordered.gather(-1, first)
     position = Tensor.arange(size, dtype="int32", device=self.device)
-    place = (x == values).where(position, -1).max(-1, keepdim=True)
+    found = (x == values) | (x.isnan() & values.isnan()) if x.is_floating_point() else x == values
+    place = found.where(position, -1).max(-1, keepdim=True)
     return Pair(*((t.movedim(-1, axis) if keepdim else t.squeeze(-1)) for t in (values, place)))
 
 
 def quantile(self, q, dim=None, keepdim=False, *, interpolation="linear"):
-    """The value below which a part q of all lies; q may be a tensor, whose axis comes first.
+    """The q-quantile of the elements; q may be a tensor, whose axis comes first.
 
     >>> Tensor([1.0, 2.0, 3.0, 4.0]).quantile(0.5).item()
     2.5

@@ -1,4 +1,4 @@
-"""Calls that fit no form of a native method: arguments under either peer's names, further forms, and what is wrong in words."""
+"""Calls that match no native signature: arguments under either peer's names, more signatures, and error messages."""
 
 import difflib
 import re

@@ -5,7 +5,7 @@ from lathe import nn
 
 
 class ResNet(nn.Module):
-    """Two convolutions beside a shortcut; `time` features are added between them where there are any."""
+    """Two convolutions with a shortcut; `time` features, if any, are added between them."""
 
     def __init__(self, inputs, outputs, groups, eps, time=0):
         super().__init__()
@@ -24,7 +24,7 @@ class ResNet(nn.Module):
 
 
 class Down(nn.Module):
-    """Half the size. `after` puts the frame's one row and column behind the picture alone, as the autoencoder does."""
+    """Halves the size. With `after` the padding is one row and column only at the end of the image, as in the autoencoder."""
 
     def __init__(self, channels, after=False):
         super().__init__()
@@ -44,7 +44,7 @@ class Up(nn.Module):
 
 
 def waves(times, size):
-    """Sines behind cosines of each time, at frequencies from 1 to 1 / 10000: (batch, size)."""
+    """Cosines, then sines of each time, at frequencies from 1 to 1 / 10000: (batch, size)."""
     half = size // 2
     frequencies = 10000.0 ** (-lathe.arange(half, dtype=lathe.float32) / half)
     angles = times.float().reshape(-1, 1) * frequencies

@@ -1,4 +1,4 @@
-"""ResNet for pictures (He and others, 2015), with the names of torchvision's files."""
+"""ResNet for images (He and others, 2015), with the names of torchvision's files."""
 
 from lathe import nn
 
@@ -11,7 +11,7 @@ EXPANSION = 4  # of a bottleneck's output over its width
 
 
 def conv(inputs, outputs, kernel, stride=1):
-    """Without a bias: the batch norm behind it has one."""
+    """Without a bias: the batch norm after it has one."""
     return nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=kernel // 2, bias=False)
 
 
@@ -60,7 +60,7 @@ class ResNet(nn.Module):
             self.fc = nn.Linear(inputs, classes)
 
     def features(self, x):
-        """What each of the four stages makes of a picture."""
+        """The result of each of the four stages."""
         x = self.maxpool(self.bn1(self.conv1(x)).relu())
         out = []
         for stage in (self.layer1, self.layer2, self.layer3, self.layer4):

@@ -44,8 +44,8 @@ class Backbone(nn.Module):
         self.body = ResNet(depth, classes=0, width=width)
         self.fpn = Pyramid(self.body.channels[1:], dim)
 
-    def forward(self, pictures):
-        return self.fpn(self.body.features(pictures)[1:])
+    def forward(self, images):
+        return self.fpn(self.body.features(images)[1:])
 
 
 class Head(nn.Module):
@@ -72,7 +72,7 @@ class Heads(nn.Module):
 
 
 class RetinaNet(nn.Module):
-    """Pictures (batch, 3, height, width). The default is the published net over ResNet-50."""
+    """Images (batch, 3, height, width). The default is the published net over ResNet-50."""
 
     def __init__(self, classes=91, depth=50, width=64, dim=256, smallest=32):
         super().__init__()
@@ -81,23 +81,23 @@ class RetinaNet(nn.Module):
         self.backbone = Backbone(depth, width, dim)
         self.head = Heads(dim, 3 * len(RATIOS), classes)
 
-    def forward(self, pictures):
+    def forward(self, images):
         """By level: scores before the sigmoid (batch, anchors, classes), steps (batch, anchors, 4), anchors (anchors, 4)."""
-        levels = self.backbone(pictures)
-        image = pictures.shape[2], pictures.shape[3]
-        anchors = [anchors_at((x.shape[2], x.shape[3]), image, s, RATIOS) for x, s in zip(levels, self.sizes)]
+        levels = self.backbone(images)
+        extent = images.shape[2], images.shape[3]
+        anchors = [anchors_at((x.shape[2], x.shape[3]), extent, s, RATIOS) for x, s in zip(levels, self.sizes)]
         return [self.head.classification_head(x) for x in levels], [self.head.regression_head(x) for x in levels], anchors
 
-    def detect(self, pictures, least=0.05, most_overlap=0.5, candidates=1000, most=300):
-        """For each picture: boxes (n, 4), scores (n), labels (n) from the best to the worst, and bool (n): whether there is one."""
-        logits, steps, anchors = self(pictures)
-        image = pictures.shape[2], pictures.shape[3]
+    def detect(self, images, least=0.05, most_overlap=0.5, candidates=1000, most=300):
+        """For each image: boxes (n, 4), scores (n), labels (n) from the best to the worst, and bool (n): whether there is one."""
+        logits, steps, anchors = self(images)
+        extent = images.shape[2], images.shape[3]
         return [
-            self._found(image, [x[i] for x in logits], [x[i] for x in steps], anchors, least, most_overlap, candidates, most)
-            for i in range(pictures.shape[0])
+            self._found(extent, [x[i] for x in logits], [x[i] for x in steps], anchors, least, most_overlap, candidates, most)
+            for i in range(images.shape[0])
         ]
 
-    def _found(self, image, logits, steps, anchors, least, most_overlap, candidates, most):
+    def _found(self, extent, logits, steps, anchors, least, most_overlap, candidates, most):
         boxes, scores, labels = [], [], []
         for x, step, anchor in zip(logits, steps, anchors):
             flat = x.sigmoid().flatten()
@@ -107,7 +107,7 @@ class RetinaNet(nn.Module):
             scores.append(score)
             labels.append(where % self.classes)
         boxes, scores, labels = lathe.cat(boxes), lathe.cat(scores), lathe.cat(labels)
-        limit = lathe.tensor([image[1], image[0], image[1], image[0]], dtype=lathe.float32)
+        limit = lathe.tensor([extent[1], extent[0], extent[1], extent[0]], dtype=lathe.float32)
         boxes = lathe.minimum(boxes.clamp(min=0), limit)
         scores, order = scores.sort(descending=True, stable=True)
         boxes, labels = boxes[order], labels[order]
@@ -115,11 +115,11 @@ class RetinaNet(nn.Module):
         ranked, best = (kept * scores).topk(min(most, scores.shape[0]))
         return boxes[best], ranked, labels[best], ranked > 0
 
-    def loss(self, pictures, boxes, labels):
-        """boxes: (batch, n, 4); labels: (batch, n), -1 where a picture has fewer than n."""
-        logits, steps, anchors = self(pictures)
+    def loss(self, images, boxes, labels):
+        """boxes: (batch, n, 4); labels: (batch, n), -1 where an image has fewer than n."""
+        logits, steps, anchors = self(images)
         logits, steps, anchors = lathe.cat(logits, 1), lathe.cat(steps, 1), lathe.cat(anchors)
-        losses = [self._loss_of(logits[i], steps[i], anchors, boxes[i], labels[i]) for i in range(pictures.shape[0])]
+        losses = [self._loss_of(logits[i], steps[i], anchors, boxes[i], labels[i]) for i in range(images.shape[0])]
         return sum(losses) / len(losses)
 
     def _loss_of(self, logits, steps, anchors, boxes, labels):

@@ -1,4 +1,4 @@
-"""The U-net of Stable Diffusion 1: what of a picture in the autoencoder's features is noise, by the time and by a text. Named as
+"""The U-net of Stable Diffusion 1: what of an image in the autoencoder's features is noise, by the time and by a text. Named as
 in the files of the library diffusers."""
 
 import lathe
@@ -68,7 +68,7 @@ class Transformer(nn.Module):
 
 
 class Level(nn.Module):
-    """ResNets, each with a transformer behind it where `heads` is not 0, then a change of size."""
+    """ResNets, each followed by a transformer if `heads` is not 0, then a change of size."""
 
     def __init__(self, shapes, time, heads, context, groups, sampler, name):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The autoencoder of Stable Diffusion: pictures to a few features of an eighth of their size, and back. Named as in the files of
+"""The autoencoder of Stable Diffusion: images to a few features of an eighth of their size, and back. Named as in the files of
 the library diffusers."""
 
 from lathe import nn
@@ -80,20 +80,20 @@ class Vae(nn.Module):
         self.decoder = Coder(features, channels, widths[::-1], layers + 1, groups, False)
         self.quant_conv, self.post_quant_conv = nn.Conv2d(2 * features, 2 * features, 1), nn.Conv2d(features, features, 1)
 
-    def encode(self, pictures):
+    def encode(self, images):
         """The mean and the logarithm of the variance of the features."""
-        mean, spread = self.quant_conv(self.encoder(pictures)).chunk(2, 1)
+        mean, spread = self.quant_conv(self.encoder(images)).chunk(2, 1)
         return mean, spread.clamp(-30.0, 20.0)
 
     def decode(self, features):
         return self.decoder(self.post_quant_conv(features))
 
-    def forward(self, pictures, noise):
-        mean, spread = self.encode(pictures)
+    def forward(self, images, noise):
+        mean, spread = self.encode(images)
         return self.decode(mean + (0.5 * spread).exp() * noise)
 
-    def loss(self, pictures, noise, weight=1e-6):
-        mean, spread = self.encode(pictures)
+    def loss(self, images, noise, weight=1e-6):
+        mean, spread = self.encode(images)
         shown = self.decode(mean + (0.5 * spread).exp() * noise)
         apart = 0.5 * (mean.pow(2) + spread.exp() - 1 - spread).sum((1, 2, 3)).mean()
-        return (shown - pictures).pow(2).mean() + weight * apart
+        return (shown - images).pow(2).mean() + weight * apart

@@ -76,7 +76,7 @@ class Sequential(Module):
 
 
 def _joined(owner, module):
-    """A module that has become part of another is in its mode, unless it has one of its own."""
+    """A module inside another has its mode, unless its own was set."""
     if isinstance(module, Module) and owner._training is not None:
         _set_mode(module, owner._training, only_unset=True)
     return module

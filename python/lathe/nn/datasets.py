@@ -1,4 +1,4 @@
-"""Labelled pictures to train on, from files on this machine or a mirror named by the environment."""
+"""Labelled images to train on, from files on this machine or a mirror named by the environment."""
 
 import gzip
 import os
@@ -18,7 +18,7 @@ def _idx(path):
     if data[:2] == b"\x1f\x8b":
         data = gzip.decompress(data)
     if data[:3] != b"\0\0\x08":
-        raise UserError(f"lathe: mnist: {path} is no IDX file of bytes")
+        raise UserError(f"lathe: mnist: {path} is not an IDX file of bytes")
     rank = data[3]
     shape = [int.from_bytes(data[4 + 4 * i : 8 + 4 * i], "big") for i in range(rank)]
     count = 1
@@ -38,7 +38,7 @@ def _file(folder, name):
 
 
 def mnist(device=None, fashion=False, folder=None):
-    """The digits as (X_train, Y_train, X_test, Y_test): uint8 pictures (n, 1, 28, 28) and their classes. They come
+    """The digits as (X_train, Y_train, X_test, Y_test): uint8 images (n, 1, 28, 28) and their classes. They come
     from `folder`, else from the folder MNIST_PATH names (fashion: the distribution's package), else from the network.
 
     >>> import os, tempfile
@@ -60,12 +60,12 @@ def mnist(device=None, fashion=False, folder=None):
     else:
         base = "https://storage.googleapis.com/cvdf-datasets/mnist/"
         arrays = [_idx(fetch(f"{base}{name}.gz", subdir="mnist")) for name in _MNIST]
-    pictures = [a.reshape(-1, 1, 28, 28) if a.ndim == 3 else a.cast(dtypes.uint8) for a in arrays]
-    return tuple(p.to(device) for p in pictures)
+    images = [a.reshape(-1, 1, 28, 28) if a.ndim == 3 else a.cast(dtypes.uint8) for a in arrays]
+    return tuple(p.to(device) for p in images)
 
 
 def cifar(device=None, folder=None):
-    """CIFAR-10 as (X_train, Y_train, X_test, Y_test): uint8 pictures (n, 3, 32, 32) and their classes, from a folder
+    """CIFAR-10 as (X_train, Y_train, X_test, Y_test): uint8 images (n, 3, 32, 32) and their classes, from a folder
     with the binary version's files (data_batch_1.bin, ...): the one given, else that of CIFAR_PATH, else from the network.
 
     >>> import os, tempfile

@@ -45,7 +45,7 @@ def relu(input, inplace=False):
 
 def relu6(input, inplace=False):
     """x cut to 0 to 6."""
-    return _placed(input, input.relu6(), inplace)
+    return hardtanh(input, 0, 6, inplace)
 
 
 def sigmoid(input):
@@ -89,13 +89,14 @@ def selu(input, inplace=False):
 
 
 def leaky_relu(input, negative_slope=0.01, inplace=False):
-    """x where it is positive, negative_slope x elsewhere."""
-    return _placed(input, input.leaky_relu(negative_slope), inplace)
+    """x where it is positive, negative_slope * x elsewhere. The gradient at 0 is that of the negative side, as in PyTorch."""
+    return _placed(input, (input > 0).where(input, input * negative_slope), inplace)
 
 
 def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
-    """x cut to a range."""
-    return _placed(input, input.hardtanh(min_val, max_val), inplace)
+    """x cut to a range, with a gradient strictly inside alone, as PyTorch's."""
+    cut = input.detach().hardtanh(min_val, max_val)
+    return _placed(input, ((input > min_val) & (input < max_val)).where(input, cut), inplace)
 
 
 def hardsigmoid(input, inplace=False):
@@ -144,7 +145,7 @@ def threshold(input, threshold, value, inplace=False):
 
 
 def prelu(input, weight):
-    """x where it is positive, weight x elsewhere; a weight per channel (axis 1), or one."""
+    """x where it is positive, weight * x elsewhere; one weight per channel (axis 1), or one for all."""
     weight = weight.reshape() if weight.numel() == 1 else weight.reshape(1, -1, *[1] * (input.ndim - 2))
     return (input > 0).where(input, input * weight)
 
@@ -522,7 +523,7 @@ def pixel_unshuffle(input, downscale_factor):
     r = downscale_factor
     *batch, c, h, w = input.shape
     if h % r or w % r:
-        raise UserError(f"lathe: pixel_unshuffle: {h} by {w} is no multiple of {r}")
+        raise UserError(f"lathe: pixel_unshuffle: {h} by {w} is not a multiple of {r}")
     n = len(batch)
     out = input.reshape(*batch, c, h // r, r, w // r, r)
     return out.permute(*range(n), n, n + 2, n + 4, n + 1, n + 3).reshape(*batch, c * r * r, h // r, w // r)

@@ -138,7 +138,7 @@ def xavier_normal_(tensor, gain=1.0):
 
 def _fan(tensor, mode):
     if mode not in ("fan_in", "fan_out"):
-        raise UserError(f"lathe: init: {mode!r} is no mode\n  help: fan_in or fan_out")
+        raise UserError(f"lathe: init: {mode!r} is not a mode\n  help: fan_in or fan_out")
     return _fans(tensor)[mode == "fan_out"]
 
 

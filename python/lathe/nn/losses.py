@@ -15,7 +15,7 @@ def _reduced(loss, reduction):
         return loss.sum()
     if reduction == "none":
         return loss
-    raise UserError(f"lathe: loss: {reduction!r} is no reduction\n  help: mean, sum or none")
+    raise UserError(f"lathe: loss: {reduction!r} is not a reduction\n  help: mean, sum or none")
 
 
 def _legacy(function):
@@ -73,7 +73,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0):
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """-(y log(x) + (1 - y) log(1 - x)) of probabilities x; the logarithms are not below -100."""
     _same_shape("binary_cross_entropy", input, target)
-    loss = -(input.log().maximum(-100.0) * target + (1 - input).log().maximum(-100.0) * (1 - target))
+    loss = input.binary_crossentropy(target, reduction="none")
     return _reduced(loss if weight is None else loss * weight, reduction)
 
 

@@ -144,7 +144,7 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """Down to 0 as a power of what is left."""
+    """Decays to 0 with a power of the remaining fraction."""
 
     def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
         self.total_iters, self.power = total_iters, power
@@ -194,7 +194,7 @@ class CyclicLR(LRScheduler):
 
     def __init__(self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular", gamma=1.0, cycle_momentum=None, last_epoch=-1):
         if mode not in ("triangular", "triangular2", "exp_range"):
-            raise UserError(f"lathe: CyclicLR: {mode!r} is no mode\n  help: triangular, triangular2 or exp_range")
+            raise UserError(f"lathe: CyclicLR: {mode!r} is not a mode\n  help: triangular, triangular2 or exp_range")
         _say_momentum_stays("CyclicLR", cycle_momentum)
         self.base_lr, self.max_lr, self.up, self.down = base_lr, max_lr, step_size_up, step_size_down or step_size_up
         self._mode, self.gamma = mode, gamma

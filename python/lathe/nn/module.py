@@ -14,7 +14,7 @@ from lathe.printing import extra_repr, module_text
 
 
 class Parameter(Tensor):
-    """A tensor of a module that is trained: it has memory of its own and requires a gradient.
+    """A trained tensor of a module: it owns its memory and requires a gradient.
 
     >>> weight = nn.Parameter(Tensor.zeros(2, 3))
     >>> weight.requires_grad, weight.shape
@@ -39,7 +39,7 @@ def _rebuild_parameter(function, arguments):
 
 
 def _own(module):
-    """Name and value of a module's attributes; those of its class for Python (underscores first) are left out."""
+    """Names and values of a module's attributes, without private ones."""
     if hasattr(module, "_asdict"):
         return list(module._asdict().items())
     return [(name, value) for name, value in vars(module).items() if not name.startswith("__")]
@@ -119,9 +119,9 @@ def _tensors_in(value, name):
 _STATISTICS = ("running_mean", "running_var", "num_batches_tracked")  # what native layers keep and do not train
 
 
-def _own_tensors(module):
+def _own_tensors(module, saved=False):
     """Name, tensor and whether it is a parameter, of a module alone: of a native layer all of its tensors, of one's own the
-    parameters, the buffers that are kept and the tensors that require a gradient."""
+    parameters, the buffers (of those `saved` the persistent ones) and the tensors that require a gradient."""
     native = _core.module_parts(module)
     nested = {name.split(".")[0] for name, _ in _native_children(module)}
     computed = vars(module).get("_computed", ())
@@ -134,7 +134,7 @@ def _own_tensors(module):
             continue
         for name, tensor in _tensors_in(value, attribute):
             if name in buffers:
-                if buffers[name]:
+                if buffers[name] or not saved:
                     yield name, tensor, False
             elif isinstance(tensor, Parameter) or tensor.requires_grad is True:
                 yield name, tensor, True
@@ -184,7 +184,7 @@ class Tensors(list):
 
 
 def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
-    """The tensors that are kept and not trained, by dotted name.
+    """The tensors that are not trained, by dotted name; also those that are no part of the state.
 
     >>> [name for name, b in nn.BatchNorm2d(3).named_buffers()]
     ['running_mean', 'running_var', 'num_batches_tracked']
@@ -195,7 +195,7 @@ def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
 
 
 def buffers(self, recurse=True):
-    """The tensors that are kept and not trained."""
+    """The tensors that are not trained."""
     return Tensors(tensor for _, tensor in named_buffers(self, recurse=recurse))
 
 
@@ -207,7 +207,7 @@ def state_dict(self, prefix="", destination=None, keep_vars=False):
     """
     found = {} if destination is None else destination
     for path, module in _every_path(self, prefix.rstrip(".")):
-        for name, tensor, _ in _own_tensors(module):
+        for name, tensor, _ in _own_tensors(module, saved=True):
             found[f"{path}.{name}" if path else name] = tensor
     return found
 

@@ -25,7 +25,7 @@ def construct(kind, args, kwargs):
         border = None if border in (None, "zeros") else check_border(name, border, args[4] if len(args) > 4 else kwargs.get("padding", 0))
     given = {renamed.get(n, n): _named(value) for n, value in kwargs.items() if not (n in _HINTS and not value)}
     args = tuple(_named(value) for value in args)
-    if name == "BatchNorm" and len(args) > 2 and isinstance(args[2], float):  # PyTorch's third is the momentum
+    if name == "BatchNorm" and len(args) > 2 and (args[2] is None or isinstance(args[2], float)):  # PyTorch's third is the momentum
         given["momentum"], args = args[2], (*args[:2], *args[3:])
     try:
         made = _core.plainly(kind, *args, **given)
@@ -49,7 +49,7 @@ def _named(value):
 
 
 def check_border(name, mode, padding):
-    """The name of what surrounds a picture before a convolution."""
+    """The name of what surrounds an image before a convolution."""
     if mode not in ("zeros", "reflect", "replicate", "circular") or mode != "zeros" and isinstance(padding, str):
         raise UserError(
             f"lathe: {name}: padding_mode {mode!r} with padding {padding!r} is not there\n"
@@ -142,7 +142,7 @@ def _add_sizes():
 
 
 def _add_calls():
-    """A picture without a batch axis, and borders that are not zeros."""
+    """A image without a batch axis, and borders that are not zeros."""
 
     def wrap(kind, axes):
         native = kind.forward

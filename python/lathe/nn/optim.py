@@ -4,6 +4,8 @@ An optimizer takes parameters, or PyTorch's parameter groups: a list of dicts wi
 Groups are optimizers of their own, stepped together."""
 
 
+import math
+
 from lathe import _core
 from lathe._core import Optimizer, OptimizerGroup, Tensor, clip_grad_norm_, clip_grad_value_
 from lathe.dtype import dtypes
@@ -190,7 +192,7 @@ def _own_arguments(native):
 
 
 def _settings_of(native, args, options):
-    """What an optimizer was made with, beside its parameters and rate, under PyTorch's names."""
+    """The options of an optimizer besides its parameters and learning rate, under PyTorch's names."""
     names = _own_arguments(native)
     defaults = [v for v in native.__init__.__nb_signature__[0][2:]]
     settings = dict(zip(names[len(names) - len(defaults) :], defaults))
@@ -222,8 +224,13 @@ SGD, LARS, AdamW, Adam, LAMB, Muon = map(_kinds, (_core.SGD, _core.LARS, _core.A
 # ---- written with tensors
 
 
+def _without_power(beta, t):
+    """1 - beta**t, in which a beta near 1 leaves few digits of the power."""
+    return -(t * math.log(beta)).expm1() if beta > 0 else 1.0
+
+
 class _Own(Optimizer):
-    """An optimizer whose step is written here: `_change(i, p, g)` gives what is taken from a parameter."""
+    """An optimizer written in Python: `_change(i, p, g)` returns what to subtract from a parameter."""
 
     _lists = ()  # names of its state, one tensor per parameter each
     _options = {}
@@ -364,9 +371,9 @@ class AMSGrad(_Moments):
         super().__init__(params, lr, betas, eps, decay, hints, decoupled)
 
     def _moved(self, i, g, t):
-        mean = self._mean(i, g) / (1 - self.b1**t)
+        mean = self._mean(i, g) / _without_power(self.b1, t)
         most = self.most[i].assign(self.most[i].maximum(self._square(i, g)))
-        return mean / ((most / (1 - self.b2**t)).sqrt() + self.eps) * self.lr
+        return mean / ((most / _without_power(self.b2, t)).sqrt() + self.eps) * self.lr
 
 
 class Adamax(_Moments):
@@ -381,7 +388,7 @@ class Adamax(_Moments):
 
     def _moved(self, i, g, t):
         most = self.v[i].assign((self.v[i] * self.b2).maximum(g.abs() + self.eps))
-        return self._mean(i, g) / most * (self.lr / (1 - self.b1**t))
+        return self._mean(i, g) / most * (self.lr / _without_power(self.b1, t))
 
 
 class NAdam(_Moments):
@@ -407,7 +414,7 @@ class NAdam(_Moments):
 
     def _moved(self, i, g, t):
         mean, square = self._mean(i, g), self._square(i, g)
-        size = (square / (1 - self.b2**t)).sqrt() + self.eps
+        size = (square / _without_power(self.b2, t)).sqrt() + self.eps
         own = g / size * (self.lr * (1 - self._mu) / (1 - self.product))
         return own + mean / size * (self.lr * self._next / (1 - self.product * self._next))
 
@@ -423,13 +430,12 @@ class RAdam(_Moments):
         super().__init__(params, lr, betas, eps, weight_decay, hints, decoupled_weight_decay)
 
     def _moved(self, i, g, t):
-        mean = self._mean(i, g) / (1 - self.b1**t)
-        power = self.b2**t
+        mean, rest = self._mean(i, g) / _without_power(self.b1, t), _without_power(self.b2, t)
         most = 2 / (1 - self.b2) - 1
-        length = most - 2 * t * power / (1 - power)
+        length = most - 2 * t * (1 - rest) / rest
         safe = length.maximum(4.5)
         factor = ((safe - 4) * (safe - 2) * most / ((most - 4) * (most - 2) * safe)).sqrt()
-        size = (1 - power).sqrt() / (self._square(i, g).sqrt() + self.eps)
+        size = rest**0.5 / (self._square(i, g).sqrt() + self.eps)
         return (length > 5).where(mean * factor * size, mean) * self.lr
 
 
@@ -444,10 +450,18 @@ class ASGD(_Own):
 
     def __init__(self, params, lr=0.01, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0.0, **hints):
         super().__init__(params, lr, weight_decay, hints, lambd=lambd, alpha=alpha, t0=t0)
+        self.rate = Tensor([0.0], device=self.device).contiguous().realize()
+        self.rate.requires_grad_(False)
+
+    def _step(self, params, grads):
+        t = self.steps + 1
+        self._now = (t == 1).where(self.lr, self.rate)  # a step's rate follows from the lr of the step before, as PyTorch's
+        changes, changed = super()._step(params, grads)
+        self.rate.assign(self.lr / (1 + self.lambd * self.lr * t) ** self.alpha)
+        return changes, [*changed, self.rate]
 
     def _change(self, i, p, g, t):
-        rate = self.lr / (1 + self.lambd * self.lr * (t - 1)) ** self.alpha
-        change = g * rate + p * (self.lambd * rate)
+        change = g * self._now + p * (self.lambd * self._now)
         share = 1 / (t - 1 - self.t0).maximum(1)
         self.averaged[i].assign(self.averaged[i] + (p - change - self.averaged[i]) * share)
         return change

@@ -28,7 +28,7 @@ class RNNCell(Module):
     def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh"):
         super().__init__()
         if nonlinearity not in ("tanh", "relu"):
-            raise UserError(f"lathe: RNNCell: {nonlinearity!r} is no nonlinearity\n  help: tanh or relu")
+            raise UserError(f"lathe: RNNCell: {nonlinearity!r} is not a nonlinearity\n  help: tanh or relu")
         self.hidden_size, self.nonlinearity = hidden_size, nonlinearity
         self.weight_ih, self.weight_hh = _weights(hidden_size, hidden_size, input_size), _weights(hidden_size, hidden_size, hidden_size)
         self.bias_ih = _weights(hidden_size, hidden_size) if bias else None
@@ -51,26 +51,36 @@ class _Recurrent(Module):
     _training = None
     _gates, _states = 1, 1
 
-    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False):
+    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, proj_size=0):
         super().__init__()
+        if proj_size and self._states == 1:
+            raise UserError(f"lathe: {type(self).__name__}: proj_size is there for LSTM alone")
+        if not 0 <= proj_size < hidden_size:
+            raise UserError(f"lathe: LSTM: proj_size is {proj_size}, which is not in 0..{hidden_size - 1}: below hidden_size, 0 for none")
+        self.proj_size = proj_size
         self.input_size, self.hidden_size, self.num_layers, self.bias = input_size, hidden_size, num_layers, bias
         self.batch_first, self.dropout, self.bidirectional = batch_first, dropout, bidirectional
         rows = self._gates * hidden_size
         for layer in range(num_layers):
-            size = input_size if layer == 0 else hidden_size * (2 if bidirectional else 1)
+            size = input_size if layer == 0 else self._output_size * (2 if bidirectional else 1)
             for end in ("", "_reverse")[: 2 if bidirectional else 1]:
-                shapes = {"weight_ih": (rows, size), "weight_hh": (rows, hidden_size)}
+                shapes = {"weight_ih": (rows, size), "weight_hh": (rows, self._output_size)}
                 shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)} if bias else {}
+                shapes |= {"weight_hr": (proj_size, hidden_size)} if proj_size else {}
                 for name, shape in shapes.items():
                     setattr(self, f"{name}_l{layer}{end}", _weights(hidden_size, *shape))
 
+    @property
+    def _output_size(self):
+        return self.proj_size or self.hidden_size
+
     def extra_repr(self):
-        more = [f"{n}={getattr(self, n)}" for n in ("batch_first", "bidirectional", "dropout") if getattr(self, n)]
+        more = [f"{n}={getattr(self, n)}" for n in ("proj_size", "batch_first", "bidirectional", "dropout") if getattr(self, n)]
         layers = [f"num_layers={self.num_layers}"] if self.num_layers != 1 else []
         return ", ".join([str(self.input_size), str(self.hidden_size), *layers, *more])
 
     def flatten_parameters(self):
-        """Nothing: the weights lie as they are needed."""
+        """Does nothing: the weights already have the needed layout."""
 
     def _direction(self, x, layer, end, state, inside=None):
         """One layer in one direction over x (time, batch, features). `inside` says which steps belong to a sequence: in the others
@@ -86,6 +96,8 @@ class _Recurrent(Module):
         for t in steps:
             hidden = state[0].matmul(weight)
             before, state = state, self._step(inputs[t], hidden if bias is None else hidden + bias, state)
+            if self.proj_size:
+                state[0] = state[0].matmul(part("weight_hr").transpose(0, 1))
             if inside is not None:
                 state = [inside[t].where(new, old) for new, old in zip(state, before)]
             outputs[t] = state[0]
@@ -93,13 +105,13 @@ class _Recurrent(Module):
         return ordered[0].stack(*ordered[1:], dim=0), state
 
     def _begin(self, x, hx):
-        """The first states: (layers x directions, batch, hidden) each."""
+        """The first states: (layers x directions, batch, size) each."""
         count = self.num_layers * (2 if self.bidirectional else 1)
-        shape = (count, x.shape[1], self.hidden_size)
+        shapes = [(count, x.shape[1], size) for size in (self._output_size, self.hidden_size)[: self._states]]
         if hx is None:
-            return [Tensor.zeros(*shape, dtype=x.dtype, device=x.device)] * self._states
+            return [Tensor.zeros(*shape, dtype=x.dtype, device=x.device) for shape in shapes]
         given = list(hx) if self._states > 1 else [hx]
-        for state in given:
+        for state, shape in zip(given, shapes):
             if tuple(state.shape) != shape:
                 raise UserError(f"lathe: {type(self).__name__}: the first state has shape {tuple(state.shape)}, needed is {shape}")
         return given
@@ -163,7 +175,7 @@ class RNN(_Recurrent):
     def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False, dropout=0.0, bidirectional=False):
         super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional)
         if nonlinearity not in ("tanh", "relu"):
-            raise UserError(f"lathe: RNN: {nonlinearity!r} is no nonlinearity\n  help: tanh or relu")
+            raise UserError(f"lathe: RNN: {nonlinearity!r} is not a nonlinearity\n  help: tanh or relu")
         self.nonlinearity = nonlinearity
 
     def _step(self, inputs, hidden, state):
@@ -193,6 +205,8 @@ class LSTM(_Recurrent):
     >>> out, (hidden, cell) = nn.LSTM(3, 5)(Tensor.ones(4, 2, 3))
     >>> out.shape, cell.shape
     ((4, 2, 5), (1, 2, 5))
+
+    With `proj_size` what a step hands on is multiplied by one more matrix, weight_hr, and has that size.
     """
 
     _gates, _states = 4, 2
@@ -218,7 +232,7 @@ class MultiheadAttention(Module):
     def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None, vdim=None, batch_first=False):
         super().__init__()
         if embed_dim % num_heads:
-            raise UserError(f"lathe: MultiheadAttention: {embed_dim} is no multiple of {num_heads} heads")
+            raise UserError(f"lathe: MultiheadAttention: {embed_dim} is not a multiple of {num_heads} heads")
         if add_bias_kv or add_zero_attn:
             raise UserError("lathe: MultiheadAttention: add_bias_kv and add_zero_attn are not there")
         self.embed_dim, self.num_heads, self.dropout, self.batch_first = embed_dim, num_heads, dropout, batch_first

@@ -12,7 +12,7 @@ class _SizeKind(type):
 
 
 class Variable(metaclass=_SizeKind):
-    """A named integer with a range. Bound to a value it can stand in shapes and slices; kernels serve every value.
+    """A named integer with a range. Bound to a value it can be used in shapes and slices; kernels work for every value.
 
     >>> n = Variable("n", 1, 10).bind(3)
     >>> Tensor.arange(10)[:n].sum().item(), isinstance(n, Variable)

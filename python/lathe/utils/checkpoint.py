@@ -26,7 +26,7 @@ def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, **k
 
 
 def checkpoint_sequential(functions, segments, input, **ignored):
-    """Layers one after the other, in so many parts, each a checkpoint.
+    """Applies layers in order, in this number of parts, each a checkpoint.
 
     >>> from lathe.utils.checkpoint import checkpoint_sequential
     >>> checkpoint_sequential(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), 2, Tensor.ones(1, 2)).shape

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -46,23 +47,23 @@ struct Scratch {
 };
 thread_local Scratch scratch;
 
+char* pointer(const Span& span) { return static_cast<char*>(span.memory.host) + span.offset; }
+
 struct LaunchArguments {
   SmallVector<void*, 16> buffers;
   SmallVector<std::int64_t, 8> variables;
-};
 
-char* pointer(const Span& span) { return static_cast<char*>(span.memory.host) + span.offset; }
-
-LaunchArguments arguments_of(std::span<const Arg> args) {
-  LaunchArguments out;
-  for (const Arg& arg : args) {
-    if (arg.kind == Arg::Kind::Span)
-      out.buffers.push_back(pointer(arg.span));
-    else
-      out.variables.push_back(arg.value);
+  void set(std::span<const Arg> args) {
+    buffers.clear();
+    variables.clear();
+    for (const Arg& arg : args) {
+      if (arg.kind == Arg::Kind::Span)
+        buffers.push_back(pointer(arg.span));
+      else
+        variables.push_back(arg.value);
+    }
   }
-  return out;
-}
+};
 
 void run_kernel(const CpuKernel& kernel, std::int64_t threads, LaunchArguments& arguments) {
   const auto run = [&](std::int64_t part) {
@@ -87,6 +88,45 @@ void copy_bytes(char* to, const char* from, std::size_t bytes) {
     std::size_t begin = static_cast<std::size_t>(piece) * kCopyPiece;
     std::memcpy(to + begin, from + begin, std::min(kCopyPiece, bytes - begin));
   });
+}
+
+// A kernel or, where there is none, a copy.
+struct Work {
+  const CpuKernel* kernel = nullptr;
+  std::int64_t threads = 1;
+  LaunchArguments arguments;
+  char* to = nullptr;
+  const char* from = nullptr;
+  std::size_t bytes = 0;
+
+  void run() {
+    if (kernel != nullptr)
+      run_kernel(*kernel, threads, arguments);
+    else
+      copy_bytes(to, from, bytes);
+  }
+};
+
+// Work whose turn it is, left to the thread that gave it. Value 0: none.
+struct LeftWork {
+  Event event;
+  bool timed = false;
+  Work work;
+};
+thread_local LeftWork left;
+
+void run_what_is_left() {
+  if (left.event.value == 0) return;
+  const Event event = std::exchange(left.event, {});
+  CpuQueue& line = CpuQueue::numbered(event.queue);
+  const std::int64_t start = left.timed ? now_ns() : 0;
+  try {
+    left.work.run();
+  } catch (...) {
+    line.end_now(event.value, false, 0);
+    throw;
+  }
+  line.end_now(event.value, left.timed, start);
 }
 
 // More than the machine has would only be noticed when it is touched, and then the process is killed.
@@ -134,22 +174,32 @@ class CpuDevice : public Device {
   Event copy(Queue queue, Span to, Span from, std::span<const Event> after) override {
     check_internal(to.memory.host != nullptr && from.memory.host != nullptr, "CPU",
                    "a copy the host cannot reach");
-    char* target = pointer(to);
-    const char* source = pointer(from);
-    std::size_t bytes = to.bytes;
-    return submit(queue, after, [=] { copy_bytes(target, source, bytes); });
+    return submit(queue, after, [&](Work& work) {
+      work.kernel = nullptr;
+      work.to = pointer(to);
+      work.from = pointer(from);
+      work.bytes = to.bytes;
+    });
   }
 
   Event launch(Queue queue, Kernel& kernel, const Grid& grid, std::span<const Arg> args,
                std::span<const Event> after) override {
-    const auto* code = static_cast<const CpuKernel*>(&kernel);
-    std::int64_t threads = grid.threads;
-    return submit(queue, after, [code, threads, arguments = arguments_of(args)]() mutable {
-      run_kernel(*code, threads, arguments);
+    return submit(queue, after, [&](Work& work) {
+      work.kernel = static_cast<const CpuKernel*>(&kernel);
+      work.threads = grid.threads;
+      work.arguments.set(args);
     });
   }
 
-  void wait(Event event) override { CpuQueue::numbered(event.queue).wait(event.value); }
+  void run_left(Event event) override {
+    if (left.event.value != 0 && left.event.value == event.value && left.event.queue == event.queue)
+      run_what_is_left();
+  }
+
+  void wait(Event event) override {
+    run_left(event);
+    CpuQueue::numbered(event.queue).wait(event.value);
+  }
 
   double elapsed_ns(Event from, Event to) override {
     CpuQueue::Times begin = CpuQueue::numbered(from.queue).times(from.value);
@@ -165,22 +215,22 @@ class CpuDevice : public Device {
   }
 
  private:
-  template <class Run>
-  Event submit(Queue queue, std::span<const Event> after, Run run) {
-    int number = first_queue_ + queue;
+  // `fill` writes the work down where it will be run from.
+  template <class Fill>
+  Event submit(Queue queue, std::span<const Event> after, const Fill& fill) {
+    run_what_is_left();  // whoever gave it waits for nothing, and it comes first
+    const int number = first_queue_ + queue;
     CpuQueue& line = CpuQueue::numbered(number);
-    bool timed = timing_.load(std::memory_order_relaxed);
-    std::uint64_t value = line.begin_now(after);
-    if (value == 0) return {number, line.push(std::move(run), after, timed)};
-    std::int64_t start = timed ? now_ns() : 0;
-    try {
-      run();
-    } catch (...) {
-      line.end_now(value, false, 0);
-      throw;
+    const bool timed = timing_.load(std::memory_order_relaxed);
+    const std::uint64_t value = line.begin_now(after);
+    if (value == 0) {
+      Work work;
+      fill(work);
+      return {number, line.push([work = std::move(work)]() mutable { work.run(); }, after, timed)};
     }
-    line.end_now(value, timed, start);
-    return {number, value};
+    fill(left.work);
+    left.timed = timed;
+    return left.event = {number, value};
   }
 
   static OutOfMemory out_of_memory(std::size_t bytes) {

@@ -57,7 +57,7 @@ class LlvmCompiler : public Compiler {
     const bool has_arrays = out.source.find(" = alloca ") != std::string::npos;
     auto call = std::make_shared<LlvmCall>(
         llvm_, out.source, target_.cpu, target_.features,
-        has_arrays ? kLlvmPasses : "");  // shared with a thread that may go on when nobody waits any more
+        has_arrays ? kLlvmPasses : "");  // shared with a thread that may outlive an interrupted wait
     if (out.source.size() < kLongText)
       call->run();
     else

@@ -212,9 +212,9 @@ void fill_rates(Target& target) {
     const std::optional<MachineRates> given = parse_rates(flag);
     if (!given)
       throw UserError("CPU",
-                      fmt::format("LATHE_RATES is '{}', which is no five or six positive numbers", flag))
+                      fmt::format("LATHE_RATES is '{}', which is not five or six positive numbers", flag))
           .help(
-              "write level, measure, or what a core multiplies and adds and reads from L1, L2, L3 and "
+              "write level, measure, or how much a core multiplies and adds and reads from L1, L2, L3 and "
               "memory, "
               "in bytes a cycle, and MiB of L3: \"64 64 32 25.6 8 32\"");
     return fill(*given, "LATHE_RATES");

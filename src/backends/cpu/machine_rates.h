@@ -38,7 +38,7 @@ std::string rates_text(const MachineRates& rates);
 std::optional<MachineRates> parse_rates(std::string_view text);
 
 // Fills in what is known about this machine by LATHE_RATES: "" as above, "level" leaves the rates of the
-// target's level and all of L3, "measure" measures anew, or the numbers themselves.
+// target's level and all of L3, "measure" measures again, or the numbers themselves.
 void fill_rates(Target& target);
 
 }  // namespace lathe::backends

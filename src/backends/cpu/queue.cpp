@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "base/env.h"
 #include "base/error.h"
 #include "base/hash.h"
 
@@ -11,7 +12,12 @@ namespace lathe::backends {
 namespace {
 
 std::atomic<std::uint64_t> delay_seed{0};
-std::atomic<int> delay_most{0};
+std::atomic<int> delay_most{-1};  // as LATHE_DELAY says
+
+int most_delay() {
+  const int most = delay_most.load(std::memory_order_relaxed);
+  return most >= 0 ? most : static_cast<int>(flag_number(Flag::Delay));
+}
 
 void delay(int most) {
   std::uint64_t r = hash_mix(delay_seed.fetch_add(1));
@@ -44,7 +50,7 @@ CpuQueue& CpuQueue::numbered(int number) {
 }
 
 std::uint64_t CpuQueue::begin_now(std::span<const Event> after) {
-  if (delay_most.load(std::memory_order_relaxed) > 0) return 0;
+  if (most_delay() > 0) return 0;
   for (const Event& event : after)
     if (!numbered(event.queue).happened(event.value)) return 0;
   std::lock_guard lock(mutex_);
@@ -87,14 +93,14 @@ void CpuQueue::run_pushed() {
     std::int64_t start = 0;
     try {
       for (const Event& event : work.after) numbered(event.queue).wait(event.value);
-      if (int most = delay_most; most > 0) delay(most);
+      if (const int most = most_delay(); most > 0) delay(most);
       start = work.timed ? now_ns() : 0;
       work.run();
     } catch (const std::exception& e) {
       std::lock_guard lock(mutex_);
       failure_ = e.what();
     }
-    work.run = nullptr;  // what it holds goes before anybody hears of its end
+    work.run = nullptr;  // release what it holds before its end is signalled
     finish(work.value, work.timed, start);
   }
 }

@@ -1,5 +1,5 @@
 // A queue of the CPU device: work runs in the order given, each piece once the events it waits for have
-// happened. Work that need not wait runs at once on the thread that gives it, which costs no switch between
+// happened. Work that need not wait runs on the thread that gives it, which costs no switch between
 // threads; only work that must wait goes to the queue's own thread. Queues are numbered over all virtual
 // devices, so that an event of one can be waited for by another.
 #pragma once
@@ -70,8 +70,8 @@ class CpuQueue {
 
 std::int64_t now_ns();
 
-// For tests: while `most_microseconds` > 0 all work goes to the queues' threads and each piece first sleeps
-// for a random time up to that; the sequence depends on the seed.
+// While `most_microseconds` > 0 all work goes to the queues' threads and each piece first sleeps for a random
+// time up to that; the sequence depends on the seed. Less than 0: as LATHE_DELAY says.
 void delay_cpu_work(std::uint64_t seed, int most_microseconds);
 
 }  // namespace lathe::backends

@@ -29,7 +29,7 @@ TemporaryFolder::TemporaryFolder() {
 }
 
 TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;  // what cannot be removed stays; there is nobody to tell
+  std::error_code ignored;  // a file that cannot be removed stays
   std::filesystem::remove_all(path_, ignored);
 }
 

@@ -44,7 +44,7 @@ class DiskDevice : public Device {
       if (file_ < 0) throw failed("create");
     } else if (bytes > MemoryPool::rounded(size_)) {
       throw UserError(
-          "DISK", fmt::format("{} has {}, {} were asked for", path_, human_bytes(size_), human_bytes(bytes)));
+          "DISK", fmt::format("{} has {}, {} were requested", path_, human_bytes(size_), human_bytes(bytes)));
     }
     if (bytes == 0) return {1, 0, this};
     const int file = created_ ? file_ : open_again();

@@ -28,7 +28,7 @@ class NullDevice : public Device {
   std::unique_ptr<Kernel> load(const Binary&) override { return std::make_unique<NullKernel>(); }
   Event copy(Queue, Span to, Span, std::span<const Event>) override {
     if (to.memory.host != nullptr)
-      throw DeviceError("NULL", "there are no values to copy: NULL runs nothing")
+      throw DeviceError("NULL", "the device runs nothing, so there are no values to copy")
           .help("run on CPU or REF to get numbers");
     return {0, ++value_};
   }

@@ -24,7 +24,7 @@ class RefCompiler : public Compiler {
 
 std::shared_ptr<const Compiler> shared_compiler(std::string_view target) {
   if (!target.empty() && target != "ref")
-    throw UserError("REF", "REF compiles for the target ref alone, not for " + std::string(target));
+    throw UserError("REF", "REF compiles only for the target ref, not for " + std::string(target));
   static const auto compiler = std::make_shared<const RefCompiler>();
   return compiler;
 }

@@ -78,7 +78,7 @@ std::optional<BorderSteps> choose_border_steps(const KernelFacts& facts, const T
     const RangeFacts& f = facts.ranges[r];
     return f.kind == kind && f.constant && !f.ragged && !f.carries_tuple && f.extent > 1;
   };
-  // Inner ranges first: along those elements lie side by side.
+  // Inner ranges first: elements along them are contiguous.
   for (std::size_t row = facts.ranges.size(); row-- > 0;) {
     if (!whole(row, RangeKind::Global) || !facts.depends(repeated, row) || facts.depends(vectors_of, row) ||
         facts.ranges[row].extent > target.vector_registers)

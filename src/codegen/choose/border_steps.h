@@ -1,8 +1,7 @@
-// Convolutions of small images with a wide border (gradients with respect to what went in): a share of all
-// products is with zeros. skip_steps.h leaves out whole rows of them. Where a row of the image fits the
-// registers, the steps of the window along it are copies with constants, and those that lie in the border are
-// left out too (expand.cpp): of the gradient of a 5x5 convolution on 24x24 that is a sixth, of a 3x3 on 8x8 a
-// quarter.
+// Convolutions of small images with a wide border (gradients with respect to the input) multiply many zeros.
+// skip_steps.h skips whole rows of them. If a row of the image fits the registers, the window's steps along
+// it are unrolled, and the steps in the border are skipped too (expand.cpp): a sixth of the work for the
+// gradient of a 5x5 convolution on 24x24, a quarter for a 3x3 on 8x8.
 #pragma once
 
 #include <cstdint>

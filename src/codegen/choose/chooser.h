@@ -1,6 +1,6 @@
-// What the heuristic works with: the kernel, the options so far and what its rules (rules.def) have found
-// out, with the functions the rules name. Those that ask are const; those that propose add options. They are
-// in heuristic.cpp (walks and threads), heuristic_lanes.cpp, heuristic_products.cpp, and for groups of
+// The state of the heuristic: the kernel, the options so far and what its rules (rules.def) have found, with
+// the functions that the rules name. Conditions are const; proposals add options. They are defined in
+// heuristic.cpp (scans, streams and threads), heuristic_lanes.cpp, heuristic_products.cpp, and for groups of
 // threads in heuristic_groups.cpp and heuristic_rows.cpp.
 #pragma once
 
@@ -39,7 +39,7 @@ class Chooser {
   std::vector<Opt> run();
   std::vector<Opt> run_invariant();
 
-  // ---- what rules ask
+  // ---- conditions of rules
   bool always() const { return true; }
   bool has_groups() const { return target_.groups; }
   bool is_one_nest() const { return !target_.groups && !has_rows(); }
@@ -51,7 +51,7 @@ class Chooser {
   bool has_score_lanes() const { return scores_.has_value(); }
   bool is_worth_threads() const;
   bool about_splits() const { return splittable(about_); }
-  bool walk_is_far() const { return walk_->ahead > 0 && position(walk_->lane) >= 0; }
+  bool stream_is_far() const { return stream_->ahead > 0 && position(stream_->lane) >= 0; }
   bool tile_packs() const { return tile_->panel || tile_->stage[0] || tile_->stage[1]; }
   bool tile_may_pack() const { return uses(RuleId::ProductPanels); }
   bool tile_reads_in_place() const { return !tile_->panel && !tile_->lanes_reduce; }
@@ -60,9 +60,9 @@ class Chooser {
   bool fills_in_bulk() const { return fills_in_loop() && target_.bulk_copies && uses(RuleId::AsyncCopies); }
   bool fills_by_roles() const { return fills_in_bulk() && uses(RuleId::BulkCopies) && roles_pay_; }
 
-  // ---- what they propose
-  bool walk();
-  bool several_walks();
+  // ---- proposals of rules
+  bool serial_scan();
+  bool several_scans();
   bool streams();
   bool fetch_lines();
   bool divide_among_cores();
@@ -89,7 +89,7 @@ class Chooser {
   bool joined_unit();
   bool joined_tile();
   bool group_turn();
-  bool in_other_kernels() { return false; }  // which stand before this one (lay_out_factors.h, split_sum.h)
+  bool in_other_kernels() { return false; }  // done when kernels are made (lay_out_factors.h, split_sum.h)
   bool group_unit();
   bool panel_unit() {
     return try_unit([&] { return panel_tile(); });
@@ -108,10 +108,12 @@ class Chooser {
   bool outputs_together();
   bool widen_access();
   bool group_outputs();
+  void share_reduce(double owners, std::int64_t group);
 
  private:
   bool uses(RuleId rule) const;
-  // Whether a rule is in use, applies and has something to propose. `about`: a range it is asked about.
+  // Runs a rule unless it is disabled or does not apply; whether it proposed something. `about` is a range
+  // that the rule is about.
   bool take(RuleId rule);
   bool take(RuleId rule, std::size_t about) {
     about_ = about;
@@ -119,9 +121,9 @@ class Chooser {
   }
   void add(OptOp op, int axis, std::vector<std::int64_t> arg);
   void move(int from, int to);
-  // The option STAGE for a value of the kernel.
+  // Adds the option STAGE for a value of the kernel.
   void add_stage(int axis, Node value, std::int64_t layout);
-  // The kernel on a matrix unit, which changes what is known about it.
+  // Continues with the kernel on a matrix unit, which has other facts.
   void become(OptionState state, KernelFacts facts, Opt opt);
 
   int position(std::size_t range) const { return state_.loop_position(facts_.ranges[range].range); }
@@ -137,7 +139,7 @@ class Chooser {
   }
   bool is_output(std::size_t r) const { return facts_.ranges[r].kind == RangeKind::Global; }
   bool is_loop(std::size_t r) const { return facts_.ranges[r].kind == RangeKind::Loop; }
-  // Loops of the kernel's own: several nests one after the other work on one row.
+  // Whether the kernel has loops: several nests in sequence that work on one row.
   bool has_rows() const {
     for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
       if (is_loop(r)) return true;
@@ -147,7 +149,7 @@ class Chooser {
   bool carries_tuple() const;
   std::vector<std::size_t> output_order() const;
 
-  // walks and threads
+  // scans, streams and threads
   void threads_own_rows(std::size_t row, std::size_t step, bool threaded);
   void widen_scales(const StreamPlan& plan);
   bool threads(std::vector<std::size_t> order, std::int64_t parts_per_core);
@@ -161,11 +163,17 @@ class Chooser {
   void lanes_along(std::size_t r);
   static bool divides(Node index, Node range);
   std::int64_t register_copies() const;
+  std::vector<std::size_t> divided_reduces(std::int64_t parts) const;
 
   // sums of products
   const std::optional<ProductTile>& priced_tile();
   bool takes_blocks(const KernelFacts& facts, std::size_t block) const;
   void block_rows();
+  using BlockParts = std::vector<std::pair<std::size_t, std::int64_t>>;  // ranges, and how much of each
+  BlockParts block_parts(const KernelFacts& facts, std::size_t block) const;
+  void block_tiles(const BlockParts& parts);
+  bool divide_blocks(const BlockParts& parts);
+  static bool is_word(const KernelFacts& facts, std::size_t r);
   std::vector<std::int64_t> steps_left(bool reduces) const;
   void product_threads();
   bool divide_product();
@@ -181,7 +189,8 @@ class Chooser {
     std::size_t row = 0, column = 0, reduce = 0;
     double batch = 1;
   };
-  // What a kernel does not take is seen when all of its options are there: then everything is as before.
+  // Runs `choose`; if the kernel does not accept the complete list of options, restores the state and returns
+  // false.
   template <class Choose>
   bool try_unit(Choose choose) {
     const Chooser before = *this;
@@ -194,10 +203,10 @@ class Chooser {
   std::vector<Opt> unit_rows(UnitReads reads) const;
   std::optional<UnitRanges> take_unit(const Opt& opt);
   bool panel_tile();
-  bool paired_unit();
+  bool paired_unit(const UnitKernel& unit, const Opt& opt, std::int64_t groups, std::int64_t slots);
   bool warp_unit(bool swizzled);
   int stage_factors(const UnitRanges& on, std::int64_t steps, std::int64_t layout);
-  std::int64_t wide_access(int bytes);  // elements of so many bytes that make one
+  std::int64_t wide_access(int bytes);  // number of elements of this size in one wide access
   void copy_steps(std::size_t r, std::int64_t steps);
   void divide_row(std::size_t r, std::int64_t width, std::int64_t threads, bool kept);
 
@@ -208,24 +217,24 @@ class Chooser {
   OptionState state_;
   std::vector<Opt> opts_;
 
-  // What rules have found, and what they are asked about.
-  std::size_t about_ = 0;                                   // a range
-  std::int64_t vectors_ = 1;                                // that lanes along it may be
-  std::int64_t width_ = 1;                                  // elements of a thread that make one access
-  int access_bytes_ = 1;                                    // of one of them
-  std::optional<StreamPlan> walk_;                          // over memory
+  // What rules have found.
+  std::size_t about_ = 0;                                   // the range that the current rule is about
+  std::int64_t vectors_ = 1;                                // most vectors along it
+  std::int64_t width_ = 1;                                  // elements of a thread in one access
+  int access_bytes_ = 1;                                    // bytes of one of these elements
+  std::optional<StreamPlan> stream_;                        // of a streaming kernel
   std::optional<ScoreLanes> scores_;                        // of attention
-  bool has_priced_ = false;                                 // the tile is known, if there is one
+  bool has_priced_ = false;                                 // whether tile_ was computed (it may be empty)
   std::optional<ProductTile> tile_;                         // of a product
-  std::vector<std::size_t> parallel_;                       // ranges that cores may divide, in order
-  std::int64_t parts_per_core_ = 4;                         // into which
-  bool divides_product_ = false;                            // or they divide the tile's ranges
-  std::optional<GroupTile> group_tile_;                     // of a product by a group
+  std::vector<std::size_t> parallel_;                       // ranges to divide among the cores, in order
+  std::int64_t parts_per_core_ = 4;                         // parts of these ranges per core
+  bool divides_product_ = false;                            // divide the tile's ranges instead
+  std::optional<GroupTile> group_tile_;                     // of a product computed by a group
   int fill_loop_ = -1;                                      // the loop whose steps fill panels
-  std::int64_t fill_slots_ = 1;                             // panels it has
-  bool roles_pay_ = false;                                  // warps of their own that fill them
+  std::int64_t fill_slots_ = 1;                             // number of panels it fills in turn
+  bool roles_pay_ = false;                                  // whether separate warps should fill them
   std::size_t rows_of_groups_ = 0, columns_of_groups_ = 0;  // ranges whose tiles are launched
-  int pair_reduce_ = 0;                                     // the reduce whose steps are taken two by two
+  int pair_reduce_ = 0;                                     // the reduce whose steps are taken in pairs
 };
 
 }  // namespace lathe

@@ -1,10 +1,10 @@
-// The tile of a sum of products that a group of threads computes: which ranges it runs over, and how each is
-// divided. A thread holds `rows.registers * columns.registers` sums; operands come from panels in shared
-// memory that all threads of the group read, a piece (the widest access) at a time.
+// The tile of a sum of products that a group of threads computes: its ranges, and how each is divided. A
+// thread holds `rows.registers * columns.registers` sums and reads its operands from panels in shared memory,
+// one piece (the widest access) at a time.
 //
 //   range    n = ((block*far + f)*threads + t)*near + r      near and far in registers
 //
-// Neighbouring threads read neighbouring pieces, so a warp's reads meet no bank twice.
+// Neighbouring threads read neighbouring pieces, so a warp's reads have no bank conflicts.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,11 @@
 // The options a kernel gets without search: a few rules (rules.def), each with its reason, as a pure function
 // of the kernel and facts of the target. How a reduce is split never depends on the number of cores, so
-// results do not either. Here: how rules are tried, walks in order and over memory, and threads.
+// results do not either. Here: how rules are tried, serial scans, streams over memory, and threads.
 #include <algorithm>
 
 #include "codegen/choose/chooser.h"
 #include "codegen/choose/product_threads.h"
-#include "codegen/kernel/walk_in_order.h"
+#include "codegen/kernel/scan_reduces.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
 
@@ -48,8 +48,9 @@ std::vector<Opt> Chooser::run() {
   return std::move(opts_);
 }
 
-// An option the kernel does not take is left out: the rules need not know every refusal. One that copies a
-// body until compiling it takes long makes half as many copies, as long as they are whole vectors.
+// An option that the kernel refuses is skipped, so the rules need not know every refusal. If an option makes
+// so many copies of a body that compiling it takes long, the number of copies is halved while it is a
+// multiple of a vector.
 void Chooser::add(OptOp op, int axis, std::vector<std::int64_t> arg) {
   Opt opt{op, axis, std::move(arg)};
   const OptionState before = state_;
@@ -91,15 +92,15 @@ std::vector<std::size_t> Chooser::output_order() const {
   return order;
 }
 
-// ---- walks in order
+// ---- serial scans
 
 bool Chooser::one_short_reduce() const {
   return is_one_nest() && facts_.reduces == 1 && closed_ranges(facts_.reduce).size() == 1;
 }
 
-// A reduce whose steps change one output each (a Scatter), or of which each output has one step more than
-// the one before (a Scan). Lanes and threads run along other output ranges.
-bool Chooser::walk() {
+// A reduce whose steps change one output each (a Scatter), or whose outputs have one step more than the
+// output before (a Scan). Lanes and threads run along other output ranges.
+bool Chooser::serial_scan() {
   const std::size_t none = facts_.ranges.size();
   std::size_t row = none, output = none, step = none, lane = none;
   for (std::size_t r = 0; r < none; ++r) {
@@ -108,15 +109,15 @@ bool Chooser::walk() {
     if (is_output(r) && selected_row(facts_.reduce, range)) row = r;
     if (is_output(r) && running_step(facts_.reduce, range, compile_.rules)) output = r;
   }
-  const std::size_t walked = row < none ? row : output;
-  if (walked == none) return false;
+  const std::size_t scanned = row < none ? row : output;
+  if (scanned == none) return false;
   const double outputs = facts_.extent_product(RangeKind::Global);
-  const double steps = outputs / static_cast<double>(facts_.ranges[walked].extent) *
+  const double steps = outputs / static_cast<double>(facts_.ranges[scanned].extent) *
                        static_cast<double>(facts_.ranges[step].extent);
   facts_.work = target_.reload_steps * steps + outputs;  // a step waits for what the one before it stored
   std::vector<std::size_t> others;
   for (std::size_t r = 0; r < none; ++r) {
-    if (!is_output(r) || r == walked) continue;
+    if (!is_output(r) || r == scanned) continue;
     others.push_back(r);
     if (may_have_lanes(r)) lane = r;
   }
@@ -125,19 +126,19 @@ bool Chooser::walk() {
   if (row < none)
     threads_own_rows(row, step, threaded);
   else if (lane == none && !others.empty())
-    take(RuleId::SeveralWalks, others.back());
-  add(OptOp::TILE, position(step), {1, position(walked)});
+    take(RuleId::SeveralScans, others.back());
+  add(OptOp::TILE, position(step), {1, position(scanned)});
   return true;
 }
 
-// Threads with rows of their own all walk all steps, and whether a step is theirs is hard to foresee: only
-// where there are so many rows that setting them is most of the work.
+// If each thread owns some rows, every thread runs all steps, and the branch on whether a step is its own is
+// hard to predict. This pays only with so many rows that initializing them is most of the work.
 void Chooser::threads_own_rows(std::size_t row, std::size_t step, bool threaded) {
   constexpr std::int64_t kManyRows = 8;  // for a step
   if (!threaded && facts_.ranges[row].extent > kManyRows * facts_.ranges[step].extent) threads({row}, 1);
 }
 
-bool Chooser::several_walks() {
+bool Chooser::several_scans() {
   for (std::int64_t n : {4, 2})
     if (left(about_) % n == 0 && position(about_) >= 0) {
       add(OptOp::UPCAST, position(about_), {n});
@@ -146,12 +147,12 @@ bool Chooser::several_walks() {
   return false;
 }
 
-// ---- walks over memory
+// ---- streams over memory
 
 bool Chooser::streams() {
-  walk_ = choose_streams(facts_, target_);
-  if (!walk_) return false;
-  const StreamPlan& plan = *walk_;
+  stream_ = choose_streams(facts_, target_);
+  if (!stream_) return false;
+  const StreamPlan& plan = *stream_;
   const bool turns = plan.turn > 1, reduces = facts_.ranges[plan.lane].kind == RangeKind::Reduce;
   if (reduces)
     add(OptOp::UNROLL, reduce_number(plan.lane), {plan.width});
@@ -192,7 +193,7 @@ bool Chooser::streams() {
 }
 
 bool Chooser::fetch_lines() {
-  add(OptOp::PIPELINE, position(walk_->lane), {walk_->ahead});
+  add(OptOp::PIPELINE, position(stream_->lane), {stream_->ahead});
   return true;
 }
 
@@ -262,12 +263,12 @@ std::int64_t Chooser::even_parts(std::int64_t extent, std::int64_t wanted) const
 
 std::vector<Opt> choose_options(Node kernel, const Compile& compile) {
   Scope scope;
-  if (compile.invariant) return Chooser(kernel, compile).run_invariant();
-  std::vector<Opt> options = Chooser(kernel, compile).run();
+  std::vector<Opt> options =
+      compile.invariant ? Chooser(kernel, compile).run_invariant() : Chooser(kernel, compile).run();
   auto stages = [](const Opt& o) { return o.op == OptOp::STAGE; };
   auto needs_care = [&](const Opt& o) { return stages(o) || o.op == OptOp::TC; };
   if (std::none_of(options.begin(), options.end(), needs_care)) return options;
-  // How large panels are shows when they are made: where they do not fit, the loops stand without them.
+  // How large panels are shows when they are made: where they do not fit, the loops are without them.
   auto fits = [&] { return static_cast<bool>(try_options(kernel, options, compile.quiet())); };
   if (fits()) return options;
   std::erase_if(options, stages);

@@ -9,6 +9,7 @@
 #include "codegen/options/matrix_unit.h"
 #include "ir/group_ops.h"
 #include "ir/ranges.h"
+#include "ir/walk.h"
 
 namespace lathe {
 namespace {
@@ -395,10 +396,13 @@ bool Chooser::group_outputs() {
       widest = std::max(widest, a.is_store ? a.node.arg(2).dtype().bytes() : a.node.dtype().bytes());
   constexpr std::int64_t kMostTogether = 8;
   const std::int64_t wide = std::min(wide_access(widest), kMostTogether);
+  double owners = outputs;  // threads that have outputs of their own
   if (best > 0 && outputs >= 1 << 16)
     for (std::int64_t n : {wide, wide / 2})
-      if (n > 1 && left(lane) == facts_.ranges[lane].extent && facts_.ranges[lane].extent % n == 0)
+      if (n > 1 && left(lane) == facts_.ranges[lane].extent && facts_.ranges[lane].extent % n == 0) {
         add(OptOp::UPCAST, position(lane), {n});
+        owners /= static_cast<double>(n);
+      }
   take(RuleId::UnrollSmallReduces);
   // Neighbouring threads take neighbouring elements: whole warps, up to 256 threads.
   std::int64_t threads_here = std::min<std::int64_t>(left(lane), kGroup);
@@ -418,7 +422,45 @@ bool Chooser::group_outputs() {
         break;
       }
   }
+  share_reduce(owners, std::max(threads_here, kSmallGroup));
   return true;
+}
+
+// Outputs that are too few for the chip, each a long reduce: several groups' worth of threads take parts of
+// it, and neighbours among the threads still read neighbours. Of a reduce whose length is known at the launch
+// only (the keys of a cache) the most it can be counts.
+void Chooser::share_reduce(double owners, std::int64_t group) {
+  constexpr std::int64_t kUnknownParts = 8, kMostParts = 16;
+  constexpr double kStepsLeft = 32;  // of a thread: below, adding up the parts is no small part of the work
+  const double wanted = 0.5 * static_cast<double>(target_.cores * target_.core_threads);
+  double steps = 1;
+  std::size_t longest = facts_.ranges.size();
+  for (std::size_t r = 0; r < facts_.ranges.size(); ++r) {
+    const RangeFacts& range = facts_.ranges[r];
+    if (range.kind != RangeKind::Reduce) continue;
+    if (range.ragged || range.carries_tuple) return;
+    steps *= static_cast<double>(range.extent);
+    if (longest == facts_.ranges.size() || range.extent > facts_.ranges[longest].extent) longest = r;
+  }
+  if (longest == facts_.ranges.size()) return;
+  const RangeFacts& range = facts_.ranges[longest];
+  for (Node n : toposort(kernel_)) {
+    if (!n.is(Op::Reduce)) continue;
+    const std::span<const Node> closed = closed_ranges(n);
+    if (std::ranges::find(closed, range.range) == closed.end()) return;  // it would be done by every thread
+  }
+  if (!range.constant) {
+    if (owners < kFewOutputs && range.extent >= kGroup)
+      add(OptOp::GROUP, reduce_number(longest), {kUnknownParts});
+    return;
+  }
+  const std::int64_t most = std::min(kMostParts, target_.max_group / group);
+  std::int64_t parts = 1;
+  while (2 * parts <= most && range.extent % (2 * parts) == 0 &&
+         owners * static_cast<double>(2 * parts) <= wanted &&
+         steps >= kStepsLeft * static_cast<double>(2 * parts))
+    parts *= 2;
+  if (parts > 1 && position(longest) >= 0) add(OptOp::GROUP, reduce_number(longest), {parts});
 }
 
 }  // namespace lathe

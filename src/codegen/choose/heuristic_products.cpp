@@ -17,48 +17,97 @@ namespace lathe {
 // complete before it is converted and scaled, and no lanes have to be added before the row's end. The other
 // factor is the same for all rows and lies as the lanes want it in a panel.
 bool Chooser::blocks() {
-  const std::int64_t lanes = target_.vector_bytes / 4;
-  if (lanes < 2) return false;
-  for (std::size_t block = 0; block < facts_.ranges.size(); ++block) {
+  for (std::size_t block = 0; block < facts_.ranges.size() && target_.vector_bytes > 4; ++block) {
     if (facts_.ranges[block].kind != RangeKind::Reduce || !splittable(block)) continue;
-    if (facts_.ranges[block].extent % lanes != 0) continue;
     std::optional<Opt> opt = matrix_unit_option(kernel_, facts_.ranges[block].range, target_, false);
     if (!opt) continue;
     OptionState state(kernel_, target_);
     state.apply(*opt);
     KernelFacts facts = kernel_facts(state.kernel());
-    if (!takes_blocks(facts, block)) continue;
+    const BlockParts parts = block_parts(facts, block);
+    if (parts.empty() || !takes_blocks(facts, block)) continue;
     become(std::move(state), std::move(facts), *std::move(opt));
-    for (std::size_t r = facts_.ranges.size(); r-- > 0;)
-      if (r != block && facts_.ranges[r].kind == RangeKind::Reduce && left(r) > 1)
-        add(OptOp::UNROLL, reduce_number(r), {0});
-    add(OptOp::UNROLL, reduce_number(block), {lanes});
-    block_rows();
+    const std::vector<std::size_t> outputs = output_order();
+    if (std::any_of(outputs.begin(), outputs.end(),
+                    [&](std::size_t r) { return facts_.depends(facts_.factors[1], r); })) {
+      block_tiles(parts);
+    } else {
+      divide_blocks(parts);
+      block_rows();
+    }
     return true;
   }
   return false;
 }
 
-// Whether words of one factor lie near enough for lanes of blocks, and the other is a panel that stays in a
-// cache.
-bool Chooser::takes_blocks(const KernelFacts& facts, std::size_t block) const {
-  constexpr std::int64_t kMostWords = 16;  // of a block: they have no loop
-  std::int64_t words = 1;
-  for (std::size_t r = 0; r < facts.ranges.size(); ++r) {
-    if (facts.ranges[r].kind == RangeKind::Global && facts.depends(facts.factors[1], r)) return false;
-    if (r != block && facts.ranges[r].kind == RangeKind::Reduce) words *= facts.ranges[r].extent;
+// Whether a range is steps of words whose sum is an integer: the others have a scale for each step.
+bool Chooser::is_word(const KernelFacts& facts, std::size_t r) {
+  const auto closed = closed_ranges(facts.reduce);
+  return std::find(closed.begin(), closed.end(), facts.ranges[r].range) != closed.end();
+}
+
+// In how many parts the sum over blocks is taken. In an invariant compile those are every so many-th of all
+// blocks, counted over all ranges with a scale: they may be one range in one batch and several in another,
+// where the numbers are not stored first. Empty where no vector is filled.
+Chooser::BlockParts Chooser::block_parts(const KernelFacts& facts, std::size_t block) const {
+  constexpr std::int64_t kFewest = 4;
+  std::vector<std::size_t> scaled{block};
+  if (compile_.invariant) {
+    scaled.clear();
+    for (std::size_t r = 0; r < facts.ranges.size(); ++r)
+      if (facts.ranges[r].kind == RangeKind::Reduce && !is_word(facts, r)) scaled.push_back(r);
   }
-  const double panel = 4.0 * static_cast<double>(words * facts.ranges[block].extent);
+  std::int64_t all = 1, lanes = target_.vector_bytes / 4;
+  for (std::size_t r : scaled) {
+    if (!can_split(facts.ranges[r])) return {};
+    all *= facts.ranges[r].extent;
+  }
+  while (lanes > kFewest && all % lanes != 0) lanes /= 2;
+  if (all % lanes != 0) return {};
+  BlockParts out;
+  for (std::size_t i = scaled.size(); i-- > 0 && lanes > 1;) {
+    const std::int64_t here = std::min(lanes, facts.ranges[scaled[i]].extent);
+    if (lanes % here != 0 || facts.ranges[scaled[i]].extent % here != 0) return {};
+    out.emplace_back(scaled[i], here);
+    lanes /= here;
+  }
+  std::reverse(out.begin(), out.end());  // the last one changes first
+  return out;
+}
+
+// Words have no loop, and parts of the sum are lanes. False where so many copies are not made.
+bool Chooser::divide_blocks(const BlockParts& parts) {
+  for (std::size_t r = facts_.ranges.size(); r-- > 0;)
+    if (is_word(facts_, r) && left(r) > 1) add(OptOp::UNROLL, reduce_number(r), {0});
+  bool all = true;
+  for (const auto& [range, size] : parts) {
+    const std::int64_t steps = left(range);
+    add(OptOp::UNROLL, reduce_number(range), {size});
+    all &= left(range) * size == steps;
+  }
+  return all;
+}
+
+// Whether a block is few words, and lanes find theirs near each other.
+bool Chooser::takes_blocks(const KernelFacts& facts, std::size_t block) const {
+  constexpr std::int64_t kMostWords = 16;        // of a block: they have no loop
+  constexpr std::int64_t kMostBytesApart = 256;  // from lane to lane: a few lines of each page
+  std::int64_t words = 1;
+  double panel = 4;
+  for (std::size_t r = 0; r < facts.ranges.size(); ++r) {
+    if (is_word(facts, r)) words *= facts.ranges[r].extent;
+    if (facts.ranges[r].kind == RangeKind::Reduce) panel *= static_cast<double>(facts.ranges[r].extent);
+  }
   if (words > kMostWords || panel * 4 > static_cast<double>(target_.l2)) return false;
   const std::vector<Node> first = toposort(facts.factors[0]);
   return std::all_of(facts.accesses.begin(), facts.accesses.end(), [&](const AccessFacts& a) {
     if (std::find(first.begin(), first.end(), a.node) == first.end()) return true;
     const std::int64_t bytes = a.strides[block] * a.node.dtype().bytes();
-    return a.strides[block] > 0 && !a.gated && bytes % 4 == 0 && bytes / 4 <= kMostWordsApart;
+    return a.strides[block] > 0 && !a.gated && bytes <= kMostBytesApart;
   });
 }
 
-// Two walks over rows. The panel is filled once for a thread's rows, or for many.
+// Of a vector: two walks over rows. Its panel is filled once for a thread's rows, or for many.
 void Chooser::block_rows() {
   constexpr std::int64_t kRows = 2, kMany = 128;
   const std::vector<std::size_t> outputs = output_order();
@@ -78,6 +127,54 @@ void Chooser::block_rows() {
     if (together > 1) add(OptOp::UPCAST, at, {together});
   }
   if (outside) add_stage(0, facts_.factors[1], 0);
+}
+
+// Of a matrix: few rows of the larger factor, decoded into a panel, for all rows of the other one that L2
+// holds, some of them in registers at a time.
+void Chooser::block_tiles(const BlockParts& parts) {
+  const std::size_t none = facts_.ranges.size();
+  std::size_t side[2] = {none, none};  // the longest output range of each factor
+  for (std::size_t r : output_order())
+    for (int i = 0; i < 2; ++i)
+      if (facts_.depends(facts_.factors[i], r) && !facts_.depends(facts_.factors[1 - i], r) &&
+          splittable(r) && (side[i] == none || left(r) > left(side[i])))
+        side[i] = r;
+  if (side[0] == none || side[1] == none) {
+    divide_blocks(parts);
+    threads(output_order(), 4);
+    return;
+  }
+  const int large = left(side[0]) >= left(side[1]) ? 0 : 1;
+  const std::size_t rows = side[large], others = side[1 - large];
+  double bytes = 4;  // of a row of words
+  for (std::size_t r = 0; r < none; ++r)
+    if (facts_.ranges[r].kind == RangeKind::Reduce) bytes *= static_cast<double>(facts_.ranges[r].extent);
+  threads({rows, others}, 4);
+  constexpr std::int64_t kRows = 2;
+  const auto fits = static_cast<std::int64_t>(static_cast<double>(target_.l2) / 4 / bytes);
+  const Chooser before = *this;
+  for (std::int64_t together = target_.vector_registers >= 32 ? 8 : 4; together > 0; together /= 2) {
+    int at = !state_.axes().empty() && state_.axes()[0].kind == RangeKind::Thread ? 1 : 0;
+    const std::int64_t most = std::max(fits / together * together, together);
+    if (position(others) >= 0 && left(others) > most) add(OptOp::TILE, position(others), {most, at++});
+    const int outside = at > 0 ? at - 1 : kBeforeLoops;
+    if (position(rows) >= 0) {
+      move(position(rows), at);
+      add(OptOp::UPCAST, at, {std::min(left(rows), kRows)});
+    }
+    const int inner = state_.last_loop_position(facts_.ranges[others].range);
+    const std::int64_t here = inner < 0 ? 1 : state_.axes()[static_cast<std::size_t>(inner)].extent.hi();
+    if (here > 1) add(OptOp::UPCAST, inner, {std::min(here, together)});
+    // Last, so that lanes lie side by side in panels.
+    if (!divide_blocks(parts) && together > 1) {
+      restore(before);
+      continue;
+    }
+    add_stage(outside, facts_.factors[1 - large], 0);
+    // Decoded once where several steps read it.
+    if (here > together && position(rows) >= 0) add_stage(position(rows), facts_.factors[large], 0);
+    return;
+  }
 }
 
 // A unit of fragments does many times what a vector does, so it is taken wherever its fragments are filled
@@ -194,7 +291,7 @@ bool Chooser::window_rows() {
   return true;
 }
 
-// The window's steps come before the lanes in the panel, which then lie side by side.
+// The window's steps come before the lanes in the panel, so that the lanes are contiguous.
 bool Chooser::leave_border_out() {
   const std::optional<BorderSteps> border = choose_border_steps(facts_, target_, *tile_);
   if (!border) return false;

@@ -125,7 +125,7 @@ bool Chooser::group_rows() {
                      threads = std::min(
                          {std::max(power_above((loops->row + own - 1) / own), line), pieces, kLargestGroup});
   const bool kept = (loops->row + threads - 1) / threads <= own;
-  // The threads of a row stand last: they are neighbours, and read neighbours.
+  // The threads of a row are last: they are neighbours, and read neighbours.
   const std::int64_t rows = kRowsGroup / threads;
   for (std::size_t r = facts_.ranges.size(); r-- > 0 && rows > 1;)
     if (is_output(r) && splittable(r) && position(r) >= 0 && left(r) % rows == 0) {

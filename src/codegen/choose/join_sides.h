@@ -1,5 +1,5 @@
-// A product whose rows, columns or steps lie along several ranges, as one over joined ranges: a convolution's
-// columns are the pixels of all images, its steps the channels and places of a window.
+// Joins ranges of a product, so that its rows, columns and steps are one range each: a convolution's columns
+// are the pixels of all images, its steps the channels and positions of a window.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ struct JoinedSides {
 };
 
 // Nothing where there is nothing to join, or where a side cannot be. The range that moves a factor by one
-// element stands last in its side, so that rows of a panel stay neighbours in memory.
+// element is last in its side, so that rows of a panel stay neighbours in memory.
 std::optional<JoinedSides> join_sides(Node kernel, const KernelFacts& facts, const Target& target);
 
 }  // namespace lathe

@@ -36,7 +36,7 @@ AccessFacts access_facts(Node n, const std::vector<RangeFacts>& ranges) {
   return a;
 }
 
-// In a kernel that works on rows, a load happens for every step of the loops around the reduce it stands in,
+// In a kernel that works on rows, a load happens for every step of the loops around the reduce it is in,
 // whether it depends on them or not.
 void count_in_reduces(const std::vector<Node>& order, std::vector<AccessFacts>& accesses) {
   for (Node reduce : order) {

@@ -1,5 +1,5 @@
-// What the heuristic wants to know about a kernel: its ranges, how every load and store moves with each of
-// them, and whether its largest reduce is a sum of products.
+// The facts about a kernel that the heuristic uses: its ranges, the strides of every load and store along
+// each of them, and whether its largest reduce is a sum of products.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What vectors along a range of a kernel would gain, and how many lanes it has room for.
+// The gain of vectors along a range of a kernel, and the number of lanes it has room for.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ inline bool can_split(const RangeFacts& r) { return r.constant && !r.ragged && r
 // few lanes without work; else the largest power of two that fits evenly.
 std::int64_t lane_width(const Target& target, std::int64_t extent, int element_bytes, std::int64_t most);
 
-// The short output range whose steps are all that lies between lanes along another: in registers as a whole,
+// The short output range whose steps are all that is between lanes along another: in registers as a whole,
 // shuffles make whole vectors of the two.
 std::optional<std::size_t> range_between(const KernelFacts& facts, const Target& target, const AccessFacts& a,
                                          std::size_t r);
 
-// Whether lanes along a range are sorted by shuffles, with short reduces and what lies between unrolled.
+// Whether lanes along a range are sorted by shuffles, with short reduces and what is between unrolled.
 bool sorts_lanes(const KernelFacts& facts, const Target& target, const AccessFacts& a, std::size_t r);
 
 // Contiguous accesses and those that shuffles sort, less those that would be taken apart, by how often they

@@ -25,7 +25,7 @@ namespace {
 using Nodes = SmallVector<Node, 16>;
 
 struct Factor {
-  Node widened;  // as it stands in the product
+  Node widened;  // as it is in the product
   Node value;    // the load it is made of
   std::vector<PanelAxis> axes;
   // Numbers that one access takes, at multiples of which rows begin, and those of a row of a panel.
@@ -143,7 +143,7 @@ struct Copied {
   FactorCopy copy;
   Node index;
 };
-Copied copied(const Factor& factor, Node last) {
+Copied copied(const Factor& factor, Node last, const RuleChanges& rules) {
   std::vector<const PanelAxis*> axes;
   for (const PanelAxis& axis : factor.axes)
     if (&axis != own_axis(factor, last)) axes.push_back(&axis);
@@ -174,7 +174,7 @@ Copied copied(const Factor& factor, Node last) {
       load(param(source.dtype(), 1, memory_size(source)), at.arg(1), at.arg_count() > 2 ? at.arg(2) : Node());
   if (inside) moved = under_gate(moved, inside, [](Node) { return true; });
   Node effect = end(store(param(source.dtype(), 0, size), to, moved), loops);
-  return {{simplify(sink({&effect, 1}), {}), static_cast<int>(param_slot(source)), source.dtype(), size},
+  return {{simplify(sink({&effect, 1}), rules), static_cast<int>(param_slot(source)), source.dtype(), size},
           from};
 }
 
@@ -239,11 +239,11 @@ std::optional<LaidOut> lay_out_factors(Node kernel, const Compile& compile, Wort
     }
     const Node along = step ? step : outputs[i];
     if (!along) return std::nullopt;
-    Copied copy = copied(*factor, along);
+    Copied copy = copied(*factor, along, compile.rules);
     moved += 2 * elements_of(*factor) * factor->value.dtype().bytes();
     Node now =
         load(param(copy.copy.dtype, made.params + static_cast<int>(made.copies.size()), copy.copy.size),
-             simplify(copy.index, {}));
+             simplify(copy.index, compile.rules));
     to.try_emplace(factor->widened, widened(*factor, now));
     made.copies.push_back(std::move(copy.copy));
   }

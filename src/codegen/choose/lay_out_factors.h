@@ -1,7 +1,7 @@
-// Factors of a product that a matrix unit could read as rows of neighbours if they lay otherwise: images
-// whose neighbours are pixels become images with their border whose neighbours are channels. Each such
-// factor is stored once more, by a kernel that only moves, where the product gains more than that costs. Rows
-// of steps that are no whole pieces are filled with zeros, and the product takes those steps as well.
+// Changes the layout of a product's factors so that a matrix unit can read them as contiguous rows: images
+// with contiguous pixels become images with a border and contiguous channels. A separate copy kernel stores
+// each such factor again, if the product gains more than that costs. Rows of steps are padded with zeros to a
+// multiple of the piece size, and the product includes these steps.
 //
 //   before   out[b, o, y, x] = sum i, ky, kx: W[o, i, ky, kx] * (inside ? X[b, i, y + ky - 1, x + kx - 1] :
 //   0) after    X'[b, Y, X, i] = inside ? X[b, i, Y - 1, X - 1] : 0      W'[o, ky, kx, i] = W[o, i, ky, kx]

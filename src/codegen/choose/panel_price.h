@@ -1,4 +1,4 @@
-// Sizes of panels, as all who plan products use them.
+// Sizes of panels, shared by the files that plan products.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How threads divide a product: which of its ranges, and into how many parts.
+// Divides a product among threads: chooses the ranges to divide and the number of parts.
 #pragma once
 
 #include <cstdint>

@@ -20,8 +20,8 @@ namespace lathe {
 namespace {
 
 constexpr double kGatedRows = 0.97;  // what uneven rows leave of a step, for the gates of their copies
-// Parts that each copy a panel for themselves. No fact of the machine, since the choice also decides how
-// reduces are split.
+// The number of parts that each copy their own panel. Not a fact of the machine, because the choice also
+// decides how reduces are split.
 constexpr double kPackers = 2;
 
 struct Rows {
@@ -55,8 +55,7 @@ struct Model {
 
   std::int64_t extent(std::size_t r) const { return facts.ranges[r].extent; }
   bool reduces(std::size_t r) const { return facts.depends(facts.reduce.arg(0), r) && !is_output[r]; }
-  // Twice L1: half of it comes from L2 in good time, and longer blocks write partial
-  // sums less often.
+  // Twice L1: half of it is prefetched from L2 in time, and longer blocks write partial sums less often.
   double near_bytes() const { return 2 * static_cast<double>(target.l1); }
   int bytes() const { return facts.reduce.dtype().bytes(); }
   bool usable(std::size_t r) const { return facts.ranges[r].constant && !facts.ranges[r].ragged; }
@@ -72,7 +71,7 @@ struct Model {
     }
     return any;
   }
-  // How many elements apart the lanes of a factor are, where they are sorted when they are loaded, with all
+  // The stride of a factor's lanes in elements, if they are sorted by shuffles when they are loaded, with all
   // of `rows` in registers; else 0.
   std::int64_t apart(int factor, std::size_t lane, std::span<const Node> rows) const {
     std::int64_t most = 0;
@@ -88,7 +87,7 @@ struct Model {
       if (!a.is_store && a.gated && is_below(below, a.node)) return true;
     return false;
   }
-  // What putting a factor's words together costs each time, beside reading them.
+  // The cost of packing a factor's words each time, in addition to reading them.
   double packing(Node factor) const {
     while (factor.is(Op::Xor)) factor = factor.arg(0);
     return factor.is(Op::Pack) && packed_neighbours(factor) == 1
@@ -105,7 +104,7 @@ struct Model {
     return most;
   }
   bool is_far(int factor) const { return prices.far(source_bytes(factor)) > 0; }
-  // What a copy of a factor costs an element: by vectors, or one by one.
+  // The cost per element of copying a factor, by vectors or one by one.
   double copying(int factor, bool by_vectors, bool fetched = false) const {
     return (by_vectors ? prices.copied_vector / static_cast<double>(lanes) : StepPrices::kCopiedElement) +
            (fetched ? 0 : prices.far(source_bytes(factor)) / static_cast<double>(lanes));
@@ -124,14 +123,14 @@ struct Model {
   }
   std::vector<Node> below_[2];
 
-  // Answers that many choices share: the rows for a factor, so many vectors, gated or plain scalars, and with
-  // or without a panel; the panel of a factor in the order of its source.
+  // Cached results shared by many choices: the rows for a factor by number of vectors, gated or plain
+  // scalars, and with or without a panel; the panel of a factor in the order of its source.
   mutable std::map<std::tuple<int, std::int64_t, bool, bool>, Rows> rows_;
   mutable std::optional<std::vector<PanelAxis>> source_axes_[2];
   mutable std::optional<SourceReach> reach_[2];
 };
 
-// What the loads of r rows and v vectors cost, for each multiplication they feed.
+// The cost of the loads of r rows and v vectors, per multiplication.
 double loads(const Model& m, double r, double v) {
   const double each = (r + v) / (r * v);
   return m.prices.load * each + m.prices.load_bound * std::max(0.0, each - 0.75);
@@ -153,7 +152,7 @@ const std::vector<PanelAxis>& source_axes(const Model& m, int factor) {
   return *m.source_axes_[factor];
 }
 
-// How far a factor reaches along each axis of its source in all steps, for one row.
+// The extent of a factor along each axis of its source over all steps, for one row.
 const SourceReach& source_reach(const Model& m, int factor) {
   if (m.reach_[factor]) return *m.reach_[factor];
   SourceReach made;
@@ -175,8 +174,8 @@ const SourceReach& source_reach(const Model& m, int factor) {
   return *m.reach_[factor];
 }
 
-// The lines of memory that the scalars of one step lie on, beyond those of rows that use every element of
-// theirs: windows of an image side by side share lines, those of two images do not.
+// The extra cache lines of the scalars of one step, compared with rows that use every element of their lines:
+// neighbouring windows of an image share lines, windows of two images do not.
 double scattered_lines(const Model& m, int factor, const Rows& rows) {
   if (!source_load(m.facts.factors[factor])) return 0;
   const SourceReach& source = source_reach(m, factor);
@@ -190,7 +189,7 @@ double scattered_lines(const Model& m, int factor, const Rows& rows) {
                            static_cast<double>(rows.count * m.bytes()) / static_cast<double>(kLineBytes));
 }
 
-// How much of which ranges: all sizes of one range, and pairs of even splits.
+// Chooses the rows: tries all sizes of one range, and pairs of even splits.
 Rows choose_rows(const Model& m, int factor, std::int64_t vectors, bool gated, bool staged) {
   Rows best;
   auto consider = [&](Rows rows) {
@@ -203,13 +202,13 @@ Rows choose_rows(const Model& m, int factor, std::int64_t vectors, bool gated, b
   consider({});
   // The accumulators, the vectors they are fed with, and one register for the repeated scalar.
   std::int64_t most = std::max<std::int64_t>((m.registers - vectors - 1) / vectors, 1);
-  // Gated scalars are all fetched before the multiplications begin.
+  // Gated scalars are all loaded before the multiplications start.
   if (gated) most = std::max<std::int64_t>((m.registers - vectors) / (vectors + 1), 1);
-  std::vector<std::size_t> ranges;  // inner ones first: of equals those are near each other in memory
+  std::vector<std::size_t> ranges;  // inner ones first: with equal cost these are closer in memory
   for (std::size_t r = m.facts.ranges.size(); r-- > 0;)
     if (m.only[factor][r] && m.usable(r)) ranges.push_back(r);
-  // How much of the work is wanted: a panel's rows are filled with zeros, under a gate where elements lie
-  // side by side.
+  // The useful share of the work: a panel's rows are padded with zeros, under a gate if elements are
+  // contiguous.
   auto wanted = [&](std::size_t r, std::int64_t size) {
     if (m.extent(r) % size == 0 || m.may_overrun(r)) return share_used(m.extent(r), size);
     return staged ? kGatedRows * share_used(m.extent(r), size) : 0;
@@ -227,9 +226,9 @@ Rows choose_rows(const Model& m, int factor, std::int64_t vectors, bool gated, b
   return best;
 }
 
-// Rows of the broadcast factor that are read again for each block of lanes should still be in L1
-// then. If not: how many of a step's scalars come from further away. All of them in a matrix; of the windows
-// of an image, which overlap, few.
+// Rows of the broadcast factor that are read again for each block of lanes should still be in L1. If not,
+// returns how many of a step's scalars miss L1: all of them in a matrix, few in overlapping windows of an
+// image.
 double far_rows(const Model& m, int factor, const Rows& rows, bool again) {
   if (!again || rows.count < 2) return 0;
   Node g = m.facts.factors[factor];
@@ -248,8 +247,9 @@ double far_rows(const Model& m, int factor, const Rows& rows, bool again) {
                         : 1;
 }
 
-// What of the reduces one block covers: as scheduled, or so many steps that what all rows read again for one
-// step of lanes is near. A reduce is divided only where its partial sums can be kept in the output.
+// The part of the reduces that one block covers: all of it, or so many steps that the data that all rows read
+// again for one step of lanes stays in a cache. A reduce is divided only if its partial sums can be kept in
+// the output.
 struct Depth {
   std::size_t first = 0;  // the first reduce range
   std::int64_t steps = 1;
@@ -269,7 +269,7 @@ Depth whole_depth(const Model& m) {
   d.here = d.all;
   return d;
 }
-// So many steps that a strip of `bytes` holds what one step of lanes reads.
+// The largest depth for which the data that one step of lanes reads fits `bytes`.
 Depth depth_within(const Model& m, std::int64_t width, double bytes) {
   Depth d = whole_depth(m);
   if (m.facts.reduces != 1 || !m.facts.sums_in_output || d.first == m.facts.ranges.size() ||
@@ -284,8 +284,8 @@ Depth depth_within(const Model& m, std::int64_t width, double bytes) {
   return d;
 }
 
-// Copies of the other factor, in the order of its source, for as many rows as a quarter of L2
-// holds: the outer row ranges stand outside first. Returns elements copied in all.
+// Places the copy of the other factor, in the order of its source, for as many rows as fit a quarter of L2:
+// outer row ranges are moved outside first. Returns the total number of copied elements.
 double place_other(const Model& m, const Depth& depth, const Rows& rows, double times, ProductTile& tile) {
   const std::vector<RangeFacts>& ranges = m.facts.ranges;
   const int which = 1 - tile.factor;
@@ -334,8 +334,8 @@ struct OutputLanes {
   bool strips = false;  // one strip of lanes at a time in L2, all rows pass by it
 };
 
-// How much of a cache rows of `width` elements can use that lie as far apart as a factor's steps do: a line
-// has one set of places by the lower bits of its address, and rows a power of two apart meet in few of them.
+// The share of a cache that rows of `width` elements with the stride of a factor's steps can use: the lower
+// bits of an address select the cache set, so rows whose stride is a power of two share few sets.
 double share_of_cache(const Model& m, Node factor, std::int64_t cache, int ways, std::int64_t width) {
   std::int64_t steps = 0, stride = 0;
   for (const AccessFacts& a : m.facts.accesses) {
@@ -350,7 +350,7 @@ double share_of_cache(const Model& m, Node factor, std::int64_t cache, int ways,
       1.0, static_cast<double>(lines * kLineBytes) / static_cast<double>(std::gcd(stride, cache / ways)));
 }
 
-// All rows of a factor, with all their steps.
+// The bytes of all rows of a factor, with all their steps.
 double rows_bytes(const Model& m, int factor) {
   double bytes = m.bytes();
   for (std::size_t r = 0; r < m.facts.ranges.size(); ++r)
@@ -362,8 +362,8 @@ double rows_bytes(const Model& m, int factor) {
 bool rows_fit(const Model& m, int factor) {
   return rows_bytes(m, factor) * 4 <= static_cast<double>(m.target.l2);
 }
-// Whether a strip stays in a quarter of L2 while rows pass by from L3, of which they
-// take a small part: other cores, and what else is read, have theirs.
+// Whether a strip stays in a quarter of L2 while rows are streamed from L3. They may take only a small part
+// of L3, which other cores and other data use as well.
 bool rows_pass(const Model& m, const Depth& depth, int factor, std::int64_t width) {
   const double strip = depth.here * static_cast<double>(width * m.bytes());
   return depth.blocks == 1 && strip * 4 <= static_cast<double>(m.target.l2) &&
@@ -376,7 +376,7 @@ const Rows& rows_for(const Model& m, const OutputLanes& c, bool gated) {
   return known->second;
 }
 
-// What a vector of products costs in the inner loop, with what it reads and the partial sums of its block.
+// The cost of a vector of products in the inner loop, including its reads and the partial sums of its block.
 double inner_price(const Model& m, const OutputLanes& c, const Depth& depth, const Rows& rows, bool gated) {
   Node f = m.facts.factors[c.factor], g = m.facts.factors[1 - c.factor];
   const std::int64_t width = c.vectors * m.lanes, extent = m.extent(c.lane);
@@ -389,13 +389,13 @@ double inner_price(const Model& m, const OutputLanes& c, const Depth& depth, con
   const double strip = depth.here * static_cast<double>(width * m.bytes());
   const double first = c.panel ? 1 : share_of_cache(m, f, m.target.l1, m.target.l1_ways, width),
                second = c.panel ? 1 : share_of_cache(m, f, m.target.l2, m.target.l2_ways, width);
-  // Strips whose rows lie badly are not fetched ahead either.
+  // Strips whose rows conflict in the cache are not prefetched well either.
   if (strip > (first < 1 ? static_cast<double>(m.target.l1) * first : m.near_bytes())) {
     vector_load += c.strips ? m.prices.strip_miss : m.prices.l1_miss;
     if (!c.panel && extent > width && again) vector_load += m.prices.jumps;
   } else if (strip > static_cast<double>(m.target.l1) * first)
     vector_load += m.prices.half_l1_miss;
-  // What is read once, as it lies, has to come from memory whatever the blocks are.
+  // Data that is read once, without a panel, comes from memory for all block sizes.
   if ((again || c.panel) && strip > static_cast<double>(m.target.l2) * second)
     vector_load += m.prices.l2_miss;
   double inner =
@@ -403,12 +403,12 @@ double inner_price(const Model& m, const OutputLanes& c, const Depth& depth, con
        ((vector_load - m.prices.load) * v + (scalar_load - m.prices.load) * r + m.prices.line * rows.lines) /
            (v * r)) *
       std::max(1.0, m.prices.in_flight / (v * r));
-  // Rows that pass by from L3 come in their order, so prefetchers have them in L2 in time.
+  // Rows streamed from L3 are sequential, so prefetchers load them to L2 in time.
   if (c.strips)
     inner += m.prices.line * static_cast<double>(m.bytes()) / static_cast<double>(kLineBytes) / v;
   else if (!c.other_panel)
     inner += m.prices.far_rows * far_rows(m, 1 - c.factor, rows, extent > width);
-  // Partial sums are all over the result.
+  // Partial sums are spread over the whole result.
   if (depth.blocks > 1) {
     const auto sums = static_cast<std::int64_t>(m.outputs) * m.bytes();
     inner += (m.prices.partial_sum + m.prices.far_for_each(sums)) / depth.here;
@@ -416,14 +416,14 @@ double inner_price(const Model& m, const OutputLanes& c, const Depth& depth, con
   return inner;
 }
 
-// What the copies of the vector factor to its panel cost, and in which blocks of lanes they are made.
+// The cost of copying the vector factor to its panel; also chooses the blocks of lanes in which it is copied.
 double panel_copies(const Model& m, const OutputLanes& c, const Depth& depth, ProductTile& tile) {
   Node f = m.facts.factors[c.factor];
   const bool side_by_side = m.contiguous(f, c.lane);
   const std::int64_t width = tile.width, lane_steps = (m.extent(c.lane) + width - 1) / width;
   double far = 2 * static_cast<double>(m.target.l2) / (depth.here * static_cast<double>(width * m.bytes()));
   tile.lane_steps = even_block(lane_steps, far);
-  // All rows pass by one strip of lanes where they stay in a cache meanwhile.
+  // One strip of lanes is used for all rows, if they stay in a cache meanwhile.
   const bool fit = !c.other_panel && side_by_side && depth.blocks == 1 && rows_fit(m, 1 - c.factor);
   if (c.strips || fit) tile.lane_steps = 1;
   tile.from_memory = tile.lane_steps == 1 && m.is_far(c.factor);
@@ -448,7 +448,7 @@ void price(const Model& m, const OutputLanes& c, const Depth& depth, std::option
   tile.panel = c.panel, tile.other_panel = c.other_panel, tile.reduce_steps = depth.steps;
   const double inner = inner_price(m, c, depth, rows, gated);
 
-  // What happens less often: copies and stores.
+  // The less frequent costs: copies and stores.
   double copied = 0, lane_blocks = 1;
   if (c.panel) {
     copied = panel_copies(m, c, depth, tile);
@@ -495,8 +495,8 @@ void price_output_lanes(const Model& m, std::optional<ProductTile>& best) {
   }
 }
 
-// Rows of both factors, as many as fit beside the accumulators of each pair: one of them is in registers for
-// a step, the other comes one at a time.
+// Rows of both factors, as many as fit together with an accumulator per pair: the rows of one factor are in
+// registers for a step, those of the other are loaded one at a time.
 std::vector<std::pair<std::size_t, std::int64_t>> square_tile(const Model& m, double& a, double& b,
                                                               double& used) {
   struct Side {
@@ -547,13 +547,13 @@ void price_reduce_lanes(const Model& m, std::optional<ProductTile>& best) {
       double used_rows = 1;
       tile.rows = square_tile(m, a, b, used_rows);
       const bool plain = even && !m.gated(m.facts.factors[0]) && !m.gated(m.facts.factors[1]);
-      // A small tile takes several vectors a step, each with accumulators of its own.
+      // A small tile takes several vectors per step, each with its own accumulators.
       double in_flight = a * b;
       while (tile.width < 4 * width && extent % (tile.width * 2) == 0 &&
              in_flight * 2 <= 2 * m.prices.in_flight)
         tile.width *= 2, in_flight *= 2;
-      // The rows of one side are read again for each of the other's, from L1 where they fit it;
-      // the others pass by.
+      // The rows of one side are read again for each row of the other side, from L1 if they fit; the other
+      // side is streamed.
       const double row = whole_depth(m).all * m.bytes(), near = static_cast<double>(m.target.l1) / 2;
       double behind = 0;
       if (m.outputs > a * b && m.outputs * row > near) behind += m.prices.l1_miss * std::min(a, b);
@@ -572,9 +572,9 @@ void price_reduce_lanes(const Model& m, std::optional<ProductTile>& best) {
   }
 }
 
-// Few outputs and a long reduce: all of them at once in registers, lanes along the reduce. A factor that does
-// not lie along it is sorted by shuffles where its lanes are a few elements apart, else copied some steps at
-// a time, lanes last.
+// Few outputs and a long reduce: all outputs in registers, lanes along the reduce. A factor that is not
+// contiguous along it is sorted by shuffles if its lanes have a small stride, else copied some steps at a
+// time, lanes last.
 void price_few_outputs(const Model& m, std::optional<ProductTile>& best) {
   double count[2] = {1, 1};
   ProductTile tile;

@@ -1,9 +1,9 @@
 // Tiles for sums of products: matrix products, convolutions and their gradients. All have the same inner
 // loop: some rows times some vectors of accumulators, fed by one vector factor and one factor that is
-// repeated in all lanes. What differs is along which ranges, whether the factors are first copied to panels
-// (so that lanes lie side by side, borders are zeros and all of it is near), and in which blocks, so that
-// each panel stays in the cache it is meant for. Every choice is priced by a small model, and the cheapest
-// wins.
+// broadcast to all lanes. Kernels differ in the ranges of the tile, in whether the factors are copied to
+// panels first (which makes lanes contiguous, stores the border as zeros and keeps the data in a cache), and
+// in the block sizes, which keep each panel in its cache. Each choice is priced by a small model, and the
+// cheapest is taken.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ struct ProductTile {
   bool other_panel = false;
   bool other_first = false;          // it is copied before the blocks of lanes, not again for each of them
   bool fragments = false;            // both panels hold fragments of a matrix unit
-  std::vector<std::size_t> outside;  // row ranges that stand outside that panel, whole
-  std::size_t tiled = 0;             // one more of them stands outside in blocks of `tile` steps; 0: none
+  std::vector<std::size_t> outside;  // row ranges that are outside that panel, whole
+  std::size_t tiled = 0;             // one more of them is outside in blocks of `tile` steps; 0: none
   std::int64_t tile = 0;
 };
 

@@ -1,7 +1,7 @@
-// Attention's scores: a loop of a row in which each step sums the products of the row with what only the step
-// moves. Lanes along the sum would have to be added for every score, which then is scaled, masked and stored
-// alone. With lanes along the keys nothing is left to do for a score by itself, once the keys lie side by
-// side in a panel. All rows share that, so filling it costs little where there are many.
+// Attention's scores: each step of a row's loop is the dot product of the row with one key. With lanes along
+// the sum, every score needs a horizontal sum and is then scaled, masked and stored as a scalar. With lanes
+// along the keys all of this is done in vectors, once the keys are contiguous in a panel. All rows share the
+// panel, so with many rows filling it costs little.
 //
 //   before   i: { t: s[t] = sum d: Q[i, d] * K[t, d];  ... s ... }
 //   after    PK[d, t] = K[t, d];  i: { t by lanes: s[t] = sum d: Q[i, d] * PK[d, t];  ... s ... }

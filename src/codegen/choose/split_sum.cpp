@@ -90,7 +90,7 @@ std::optional<SplitSum> split_sum(Node kernel, const Compile& compile, Worth wor
     if (n.is(Op::Param)) made.params = std::max(made.params, static_cast<int>(param_slot(n)) + 1);
     if (n.is(Op::Range)) first_reduce = std::max(first_reduce, range_id(n) + 1);
   }
-  // The number of a part stands before the outputs.
+  // The number of a part is before the outputs.
   std::int64_t id = 0;
   Node part = range(index_const(parts.count), id++, RangeKind::Global), at = part;
   NodeMap<Node> map;
@@ -111,14 +111,14 @@ std::optional<SplitSum> split_sum(Node kernel, const Compile& compile, Worth wor
   Node element = substitute_free(reduce.arg(0), map);
   Node memory = param(dtypes::Float32, 0, made.size);
   Node effect = end(store(memory, at, reduce_ranges(Op::Add, element, within)), around);
-  made.parts = simplify(sink({&effect, 1}), {});
+  made.parts = simplify(sink({&effect, 1}), compile.rules);
 
   Node number = range(index_const(parts.count), first_reduce, RangeKind::Reduce), from = number;
   for (Node r : outputs) from = from * r.arg(0) + r;
   Node sum = reduce_ranges(Op::Add, load(param(dtypes::Float32, made.params, made.size), from), {&number, 1});
   NodeMap<Node> whole;
   whole.try_emplace(reduce, sum);
-  made.whole = simplify(substitute(kernel, whole), {});
+  made.whole = simplify(substitute(kernel, whole), compile.rules);
   return made;
 }
 

@@ -1,6 +1,6 @@
-// A long sum of products with few outputs in two kernels on targets with groups: sums of parts, as many that
-// all cores are busy, and the sum of those with whatever the kernel did with it. The gradient of a
-// convolution's weights has few outputs and a step for each pixel.
+// Splits a long sum of products with few outputs into two kernels, on targets with groups: sums of enough
+// parts to keep all cores busy, and the sum of the parts with the rest of the kernel. An example is the
+// gradient of a convolution's weights, which has few outputs and a step per pixel.
 //
 //   before   out[i] = f(sum k < 64*n: x[k] * y[k])
 //   after    parts[p, i] = sum k < n: x[p*n + k] * y[p*n + k]        out[i] = f(sum p < 64: parts[p, i])

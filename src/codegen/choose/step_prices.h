@@ -1,8 +1,7 @@
-// What parts of a product cost on a target with vectors, in steps: the time in which a core does one
-// multiply-add of a whole vector. What comes from a cache takes as long as its bytes do, which is a fact of
-// the target (Target::rates), times the share of that time which other work does not hide. The shares, and
-// the steps of what is instructions alone, were found with generated kernels (docs/benchmarks.md). They only
-// need to order choices.
+// The costs of parts of a product on a target with vectors, in steps: the time in which a core does one
+// multiply-add of a whole vector. Reading from a cache costs the time for its bytes, a fact of the target
+// (Target::rates), times the fraction of it that other work does not hide. These fractions, and the costs of
+// instructions, were measured with generated kernels (docs/benchmarks.md). They only need to rank choices.
 #pragma once
 
 #include <cstdint>

@@ -8,13 +8,13 @@
 namespace lathe {
 namespace {
 
-// Walks over small numbers at once, at most: each has sums of its own in registers.
+// The most streams over small numbers: each has its own sums in registers.
 constexpr std::int64_t kMostNarrowStreams = 8;
 
 double bytes_of(const AccessFacts& a) { return a.times * base_memory(a.node.arg(0)).dtype().bytes(); }
 
-// What is read in step with the walk again and again, each time for all walks at once, as a multiple of what
-// one of them reads. What stays in L1 counts for nothing.
+// Data that is read repeatedly in step with the streams, once for all of them, relative to what one stream
+// reads. Data that stays in L1 does not count.
 double read_again(const AccessFacts& main, const KernelFacts& facts, const Target& target, std::size_t lane) {
   double again = 0, kept = 0;
   for (const AccessFacts& a : facts.accesses) {
@@ -26,25 +26,26 @@ double read_again(const AccessFacts& main, const KernelFacts& facts, const Targe
   return again / base_memory(main.node.arg(0)).dtype().bytes();
 }
 
-bool walks(const AccessFacts& a, const KernelFacts& facts) {
+// Whether the access reads each element once, in order.
+bool is_sequential(const AccessFacts& a, const KernelFacts& facts) {
   for (std::size_t r = 0; r < facts.ranges.size(); ++r)
     if (facts.ranges[r].extent > 1 && (a.strides[r] <= 0 || a.strides[r] == kUneven)) return false;
   return true;
 }
 
-// The largest thing read, each element once and in its order.
-const AccessFacts* main_walk(const KernelFacts& facts) {
+// The largest sequential read.
+const AccessFacts* main_stream(const KernelFacts& facts) {
   const AccessFacts* main = nullptr;
   for (const AccessFacts& a : facts.accesses)
-    if (!a.is_store && !a.gated && base_memory(a.node.arg(0)).is(Op::Param) && walks(a, facts) &&
+    if (!a.is_store && !a.gated && base_memory(a.node.arg(0)).is(Op::Param) && is_sequential(a, facts) &&
         (main == nullptr || bytes_of(a) > bytes_of(*main)))
       main = &a;
   return main;
 }
 
-// The ranges along memory and across it. Threads and streams divide the slowest axis, so that each walk is
-// one piece of memory.
-std::optional<StreamPlan> walked_ranges(const AccessFacts& main, const KernelFacts& facts) {
+// Fills in `lane` and `rows`. Threads and streams divide the slowest axis, so that each stream is one
+// contiguous piece of memory.
+std::optional<StreamPlan> stream_ranges(const AccessFacts& main, const KernelFacts& facts) {
   StreamPlan plan;
   plan.lane = plan.rows = facts.ranges.size();
   for (std::size_t r = 0; r < facts.ranges.size(); ++r) {
@@ -59,8 +60,8 @@ std::optional<StreamPlan> walked_ranges(const AccessFacts& main, const KernelFac
   return plan;
 }
 
-// Rows are read whole, one after the other, onto sums that stay in a quarter of L2. Half vectors where they
-// fit evenly, else the last of a row under a mask.
+// Whole rows are read in order and added to sums that stay in a quarter of L2. Uses half vectors if they
+// divide a row evenly, else the last vector of a row is masked.
 void add_rows(StreamPlan& plan, const KernelFacts& facts, const Target& target, std::int64_t lanes) {
   const std::int64_t extent = facts.ranges[plan.lane].extent;
   if (extent % lanes != 0 && lanes % 2 == 0 && extent % (lanes / 2) == 0) plan.width = lanes / 2;
@@ -69,18 +70,18 @@ void add_rows(StreamPlan& plan, const KernelFacts& facts, const Target& target, 
   plan.strip = std::max<std::int64_t>(target.l2 / 4 / facts.element_bytes / plan.width, 1);
 }
 
-// The vector of a product with small numbers is longer than a row of them and comes from L2 again for each
-// step of the walks. Its lines stand in the queue for memory too: so many walks share a step that they are a
-// quarter of what is read, as long as the sums have registers, and each has a longer turn. Where rows are
-// short blocks, decoding takes longer than memory.
+// In a product with small numbers the vector takes more bytes than a matrix row and is read from L2 again in
+// each step of the streams. These reads use the same queues as memory, so enough streams share a step that
+// the vector is a quarter of what is read, as long as the sums fit the registers, and each stream has a
+// longer turn. If rows are short blocks, decoding takes longer than memory.
 void share_vector(StreamPlan& plan, const AccessFacts& main, const KernelFacts& facts, const Target& target,
                   std::int64_t lanes) {
   const auto again = static_cast<std::int64_t>(read_again(main, facts, target, plan.lane));
   if (again <= 1 || facts.ranges[plan.lane].kind != RangeKind::Reduce ||
       kMostNarrowStreams * 2 > target.vector_registers)
     return;
-  // Where a line is four vectors or more, it is a turn: one vector after the other onto one sum. So many
-  // instructions for a line fill the window in which the CPU looks ahead, so later lines are fetched.
+  // If a cache line has four vectors or more, a turn is one line, added to one sum vector by vector. That
+  // many instructions per line fill the CPU's out-of-order window, so later lines are prefetched.
   const int bytes = base_memory(main.node.arg(0)).dtype().bytes();
   const std::int64_t line = kLineBytes / bytes, extent = facts.ranges[plan.lane].extent;
   const bool by_lines = line >= 4 * lanes && extent % line == 0;
@@ -93,62 +94,86 @@ void share_vector(StreamPlan& plan, const AccessFacts& main, const KernelFacts& 
   if (by_lines) plan.ahead = target.prefetch_lines;
 }
 
+// Whether the kernel also writes something about as large as the main stream.
+bool writes_stream(const AccessFacts& main, const KernelFacts& facts) {
+  return std::any_of(facts.accesses.begin(), facts.accesses.end(),
+                     [&](const AccessFacts& a) { return a.is_store && bytes_of(a) * 4 > bytes_of(main); });
+}
+
+// The number of accesses about as large as the main stream, which advance with it; smaller data stays in a
+// cache. Nothing if an access is gated or strided along the lanes.
+std::optional<std::int64_t> count_streamed(const StreamPlan& plan, const AccessFacts& main,
+                                           const KernelFacts& facts) {
+  std::int64_t streamed = 0;
+  for (const AccessFacts& a : facts.accesses) {
+    const std::int64_t along = a.strides[plan.lane];
+    if (a.gated || (along != 0 && along != 1)) return std::nullopt;
+    streamed += bytes_of(a) * 4 > bytes_of(main);
+  }
+  return streamed;
+}
+
+// Chooses the number of streams, and the vectors of a stream that are read in turn.
+void choose_turns(StreamPlan& plan, const KernelFacts& facts, const Target& target, std::int64_t streamed,
+                  bool writes, std::int64_t lanes) {
+  const std::int64_t extent = facts.ranges[plan.lane].extent;
+  // Writes need no prefetcher. A power of two of streams divides the range evenly.
+  const std::int64_t most =
+      (target.prefetch_streams + (writes ? 2 : 0)) / std::max<std::int64_t>(streamed, 1);
+  plan.streams = most >= 4 ? 4 : most >= 2 ? 2 : 1;
+  // Two vectors of each stream are in flight, four without a sum. The split of a reduce does not depend on
+  // the streams.
+  const std::int64_t vectors = facts.reduces == 0 ? 4 : 2;
+  if (writes && streamed == 2 && facts.reduces == 0 && extent % (vectors * lanes) == 0) {
+    // Memory is fast with contiguous lines, also of four streams, if each has a turn of several vectors:
+    // turns of one vector are a fifth slower.
+    plan.streams = target.prefetch_streams;
+    plan.turn = vectors;
+  }
+  while (plan.width * plan.turn < vectors * lanes && extent % (2 * plan.width) == 0) plan.width *= 2;
+}
+
+// The length of a stream before all of them move on: as large as L2, or twice that with many streams. Long
+// enough that prefetchers seldom restart and memory seldom switches between reading and writing, short enough
+// that the streams are close in memory.
+std::int64_t piece_steps(const StreamPlan& plan, const AccessFacts& main, const KernelFacts& facts,
+                         const Target& target, bool writes) {
+  const std::int64_t steps = facts.ranges[plan.rows].extent / (plan.rows == plan.lane ? plan.width : 1);
+  const std::int64_t longer = writes ? 1 : std::max<std::int64_t>(plan.streams / target.prefetch_streams, 1);
+  const double piece = static_cast<double>(target.l2 * longer);
+  return std::max<std::int64_t>(
+      static_cast<std::int64_t>(piece * static_cast<double>(steps) / bytes_of(main)), 1);
+}
+
 }  // namespace
 
 std::optional<StreamPlan> choose_streams(const KernelFacts& facts, const Target& target) {
   for (const RangeFacts& r : facts.ranges)
     if (!r.constant || r.ragged || r.carries_tuple || r.kind == RangeKind::Loop) return std::nullopt;
-  const AccessFacts* main = main_walk(facts);
+  const AccessFacts* main = main_stream(facts);
   if (main == nullptr) return std::nullopt;
-  // From a cache one walk is as fast as several; what is written as well takes part of it.
-  const bool writes = std::any_of(facts.accesses.begin(), facts.accesses.end(), [&](const AccessFacts& a) {
-    return a.is_store && bytes_of(a) * 4 > bytes_of(*main);
-  });
+  // From a cache one stream is as fast as several. Written data takes part of the cache.
+  const bool writes = writes_stream(*main, facts);
   if (bytes_of(*main) <= static_cast<double>(target.l3) * (writes ? 1 : 0.5)) return std::nullopt;
-  std::optional<StreamPlan> found = walked_ranges(*main, facts);
+  std::optional<StreamPlan> found = stream_ranges(*main, facts);
   if (!found) return std::nullopt;
   StreamPlan& plan = *found;
   const bool adds_rows = facts.reduces > 0 && facts.ranges[plan.lane].kind != RangeKind::Reduce;
   if (adds_rows && (facts.ranges.size() != 3 || plan.rows == plan.lane || !facts.sums_in_output))
     return std::nullopt;
+  const std::optional<std::int64_t> streamed = count_streamed(plan, *main, facts);
+  if (!streamed) return std::nullopt;
 
-  // What is as large moves along with it; what is smaller stays in a cache.
-  std::int64_t walked = 0;
-  for (const AccessFacts& a : facts.accesses) {
-    const std::int64_t along = a.strides[plan.lane];
-    if (a.gated || (along != 0 && along != 1)) return std::nullopt;
-    walked += bytes_of(a) * 4 > bytes_of(*main);
-  }
   const std::int64_t lanes = std::max(target.vector_bytes / facts.element_bytes, 1);
-  const std::int64_t extent = facts.ranges[plan.lane].extent;
   plan.width = lanes;
   if (adds_rows) {
     add_rows(plan, facts, target, lanes);
     return plan;
   }
-  if (extent % lanes != 0) return std::nullopt;
-  // What is written needs no prefetcher. A power of two of them divides evenly.
-  const std::int64_t most = (target.prefetch_streams + (writes ? 2 : 0)) / std::max<std::int64_t>(walked, 1);
-  plan.streams = most >= 4 ? 4 : most >= 2 ? 2 : 1;
-  // Two vectors of each are in flight, four where there is no sum. How a reduce is split does not depend on
-  // the streams.
-  const std::int64_t vectors = facts.reduces == 0 ? 4 : 2;
-  if (writes && walked == 2 && facts.reduces == 0 && extent % (vectors * lanes) == 0) {
-    // Memory is quick with contiguous lines, of four walks as well, if each has its turn for some
-    // of them: one vector of each walk in turn is a fifth slower.
-    plan.streams = target.prefetch_streams;
-    plan.turn = vectors;
-  }
-  while (plan.width * plan.turn < vectors * lanes && extent % (2 * plan.width) == 0) plan.width *= 2;
-  if (walked == 1) share_vector(plan, *main, facts, target, lanes);
-  const std::int64_t steps = facts.ranges[plan.rows].extent / (plan.rows == plan.lane ? plan.width : 1);
-  // How long each walk is before all move on: as large as L2, or twice that where there are
-  // many walks. Long enough that prefetchers seldom start anew and memory that is written seldom turns from
-  // reading to writing and back, short enough that the walks are neighbours in memory.
-  const std::int64_t longer = writes ? 1 : std::max<std::int64_t>(plan.streams / target.prefetch_streams, 1);
-  const double piece = static_cast<double>(target.l2 * longer);
-  plan.piece = std::max<std::int64_t>(
-      static_cast<std::int64_t>(piece * static_cast<double>(steps) / bytes_of(*main)), 1);
+  if (facts.ranges[plan.lane].extent % lanes != 0) return std::nullopt;
+  choose_turns(plan, facts, target, *streamed, writes, lanes);
+  if (*streamed == 1) share_vector(plan, *main, facts, target, lanes);
+  plan.piece = piece_steps(plan, *main, facts, target, writes);
   return plan;
 }
 

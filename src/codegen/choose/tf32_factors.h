@@ -1,10 +1,9 @@
-// Products of float32 numbers in tf32, where that is asked for (LATHE_TF32) and a matrix unit of the target
-// then does them: their factors are cut off to 11 significant bits, so that the kernel says itself what is
-// computed, and whoever compares its results knows it.
+// float32 products in tf32, if LATHE_TF32 is on and a matrix unit of the target can compute them. The
+// kernel's graph itself rounds the factors to 11 significant bits (as_tf32 of ir/dot.h), so that a comparison
+// of its results takes the rounding into account.
 //
 //   before   Reduce(Add, Load(A, m*64 + k) * Load(B, k*N + n), k)
-//   after    Reduce(Add, as_tf32(Load(A, m*64 + k)) * as_tf32(Load(B, k*N + n)), k)        as_tf32 of
-//   ir/dot.h
+//   after    Reduce(Add, as_tf32(Load(A, m*64 + k)) * as_tf32(Load(B, k*N + n)), k)
 #pragma once
 
 #include "ir/node.h"

@@ -1,6 +1,6 @@
-// Sums over windows that no other output shares (depthwise convolutions, pools): neighbouring rows of outputs
-// read the same rows of the image. With some of them in registers and the window's steps between rows
-// without a loop, each row is read once for all of them, not once for every step of the window.
+// Sums over windows of one channel (depthwise convolutions, pooling): neighbouring rows of outputs read the
+// same rows of the image. With several output rows in registers and the window's steps between rows unrolled,
+// each image row is read once for all of them, not once per step of the window.
 #pragma once
 
 #include <cstdint>

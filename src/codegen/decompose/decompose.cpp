@@ -18,7 +18,7 @@ namespace {
 using namespace decompose_parts;
 using Args = std::span<const Node>;
 
-// A small whole number as a float without a conversion, which takes as long as several other operations: its
+// A small integer as a float without a conversion, which takes as long as several other operations: its
 // bits are the last ones of 2^23 + x. A constant that is added is taken along. Null where x may be large.
 Node small_whole(Node x) {
   constexpr std::int64_t kMost = 1 << 22;
@@ -37,7 +37,7 @@ Node small_whole(Node x) {
 struct Context {
   const Target& target;
   NativeConversions native;
-  bool all_native;  // REF evaluates every op on every dtype as it stands
+  bool all_native;  // REF evaluates every op on every dtype as it is
   // Where threads compute one value at a time, the greater of two small floats is not made small and wide
   // again: values of small floats -> the same in float32.
   NodeMap<Node>* wide;

@@ -17,7 +17,7 @@ struct Format {
   Scalar scalar;
   int mantissa, bias;
   std::uint32_t largest;   // code of the largest finite value
-  std::uint32_t overflow;  // code of what lies beyond it: infinity or NaN
+  std::uint32_t overflow;  // code of what is beyond it: infinity or NaN
   std::uint32_t nan;
   bool negative_zero;    // without one (fnuz), its code is the NaN
   bool signed_overflow;  // infinities have signs; NaN is always the positive one
@@ -33,7 +33,7 @@ constexpr std::array kFormats = {
 const Format& format_of(DType dtype) {
   for (const Format& f : kFormats)
     if (f.scalar == dtype.scalar) return f;
-  throw InternalError("decompose", std::string(dtype.name()) + " is no small float");
+  throw InternalError("decompose", std::string(dtype.name()) + " is not a small float");
 }
 
 const DType u32 = dtypes::UInt32;

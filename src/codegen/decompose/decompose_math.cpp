@@ -75,7 +75,7 @@ Node exp2_of(const Real& r, Node x) {
   double low = narrow ? -151 : -1076, high = narrow ? 129 : 1025;
   Node in_range = where(less(x, r.number(x, low)), r.number(x, low), x);
   in_range = where(less(r.number(x, high), in_range), r.number(x, high), in_range);
-  // Adding 1.5 * 2^mantissa leaves the nearest whole number in the low bits.
+  // Adding 1.5 * 2^mantissa leaves the nearest integer in the low bits.
   double shifter = std::ldexp(1.5, r.mantissa);
   Node shifted = in_range + r.number(x, shifter);
   Node f = sub(in_range, sub(shifted, r.number(x, shifter)));

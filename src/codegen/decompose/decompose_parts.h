@@ -1,5 +1,5 @@
-// The words in which decompositions are written: constants with as many lanes as the value beside them, and
-// one float format as data. Private to decompose*.cpp.
+// Helpers for writing decompositions: constants with as many lanes as another value, and a float format as
+// data. Private to decompose*.cpp.
 #pragma once
 
 #include <bit>

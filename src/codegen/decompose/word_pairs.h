@@ -1,7 +1,7 @@
-// Arithmetic on 64-bit integers for machines that have 32-bit ones alone: a number is a pair of unsigned
-// words, and each operation is written with those. Signed numbers are the same words read otherwise. Divisors
-// are neither 0 nor a -1 that overflows, shift counts are below 64, and floats that become integers fit:
-// decompose has seen to that.
+// Arithmetic on 64-bit integers for machines that only have 32-bit ones: a number is a pair of unsigned
+// words, and each operation is built from operations on them. Signed numbers are the same words interpreted
+// differently. The step decompose guarantees that divisors are neither 0 nor a -1 that overflows, shift
+// counts are below 64, and floats that become integers fit.
 #pragma once
 
 #include "ir/node.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "codegen/kernel/walk_in_order.h"
+#include "codegen/kernel/scan_reduces.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
 #include "ir/walk.h"
@@ -22,7 +22,7 @@ bool is_arithmetic(Node n) {
   return !n.arg(0).dtype().is_index() && !n.arg(0).dtype().is_bool();
 }
 
-// Steps of a reduce. What is walked in order takes each once, not once for each output it is compared with.
+// Steps of a reduce. A serial scan or scatter runs each step once, not once per output it is compared with.
 double steps_of(Node reduce) {
   double steps = steps_of(ranges_of(reduce.arg(0)));
   for (Node r : ranges_of(reduce))

@@ -1,5 +1,5 @@
-// How much work a kernel is, counted as scheduled: what GFLOP/s and GB/s are computed from. Options and
-// lowering may do more (padding) or less; the count does not change with them.
+// Counts the operations and memory traffic of a scheduled kernel, from which GFLOP/s and GB/s are computed.
+// Options and lowering may do more work (padding) or less; the count does not change with them.
 #pragma once
 
 #include "ir/node.h"

@@ -1,11 +1,11 @@
-// Contraction as a rule of ours: x*y + z rounds once where the target has the instruction. It happens here
-// and nowhere else (every compiler below runs with its own contraction off), so all printers for one target
-// agree to the bit.
+// Contracts x*y + z to a fused multiply-add, which rounds once, on targets that have the instruction.
+// Contraction happens only here (all compilers run with theirs off), so all printers for one target agree to
+// the bit.
 //
 //   before   Add(Mul(a, b), c)        after   Fma(a, b, c)
 //
-// A product with another user stays: it would be computed twice. Where both operands are products, which one
-// is fused is decided before the options: they change index expressions, which order the operands, and so a
+// A product with another user is not fused, since it would be computed twice. If both operands are products,
+// the choice is made before the options: options change index expressions, which order the operands, so the
 // result would depend on the number of threads.
 #pragma once
 

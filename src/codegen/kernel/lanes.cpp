@@ -79,13 +79,52 @@ NodeMap<double> times_executed(std::span<const Node> order) {
       if (!n.is(Op::Load)) continue;
       bool inside = false;
       for (Node r : closed_ranges(reduce)) inside |= !in_registers(r) && depends_on(n, r);
-      if (inside) times[n] = std::max(times[n], count(n, ranges_of(reduce.arg(0))));
+      if (!inside) continue;
+      // With those that a reduce within this one closes.
+      std::vector<Node> around(ranges_of(reduce.arg(0)).begin(), ranges_of(reduce.arg(0)).end());
+      for (Node r : ranges_of(n))
+        if (std::find(around.begin(), around.end(), r) == around.end()) around.push_back(r);
+      times[n] = std::max(times[n], count(n, around));
     }
   }
   return times;
 }
 
+// The bytes that are joined by shifts, each in its place; false where a part is something else.
+bool place_bytes(Node n, std::vector<Node>& bytes) {
+  if (n.is(Op::Or)) return place_bytes(n.arg(0), bytes) && place_bytes(n.arg(1), bytes);
+  std::int64_t place = 0;
+  if (n.is(Op::Shl)) {
+    if (!n.arg(1).is_const() || n.arg(1).const_int() % 8 != 0) return false;
+    place = n.arg(1).const_int() / 8;
+    n = n.arg(0);
+  }
+  if (!n.is(Op::Cast) || !n.arg(0).is(Op::Load) || n.arg(0).dtype() != dtypes::UInt8) return false;
+  if (place < 0 || place >= std::ssize(bytes) || bytes[static_cast<std::size_t>(place)]) return false;
+  bytes[static_cast<std::size_t>(place)] = n.arg(0);
+  return true;
+}
+
 }  // namespace
+
+std::vector<Node> joined_neighbours(Node n) {
+  if (n.is(Op::Pack)) {
+    if (packed_neighbours(n) > 1) return {n.args().begin(), n.args().end()};
+    return {};
+  }
+  if (!n.is(Op::Or) || !n.dtype().is_unsigned() || n.dtype().lanes > 1) return {};
+  std::vector<Node> bytes(static_cast<std::size_t>(n.dtype().bytes()));
+  if (!place_bytes(n, bytes)) return {};
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    Node first = bytes[0], byte = bytes[i];
+    if (!byte || byte.arg(0) != first.arg(0) || byte.arg_count() != first.arg_count()) return {};
+    if (byte.arg_count() > 2 && byte.arg(2) != first.arg(2)) return {};
+    Linear apart = linear(byte.arg(1));
+    apart.add(first.arg(1), -1);
+    if (!apart.terms.empty() || apart.constant != static_cast<std::int64_t>(i)) return {};
+  }
+  return bytes;
+}
 
 bool is_affine(Node index, Node range, std::int64_t& stride) {
   stride = 0;
@@ -109,7 +148,7 @@ std::int64_t elements_apart(Node load, Node range, std::span<const Node> beside)
   const Linear sum = linear(index);
   const bool whole = std::all_of(sum.terms.begin(), sum.terms.end(), [&](const Term& t) {
     const bool known = std::find(beside.begin(), beside.end(), t.node) != beside.end();
-    // Of a panel that each of those steps writes a part of, what lies between may not be written yet.
+    // Of a panel that each of those steps writes a part of, what is between may not be written yet.
     if (known) return t.coefficient > 0 && !depends_on(load.arg(0), t.node);
     return t.coefficient * known_divisor(t.node) % every == 0;
   });
@@ -131,6 +170,21 @@ bool is_woven(Node store, Node range, std::span<const Node> beside) {
 
 namespace {
 
+// Steps that add up lanes along the range for every step of a reduce around the one that closes it. Where
+// none stands around it they are added once for an output.
+double lanes_added(Node reduce, Node range) {
+  const auto closed = closed_ranges(reduce);
+  if (std::find(closed.begin(), closed.end(), range) == closed.end()) return 0;
+  constexpr double kSteps = 6;  // a shuffle and an addition for each halving
+  double times = kSteps;
+  bool inside = false;
+  for (Node r : ranges_of(reduce)) {
+    inside |= range_kind(r) == RangeKind::Reduce || range_kind(r) == RangeKind::Unroll;
+    times *= static_cast<double>(std::max<std::int64_t>(r.arg(0).hi(), 1));
+  }
+  return inside ? times : 0;
+}
+
 // What lanes along one of the ranges in registers would gain in loads and stores, and how many fit.
 Candidate candidate_for(std::size_t which, const std::vector<ExpandedRange>& all,
                         const std::vector<Node>& order, const NodeMap<double>& executed,
@@ -142,6 +196,7 @@ Candidate candidate_for(std::size_t which, const std::vector<ExpandedRange>& all
   for (const ExpandedRange& e : all) registers.push_back(e.range);
   for (Node n : order) {
     bool memory = n.is(Op::Load) || n.is(Op::Store);
+    if (n.is(Op::Reduce)) c.score -= lanes_added(n, r);
     if (!depends_on(n, r)) continue;
     if (memory || n.is(Op::Cast) || n.is(Op::Reduce)) {
       DType dtype = n.is(Op::Store) ? n.arg(2).dtype() : n.dtype();
@@ -152,19 +207,23 @@ Candidate candidate_for(std::size_t which, const std::vector<ExpandedRange>& all
     std::int64_t stride = 0;
     bool affine = is_affine(n.arg(1), r, stride);
     // All the loads of one word are one load.
+    bool in_words = false;
     if (const std::int64_t* parts = words.find(n)) {
       times /= static_cast<double>(*parts);
-      if (stride % *parts == 0) stride /= *parts;
+      in_words = stride % *parts == 0;
+      if (in_words) stride /= *parts;
     }
     // Words a little apart are loaded with those between them, which other steps want, for a shuffle or two;
     // so are elements.
-    const bool spread = words.contains(n) ? stride > 1 && stride <= kMostWordsApart
+    const bool spread = words.contains(n) ? in_words && stride > 1 && stride <= kMostWordsApart
                                           : n.is(Op::Load) && elements_apart(n, r, registers) > 0;
+    // Others along a reduce are loaded one by one, as they are without lanes, and put together.
+    const bool one_by_one = words.contains(n) && affine && range_kind(r) == RangeKind::Unroll;
     if (affine && stride == 1)
       c.score += (n.is(Op::Store) ? 2 : 1) * times;
     else if (affine && (spread || is_woven(n, r, registers)))
       c.score += times * 0.75;
-    else if (!affine || stride != 0)
+    else if ((!affine || stride != 0) && !one_by_one)
       c.score -= 2 * times;
   }
   c.lanes = lanes_for(all[which].copies, target.vector_bytes, element_bytes);
@@ -186,8 +245,8 @@ std::vector<ExpandedRange> choose_lanes(Node kernel, const Target& target) {
   const NodeMap<double> executed = times_executed(order);
   NodeMap<std::int64_t> words;  // loads whose neighbours are packed into one word, and how many
   for (Node n : order)
-    if (std::int64_t parts = n.is(Op::Pack) ? packed_neighbours(n) : 1; parts > 1)
-      for (Node part : n.args()) words[part] = parts;
+    for (const std::vector<Node> parts = joined_neighbours(n); Node part : parts)
+      words[part] = std::ssize(parts);
   std::vector<Candidate> candidates;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Candidate c = candidate_for(i, all, order, executed, words, target);

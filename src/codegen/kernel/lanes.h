@@ -1,5 +1,5 @@
-// Which unrolled ranges become vector lanes: the range along which most loads and stores are contiguous, at
-// most one for every value.
+// Chooses which unrolled ranges become vector lanes: the range along which most loads and stores are
+// contiguous, at most one per value.
 #pragma once
 
 #include <span>
@@ -25,16 +25,20 @@ constexpr std::int64_t kMostElementsApart = 4;
 // All Upcast and Unroll ranges of a kernel in order of id, with lanes given to those that get them.
 std::vector<ExpandedRange> choose_lanes(Node kernel, const Target& target);
 
+// The neighbouring loads that one number is made of, lowest first: those that are packed into a word, or the
+// bytes that shifts join, as where a number lies among bytes. Empty where it is made otherwise.
+std::vector<Node> joined_neighbours(Node n);
+
 // By how much an index grows with a step of the range; nothing where it is no multiple of it.
 bool is_affine(Node index, Node range, std::int64_t& stride);
 
-// How far apart lanes along the range lie in a load's memory, where they are to be loaded with the elements
+// How far apart lanes along the range are in a load's memory, where they are to be loaded with the elements
 // between them and sorted by shuffles: few enough, and all of them in the memory; else 0. What the steps of
 // `beside` add to the index is known where it is loaded, because they are in registers.
 std::int64_t elements_apart(Node load, Node range, std::span<const Node> beside);
 
 // Whether lanes along the range lie apart in what a store writes, and the steps of one of the others, in
-// registers too, are all that lies between: shuffles make whole vectors of them.
+// registers too, are all that is between: shuffles make whole vectors of them.
 bool is_woven(Node store, Node range, std::span<const Node> beside);
 
 }  // namespace lathe

@@ -1,5 +1,5 @@
-// What the passes of one kernel's lowering share: the target, and what linearising needs to know beyond the
-// graph.
+// The state shared by the lowering passes of a kernel: the target, and facts beyond the graph that
+// linearizing needs.
 #pragma once
 
 #include <array>

@@ -195,11 +195,11 @@ Gates gates_of(Node value, const Nodes& below) {
   return gates;
 }
 
-// An axis for each family, where it can be one, by how far apart neighbours lie in the source.
+// An axis for each family, where it can be one, by how far apart neighbours are in the source.
 std::vector<PanelAxis> family_axes(const Nodes& below, const std::vector<Move>& moves, const Gates& gates,
                                    std::vector<int> family) {
   std::vector<PanelAxis> axes;
-  std::vector<std::int64_t> key;  // how far apart neighbours lie in the source
+  std::vector<std::int64_t> key;  // how far apart neighbours are in the source
   for (std::size_t i = 0; i < below.size(); ++i) {
     if (family[i] < 0) continue;
     Nodes together;
@@ -306,7 +306,7 @@ std::vector<PanelAxis> shared_axes(Node value, const Nodes& below, PanelOrder or
     });
     return axes;
   }
-  // What a thread holds in registers stands last in the list of ranges: there it reads whole pieces.
+  // What a thread holds in registers is last in the list of ranges: there it reads whole pieces.
   auto last = [](const PanelAxis& axis) {
     std::int64_t id = 0;
     for (Node r : axis.ranges) id = std::max(id, range_id(r));

@@ -4,7 +4,7 @@
 //
 //   value    Load(X, (y + ky)*W + x + kx - W - 1, 0 <= y + ky - 1 < H and 0 <= x + kx - 1 < W)
 //   consumer's order   axes y, ky, x, kx          every element as often as it is used, in the order it is
-//   used source's order     axes y + ky, x + kx        every element once, in the order it lies in; zeros at
+//   used source's order     axes y + ky, x + kx        every element once, in the order it is in; zeros at
 //   the border
 #pragma once
 

@@ -1,5 +1,5 @@
-// Why a kernel does not take an option. Choosing and search ask often and mostly hear no, so the answer is a
-// value; whoever applies a list that has to fit throws it.
+// Why a kernel refuses an option. Choosing and searching options meet many refusals, so a refusal is a value;
+// code that applies a list that must fit throws it.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
-// Products of panels are given to a unit that takes its time: what has to stand around them in a program. The
-// result is waited for where it is first needed, at the end of a loop's step if only the next step needs it,
-// so that all else in the step is done meanwhile; and where threads write panels, what they wrote is made
-// known to the unit before each barrier.
+// Places the waits and fences around asynchronous products of panels. A result is waited for where it is
+// first needed, or at the end of a loop's step if only the next step needs it, so that the rest of the step
+// overlaps with the product. If threads write panels, a fence before each barrier makes their writes visible
+// to the unit.
 #pragma once
 
 #include "ir/program.h"

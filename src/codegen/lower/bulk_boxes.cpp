@@ -280,11 +280,11 @@ class Follower {
         limits = {std::max(limits.least, found.least), std::min(limits.most, found.most)};
         (column ? has[i].first : has[i].second) = true;
       }
-    // Whole pieces lie inside or outside.
+    // Whole pieces are inside or outside.
     if (columns.any()) columns_ = (columns.least + piece() - 1) / piece() * piece();
     if (rows.any()) rows_ = rows.least;
     if ((columns.any() && columns_ > columns.most) || (rows.any() && rows_ > rows.most)) return false;
-    // Copies that have no gate lie inside whatever the limits of the others are.
+    // Copies that have no gate are inside whatever the limits of the others are.
     for (std::size_t i = 0; i < copies_.size(); ++i)
       for (const Piece& p : pieces_[i]) {
         if (columns_ != kNone && !has[i].first &&

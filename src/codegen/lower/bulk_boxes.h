@@ -1,11 +1,12 @@
-// Which copies of a program are boxes of a matrix. The threads of a group fill a panel piece by piece, each
-// piece 16 bytes; where all pieces together are boxes of a matrix with rows an even distance apart, each row
-// of a box 128 bytes of the panel, one bulk copy brings a box. Found by following the pieces of every thread.
+// Finds the copies of a program that are boxes of a matrix. The threads of a group fill a panel in pieces of
+// 16 bytes. If all pieces together form boxes of a matrix with evenly spaced rows, each row of a box being
+// 128 bytes of the panel, one bulk copy can copy a box. The pieces of every thread are followed to find out.
 //
 //   l0 < 8, l1 < 32: panel[l1*64 + l0*8 ..] = A[(g1*32 + l1)*512 + k*64 + l0*8 ..]
 //   a box of 64 columns and 32 rows at column k*64 and row g1*32 of a matrix with rows of 512
 //
-// A gate that is false outside of the matrix is what a bulk copy does by itself: zeros. Any other is refused.
+// A gate that is false outside the matrix is allowed, since a bulk copy writes zeros there. Other gates are
+// not.
 #pragma once
 
 #include <optional>

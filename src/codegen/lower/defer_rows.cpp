@@ -236,7 +236,7 @@ class Writer {
     at_ = list_.put(load(after(later_, {&set_, 1}), int32(0)));
     any_ = list_.put(less(nowhere(), at_));
   }
-  // Indices stand before the branch: what comes after it may list the same.
+  // Indices are before the branch: what comes after it may list the same.
   void put_some_rows(Node loop) {
     const auto count = static_cast<std::int64_t>(deferred_.rows.size());
     const std::int64_t steps = loop.arg(0).int_attr(), each = (count + steps - 1) / steps;

@@ -1,6 +1,6 @@
-// When its fragments of sums are complete, a kernel converts and stores their rows one by one, and the matrix
-// unit waits. The rows are left in memory of the kernel's own instead, each step of the next sum stores a few
-// of them, and the last ones are stored at the end.
+// A kernel converts and stores the rows of its finished fragments of sums one by one, while the matrix unit
+// waits. This step keeps the rows in private memory instead: each step of the next sum stores a few of them,
+// and the last ones are stored at the end.
 //
 //   before   n: { k: sums += ...;   own = sums;   32 rows: C[place + row*N] = cast(own[row*16]) }
 //   after    later = -1;
@@ -8,8 +8,8 @@
 //                 own = sums;   later = place };
 //            If(later >= 0) 32 rows: C[later + row*N] = cast(own[row*16])
 //
-// It is done where a kernel has one such sum and does nothing else with it, its steps have room (they do not
-// read all the way from L2) and there are enough of them.
+// It applies if the kernel has one such sum that it only converts and stores, and the sum has enough steps,
+// which do not all wait for L2.
 #pragma once
 
 #include "ir/program.h"

@@ -55,8 +55,11 @@ Node plus(Node index, std::int64_t c) {
 
 class Expander {
  public:
-  Expander(Node kernel, std::vector<ExpandedRange> axes, bool vectors)
-      : kernel_(kernel), axes_(std::move(axes)), vectors_(vectors) {
+  Expander(Node kernel, std::vector<ExpandedRange> axes, const Lowering& lowering)
+      : kernel_(kernel),
+        axes_(std::move(axes)),
+        vectors_(lowering.target.vectors),
+        partial_sums_(lowering.invariant) {
     check_internal(axes_.size() <= kAxesAtOnce, "expand", "more unrolled ranges than a mask has bits");
     for (std::size_t i = 0; i < axes_.size(); ++i) axis_of_.try_emplace(axes_[i].range, static_cast<int>(i));
     ids_ = fresh_ids(kernel);
@@ -65,7 +68,7 @@ class Expander {
   Node run() {
     std::vector<Node> order = toposort(kernel_);
     for (Node n : order)
-      if (n.is(Op::Fold)) plan_fold(n);
+      if (n.is(Op::Fold)) plan_components(n);
     for (Node n : order) {
       Copies copies = expand(n);
       done_.try_emplace(n, std::move(copies));
@@ -185,6 +188,10 @@ class Expander {
         if (packed_neighbours(n) > 1 && !lanes_apart(n)) return packed_load(n);
         if (std::int64_t every = packed_neighbours(n) > 1 ? words_apart(n.args(), kMostWordsApart) : 0)
           return spread_load(n.args(), every);
+        if (joined_far(n)) return joined_by_lane(n);
+        break;
+      case Op::Or:
+        if (vectors_ && joined_far(n)) return joined_by_lane(n);
         break;
       case Op::Store: return store_copies(n);
       case Op::Reduce: return reduce(n);
@@ -317,13 +324,50 @@ class Expander {
       whole &= known_divisor(before_offset(here)) % group == 0 && offset_of(here) >= 0 &&
                offset_of(here) % parts == 0;
     });
-    // Of a panel that each copy writes a part of, what lies between may not be written yet.
+    // Of a panel that each copy writes a part of, what is between may not be written yet.
     const Mask own = memory.is(Op::Define) ? dependence(first.arg(0)) : 0;
     for (const Stride& s : of(index).grows) {
       whole &= axes_[static_cast<std::size_t>(s.axis)].lanes > 1 || (s.step > 0 && s.step % parts == 0);
       whole &= (own & bit(s.axis)) == 0 || s.step % group == 0;
     }
     return whole ? every : 0;
+  }
+  // Whether a number is made of neighbours in memory, and lanes have theirs a fixed distance apart.
+  bool joined_far(Node n) const {
+    const std::vector<Node> parts = joined_neighbours(n);
+    if (parts.empty()) return false;
+    Node first = parts[0];
+    if (first.arg_count() > 2 && lanes_of(first.arg(2)) > 1) return false;
+    return of(first.arg(1)).lanes == 1 && lanes_of(first.arg(1)) > 1 && lanes_of(first.arg(0)) == 1 &&
+           lane_step(first.arg(1)) != 0;
+  }
+  // Such numbers, each loaded whole.
+  Copies joined_by_lane(Node n) {
+    Node first = joined_neighbours(n)[0], index = first.arg(1),
+         gate = first.arg_count() > 2 ? first.arg(2) : Node();
+    Mask mask = dependence(first.arg(0)) | dependence(index) | (gate ? dependence(gate) : 0);
+    const std::uint16_t lanes = lanes_of(index);
+    const std::int64_t step = lane_step(index);
+    return fill(mask, lanes, [&](const Coordinate& at) {
+      Nodes own;
+      for (std::int64_t i = 0; i < lanes; ++i) own.push_back(joined_at(n, at, i * step));
+      return vec(own);
+    });
+  }
+  Node joined_at(Node n, const Coordinate& at, std::int64_t offset) const {
+    if (n.is(Op::Pack)) {
+      Node first = n.arg(0);
+      Node all = load_at(first, at, offset, static_cast<std::uint16_t>(n.arg_count()));
+      return pack({&all, 1});
+    }
+    if (n.is(Op::Load)) return load_at(n, at, offset, 1);
+    Nodes args;
+    for (Node a : n.args()) args.push_back(a.is_const() ? a : joined_at(a, at, offset));
+    return rebuild(n, args);
+  }
+  Node load_at(Node n, const Coordinate& at, std::int64_t offset, std::uint16_t elements) const {
+    Node gate = n.arg_count() > 2 ? n.arg(2) : Node();
+    return load(scalar_at(n.arg(0), at), plus(scalar_at(n.arg(1), at), offset), gate_at(gate, at), elements);
   }
   static Node before_offset(Node index) {
     return index.is(Op::Add) && index.arg(1).is_const() ? index.arg(0)
@@ -450,28 +494,54 @@ class Expander {
       }
       const ExpandedRange& e = axes_[static_cast<std::size_t>(*axis)];
       closed |= bit(*axis);
-      (e.lanes > 1 ? parts : chain) |= bit(*axis);
+      (e.lanes > 1 || partial_sums_ ? parts : chain) |= bit(*axis);
       across = std::max(across, e.lanes);
     }
     lanes = std::max(lanes, across);
+    // In an invariant compile parts are combined by their place alone, which of the ranges ever has the
+    // lanes: those of ranges after it are combined after the lanes.
+    Mask after = 0;
+    for (std::size_t a = axes_.size(); a-- > 0 && partial_sums_ && across > 1 && !is_lane_part(a, parts);)
+      after |= parts & bit(static_cast<int>(a));
     return fill(dependence(element) & ~closed, across > 1 ? 1 : lanes, [&](const Coordinate& outer) {
-      Node total;
-      Coordinate at = outer;
-      each(parts, at, [&] {  // copies of the lanes are independent accumulators
-        Nodes elements;
-        Coordinate inner = at;
-        each(chain, inner, [&] {
-          Node e = lanes > 1 ? vector_at(element, inner, lanes) : scalar_at(element, inner);
-          if (op != Op::Add || !adds_nothing(e)) elements.push_back(e);
+      Nodes sums;
+      Coordinate last = outer;
+      each(after, last, [&] {
+        Nodes totals;
+        Coordinate at = last;
+        each(parts & ~after, at, [&] {  // copies of the lanes are independent accumulators
+          Nodes elements;
+          Coordinate inner = at;
+          each(chain, inner, [&] {
+            Node e = lanes > 1 ? vector_at(element, inner, lanes) : scalar_at(element, inner);
+            if (op != Op::Add || !adds_nothing(e)) elements.push_back(e);
+          });
+          if (planted(Fault::ExpandReduce) && elements.size() > 1) elements.pop_back();
+          totals.push_back(elements.empty() ? splat(zero_of(element.dtype().element()),
+                                                    std::max(lanes, element.dtype().lanes))
+                                            : accumulate(op, elements, left));
         });
-        if (planted(Fault::ExpandReduce) && elements.size() > 1) elements.pop_back();
-        Node part = elements.empty()
-                        ? splat(zero_of(element.dtype().element()), std::max(lanes, element.dtype().lanes))
-                        : accumulate(op, elements, left);
-        total = total ? apply(op, total, part) : part;
+        const Node total = combine(op, totals);
+        sums.push_back(across > 1 ? hreduce(op, total) : total);
       });
-      return across > 1 ? hreduce(op, total) : total;
+      return combine(op, sums);
     });
+  }
+  bool is_lane_part(std::size_t axis, Mask parts) const {
+    return (parts >> axis & 1) != 0 && axes_[axis].lanes > 1;
+  }
+  // In an invariant compile as HReduce does, the upper half onto the lower half again and again: then it is
+  // the same whether the parts of a reduce are lanes or copies. Else one after the other.
+  Node combine(Op op, std::span<const Node> parts) const {
+    Nodes left(parts.begin(), parts.end());
+    while (partial_sums_ && left.size() > 1 && left.size() % 2 == 0) {
+      const std::size_t half = left.size() / 2;
+      for (std::size_t i = 0; i < half; ++i) left[i] = apply(op, left[i], left[i + half]);
+      left.resize(half);
+    }
+    Node total = left[0];
+    for (std::size_t i = 1; i < left.size(); ++i) total = apply(op, total, left[i]);
+    return total;
   }
 
   // Whether the element of a sum is 0 because what it is made of is read nowhere: a step in the border of a
@@ -528,7 +598,7 @@ class Expander {
     std::vector<std::int64_t> first;  // number of its first copy
     std::int64_t total = 0;
   };
-  void plan_fold(Node n) {
+  void plan_components(Node n) {
     auto count_of = static_cast<std::size_t>(n.ints()[1]);
     FoldPlan plan;
     plan.id = n.ints()[0];
@@ -600,7 +670,8 @@ class Expander {
 
   Node kernel_;
   std::vector<ExpandedRange> axes_;
-  bool vectors_;  // values may have lanes
+  bool vectors_;       // values may have lanes
+  bool partial_sums_;  // what is unrolled of a reduce is summed apart, with lanes and without
   NodeMap<int> axis_of_;
   FreshIds ids_;
   NodeMap<Copies> done_;
@@ -616,7 +687,7 @@ Node expand(Node kernel, Lowering& lowering) {
   for (std::size_t first = 0; first < axes.size(); first += kAxesAtOnce) {
     auto begin = axes.begin() + static_cast<std::ptrdiff_t>(first);
     auto end = axes.begin() + static_cast<std::ptrdiff_t>(std::min(first + kAxesAtOnce, axes.size()));
-    kernel = Expander(kernel, {begin, end}, lowering.target.vectors).run();
+    kernel = Expander(kernel, {begin, end}, lowering).run();
   }
   return kernel;
 }

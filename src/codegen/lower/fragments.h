@@ -1,5 +1,5 @@
-// Fragments of matrix units that one thread works alone (ir/dot.h), as they stand in a program: steps that
-// move their loads and stores share this.
+// Fragments in a program, for matrix units used by a single thread (ir/dot.h). Shared by the steps that move
+// their loads and stores.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ struct Loop {
   Node range;
   int parent = -1;
   std::vector<Node> ends;   // what closes it, in the order they were found
-  std::vector<Node> needs;  // what must stand before it closes
+  std::vector<Node> needs;  // what must be before it closes
   struct Item {
     Node node;      // an instruction, or null:
     int loop = -1;  // a loop inside this one
@@ -48,7 +48,7 @@ class Linearizer {
     std::vector<Node> ends;
     for (Node n : order_)
       if (n.is(Op::End)) ends.push_back(n);
-    // Users stand after what they use, so from the back an outer loop is known before those inside it.
+    // Users are after what they use, so from the back an outer loop is known before those inside it.
     for (std::size_t i = ends.size(); i-- > 0;) {
       SmallVector<Node, 8> closed(closed_ranges(ends[i]).begin(), closed_ranges(ends[i]).end());
       std::sort(closed.begin(), closed.end(), [](Node a, Node b) { return range_id(a) < range_id(b); });
@@ -108,7 +108,7 @@ class Linearizer {
     std::size_t next;
     std::span<const Node> needs;
   };
-  // What must stand before a node: its operands; for an End, those of every End that closes the same loop.
+  // What must be before a node: its operands; for an End, those of every End that closes the same loop.
   std::span<const Node> needs_of(Node node) {
     if (node == kernel_) {
       add_effects(node.args(), loops_[0].needs);
@@ -127,7 +127,7 @@ class Linearizer {
     return loop.needs;
   }
 
-  // Where several params are written in one step of a loop, all that goes into the stores stands before the
+  // Where several params are written in one step of a loop, all that goes into the stores is before the
   // first of them: a param may be read where another store writes it, or share the bytes of one that is
   // written.
   static void add_effects(std::span<const Node> effects, std::vector<Node>& needs) {

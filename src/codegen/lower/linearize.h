@@ -1,7 +1,7 @@
-// The last pass: a lowered kernel as a list in execution order. Every node goes to the innermost loop among
-// those it depends on, so whatever does not change in a loop stands before it; loops nest as the Ends that
-// close them say. Within a scope operands come just before their first user, which keeps few values alive at
-// a time.
+// Turns a lowered kernel into a list of instructions in execution order. Every node goes to the innermost
+// loop it depends on, so loop-invariant values are computed before the loop; the Ends that close loops define
+// how they nest. Within a scope operands come just before their first user, which keeps few values alive at a
+// time.
 #pragma once
 
 #include "codegen/kernel/lowering.h"

@@ -62,7 +62,7 @@ class Lowering {
  private:
   Node at(Node old) const { return *done_.find(old); }
 
-  // The lowered operand as a machine integer of the width asked for.
+  // The lowered operand as a machine integer of the requested width.
   Node widened(Node old, bool wide) const {
     if (!old.dtype().is_index()) return at(old);
     if (auto c = constant(old)) return splat(int_const(machine(wide), *c), old.dtype().lanes);

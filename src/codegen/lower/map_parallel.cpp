@@ -124,7 +124,7 @@ class Mapper {
         for (Node r : closed_ranges(n))
           if (!map_.contains(r)) left.push_back(*done_.find(r));
         done_.try_emplace(n, end(args[0], left));
-      } else if (n.is(Op::Barrier)) {  // nor does a launch index begin anew
+      } else if (n.is(Op::Barrier)) {  // nor does a launch index begin again
         SmallVector<Node, 16> waits;
         for (std::size_t i = 0; i < n.arg_count(); ++i)
           if (!map_.contains(n.arg(i))) waits.push_back(args[i]);

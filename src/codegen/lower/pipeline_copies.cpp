@@ -361,7 +361,7 @@ class Pipeliner {
     }
     return number;
   }
-  // What does not change from step to step stands before all of them.
+  // What does not change from step to step is before all of them.
   Node listed(Node n) {
     if (!is_operand_only(n) && !available(n)) list(n);
     return n;
@@ -429,7 +429,7 @@ class Pipeliner {
     close(condition);
   }
 
-  // From here on the panels of the loop are those of a slot; where it begins stands before all that needs it.
+  // From here on the panels of the loop are those of a slot; where it begins is before all that needs it.
   void use_slot(const PipelinedLoop& l, Node slot) {
     for (Node panel : l.panels) {
       slots_[panel] = slot;
@@ -556,7 +556,7 @@ class Pipeliner {
     if (n.is(Op::Store)) return list(n.with_args(args));
     Node now = n.arg_count() == 0 ? n : rebuild(n, args);
     names.map[n] = now;
-    // Several loops may need a part of an index: it stands before them, as it did.
+    // Several loops may need a part of an index: it is before them, as it did.
     const bool index = n.dtype().lanes == 1 && (n.dtype().is_int() || n.dtype().is_bool()) && !n.is(Op::Load);
     if (index && !is_operand_only(now) && !from_memory(now) && !available(now)) list(now);
   }

@@ -1,17 +1,17 @@
-// PIPELINE on targets with groups: panels that a loop fills become rings of slots, and while one step is
-// worked on the copies of later ones are under way. From program to program: there the copies of a step are a
-// part of the list that can be done for another one.
+// PIPELINE on targets with groups: panels that a loop fills become rings of slots, so that the copies of
+// later steps run during the current one. It works on programs, because there the copies of a step are a part
+// of the list that can be repeated for another step.
 //
 //   before   k: { Barrier, panel = A[k], Barrier, work on panel }                            3 slots
 //   after    s < 2: { ring[s] = A[s] }
 //            k: { wait for this thread's copies but the last 2 - 1 steps', Barrier,
 //                 ring[(k + 2)%3] = A[k + 2] where there is such a step, work on ring[k%3] }
 //
-// The barrier says both that all threads' copies of step k have arrived and that nobody works on step k - 1
-// any more, whose slot is filled next. What is no plain copy of 4, 8 or 16 bytes is loaded and stored.
+// The barrier ensures both that all threads' copies of step k have arrived and that no thread still uses step
+// k - 1, whose slot is filled next. Anything but a plain copy of 4, 8 or 16 bytes is loaded and stored.
 //
-// Where a unit works on the panels itself, its products of step k - 1 may still be under way when those of
-// step k begin: it never waits for the threads. With three slots or more copies then run one step less ahead.
+// If a unit reads the panels itself, its products of step k - 1 may still run when those of step k begin: it
+// never waits for the threads. With three slots or more, copies are then started one step less ahead.
 //
 // With roles (Filling::Roles) four warps more start the bulk copies of all steps, and no barrier of the group
 // is left in the loop: a slot is filled when every warp of the others has said that it is done with it.

@@ -1,5 +1,4 @@
-// Loops whose panels become rings (pipeline_copies.h): where they are, and which of their instructions fill
-// the panels.
+// Finds the loops whose panels become rings (pipeline_copies.h), and the instructions that fill the panels.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Results that L2 does not hold are prefetched, to be written, while their sums are computed: a store that
-// has to wait for its line holds up the next products of a matrix unit. What is written when the sums of a
-// loop are complete is rows of a few cache lines; each step of the loop takes some of the rows.
+// Prefetches results that exceed L2 for writing while their sums are computed: a store that waits for its
+// cache line delays the next products of a matrix unit. The results of a loop are rows of a few cache lines;
+// each step of the loop prefetches some of the rows.
 //
 //   before   n: k: ...;   32 rows of two lines: Store(C, place + row*N ...)
 //   after    n: k: Prefetch(C, place + k*N), Prefetch(C, place + k*N + 16), ...;   Store(C, ...) as before

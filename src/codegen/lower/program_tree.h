@@ -1,5 +1,5 @@
-// A program's list as a tree: blocks of instructions, each the body of a loop or a branch. For steps that
-// move whole blocks or look at all of one.
+// A program as a tree: blocks of instructions, each the body of a loop or a branch. For steps that move or
+// inspect whole blocks.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
-// A panel that is filled by copying rows as they are, and read by a matrix unit alone, only brings the rows
-// of a fragment together. The unit reads strided rows just as well where they stay in L1: all of them fit
-// there, and they do not share a few of its sets.
+// Removes a panel that is filled by copying rows unchanged and read only by a matrix unit: it merely makes
+// the rows of a fragment contiguous. The unit reads strided rows as fast if they stay in L1, that is, if all
+// of them fit and they do not compete for a few of its sets.
 //
 //   before   k', r: panel[k'*256 + r*16 ...] = A[(m*16 + r)*K + k'*32 ...];   n: k: Load(panel, k*256)
 //   after    n: k: Pack(Load [-1, 16, K] (A, m*16*K + k*32))

@@ -1,5 +1,5 @@
-// A program's list written anew, for steps that move, replace or leave out instructions: whatever refers to
-// one of them follows.
+// Rebuilds a program's list, for steps that move, replace or remove instructions; references to them are
+// updated.
 #pragma once
 
 #include <vector>
@@ -30,7 +30,7 @@ class Relist {
   void replace(Node node, Node by);
   // Leaves an instruction out: nothing needs its value, and what waits for it waits for less.
   void drop(Node node) { gone_.try_emplace(node); }
-  // Whether a value stands in a scope that is open here, or needs no place in the list.
+  // Whether a value is in a scope that is open here, or needs no place in the list.
   bool is_known(Node value) const;
 
   Program take() { return std::move(program_); }
@@ -45,7 +45,7 @@ class Relist {
   std::vector<NodeMap<char>> known_{1};  // values by open scope
 };
 
-// New values of a list that is written anew, each as early as it can stand: after the last of the loops,
+// New values of a list that is written again, each as early as it can be: after the last of the loops,
 // launch indices and loads that it is made of. There it is known to all that may list the same value later
 // on.
 class EarlyValues {
@@ -54,7 +54,7 @@ class EarlyValues {
 
   // The value will be listed, and what it is made of.
   Node want(Node value);
-  // Lists what can stand before the first instruction, and right after one of the old list.
+  // Lists what can be before the first instruction, and right after one of the old list.
   void put_first(Relist& list) const;
   void put_after(Node instruction, Relist& list) const;
 

@@ -1,5 +1,5 @@
-// Sums of products rounded to bfloat16 by one instruction, where the target has one that takes numbers below
-// the smallest normal one for zero: units of bfloat16 products do the same, so that there are none.
+// Rounds sums of products to bfloat16 by one instruction, on targets whose instruction flushes subnormal
+// numbers to zero. Units of bfloat16 products flush them, too, so the sums have none.
 //
 //   before   %5 = Load.f32x16 (an accumulator to which only products were stored)   %6 = Cast.bf16x16 (%5)
 //   after    %5 = Load.f32x16 (an accumulator to which only products were stored)   %6 = Narrow.bf16x16 (%5)

@@ -1,5 +1,5 @@
-// Stores of one kernel that run over the same ranges share their loops. Where two of them would nest a range
-// differently, the later one gets ranges of its own, so that every Range is one loop.
+// Stores of one kernel over the same ranges share their loops. If two of them would nest a range differently,
+// the later one gets new ranges, so that every Range is exactly one loop.
 //
 //   before   End(Store(a, ...), i, j), End(Store(b, ...), j)
 //   after    End(Store(a, ...), i, j), End(Store(b, ...), j')

@@ -1,4 +1,5 @@
-// Numbers that are added to the sums of a product of panels are what its sums begin with: the unit adds.
+// A value that is added to the sums of a product of panels becomes their initial value, so that the unit does
+// the addition.
 //
 //   before   Store(own, 0, PanelDot(x, y, 0));  o*a + Load(own, 3), for each of its lanes
 //   after    Store(own, 0, Vec(.., o*a, ..) + PanelDot(x, y, 0));  Load(own, 3)

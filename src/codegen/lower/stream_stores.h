@@ -1,13 +1,13 @@
-// Stores that go past the caches. A result larger than the last cache is not there any more when someone
-// reads it, and an ordinary store first reads the line it writes: a third of the traffic of a copy for
-// nothing. They are stores of whole cache lines, in one or several instructions per line, to params that are
-// larger than the last cache and that the program does not read.
+// Chooses streaming stores, which bypass the caches. A result larger than the last-level cache is evicted
+// before it is read again, and an ordinary store first reads the line it writes, which is a third of a copy's
+// traffic. Streaming stores must cover whole cache lines, in one or several instructions per line, of params
+// that are larger than the last-level cache and that the program does not read.
 //
 //   before   Store.void (p, i, x)
 //   after    Store.void [0] (p, i, x)
 //
-// Such a store has to be aligned. Where in memory a param begins is known at the launch: what prints one asks
-// then, and stores as usual where it is no multiple of a line.
+// Such a store must be aligned. The address of a param is only known at the launch, so the printed code tests
+// it and uses an ordinary store if it is not a multiple of the cache line.
 #pragma once
 
 #include "ir/program.h"

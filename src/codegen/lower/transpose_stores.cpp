@@ -50,7 +50,7 @@ bool fit_together(const Strided& x, const Strided& y) {
   return apart % step != 0 || std::abs(apart / step) >= static_cast<std::int64_t>(places.size());
 }
 
-// The strided stores from `at` on that stand together; none where not all of them fit.
+// The strided stores from `at` on that are together; none where not all of them fit.
 Tile tile_at(const std::vector<NodeRef>& code, std::size_t at) {
   Tile tile;
   for (; at < code.size() && is_strided(code[at]); ++at) {

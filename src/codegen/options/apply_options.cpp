@@ -6,6 +6,7 @@
 #include "codegen/kernel/fuse_multiply_add.h"
 #include "codegen/kernel/substitute.h"
 #include "codegen/options/group_reduce.h"
+#include "codegen/options/join_fragments.h"
 #include "codegen/options/kernel_work.h"
 #include "codegen/options/matrix_unit.h"
 #include "codegen/options/option_ranges.h"
@@ -60,7 +61,7 @@ void pipeline_panel(const OptionState& state, int serial, Staging& staging) {
 
 void take_options(Work& work) {
   work.scheduled = work.kernel;
-  OptionState& state = work.state.emplace(work.kernel, work.compile.target);
+  OptionState& state = work.state.emplace(work.kernel, work.compile.target, work.compile.rules);
   for (const Opt& opt : work.opts)
     if (!state.takes(opt)) {
       work.refusal = state.refusal();
@@ -91,7 +92,7 @@ void stage(Work& work) {
 void join_all_shares(Work& work) {
   if (work.state->shared_unit() == nullptr) return;
   for (const FragmentRanges& at : work.state->fragment_ranges()) {
-    work.become(join_shares(work.kernel, at));
+    work.become(join_shares(work.kernel, at, work.compile.rules));
     if (work.refusal) return;
   }
 }
@@ -106,47 +107,47 @@ void prefetch(Work& work) {
 
 constexpr bool kOptional = true;
 
-// What happens to a kernel as scheduled, with its list of options, in order.
+// The steps that apply a list of options to a scheduled kernel, in order.
 // clang-format off
 constexpr StepRow<Work> kOptionSteps[] = {
     // First, because options change index expressions, and with them the order of operands.
-    {"fuse_product_pairs", "which of two products that are added is fused with the sum",
+    {"fuse_product_pairs", "chooses which of two added products is fused with the sum",
      [](Work& w) {
        if (w.compile.target.fma && !w.compile.invariant) w.kernel = fuse_product_pairs(w.kernel);
      }, has_ranges, kOptional},
-    {"option_ranges", "the kernel over the ranges its options leave, with gates where a split is not even",
+    {"option_ranges", "the options' splits of ranges are applied, with gates where a split is uneven",
      take_options, takes_options},
-    {"stage_values", "STAGE: the tile of a value used below a loop is copied into a panel there",
+    {"stage_values", "STAGE: the tile of a value that a loop body uses is copied into a panel before it",
      stage, takes_options},
-    {"skip_steps", "steps of a sum that only add zeros, and masked tiles of attention, are not taken",
+    {"skip_steps", "steps of a sum that only add zeros, and masked tiles of attention, are skipped",
      [](Work& w) { if (!w.skipped.empty()) w.kernel = substitute(w.kernel, w.skipped); }, takes_options, kOptional},
-    {"place_folds", "components of a tuple reduce with further ranges become arrays below its loop",
+    {"place_folds", "components of a tuple reduce that have more ranges become arrays inside its loop",
      [](Work& w) { w.kernel = place_folds(w.kernel); }, takes_options},
-    {"private_panels", "copies of a body in registers get panels of their own",
+    {"private_panels", "register copies of a loop body get separate panels",
      [](Work& w) { w.become(private_panels(w.kernel, w.compile.target)); }, takes_options},
     // The nests of a row share their outer loops: there reduces run innermost, whatever the order says.
-    {"place_accumulators", "sums of reduces that stand outside output ranges are kept in memory",
+    {"place_accumulators", "sums of reduces outside of output ranges are kept in memory",
      [](Work& w) { if (!has_rows(w.scheduled)) w.kernel = place_accumulators(w.kernel, w.compile); },
      takes_options, kOptional},
-    {"prefetch_tiles", "PIPELINE: what the next steps of a loop read is fetched during this one",
+    {"prefetch_tiles", "PIPELINE: data that later steps of a loop read is prefetched",
      prefetch, takes_options, kOptional},
-    {"split_offsets", "TC: sums of differences of products become differences of sums",
+    {"split_offsets", "TC: sums of products with offsets become differences of sums",
      [](Work& w) { w.kernel = split_offsets(w.kernel); }, takes_options},
-    {"join_fragments", "TC: sums over fragments that lie in panels become products of fragments",
+    {"join_fragments", "TC: sums over fragments in panels become products of fragments",
      [](Work& w) { w.become(join_fragments(w.kernel, w.compile.target, w.state->joins_fragments())); }, takes_options},
-    {"join_shares", "TC: the same for fragments that the threads of a warp share",
+    {"join_shares", "TC: the same for fragments shared by the threads of a warp",
      join_all_shares, takes_options},
-    {"share_panels", "memory of a thread's own that threads index together holds each thread's elements alone",
+    {"share_panels", "private memory indexed by thread holds only the elements of its thread",
      [](Work& w) { if (w.state->shared_unit() != nullptr) w.kernel = share_panels(w.kernel); }, takes_options},
-    {"peel_last_steps", "the last, uneven step of a reduce stands behind its loop",
+    {"peel_last_steps", "the last, partial step of a reduce is peeled off its loop",
      [](Work& w) {
        const Target& target = w.compile.target;
        if (target.vectors && !target.groups) w.kernel = peel_last_steps(w.kernel, w.compile.rules);
      }, takes_options, kOptional},
     // Before expansion, so that the copies of a register tile share one barrier.
-    {"group_reduce", "reduces over the threads of a group go through shared memory and barriers",
+    {"group_reduce", "reduces over the threads of a group use shared memory and barriers",
      [](Work& w) { w.kernel = group_reduce(w.kernel); }, has_ranges},
-    {"simplify", "index algebra, logic and constant folding over all of it",
+    {"simplify", "index algebra, logic and constant folding",
      [](Work& w) { w.kernel = simplify(w.kernel, w.compile.rules); }, has_ranges, kOptional},
 };
 // clang-format on

@@ -40,7 +40,7 @@ const char* hindrance(std::span<const Node> order, Node outer, Node inner) {
 
 }  // namespace
 
-OrRefusal<Node> join_ranges(Node kernel, Node outer, Node inner, const Opt& opt) {
+OrRefusal<Node> join_ranges(Node kernel, Node outer, Node inner, const Opt& opt, const RuleChanges& rules) {
   const std::vector<Node> order = toposort(kernel);
   if (const char* reason = hindrance(order, outer, inner)) return Refusal{to_string({&opt, 1}), reason};
   Node extent = inner.arg(0);
@@ -65,7 +65,7 @@ OrRefusal<Node> join_ranges(Node kernel, Node outer, Node inner, const Opt& opt)
     to[n] = args.size() == n.arg_count() ? rebuild(n, all) : intern(n.op(), n.dtype(), all, n.attr());
   }
   // p/E*E + p%E is p.
-  return simplify(*to.find(kernel), {});
+  return simplify(*to.find(kernel), rules);
 }
 
 }  // namespace lathe

@@ -1,5 +1,5 @@
-// JOIN: two ranges of a kernel become one, before any other option. Rows of a product that lie along several
-// ranges (the pixels of all images, the channels and places of a window) are then divided as one.
+// JOIN: two ranges of a kernel become one, before any other option. Rows of a product that run over several
+// ranges (the pixels of all images, the channels and positions of a window) can then be divided as one range.
 //
 //   before   y < 6, x < 10:  A[(y + 1)*12 + x]
 //   after    p < 60:         A[(p/10 + 1)*12 + p%10]
@@ -8,10 +8,11 @@
 #include "codegen/kernel/refusal.h"
 #include "ir/node.h"
 #include "lathe/options.h"
+#include "rewrite/rewriter.h"
 
 namespace lathe {
 
 // The kernel over outer*extent(inner) + inner, at the place of `outer`.
-OrRefusal<Node> join_ranges(Node kernel, Node outer, Node inner, const Opt& opt);
+OrRefusal<Node> join_ranges(Node kernel, Node outer, Node inner, const Opt& opt, const RuleChanges& rules);
 
 }  // namespace lathe

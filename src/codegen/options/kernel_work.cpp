@@ -14,9 +14,9 @@ void KernelWork::show(const StepInfo& step, StepSink& sink) {
     sink.kernel(step, kernel);
 }
 
-Faults takes_options(const KernelWork& work) { return verify_kernel(work.kernel, KernelStage::Options); }
-Faults has_ranges(const KernelWork& work) { return verify_kernel(work.kernel, KernelStage::Ranges); }
-Faults is_lowered(const KernelWork& work) { return verify_kernel(work.kernel, KernelStage::Lowered); }
+Faults takes_options(const KernelWork& work) { return verify_kernel(work.kernel, KernelPhase::Options); }
+Faults has_ranges(const KernelWork& work) { return verify_kernel(work.kernel, KernelPhase::Ranges); }
+Faults is_lowered(const KernelWork& work) { return verify_kernel(work.kernel, KernelPhase::Lowered); }
 Faults is_closed(const KernelWork& work) { return open_ranges(work.kernel); }
 Faults is_ordered(const KernelWork& work) {
   return work.compile.target.groups ? Faults() : verify_program(work.program);

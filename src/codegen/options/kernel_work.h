@@ -1,4 +1,4 @@
-// One kernel on its way from the scheduler to a program: what the steps of options and lowering share.
+// The state that the steps of options and lowering share while they turn a scheduled kernel into a program.
 #pragma once
 
 #include <optional>

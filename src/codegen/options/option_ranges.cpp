@@ -74,7 +74,7 @@ class KernelRewriter {
     return true;
   }
 
-  // Threads of a group work on what lies beyond the end of an output as on any other, in memory of their own:
+  // Threads of a group work on what is beyond the end of an output as on any other, in memory of their own:
   // they meet for it.
   bool needs_gate(Node access, Node range) const {
     Node base = base_memory(access.arg(0));
@@ -102,7 +102,7 @@ class KernelRewriter {
     switch (n.op()) {
       case Op::Load: {
         Node gate = n.arg_count() > 2 ? args[2] : Node();
-        // What the kernel also writes is read only where it is written, so there a gate stands instead of the
+        // What the kernel also writes is read only where it is written, so there a gate is instead of the
         // last element.
         const bool own = written_.contains(base_memory(n.arg(0)));
         for (Node r : ranges_of(n))

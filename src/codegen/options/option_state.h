@@ -1,7 +1,7 @@
-// What a list of options has done to a kernel's ranges so far, without touching the kernel: the list of axes
-// in loop order, and for every range of the kernel its index as an expression over the axes. Each option
-// changes only this state, so trying many options is cheap; codegen/options/apply_options.cpp rewrites the
-// kernel once, at the end.
+// The effect of a list of options on a kernel's ranges: the list of axes in loop order, and for every range
+// of the kernel its index as an expression over the axes. Options change only this state, so trying many is
+// cheap; apply_options.cpp rewrites the kernel once at the end. The options are in take_option.cpp, the axes
+// of matrix units in option_fragments.cpp.
 #pragma once
 
 #include <cstdint>
@@ -13,44 +13,46 @@
 
 #include "codegen/kernel/panel_layout.h"
 #include "codegen/kernel/refusal.h"
+#include "codegen/options/join_fragments.h"
 #include "codegen/options/matrix_unit.h"
 #include "ir/group_ops.h"
 #include "ir/node.h"
 #include "ir/op.h"
 #include "lathe/options.h"
+#include "rewrite/rewriter.h"
 #include "target/target.h"
 
 namespace lathe {
 
-// One range of the list as it stands.
+// An axis of the current list.
 struct Axis {
-  int origin = 0;  // the kernel's range it is a part of
+  int origin = 0;  // the range of the kernel that it is a part of
   RangeKind kind = RangeKind::Loop;
   Node extent;          // over nodes of the kernel
-  Node stand_in;        // a Range node that means this axis in index expressions until its position is final
-  bool leading = true;  // the most significant part of its range
-  int threads = -1;     // of an axis over threads that several ranges share: serial of the first of its axes
+  Node stand_in;        // a Range node for this axis in index expressions, until its position is final
+  bool leading = true;  // whether it is the most significant part of its range
+  int threads = -1;     // if several ranges share these threads: serial of the first such axis
 };
 
 // One range of the kernel as scheduled.
 struct Origin {
   Node range;
-  Node index;                  // over the stand-ins
-  std::vector<Node> gates;     // all must hold for the index to be one the kernel has
-  bool whole_gated = false;    // the gates imply index < extent
-  bool carries_tuple = false;  // a Fold closes it
+  Node index;                  // an expression over the stand-ins
+  std::vector<Node> gates;     // conditions under which the index is within the kernel's range
+  bool whole_gated = false;    // whether the gates imply index < extent
+  bool carries_tuple = false;  // whether a Fold closes it
 };
 
-// STAGE: a value, and the stand-in chain of the loop it is copied in.
-constexpr int kBeforeLoops = -1;  // the place of a copy that is done before all loops of a thread
+// STAGE: a value, and the loop in which it is copied.
+constexpr int kBeforeLoops = -1;  // the copy is made before all loops of a thread
 struct StageRequest {
   Node value;       // a node of the kernel
   int axis_serial;  // see OptionState::serial_of; or kBeforeLoops
   PanelOrder order = PanelOrder::Consumer;
 };
 
-// PIPELINE: how many steps ahead of the loop's its lines are fetched; on targets with groups, how many steps
-// its panels hold at a time, and how they are filled.
+// PIPELINE: the prefetch distance of a loop in steps; on targets with groups, the number of steps its panels
+// hold at a time, and how they are filled.
 struct PipelineRequest {
   int axis_serial;
   std::int64_t depth;
@@ -59,13 +61,15 @@ struct PipelineRequest {
 
 class OptionState {
  public:
-  OptionState(Node kernel, const Target& target);
+  // The rules are those by which options that rewrite the kernel at once simplify it; they and the target
+  // outlive the state. Whoever only asks what a kernel takes has them as written.
+  OptionState(Node kernel, const Target& target, const RuleChanges& rules = kRulesAsWritten);
 
-  // Whether the kernel takes one more option. Where it does not, refusal() says why, and the state is of no
-  // further use.
+  // Applies one more option; false if the kernel refuses it. Then refusal() says why, and the state must not
+  // be used any more.
   [[nodiscard]] bool takes(const Opt& opt);
   const Refusal& refusal() const { return *refusal_; }
-  // The same for an option that has to fit: throws KernelOptError naming it and the reason.
+  // The same for an option that must fit: throws KernelOptError with the option and the reason.
   void apply(const Opt& opt);
 
   Node kernel() const { return kernel_; }
@@ -75,28 +79,28 @@ class OptionState {
   const std::vector<StageRequest>& stages() const { return stages_; }
   const std::vector<PipelineRequest>& pipelines() const { return pipelines_; }
   int serial_of(std::size_t position) const { return serials_[position]; }
-  // The position whose threads an axis has: its own, or that of the axis it shares them with.
+  // The position of the axis whose threads this axis uses: its own, or that of the axis it shares them with.
   std::size_t threads_of(std::size_t position) const;
 
-  // Where the part of a range that is still a loop stands, or -1 where none is left; of several parts the
-  // outermost, or the innermost.
+  // The position of the outermost, or innermost, part of a range that is still a loop; -1 if there is none.
   int loop_position(Node range) const;
   int last_loop_position(Node range) const;
 
-  // How often the most copied part of the body is there: the nests of a row are copied apart. Counted up to a
-  // little more than options may make.
+  // The number of copies of the most copied part of the body; the nests of a row are copied separately. Exact
+  // only up to the limit of copies.
   std::int64_t copies() const;
-  // About how many instructions all copies of the body are.
+  // The approximate number of instructions of all copies of the body.
   double body_length() const;
 
-  // Whether TC chose a unit of fragments, with its instruction; and that unit where a warp shares fragments.
+  // Whether TC chose a unit with fragments that belong to one thread; and the unit if threads share
+  // fragments.
   bool joins_fragments() const { return fragment_axes_ > 0 && lane_axes_ == 0; }
   const MatrixUnit* shared_unit() const { return lane_axes_ > 0 ? shared_unit_ : nullptr; }
-  // Of each product on such a unit.
+  // The fragment ranges of each product on such a unit.
   std::vector<FragmentRanges> fragment_ranges() const;
 
  private:
-  // One for each option, and what they ask: false, or nothing, where the option is refused.
+  // One function per option, and their checks: false, or nothing, if the option is refused.
   [[nodiscard]] bool refuse(const std::string& reason);
   std::nullopt_t nothing(const std::string& reason);  // the same
   bool take();
@@ -121,8 +125,9 @@ class OptionState {
   bool need_shared_rows();
   std::size_t after_launch() const;
 
-  // Splits axis `at`; the new axis of `size` steps goes to position `to` of the list that then holds it. Low:
-  // the new axis counts within a step of the old one. High: it counts parts of the old one.
+  // Splits axis `at`. The new axis of `size` steps is inserted at position `to`. split_low: the new axis is
+  // the inner one, within a step of the old axis. split_high: it is the outer one, over parts of the old
+  // axis.
   void split_low(std::size_t at, std::int64_t size, RangeKind kind, std::size_t to);
   void split_high(std::size_t at, std::int64_t size, RangeKind kind, std::size_t to);
   void split_apart(std::size_t at, std::int64_t size, std::size_t to);
@@ -143,14 +148,15 @@ class OptionState {
 
   Node kernel_;
   const Target* target_;
-  const Opt* opt_ = nullptr;  // the one that is being taken
+  const RuleChanges* rules_;
+  const Opt* opt_ = nullptr;  // the current option
   std::optional<Refusal> refusal_;
   std::vector<Axis> axes_;
   std::vector<int> serials_;
   std::vector<Origin> origins_;
   std::vector<StageRequest> stages_;
   std::vector<PipelineRequest> pipelines_;
-  // A set of origins that some nodes depend on, which are copied together.
+  // A set of origins that the same nodes depend on; these nodes are copied together.
   struct Together {
     std::vector<int> origins;
     double instructions = 0;  // of those nodes
@@ -158,17 +164,18 @@ class OptionState {
   std::shared_ptr<const std::vector<Together>> together_;
   std::int64_t next_stand_in_ = 0;
   int next_serial_ = 0;
-  std::size_t fragment_axes_ = 0;  // the last ones, within a fragment of a matrix unit
-  std::size_t lane_axes_ = 0;      // the last ones over threads, within a fragment that a warp shares
+  std::size_t fragment_axes_ = 0;  // number of last axes that are within a fragment of a matrix unit
+  std::size_t lane_axes_ = 0;      // number of last thread axes within a fragment that threads share
   const MatrixUnit* shared_unit_ = nullptr;
   std::vector<FragmentRanges> fragments_;  // by serials of the axes
   std::int64_t fragments_held_ = 0;
   int fragment_columns_ = 0;  // origin of the columns
   bool no_locals_ = false, started_ = false;
-  bool has_panels_ = false;  // memory of the kernel's own, private to a thread
+  bool has_panels_ = false;  // whether the kernel has private memory of a thread
 };
 
-// The values STAGE can name: the kernel's loads, then the factors of each reduce, by first visit.
+// The values that STAGE can name: the kernel's loads, then the factors of each reduce, in order of first
+// visit.
 std::vector<Node> stageable_values(Node kernel);
 
 }  // namespace lathe

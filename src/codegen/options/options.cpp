@@ -53,7 +53,7 @@ class Reader {
     std::string_view word = text_.substr(begin, at_ - begin);
     for (std::size_t i = 0; i < kNames.size(); ++i)
       if (kNames[i] == word) return static_cast<OptOp>(i);
-    KernelOptError error("options", fmt::format("'{}' is no option, at column {}", word, begin + 1));
+    KernelOptError error("options", fmt::format("'{}' is not an option, at column {}", word, begin + 1));
     if (auto near = nearest_word(word, kNames)) error.help(fmt::format("did you mean {}?", *near));
     throw error;
   }

@@ -25,67 +25,108 @@ bool is_own(Node memory) {
   return base.is(Op::Define) && define_space(base) == Space::Register;
 }
 
-// The two products of a tuple reduce and the loops over its panels.
+// A product whose sums are worked on in a panel, and the loop that fills it; or one whose first factor is
+// made of a panel, and the range along its outputs that moves the other factor alone.
+struct Scores {
+  SmallProduct product;
+  Node fill;
+  Node inside;  // where scores count at all, or null
+};
+struct Weighted {
+  SmallProduct product;
+  Node column;
+  Node steps() const { return closed_ranges(product.reduce)[0]; }
+};
+// The products of a tuple reduce and the loops over its panels.
 struct Paired {
-  SmallProduct scores, values;  // x of the second is made of a panel
-  Node fill, term;              // the loop that stores the first's sums; the reduce of the second
-  Nodes beside;                 // other loops and reduces over panels
-  Node inside;                  // where scores count at all, or null
+  std::vector<Scores> scores;
+  std::vector<Weighted> weighted;
+  Nodes beside;  // other loops and reduces over panels
 };
 
-// The panel a factor is read from, at the range `over`, or null.
-Node panel_of(Node factor, Node over) {
+// Whether a factor is read from a panel, at the range `over`.
+bool reads_panel(Node factor, Node over) {
   for (Node n : toposort(factor))
-    if (n.is(Op::Load) && is_own(n.arg(0)) && n.arg(1) == over) return base_memory(n.arg(0));
-  return Node();
+    if (n.is(Op::Load) && is_own(n.arg(0)) && n.arg(1) == over) return true;
+  return false;
 }
 
-std::optional<Paired> find_paired(Node kernel, const Target& target) {
-  const std::vector<Node> order = toposort(kernel);
-  Paired found;
-  Node fold;
-  for (Node n : order)
-    if (n.is(Op::Fold)) {
-      if (fold) return std::nullopt;
-      fold = n;
-    }
-  if (!fold) return std::nullopt;
+// The range along outputs that moves the second factor alone; null where it is not one.
+Node column_of(const SmallProduct& p) {
+  Node found;
+  for (Node r : ranges_of(p.y)) {
+    if (range_kind(r) != RangeKind::Loop || depends_on(p.x, r)) continue;
+    if (found) return Node();
+    found = r;
+  }
+  return found;
+}
+
+void find_products(std::span<const Node> order, const Target& target, Paired& found) {
   for (Node n : order) {
     std::optional<SmallProduct> p = small_product_of(n, target);
     if (!p || closed_ranges(n).size() != 1) continue;
     Node over = closed_ranges(n)[0];
-    if (panel_of(p->y, over)) std::swap(p->x, p->y);
-    const bool weighs = static_cast<bool>(panel_of(p->x, over));
-    SmallProduct& to = weighs ? found.values : found.scores;
-    if (to.reduce) return std::nullopt;
-    to = *p;
-    if (weighs) found.term = over;
+    if (reads_panel(p->y, over)) std::swap(p->x, p->y);
+    if (reads_panel(p->x, over))
+      found.weighted.push_back({*p, column_of(*p)});
+    else
+      found.scores.push_back({*p, Node(), Node()});
   }
-  if (!found.scores.reduce || !found.values.reduce) return std::nullopt;
+}
+
+// What a store to a panel is made of, without what is in other panels.
+bool is_made_of(Node value, Node part) {
+  const auto here = [](Node n) { return !n.is(Op::Load) || !is_own(n.arg(0)); };
+  const std::vector<Node> inside = toposort(std::span<const Node>(&value, 1), here);
+  return std::find(inside.begin(), inside.end(), part) != inside.end();
+}
+
+// The loops that fill panels with scores, and all others over panels of so many steps.
+bool find_loops(std::span<const Node> order, Paired& found) {
+  Nodes loops;
   for (Node n : order) {
-    const bool access = (n.is(Op::Load) || n.is(Op::Store)) && is_own(n.arg(0));
-    if (!access) continue;
+    if ((!n.is(Op::Load) && !n.is(Op::Store)) || !is_own(n.arg(0))) continue;
     Node at = n.arg(1);
-    if (!at.is(Op::Range) || at.arg(0) != found.term.arg(0)) return std::nullopt;
-    const bool fills = n.is(Op::Store) && depends_on(n.arg(2), at) && [&] {
-      const std::vector<Node> inside = toposort(n.arg(2));
-      return std::find(inside.begin(), inside.end(), found.scores.reduce) != inside.end() &&
-             depends_on(found.scores.reduce, at);
-    }();
-    if (fills) {
-      found.fill = at;
-      if (n.arg(2).is(Op::Where)) found.inside = n.arg(2).arg(0);
-    } else if (at != found.term && !contains(found.beside, at))
-      found.beside.push_back(at);
+    if (!at.is(Op::Range) || (!loops.empty() && at.arg(0) != loops[0].arg(0))) return false;
+    if (!contains(loops, at)) loops.push_back(at);
+    for (Scores& s : found.scores) {
+      if (!n.is(Op::Store) || !depends_on(s.product.reduce, at) || !is_made_of(n.arg(2), s.product.reduce))
+        continue;
+      if (s.fill && s.fill != at) return false;
+      s.fill = at;
+      if (n.arg(2).is(Op::Where)) s.inside = n.arg(2).arg(0);
+    }
   }
-  if (!found.fill || contains(found.beside, found.fill)) return std::nullopt;
-  return found;
+  for (Node loop : loops) {
+    const bool fills = std::ranges::any_of(found.scores, [&](const Scores& s) { return s.fill == loop; });
+    const bool sums =
+        std::ranges::any_of(found.weighted, [&](const Weighted& w) { return w.steps() == loop; });
+    if (fills && sums) return false;
+    if (!fills && !sums) found.beside.push_back(loop);
+  }
+  return std::ranges::all_of(found.scores, [](const Scores& s) { return static_cast<bool>(s.fill); });
 }
 
 // Scores beyond the end of their axis count nowhere, so a factor that does not run along it needs no gate.
-Node everywhere(Node factor, const Paired& paired) {
-  const bool gated = factor.is(Op::Load) && factor.arg_count() > 2 && factor.arg(2) == paired.inside;
-  return gated && !depends_on(factor.arg(1), paired.fill) ? load(factor.arg(0), factor.arg(1)) : factor;
+Node everywhere(Node factor, const Scores& s) {
+  const bool gated = factor.is(Op::Load) && factor.arg_count() > 2 && factor.arg(2) == s.inside;
+  return gated && !depends_on(factor.arg(1), s.fill) ? load(factor.arg(0), factor.arg(1)) : factor;
+}
+
+std::optional<Paired> find_paired(Node kernel, const Target& target) {
+  const std::vector<Node> order = toposort(kernel);
+  if (std::ranges::count_if(order, [](Node n) { return n.is(Op::Fold); }) != 1) return std::nullopt;
+  Paired found;
+  find_products(order, target, found);
+  if (found.scores.empty() || !find_loops(order, found)) return std::nullopt;
+  for (Scores& s : found.scores) {
+    SmallProduct& p = s.product;
+    for (Node* factor : {&p.x, &p.y}) *factor = everywhere(*factor, s);
+    if (depends_on(p.y, s.fill) == depends_on(p.x, s.fill)) return std::nullopt;
+    if (depends_on(p.x, s.fill)) std::swap(p.x, p.y);
+  }
+  return found;
 }
 
 // The unit of that kind whose fragments have so many columns.
@@ -122,7 +163,123 @@ bool has_paired_products(Node kernel) {
   return fold && panel;
 }
 
-OrRefusal<UnitKernel> use_paired_unit(Node kernel, const Opt& opt, const Target& target) {
+namespace {
+
+// The kernel on the unit, a product after the other: each may be made of what became of those before.
+class Packer {
+ public:
+  Packer(Node kernel, Paired paired, const Opt& opt, const Target& target, const RuleChanges& rules)
+      : paired_(std::move(paired)), opt_(opt), target_(target), rules_(rules) {
+    made_.kernel = kernel;
+  }
+
+  OrRefusal<UnitKernel> run(Node column) {
+    if (!choose_units(column) || !choose_rows()) return *refusal_;
+    std::vector<SmallProduct> products;
+    for (const Scores& s : paired_.scores) products.push_back(s.product);
+    for (const Weighted& w : paired_.weighted) products.push_back(w.product);
+    for (std::size_t i = 0; i < products.size(); ++i)
+      if (!pack(products, i)) return *refusal_;
+    const UnitKernel::Along& main = made_.row[main_];
+    made_.unit = main.unit, made_.n = main.n, made_.k = main.k;
+    made_.beside.append(paired_.beside.begin(), paired_.beside.end());
+    return made_;
+  }
+
+ private:
+  bool refuse(const std::string& reason) {
+    refusal_ = {to_string({&opt_, 1}), reason};
+    return false;
+  }
+
+  // One whose fragments are as wide as a tile of scores, and for each other product the narrowest that holds
+  // its outputs, or of that along `column` the one the option names.
+  bool choose_units(Node column) {
+    const std::int64_t tile = paired_.scores[0].fill.arg(0).hi();
+    std::int64_t sums = 0;
+    NodeMap<char> counted;
+    for (const Scores& s : paired_.scores) {
+      const MatrixUnit* chosen = nullptr;
+      for (const MatrixUnit* unit : panel_units(s.product, target_))
+        if (unit->n == tile) chosen = unit;
+      if (chosen == nullptr || !s.fill.arg(0).is_const())
+        return refuse(
+            fmt::format("no matrix unit of target {} takes {} scores at a time", target_.name, tile));
+      if (paired_.weighted.empty() && s.fill == column) main_ = made_.row.size();
+      made_.row.push_back({chosen, s.fill, Node()});
+      sums += chosen->n / 2;
+    }
+    made_.scores = made_.row.size();
+    for (const Weighted& w : paired_.weighted) {
+      if (!w.column) return refuse("no range moves the second factor of a product of weights alone");
+      const std::int64_t columns = w.column.arg(0).hi();
+      std::vector<const MatrixUnit*> fit;
+      for (const MatrixUnit* unit : panel_units(w.product, target_))
+        if (unit->n >= columns && w.column.arg(0).is_const()) fit.push_back(unit);
+      if (fit.empty())
+        return refuse(fmt::format("no matrix unit of target {} takes {} columns of {}, and {} of scores",
+                                  target_.name, columns, w.product.y.dtype().str(), tile));
+      const bool named = w.column == column;
+      if (named && (opt_.arg[0] < -1 || opt_.arg[0] >= static_cast<std::int64_t>(fit.size())))
+        return refuse(fmt::format("there is no row {}: {} fit", opt_.arg[0], fit.size()));
+      if (named) main_ = made_.row.size();
+      const auto row = static_cast<std::size_t>(named ? std::max<std::int64_t>(opt_.arg[0], 0) : 0);
+      made_.row.push_back({fit[row], w.column, Node()});
+      sums += fit[row]->n / 2;
+    }
+    if (sums > kMostSums)
+      return refuse(fmt::format("a thread would have {} sums, more than {}", sums, kMostSums));
+    return true;
+  }
+
+  bool choose_rows() {
+    made_.m = rows_of(paired_.scores[0].product);
+    auto moves_first = [&](const SmallProduct& p) {
+      return depends_on(p.x, made_.m) && !depends_on(p.y, made_.m);
+    };
+    const bool all =
+        made_.m &&
+        std::ranges::all_of(paired_.scores, [&](const Scores& s) { return moves_first(s.product); }) &&
+        std::ranges::all_of(paired_.weighted, [&](const Weighted& w) { return moves_first(w.product); });
+    return all || refuse("no output range moves the first factors alone");
+  }
+
+  bool pack(std::vector<SmallProduct>& products, std::size_t at) {
+    UnitKernel::Along& along = made_.row[at];
+    Node steps = closed_ranges(products[at].reduce)[0];
+    const std::int64_t parts = find_dot_kind(along.unit->dot)->parts;
+    if (!steps.arg(0).is_const() || (opt_.arg[1] == 0 && steps.arg(0).const_int() % parts != 0))
+      return refuse("a sum of constant length in whole words is needed");
+    const WordSum words = sum_in_words(products[at], *along.unit, steps, rules_);
+    along.k = words.k;
+    NodeMap<Node> map;
+    map.try_emplace(products[at].reduce, words.sum);
+    made_.kernel = substitute(made_.kernel, map);
+    for (std::size_t later = at + 1; later < products.size(); ++later)
+      for (Node* n : {&products[later].reduce, &products[later].x, &products[later].y})
+        *n = substitute(*n, map);
+    for (Node r : all_ranges(made_.kernel))
+      if (r == steps && steps != words.k)
+        return refuse("another value of the kernel runs along the same reduce range");
+    return true;
+  }
+
+  // Of all products: what else a thread works with has registers too.
+  static constexpr std::int64_t kMostSums = 200;
+
+  const Paired paired_;
+  const Opt& opt_;
+  const Target& target_;
+  const RuleChanges& rules_;
+  UnitKernel made_;
+  std::size_t main_ = 0;
+  std::optional<Refusal> refusal_;
+};
+
+}  // namespace
+
+OrRefusal<UnitKernel> use_paired_unit(Node kernel, const Opt& opt, const Target& target,
+                                      const RuleChanges& rules) {
   auto refused = [&](const std::string& reason) { return Refusal{to_string({&opt, 1}), reason}; };
   if (opt.arg.size() < 3)
     return refused("a row, whether words may be padded, and how the unit is used are needed");
@@ -133,51 +290,14 @@ OrRefusal<UnitKernel> use_paired_unit(Node kernel, const Opt& opt, const Target&
   if (opt.axis < 0 || static_cast<std::size_t>(opt.axis) >= ranges.size())
     return refused(fmt::format("there is no axis {}: the list has {}", opt.axis, ranges.size()));
   Node column = ranges[static_cast<std::size_t>(opt.axis)];
-  if (!depends_on(paired->values.y, column) || depends_on(paired->values.x, column))
+  bool is_column = false;
+  for (const Weighted& w : paired->weighted) is_column |= w.column == column;
+  if (paired->weighted.empty())
+    for (const Scores& s : paired->scores) is_column |= s.fill == column;
+  if (!is_column)
     return refused(
         fmt::format("axis {} does not move the second factor of the second product alone", opt.axis));
-  for (Node* factor : {&paired->scores.x, &paired->scores.y}) *factor = everywhere(*factor, *paired);
-  if (depends_on(paired->scores.y, paired->fill) == depends_on(paired->scores.x, paired->fill))
-    return refused("the loop over a tile does not move one factor of the first product");
-  if (depends_on(paired->scores.x, paired->fill)) std::swap(paired->scores.x, paired->scores.y);
-  const std::int64_t tile = paired->term.arg(0).hi(), columns = column.arg(0).hi();
-  std::vector<const MatrixUnit*> rows;
-  UnitKernel made;
-  for (const MatrixUnit* unit : panel_units(paired->values, target))
-    if (unit->n >= columns) rows.push_back(unit);
-  for (const MatrixUnit* unit : panel_units(paired->scores, target))
-    if (unit->n == tile) made.first.unit = unit;
-  if (rows.empty() || made.first.unit == nullptr || !paired->term.arg(0).is_const() ||
-      !column.arg(0).is_const())
-    return refused(fmt::format("no matrix unit of target {} takes {} columns of {}, and {} of scores",
-                               target.name, columns, paired->values.y.dtype().str(), tile));
-  if (opt.arg[0] < -1 || opt.arg[0] >= static_cast<std::int64_t>(rows.size()))
-    return refused(fmt::format("there is no row {}: {} fit", opt.arg[0], rows.size()));
-  made.unit = rows[static_cast<std::size_t>(std::max<std::int64_t>(opt.arg[0], 0))];
-  made.m = rows_of(paired->scores);
-  if (!made.m || !depends_on(paired->values.x, made.m) || depends_on(paired->values.y, made.m))
-    return refused("no output range moves the first factors alone");
-  made.n = column, made.first.n = paired->fill;
-  made.beside.append(paired->beside.begin(), paired->beside.end());
-  Node k = closed_ranges(paired->scores.reduce)[0];
-  const std::int64_t parts = find_dot_kind(made.unit->dot)->parts;
-  for (Node steps : {k, paired->term})
-    if (!steps.arg(0).is_const() || (opt.arg[1] == 0 && steps.arg(0).const_int() % parts != 0))
-      return refused("a sum of constant length in whole words is needed");
-  // One after the other: the second is made of what became of the first.
-  const WordSum scores = sum_in_words(paired->scores, *made.first.unit, k);
-  NodeMap<Node> first, second;
-  first.try_emplace(paired->scores.reduce, scores.sum);
-  for (Node* n : {&paired->values.reduce, &paired->values.x, &paired->values.y, &kernel})
-    *n = substitute(*n, first);
-  const WordSum values = sum_in_words(paired->values, *made.unit, paired->term);
-  second.try_emplace(paired->values.reduce, values.sum);
-  made.kernel = substitute(kernel, second);
-  made.first.k = scores.k, made.k = values.k;
-  for (Node r : all_ranges(made.kernel))
-    if ((r == k && k != scores.k) || (r == paired->term && r != values.k))
-      return refused("another value of the kernel runs along the same reduce range");
-  return made;
+  return Packer(kernel, std::move(*paired), opt, target, rules).run(column);
 }
 
 namespace {

@@ -1,10 +1,11 @@
-// TC on a tuple reduce with two products (schedule/running_maximum.h): the sums of the first are worked on in
-// registers and are there the first factor of the second, on a matrix unit whose warpgroups share fragments
-// and read the other factors from panels. Threads of a fragment divide every loop over a tile alike, so each
-// meets its own elements in all of them.
+// TC on a tuple reduce with two products (schedule/running_maximum.h): the sums of the first product stay in
+// registers and are the first factor of the second, on a matrix unit whose warpgroups share fragments and
+// read the other factors from panels. The threads of a fragment divide every loop over a tile in the same
+// way, so each has the same elements in all of them.
 //
-//   before   tile:  t: s[t] = Reduce(Add, Q*K, k);  u: p[u] = f(s[u]);  o[d] = o[d]*a + Reduce(Add, p[g]*V,
-//   g) after    the same with k and g in words: Dot(Q, K), Dot(Pack(p[2g], p[2g + 1]), V)
+//   before   tile:  t: s[t] = Reduce(Add, Q*K, k);  u: p[u] = f(s[u])
+//                   o[d] = o[d]*a + Reduce(Add, p[g]*V, g)
+//   after    the same with k and g in words: Dot(Q, K), Dot(Pack(p[2g], p[2g + 1]), V)
 #pragma once
 
 #include "codegen/kernel/refusal.h"
@@ -20,7 +21,8 @@ bool has_paired_products(Node kernel);
 
 // The kernel after TC(axis, select, opt, use): `axis` is the position of the range along the outputs of the
 // second product, `select` the row among those that hold all of them, narrowest first (-1: the first).
-OrRefusal<UnitKernel> use_paired_unit(Node kernel, const Opt& opt, const Target& target);
+OrRefusal<UnitKernel> use_paired_unit(Node kernel, const Opt& opt, const Target& target,
+                                      const RuleChanges& rules = kRulesAsWritten);
 
 // Memory of a thread's own that is indexed by a range over threads holds only that thread's elements:
 //

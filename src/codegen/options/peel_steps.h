@@ -1,9 +1,9 @@
-// A reduce whose length is no multiple of its lanes has a gate in every step, though only the last one needs
-// it. That step stands behind the loop, which then reads whole vectors without a mask:
+// A reduce whose length is not a multiple of its lanes has a gate in every step, but only the last step needs
+// it. That step is peeled off, and the loop then reads whole vectors without a mask:
 //
-//   Reduce(Add, Load(x, k0*8 + k1, k0*8 + k1 < 333), k0 < 42, k1 < 8)
-//   becomes  Reduce(Add, Load(x, k0*8 + k1), k0 < 41, k1) + Reduce(Add, Load(x, 328 + k1, 328 + k1 < 333),
-//   k1)
+//   before   Reduce(Add, Load(x, k0*8 + k1, k0*8 + k1 < 333), k0 < 42, k1 < 8)
+//   after    Reduce(Add, Load(x, k0*8 + k1), k0 < 41, k1)
+//            + Reduce(Add, Load(x, 328 + k1, 328 + k1 < 333), k1)
 #pragma once
 
 #include "ir/node.h"

@@ -7,8 +7,8 @@
 
 #include "base/small_vector.h"
 #include "codegen/kernel/lanes.h"
+#include "codegen/kernel/scan_reduces.h"
 #include "codegen/kernel/substitute.h"
-#include "codegen/kernel/walk_in_order.h"
 #include "ir/build.h"
 #include "ir/conditions.h"
 #include "ir/range_tests.h"
@@ -27,7 +27,7 @@ bool is_parallel(Node range) {
   return k == RangeKind::Local || k == RangeKind::Thread || k == RangeKind::Group;
 }
 
-// Whether some range of the reduce stands outside an output loop the reduce runs in.
+// Whether some range of the reduce is outside an output loop the reduce runs in.
 bool is_outside(Node reduce) {
   std::int64_t first =
       range_id(*std::min_element(closed_ranges(reduce).begin(), closed_ranges(reduce).end(), by_id));
@@ -36,9 +36,9 @@ bool is_outside(Node reduce) {
   return false;
 }
 
-class Placer {
+class AccumulatorPlacer {
  public:
-  Placer(Node kernel, const std::vector<Node>& order, std::int64_t cache, const Compile& compile)
+  AccumulatorPlacer(Node kernel, const std::vector<Node>& order, std::int64_t cache, const Compile& compile)
       : kernel_(kernel),
         order_(order),
         ids_(fresh_ids(kernel)),
@@ -80,7 +80,7 @@ class Placer {
   const Nodes& more_effects() const { return more_; }
 
  private:
-  // The ranges of a store and of its reduce, by where they stand.
+  // The ranges of a store and of its reduce, by where they are.
   struct Ranges {
     Nodes outputs;  // all of the store's
     // Output ranges above the first reduce range; those below it, which the array runs over; those below it
@@ -172,7 +172,8 @@ class Placer {
     body.memory = at(current, body.map);
     if (sums.in_output && !ranges.selected &&
         memory_size(sums.memory) * sums.memory.dtype().bytes() * 2 > cache_)
-      if (const Nodes fetches = asked_for(sums.memory, body.index); !fetches.empty())
+      if (const Nodes fetches = prefetches(sums.memory, body.index); !fetches.empty())
+
         body.memory = after(body.memory, fetches);
     // Panels and inner loops of the element, and of what follows the reduce, are this nest's own: another
     // store may use the same values in its nest.
@@ -199,9 +200,9 @@ class Placer {
     return under_gate(element, ranges.selected->gate, [](Node) { return true; });
   }
 
-  // The lines of what a step adds its sums to are prefetched before it sums: they are in rows far apart,
-  // which no prefetcher foresees, and the sums would wait for them.
-  static Nodes asked_for(Node memory, Node index) {
+  // Prefetches of the cache lines that a step adds its sums to, before it sums: their strides are too large
+  // for the hardware prefetcher, and the sums would wait for them.
+  static Nodes prefetches(Node memory, Node index) {
     constexpr std::int64_t kMost = 64;  // lines; more than a tile of sums in registers has
     const std::int64_t line = std::max<std::int64_t>(kLineBytes / memory.dtype().bytes(), 1);
     std::vector<Node> places{index};
@@ -381,7 +382,7 @@ Node place_accumulators(Node kernel, const Compile& compile) {
   }
   if (outside.empty() || reads_what_another_writes(order)) return kernel;
   constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-  Placer placer(kernel, order, !target.groups && target.l2 > 0 ? target.l2 : kNever, compile);
+  AccumulatorPlacer placer(kernel, order, !target.groups && target.l2 > 0 ? target.l2 : kNever, compile);
   Nodes effects(kernel.args().begin(), kernel.args().end());
   for (Node& effect : effects) {
     if (!effect.is(Op::End) || !effect.arg(0).is(Op::Store)) continue;

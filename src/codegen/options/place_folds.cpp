@@ -24,7 +24,7 @@ Node carry_of(Node fold, std::size_t i) {
 struct Component {
   Nodes ranges;
   std::vector<char> reads;
-  Nodes further;  // ranges that not all components have, or that no panel stands in
+  Nodes further;  // ranges that not all components have, or that no panel is in
   Node memory;
 };
 
@@ -97,9 +97,9 @@ bool can_place(const std::vector<Component>& all) {
   return any;
 }
 
-class Placer {
+class FoldPlacer {
  public:
-  explicit Placer(Node kernel) : ids_(fresh_ids(kernel)) {
+  explicit FoldPlacer(Node kernel) : ids_(fresh_ids(kernel)) {
     for (Node r : all_ranges(kernel)) threads_ |= range_kind(r) == RangeKind::Group;
   }
 
@@ -180,7 +180,7 @@ class Placer {
 Node place_folds(Node kernel) {
   std::vector<Node> order = toposort(kernel);
   if (std::none_of(order.begin(), order.end(), [](Node n) { return n.is(Op::Fold); })) return kernel;
-  Placer placer(kernel);
+  FoldPlacer placer(kernel);
   NodeMap<std::vector<Node>> results;
   NodeMap<Node> done;
   for (Node n : order) {

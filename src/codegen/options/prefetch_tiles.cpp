@@ -175,8 +175,8 @@ class Prefetcher {
     }
     return map.empty() ? kernel_ : substitute(kernel_, map);
   }
-  // Ranges that are copied or lanes and lie side by side are taken together, a line at a time. Lines of all
-  // copies are prefetched before the first of them is read, so that nothing stands between the reads.
+  // Ranges that are copied or lanes and are contiguous are taken together, a line at a time. Lines of all
+  // copies are prefetched before the first of them is read, so that nothing is between the reads.
   SmallVector<Node, 8> lines_ahead(Node load, Node range, std::int64_t depth) {
     Node index = load.arg(1);
     for (Node n : toposort(index))

@@ -19,7 +19,7 @@ namespace {
 using Nodes = SmallVector<Node, 16>;
 
 struct Panel {
-  Nodes outer, inner;  // ranges in registers that it is private to; the inner ones lie side by side
+  Nodes outer, inner;  // ranges in registers that it is private to; the inner ones are contiguous
   Node memory;         // the larger one
 };
 

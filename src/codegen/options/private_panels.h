@@ -1,5 +1,5 @@
-// Memory inside a kernel as scheduled belongs to one step of the ranges around it. Where some of those ranges
-// have become copies in registers (UPCAST), each copy gets memory of its own.
+// Memory inside a scheduled kernel belongs to one step of the ranges around it. If some of these ranges
+// became copies in registers (UPCAST), each copy gets its own memory.
 //
 //   before   i = i0*4 + u:  panel[t] = f(i, t);        ... panel[j] ...
 //   after    i = i0*4 + u:  panel[u*N + t] = f(i, t);  ... panel[u*N + j] ...

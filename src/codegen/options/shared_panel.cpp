@@ -145,11 +145,27 @@ OrRefusal<MatrixForm> matrix_form(Node value, const std::vector<PanelAxis>& axes
   return form;
 }
 
+// What the panel holds, where no number is gated and rows are evenly apart.
+std::optional<PanelContent> content_of(Node value, const MatrixForm& form,
+                                       const std::vector<PanelAxis>& axes) {
+  for (Node load : form.loads)
+    if (load.arg_count() > 2) return std::nullopt;
+  const PanelAxis& across = axes[form.across];
+  // An axis counts words, or elements of the source where a word is several neighbours.
+  const std::int64_t apart = form.steps ? across.stride * packed_neighbours(value) : form.apart;
+  if (across.stride == 0 || (!form.steps && across.stride != form.apart * form.parts())) return std::nullopt;
+  NodeMap<Node> zero;
+  for (const PanelAxis& axis : axes)
+    for (Node r : axis.ranges) zero.try_emplace(r, index_const(0));
+  Node first = form.loads[0];
+  return PanelContent{first.arg(0), substitute_free(first.arg(1), zero), apart, form.rows, form.columns};
+}
+
 // The gate of a word's first number, or of its second one where `part` is 1, with the value's ranges
 // replaced. Those stand for threads in `part`, which is of the copy already.
 Node gate_of_part(const MatrixForm& form, Node part, const NodeMap<Node>& map) {
   Node gates[2];
-  // Words of more than two numbers, or of one, lie in rows of steps, which have one gate.
+  // Words of more than two numbers, or of one, are in rows of steps, which have one gate.
   for (std::size_t i = 0; i < 2; ++i)
     if (Node load = form.loads[form.parts() == 2 ? i : 0]; load.arg_count() > 2)
       gates[i] = substitute_free(load.arg(2), map);
@@ -323,6 +339,7 @@ class SharedCopy {
     made_.index =
         slab * index_const(form_.rows * form_.row) + numbers_[form_.across] * index_const(form_.row) + column;
     made_.read = matrix_read(form_, axes_);
+    made_.content = content_of(value_, form_, axes_);
     made_.size = form_.rows * form_.columns;
     made_.parts = form_.parts();
     made_.part = form_.steps ? 1 : form_.row;
@@ -361,6 +378,13 @@ class SharedCopy {
 };
 
 }  // namespace
+
+bool hold_the_same(const PanelContent& a, const PanelContent& b) {
+  if (a.source != b.source || a.apart != b.apart || a.rows != b.rows || a.columns != b.columns) return false;
+  Linear apart = linear(a.first);
+  apart.add(b.first, -1);
+  return apart.terms.empty() && apart.constant == 0;
+}
 
 OrRefusal<PanelCopy> shared_copy(Node value, const Nodes& below, const Nodes& group, PanelOrder order,
                                  std::span<const RangePlace> places, const Target& target, FreshIds& ids) {

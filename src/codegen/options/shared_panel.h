@@ -1,6 +1,6 @@
-// How the threads of a group fill a staged panel together. The panel's elements are numbered in pieces, each
-// as many neighbours of the source as one load takes, and thread t of T takes pieces t, t + T, t + 2T ...:
-// whichever ranges the value has, every thread copies an equal share, and neighbouring threads read
+// How the threads of a group fill a staged panel together. The panel is divided into pieces, each as many
+// contiguous elements of the source as one load takes, and thread t of T copies pieces t, t + T, t + 2T ...
+// So for any ranges of the value, every thread copies an equal share, and neighbouring threads read
 // neighbouring pieces.
 //
 //   value   Load(A, (m0*16 + m)*K + k0*8 + k)    m over 16 threads, n over 16 more, k a loop of 8
@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/small_vector.h"
@@ -21,6 +22,14 @@
 
 namespace lathe {
 
+// What a swizzled panel holds, where all of it exists: number c of row r is element first + r*apart + c of
+// the source. Panels of steps and of outputs are then the same where they hold the same.
+struct PanelContent {
+  Node source, first;
+  std::int64_t apart = 0, rows = 0, columns = 0;
+};
+bool hold_the_same(const PanelContent& a, const PanelContent& b);
+
 // The loops that fill a panel, and both sides' index into it.
 struct PanelCopy {
   SmallVector<Node, 16> loops;  // of one thread, those in registers last
@@ -29,6 +38,7 @@ struct PanelCopy {
   std::int64_t size = 1;        // elements of the panel
   std::int64_t parts = 0;       // of words whose numbers are elements: how many there are
   std::int64_t part = 0;        // and how far apart
+  std::optional<PanelContent> content;
 };
 
 // `below` are the ranges the panel runs over, `group` those of the threads, outermost first. Refused

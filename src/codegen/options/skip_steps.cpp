@@ -69,7 +69,7 @@ NodeMap<Node> skipped_steps(Node kernel) {
     for (Node r : ranges_of(n))
       if (is_loop(r)) last_output = std::max(last_output, range_id(r));
     std::sort(loops.begin(), loops.end(), [](Node a, Node b) { return range_id(a) < range_id(b); });
-    // One that stands outside output loops has its partial sums in memory, in a nest with ranges of its own.
+    // One that is outside output loops has its partial sums in memory, in a nest with ranges of its own.
     if (loops.empty() || range_id(loops[0]) <= last_output) continue;
     needed(n.arg(0), conditions);
     for (std::size_t i = 1; i < loops.size(); ++i) {

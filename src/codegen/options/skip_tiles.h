@@ -1,5 +1,6 @@
-// Tiles of a running maximum (schedule/running_maximum.h) whose scores are all masked change nothing: where a
-// comparison of positions masks them, as in causal attention, the loop ends before the first of them.
+// Skips tiles of a running maximum (schedule/running_maximum.h) whose scores are all masked, since they
+// change nothing: if a comparison of positions masks them, as in causal attention, the loop ends before the
+// first one.
 //
 //   before   row: tile < 16:  s[key] = row < tile*128 + key ? -inf : ...
 //   after    row: tile < min(16, row / 128 + 1): ...

@@ -46,6 +46,7 @@ class Stager {
     Node memory, copy;                 // and the loops that fill it
     Node index;                        // where a reader finds its element
     std::int64_t parts = 0, part = 0;  // of a word whose numbers are elements, and how far apart they are
+    std::optional<PanelContent> content;
   };
   Node read(const Panel& panel, Node filled) const {
     Node memory = after(panel.memory, {&filled, 1}), first = load(memory, panel.index);
@@ -56,7 +57,8 @@ class Stager {
     return pack(parts);
   }
 
-  OrRefusal<Panel> panel(const Staging& staging) {
+  // `others` are filled at the same place: one that holds what this one would is read for both.
+  OrRefusal<Panel> panel(const Staging& staging, std::span<const Panel> others) {
     const auto& [value, position, wanted, slots, filling] = staging;
     const bool bulk = filling != Filling::Threads;
     Nodes above, below;
@@ -79,6 +81,9 @@ class Stager {
                        : shared_copy(value, below, group_, wanted, places_, target_, ids_);
     if (!copied) return copied.refusal();
     const PanelCopy& made = *copied;
+    for (const Panel& other : others)
+      if (made.content && other.content && hold_the_same(*made.content, *other.content))
+        return Panel{value, other.memory, Node(), made.read, made.parts, made.part, made.content};
     const bool swizzled = wanted == PanelOrder::Swizzled;
     const DType dtype = made.value.dtype();
     bytes_ += made.size * dtype.bytes() * slots;
@@ -101,8 +106,9 @@ class Stager {
       if (is_repeated(r)) loops.push_back(r);
     if (!group_.empty() && !loops.empty()) order.push_back(barrier(loops));
     Node memory = order.empty() ? panel : after(panel, order);
-    return Panel{value,     panel,      end(store(memory, made.index, made.value, made.gate), made.loops),
-                 made.read, made.parts, made.part};
+    return Panel{value,       panel,      end(store(memory, made.index, made.value, made.gate), made.loops),
+                 made.read,   made.parts, made.part,
+                 made.content};
   }
 
  private:
@@ -144,7 +150,7 @@ class Stager {
     return c;
   }
 
-  // The axis of the source along which neighbours lie side by side is copied by vectors where the panel's
+  // The contiguous axis of the source is copied by vectors where the panel's
   // last axis is the same; else a few elements at a time, with the panel's last axis inside: so both sides
   // stay in a few lines of the cache.
   PanelCopy copy_loops(Node value, const std::vector<PanelAxis>& axes, PanelOrder order) {
@@ -210,7 +216,7 @@ class Stager {
     return made;
   }
   // The axes in the order of their loops, outermost first. Small blocks of the panel are written in its
-  // order, and one block follows another as they lie in the source: lines that come from far away come in
+  // order, and one block follows another as they are in the source: lines that come from far away come in
   // their order, while it makes no difference where the next block of the panel is.
   std::vector<std::size_t> loop_order(const std::vector<PanelAxis>& axes,
                                       const std::vector<std::int64_t>& pitch, int bytes) const {
@@ -238,7 +244,7 @@ class Stager {
   }
   static Node plus(Node index, std::int64_t c) { return c == 0 ? index : index + index_const(c); }
 
-  // A loop of one group; a global range is one only where it stands inside a reduce, which a reduce spread
+  // A loop of one group; a global range is one only where it is inside a reduce, which a reduce spread
   // over the group does not allow (place_accumulators.h).
   bool is_repeated(Node r) const {
     RangeKind k = range_kind(r);
@@ -266,10 +272,10 @@ OrRefusal<Node> stage_values(Node kernel, std::span<const Staging> stages, std::
       const Staging& s = stages[last];
       if (last > begin && (!stager.fills_together() || s.position != stages[begin].position)) break;
       if (!s.value || s.value.is_const()) continue;  // folded away: nothing left to copy
-      OrRefusal<Stager::Panel> panel = stager.panel(s);
+      OrRefusal<Stager::Panel> panel = stager.panel(s, panels);
       if (!panel) return panel.refusal();
       panels.push_back(*panel);
-      copies.push_back(panels.back().copy);
+      if (panels.back().copy) copies.push_back(panels.back().copy);
     }
     if (panels.empty()) continue;
     Node filled = stager.fills_together() ? barrier(copies) : copies[0];

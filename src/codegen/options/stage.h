@@ -1,6 +1,7 @@
-// STAGE: the tile of a value that is used below a loop is copied to memory of its own there, in a copy loop,
-// and read from that. The panel is indexed by the ranges the value uses below the loop (panel_layout.h), so
-// any index and any gate is legal; where the value's loads are gated, the panel holds the zeros.
+// STAGE: at a loop, the tile of a value that the loop's body uses is copied into a panel (kernel-local
+// memory) and read from there. The panel is indexed by the ranges that the value uses inside the loop
+// (panel_layout.h), so any index and gate is possible; where the value's loads are gated, the panel holds the
+// zeros.
 //
 //   before   k0: m: k: ... Load(B, (k0*4 + k)*N + n) ...                     STAGE of that load at k0
 //   after    k0: { k', n': panel[k'*N + n'] = Load(B, (k0*4 + k')*N + n') }

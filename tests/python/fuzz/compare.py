@@ -36,7 +36,7 @@ def spread(plain, noisy, dtype):
 
 
 def undecided(plain, noisy, _):
-    """As spread, of whole numbers and truths: those that rounding changes may be anything."""
+    """As spread, of integers and truths: those that rounding changes may be anything."""
     return np.where(np.any([other != plain for other in noisy], axis=0), np.inf, 0.0) if noisy else np.zeros(plain.shape)
 
 
@@ -54,7 +54,7 @@ def differs(got, want, bound):
 
 
 def exact_gradients(program):
-    """Whether whole numbers are exact on the way back too: small floats may not hold sums of them."""
+    """Whether integers are exact on the way back too: small floats may not hold sums of them."""
     return program.exact and not any(v.dtype in dtypes.SMALL_FLOATS for v in [*program.inputs, *program.steps])
 
 

@@ -131,7 +131,7 @@ class NumpyRun:
 
 
 def weights_of(program):
-    """What outputs are weighted with in the loss: small whole numbers, one for each element where sizes are fixed."""
+    """What outputs are weighted with in the loss: small integers, one for each element where sizes are fixed."""
     run = NumpyRun(program, program.environments[0])
     values = run.all()
     weights = {}

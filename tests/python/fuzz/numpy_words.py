@@ -181,7 +181,7 @@ def avg_pool2d(x, kernel, stride, padding):
 
 
 def pooled(x, kernel, stride, padding, how, ceil, count_pads=True):
-    """One window after the other. With ceil the last window may stick out, but begins inside the picture or its left pad."""
+    """One window after the other. With ceil the last window may stick out, but begins inside the image or its left pad."""
     n = len(kernel)
     sizes = []
     for k in range(n):
@@ -263,7 +263,7 @@ def interpolate_corners(x, size):
 
 
 def floor_divide(x, y):
-    """Of whole numbers: by 0 it is 0. int64 and uint64 meet in a float, where that has no answer."""
+    """Of integers: by 0 it is 0. int64 and uint64 meet in a float, where that has no answer."""
     assert np.result_type(x, y).kind != "f" or (y != 0).all()
     return np.where(y == 0, 0, np.floor_divide(x, np.where(y == 0, 1, y)))
 

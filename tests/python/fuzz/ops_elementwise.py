@@ -112,11 +112,13 @@ for name, sign in BITS.items():
     op(name, "integer", two("whole"), common, text, text, "=", exact=True, symbolic=True, lift=True)
 
 def draw_divide(g):
-    """By what is rounded as the quotient is."""
+    """The divisor is rounded as the quotient is: of half and bfloat16 neither is."""
     d = two("number")(g)
-    if dtypes.lifted(dtypes.common(d["x"].dtype, d["y"].dtype)) == d["y"].dtype or not dtypes.is_float(d["y"].dtype):
-        return d
-    return g.bound(x=d["y"], y=d["x"]) if dtypes.is_float(d["x"].dtype) else None
+    wanted = dtypes.lifted(dtypes.common(d["x"].dtype, d["y"].dtype))
+    for x, y in ((d["x"], d["y"]), (d["y"], d["x"])):
+        if wanted == y.dtype or not dtypes.is_float(y.dtype):
+            return g.bound(x=x, y=y)
+    return None
 
 
 op("divide", "binary", draw_divide, lifted_common, "{x} / ({y}.abs() + 1)", "{x} / (np.abs({y}) + 1)", "=", symbolic=True, ulps=4)

@@ -11,7 +11,7 @@ def two(g, kind):
 
 
 def two_exact(kind):
-    """Operands of an op that jumps and is not constant between its jumps: only whole numbers tell where it does."""
+    """Operands of an op that jumps and is not constant between its jumps: only integers tell where it does."""
 
     def draw(g):
         if not g.program.exact:
@@ -57,7 +57,7 @@ for name, sign in SHIFTED.items():
 
 
 def draw_weak_float(g):
-    """A float number beside whole numbers and truths."""
+    """A float number beside integers and truths."""
     x = g.pick("whole")
     return g.bound(x=x, c=float(g.rng.integers(-3, 4)) if g.program.exact else float(g.rng.integers(-16, 17)) / 8)
 

@@ -116,7 +116,7 @@ def pair(g, low, high):
     return (int(g.rng.integers(low, high)), int(g.rng.integers(low, high)))
 
 
-def picture(g, kind="float"):
+def image(g, kind="float"):
     """A value with four axes, or a new one."""
     if g.large and g.rng.random() < 0.7:
         sizes = [int(g.rng.choice([7, 8, 14, 16, 28])) for _ in range(2)]
@@ -126,7 +126,7 @@ def picture(g, kind="float"):
 
 
 def draw_conv(g):
-    x = picture(g)
+    x = image(g)
     if 0 in x.shape or x.shape[1] > 64:
         return None
     channels = x.shape[1]
@@ -165,7 +165,7 @@ def window_steps(g, kernel):
 
 
 def whole_window(g, kernel, x):
-    """Now and then a window as long as its picture."""
+    """Now and then a window as long as its image."""
     for k in range(2):
         if x.shape[2 + k] <= 6 and g.rng.random() < 0.25:
             kernel = tuple(x.shape[2 + k] if i == k else n for i, n in enumerate(kernel))
@@ -177,7 +177,7 @@ op("conv2d", "product", draw_conv, same, "{x}.conv2d({w}, {bias}, {groups}, {str
 
 
 def draw_conv_transpose(g):
-    x = picture(g)
+    x = image(g)
     if 0 in x.shape or x.shape[1] > 32 or x.size > 20000:
         return None
     channels = x.shape[1]
@@ -205,7 +205,7 @@ op(
 
 
 def draw_pool(g):
-    x = picture(g)
+    x = image(g)
     if 0 in x.shape:
         return None
     kernel = pair(g, 1, 4)
@@ -219,7 +219,7 @@ op("avg_pool2d", "product", draw_pool, same, "{x}.avg_pool2d({kernel}, {stride},
 
 def draw_ceil_pool(g):
     """A last window that sticks out; pads that count or do not."""
-    x = picture(g)
+    x = image(g)
     if 0 in x.shape or x.size > 4000:
         return None
     kernel = pair(g, 1, 5)
@@ -280,7 +280,7 @@ op(
 
 
 def draw_interpolate(g):
-    x = picture(g)
+    x = image(g)
     if 0 in x.shape:
         return None
     return g.bound(x=x, size=pair(g, 1, 9))

@@ -117,7 +117,7 @@ class Program:
 
 
 def stripes(shape):
-    """Small whole numbers in a pattern that has a name."""
+    """Small integers in a pattern that has a name."""
     return (np.arange(int(np.prod(shape, dtype=np.int64))) % 7 - 3).reshape(shape)
 
 

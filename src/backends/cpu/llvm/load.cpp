@@ -4,18 +4,23 @@
 #include <llvm-c/Error.h>
 #include <llvm-c/LLJIT.h>
 #include <llvm-c/Orc.h>
+#include <llvm-c/OrcEE.h>
 
+#include <cstdint>
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "backends/cpu/llvm/code_memory.h"
 #include "backends/cpu/llvm/compile.h"
 
 namespace lathe::backends {
 
 struct LlvmLoaded {
   LLVMOrcJITDylibRef table = nullptr;
+  std::size_t object_bytes = 0;  // until it is linked
 };
 
 namespace {
@@ -32,6 +37,8 @@ struct Jit {
   std::mutex mutex;
   LLVMOrcLLJITRef jit = nullptr;
   std::vector<LLVMOrcJITDylibRef> free_tables;
+  CodeMemory memory;
+  KernelMemory reserved;  // for the object that is linked next
   int made = 0;
 };
 
@@ -43,10 +50,36 @@ Jit& jit() {
 // Missing symbols are reported by the lookup that needed them; nothing is printed.
 void ignore_error(void*, LLVMErrorRef e) { LLVMConsumeError(e); }
 
+// Where LLVM puts the sections of an object. It links on the thread that looks a symbol up and frees on the
+// one that clears its table: both hold the mutex. The memory was reserved before, because a null ends the
+// process.
+LLVMOrcObjectLayerRef linking_layer(void*, LLVMOrcExecutionSessionRef session, const char*) {
+  return LLVMOrcCreateRTDyldObjectLinkingLayerWithMCJITMemoryManagerLikeCallbacks(
+      session, nullptr, [](void*) -> void* { return new KernelMemory(std::exchange(jit().reserved, {})); },
+      [](void*) {},
+      [](void* kernel, std::uintptr_t size, unsigned alignment, unsigned, const char*) {
+        return CodeMemory::take_code(*static_cast<KernelMemory*>(kernel), size, alignment);
+      },
+      [](void* kernel, std::uintptr_t size, unsigned alignment, unsigned, const char*, LLVMBool) {
+        return CodeMemory::take_data(*static_cast<KernelMemory*>(kernel), size, alignment);
+      },
+      [](void* kernel, char** error) -> LLVMBool {
+        if (jit().memory.seal(*static_cast<KernelMemory*>(kernel))) return 0;
+        *error = strdup("the system does not let memory become executable (mprotect)");
+        return 1;
+      },
+      [](void* kernel) {
+        jit().memory.release(*static_cast<KernelMemory*>(kernel));
+        delete static_cast<KernelMemory*>(kernel);
+      });
+}
+
 bool start(Jit& j, char** error) {
   if (j.jit != nullptr) return true;
   initialize_x86();
-  if (failed(LLVMOrcCreateLLJIT(&j.jit, nullptr), error)) return false;
+  LLVMOrcLLJITBuilderRef builder = LLVMOrcCreateLLJITBuilder();
+  LLVMOrcLLJITBuilderSetObjectLinkingLayerCreator(builder, linking_layer, nullptr);
+  if (failed(LLVMOrcCreateLLJIT(&j.jit, builder), error)) return false;
   LLVMOrcExecutionSessionSetErrorReporter(LLVMOrcLLJITGetExecutionSession(j.jit), ignore_error, nullptr);
   return true;
 }
@@ -94,13 +127,17 @@ LlvmLoaded* load_object(const char* object, std::size_t size, char** error) {
     j.free_tables.push_back(table);
     return nullptr;
   }
-  return new LlvmLoaded{table};
+  return new LlvmLoaded{table, size};
 }
 
 void* find_symbol(LlvmLoaded* loaded, const char* symbol, char** error) {
   *error = nullptr;
   Jit& j = jit();
   std::lock_guard lock(j.mutex);
+  if (loaded->object_bytes != 0 && !j.memory.reserve(j.reserved, std::exchange(loaded->object_bytes, 0))) {
+    *error = strdup("no memory for code (mmap)");
+    return nullptr;
+  }
   LLVMOrcExecutionSessionRef session = LLVMOrcLLJITGetExecutionSession(j.jit);
   LLVMOrcCJITDylibSearchOrderElement order[] = {{loaded->table, LLVMOrcJITDylibLookupFlagsMatchAllSymbols}};
   LLVMOrcCLookupSetElement wanted[] = {
@@ -108,6 +145,7 @@ void* find_symbol(LlvmLoaded* loaded, const char* symbol, char** error) {
   Answer answer{nullptr, error};
   // Everything is linked on this thread, so the answer is there when the call returns.
   LLVMOrcExecutionSessionLookup(session, LLVMOrcLookupKindStatic, order, 1, wanted, 1, on_answer, &answer);
+  j.memory.release(j.reserved);  // left where nothing was linked
   if (answer.address == nullptr && *error == nullptr) *error = strdup("symbol not found");
   return answer.address;
 }
