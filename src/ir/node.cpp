@@ -311,7 +311,8 @@ std::uint64_t attr_hash(const Attr& a, bool identity, Op op) {
 std::uint64_t form_hash(const Attr& a, Op op, DType dtype) {
   const bool constant = op == Op::Const && !dtype.is_bool();
   if (constant || op == Op::Buffer) return 0;
-  if (op == Op::Param || op == Op::Define) return hash_combine(3, static_cast<std::uint64_t>(a.data->ints[0]));
+  if (op == Op::Param || op == Op::Define)
+    return hash_combine(3, static_cast<std::uint64_t>(a.data->ints[0]));
   if (op == Op::Special) return hash_string(a.data->text);
   return attr_hash(a, false, op);
 }
