@@ -228,7 +228,8 @@ void lower_to_share(Pending& work) {
   MadeKernel& made = work.entry->made;
   choose(made, request, compile_for(work.compiler->target()));
   const std::vector<Opt> chosen = made.options;
-  if (!request.options && !flag_on(Flag::NoOpt)) {
+  // With LATHE_INVARIANT a list of options says nothing about the order of sums.
+  if (!request.options && !flag_on(Flag::NoOpt) && !flag_on(Flag::Invariant)) {
     const Work amount = count_work(made.ast);
     made.options = SharedCodes::options_for(sizes, chosen, amount.flops + amount.bytes);
   }
