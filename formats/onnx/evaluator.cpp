@@ -221,6 +221,7 @@ Outputs Evaluator::collect(const std::vector<ValueInfo>& outputs, const Scope& s
 Outputs Evaluator::run(const Values& inputs) {
   depends_on_values_ = false;
   depth_ = 0;
+  sums_.clear();
   std::erase_if(quantised_, [&](const auto& from) { return !constants_.contains(from.first); });
   Scope scope{.opsets = &model_.opsets};
   add_initializers(model_.graph, scope);
@@ -283,8 +284,16 @@ const Quantised* Evaluator::quantised(const Tensor& real) const {
   return found == quantised_.end() ? nullptr : &found->second;
 }
 
-Tensor Evaluator::kept(const Tensor& constant, const std::string& what, const std::function<Tensor()>& make) {
-  const auto [found, is_new] = kept_.try_emplace({constant.impl().get(), what});
+const ScaledSum* Evaluator::scaled_sum(const Tensor& real) const {
+  const auto found = sums_.find(real.impl().get());
+  return found == sums_.end() ? nullptr : &found->second;
+}
+
+Tensor Evaluator::kept(const Call& call, const Tensor& constant, const std::string& what,
+                       const std::function<Tensor()>& make) {
+  // Nodes of functions and inner graphs are evaluated for several sets of inputs.
+  if (call.scope.outer != nullptr || call.scope.attributes != nullptr) return make();
+  const auto [found, is_new] = kept_.try_emplace({constant.impl().get(), what + " " + call.node.outputs[0]});
   if (is_new) {
     found->second = make();
     constants_.insert(found->second.impl().get());

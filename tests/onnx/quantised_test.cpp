@@ -106,6 +106,28 @@ TEST(QuantisedProduct, IsTheSumOfItsIntegers) {
             (std::vector<double>{(245 * -128 + -10 * 127 + 2 * 5) * 0.125, 0.0 + (-10 * -1 + 2 * -8)}));
 }
 
+// The scales of the sum and of its result become one, in every call the same.
+TEST(QuantisedProduct, IsQuantisedAgainAfterARelu) {
+  const std::string bytes = model(
+      {.nodes = {bytes_from("w", kInt8), bytes_from("zx", kUint8), bytes_from("zy", kUint8),
+                 bytes_from("zw", kInt8), node("DequantizeLinear", {"x", "sx", "zx"}, {"real_x"}),
+                 node("DequantizeLinear", {"w", "sw", "zw"}, {"real_w"}),
+                 node("Gemm", {"real_x", "real_w", "bias"}, {"sum"}, {attribute("transB", std::int64_t(1))}),
+                 node("Relu", {"sum"}, {"positive"}),
+                 node("QuantizeLinear", {"positive", "sy", "zy"}, {"y"})},
+       .initializers = {integers("w_wide", {3, 2}, {1, 2, -100, 3, 127, 127}), integers("zx_wide", {}, {1}),
+                        integers("zy_wide", {}, {20}), integers("zw_wide", {}, {0}), floats("sx", {}, {0.5F}),
+                        floats("sw", {}, {0.25F}), floats("sy", {}, {0.5F}),
+                        floats("bias", {3}, {1, 1, 0.25F})},
+       .inputs = {value_info("x", kUint8, {"N", "2"})},
+       .outputs = {value_info("y", kUint8, {"N", "3"})}});
+  Runner runner(bytes_of(bytes));
+  const Tensor x = Tensor({4.0F, 6.0F, 0.0F, 1.0F}).reshape({2, 2}).cast(dtypes::uint8).contiguous();
+  for (int call = 0; call < 3; ++call)
+    // Sums of 13, -285, 1016 and -1, 100, -127 eighths, to which the bias is added.
+    EXPECT_EQ(runner({{"x", x}}).at("y").tensor().tolist(), (std::vector<double>{25, 20, 255, 22, 47, 20}));
+}
+
 TEST(Quantise, RoundsToEvenAndSaturates) {
   const std::string bytes =
       model({.nodes = {bytes_from("zero", kUint8), node("QuantizeLinear", {"x", "s", "zero"}, {"y"})},

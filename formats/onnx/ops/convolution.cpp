@@ -28,8 +28,7 @@ Outputs conv(const Call& c) {
   const auto integers = [&](const Tensor& x, const Tensor& weight, std::int64_t border) {
     return convolution(c, x, weight, nullptr, border);
   };
-  if (const std::optional<Tensor> sum = quantised_sum(c, axes, integers))
-    return {c.has(2) ? *sum + along(c.x(2), 1, sum->ndim()) : *sum};
+  if (const std::optional<Tensor> sum = quantised_sum(c, axes, integers)) return {*sum};
   return {convolution(c, read_often(c, 0), c.x(1), input_or_null(c, 2))};
 }
 

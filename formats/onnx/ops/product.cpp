@@ -32,8 +32,9 @@ Outputs gemm(const Call& c) {
   const auto integers = [&](const Tensor& x, const Tensor& w, std::int64_t) {
     return product_of_integers(turn_a ? x.T() : x, turn_b ? w.T() : w);
   };
-  const std::optional<Tensor> sum = quantised_sum(c, axes, integers);
-  Tensor y = sum ? *sum : (turn_a ? read_often(c, 0).T() : read_often(c, 0)).matmul(turn_b ? b.T() : b);
+  if (alpha == 1 && beta == 1)
+    if (const std::optional<Tensor> sum = quantised_sum(c, axes, integers)) return {*sum};
+  Tensor y = (turn_a ? read_often(c, 0).T() : read_often(c, 0)).matmul(turn_b ? b.T() : b);
   if (alpha != 1) y = (y * alpha).cast(a.dtype());
   if (!c.has(2)) return {y};
   const Tensor& bias = c.x(2);

@@ -40,7 +40,7 @@ bool all_zero(const std::vector<std::int64_t>& zeros) {
 
 // The weight less its zero points; in bytes where they are zero.
 Tensor centered_weight(const Call& c, const Quantised& w, std::int64_t axis) {
-  return c.evaluator.kept(w.stored, "centered", [&] {
+  return c.evaluator.kept(c, w.stored, "centered", [&] {
     const Tensor zero = w.zero.tensor().cast(dtypes::int16);
     return w.stored.cast(dtypes::int16) -
            (zero.numel() == 1 ? zero.reshape({}) : along(zero, axis, w.stored.ndim()));
@@ -56,6 +56,9 @@ std::optional<Tensor> quantised_sum(const Call& c, const WeightAxes& axes, const
   if (!same_for_all(*x) || !(same_for_all(*w) || one_for_each_output(*w, axes.output))) return std::nullopt;
   const auto x_zeros = zeros_of(x->zero), w_zeros = zeros_of(w->zero);
   if (!x_zeros || !w_zeros || !c.evaluator.is_constant(w->stored)) return std::nullopt;
+  if (c.has(2) && c.x(2).numel() != 1 &&
+      !(c.x(2).ndim() == 1 && c.x(2).numel() == w->stored.size(axes.output)))
+    return std::nullopt;
   std::int64_t products = 1;
   for (const std::int64_t axis : axes.summed) products *= concrete(w->stored.size(axis), c, "an axis");
   if (products > kMostProducts) return std::nullopt;
@@ -64,14 +67,24 @@ std::optional<Tensor> quantised_sum(const Call& c, const WeightAxes& axes, const
   const std::int64_t zero = x_zeros->front();
   Tensor total = sum(x->stored, weight, zero);
   if (zero != 0) {
-    const Tensor weights = c.evaluator.kept(w->stored, "sums", [&] {
+    const Tensor weights = c.evaluator.kept(c, w->stored, "sums", [&] {
       return weight.cast(dtypes::int32).sum(axes.summed).cast(dtypes::int32).reshape({-1});
     });
     total = total - along(weights * zero, axes.result, axes.rank);
   }
-  const Tensor scale = w->scale.numel() == 1 ? w->scale.reshape({}) : along(w->scale, axes.result, axes.rank);
   for (std::size_t i = 0; i < 2; ++i) c.evaluator.note_unread(c.x(i));
-  return total.cast(dtypes::float32) * (x->scale.reshape({}) * scale);
+  const bool known = x->same_scale && w->same_scale && (!c.has(2) || c.evaluator.is_constant(c.x(2)));
+  const auto scale_of = [&] {
+    return x->scale.reshape({}) *
+           (w->scale.numel() == 1 ? w->scale.reshape({}) : along(w->scale, axes.result, axes.rank));
+  };
+  const Tensor scale = known ? c.evaluator.kept(c, w->stored, "scale", scale_of) : scale_of();
+  Tensor bias;
+  if (c.has(2)) bias = c.x(2).numel() == 1 ? c.x(2).reshape({}) : along(c.x(2), axes.result, axes.rank);
+  Tensor real = total.cast(dtypes::float32) * scale;
+  if (bias.defined()) real = real + bias;
+  if (known) c.evaluator.note_scaled_sum({real, w->stored, total, scale, bias});
+  return real;
 }
 
 Tensor read_often(const Call& c, std::size_t input) {

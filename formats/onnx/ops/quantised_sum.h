@@ -26,8 +26,8 @@ struct WeightAxes {
   std::int64_t result = 1, rank = 4;
 };
 
-// Inputs 0 and 1 of the node as x and weight; nothing where they are no such numbers or their scales and zero
-// points are not known.
+// Inputs 0 and 1 of the node as x and weight, input 2 as the bias; nothing where they are no such numbers or
+// their scales and zero points are not known.
 std::optional<Tensor> quantised_sum(const Call& c, const WeightAxes& axes, const IntegerSum& sum);
 // An input of a sum that is computed in floats: dequantised once, not for each time that it is read.
 Tensor read_often(const Call& c, std::size_t input);
