@@ -1,6 +1,8 @@
 // Quantised numbers: real = (q - zero) * scale.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "formats/onnx/evaluator.h"
 #include "formats/onnx/ops/shared.h"
 
@@ -20,12 +22,20 @@ DataType scale_dtype(const Tensor& scale) {
   return scale.dtype().bitsize() < 32 ? dtypes::float32 : scale.dtype();
 }
 
-// The nearest integer, of two the even one; beyond 2^18 some other number beyond it, and 0 for NaN. A sum
-// with 1.5 * 2^23 is rounded to an integer: fewer operations than round().
-Tensor nearest_whole(const Tensor& x) {
-  constexpr double kLimit = 1 << 18, kWhole = 0x1.8p23;
-  const Tensor limited = x.isnan().where(0, x).clamp(-kLimit, kLimit);
-  return (limited + kWhole - kWhole).cast(dtypes::int32);
+// The nearest integer within these limits, of two the even one, and 0 for NaN. A sum with 1.5 * 2^23 is
+// rounded to an integer: fewer operations than round().
+Tensor nearest_whole(const Tensor& x, double least, double most) {
+  constexpr double kWhole = 0x1.8p23;
+  const Tensor limited = x.maximum(least).minimum(most);
+  return (limited.isnan().where(0, limited) + kWhole - kWhole).cast(dtypes::int32);
+}
+
+// Known to be zero without reading memory.
+bool is_zero(const Value& zero) {
+  if (zero.kind() == Value::Kind::None) return true;
+  return zero.known() && !zero.known()->is_float() &&
+         std::all_of(zero.known()->sizes.begin(), zero.known()->sizes.end(),
+                     [](const Size& s) { return s == 0; });
 }
 
 Outputs dequantize(const Call& c) {
@@ -55,8 +65,10 @@ Tensor stored(const Call& c, const Tensor& divided, const Value& zero, std::int6
     if (shifted) y = y + spread(c, zero.tensor().cast(wide), y, axis, block);
     return y.clamp(least, most).cast(to);
   }
-  Tensor whole = nearest_whole(divided);
-  if (shifted) whole = whole + spread(c, zero.tensor().cast(dtypes::int32), divided, axis, block);
+  if (is_zero(zero)) return nearest_whole(divided, least, most).cast(to);
+  constexpr double kBeyond = 1 << 18;  // any zero point
+  const Tensor whole = nearest_whole(divided, -kBeyond, kBeyond) +
+                       spread(c, zero.tensor().cast(dtypes::int32), divided, axis, block);
   return whole.clamp(dtypes::min(to), dtypes::max(to)).cast(to);
 }
 
