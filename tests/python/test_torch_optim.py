@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+import lathe
 from lathe import Context, Tensor, nn
 
 KINDS = [
@@ -119,6 +120,20 @@ def test_parameter_groups_have_their_own_settings():
     assert mine[0].lr.item() == 0.125
 
 
+def test_rprop_begins_with_the_rate_of_its_first_step():
+    def run(lib):
+        w = lib.tensor([1.0, -2.0], requires_grad=True)
+        optimizer = lib.optim.Rprop([w], lr=0.02)
+        schedule = lib.optim.lr_scheduler.CyclicLR(optimizer, 0.01, 0.1, step_size_up=3, cycle_momentum=False)
+        for _ in range(5):
+            optimizer.zero_grad()
+            (w * w).sum().backward()
+            optimizer.step(), schedule.step()
+        return w.tolist()
+
+    np.testing.assert_allclose(run(lathe), run(torch), rtol=1e-6)
+
+
 def test_settings_that_cannot_change_are_refused_and_not_forgotten():
     for name in ("SGD", "Adam", "AdamW", "RMSprop"):
         mine, theirs = (getattr(t, name)([p], lr=0.5) for t, p in ((nn.optim, Tensor([1.0])), (torch.optim, torch.ones(1, requires_grad=True))))
@@ -146,6 +161,25 @@ def test_state_dicts_of_optimizers_continue_a_run():
         return w.numpy()
 
     assert (run(3) == run(-1)).all()
+
+
+@pytest.mark.parametrize("name", ["Adam", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "ASGD", "Rprop"])
+def test_the_state_of_groups_continues_a_run(name):
+    def run(split):
+        w, b = Tensor([1.0, 2.0], requires_grad=True), Tensor([2.0], requires_grad=True)
+        groups = [{"params": [w]}, {"params": [b], "lr": 0.03}]
+        optimizer = getattr(nn.optim, name)(groups)
+        for i in range(5):
+            if i == split:
+                state = {k: Tensor(v.numpy()) for k, v in optimizer.state_dict().items()}
+                optimizer = getattr(nn.optim, name)(groups)
+                optimizer.load_state_dict(state)
+            optimizer.zero_grad()
+            ((w * w).sum() + (b * b).sum() * i).backward()
+            optimizer.step()
+        return [*w.tolist(), *b.tolist()]
+
+    assert run(3) == run(-1)
 
 
 SCHEDULERS = [

@@ -494,13 +494,12 @@ class Rprop(_Own):
 
     def __init__(self, params, lr=0.01, etas=(0.5, 1.2), step_sizes=(1e-6, 50), **hints):
         super().__init__(params, lr, 0.0, hints, etas=etas, step_sizes=step_sizes)
-        for size in self.size:
-            size.assign(size + lr).realize()
 
     def _change(self, i, p, g, t):
         agreement = (g * self.before[i]).sign()
         factor = (agreement > 0).where(self.etas[1], (agreement < 0).where(self.etas[0], g.const_like(1.0)))
-        size = self.size[i].assign((self.size[i] * factor).clamp(*self.step_sizes))
+        before = (t == 1).where(self.lr, self.size[i])  # the rate counts at the first step alone
+        size = self.size[i].assign((before * factor).clamp(*self.step_sizes))
         kept = (agreement < 0).where(0, g)
         self.before[i].assign(kept)
         return kept.sign() * size
