@@ -4,6 +4,7 @@
 #include "base/planted.h"
 #include "ir/build.h"
 #include "ir/dot.h"
+#include "ir/float_range.h"
 #include "render/llvm_printer.h"
 #include "render/prepare.h"
 #include "render/unit_text.h"
@@ -268,10 +269,14 @@ std::string LlvmPrinter::shift(Node node) {
   return emit("select {} {}, {} zeroinitializer, {} {}", flags, out, type, type, result);
 }
 
-// Saturating, NaN gives 0; the widths are those of ir/value.h.
-std::string LlvmPrinter::float_to_int(DType to, DType from, const std::string& x) {
-  std::string type = llvm_type(from);
+// Saturating, NaN gives 0; the widths are those of ir/value.h. Values that fit take one instruction.
+std::string LlvmPrinter::float_to_int(DType to, Node number) {
+  const DType from = number.dtype();
+  const std::string type = llvm_type(from), x = value(number);
+  const FloatRange range = float_range(number);
   const auto saturate = [&](const char* sign, DType wide) {
+    if (*sign == 's' && range.fits(wide.element()))
+      return emit("fptosi {} {} to {}", type, x, llvm_type(wide));
     return call(fmt::format("llvm.fpto{}i.sat.{}.{}", sign, llvm_suffix(wide), llvm_suffix(from)),
                 llvm_type(wide), {type}, {x});
   };
@@ -305,7 +310,7 @@ std::string LlvmPrinter::cast_value(Node node) {
     if (source == result) return x;
     return emit("{} {} {} to {}", to.bits() > from.bits() ? "fpext" : "fptrunc", source, x, result);
   }
-  if (from.is_float()) return float_to_int(to, from, x);
+  if (from.is_float()) return float_to_int(to, arg);
   bool zero_extend = from.is_unsigned() || (from.is_bool() && !planted(Fault::LlvmBoolToFloat));
   if (to.is_float()) return emit("{} {} {} to {}", zero_extend ? "uitofp" : "sitofp", source, x, result);
   if (source == result) return x;

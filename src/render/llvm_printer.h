@@ -108,7 +108,7 @@ class LlvmPrinter {
   std::string divide(Node node);
   std::string shift(Node node);
   std::string cast_value(Node node);
-  std::string float_to_int(DType to, DType from, const std::string& x);
+  std::string float_to_int(DType to, Node number);
   std::string vector_op(Node node);
   std::string hreduce(Node node);
   std::string dot_product(Node node);

@@ -408,7 +408,7 @@ TEST(Heuristic, PinnedChoices) {
       {depthwise(64, 7, 5), "UPCAST(1, 7) UPCAST(1, 8) UNROLL(0, 0) THREAD(0, 4)",
        "UPCAST(1, 7) UPCAST(1, 8) UNROLL(0, 0) THREAD(0, 4)"},
       {depthwise(64, 112, 3, 2), "UPCAST(1, 8) UPCAST(2, 8) UNROLL(0, 0) UNROLL(0, 0) THREAD(0, 8)",
-       "UPCAST(1, 14) UPCAST(2, 8) UNROLL(0, 0) UNROLL(0, 0) THREAD(0, 8)"},
+       "UPCAST(1, 14) UPCAST(2, 16) UNROLL(0, 0) UNROLL(0, 0) THREAD(0, 8)"},
       // A few lines made columns, and columns made lines: whole vectors of either, woven by shuffles.
       {transpose(4, 1 << 16), "UPCAST(0, 16) UPCAST(1, 0) THREAD(0, 8)",
        "UPCAST(0, 32) UPCAST(1, 0) THREAD(0, 8)"},

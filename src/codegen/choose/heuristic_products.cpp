@@ -249,6 +249,8 @@ bool Chooser::product() {
   // One product at a time also waits for the sum before.
   double scalar_cost = 2.0 * static_cast<double>(target_.vector_bytes / std::max(facts_.element_bytes, 1));
   if (!tile_ || tile_->cost >= scalar_cost) return false;  // no better than one product at a time
+  // Of several sums that are equally long each has lanes of its own.
+  if (tile_->lanes_reduce && facts_.as_long > 1) return false;
   take(RuleId::BorderSteps);
   for (auto [range, size] : tile_->rows) add(OptOp::UPCAST, position(range), {size});
   if (tile_->lanes_reduce)

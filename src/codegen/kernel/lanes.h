@@ -37,6 +37,11 @@ bool is_affine(Node index, Node range, std::int64_t& stride);
 // `beside` add to the index is known where it is loaded, because they are in registers.
 std::int64_t elements_apart(Node load, Node range, std::span<const Node> beside);
 
+// Whether loads of vectors may have masks: else each lane under a mask is loaded alone.
+bool may_mask(DType element, const Target& target);
+// The same distance for lanes that are loaded under masks, whatever is between them; else 0.
+std::int64_t masked_apart(Node load, Node range, const Target& target);
+
 // Whether lanes along the range lie apart in what a store writes, and the steps of one of the others, in
 // registers too, are all that is between: shuffles make whole vectors of them.
 bool is_woven(Node store, Node range, std::span<const Node> beside);
