@@ -119,10 +119,23 @@ Schedule scheduled(const Normalised& graph, const GraphKey& key, const ScheduleO
   return made;
 }
 
+// A graph that is computed more often than this at one size, or captured, gets code of its own, which may be
+// quicker than what other sizes share.
+constexpr std::uint32_t kSharedUses = 16;
+
+bool wants_own_code(const PreparedSchedule& known) {
+  return known.shares_code && (observer || known.uses.fetch_add(1, std::memory_order_relaxed) >= kSharedUses);
+}
+
 std::shared_ptr<const PreparedSchedule> prepared_for(std::span<const Node> targets, const GraphKey& key) {
   const std::string device = default_device();
   const std::string extra = flags_key() + device;
   if (auto known = state().schedules.find(key, extra)) {
+    if (wants_own_code(*known)) {
+      const std::vector<Node> slots(known->slots.begin(), known->slots.end());
+      known = prepare_schedule(Schedule(known->schedule), slots, {}, KernelCode::Own);
+      state().schedules.insert(key, extra, known);
+    }
     show_schedule(known->schedule, known->memory, true);
     return known;
   }
@@ -133,7 +146,8 @@ std::shared_ptr<const PreparedSchedule> prepared_for(std::span<const Node> targe
   wanted.unit_folds = true;
   const std::string limits = apply_limits(key, targets, wanted);
   Schedule made = scheduled(normal, key, wanted, limits, extra);
-  auto prepared = prepare_schedule(std::move(made), normal.stand_ins);
+  auto prepared = prepare_schedule(std::move(made), normal.stand_ins, {},
+                                   observer ? KernelCode::Own : KernelCode::Shared);
   show_schedule(prepared->schedule, prepared->memory, false);
   state().schedules.insert(key, extra, prepared);
   return prepared;

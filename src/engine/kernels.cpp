@@ -1,11 +1,13 @@
 #include "engine/kernels.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <deque>
 #include <mutex>
+#include <sstream>
 #include <unordered_map>
 #include <utility>
 
@@ -16,11 +18,13 @@
 #include "base/planted.h"
 #include "base/progress.h"
 #include "codegen/codegen.h"
+#include "codegen/kernel/count.h"
 #include "engine/build_id.h"
 #include "engine/compile_context.h"
 #include "engine/debug.h"
 #include "engine/disk_cache.h"
 #include "engine/kernel_check.h"
+#include "engine/shared_code.h"
 #include "engine/steps.h"
 #include "ir/text.h"
 #include "ir/value.h"
@@ -46,16 +50,11 @@ struct CacheKeyHash {
 
 }  // namespace
 
-// A kernel on one device.
-struct LoadedKernel {
-  const OpenDevice* device = nullptr;
-  std::unique_ptr<Kernel> kernel;
-};
-
 struct KernelEntry {
-  MadeKernel made;  // keeps the key's node alive
-  std::deque<LoadedKernel> loaded;
-  std::string disk_key;  // empty without a disk cache
+  MadeKernel made;                   // keeps the key's node alive
+  std::shared_ptr<SharedCode> code;  // of several sizes, or null: its own
+  std::deque<LoadedKernel> loaded;   // its own
+  std::string disk_key;              // empty without a disk cache
   KernelCheck check;
   std::shared_ptr<KernelEntry> instead;  // what runs since this one was found wrong
   std::uint64_t last_asked = 0;          // which of the calls of ready_kernels
@@ -64,7 +63,6 @@ struct KernelEntry {
 namespace {
 
 using Entry = KernelEntry;
-using Loaded = LoadedKernel;
 
 struct Table {
   std::mutex mutex;
@@ -72,6 +70,8 @@ struct Table {
   std::size_t most_unused = 8192;
   std::size_t trim_at = 2 * most_unused;  // kernels
   std::uint64_t calls = 0;
+  SharedCodes shared;
+  std::vector<std::shared_ptr<const void>> retired;  // out of the tables, but they may still run
   OptionSource source;
   std::uint64_t compiles = 0;
   ProofCounts proofs;
@@ -144,7 +144,9 @@ std::string saved_stamp(const Compiler& compiler, std::string_view packed) {
 // under its key since.
 std::string stamp_of_record(const Entry& entry) {
   const std::string& bytes = entry.made.binary.bytes;
-  return fmt::format("{:016x}{:016x}\n", hash_string(bytes, 3), hash_string(bytes, 4));
+  const std::uint64_t arguments = hash_span(std::span<const std::int64_t>(entry.made.arguments));
+  return fmt::format("{:016x}{:016x}\n", hash_string(bytes, hash_combine(arguments, 3)),
+                     hash_string(bytes, hash_combine(arguments, 4)));
 }
 
 // A packed kernel with what is known of it. One that stands for another is not taken where a difference is an
@@ -199,6 +201,8 @@ std::string usual_source(const KernelRequest& request) {
   return request.options ? "user" : flag_on(Flag::NoOpt) ? "none" : "heuristic";
 }
 
+bool has_shared_code(const Entry& entry) { return entry.instead == nullptr && !entry.made.arguments.empty(); }
+
 void lower(Pending& work) {
   MadeKernel& made = work.entry->made;
   const Compile compile = compile_for(work.compiler->target());
@@ -207,6 +211,37 @@ void lower(Pending& work) {
   work.program = lower_kernel(kernel, made.options, compile, work.request->name);
   made.launch = work.program;
   made.launch.code.clear();
+}
+
+bool may_share_code(const Pending& work) {
+  return flag_on(Flag::Lengths) && work.request->share_code && !work.compiler->target().reference &&
+         !searching(*work.request);
+}
+
+// Lowers it so that it can run code which other sizes share, and takes that code where its program is one of
+// theirs.
+void lower_to_share(Pending& work) {
+  const KernelRequest& request = *work.request;
+  SharedCodes& shared = table().shared;
+  const std::string choice = fmt::format("{} {}", request.device->backend_number, work.key.choice);
+  KernelSizes& sizes = shared.request(request.ast, choice, table().calls);
+  MadeKernel& made = work.entry->made;
+  choose(made, request, compile_for(work.compiler->target()));
+  const std::vector<Opt> chosen = made.options;
+  if (!request.options && !flag_on(Flag::NoOpt)) {
+    const Work amount = count_work(made.ast);
+    made.options = SharedCodes::options_for(sizes, chosen, amount.flops + amount.bytes);
+  }
+  try {
+    lower(work);
+  } catch (const KernelOptError&) {  // what suits another size need not be possible at this one
+    if (made.options == chosen) throw;
+    made.options = chosen;
+    lower(work);
+  }
+  CodeForSize found = shared.find(work.program, choice, sizes);
+  work.entry->code = std::move(found.code);
+  made.arguments = std::move(found.arguments);
 }
 
 // Finds the kernel on disk or lowers it; compiling comes later, for all together.
@@ -224,19 +259,21 @@ void prepare(Pending& work, DiskCache* disk) {
     const bool look = flag_number(Flag::Debug) < 6;
     std::string note;
     if (const auto entry = look ? disk->get("kernel", work.entry->disk_key, &note) : std::nullopt;
-        entry && take_packed(*entry, *work.entry, *request.device)) {
+        entry && take_packed(*entry, *work.entry, *request.device) &&
+        (request.share_code || !has_shared_code(*work.entry))) {
       find_record(note, *work.entry, *request.device);
       work.from_disk = true;
       if (made.options_from.empty()) made.options_from = usual_source(request);
       return;
     }
+    made.arguments.clear();
   }
   if (!request.saved.empty() && take_saved(request.saved, compiler, *work.entry, *request.device)) {
     work.from_disk = true;
     if (made.options_from.empty()) made.options_from = usual_source(request);
     return;
   }
-  lower(work);
+  may_share_code(work) ? lower_to_share(work) : lower(work);
 }
 
 // Shows how far a batch of kernels is: each is prepared first and compiled last, which take about as long.
@@ -258,6 +295,29 @@ class BatchProgress {
   std::size_t prepared_ = 0;
 };
 
+// What a compiler is to make: a kernel's own code, or code that several of them share.
+struct ToCompile {
+  const Program* program;
+  Binary* binary;
+};
+
+// The code that these kernels still need, each once.
+std::vector<ToCompile> still_to_compile(std::span<Pending*> kernels) {
+  std::vector<ToCompile> out;
+  for (Pending* work : kernels) {
+    const std::shared_ptr<SharedCode>& code = work->entry->code;
+    if (code == nullptr) {
+      out.push_back({&work->program, &work->entry->made.binary});
+      continue;
+    }
+    const bool known = code->compiled || std::ranges::any_of(out, [&](const ToCompile& other) {
+                         return other.binary == &code->binary;
+                       });
+    if (!known) out.push_back({&code->open.program, &code->binary});
+  }
+  return out;
+}
+
 // One call per compiler for everything that was not on disk.
 void compile(std::span<Pending> all, DiskCache* disk, BatchProgress* progress = nullptr) {
   std::vector<const Compiler*> compilers;
@@ -268,35 +328,44 @@ void compile(std::span<Pending> all, DiskCache* disk, BatchProgress* progress = 
   }
   for (const Compiler* compiler : compilers) {
     std::vector<Pending*> mine;
-    std::vector<Program> programs;
     for (Pending& work : all)
-      if (!work.from_disk && work.compiler.get() == compiler) {
-        mine.push_back(&work);
-        programs.push_back(work.program);
-      }
-    const auto begin = std::chrono::steady_clock::now();
-    std::vector<Binary> binaries = compiler->compile_all(programs, [&](std::size_t done) {
-      if (progress != nullptr) progress->compiled(done);
-    });
-    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
-    check_internal(binaries.size() == mine.size(), "engine",
-                   "a compiler gave a different number of binaries");
-    for (std::size_t i = 0; i < mine.size(); ++i) {
-      MadeKernel& made = mine[i]->entry->made;
-      made.binary = std::move(binaries[i]);
-      if (disk != nullptr) disk->put("kernel", mine[i]->entry->disk_key, pack_kernel(made));
-    }
-    table().compiles += mine.size();
+      if (!work.from_disk && work.compiler.get() == compiler) mine.push_back(&work);
+    const std::vector<ToCompile> wanted = still_to_compile(mine);
+    std::vector<Program> programs;
     std::vector<std::string> names;
-    for (const Program& program : programs) names.push_back(program.name);
-    note_compiled(names, took.count());
+    for (const ToCompile& one : wanted) {
+      programs.push_back(*one.program);
+      names.push_back(one.program->name);
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    std::vector<Binary> binaries;
+    if (!programs.empty())
+      binaries = compiler->compile_all(programs, [&](std::size_t done) {
+        if (progress != nullptr) progress->compiled(done);
+      });
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
+    check_internal(binaries.size() == wanted.size(), "engine",
+                   "a compiler gave a different number of binaries");
+    for (std::size_t i = 0; i < wanted.size(); ++i) *wanted[i].binary = std::move(binaries[i]);
+    for (Pending* work : mine) {
+      MadeKernel& made = work->entry->made;
+      if (SharedCode* code = work->entry->code.get()) {
+        code->compiled = true;
+        code->open.program = {};
+        made.binary = code->binary;
+      }
+      if (disk != nullptr) disk->put("kernel", work->entry->disk_key, pack_kernel(made));
+    }
+    table().compiles += wanted.size();
+    if (!names.empty()) note_compiled(names, took.count());
   }
 }
 
-const Loaded& loaded_on(Entry& entry, OpenDevice& device) {
-  for (const Loaded& known : entry.loaded)
+const LoadedKernel& loaded_on(Entry& entry, OpenDevice& device) {
+  std::deque<LoadedKernel>& all = entry.code != nullptr ? entry.code->loaded : entry.loaded;
+  for (const LoadedKernel& known : all)
     if (known.device == &device) return known;
-  return entry.loaded.emplace_back(Loaded{&device, device.device->load(entry.made.binary)});
+  return all.emplace_back(LoadedKernel{&device, device.device->load(entry.made.binary)});
 }
 
 // An object from disk that cannot be loaded is made again; one just compiled that cannot is an error.
@@ -308,6 +377,7 @@ void load_first(Pending& work, DiskCache* disk) {
     log_warning_once("cache", fmt::format("a cached kernel could not be loaded and is compiled again: {}",
                                           error.message()));
     work.from_disk = false;
+    work.entry->made.arguments.clear();
     lower(work);
     compile({&work, 1}, disk);
     loaded_on(*work.entry, *work.request->device);
@@ -319,15 +389,17 @@ ReadyKernel ready_on(std::shared_ptr<Entry> entry, OpenDevice& device) {
   // REF is what others are compared with, and what computes nothing has nothing to compare.
   const bool comparable = device.device->computes() && !device.compiler->target().reference;
   if (!comparable) entry->check.due = false;
-  const Loaded& loaded = loaded_on(*entry, device);
+  const LoadedKernel& loaded = loaded_on(*entry, device);
   return {&entry->made, loaded.kernel.get(), &entry->check, std::move(entry)};
 }
 
 // A process that goes on making other graphs must not grow for ever. Takes kernels that nobody holds out of
 // the table: they may still run, so whoever gets them waits for the devices before they are destroyed. The
 // table is locked.
-std::vector<std::shared_ptr<Entry>> take_unused(Table& all) {
-  std::vector<std::shared_ptr<Entry>> unused;
+std::vector<std::shared_ptr<const void>> take_unused(Table& all) {
+  std::vector<std::shared_ptr<const void>> unused = std::move(all.retired);
+  all.retired.clear();
+  for (std::shared_ptr<SharedCode>& code : all.shared.take_unused()) unused.push_back(std::move(code));
   if (all.kernels.size() < all.trim_at) return unused;
   std::vector<std::uint64_t> asked;
   for (const auto& [key, entry] : all.kernels)
@@ -350,7 +422,7 @@ std::vector<std::shared_ptr<Entry>> take_unused(Table& all) {
 
 std::vector<ReadyKernel> ready_kernels(std::span<const KernelRequest> requests) {
   Table& all = table();
-  std::vector<std::shared_ptr<Entry>> unused;
+  std::vector<std::shared_ptr<const void>> unused;
   {
     std::lock_guard guard(all.mutex);
     unused = take_unused(all);
@@ -372,7 +444,9 @@ std::vector<ReadyKernel> ready_kernels(std::span<const KernelRequest> requests) 
   std::unordered_map<const OpenDevice*, std::shared_ptr<const Compiler>> compilers;
   for (const KernelRequest& request : requests) {
     keys.push_back({request.ast, request.device->backend_number, choice_text(request)});
-    if (all.kernels.contains(keys.back()) || !asked.emplace(keys.back(), true).second) continue;
+    const auto known = all.kernels.find(keys.back());
+    const bool made = known != all.kernels.end() && (request.share_code || !has_shared_code(*known->second));
+    if (made || !asked.emplace(keys.back(), true).second) continue;
     auto [compiler, added] = compilers.try_emplace(request.device);
     if (added) compiler->second = compiler_of(*request.device);
     pending.push_back({keys.back(), &request, compiler->second, nullptr, {}, false});
@@ -389,7 +463,9 @@ std::vector<ReadyKernel> ready_kernels(std::span<const KernelRequest> requests) 
     for (Pending& work : pending) {
       show_kernel(work.entry->made, work.program);
       load_first(work, disk);
-      all.kernels.emplace(work.key, std::move(work.entry));
+      std::shared_ptr<Entry>& place = all.kernels[work.key];
+      if (place != nullptr) all.retired.push_back(std::move(place));
+      place = std::move(work.entry);
     }
   }
   std::vector<ReadyKernel> result;
@@ -425,6 +501,8 @@ void keep_record(const ReadyKernel& kernel, const OpenDevice& device) {
   disk->add_note("kernel", kernel.entry->disk_key,
                  stamp_of_record(*kernel.entry) + to_text(kernel.check->record, device.device->driver()));
 }
+
+bool shares_code(const ReadyKernel& kernel) { return has_shared_code(*kernel.entry); }
 
 std::string saved_kernel(const ReadyKernel& held, OpenDevice& device) {
   const ReadyKernel kernel = current_kernel(held, device);
@@ -481,14 +559,15 @@ Grid grid_of(const Program& launch, Bindings bindings) {
 
 std::string pack_kernel(const MadeKernel& made, std::string_view record) {
   std::string text;
-  for (const std::string& part : {to_string(made.options), print_program(made.launch), made.binary.entry,
-                                  made.binary.bytes, made.binary.source, std::string(record)})
+  for (const std::string& part :
+       {to_string(made.options), print_program(made.launch), made.binary.entry, made.binary.bytes,
+        made.binary.source, std::string(record), fmt::format("{}", fmt::join(made.arguments, " "))})
     put_part(text, part);
   return text;
 }
 
 bool unpack_kernel(std::string_view text, MadeKernel& made, std::string* record) {
-  std::string_view parts[6];
+  std::string_view parts[7];
   for (std::string_view& part : parts) {
     const auto taken = take_part(text);
     if (!taken) return false;
@@ -498,6 +577,8 @@ bool unpack_kernel(std::string_view text, MadeKernel& made, std::string* record)
   made.launch = parse_program(parts[1]);
   made.binary = {std::string(parts[2]), std::string(parts[3]), std::string(parts[4])};
   if (record != nullptr) *record = parts[5];
+  std::istringstream arguments{std::string(parts[6])};
+  for (std::int64_t argument = 0; arguments >> argument;) made.arguments.push_back(argument);
   return true;
 }
 
@@ -534,6 +615,8 @@ void drop_kernels() {
   executor().synchronize();
   std::lock_guard guard(table().mutex);
   table().kernels.clear();
+  table().retired.clear();
+  table().shared.clear();
 }
 
 std::string flags_key() {

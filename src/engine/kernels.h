@@ -31,6 +31,7 @@ struct MadeKernel {
   std::string options_from;  // "heuristic", "user", "search", "none" or "fallback"
   Program launch;            // without its code: params, variables, sizes, counts
   Binary binary;
+  std::vector<std::int64_t> arguments;  // after the variables, of code that other sizes share (shared_code.h)
 };
 
 struct KernelCheck;
@@ -51,6 +52,7 @@ struct KernelRequest {
   OpenDevice* device = nullptr;
   std::optional<std::vector<Opt>> options = std::nullopt;  // given by the user; else search or heuristic
   std::string_view saved = {};  // what saved_kernel gave: used where it was made for this build and machine
+  bool share_code = false;      // with other sizes (shared_code.h): it may not run often at this one
 };
 
 // The kernels, in the order asked for. Each distinct one is made once per process, for all devices of a
@@ -66,6 +68,9 @@ void keep_record(const ReadyKernel& kernel, const OpenDevice& device);
 
 // A kernel as bytes that go into a file, and into a KernelRequest of a later process.
 std::string saved_kernel(const ReadyKernel& held, OpenDevice& device);
+
+// Whether it runs code that other sizes share.
+bool shares_code(const ReadyKernel& kernel);
 
 // The launch sizes under these bindings. Throws UserError naming a variable without a value.
 Grid grid_of(const Program& launch, Bindings bindings);

@@ -29,6 +29,8 @@ class Launch {
     }
     for (const NodeRef& variable : launch.variables)
       args_.push_back({Arg::Kind::Int, {}, evaluate_index(variable, bindings)});
+    for (const std::int64_t argument : kernel.made->arguments)
+      args_.push_back({Arg::Kind::Int, {}, argument});
     work_ = {&device, 0, kernel.kernel, grid, args_, reads_, writes_, step.name, std::move(fault)};
   }
   Launch(const Launch&) = delete;

@@ -257,12 +257,13 @@ std::size_t PreparedSchedule::bytes_needed(const std::string& device) const {
 namespace {
 
 // The kernels of the steps that are no copies, with their options chosen.
-void make_kernels(PreparedSchedule& made, std::span<const std::string_view> saved) {
+void make_kernels(PreparedSchedule& made, std::span<const std::string_view> saved, KernelCode code) {
   std::vector<KernelRequest> requests;
   for (std::size_t i = 0; i < made.steps.size(); ++i) {
     const Step& step = made.schedule.steps[i];
     if (step.is_copy()) continue;
     requests.push_back({step.ast, step.name, made.steps[i].device, options_of(step)});
+    requests.back().share_code = code == KernelCode::Shared;
     if (!saved.empty()) requests.back().saved = saved[i];
   }
   const std::vector<ReadyKernel> kernels = ready_kernels(requests);
@@ -271,6 +272,7 @@ void make_kernels(PreparedSchedule& made, std::span<const std::string_view> save
     if (made.schedule.steps[i].is_copy()) continue;
     PreparedStep& ready = made.steps[i];
     ready.kernel = kernels[next++];
+    made.shares_code |= shares_code(ready.kernel);
     ready.symbolic = has_variables(ready.kernel.made->launch);
     if (!ready.symbolic) ready.grid = grid_of(ready.kernel.made->launch, {});
   }
@@ -317,7 +319,8 @@ void find_sources(PreparedSchedule& made) {
 }  // namespace
 
 std::shared_ptr<const PreparedSchedule> prepare_schedule(Schedule schedule, std::span<const Node> slots,
-                                                         std::span<const std::string_view> saved) {
+                                                         std::span<const std::string_view> saved,
+                                                         KernelCode code) {
   auto made = std::make_shared<PreparedSchedule>();
   made->schedule = std::move(schedule);
   made->slots.assign(slots.begin(), slots.end());
@@ -326,7 +329,7 @@ std::shared_ptr<const PreparedSchedule> prepare_schedule(Schedule schedule, std:
     made->steps.emplace_back();
     made->steps.back().device = &open_device(step.device);
   }
-  make_kernels(*made, saved);
+  make_kernels(*made, saved, code);
   // After options are chosen: what kernels work in depends on them.
   std::vector<Node> kept(slots.begin(), slots.end());
   kept.insert(kept.end(), made->fresh.begin(), made->fresh.end());

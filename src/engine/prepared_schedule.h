@@ -3,6 +3,7 @@
 // caches prepared schedules by graph; a capture keeps the ones it ran and runs them again without a graph.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -42,15 +43,20 @@ struct PreparedSchedule {
   std::vector<std::string> fresh_origins;  // the tensor ops each of them is the result of
   std::vector<PreparedStep> steps;
   std::unique_ptr<KnownLaunches> launches = std::make_unique<KnownLaunches>();  // of the runs so far
+  bool shares_code = false;                     // some kernel runs code made for several sizes
+  mutable std::atomic<std::uint32_t> uses = 0;  // of one that does
 
   // Bytes a run takes on this device beyond what it finds: arena and results, as the pool counts them.
   std::size_t bytes_needed(const std::string& device) const;
 };
 
 // Plans memory and makes the kernels of a schedule whose inputs are these stand-ins. `saved` are kernels that
-// saved_kernel gave, by step (empty for copies), or none.
+// saved_kernel gave, by step (empty for copies), or none. `code` says whether kernels may share machine code
+// with those of other sizes, which saves compiling it, or have their own, which may be quicker.
+enum class KernelCode : std::uint8_t { Shared, Own };
 std::shared_ptr<const PreparedSchedule> prepare_schedule(Schedule schedule, std::span<const Node> slots,
-                                                         std::span<const std::string_view> saved = {});
+                                                         std::span<const std::string_view> saved = {},
+                                                         KernelCode code = KernelCode::Own);
 
 // Runs it over these buffers, by slot. Returns, for each target, what can be read afterwards. Throws
 // OutOfMemory with the plan before anything is allocated or submitted. A request to stop is met only as long

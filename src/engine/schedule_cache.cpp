@@ -9,19 +9,28 @@ constexpr std::size_t kMostEntries = 4096;
 
 }  // namespace
 
-std::shared_ptr<const PreparedSchedule> ScheduleCache::find(const GraphKey& key, const std::string& extra) {
+ScheduleCache::Entry* ScheduleCache::entry_of(const GraphKey& key, const std::string& extra) {
   const auto [begin, end] = by_hash_.equal_range(key.hash);
   for (auto it = begin; it != end; ++it) {
-    const Entry& entry = *it->second;
+    Entry& entry = *it->second;
     if (entry.words != key.words || entry.extra != extra) continue;
     entries_.splice(entries_.begin(), entries_, it->second);
-    return entry.prepared;
+    return &entry;
   }
   return nullptr;
 }
 
+std::shared_ptr<const PreparedSchedule> ScheduleCache::find(const GraphKey& key, const std::string& extra) {
+  const Entry* entry = entry_of(key, extra);
+  return entry != nullptr ? entry->prepared : nullptr;
+}
+
 void ScheduleCache::insert(const GraphKey& key, const std::string& extra,
                            std::shared_ptr<const PreparedSchedule> prepared) {
+  if (Entry* known = entry_of(key, extra)) {
+    known->prepared = std::move(prepared);
+    return;
+  }
   entries_.push_front({key.hash, key.words, extra, std::move(prepared)});
   by_hash_.emplace(key.hash, entries_.begin());
   if (entries_.size() <= kMostEntries) return;

@@ -17,6 +17,7 @@ class ScheduleCache {
  public:
   // `extra` is what the schedule depends on beside the graph: flags, default device, attached options.
   std::shared_ptr<const PreparedSchedule> find(const GraphKey& key, const std::string& extra);
+  // In the place of the one that was there, if there was one.
   void insert(const GraphKey& key, const std::string& extra,
               std::shared_ptr<const PreparedSchedule> prepared);
   void clear();
@@ -30,7 +31,8 @@ class ScheduleCache {
     std::shared_ptr<const PreparedSchedule> prepared;  // shared with captures that hold it
   };
   using Entries = std::list<Entry>;
-  Entries entries_;  // used last first
+  Entry* entry_of(const GraphKey& key, const std::string& extra);  // used last from now on; or null
+  Entries entries_;                                                // used last first
   std::unordered_multimap<std::uint64_t, Entries::iterator> by_hash_;
 };
 

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "ir/bounds.h"
+#include "ir/form_key.h"
 #include "ir/shape.h"
 
 namespace lathe {
@@ -306,6 +307,30 @@ std::uint64_t attr_hash(const Attr& a, bool identity, Op op) {
   return h;
 }
 
+// The same without numbers that are sizes or follow from them: constants, and how much memory there is.
+std::uint64_t form_hash(const Attr& a, Op op, DType dtype) {
+  const bool constant = op == Op::Const && !dtype.is_bool();
+  if (constant || op == Op::Buffer) return 0;
+  if (op == Op::Param || op == Op::Define)
+    return hash_combine(3, static_cast<std::uint64_t>(a.data->ints[0]));
+  if (op == Op::Special) return hash_string(a.data->text);
+  return attr_hash(a, false, op);
+}
+
+// See ir/form_key.h.
+constexpr std::uint64_t kWholeMask = ~std::uint64_t{0} >> kFormKeyBits;
+
+std::uint64_t key_of(std::uint64_t head, Op op, DType dtype, std::span<const Node> args, const Attr& attr) {
+  std::uint64_t whole = hash_combine(head, attr_hash(attr, false, op));
+  std::uint64_t form = hash_combine(head, form_hash(attr, op, dtype));
+  // The value of a bound variable is not part of it: operands must be in one order for every value of it.
+  for (Node a : op == Op::Bind ? args.first(1) : args) {
+    whole = hash_combine(whole, a.key());
+    form = hash_combine(form, form_key(a));
+  }
+  return (form & ~kWholeMask) | (whole & kWholeMask);
+}
+
 std::uint64_t head(Op op, DType dtype, std::size_t args) {
   return static_cast<std::uint64_t>(op) | static_cast<std::uint64_t>(dtype.scalar) << 8 |
          static_cast<std::uint64_t>(dtype.lanes) << 16 | static_cast<std::uint64_t>(args) << 32;
@@ -385,9 +410,7 @@ Node intern(Op op, DType dtype, std::span<const Node> args, const Attr& attr) {
     std::lock_guard guard(shard.lock);
     if (const NodeData* found = find()) return Node(found);
   }
-  std::uint64_t key = hash_combine(h, attr_hash(attr, false, op));
-  // Nor is the value of a bound variable: operands must be in one order for every value of it.
-  for (Node a : op == Op::Bind ? args.first(1) : args) key = hash_combine(key, a.key());
+  const std::uint64_t key = key_of(h, op, dtype, args, attr);
   Interval bounds = bounds_of(op, dtype, args, attr);
   Node shape = shape_of(op, dtype, args, attr);
 

@@ -101,8 +101,14 @@ std::vector<NodeRef> graphs() {
           test::shaped(a.node(), {33, 29}) - rows, a.node() * c.node() + a.node()};
 }
 
+bool near(const std::vector<float>& x, const std::vector<float>& y) {
+  return std::ranges::equal(x, y, [](float a, float b) { return std::abs(a - b) <= 1e-4f; });
+}
+
 TEST(FirstUse, AFaultPlantedAfterAnyStepOfTheCodeGeneratorIsCaught) {
   const Scope scope;
+  std::vector<std::vector<float>> right;
+  for (const NodeRef& graph : graphs()) right.push_back(test::read(test::realize(graph)));
   const FlagScope strict(Flag::Check, "strict");
   std::vector<std::string> steps{"guard_unproved"};
   for (const std::vector<StepInfo>& rows : {option_steps(), lower_steps()})
@@ -118,11 +124,14 @@ TEST(FirstUse, AFaultPlantedAfterAnyStepOfTheCodeGeneratorIsCaught) {
       {
         drop_caches();
         const PlantedFault fault(step, mutation, planted);
-        for (const NodeRef& graph : graphs()) {
+        const std::vector<NodeRef> all = graphs();
+        for (std::size_t i = 0; i < all.size(); ++i) {
           const int before = planted;
           try {
-            test::realize(graph);
-            EXPECT_EQ(planted, before) << step << ": a wrong result went through";
+            const NodeRef result = test::realize(all[i]);
+            // A step of a loop whose elements are all masked may be missing.
+            EXPECT_TRUE(planted == before || near(test::read(result), right[i]))
+                << step << ": a wrong result went through";
           } catch (const InternalError& error) {
             EXPECT_GT(planted, before) << error.what();
             ++caught;

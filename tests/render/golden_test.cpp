@@ -165,7 +165,7 @@ kernel [[threads(16)]] void grouped(global float* p0, global const float* p1, co
   const int l0 = (int)thread_index();
   const int v0 = (l0 * 4);
   const int v1 = (g0 * 64);
-  const int v2 = (v1 + v0);
+  const int v2 = (v0 + v1);
   const lathe_f32x4 v3 = *(const lathe_f32x4*)(p1 + v2);
   const lathe_f32x4 v4 = {{native_sqrt(v3.v[0]), native_sqrt(v3.v[1]), native_sqrt(v3.v[2]), native_sqrt(v3.v[3])}};
   *(lathe_f32x4*)(m0 + v0) = v4;
@@ -176,7 +176,7 @@ kernel [[threads(16)]] void grouped(global float* p0, global const float* p1, co
   const float v8 = p1[l0];
   const float v9 = lathe_max_f32(v8, v7);
   const int v10 = ((int)n0);
-  const int v11 = (v10 + l0);
+  const int v11 = (l0 + v10);
   p0[v11] = v9;
 }
 )C");
