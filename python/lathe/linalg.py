@@ -282,6 +282,8 @@ def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None):
 
 def _counted(s, A, rtol, atol=None):
     """Which singular values count."""
+    if not s.shape[-1]:
+        return s > 0
     if rtol is None:
         rtol = (2**-23 if A.dtype.itemsize == 4 else 2**-52) * max(A.shape[-2:]) if atol is None else 0.0
     rtol, atol = (t.unsqueeze(-1) if isinstance(t, Tensor) and t.ndim else t for t in (rtol, atol))
@@ -298,7 +300,7 @@ def _turned(u, s, vt, A, rtol, atol=None):
 
 
 def _rank(s, A, rtol, atol=None):
-    return _counted(s, A, rtol, atol).cast("int32").sum(-1) if s.shape[-1] else s.cast("int32").sum(-1)
+    return _counted(s, A, rtol, atol).cast("int32").sum(-1)
 
 
 def lstsq(A, B, rcond=None, *, driver=None):

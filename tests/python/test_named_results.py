@@ -92,6 +92,10 @@ def test_weights_of_covariances_and_limits_of_ranks_are_pytorchs():
         same(lathe.linalg.matrix_rank(Tensor(square), **given), torch.linalg.matrix_rank(torch.tensor(square), **given), "matrix_rank")
         if "tol" not in given:
             same(lathe.linalg.pinv(Tensor(square), **given), torch.linalg.pinv(torch.tensor(square), **given), "pinv", 1e-4)
+    order = np.argsort(a, axis=-1)
+    mine, theirs = Tensor(a).searchsorted(Tensor(a), sorter=Tensor(order)), torch.searchsorted(torch.tensor(a), torch.tensor(a), sorter=torch.tensor(order))
+    same(mine, theirs, "searchsorted")
+    same(lathe.linalg.pinv(Tensor.zeros(2, 0)), torch.linalg.pinv(torch.zeros(2, 0)), "pinv of nothing")
     for call in (lambda t, x: t.std(x, False), lambda t, x: x.var(True), lambda t, x: t.std_mean(x, dim=None, correction=None)[0]):
         same(call(lathe, Tensor(a)), call(torch, torch.tensor(a)), "spread", 1e-5)
 
@@ -99,7 +103,7 @@ def test_weights_of_covariances_and_limits_of_ranks_are_pytorchs():
 def test_what_has_no_axes_is_picked_and_written_as_pytorchs():
     for call in (
         lambda t, x: x.gather(0, t.tensor(0)), lambda t, x: x.gather(0, t.tensor([0])), lambda t, x: x.scatter(0, t.tensor(0), t.tensor(5.0)), lambda t, x: x.scatter(0, t.tensor([0]), 5.0),
-        lambda t, x: x.scatter_add(0, t.tensor(0), t.tensor(5.0)), lambda t, x: x.scatter_reduce(0, t.tensor(0), t.tensor(5.0), "mean"), lambda t, x: t.nonzero(x, as_tuple=True)[0],
+        lambda t, x: x.index_reduce(0, t.tensor([0]), t.tensor(5.0), "amax"), lambda t, x: x.scatter_add(0, t.tensor(0), t.tensor(5.0)), lambda t, x: x.scatter_reduce(0, t.tensor(0), t.tensor(5.0), "mean"), lambda t, x: t.nonzero(x, as_tuple=True)[0],
     ):  # fmt: skip
         same(call(lathe, lathe.tensor(3.0)), call(torch, torch.tensor(3.0)), "no axes")
     with pytest.raises(IndexError):

@@ -110,6 +110,8 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
     >>> Tensor([1.0, 2.0]).index_reduce(0, Tensor([1, 1]), Tensor([5.0, 3.0]), "amax").tolist()
     [1.0, 5.0]
     """
+    if not self.ndim:
+        return index_reduce(self.reshape(1), dim, index, source.reshape(1), reduce, include_self=include_self).reshape()
     dim = axis_of(self, dim, "index_reduce")
     wide = _wide(_index(index, self), self, dim)
     return self.scatter_reduce(dim, wide, source.reshape(*wide.shape), reduce, include_self)
@@ -313,12 +315,14 @@ def histogram(self, bins, *, range=None, weight=None, density=False):
     return (out / (out.sum() * edges.diff()) if density else out), edges
 
 
-def searchsorted(self, values, *, right=False, side=None, out_int32=False):
-    """Where values belong in a sorted tensor: how many elements of its last axis are smaller (with right, or equal).
+def searchsorted(self, values, *, right=False, side=None, out_int32=False, sorter=None):
+    """Where values belong in a sorted tensor: how many elements of its last axis are smaller (with right, or equal). The order of a
+    tensor that is not sorted may be given as sorter.
 
     >>> Tensor([1, 3, 5]).searchsorted(Tensor([3, 4])).tolist()
     [1, 2]
     """
+    self = self if sorter is None else self.gather(-1, sorter)
     right = right or side == "right"
     single = not isinstance(values, Tensor)
     given = Tensor([values], device=self.device) if single else values
