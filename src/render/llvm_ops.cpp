@@ -377,6 +377,24 @@ std::string LlvmPrinter::woven_lanes(Node node, std::span<const Node> from) {
   });
 }
 
+// Whole vectors one after the other: two at a time.
+std::string LlvmPrinter::joined_vectors(std::span<const Node> from) {
+  std::vector<std::string> parts;
+  for (Node n : from) parts.push_back(value(n));
+  auto lanes = static_cast<std::int64_t>(from[0].dtype().lanes);
+  for (; parts.size() > 1; lanes *= 2) {
+    const std::string type = llvm_type(from[0].dtype().element().vec(static_cast<std::uint16_t>(lanes)));
+    std::string picks;
+    for (std::int64_t i = 0; i < 2 * lanes; ++i) picks += fmt::format("{}i32 {}", i == 0 ? "" : ", ", i);
+    std::vector<std::string> pairs;
+    for (std::size_t i = 0; i < parts.size(); i += 2)
+      pairs.push_back(emit("shufflevector {0} {1}, {0} {2}, <{3} x i32> <{4}>", type, parts[i], parts[i + 1],
+                           2 * lanes, picks));
+    parts = std::move(pairs);
+  }
+  return parts[0];
+}
+
 std::string LlvmPrinter::vector_op(Node node) {
   DType dtype = node.dtype();
   std::string type = llvm_type(dtype);
@@ -389,6 +407,7 @@ std::string LlvmPrinter::vector_op(Node node) {
     }
     case Op::Vec: {
       const std::vector<Node> from = shuffled_vectors(node);
+      if (from.size() > 1 && from[0].dtype().lanes < dtype.lanes) return joined_vectors(from);
       if (!from.empty()) return from.size() == 1 ? picked_lanes(node, from[0]) : woven_lanes(node, from);
       std::string built = "poison";
       for (std::size_t i = 0; i < node.arg_count(); ++i)

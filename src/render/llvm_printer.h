@@ -102,6 +102,7 @@ class LlvmPrinter {
   std::string machine_op(Node node);
   std::string picked_lanes(Node node, Node from);
   std::string woven_lanes(Node node, std::span<const Node> from);
+  std::string joined_vectors(std::span<const Node> from);
   std::string combine(Op op, DType dtype, const std::string& x, const std::string& y);
   std::string extremum(Node node);
   std::string quotient(Node node);

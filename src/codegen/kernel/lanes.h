@@ -18,7 +18,7 @@ struct ExpandedRange {
 };
 
 // A lane's words may be so far apart that those between them are worth loading too.
-constexpr std::int64_t kMostWordsApart = 8;
+constexpr std::int64_t kMostWordsApart = 4;
 // The same for elements, each of which the machine could also take one by one.
 constexpr std::int64_t kMostElementsApart = 4;
 
