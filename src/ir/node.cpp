@@ -307,22 +307,29 @@ std::uint64_t attr_hash(const Attr& a, bool identity, Op op) {
   return h;
 }
 
-// The same without numbers that are sizes or follow from them: constants, and how much memory there is.
-std::uint64_t form_hash(const Attr& a, Op op, DType dtype) {
-  const bool constant = op == Op::Const && !dtype.is_bool();
-  if (constant || op == Op::Buffer) return 0;
-  if (op == Op::Param || op == Op::Define)
-    return hash_combine(3, static_cast<std::uint64_t>(a.data->ints[0]));
-  if (op == Op::Special) return hash_string(a.data->text);
-  return attr_hash(a, false, op);
+// Without numbers that are sizes or follow from them: constants, and how much memory there is. `whole` is the
+// hash with them.
+std::uint64_t form_hash(const Attr& a, Op op, DType dtype, std::uint64_t whole) {
+  switch (op) {
+    case Op::Const: return dtype.is_bool() ? whole : 0;
+    case Op::Buffer: return 0;
+    case Op::Param:
+    case Op::Define: return hash_combine(3, static_cast<std::uint64_t>(a.data->ints[0]));
+    case Op::Special: return hash_string(a.data->text);
+    default: return whole;
+  }
 }
 
 // See ir/form_key.h.
 constexpr std::uint64_t kWholeMask = ~std::uint64_t{0} >> kFormKeyBits;
 
-std::uint64_t key_of(std::uint64_t head, Op op, DType dtype, std::span<const Node> args, const Attr& attr) {
-  std::uint64_t whole = hash_combine(head, attr_hash(attr, false, op));
-  std::uint64_t form = hash_combine(head, form_hash(attr, op, dtype));
+// `attr_with_identity` is the hash of the attribute, which for most ops is what a key has too.
+std::uint64_t key_of(std::uint64_t head, Op op, DType dtype, std::span<const Node> args, const Attr& attr,
+                     std::uint64_t attr_with_identity) {
+  const bool same = op != Op::Buffer && op != Op::Copy && attr.kind != Attr::Kind::None;
+  const std::uint64_t of_attr = same ? attr_with_identity : attr_hash(attr, false, op);
+  std::uint64_t whole = hash_combine(head, of_attr);
+  std::uint64_t form = hash_combine(head, form_hash(attr, op, dtype, of_attr));
   // The value of a bound variable is not part of it: operands must be in one order for every value of it.
   for (Node a : op == Op::Bind ? args.first(1) : args) {
     whole = hash_combine(whole, a.key());
@@ -382,7 +389,8 @@ bool Attr::operator==(const Attr& o) const {
 
 Node intern(Op op, DType dtype, std::span<const Node> args, const Attr& attr) {
   std::uint64_t h = head(op, dtype, args.size());
-  std::uint64_t hash = hash_combine(h, attr.kind == Attr::Kind::None ? 0 : attr_hash(attr, true, op));
+  const std::uint64_t of_attr = attr.kind == Attr::Kind::None ? 0 : attr_hash(attr, true, op);
+  std::uint64_t hash = hash_combine(h, of_attr);
   for (Node a : args) hash = hash_combine(hash, reinterpret_cast<std::uintptr_t>(a.get()));
   Nursery& mine = nursery;
   const Nursery::Recent& recent = mine.recent[Nursery::place(hash)];
@@ -410,7 +418,7 @@ Node intern(Op op, DType dtype, std::span<const Node> args, const Attr& attr) {
     std::lock_guard guard(shard.lock);
     if (const NodeData* found = find()) return Node(found);
   }
-  const std::uint64_t key = key_of(h, op, dtype, args, attr);
+  const std::uint64_t key = key_of(h, op, dtype, args, attr, of_attr);
   Interval bounds = bounds_of(op, dtype, args, attr);
   Node shape = shape_of(op, dtype, args, attr);
 
