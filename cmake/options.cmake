@@ -66,11 +66,12 @@ foreach(linker mold lld)
 endforeach()
 add_link_options(-Wl,--as-needed)
 
-# ccache, with what it needs to cache files that use a precompiled header.
+# ccache, with what it needs to cache files that use a precompiled header, and to give one clone what another compiled.
 find_program(LATHE_CCACHE ccache)
 if(LATHE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${LATHE_CCACHE})
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+    CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${LATHE_CCACHE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(lathe_flags INTERFACE -fpch-preprocess)
   endif()

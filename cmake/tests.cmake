@@ -13,15 +13,19 @@ if(POLICY CMP0174)
   cmake_policy(SET CMP0174 NEW)
 endif()
 
+# Where the sources and the build are, for the tests that include this header: as a definition of the compiler it would
+# keep all tests of one clone from using what the compiler's cache has from another.
+set(test_generated ${PROJECT_BINARY_DIR}/generated)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/test_folders.h.in ${test_generated}/test_folders.h @ONLY)
+
 # lathe_test(<name> FILES ... [LIBS folder or target ...] [LABELS ...] [SHARDS n] [TIMEOUT s] [SERIAL] ...)
 function(lathe_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "SHARDS;TIMEOUT" "FILES;LIBS;LABELS;ENVIRONMENT;DEFINITIONS")
   set(target test_${name})
   add_executable(${target} ${arg_FILES} $<TARGET_OBJECTS:lathe_test_strict>)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include
-    ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR})
-  target_compile_definitions(${target} PRIVATE LATHE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-    LATHE_BINARY_DIR="${PROJECT_BINARY_DIR}" ${arg_DEFINITIONS})
+    ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR} ${test_generated})
+  target_compile_definitions(${target} PRIVATE ${arg_DEFINITIONS})
   target_link_libraries(${target} PRIVATE lathe_flags GTest::gtest_main)
   if(NOT arg_LIBS)
     set(arg_LIBS all test_support)
@@ -127,7 +131,7 @@ file(GLOB support CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/support/*.cpp)
 if(support)
   add_library(lathe_test_support STATIC ${support})
   target_include_directories(lathe_test_support PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include
-    ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR})
+    ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR} ${test_generated})
   target_link_libraries(lathe_test_support PRIVATE lathe_flags PUBLIC lathe_all GTest::gtest)
 else()
   add_library(lathe_test_support INTERFACE)

@@ -51,10 +51,12 @@ Tensor q5_1(const Tensor& b) {
   return half_at(b, 0) * real(with_fifth_bit(part(b, 8, 24), part(b, 4, 8))) + half_at(b, 2);
 }
 Tensor q8_0(const Tensor& b) { return half_at(b, 0) * signed_bytes(part(b, 2, 34)); }
-ByteBlocks q4_0_bytes(const Tensor& b) {
+ByteBlocks q4_0_bytes(const std::vector<Tensor>& blocks) {
+  const Tensor& b = blocks[0];
   return {planes(part(b, 2, 18), 2, 4).cast(dtypes::int8) - 8, half_at(b, 0).flatten()};
 }
-ByteBlocks q8_0_bytes(const Tensor& b) {
+ByteBlocks q8_0_bytes(const std::vector<Tensor>& blocks) {
+  const Tensor& b = blocks[0];
   return {part(b, 2, 34).bitcast(dtypes::int8), half_at(b, 0).flatten()};
 }
 Tensor q8_1(const Tensor& b) { return half_at(b, 0) * signed_bytes(part(b, 4, 36)); }  // a sum is at 2
@@ -132,12 +134,19 @@ Tensor q4_k(const Tensor& b) {
   return less_minima(scales_of(b, 4), real(planes_of_32(part(b, 16, 144), 2, 4)));
 }
 
-ByteBlocks q4_k_bytes(const Tensor& b) {
+Tensor blocks_last(const Tensor& scales) { return scales.permute({1, 0}).contiguous().permute({1, 0}); }
+
+// 32 bytes are two parts, the lower halves and the upper: codes (parts / 2, 32), scales and minima
+// (parts / 2, 2).
+std::vector<Tensor> q4_k_parts(const Tensor& b) {
   const Scales s = scales_of(b, 4);
-  const Tensor codes = planes(part(b, 16, 144).reshape({b.size(0), 4, 32}), 2, 4);
-  // Taken out of their bytes once, not for each word.
-  return {codes, s.scale.contiguous().reshape({b.size(0), 4, 2}),
-          s.minimum.contiguous().reshape({b.size(0), 4, 2})};
+  const Size pairs = b.size(0) * 4;
+  return {part(b, 16, 144).contiguous().reshape({pairs, 32}), blocks_last(s.scale.reshape({pairs, 2})),
+          s.minimum.contiguous().reshape({pairs, 2})};
+}
+
+ByteBlocks q4_k_bytes(const std::vector<Tensor>& parts) {
+  return {planes(parts[0], 2, 4), parts[1], parts[2]};
 }
 
 Tensor q5_k(const Tensor& b) {

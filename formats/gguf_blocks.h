@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "lathe/tensor.h"
 
@@ -28,8 +29,10 @@ struct GgufType {
   DataType dtype;                // of the elements, where there are no blocks
   // (blocks, bytes) of uint8 to (blocks, elements) of float32; null: plain
   Tensor (*unpacked)(const Tensor&);
-  // The same as bytes with scales, where the format's programs multiply them so; else null.
-  gguf::ByteBlocks (*bytes_of)(const Tensor&) = nullptr;
+  // The same as bytes with scales, where the format's programs multiply them so; else null. Of the blocks, or
+  // of what byte_parts makes of them where that is not null.
+  gguf::ByteBlocks (*bytes_of)(const std::vector<Tensor>&) = nullptr;
+  std::vector<Tensor> (*byte_parts)(const Tensor&) = nullptr;
 };
 std::span<const GgufType> gguf_types();
 // Null for a code or a name that is not read.

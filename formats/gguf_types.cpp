@@ -24,7 +24,7 @@ constexpr std::array kTypes = {
     GgufType{9, "Q8_1", 32, 36, float32, gguf::q8_1},
     GgufType{10, "Q2_K", 256, 84, float32, gguf::q2_k},
     GgufType{11, "Q3_K", 256, 110, float32, gguf::q3_k},
-    GgufType{12, "Q4_K", 256, 144, float32, gguf::q4_k, gguf::q4_k_bytes},
+    GgufType{12, "Q4_K", 256, 144, float32, gguf::q4_k, gguf::q4_k_bytes, gguf::q4_k_parts},
     GgufType{13, "Q5_K", 256, 176, float32, gguf::q5_k},
     GgufType{14, "Q6_K", 256, 210, float32, gguf::q6_k},
     GgufType{15, "Q8_K", 256, 292, float32, gguf::q8_k},

@@ -49,9 +49,12 @@ Tensor iq4_nl(const Tensor& b);
 Tensor mxfp4(const Tensor& b);
 Tensor nvfp4(const Tensor& b);  // 64
 
-ByteBlocks q4_0_bytes(const Tensor& b);
-ByteBlocks q8_0_bytes(const Tensor& b);
-ByteBlocks q4_k_bytes(const Tensor& b);
+ByteBlocks q4_0_bytes(const std::vector<Tensor>& blocks);
+ByteBlocks q8_0_bytes(const std::vector<Tensor>& blocks);
+std::vector<Tensor> q4_k_parts(const Tensor& b);
+ByteBlocks q4_k_bytes(const std::vector<Tensor>& parts);
+// Scales (blocks, planes) with the blocks side by side in memory: they are the lanes of a product.
+Tensor blocks_last(const Tensor& scales);
 
 // ---- 256 numbers in a block
 Tensor q2_k(const Tensor& b);

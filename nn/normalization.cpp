@@ -97,6 +97,7 @@ GroupNorm::GroupNorm(std::int64_t g, std::int64_t channels, double e, bool affin
 }
 
 Tensor GroupNorm::operator()(const Tensor& x) const {
+  if (x.numel() == 0) return x;  // an empty batch leaves open what a group has
   const Tensor normed = x.reshape({x.size(0), groups, -1}).layernorm(-1, eps).reshape(x.shape());
   if (!weight.defined()) return normed;
   check_channels("GroupNorm", x, weight.size(0).value());

@@ -12,11 +12,13 @@
 namespace lathe::nn::optim {
 namespace {
 
-// A number in memory of its own on the device. Made from host memory, so that no kernel is compiled for its
-// value.
-Tensor number_on(const std::string& device, double value) {
-  return Tensor(std::vector<float>{static_cast<float>(value)}, Shape{},
-                {.dtype = dtypes::float32, .device = device});
+// A number in memory of its own beside the parameters, as exact as they are. Made from host memory, so that
+// no kernel is compiled for its value.
+Tensor number_beside(const std::vector<Tensor>& parameters, double value) {
+  const bool exact =
+      std::ranges::all_of(parameters, [](const Tensor& p) { return p.dtype() == dtypes::float64; });
+  return Tensor(std::vector<double>{value}, Shape{},
+                {.dtype = exact ? dtypes::float64 : dtypes::float32, .device = parameters[0].device()});
 }
 
 void check_not_negative(std::string_view what, double value) {
@@ -43,7 +45,7 @@ Optimizer::Optimizer(std::vector<Tensor> parameters, double lr) : rate_(lr) {
 }
 
 std::size_t Optimizer::add_scalar(std::string name, double value) {
-  scalars_.push_back({std::move(name), number_on(parameters_[0].device(), value)});
+  scalars_.push_back({std::move(name), number_beside(parameters_, value)});
   return scalars_.size() - 1;
 }
 
@@ -73,22 +75,39 @@ std::vector<Tensor> Optimizer::schedule_step() {
             "compute the loss and step inside of Tensor.train() (in C++: TrainingScope training; or "
             "net.train())");
   NoGradScope no_grad;
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
+  left_out_.resize(parameters_.size());
+  if (std::ranges::none_of(parameters_, [](const Tensor& p) { return p.grad().has_value(); }))
+    throw UserError("optimizer", fmt::format("parameter 0 of shape {} has no gradient{}",
+                                             to_string(parameters_[0].shape()),
+                                             parameters_.size() == 1 ? "" : ", and no other has one"))
+        .help("call loss.backward() before step()");
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!parameters_[i].grad())
-      throw UserError("optimizer", fmt::format("parameter {} of shape {} has no gradient", i,
-                                               to_string(parameters_[i].shape())))
-          .help("call loss.backward() before step(); a parameter the loss does not use cannot be trained");
+      left_out_[i] = true;
+    else if (left_out_[i] && counts_steps())
+      throw UserError("optimizer",
+                      fmt::format("parameter {} of shape {} has its first gradient after others made "
+                                  "steps, which are counted for all parameters together",
+                                  i, to_string(parameters_[i].shape())))
+          .help("give such parameters an optimizer of their own, or a gradient of zeros in every step");
+  }
   begin_step();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!parameters_[i].grad()) continue;
     Tensor& p = parameters_[i];
     const DataType dtype = wide(p.dtype());
-    p.assign(updated(i, p.detach().cast(dtype), p.grad()->detach().cast(dtype)).cast(p.dtype()));
+    p.assign(updated(i, p.detach().cast(dtype), descent(i).cast(dtype)).cast(p.dtype()));
   }
   std::vector<Tensor> changed = parameters_;
   changed.insert(changed.end(), others_.begin(), others_.end());
   for (const Scalar& s : scalars_) changed.push_back(s.tensor);
   for (const List& list : lists_) changed.insert(changed.end(), list.tensors.begin(), list.tensors.end());
   return changed;
+}
+
+Tensor Optimizer::descent(std::size_t i) const {
+  const Tensor grad = parameters_[i].grad()->detach();
+  return maximize_ ? -grad : grad;
 }
 
 void Optimizer::step() { Tensor::realize_all(schedule_step()); }
@@ -98,14 +117,16 @@ void Optimizer::zero_grad() {
 }
 
 double Optimizer::learning_rate() const {
-  const auto held = lr().item<float>();
-  return static_cast<float>(rate_) == held ? rate_ : held;  // they differ once a state was loaded
+  const auto held = lr().item<double>();
+  const bool exact = lr().dtype() == dtypes::float64;
+  // They differ once a state was loaded.
+  return (exact ? rate_ : static_cast<double>(static_cast<float>(rate_))) == held ? rate_ : held;
 }
 
 void Optimizer::set_learning_rate(double lr) {
   check_not_negative("the learning rate", lr);
   rate_ = lr;
-  scalars_[0].tensor.assign(number_on(parameters_[0].device(), lr)).realize();
+  scalars_[0].tensor.assign(number_beside(parameters_, lr)).realize();
 }
 
 void Optimizer::parts(Parts& p) {

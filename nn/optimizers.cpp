@@ -48,13 +48,22 @@ SGD::SGD(std::vector<Tensor> parameters, double lr, const SGDOptions& options)
     : Optimizer(std::move(parameters), lr), options_(options) {
   check_momentum("SGD", options.momentum, options.weight_decay);
   if (options.nesterov && options.momentum == 0) throw UserError("SGD", "nesterov needs a momentum");
+  if (options.nesterov && options.dampening != 0) throw UserError("SGD", "nesterov goes without dampening");
   if (options.momentum != 0) add_state("momentum");
+  if (dampened()) add_scalar("started", 0);
   finish();
 }
 
+void SGD::begin_step() {
+  if (!dampened()) return;
+  share_ = 1 - scalar(1) * options_.dampening;
+  scalar(1).assign(scalar(1).ones_like());
+}
+
 Tensor SGD::updated(std::size_t i, const Tensor& value, const Tensor& grad) {
-  const Tensor full = options_.weight_decay == 0 ? grad : grad + value * options_.weight_decay;
+  Tensor full = options_.weight_decay == 0 ? grad : grad + value * options_.weight_decay;
   if (options_.momentum == 0) return value - lr() * full;
+  if (dampened()) full = full * share_;
   return value - step_of(state(0, i), full, lr(), options_);
 }
 

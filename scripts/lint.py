@@ -171,6 +171,23 @@ def check_links(path, lines):
                 problem(path, number, f"dead link: {target}")
 
 
+# A file as the README of a folder of sources names it: `name.h`, `folder/name.cpp`.
+NAMED_FILE = re.compile(r"`([a-z_0-9/]+\.(?:h|cpp|def|py|sh|cmake))`")
+
+
+def check_named_files(path, lines, files):
+    """What a folder's README names is in that folder, or is named by its path from the root or from src/ or include/."""
+    folder = os.path.dirname(path) + "/"
+    if folder == "/" or path.startswith("docs/"):
+        return
+    below = tuple(f for f in files if f.startswith(folder))
+    for number, line in enumerate(lines, 1):
+        for name in NAMED_FILE.findall(line):
+            known = any(f.endswith("/" + name) for f in below) or any(p + name in files for p in ("", "src/", "include/"))
+            if not known:
+                problem(path, number, f"names {name}, which is not in {folder} (nor a path from the root, src/ or include/)")
+
+
 # Tables whose rows must be named by code elsewhere: (table, start of a row, how code names it). A row that nothing names is
 # dead weight. A flag may also be read by the Python package, by its variable.
 ROWS = [
@@ -231,6 +248,8 @@ def main():
             check_text(path, lines)
         if path.endswith(".md"):
             check_links(path, lines)
+        if os.path.basename(path) == "README.md":
+            check_named_files(path, lines, set(files))
     check_rows(files)
     check_spelling([f for f in texts if not f.startswith("tests/golden")])
 

@@ -9,7 +9,8 @@ namespace lathe::llm {
 Tensor product(const Checkpoint& c, const Tensor& rows, const std::string& name) {
   const auto packed = c.packed.find(name + ".weight");
   if (c.byte_activations && packed != c.packed.end() && state::gguf_has_byte_product(packed->second.type)) {
-    const Tensor out = state::gguf_byte_product(packed->second.type, packed->second.blocks, rows);
+    const Checkpoint::Packed& matrix = packed->second;
+    const Tensor out = state::gguf_byte_product(matrix.type, matrix.blocks, rows, matrix.parts);
     return c.has(name + ".bias") ? out + c.weight(name + ".bias") : out;
   }
   const Tensor weight = c.weight(name + ".weight").transpose();

@@ -77,7 +77,12 @@ const Tensor& Checkpoint::weight(std::string_view name) const {
 
 void Checkpoint::realize() {
   std::vector<Tensor> all;
-  for (auto& [name, packed_weight] : packed) all.push_back(packed_weight.blocks);
+  for (auto& [name, packed_weight] : packed) {
+    all.push_back(packed_weight.blocks);
+    if (!byte_activations) continue;
+    packed_weight.parts = state::gguf_byte_parts(packed_weight.type, packed_weight.blocks);
+    for (const Tensor& kept : packed_weight.parts) all.push_back(kept);
+  }
   for (auto& [name, tensor] : weights)
     if (packed.find(name) == packed.end()) all.push_back(tensor);
   Tensor::realize_all(all);

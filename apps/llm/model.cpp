@@ -171,11 +171,15 @@ std::vector<std::vector<float>> Model::step(std::span<const StepSequence> sequen
   for (const StepSequence& s : sequences)
     pages = std::max(pages, pages_of(s.position + static_cast<std::int64_t>(s.tokens.size())));
   const Variable pages_read("pages", 1, pages_of(options_.context));
-  const std::vector<float> all = run(inputs_of(shape, sequences), {pages_read.bind(pages)})[0].data<float>();
+  const Tensor logits = run(inputs_of(shape, sequences), {pages_read.bind(pages)})[0];
+  // Read where they are, if that can be: a vocabulary's logits are half a megabyte.
+  const auto* there = static_cast<const float*>(logits.host_data());
+  const std::vector<float> copied = there == nullptr ? logits.data<float>() : std::vector<float>();
+  const float* all = there == nullptr ? copied.data() : there;
   const auto width = static_cast<std::ptrdiff_t>(checkpoint_.config.vocabulary);
   std::vector<std::vector<float>> out;
   for (std::size_t s = 0; s < sequences.size(); ++s) {
-    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(s) * width;
+    const float* begin = all + static_cast<std::ptrdiff_t>(s) * width;
     out.emplace_back(begin, begin + width);
   }
   return out;

@@ -221,6 +221,8 @@ Outputs Evaluator::collect(const std::vector<ValueInfo>& outputs, const Scope& s
 Outputs Evaluator::run(const Values& inputs) {
   depends_on_values_ = false;
   depth_ = 0;
+  sums_.clear();
+  std::erase_if(quantised_, [&](const auto& from) { return !constants_.contains(from.first); });
   Scope scope{.opsets = &model_.opsets};
   add_initializers(model_.graph, scope);
   for (const auto& [name, value] : inputs) scope.values[name] = {value, false};
@@ -277,6 +279,39 @@ Outputs Evaluator::evaluate(const Call& call, const OpRow* row) {
   return row->function(call);
 }
 
+const Quantised* Evaluator::quantised(const Tensor& real) const {
+  const auto found = quantised_.find(real.impl().get());
+  return found == quantised_.end() ? nullptr : &found->second;
+}
+
+const ScaledSum* Evaluator::scaled_sum(const Tensor& real) const {
+  const auto found = sums_.find(real.impl().get());
+  return found == sums_.end() ? nullptr : &found->second;
+}
+
+Tensor Evaluator::kept(const Call& call, const Tensor& constant, const std::string& what,
+                       const std::function<Tensor()>& make) {
+  // Nodes of functions and inner graphs are evaluated for several sets of inputs.
+  if (call.scope.outer != nullptr || call.scope.attributes != nullptr) return make();
+  const auto [found, is_new] = kept_.try_emplace({constant.impl().get(), what + " " + call.node.outputs[0]});
+  if (is_new) {
+    found->second = make();
+    constants_.insert(found->second.impl().get());
+    new_constants_.push_back(found->second);
+  }
+  return found->second;
+}
+
+// Constants that a node reads are worth keeping from the first one on.
+void Evaluator::settle(const std::vector<const Entry*>& entries) {
+  for (const Entry* entry : entries) {
+    if (!entry->constant || !entry->value.has_tensor()) continue;
+    const Tensor& t = entry->value.tensor();
+    if (unread_.contains(t.impl().get())) continue;
+    if (settled_.insert(t.impl().get()).second && !t.is_realized()) new_constants_.push_back(t);
+  }
+}
+
 void Evaluator::run_node(const NodeProto& node, Scope& scope) {
   if (depth_ >= kDeepest)
     throw UserError("onnx", fmt::format("graphs and functions are nested deeper than {}", kDeepest));
@@ -304,14 +339,9 @@ void Evaluator::run_node(const NodeProto& node, Scope& scope) {
   if (constant)
     if (const auto found = folded_.find(&node); found != folded_.end())
       return bind_outputs(node, found->second, true, scope);
-  if (!constant)
-    for (const Entry* entry : entries)
-      if (entry->constant && entry->value.has_tensor()) {
-        const Tensor& t = entry->value.tensor();
-        if (settled_.insert(t.impl().get()).second && !t.is_realized()) new_constants_.push_back(t);
-      }
   const Call call(node, version, std::move(inputs), *this, scope);
   Outputs outputs;
+  unread_.clear();
   ++depth_;
   try {
     outputs = evaluate(call, row);
@@ -324,6 +354,7 @@ void Evaluator::run_node(const NodeProto& node, Scope& scope) {
     throw;
   }
   --depth_;
+  if (!constant) settle(entries);
   if (row != nullptr && row->trait == Trait::Random) note_random();
   if (constant) {
     for (const Value& v : outputs)

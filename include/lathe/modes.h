@@ -1,5 +1,5 @@
-// Per-thread modes of tensor programs: whether gradients are recorded, and in which dtype products are
-// computed.
+// Per-thread modes of tensor programs: whether gradients are recorded, whether layers are trained, and in
+// which dtype products are computed.
 #pragma once
 
 #include <optional>
@@ -11,6 +11,10 @@ namespace lathe {
 // Whether new operations on this thread take part in backward().
 bool grad_enabled();
 void set_grad_enabled(bool on);  // for this thread, from now on
+
+// Training mode of this thread from now on. Unlike a TrainingScope, this does not say that a step outside of
+// training mode is meant (lathe/unsaid_mode.h).
+void set_training(bool on);
 
 // Turns gradients on or off for operations made inside the scope. NoGradScope is GradScope(false).
 class GradScope {

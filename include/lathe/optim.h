@@ -14,8 +14,8 @@ class Optimizer : public Module {
   // The parameters may include tensors without gradients (running statistics); step() realizes them too.
   Optimizer(std::vector<Tensor> parameters, double lr);
 
-  // Builds the graph of a step and returns the tensors to realize. Throws UserError outside training mode, or
-  // if a parameter has no gradient.
+  // Builds the graph of a step and returns the tensors to realize. A parameter without a gradient stays as it
+  // is. Throws UserError outside training mode, or if no parameter has a gradient.
   std::vector<Tensor> schedule_step();
   // Realizes schedule_step().
   void step();
@@ -24,6 +24,10 @@ class Optimizer : public Module {
   double learning_rate() const;
   void set_learning_rate(double lr);
   const std::vector<Tensor>& parameters() const { return parameters_; }
+
+  // Whether steps go along the gradient instead of against it.
+  void set_maximize(bool on) { maximize_ = on; }
+  bool maximize() const { return maximize_; }
 
   // "lr", then the optimizer's own state, one tensor per parameter by position: "momentum.0", ...
   void parts(Parts& p) override;
@@ -37,6 +41,11 @@ class Optimizer : public Module {
   // Realizes the state: a captured step needs it in memory.
   void finish();
 
+  // Whether what a step does depends on how many there were: a parameter must then take part from the first
+  // on.
+  virtual bool counts_steps() const { return false; }
+  // What parameter i's step goes against: its gradient, with the sign turned to maximize.
+  Tensor descent(std::size_t i) const;
   // Updates the state that changes once per step, before any parameter.
   virtual void begin_step() {}
   // Assigns the new state of parameter i and returns its new value. Narrow floats are widened to float32.
@@ -58,6 +67,8 @@ class Optimizer : public Module {
   std::vector<Tensor> parameters_, others_;  // with gradients; without
   std::vector<Scalar> scalars_;
   std::vector<List> lists_;
+  std::vector<bool> left_out_;  // whether a parameter had no gradient in some step
+  bool maximize_ = false;
   double rate_;  // the last value written to lr, before rounding
 };
 
@@ -81,18 +92,25 @@ struct SGDOptions {
   double momentum = 0, weight_decay = 0;
   bool nesterov = false;
   bool classic = false;
+  double dampening = 0;  // not with nesterov
 };
-// v = momentum * v + g;  p -= lr * v  (nesterov: lr * (g + momentum * v)), where g includes weight_decay * p.
+// v = momentum * v + (1 - dampening) * g;  p -= lr * v  (nesterov: lr * (g + momentum * v)), where g includes
+// weight_decay * p; the first step has no dampening.
 // Classic: v = momentum * v + lr * g;  p -= v, so that a new learning rate affects only new gradients.
 class SGD : public Optimizer {
  public:
   explicit SGD(std::vector<Tensor> parameters, double lr = 0.001, const SGDOptions& options = {});
 
  protected:
+  bool counts_steps() const override { return dampened(); }
+  void begin_step() override;
   Tensor updated(std::size_t i, const Tensor& value, const Tensor& grad) override;
 
  private:
+  bool dampened() const { return options_.momentum != 0 && options_.dampening != 0; }
+
   SGDOptions options_;
+  Tensor share_;  // of the gradient in this step, where dampened
 };
 
 struct LARSOptions {
@@ -124,6 +142,7 @@ class AdamW : public Optimizer {
                  const AdamOptions& options = {.weight_decay = 0.01});
 
  protected:
+  bool counts_steps() const override { return true; }
   void begin_step() override;
   Tensor updated(std::size_t i, const Tensor& value, const Tensor& grad) override;
   // u + weight_decay * p.

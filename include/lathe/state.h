@@ -56,9 +56,15 @@ bool gguf_is_packed(std::string_view type);
 // Rows of numbers, (rows, in), times a packed matrix, (out, bytes of a row), with the numbers rounded to
 // bytes first: 32 of them share a scale, their largest / 127. So products within a block are sums of
 // integers, as in other programs that read the format, and a result is as exact as the bytes are. Of the
-// types that gguf_has_byte_product names (Q4_0, Q8_0, Q4_K).
-Tensor gguf_byte_product(std::string_view type, const Tensor& stored, const Tensor& rows);
+// types that gguf_has_byte_product names (Q4_0, Q8_0, Q4_K). `parts`: those of gguf_byte_parts, or none.
+Tensor gguf_byte_product(std::string_view type, const Tensor& stored, const Tensor& rows,
+                         const std::vector<Tensor>& parts = {});
 bool gguf_has_byte_product(std::string_view type);
+// What such products read of a matrix whose blocks do not suit them, as those of Q4_K, whose scales are
+// packed themselves: the codes without what is between them, scales and minima as float32. A matrix that is
+// multiplied often keeps these parts: realize them once, and no product makes them again. Empty for types
+// whose blocks are read as they are.
+std::vector<Tensor> gguf_byte_parts(std::string_view type, const Tensor& stored);
 
 // A tensor to write: values of any dtype, which gguf_save packs as `type`; or with `packed` the bytes of rows
 // that are packed already (uint8, as in Gguf::Stored).

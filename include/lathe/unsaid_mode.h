@@ -1,6 +1,8 @@
-// Detects a forgotten training mode. If a program sets no mode (TrainingScope), dropout and batch norm
-// compute as in inference, and an optimizer step with gradients of such results is likely a mistake. So these
-// results are marked, and everything computed from them inherits the mark, gradients included.
+// Detects a forgotten training mode. Where no TrainingScope sets a mode, nor the module its own, dropout and
+// batch norm compute as in inference, and an optimizer step with gradients of such results is likely a
+// mistake. So these results are marked, and everything computed from them inherits the mark, gradients
+// included. What a program assigned before (set_training) was for other nets, and says nothing about this
+// one.
 #pragma once
 
 #include "lathe/tensor.h"

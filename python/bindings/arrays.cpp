@@ -126,6 +126,34 @@ std::vector<std::byte> ordered(const AnyArray& a, std::size_t width) {
   return out;
 }
 
+std::string text_of(const nb::object& object) { return nb::cast<std::string>(nb::str(object)); }
+
+// Arrays of numpy's that hold something else than numbers, or not all of them; others are in their own order
+// of bytes afterwards.
+nb::object plain_array(nb::handle array) {
+  nb::object out = nb::borrow(array);
+  const nb::object dtype = nb::getattr(array, "dtype", nb::none());
+  const nb::object fields = nb::getattr(dtype, "names", nb::none());
+  if (!fields.is_none())
+    throw TypeError("tensor", "a structured array has the fields " + text_of(fields) + ", not numbers")
+        .help("make a tensor of one field: array[\"" + text_of(fields[0]) + "\"]");
+  const nb::object kind = nb::getattr(dtype, "kind", nb::none());
+  if (!PyUnicode_Check(kind.ptr())) return out;
+  const auto letter = nb::cast<std::string>(kind);
+  if (letter == "m" || letter == "M")
+    throw TypeError("tensor", "an array of " + text_of(dtype) + " holds times, not numbers")
+        .help("array.astype(\"int64\") gives them as numbers");
+  if (letter == "c" || letter == "S" || letter == "U" || letter == "V")
+    throw TypeError("tensor", "there is no dtype for an array of " + text_of(dtype));
+  const nb::object mask = nb::getattr(array, "mask", nb::none());
+  if (nb::hasattr(array, "filled") && !mask.is_none() && PyObject_IsTrue(mask.attr("any")().ptr()) == 1)
+    throw TypeError("tensor", "a masked array has elements without a value")
+        .help("array.filled(0) gives them one");
+  if (nb::hasattr(dtype, "isnative") && PyObject_IsTrue(dtype.attr("isnative").ptr()) == 0)
+    out = array.attr("astype")(dtype.attr("newbyteorder")("="));
+  return out;
+}
+
 struct Dropped {
   std::mutex mutex;
   std::vector<PyObject*> objects;
@@ -251,12 +279,18 @@ Tensor make_tensor(nb::handle data, const TensorOptions& options) {
     nb::object path = nb::steal(PyOS_FSPath(data.ptr()));
     return Tensor(std::filesystem::path(nb::cast<std::string>(path)), options);
   }
-  if (auto t = from_array(data, options, false)) return *t;
-  if (nb::hasattr(data, "dtype") &&
-      nb::hasattr(data, "tolist")) {  // an array of a dtype of its own, say of objects
-    nb::object list = data.attr("tolist")();
+  // Other libraries do not give away what they differentiate.
+  const nb::object trained = nb::getattr(data, "requires_grad", nb::none());
+  if (trained.is(Py_True) && nb::hasattr(data, "detach")) return make_tensor(data.attr("detach")(), options);
+  const nb::object plain = plain_array(data);
+  if (auto t = from_array(plain, options, false)) return *t;
+  if (nb::hasattr(plain, "dtype") &&
+      nb::hasattr(plain, "tolist")) {  // an array of a dtype of its own, say of objects
+    nb::object list = plain.attr("tolist")();
     if (is_list(list)) return from_list(list, options);
   }
+  if (nb::hasattr(plain, "__array__"))
+    return make_tensor(nb::module_::import_("numpy").attr("asarray")(plain), options);
   const std::string text = nb::cast<std::string>(nb::repr(data.type()));
   throw TypeError("tensor", "cannot make a tensor of " + text)
       .help("a number, a nested list, bytes, a path or an array can be one");

@@ -79,6 +79,10 @@ std::optional<Number> to_number(nb::handle h) {
     PyErr_Clear();
     return std::nullopt;
   }
+  const nb::object kind = nb::getattr(nb::getattr(h, "dtype", nb::none()), "kind", nb::none());
+  if (nb::isinstance<nb::str>(kind) &&
+      std::string_view("mM").find(nb::cast<char>(kind)) != std::string_view::npos)
+    return std::nullopt;  // times, of which some would say that they are integers
   nb::object plain = nb::steal(PyObject_CallMethod(object, "item", nullptr));
   if (!plain.is_valid() || plain.ptr() == object) {
     PyErr_Clear();

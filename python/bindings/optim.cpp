@@ -72,14 +72,14 @@ void bind_kinds(nb::module_& m) {
   optimizer<SGD>(m, "SGD").def(
       "__init__",
       [](SGD* self, Parameters params, double lr, double momentum, double decay, bool nesterov, bool classic,
-         nb::kwargs hints) {
+         double dampening, nb::kwargs hints) {
         const Hints checked(hints);
         made_in_place(self, [&](SGD* at) {
-          return new (at) SGD(wanted(params), lr, {momentum, decay, nesterov, classic});
+          return new (at) SGD(wanted(params), lr, {momentum, decay, nesterov, classic, dampening});
         });
       },
       "params"_a, "lr"_a = 0.001, "momentum"_a = 0.0, "weight_decay"_a = 0.0, "nesterov"_a = false,
-      "classic"_a = false, "hints"_a);
+      "classic"_a = false, "dampening"_a = 0.0, "hints"_a);
   optimizer<LARS>(m, "LARS").def(
       "__init__",
       [](LARS* self, Parameters params, double lr, double momentum, double decay, bool nesterov, bool classic,
@@ -212,18 +212,22 @@ class OwnOptimizer : public Optimizer {
   const std::vector<Tensor>& also_changed() const { return also_changed_; }
 
  protected:
+  bool counts_steps() const override { return true; }
   void begin_step() override {
     const nb::gil_scoped_acquire acquire;
     const nb::object self = nb::find(static_cast<Optimizer*>(this));
     if (!nb::hasattr(self, "_step"))
       throw UserError("optimizer", "an optimizer of one's own needs a method _step(params, grads)")
           .help("it returns what to take from each parameter, and a list of the state it assigned to");
-    std::vector<Tensor> grads;
-    for (const Tensor& p : parameters()) grads.push_back(p.grad()->detach());
+    nb::list grads;  // None for those that stay as they are
+    for (std::size_t i = 0; i < parameters().size(); ++i)
+      grads.append(parameters()[i].grad() ? nb::cast(descent(i)) : nb::none());
     const nb::object result = self.attr("_step")(parameters(), grads);
     if (!nb::isinstance<nb::tuple>(result) || nb::len(result) != 2)
       throw TypeError("optimizer", "_step returns two lists: updates and state");
-    updates_ = nb::cast<std::vector<Tensor>>(result[0]);
+    updates_.clear();
+    for (nb::handle update : nb::borrow<nb::sequence>(result[0]))
+      updates_.push_back(update.is_none() ? Tensor() : nb::cast<Tensor>(update));
     also_changed_ = nb::cast<std::vector<Tensor>>(result[1]);
     if (updates_.size() != parameters().size())
       throw UserError("optimizer", "_step gave " + std::to_string(updates_.size()) + " updates for " +
@@ -265,6 +269,8 @@ void bind_optim(nb::module_& m) {
       .def_prop_ro("params", &Optimizer::parameters, doc("nn.optim.Optimizer.params"))
       .def_prop_ro(
           "device", [](Optimizer& o) { return o.parameters()[0].device(); }, doc("nn.optim.Optimizer.device"))
+      .def_prop_rw("maximize", &Optimizer::maximize, &Optimizer::set_maximize,
+                   doc("nn.optim.Optimizer.maximize"))
       .def_prop_rw(
           "lr", rate_tensor,
           [](Optimizer& o, nb::handle lr) {

@@ -13,8 +13,8 @@ struct Reduced {
       tensor = t.unsqueeze(-1);
       axes = Ints(-1);
       keepdim = false;
-    } else if (nb::isinstance<PyTensor>(axis)) {
-      throw nb::next_overload();  // the other operand of PyTorch's max(other)
+    } else if (nb::isinstance<PyTensor>(axis) || PyBool_Check(axis.ptr())) {
+      throw nb::next_overload();  // the other operand of PyTorch's max(other), its var(unbiased)
     } else if (!nb::try_cast(axis, axes)) {
       throw TypeError("reduce", "an axis is an integer, a sequence of them or None, not " +
                                     nb::cast<std::string>(nb::repr(axis)));

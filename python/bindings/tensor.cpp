@@ -4,6 +4,7 @@
 #include "arrays.h"
 #include "bind.h"
 #include "lathe/dev/handles.h"
+#include "lathe/modes.h"
 #include "lathe/nn/parameters.h"
 #include "released.h"
 
@@ -155,12 +156,7 @@ TensorClass bind_tensor(nb::module_& m) {
   // ---- of the class
   c.def_prop_rw_static(
       "training", [](nb::handle) { return Tensor::training(); },
-      [](nb::handle, bool on) {
-        // A scope that is never left: it holds one bool, and the next assignment writes over it.
-        alignas(TrainingScope) static std::byte storage[sizeof(TrainingScope)];
-        new (storage) TrainingScope(on);
-      },
-      doc("Tensor.training"));
+      [](nb::handle, bool on) { set_training(on); }, doc("Tensor.training"));
   c.def_static(
       "manual_seed", [](std::uint64_t seed) { Tensor::manual_seed(seed); }, "seed"_a = 0,
       doc("Tensor.manual_seed"));

@@ -1,12 +1,21 @@
 """Linear algebra on the last two axes, batches before them, under the names of torch.linalg. Eliminations are loops of one
 step each: a step is the same kernel for every column, because the column's number is data. Gradients are formulas."""
 
+import collections
 import math
 
 from lathe import _core
 from lathe._core import Tensor
 from lathe.errors import UserError
 from lathe.jit import capturing
+
+
+# Results under PyTorch's names: tuples whose parts can be asked for by name.
+Spectrum = collections.namedtuple("Spectrum", "eigenvalues eigenvectors")
+QR = collections.namedtuple("QR", "Q R")
+SVD = collections.namedtuple("SVD", "U S Vh")
+Determinant = collections.namedtuple("Determinant", "sign logabsdet")
+LeastSquares = collections.namedtuple("LeastSquares", "solution residuals rank singular_values")
 
 
 def _float(a):
@@ -213,7 +222,7 @@ def slogdet(A):
     """The sign of the determinant and the logarithm of its size."""
     A = _matrix("slogdet", A)
     both = _op("determinant", _determinant, _determinant_gradient, A)
-    return both[..., 1].detach(), both[..., 0]
+    return Determinant(both[..., 1].detach(), both[..., 0])
 
 
 def det(A):
@@ -237,7 +246,7 @@ def eigh(A, UPLO="L"):
     A = _matrix("eigh", A)
     whole = _op(f"mirrored{UPLO}", _mirrored[UPLO], lambda inputs, out, grad: [(grad + _t(grad)) * 0.5], A)
     both = _op("spectrum", _spectrum, _spectrum_gradient, whole)
-    return both[..., 0, :], both[..., 1:, :]
+    return Spectrum(both[..., 0, :], both[..., 1:, :])
 
 
 def eigvalsh(A, UPLO="L"):
@@ -249,14 +258,14 @@ def qr(A, mode="reduced"):
     """Q with columns at right angles and R upper triangular, with Q R = A."""
     q, r = _matrix("qr", A, square=False).qr()
     if mode == "complete":
-        return q, r
+        return QR(q, r)
     least = min(A.shape[-2:])
-    return q[..., :, :least], r[..., :least, :].triu()
+    return QR(q[..., :, :least], r[..., :least, :].triu())
 
 
 def svd(A, full_matrices=True):
     """U, singular values (descending) and V^T. Gradients flow through those that are not filled up to square ones."""
-    return _matrix("svd", A, square=False).svd(full_matrices)
+    return SVD(*_matrix("svd", A, square=False).svd(full_matrices))
 
 
 def svdvals(A):
@@ -264,28 +273,56 @@ def svdvals(A):
     return svd(A, False)[1]
 
 
-def pinv(A, rcond=None):
-    """The pseudo-inverse: singular values up to rcond times the largest count as 0."""
+def pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None):
+    """The pseudo-inverse: singular values up to atol, or to rtol (rcond) times the largest, count as 0. That the matrix is symmetric
+    need not be said."""
     A = _matrix("pinv", A, square=False)
-    u, s, vt = svd(A, False)
-    tiny = (2**-23 if A.dtype.itemsize == 4 else 2**-52) * max(A.shape[-2:]) if rcond is None else rcond
-    kept = s > s.max(-1, keepdim=True) * tiny
+    return _turned(*svd(A, False), A, rcond if rtol is None else rtol, atol)
+
+
+def _counted(s, A, rtol, atol=None):
+    """Which singular values count."""
+    if not s.shape[-1]:
+        return s > 0
+    if rtol is None:
+        rtol = (2**-23 if A.dtype.itemsize == 4 else 2**-52) * max(A.shape[-2:]) if atol is None else 0.0
+    rtol, atol = (t.unsqueeze(-1) if isinstance(t, Tensor) and t.ndim else t for t in (rtol, atol))
+    least = s.max(-1, keepdim=True) * rtol
+    if atol is not None:
+        least = least.maximum(atol)
+    return s > least
+
+
+def _turned(u, s, vt, A, rtol, atol=None):
+    kept = _counted(s, A, rtol, atol)
     turned = kept.where(1 / kept.where(s, 1), 0)
     return _t(vt).matmul(turned.unsqueeze(-1) * _t(u))
 
 
-def lstsq(A, B):
-    """X for which A X is nearest to B."""
-    vector = B.ndim == A.ndim - 1
-    out = pinv(A).matmul(B.unsqueeze(-1) if vector else B)
-    return out.squeeze(-1) if vector else out
+def _rank(s, A, rtol, atol=None):
+    return _counted(s, A, rtol, atol).cast("int32").sum(-1)
 
 
-def matrix_rank(A, tol=None):
-    """The number of singular values that are not 0."""
-    s = svdvals(A)
-    least = s.max(-1, keepdim=True) * (max(A.shape[-2:]) * (2**-23 if s.dtype.itemsize == 4 else 2**-52)) if tol is None else tol
-    return (s > least).cast("int32").sum(-1)
+def lstsq(A, B, rcond=None, *, driver=None):
+    """X for which A X is nearest to B, as `solution` of a tuple; with it the squared distances (where A has more rows than columns),
+    the rank and the singular values of A. The driver is PyTorch's and changes nothing."""
+    A = _matrix("lstsq", A, square=False)
+    B = B.cast(A.dtype)
+    vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and tuple(B.shape) == tuple(A.shape[:-1]))
+    right = B.unsqueeze(-1) if vector else B
+    if right.ndim < 2 or right.shape[-2] != A.shape[-2]:
+        raise UserError(f"lathe: lstsq: A is {A.shape[-2]} by {A.shape[-1]}, B has shape {tuple(B.shape)}")
+    u, s, vt = svd(A, False)
+    solution = _turned(u, s, vt, A, rcond).matmul(right)
+    more = A.shape[-2] > A.shape[-1]
+    residuals = (A.matmul(solution) - right).square().sum(-2) if more else Tensor.empty(0, dtype=A.dtype, device=A.device)
+    return LeastSquares(solution.squeeze(-1) if vector else solution, residuals, _rank(s, A, rcond), s)
+
+
+def matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None):
+    """The number of singular values above tol (atol), or above rtol times the largest."""
+    A = _matrix("matrix_rank", A, square=False)
+    return _rank(svdvals(A), A, rtol, tol if atol is None else atol)
 
 
 def matrix_power(A, n):
@@ -322,6 +359,8 @@ def matrix_exp(A):
 
 def norm(A, ord=None, dim=None, keepdim=False):
     """Of vectors (one axis) or matrices (two): ord 2, 1, inf, 0, another power, "fro" or "nuc"."""
+    if A.is_floating_point() and A.dtype.itemsize < 4:  # sums leave the range of half
+        return norm(_float(A), ord, dim, keepdim).cast(A.dtype)
     pair = dim if isinstance(dim, (tuple, list)) and len(dim) == 2 else (-2, -1) if dim is None and A.ndim == 2 and ord is not None else None
     if pair is None or ord in (None, "fro"):
         if ord == "nuc":
@@ -375,11 +414,22 @@ def vector_norm(x, ord=2.0, dim=None, keepdim=False):
     if ord == -math.inf:
         return x.abs().min(dim, keepdim)
     if ord == 0:
-        return (x != 0).cast(x.dtype).sum(dim, keepdim)
+        return _op("not zero", _not_zero, lambda inputs, output, grad: [grad.zeros_like()], x).sum(dim, keepdim)
     if not isinstance(ord, (int, float)):
         raise UserError(f"lathe: norm: {ord!r} is not a norm\n  help: a number, inf, 'fro' or 'nuc'")
-    total = x.abs().pow(ord).sum(dim, keepdim)
-    return (total == 0).where(0.0 if ord > 0 else math.inf, (total == 0).where(1, total).pow(1 / ord)) if ord > 0 else total.pow(1 / ord)
+    # Where an element or the norm is 0 the slope may be infinite; the gradient there is 0, as PyTorch's.
+    size = x.abs()
+    total = _power(size, ord).sum(dim, keepdim)
+    return _power(total, 1 / ord)
+
+
+def _not_zero(x):
+    return (x != 0).cast(x.dtype)
+
+
+def _power(x, exponent):
+    """x ** exponent of sizes, without a gradient at 0."""
+    return (x == 0).where(0.0 if exponent > 0 else math.inf, (x == 0).where(1, x).pow(exponent))
 
 
 def multi_dot(tensors):

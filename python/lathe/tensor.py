@@ -122,6 +122,9 @@ def _set_data(self, value):
         self.requires_grad_(wish)
 
 
+Pair = collections.namedtuple("Pair", "values indices")
+
+
 class Extremes(collections.namedtuple("Extremes", "values indices")):
     """Running extremes and their positions: a pair. What a pair has not is asked of the values, which are all that older
     programs expect."""
@@ -142,6 +145,17 @@ def _pair(method):
 
 
 Tensor.cummax, Tensor.cummin = _pair(Tensor.cummax), _pair(Tensor.cummin)
+
+
+def _ordered(method):
+    @functools.wraps(method)
+    def order(self, *args, **kwargs):
+        return Pair(*method(self, *args, **kwargs))
+
+    return order
+
+
+Tensor.sort, Tensor.topk = _ordered(Tensor.sort), _ordered(Tensor.topk)
 
 
 # numpy's names of Python's operators.
@@ -170,38 +184,6 @@ def _array_ufunc(self, ufunc, method, *inputs, **kwargs):
     if any(isinstance(x, Tensor) for x in kwargs.get("out", ())):
         return NotImplemented
     return getattr(ufunc, method)(*(x.numpy() if isinstance(x, Tensor) else x for x in inputs), **kwargs)
-
-
-_native_setitem = Tensor.__setitem__
-
-
-def _setitem(self, index, value):
-    if isinstance(index, Tensor) and isinstance(value, Tensor) and index.dtype is dtypes.bool and value.ndim > self.ndim - index.ndim:
-        _set_where(self, index, value)
-    else:
-        _native_setitem(self, index, value)
-
-
-def _set_where(self, mask, value):
-    """x[mask] = values: one after the other where the mask holds."""
-    rest, places = tuple(self.shape[mask.ndim :]), mask.reshape(-1)
-    if tuple(mask.shape) != tuple(self.shape[: mask.ndim]):
-        raise UserError(f"lathe: setitem: a mask of shape {tuple(mask.shape)} for a tensor of shape {tuple(self.shape)}")
-    count = int(places.sum().item())
-    if value.shape[0] not in (1, count):
-        raise UserError(
-            f"lathe: setitem: the mask chooses {count} places, and there are {value.shape[0]} values of shape {tuple(value.shape)}\n"
-            "  help: as many values as the mask has True, or one for all"
-        )
-    if not count:
-        return
-    order = (places.cast(dtypes.int32).cumsum(0) - 1).maximum(0)
-    rows = value.cast(self.dtype).expand(count, *rest)[order]
-    chosen = places.reshape(-1, *[1] * len(rest)).where(rows, self.reshape(places.shape[0], *rest))
-    self.assign(chosen.reshape(*self.shape))
-
-
-_setitem.__doc__ = _native_setitem.__doc__
 
 
 class Schedule(list):
@@ -257,7 +239,6 @@ Tensor.schedule = _schedule
 Tensor.schedule_linear = _schedule
 Tensor.schedule_with_vars = Tensor.linear_with_vars = _schedule_with_vars
 Tensor.__repr__ = _repr
-Tensor.__setitem__ = _setitem
 Tensor.device = property(_device, doc=_native_device.__doc__)
 Tensor.data = property(Values, _set_data, doc=_native_data.__doc__)
 Tensor.__format__ = _format

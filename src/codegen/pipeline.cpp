@@ -28,6 +28,7 @@
 #include "codegen/lower/start_products.h"
 #include "codegen/lower/store_in_place.h"
 #include "codegen/lower/stream_stores.h"
+#include "codegen/lower/transpose_loads.h"
 #include "codegen/lower/transpose_stores.h"
 #include "codegen/options/kernel_work.h"
 
@@ -93,6 +94,8 @@ constexpr StepRow<KernelWork> kLowerSteps[] = {
     // After joining, which makes them adjacent.
     {"transpose_stores", "groups of vectors with interleaved strided lanes are transposed before they are stored",
      [](KernelWork& w) { w.program = transpose_stores(std::move(w.program), w.compile.target); }, is_program, kOptional},
+    {"transpose_loads", "words of rows that are lanes are loaded as rows and transposed",
+     [](KernelWork& w) { w.program = transpose_loads(std::move(w.program), w.compile.target); }, is_program, kOptional},
     // For matrix units whose fragments belong to one thread.
     {"keep_fragments", "fragments that the next step reads again stay in L1, others bypass it",
      [](KernelWork& w) { w.program = keep_fragments(std::move(w.program), w.compile.target); }, is_program, kOptional},

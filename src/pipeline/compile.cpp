@@ -1,5 +1,7 @@
 #include "pipeline/compile.h"
 
+#include <utility>
+
 namespace lathe {
 namespace {
 
@@ -12,6 +14,7 @@ const Target& no_target() {
 
 Compile::Compile() : target(no_target()) {}
 Compile::Compile(const Target& t) : target(t) {}
+Compile::Compile(Target&& t) : kept(std::make_shared<const Target>(std::move(t))), target(*kept) {}
 
 Compile Compile::quiet() const {
   Compile out = *this;

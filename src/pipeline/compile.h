@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "ir/node.h"
@@ -47,7 +48,9 @@ class Blame;
 struct Compile {
   Compile();                      // of a schedule, whose devices are in its options
   Compile(const Target& target);  // of kernels; the target outlives it
+  Compile(Target&& target);       // of kernels; keeps the target
 
+  std::shared_ptr<const Target> kept;  // what `target` refers to, where nobody else has it
   const Target& target;
   // LATHE_INVARIANT: the division of a reduce depends only on its own extents, and products are fused with
   // the sums they are added to and with nothing else, because what else is in a kernel depends on sizes.

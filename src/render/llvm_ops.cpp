@@ -4,6 +4,7 @@
 #include "base/planted.h"
 #include "ir/build.h"
 #include "ir/dot.h"
+#include "ir/float_range.h"
 #include "render/llvm_printer.h"
 #include "render/prepare.h"
 #include "render/unit_text.h"
@@ -268,10 +269,14 @@ std::string LlvmPrinter::shift(Node node) {
   return emit("select {} {}, {} zeroinitializer, {} {}", flags, out, type, type, result);
 }
 
-// Saturating, NaN gives 0; the widths are those of ir/value.h.
-std::string LlvmPrinter::float_to_int(DType to, DType from, const std::string& x) {
-  std::string type = llvm_type(from);
+// Saturating, NaN gives 0; the widths are those of ir/value.h. Values that fit take one instruction.
+std::string LlvmPrinter::float_to_int(DType to, Node number) {
+  const DType from = number.dtype();
+  const std::string type = llvm_type(from), x = value(number);
+  const FloatRange range = float_range(number);
   const auto saturate = [&](const char* sign, DType wide) {
+    if (*sign == 's' && range.fits(wide.element()))
+      return emit("fptosi {} {} to {}", type, x, llvm_type(wide));
     return call(fmt::format("llvm.fpto{}i.sat.{}.{}", sign, llvm_suffix(wide), llvm_suffix(from)),
                 llvm_type(wide), {type}, {x});
   };
@@ -305,7 +310,7 @@ std::string LlvmPrinter::cast_value(Node node) {
     if (source == result) return x;
     return emit("{} {} {} to {}", to.bits() > from.bits() ? "fpext" : "fptrunc", source, x, result);
   }
-  if (from.is_float()) return float_to_int(to, from, x);
+  if (from.is_float()) return float_to_int(to, arg);
   bool zero_extend = from.is_unsigned() || (from.is_bool() && !planted(Fault::LlvmBoolToFloat));
   if (to.is_float()) return emit("{} {} {} to {}", zero_extend ? "uitofp" : "sitofp", source, x, result);
   if (source == result) return x;
@@ -372,6 +377,24 @@ std::string LlvmPrinter::woven_lanes(Node node, std::span<const Node> from) {
   });
 }
 
+// Whole vectors one after the other: two at a time.
+std::string LlvmPrinter::joined_vectors(std::span<const Node> from) {
+  std::vector<std::string> parts;
+  for (Node n : from) parts.push_back(value(n));
+  auto lanes = static_cast<std::int64_t>(from[0].dtype().lanes);
+  for (; parts.size() > 1; lanes *= 2) {
+    const std::string type = llvm_type(from[0].dtype().element().vec(static_cast<std::uint16_t>(lanes)));
+    std::string picks;
+    for (std::int64_t i = 0; i < 2 * lanes; ++i) picks += fmt::format("{}i32 {}", i == 0 ? "" : ", ", i);
+    std::vector<std::string> pairs;
+    for (std::size_t i = 0; i < parts.size(); i += 2)
+      pairs.push_back(emit("shufflevector {0} {1}, {0} {2}, <{3} x i32> <{4}>", type, parts[i], parts[i + 1],
+                           2 * lanes, picks));
+    parts = std::move(pairs);
+  }
+  return parts[0];
+}
+
 std::string LlvmPrinter::vector_op(Node node) {
   DType dtype = node.dtype();
   std::string type = llvm_type(dtype);
@@ -384,6 +407,7 @@ std::string LlvmPrinter::vector_op(Node node) {
     }
     case Op::Vec: {
       const std::vector<Node> from = shuffled_vectors(node);
+      if (from.size() > 1 && from[0].dtype().lanes < dtype.lanes) return joined_vectors(from);
       if (!from.empty()) return from.size() == 1 ? picked_lanes(node, from[0]) : woven_lanes(node, from);
       std::string built = "poison";
       for (std::size_t i = 0; i < node.arg_count(); ++i)

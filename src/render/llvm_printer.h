@@ -102,13 +102,14 @@ class LlvmPrinter {
   std::string machine_op(Node node);
   std::string picked_lanes(Node node, Node from);
   std::string woven_lanes(Node node, std::span<const Node> from);
+  std::string joined_vectors(std::span<const Node> from);
   std::string combine(Op op, DType dtype, const std::string& x, const std::string& y);
   std::string extremum(Node node);
   std::string quotient(Node node);
   std::string divide(Node node);
   std::string shift(Node node);
   std::string cast_value(Node node);
-  std::string float_to_int(DType to, DType from, const std::string& x);
+  std::string float_to_int(DType to, Node number);
   std::string vector_op(Node node);
   std::string hreduce(Node node);
   std::string dot_product(Node node);

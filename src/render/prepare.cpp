@@ -54,7 +54,15 @@ std::vector<Node> shuffled_vectors(Node vector) {
     if (from.size() > kMost) return {};
   }
   const auto as_long = [&](Node x) { return x.dtype().lanes == vector.dtype().lanes; };
-  return from.size() == 1 || std::all_of(from.begin(), from.end(), as_long) ? from : std::vector<Node>();
+  if (from.size() == 1 || std::all_of(from.begin(), from.end(), as_long)) return from;
+  // One after the other.
+  const std::size_t part = from[0].dtype().lanes;
+  for (std::size_t i = 0; i < vector.arg_count(); ++i) {
+    const bool next = i / part < from.size() && vector.arg(i).arg(0) == from[i / part] &&
+                      vector.arg(i).int_attr() == static_cast<std::int64_t>(i % part);
+    if (!next || from[i / part].dtype().lanes != part) return {};
+  }
+  return std::has_single_bit(from.size()) ? from : std::vector<Node>();
 }
 
 void check_contiguous(Node access) {

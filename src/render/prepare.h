@@ -38,8 +38,8 @@ std::int64_t local_element_bytes(DType dtype);
 bool divides_plainly(Node divisor);
 bool shifts_plainly(Node amount);
 
-// What a vector is shuffled from: the one vector whose lanes it has, or two to four as long as itself. Empty
-// where it is no such vector.
+// What a vector is shuffled from: the one vector whose lanes it has, two to four as long as itself, or two or
+// four whole ones, one after the other. Empty where it is no such vector.
 std::vector<Node> shuffled_vectors(Node vector);
 
 // Throws InternalError for a load or store of rows that are apart: only fragments of tile units are printed

@@ -135,6 +135,7 @@ class Planner {
   void fill_panel(Node node);
   Node fold_value(Node node, const Request& r);
   void keep(Node node, const Request& r);
+  Node take_value(Node node, const Request& r, std::span<const Node> args);
   Node ragged_value(Node node, const Request& r, std::span<const Node> args);
   Node in_order_value(Node node, const Request& r, std::span<const Node> args);
   void finish(Node node);

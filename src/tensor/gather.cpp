@@ -89,9 +89,13 @@ Tensor fit_to(const Tensor& x, const Shape& shape, std::int64_t except) {
 
 }  // namespace
 
+// What has no axes has one element along one.
+static Tensor with_axis(const Tensor& x) { return x.ndim() == 0 ? x.reshape({1}) : x; }
+
 Tensor Tensor::gather(std::int64_t axis, const Tensor& index) const {
   Scope scope;
   axis = resolve_axis(axis, ndim(), "gather");
+  if (ndim() == 0) return reshape({1}).gather(0, with_axis(index)).reshape(index.shape());
   check_index("gather", *this, axis, index);
   return gather_along(*this, axis, index, "gather");
 }
@@ -132,7 +136,8 @@ Tensor Tensor::scatter(std::int64_t axis, const Tensor& index, const Operand& sr
   axis = resolve_axis(axis, ndim(), "scatter");
   if (src.tensor() != nullptr) check_source("scatter", *this, *src.tensor());
   Tensor value = operand_tensor(src, *this, dtype());
-  if (value.ndim() == 0 && ndim() > 0) value = value.expand(index.shape());
+  if (ndim() == 0) return reshape({1}).scatter(0, with_axis(index), with_axis(value), reduce).reshape({});
+  if (value.ndim() == 0) value = value.expand(index.shape());
   if (reduce == "add") return scatter_reduce(axis, index, value, "sum");
   if (reduce == "multiply") return scatter_reduce(axis, index, value, "prod");
   if (!reduce.empty())
@@ -173,6 +178,8 @@ Tensor Tensor::scatter_reduce(std::int64_t axis, const Tensor& index, const Tens
                               std::string_view reduce, bool include_self) const {
   Scope scope;
   axis = resolve_axis(axis, ndim(), "scatter_reduce");
+  if (ndim() == 0)
+    return reshape({1}).scatter_reduce(0, with_axis(index), with_axis(src), reduce, include_self).reshape({});
   check_index("scatter_reduce", *this, axis, index);
   const ScatterRule* rule = std::find_if(std::begin(kScatterRules), std::end(kScatterRules),
                                          [&](const auto& r) { return r.name == reduce; });

@@ -10,6 +10,7 @@
 #include "ir/pending.h"
 #include "lathe/expected_gradient.h"
 #include "tensor/custom.h"
+#include "tensor/differentiated.h"
 #include "tensor/given_up.h"
 #include "tensor/gradient_hooks.h"
 #include "tensor/impl.h"
@@ -159,13 +160,16 @@ MoveRule rule_of(Op op) {
 
 class Backward {
  public:
-  // Where the targets are the ends, what lies behind them gets nothing.
-  Backward(std::span<const Node> targets, std::string device, bool targets_are_ends = false)
+  // Where the targets are the ends, what lies behind them gets nothing. Neither do earlier versions of memory
+  // from those after `writes`.
+  Backward(std::span<const Node> targets, std::string device, bool targets_are_ends = false,
+           std::span<const Node> writes = {})
       : device_(std::move(device)) {
     for (Node t : targets) {
       needed_[t] = 1;
       if (targets_are_ends) ends_[t] = 1;
     }
+    for (Node w : writes) parted_[w] = 1;
   }
 
   void run(Node root, Node seed) {
@@ -264,7 +268,7 @@ class Backward {
       if (all) return;
       g = where(covered, zero(g), g);
     }
-    add(memory, g);
+    if (!parted_.contains(n)) add(memory, g);
   }
 
   // What is inside a checkpoint is computed again, now that its gradient is known, and differentiated there.
@@ -317,165 +321,10 @@ class Backward {
   }
 
   std::string device_;
-  NodeMap<char> needed_, ends_;
+  NodeMap<char> needed_, ends_, parted_;
   NodeMap<Node> grads_;
   std::optional<SoftmaxSums> softmax_sums_;
   std::vector<Tensor> keep_;  // what user code made stays alive while the pass runs
-};
-
-bool is_memory(Node n) { return n.is(Op::Buffer) || n.is(Op::After); }
-
-// A graph that is differentiated, and where tensors stand in it.
-class Differentiated {
- public:
-  explicit Differentiated(Node root)
-      : root_(root),
-        // What is read behind a detach() has no part: a tensor does not be there.
-        order_(toposort(std::span<const Node>(&root, 1), [](Node n) { return !n.is(Op::Detach); })) {
-    use(root);
-    for (Node n : order_) {
-      in_graph_[n] = 1;
-      if (n.is(Op::Detach)) continue;
-      for (std::size_t i = n.is(Op::After) ? 1 : 0; i < n.arg_count(); ++i)
-        if (is_memory(n.arg(i))) use(n.arg(i));
-    }
-    for (Node n : toposort(root)) {
-      in_graph_.try_emplace(n, 0);
-      for (std::size_t i = n.is(Op::After) ? 1 : 0; i < n.arg_count(); ++i)
-        reads_overwritten_ |=
-            is_memory(n.arg(i)) && is_overwritten(n.arg(i));  // slopes may be computed from it
-    }
-  }
-
-  // Whether some memory it reads was overwritten since.
-  bool reads_overwritten() const { return reads_overwritten_; }
-
-  // Whether it has a part in the gradient; whether it is read at all.
-  bool contains(Node n) const {
-    const char* part = in_graph_.find(n);
-    return part != nullptr && *part != 0;
-  }
-  bool reads(Node n) const { return in_graph_.contains(n); }
-
-  // Whether it reads something that was computed from the target and has no expression any more.
-  bool has_given_up(const Tensor& target) const {
-    const Storage& storage = *target.impl()->storage;
-    const Node memory = memory_of(storage.value), buffer = memory ? base_memory(memory) : Node();
-    if (!given_up_) {
-      given_up_.emplace();
-      for (Node n : order_)
-        if (n.is(Op::Buffer) && n.dtype().is_float() && is_given_up(n)) given_up_->push_back(n);
-    }
-    return std::ranges::any_of(*given_up_,
-                               [&](Node n) { return was_computed_from(n, buffer, storage.number); });
-  }
-
-  // The node a target has in the graph; its own where it takes no part. A tensor that was written to since
-  // is there as the version that was read. Where several versions are, and the tensor requires a gradient
-  // or is now yet another, which is meant cannot be told: null.
-  Node node_of_target(const Tensor& target) const {
-    const Node now = node_of(target), memory = memory_of(target.impl()->storage->value);
-    if (!memory) return now;
-    const bool here = contains(now);
-    if (here && !target.impl()->leaf) return now;
-    const Uses* used = used_.find(base_memory(memory));
-    if (!here)
-      if (const std::vector<Node> computed = computed_as(target, memory); !computed.empty()) {
-        const bool several = used != nullptr && used->several && versions_read(target, memory).size() > 1;
-        return several ? Node() : computed[0];
-      }
-    if (used == nullptr || (here && !used->several)) return now;
-    const std::vector<Node> read = versions_read(target, memory);
-    if (read.size() > 1) return Node();
-    return here || read.empty() ? now : read[0];
-  }
-
-  // The same, and the expressions whose value the tensor's buffer holds, where it was realised between two
-  // uses: each has a part of the gradient. Empty where which is meant cannot be told.
-  std::vector<Node> nodes_of_target(const Tensor& target) const {
-    std::vector<Node> nodes{node_of_target(target)};
-    if (!nodes[0]) return {};
-    const Node memory = memory_of(target.impl()->storage->value);
-    if (memory && contains(nodes[0]))
-      for (Node old : computed_as(target, memory))
-        if (!is_another(old) && !reaches(old, nodes)) nodes.push_back(old);
-    return nodes;
-  }
-
- private:
-  // Whether another live tensor is that expression.
-  bool is_another(Node n) const {
-    if (!holders_) holders_ = value_holders();
-    return holders_->contains(n);
-  }
-
-  // A copy of what is there already passes its gradient on to it.
-  static bool reaches(Node from, std::span<const Node> nodes) {
-    for (Node n : toposort(from))
-      if (std::find(nodes.begin(), nodes.end(), n) != nodes.end()) return true;
-    return false;
-  }
-
-  // Versions of memory that something else than a later version uses.
-  struct Uses {
-    Node version;
-    bool several = false;
-  };
-  void use(Node n) {
-    if (!is_memory(n)) return;
-    const auto [uses, fresh] = used_.try_emplace(base_memory(n), Uses{n});
-    if (!fresh && uses->version == n) return;
-    uses->several |= !fresh;
-  }
-
-  // A tensor that was realised since is there as expressions whose value its buffer now holds.
-  std::vector<Node> computed_as(const Tensor& target, Node memory) const {
-    std::vector<Node> found;
-    if (memory.is(Op::After) && !realized(memory)) return found;
-    const TensorImpl& impl = *target.impl();
-    const Node value = impl.storage->value, buffer = base_memory(memory);
-    for (Node m : order_) {
-      if (realized(m) != buffer || (m.is(Op::After) && is_overwritten(m))) continue;
-      const Node base = m.is(Op::After) ? over_memory(value, memory, m) : m;
-      if (base.shape_node() != value.shape_node()) continue;
-      const Node old = apply_view(impl.view, base);
-      if (contains(old)) found.push_back(old);
-    }
-    return found;
-  }
-
-  // The target over each version of its memory that is read, other than by the store that made a later one.
-  // The names of what the memory holds now are one version: the store that made it, and those it has since.
-  std::vector<Node> versions_read(const Tensor& target, Node memory) const {
-    const TensorImpl& impl = *target.impl();
-    const Node value = impl.storage->value, buffer = base_memory(memory);
-    std::vector<Node> found, stack{root_};
-    NodeMap<char> seen;
-    bool found_current = false;
-    while (!stack.empty()) {
-      const Node n = stack.back();
-      stack.pop_back();
-      if (!seen.try_emplace(n, 1).second) continue;
-      if (is_memory(n) && base_memory(n) == buffer) {
-        const Node old = apply_view(impl.view, over_memory(value, memory, n));
-        const bool current = (!n.is(Op::After) || realized(n)) && !is_overwritten(n);
-        if (contains(old) && !(current && found_current)) found.push_back(old);
-        found_current |= current && contains(old);
-        continue;
-      }
-      if (n.is(Op::Detach)) continue;  // what is read there has no part in the gradient
-      for (Node a : n.args()) stack.push_back(a);
-    }
-    return found;
-  }
-
-  Node root_;
-  std::vector<Node> order_;
-  NodeMap<char> in_graph_;
-  NodeMap<Uses> used_;  // by buffer
-  bool reads_overwritten_ = false;
-  mutable std::optional<std::vector<Node>> given_up_;  // worked out for the first that needs it
-  mutable std::optional<NodeMap<int>> holders_;        // worked out for the first that needs it
 };
 
 [[noreturn]] void refuse_twins(const Tensor& target) {
@@ -540,8 +389,9 @@ Node seed_for(const Tensor& t, const Tensor* seed) {
 
 }  // namespace
 
-std::vector<Node> gradients(Node root, Node seed, std::span<const Node> targets, const std::string& device) {
-  Backward pass(targets, device);
+std::vector<Node> gradients(Node root, Node seed, std::span<const Node> targets, const std::string& device,
+                            std::span<const Node> writes) {
+  Backward pass(targets, device, false, writes);
   pass.run(root, seed);
   std::vector<Node> out;
   for (Node t : targets) out.push_back(pass.gradient(t));
@@ -563,16 +413,19 @@ void check_target(const Tensor& t) {
 }
 
 // Gradients of tensors with several names each; null where there is none.
-std::vector<Node> summed_gradients(Node root, Node seed, const std::vector<std::vector<Node>>& targets,
+std::vector<Node> summed_gradients(Node root, Node seed, const std::vector<TargetNames>& targets,
                                    const std::string& device) {
-  std::vector<Node> flat;
-  for (const std::vector<Node>& names : targets) flat.insert(flat.end(), names.begin(), names.end());
-  const std::vector<Node> parts = gradients(root, seed, flat, device);
+  std::vector<Node> flat, writes;
+  for (const TargetNames& names : targets) {
+    flat.insert(flat.end(), names.nodes.begin(), names.nodes.end());
+    writes.insert(writes.end(), names.writes.begin(), names.writes.end());
+  }
+  const std::vector<Node> parts = gradients(root, seed, flat, device, writes);
   std::vector<Node> out;
   std::size_t at = 0;
-  for (const std::vector<Node>& names : targets) {
+  for (const TargetNames& names : targets) {
     Node sum;
-    for (std::size_t i = 0; i < names.size(); ++i, ++at)
+    for (std::size_t i = 0; i < names.nodes.size(); ++i, ++at)
       if (parts[at]) sum = sum ? sum + parts[at] : parts[at];
     out.push_back(sum);
   }
@@ -594,18 +447,19 @@ std::vector<Tensor> Tensor::gradient(const std::vector<Tensor>& targets, const T
   Scope scope;
   Node root = node_of(*this), start = seed_for(*this, seed);
   const Differentiated graph(root);
-  std::vector<std::vector<Node>> nodes;
+  std::vector<TargetNames> names;
   for (const Tensor& t : targets) {
     check_target(t);
-    nodes.push_back(graph.nodes_of_target(t));
-    if (nodes.back().empty()) refuse_versions(t);
+    names.push_back(graph.names_of(t));
+    if (names.back().nodes.empty()) refuse_versions(t);
   }
   const bool takes_part =
-      std::ranges::any_of(nodes, [&](const std::vector<Node>& n) { return graph.contains(n[0]); });
+      std::ranges::any_of(names, [&](const TargetNames& n) { return graph.contains(n.nodes[0]); });
   if (!takes_part && !targets.empty()) refuse_data("gradient", *this, root);
   for (std::size_t i = 0; i < targets.size(); ++i)
-    if (!graph.contains(nodes[i][0]) && graph.has_given_up(targets[i])) refuse_given_up(*this, targets[i]);
-  std::vector<Node> grads = summed_gradients(root, start, nodes, device());
+    if (!graph.contains(names[i].nodes[0]) && graph.has_given_up(targets[i]))
+      refuse_given_up(*this, targets[i]);
+  std::vector<Node> grads = summed_gradients(root, start, names, device());
   if (graph.reads_overwritten()) check_still_there(grads, *this);
   std::vector<Tensor> out;
   for (std::size_t i = 0; i < targets.size(); ++i)
@@ -641,33 +495,33 @@ void Tensor::backward(const Tensor* seed, std::span<const Tensor> also) const {
     return *holders->find(t.impl()->storage->value) > 1;
   };
   std::vector<Tensor> leaves;
-  std::vector<std::vector<Node>> nodes;
+  std::vector<TargetNames> names;
   const Unwatched unwatched;
   for (Tensor& leaf : live_leaves()) {
-    std::vector<Node> names = graph.nodes_of_target(leaf);
-    if (names.empty()) refuse_versions(leaf);
+    TargetNames own = graph.names_of(leaf);
+    if (own.nodes.empty()) refuse_versions(leaf);
     if (graph.has_given_up(leaf)) leaf.impl()->missed = true;
-    if (!graph.contains(names[0])) continue;
-    if (!memory_of(names[0]) && has_twins(leaf)) refuse_twins(leaf);
+    if (!graph.contains(own.nodes[0])) continue;
+    if (!memory_of(own.nodes[0]) && has_twins(leaf)) refuse_twins(leaf);
     leaves.push_back(leaf);
-    nodes.push_back(std::move(names));
+    names.push_back(std::move(own));
   }
   const std::size_t asked = leaves.size();
   if (asked == 0) refuse_data("backward", *this, root);
   for (const Tensor& t : also) {
     if (!t.defined() || t.impl()->storage->lost || t.impl()->leaf || !t.is_floating_point()) continue;
     if (t.impl()->expects && graph.has_given_up(t)) t.impl()->missed = true;
-    std::vector<Node> names = graph.nodes_of_target(t);
-    if (names.empty() || !graph.reads(names[0]) || device_of(names[0]).empty()) continue;
-    if (!memory_of(names[0]) && has_twins(t)) continue;  // whose it is cannot be told
+    TargetNames own = graph.names_of(t);
+    if (own.nodes.empty() || !graph.reads(own.nodes[0]) || device_of(own.nodes[0]).empty()) continue;
+    if (!memory_of(own.nodes[0]) && has_twins(t)) continue;  // whose it is cannot be told
     leaves.push_back(t);
-    nodes.push_back(std::move(names));
+    names.push_back(std::move(own));
   }
   if (leaves.empty())
     throw UserError("backward",
                     fmt::format("{} does not depend on any tensor that requires a gradient", describe(*this)))
         .help("call requires_grad_() on the parameters");
-  std::vector<Node> grads = summed_gradients(root, start, nodes, device());
+  std::vector<Node> grads = summed_gradients(root, start, names, device());
   std::vector<bool> gone(grads.size());
   if (graph.reads_overwritten()) {
     check_still_there(std::span(grads).first(asked), *this);

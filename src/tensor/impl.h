@@ -240,7 +240,8 @@ Tensor windows(const Tensor& x, std::span<const std::int64_t> kernel, std::span<
 Tensor unskewed_windows(const Tensor& windows, std::span<const std::int64_t> stride,
                         std::span<const std::int64_t> dilation);
 // Gradients as graphs: of the sum of root * seed with respect to each target (a null node where there is
-// none).
-std::vector<Node> gradients(Node root, Node seed, std::span<const Node> targets, const std::string& device);
+// none). Versions of memory before one of `writes` get nothing from those after it.
+std::vector<Node> gradients(Node root, Node seed, std::span<const Node> targets, const std::string& device,
+                            std::span<const Node> writes = {});
 
 }  // namespace lathe

@@ -241,6 +241,40 @@ std::vector<std::int64_t> inverse(const std::vector<std::int64_t>& order) {
   return out;
 }
 
+// basic[..., mask, ...] = value, whose axes are those before the mask, one for the chosen elements, and those
+// after it; the first of them may be missing.
+void write_through(const Tensor& mask, std::int64_t mask_axis, Tensor& basic, const Tensor& value) {
+  const std::int64_t after = basic.ndim() - mask_axis - mask.ndim(), before = value.ndim() - after - 1;
+  Shape alone(static_cast<std::size_t>(basic.ndim()), Size(1));  // the mask beside all axes
+  std::copy(mask.shape().begin(), mask.shape().end(), alone.begin() + mask_axis);
+  const auto with_axes = [&](const Tensor& x, const Shape& chosen) {
+    Shape shape(x.shape().begin(), x.shape().begin() + before);
+    shape.insert(shape.end(), chosen.begin(), chosen.end());
+    shape.insert(shape.end(), x.shape().begin() + before + 1, x.shape().end());
+    return x.reshape(shape);
+  };
+  if (before > mask_axis)
+    throw UserError("setitem", fmt::format("a value of shape {} for a part of {} axes",
+                                           to_string(value.shape()), mask_axis + 1 + after));
+  Tensor rows = value;
+  if (before >= 0 && value.size(before) == 1) {
+    rows = with_axes(value, Shape(static_cast<std::size_t>(mask.ndim()), Size(1)));
+  } else if (before >= 0) {
+    const Tensor places = mask.reshape({-1}).cast(dtypes::int32);
+    const Size count = places.sum().item<std::int64_t>();
+    if (value.size(before) != count)
+      throw UserError("setitem",
+                      fmt::format("the mask chooses {} places, and there are {} values of shape {}",
+                                  count.str(), value.size(before).str(), to_string(value.shape())))
+          .help("as many values as the mask has True, or one for all");
+    if (count == 0) return;
+    std::vector<Index> order(static_cast<std::size_t>(before), Index(Slice{}));
+    order.emplace_back((places.cumsum(0) - 1).maximum(0));
+    rows = with_axes(value.getitem(order), mask.shape());
+  }
+  basic.assign(mask.reshape(alone).where(rows, basic));
+}
+
 }  // namespace
 
 Tensor Tensor::getitem(const std::vector<Index>& indices) const {
@@ -264,14 +298,7 @@ Tensor& Tensor::setitem(const std::vector<Index>& indices, const Operand& operan
   Parsed p = parse(*this, indices, true);
   check_same_device("setitem", *this, value);
   if (p.mask) {
-    Shape shape(static_cast<std::size_t>(p.basic.ndim()), Size(1));
-    for (std::int64_t d = 0; d < p.mask->ndim(); ++d)
-      shape[static_cast<std::size_t>(p.mask_axis + d)] = p.mask->shape()[static_cast<std::size_t>(d)];
-    if (value.ndim() > p.basic.ndim() - p.mask->ndim())
-      throw UserError("setitem", fmt::format("a value of shape {} through a mask", to_string(value.shape())))
-          .help(
-              "the value must be the same for every chosen element; use masked_select and scatter otherwise");
-    p.basic.assign(p.mask->reshape(shape).where(value, p.basic));
+    write_through(*p.mask, p.mask_axis, p.basic, value);
     return *this;
   }
   if (p.advanced.empty()) {

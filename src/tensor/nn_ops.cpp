@@ -312,6 +312,7 @@ thread_local int scopes_open = 0;
 }  // namespace
 
 bool Tensor::training() { return training_on; }
+void set_training(bool on) { training_on = on; }
 TrainingScope::TrainingScope(bool on) : before_(training_on) {
   training_on = on;
   ++scopes_open;

@@ -1,5 +1,6 @@
 // Reductions and what is made of them: means, variances, softmax, argmax.
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -196,16 +197,17 @@ Tensor Tensor::normalize(double p, std::int64_t axis, double eps) const {
   if (std::isnan(p)) throw UserError("normalize", "the order of the norm is NaN");
   const DataType result = least_upper_float(dtype());
   const Tensor x = cast(sum_accumulator(result));  // squares leave the range of integers and of half
-  // The root of a sum of nothing but zeros has no slope.
-  const auto root = [&](const Tensor& sum) {
-    const Tensor none = sum == 0, some = none.where(1, sum);
-    return none.where(0, p == 2 ? some.sqrt() : some.pow(1 / p));
+  // At 0 a power may have no slope: its gradient there is 0.
+  const auto power = [](const Tensor& v, double e) {
+    const Tensor none = v == 0, some = none.where(1, v);
+    return none.where(e > 0 ? 0.0 : std::numeric_limits<double>::infinity(),
+                      e == 0.5 ? some.sqrt() : some.pow(e));
   };
   Tensor size = p == 0          ? (x != 0).sum(axis, true).cast(x.dtype())
                 : p == 1        ? x.abs().sum(axis, true)
-                : p == 2        ? root(x.square().sum(axis, true))
-                : std::isinf(p) ? x.abs().max(axis, true)
-                                : root(x.abs().pow(p).sum(axis, true));
+                : p == 2        ? power(x.square().sum(axis, true), 0.5)
+                : std::isinf(p) ? (p > 0 ? x.abs().max(axis, true) : x.abs().min(axis, true))
+                                : power(power(x.abs(), p).sum(axis, true), 1 / p);
   return (x / size.maximum(eps)).cast(result);
 }
 

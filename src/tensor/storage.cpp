@@ -282,6 +282,7 @@ Tensor make_view(const Tensor& x, Node moved) {
     if (!is_apart(moved.dtype())) return x;
     Tensor same = another_handle(x);
     same.impl()->weak = x.impl()->weak;
+    same.impl()->tracked = origin_of(x).tracked;  // also of a view that was made where gradients are off
     same.impl()->apart = true;
     return same;
   }
@@ -445,6 +446,18 @@ void rejoin(TensorImpl& impl, std::string_view op) {
 
 }  // namespace
 
+// Whether a value with gradients is computed from what memory holds. The slope may be needed when the memory
+// is long overwritten, so that the values go elsewhere. A capture's state has to stay where it is.
+static bool needs_what_it_overwrites(const Storage& s, Node memory, Node value) {
+  if (!s.tracked || outside_reads != nullptr || !memory || (memory.is(Op::After) && !realized(memory)))
+    return false;
+  const Node buffer = base_memory(memory);
+  const auto goes_on = [](Node n) { return !n.is(Op::Detach) && !n.is(Op::After) && !n.is(Op::Buffer); };
+  for (Node n : toposort(std::span<const Node>(&value, 1), goes_on))
+    if ((n.is(Op::Buffer) || n.is(Op::After)) && base_memory(n) == buffer) return true;
+  return false;
+}
+
 void store_into(const Tensor& target, Node value, Origin origin, std::string_view op) {
   Scope scope;
   TensorImpl& impl = *target.impl();
@@ -457,13 +470,14 @@ void store_into(const Tensor& target, Node value, Origin origin, std::string_vie
   // Gradients do not see the write: what the storage's expression leads to keeps its gradient.
   const bool unseen = s.tracked && (!grad_on || impl.leaf || impl.detached);
   if (!grad_on || impl.leaf) origin = {};
-  if (whole && !memory) {
+  const bool elsewhere = origin.tracked && grad_on && !unseen && needs_what_it_overwrites(s, memory, value);
+  if (whole && (!memory || elsewhere)) {
     // What is another tensor's memory is copied: a write to one of them, or a gradient for one, is not the
     // other's.
     if (memory_of(value.is(Op::Detach) ? value.arg(0) : value)) value = stored_value(value, s.device);
     s.value = unseen ? written_unseen(value, base) : value;
   } else {
-    if (!memory) {
+    if (!memory || elsewhere) {
       base = stored_value(s.apart ? lathe::detach(base) : base, s.device);
       memory = memory_of(base);
     }

@@ -387,6 +387,9 @@ TEST(Heuristic, PinnedChoices) {
        "UNROLL(0, 16) UNROLL(0, 4) THREAD(0, 8) TILE(1, 128) UPCAST(1, 8) PIPELINE(2, 4)"},
       {matvec(32768, 2048, dtypes::Int8), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 256) UPCAST(1, 4)",
        "UNROLL(0, 32) THREAD(0, 8) TILE(1, 512) UPCAST(1, 4)"},
+      // Weights come from memory though a cache would hold them: others were read since.
+      {matvec(2048, 1024, dtypes::Float32), "UNROLL(0, 16) THREAD(0, 8) TILE(1, 64) UPCAST(1, 4)",
+       "UNROLL(0, 32) THREAD(0, 8) TILE(1, 64) UPCAST(1, 4)"},
       // Scales are widened for a row at a time.
       {block_matvec(8192, 256), "UNROLL(1, 16) THREAD(0, 8) TILE(1, 128) UPCAST(1, 4) STAGE(2, 5, 1)",
        "UNROLL(1, 16) THREAD(0, 8) TILE(1, 256) UPCAST(1, 4) STAGE(1, 5, 1)"},
@@ -408,7 +411,7 @@ TEST(Heuristic, PinnedChoices) {
       {depthwise(64, 7, 5), "UPCAST(1, 7) UPCAST(1, 8) UNROLL(0, 0) THREAD(0, 4)",
        "UPCAST(1, 7) UPCAST(1, 8) UNROLL(0, 0) THREAD(0, 4)"},
       {depthwise(64, 112, 3, 2), "UPCAST(1, 8) UPCAST(2, 8) UNROLL(0, 0) UNROLL(0, 0) THREAD(0, 8)",
-       "UPCAST(1, 14) UPCAST(2, 8) UNROLL(0, 0) UNROLL(0, 0) THREAD(0, 8)"},
+       "UPCAST(1, 14) UPCAST(2, 16) UNROLL(0, 0) UNROLL(0, 0) THREAD(0, 8)"},
       // A few lines made columns, and columns made lines: whole vectors of either, woven by shuffles.
       {transpose(4, 1 << 16), "UPCAST(0, 16) UPCAST(1, 0) THREAD(0, 8)",
        "UPCAST(0, 32) UPCAST(1, 0) THREAD(0, 8)"},

@@ -540,12 +540,12 @@ Node flipped_rows(std::int64_t rows, std::int64_t columns) {
   return one_store(f32(0, rows * columns), i * c(columns) + j, x + float_const(dtypes::Float32, 1), {i, j});
 }
 
-Node unskewed_windows(std::int64_t rows, std::int64_t n) {
+Node unskewed_windows(std::int64_t rows, std::int64_t n, std::int64_t apart) {
   Node i = global(rows, 0), o = global(n, 1), m = global(2, 2), q = reduce_over(2, 3);
   Node shifted = m + c(1), window = o + floor_div(shifted, c(2)) + q * c(-1);
   Node inside = logical_and(less(c(-1), window), less(window, c(n)));
-  Node x =
-      load(f32(1, rows * n * 4), (i * c(n) + window) * c(4) + q * c(2) + floor_mod(shifted, c(2)), inside);
+  Node x = load(f32(1, rows * n * apart),
+                (i * c(n) + window) * c(apart) + q * c(2) + floor_mod(shifted, c(2)), inside);
   return one_store(f32(0, rows * n * 2), (i * c(n) + o) * c(2) + m, sum(x, {q}), {i, o, m});
 }
 
@@ -671,6 +671,7 @@ std::vector<NamedKernel> small_kernels() {
       {"total 50", total(50)},
       {"flipped_rows 5x12", flipped_rows(5, 12)},
       {"unskewed_windows 3x6", unskewed_windows(3, 6)},
+      {"unskewed_windows 3x6, 8 apart", unskewed_windows(3, 6, 8)},
       {"bytes_to_floats 40", bytes_to_floats(40)},
       {"bf16 matmul 6x20x8", small_matmul(6, 20, 8, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)},
       {"bf16 matmul 5x16x7", small_matmul(5, 16, 7, dtypes::BFloat16, dtypes::BFloat16, dtypes::Float32)},

@@ -96,7 +96,8 @@ Node sum_and_update(std::int64_t rows, std::int64_t columns);  // the same after
 Node bias_relu_matmul(std::int64_t m, std::int64_t n, std::int64_t k);
 Node total(std::int64_t n);
 Node flipped_rows(std::int64_t rows, std::int64_t columns);  // a negative stride and a gate
-Node unskewed_windows(std::int64_t rows, std::int64_t n);  // two windows a position, by residue of the stride
+// Two windows a position, by residue of the stride; elements of neighbouring positions are so far apart.
+Node unskewed_windows(std::int64_t rows, std::int64_t n, std::int64_t apart = 4);
 Node bytes_to_floats(std::int64_t n);
 // Steps summed into the rows that a list names, some of them outside.
 Node scatter_sum(std::int64_t batch, std::int64_t rows, std::int64_t steps, std::int64_t width);

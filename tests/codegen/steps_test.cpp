@@ -147,5 +147,16 @@ TEST(Steps, WithoutAnOptionalOneTheValuesAreTheSame) {
   }
 }
 
+// A compile that is made of a target nobody else has still has it later, and so have its copies.
+TEST(Steps, ACompileKeepsATargetThatIsATemporary) {
+  const Compile compile(named_target("x86-64-v3"));
+  const Compile copy = compile.quiet();
+  ASSERT_NE(copy.kept, nullptr);
+  EXPECT_EQ(&copy.target, copy.kept.get());
+  EXPECT_EQ(copy.target.name, "x86-64-v3");
+  const Target target = named_target("x86-64-v3");
+  EXPECT_EQ(&Compile(target).target, &target) << "others' targets are not copied";
+}
+
 }  // namespace
 }  // namespace lathe::test

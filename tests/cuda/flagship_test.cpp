@@ -19,6 +19,7 @@
 #include "ir/walk.h"
 #include "schedule/schedule.h"
 #include "schedule/small_attention.h"
+#include "test_folders.h"
 
 namespace lathe::test {
 namespace {

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "decompose/support.h"
+#include "ir/float_range.h"
 #include "ir/value.h"
 
 namespace lathe::testing {
@@ -136,6 +137,25 @@ TEST(Cast, FloatsToIntegersSaturateAndNaNIsZero) {
     check(dtypes::Float32, to, floats, bare_target(true));
     check(dtypes::Float64, to, doubles, bare_target(true));
   }
+}
+
+TEST(Cast, LimitedFloatsBecomeIntegersAsTheyAre) {
+  Scope scope;
+  Node x = leaf(dtypes::Float32);
+  auto number = [](double v) { return float_const(dtypes::Float32, v); };
+  auto limited = [&](double lo, double hi) { return max(min(x, number(hi)), number(lo)); };
+  Node small = limited(-255, 70000), whole = small + number(0x1.8p23) - number(0x1.8p23);
+  for (Node value : {small, whole})
+    EXPECT_EQ(decompose(cast(value, dtypes::Int32), bare_target(true)),
+              cast(where(equal(value, value), value, number(0)), dtypes::Int32));
+  Node not_nan = max(min(where(apply(Op::Ne, x, x), number(0), x), number(9)), number(-9));
+  EXPECT_EQ(decompose(cast(not_nan, dtypes::Int32), bare_target(true)), cast(not_nan, dtypes::Int32));
+  EXPECT_TRUE(float_range(not_nan).fits(dtypes::Int32));
+  // One more than the dtype has, and what its own condition does not limit.
+  EXPECT_FALSE(float_range(limited(-1, 0x1p31)).fits(dtypes::Int32));
+  EXPECT_FALSE(float_range(where(less(x, number(5)), x, number(0))).fits(dtypes::Int32));
+  Node inside = where(logical_and(less(x, number(5)), less(number(-5), x)), x, number(0));
+  EXPECT_TRUE(float_range(inside).fits(dtypes::Int32));
 }
 
 TEST(Cast, IntegersToFloatsRoundAsConvertDoes) {

@@ -9,6 +9,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "engine/compile_context.h"
+#include "test_folders.h"
 
 namespace lathe::engine {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "base/atomic_file.h"
 #include "error/refusals.h"
+#include "test_folders.h"
 
 namespace lathe::test {
 namespace {

@@ -144,6 +144,30 @@ TEST(GgufTypes, AByteProductIsThatOfRoundedRows) {
   }
 }
 
+// What is kept of a matrix is what the product takes out of it.
+TEST(GgufTypes, AByteProductWithKeptPartsIsTheSame) {
+  for (const Row& row : kRows) {
+    if (!state::gguf_has_byte_product(row.type)) continue;
+    const std::vector<unsigned char> raw = bytes_of(row);
+    const Tensor stored =
+        Tensor::from_bytes(raw.data(), raw.size(), {Size(2), Size(kBlocks / 2 * row.bytes)}, dtypes::uint8);
+    const Tensor rows = (Tensor::arange(3 * kBlocks / 2 * row.elements) * 0.37)
+                            .sin()
+                            .reshape({Size(3), Size(kBlocks / 2 * row.elements)})
+                            .realize();
+    const std::vector<Tensor> parts = state::gguf_byte_parts(row.type, stored);
+    EXPECT_EQ(parts.empty(), std::string_view(row.type) != "Q4_K");
+    Tensor::realize_all(parts);
+    EXPECT_EQ(state::gguf_byte_product(row.type, stored, rows, parts).data<float>(),
+              state::gguf_byte_product(row.type, stored, rows).data<float>())
+        << row.type;
+  }
+  const Tensor stored = Tensor::zeros({4, 144}, {.dtype = dtypes::uint8});
+  const std::vector<Tensor> other =
+      state::gguf_byte_parts("Q4_K", Tensor::zeros({2, 144}, {.dtype = dtypes::uint8}));
+  EXPECT_THROW(state::gguf_byte_product("Q4_K", stored, Tensor::ones({1, 256}), other), UserError);
+}
+
 TEST(GgufTypes, AByteProductIsRefusedWhereSizesOrTypesDiffer) {
   const Tensor stored = Tensor::zeros({4, 18}, {.dtype = dtypes::uint8});
   const Tensor rows = Tensor::ones({2, 32});

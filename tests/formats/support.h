@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "lathe/state.h"
+#include "test_folders.h"
 
 namespace lathe::test {
 

@@ -25,6 +25,7 @@
 #include "lathe/dev/investigate_kernel.h"
 #include "pipeline/spoil.h"
 #include "rewrite/rewriter.h"
+#include "test_folders.h"
 
 namespace lathe::investigate {
 namespace {

@@ -13,6 +13,7 @@
 #include "lathe/llm/encoder.h"
 #include "lathe/llm/model.h"
 #include "lathe/state.h"
+#include "test_folders.h"
 #include "tests/llm/data.h"
 #include "tests/llm/plain_model.h"
 #include "tests/llm/random_model.h"

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lathe/error.h"
+#include "test_folders.h"
 #include "tests/llm/data.h"
 
 namespace lathe::llm {

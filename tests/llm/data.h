@@ -10,6 +10,8 @@
 #include <iterator>
 #include <string>
 
+#include "test_folders.h"
+
 namespace lathe::tests {
 
 inline std::filesystem::path test_data() {

@@ -15,6 +15,7 @@
 #include "lathe/state.h"
 #include "support/fuzz.h"
 #include "support/mutated.h"
+#include "test_folders.h"
 #include "tests/llm/data.h"
 
 namespace lathe::llm {

@@ -17,6 +17,7 @@
 #include "models/retinanet.h"
 #include "models/unet.h"
 #include "models/vae.h"
+#include "test_folders.h"
 
 namespace lathe::models {
 namespace {

@@ -234,10 +234,9 @@ TEST_F(Optim, RefusesWhatCannotBeTrained) {
   EXPECT_EQ(refusal([] { SGD({Tensor::ones({2})}); }),
             "lathe: optimizer: no parameter requires a gradient\n  help: pass nn::get_parameters(net)");
   Tensor p = parameter(Tensor::ones({2}));
-  EXPECT_EQ(
-      refusal([&] { SGD({p}).step(); }),
-      "lathe: optimizer: parameter 0 of shape (2,) has no gradient\n"
-      "  help: call loss.backward() before step(); a parameter the loss does not use cannot be trained");
+  EXPECT_EQ(refusal([&] { SGD({p}).step(); }),
+            "lathe: optimizer: parameter 0 of shape (2,) has no gradient\n  help: call loss.backward() "
+            "before step()");
   EXPECT_EQ(refusal([&] { SGD({p}, -1); }), "lathe: optimizer: the learning rate is -1, which is negative");
   EXPECT_EQ(refusal([] { SGD({}); }), "lathe: optimizer: the list of parameters is empty");
   EXPECT_EQ(refusal([&] { SGD({p}, 0.1, {.momentum = -0.5}); }),

@@ -1,4 +1,5 @@
 #include "onnx/support.h"
+#include "test_folders.h"
 
 #include <fmt/format.h>
 

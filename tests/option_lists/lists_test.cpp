@@ -29,6 +29,7 @@
 #include "search/kernel_text.h"
 #include "search/space.h"
 #include "support/fuzz.h"
+#include "test_folders.h"
 #include "verify/compare.h"
 #include "verify/expected.h"
 

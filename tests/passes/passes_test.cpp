@@ -8,6 +8,7 @@
 #include "ir/node.h"
 #include "passes/example.h"
 #include "schedule/schedule.h"
+#include "test_folders.h"
 
 namespace lathe::test {
 namespace {

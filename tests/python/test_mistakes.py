@@ -107,7 +107,7 @@ MISTAKES = [
      "  help: it takes tensors, or a list of dicts with 'params', and lr, b1, b2, eps, weight_decay"),
     (steps_without_a_gradient,
      "lathe: optimizer: parameter 0 of shape (1,) has no gradient\n"
-     "  help: call loss.backward() before step(); a parameter the loss does not use cannot be trained"),
+     "  help: call loss.backward() before step()"),
     (lambda: nn.optim.SGD([Tensor([1.0])], lr=-1), "lathe: optimizer: the learning rate is -1, which is negative"),
     (lambda: nn.Dropout(2), "lathe: Dropout: p is 2, which is not within 0 and 1"),
     (lambda: nn.LayerNorm(5)(x()), "lathe: LayerNorm: the input has shape (2, 3), its last sizes should be (5,)"),

@@ -4,19 +4,25 @@ import numpy as np
 import pytest
 import torch
 
+import lathe
 from lathe import Context, Tensor, nn
 
 KINDS = [
     ("RMSprop", {"lr": 0.01}), ("RMSprop", {"lr": 0.01, "momentum": 0.9, "centered": True, "weight_decay": 0.1}), ("Adagrad", {"lr": 0.1}),
     ("Adagrad", {"lr": 0.1, "lr_decay": 0.1, "initial_accumulator_value": 0.5}), ("Adadelta", {"lr": 1.0, "weight_decay": 0.01}),
     ("Adamax", {"lr": 0.02}), ("RAdam", {"lr": 0.02}), ("ASGD", {"lr": 0.05}), ("Rprop", {"lr": 0.02}),
+    ("SGD", {"lr": 0.1, "momentum": 0.8, "dampening": 0.3, "weight_decay": 0.1}), ("SGD", {"lr": 0.1, "dampening": 0.5, "maximize": True}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}), ("Adam", {"lr": 0.02, "maximize": True, "weight_decay": 0.1}),
+    ("AdamW", {"lr": 0.02, "maximize": True, "amsgrad": True}), ("Adagrad", {"lr": 0.1, "maximize": True}), ("Adadelta", {"maximize": True}),
+    ("Adamax", {"maximize": True, "weight_decay": 0.1}), ("ASGD", {"lr": 0.05, "maximize": True}), ("Rprop", {"maximize": True}),
     ("Adam", {"lr": 0.02, "betas": (0.8, 0.95)}), ("AdamW", {"lr": 0.02, "betas": (0.8, 0.95), "foreach": False}), ("SGD", {"lr": 0.1, "momentum": 0.9}),
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("dtype,tolerance", [(np.float32, 2e-4), (np.float64, 1e-11)])
 @pytest.mark.parametrize("name,options", KINDS, ids=[f"{i}-{k[0]}" for i, k in enumerate(KINDS)])
-def test_an_optimizer_steps_as_pytorchs(name, options):
-    w, x = np.random.randn(4, 3).astype(np.float32), np.random.randn(5, 4).astype(np.float32)
+def test_an_optimizer_steps_as_pytorchs(name, options, dtype, tolerance):
+    w, x = np.random.randn(4, 3).astype(dtype), np.random.randn(5, 4).astype(dtype)
     ours, refs = Tensor(w, requires_grad=True), torch.tensor(w, requires_grad=True)
     mine, theirs = getattr(nn.optim, name)([ours], **options), getattr(torch.optim, name)([refs], **options)
     with Tensor.train():
@@ -25,7 +31,31 @@ def test_an_optimizer_steps_as_pytorchs(name, options):
             (Tensor(x) @ ours).square().mean().backward()
             (torch.tensor(x) @ refs).square().mean().backward()
             mine.step(), theirs.step()
-            np.testing.assert_allclose(ours.numpy(), refs.detach().numpy(), rtol=2e-4, atol=2e-5)
+            exact = max(tolerance, 1e-7) if name == "ASGD" else tolerance  # whose rate is a float32 in PyTorch
+            np.testing.assert_allclose(ours.numpy(), refs.detach().numpy(), rtol=exact, atol=exact / 10)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "RMSprop", "Rprop"])
+def test_a_parameter_that_the_loss_does_not_use_stays_as_it_is(name):
+    used, unused = Tensor([1.0, 2.0], requires_grad=True), Tensor([3.0], requires_grad=True)
+    optimizer = getattr(nn.optim, name)([used, unused], lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        used.square().sum().backward()
+        optimizer.step()
+    assert unused.tolist() == [3.0] and used.tolist() != [1.0, 2.0]
+
+
+def test_a_parameter_that_comes_late_is_refused_where_steps_are_counted():
+    w, late = Tensor([1.0], requires_grad=True), Tensor([3.0], requires_grad=True)
+    plain, counted = nn.optim.SGD([w, late], lr=0.5), nn.optim.Adam([w, late], lr=0.5)
+    w.sum().backward()
+    plain.step(), counted.step()
+    late.sum().backward()
+    plain.step()
+    assert late.tolist() == [2.5]
+    with pytest.raises(ValueError, match=r"parameter 1 of shape \(1,\) has its first gradient after others made steps"):
+        counted.step()
 
 
 # The distribution's PyTorch has no decoupled decay of these, and its NAdam another product of momenta: newer ones' documentation says this.
@@ -90,6 +120,31 @@ def test_parameter_groups_have_their_own_settings():
     assert mine[0].lr.item() == 0.125
 
 
+def test_rprop_begins_with_the_rate_of_its_first_step():
+    def run(lib):
+        w = lib.tensor([1.0, -2.0], requires_grad=True)
+        optimizer = lib.optim.Rprop([w], lr=0.02)
+        schedule = lib.optim.lr_scheduler.CyclicLR(optimizer, 0.01, 0.1, step_size_up=3, cycle_momentum=False)
+        for _ in range(5):
+            optimizer.zero_grad()
+            (w * w).sum().backward()
+            optimizer.step(), schedule.step()
+        return w.tolist()
+
+    np.testing.assert_allclose(run(lathe), run(torch), rtol=1e-6)
+
+
+def test_settings_that_cannot_change_are_refused_and_not_forgotten():
+    for name in ("SGD", "Adam", "AdamW", "RMSprop"):
+        mine, theirs = (getattr(t, name)([p], lr=0.5) for t, p in ((nn.optim, Tensor([1.0])), (torch.optim, torch.ones(1, requires_grad=True))))
+        group, wanted = mine.param_groups[0], theirs.param_groups[0]
+        for setting in ("momentum", "weight_decay", "betas", "eps", "nesterov", "maximize", "alpha", "dampening"):
+            if setting in wanted:
+                assert group[setting] == wanted[setting], setting
+        with pytest.raises(ValueError, match="only lr can be set"):
+            group["weight_decay"] = 0.5
+
+
 def test_state_dicts_of_optimizers_continue_a_run():
     def run(split):
         w = Tensor(np.ones(3, np.float32), requires_grad=True)
@@ -108,11 +163,31 @@ def test_state_dicts_of_optimizers_continue_a_run():
     assert (run(3) == run(-1)).all()
 
 
+@pytest.mark.parametrize("name", ["Adam", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "ASGD", "Rprop"])
+def test_the_state_of_groups_continues_a_run(name):
+    def run(split):
+        w, b = Tensor([1.0, 2.0], requires_grad=True), Tensor([2.0], requires_grad=True)
+        groups = [{"params": [w]}, {"params": [b], "lr": 0.03}]
+        optimizer = getattr(nn.optim, name)(groups)
+        for i in range(5):
+            if i == split:
+                state = {k: Tensor(v.numpy()) for k, v in optimizer.state_dict().items()}
+                optimizer = getattr(nn.optim, name)(groups)
+                optimizer.load_state_dict(state)
+            optimizer.zero_grad()
+            ((w * w).sum() + (b * b).sum() * i).backward()
+            optimizer.step()
+        return [*w.tolist(), *b.tolist()]
+
+    assert run(3) == run(-1)
+
+
 SCHEDULERS = [
     ("StepLR", (3,), {"gamma": 0.5}), ("MultiStepLR", ([2, 5],), {}), ("ConstantLR", (), {"total_iters": 4}), ("LinearLR", (), {"total_iters": 6}),
     ("ExponentialLR", (0.9,), {}), ("PolynomialLR", (8,), {"power": 2.0}), ("CosineAnnealingLR", (6,), {"eta_min": 0.01}), ("CosineAnnealingWarmRestarts", (3, 2), {}),
     ("CyclicLR", (0.01, 0.1), {"step_size_up": 3, "step_size_down": 4, "cycle_momentum": False}), ("CyclicLR", (0.01, 0.1), {"step_size_up": 3, "mode": "triangular2", "cycle_momentum": False}),
-    ("OneCycleLR", (0.3, 12), {"cycle_momentum": False}), ("OneCycleLR", (0.3, 12), {"anneal_strategy": "linear", "cycle_momentum": False}), ("LambdaLR", (lambda s: 1 / (s + 1),), {}),
+    ("OneCycleLR", (0.3, 12), {"cycle_momentum": False}), ("OneCycleLR", (0.3, 12), {"cycle_momentum": False, "three_phase": True}),
+    ("OneCycleLR", (0.3, 11), {"cycle_momentum": False}), ("OneCycleLR", (0.3, 10), {"cycle_momentum": False, "three_phase": True, "pct_start": 0.4}), ("OneCycleLR", (0.3, 12), {"anneal_strategy": "linear", "cycle_momentum": False}), ("LambdaLR", (lambda s: 1 / (s + 1),), {}),
     ("MultiplicativeLR", (lambda s: 0.9,), {}),
 ]  # fmt: skip
 
@@ -122,7 +197,7 @@ def test_a_scheduler_sets_pytorchs_rates(name, args, options):
     mine = nn.optim.SGD([Tensor([1.0])], lr=0.1)
     theirs = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=0.1)
     a, b = getattr(nn.optim.lr_scheduler, name)(mine, *args, **options), getattr(torch.optim.lr_scheduler, name)(theirs, *args, **options)
-    for _ in range(11):
+    for _ in range(min(11, args[1]) if name == "OneCycleLR" else 11):
         np.testing.assert_allclose(mine.lr.item(), theirs.param_groups[0]["lr"], rtol=1e-5, atol=1e-8)
         np.testing.assert_allclose(a.get_last_lr(), b.get_last_lr(), rtol=1e-5, atol=1e-8)
         theirs.step()
@@ -165,7 +240,6 @@ def test_an_average_follows_the_parameters():
     "call,text",
     [
         (lambda w: nn.optim.Adam([w], momentum=0.9), "lathe: Adam: there is no argument momentum\n  help: the arguments are params, lr, b1, b2, eps, weight_decay"),
-        (lambda w: nn.optim.Adam([w], maximize=True), "maximize is not there"),
         (lambda w: nn.optim.SGD([w], lr="fast"), "cannot be made from these arguments"),
         (lambda w: nn.optim.lr_scheduler.StepLR([w], 2), "needs an optimizer, not list"),
         (lambda w: nn.optim.SGD([w], lr=-1.0), "which is negative"),

@@ -116,3 +116,93 @@ def test_a_write_that_needs_two_gradients_for_one_memory_is_refused(make):
     with pytest.raises(UserError, match=r"through detach\(\) into a tensor that takes part in gradients itself(.|\n)*detach\(\).clone\(\)"):
         a.detach().mul_(w)
     a.detach().clone().mul_(w)
+
+
+LEAF_WRITES = {
+    "whole": lambda lib, w: w.add_(1.0),
+    "part": lambda lib, w: w[1:].mul_(2.0),
+    "element": lambda lib, w: w.__setitem__(0, 7.0),
+    "twice": lambda lib, w: (w.mul_(0.5), w.sub_(1.0)),
+    "step": lambda lib, w: w.copy_(w - 0.1),
+}
+
+
+@pytest.mark.parametrize("realized", [False, True])
+@pytest.mark.parametrize("shape", [(3,), (3, 1)])
+@pytest.mark.parametrize("write", LEAF_WRITES.values(), ids=LEAF_WRITES)
+def test_a_leaf_written_between_two_uses_has_the_gradients_of_both(write, shape, realized):
+    def run(lib):
+        w = lib.tensor(np.array([1.0, 2.0, 3.0], np.float32).reshape(shape), requires_grad=True)
+        other = lib.tensor([5.0], requires_grad=True)
+        first = w * 2 + other
+        if realized:
+            first.sum().item()
+        with lib.no_grad():
+            write(lib, w)
+        second = (w * 3).sum()
+        if realized:
+            second.item()
+        with lib.no_grad():
+            write(lib, w)
+        (first.sum() + second + (w * w * other).sum()).backward()
+        return w, w.grad, other.grad
+
+    for mine, theirs in zip(run(lathe), run(torch)):
+        np.testing.assert_allclose(as_numpy(mine), as_numpy(theirs), rtol=1e-6)
+
+
+def test_two_losses_with_a_step_between_them_add_their_gradients():
+    def run(lib):
+        w = lib.tensor([1.0, 2.0], requires_grad=True)
+        optimizer = lib.optim.SGD([w], lr=0.5)
+        losses = []
+        for _ in range(3):
+            losses.append((w * lib.tensor([1.0, 3.0])).sum())
+            w.grad = lib.tensor([1.0, 1.0])
+            optimizer.step()
+        optimizer.zero_grad()
+        sum(losses).backward()
+        return w, w.grad
+
+    for mine, theirs in zip(run(lathe), run(torch)):
+        np.testing.assert_allclose(as_numpy(mine), as_numpy(theirs), rtol=1e-6)
+
+
+def test_a_leaf_computed_from_itself_where_gradients_are_on_is_refused_between_uses():
+    w = Tensor([1.0, 2.0], requires_grad=True)
+    first = (w * 2).sum()
+    w.assign(w * w)
+    with pytest.raises(UserError, match="several versions"):
+        (first + (w * 3).sum()).backward()
+
+
+@pytest.mark.parametrize("name", ["log_", "cos_", "sin_", "sqrt_", "exp_", "sigmoid_", "tanh_", "relu_", "square_", "reciprocal_", "abs_"])
+@pytest.mark.parametrize("part", [False, True])
+def test_a_function_in_place_keeps_what_its_gradient_needs(name, part):
+    def run(lib):
+        x = lib.tensor([0.5, 1.5, 2.5], requires_grad=True)
+        a = x * 2
+        a.sum().item()  # in memory
+        getattr(a[1:] if part else a, name)()
+        y = (a * lib.tensor([1.0, 2.0, 3.0])).sum()
+        y.item()
+        y.backward()
+        return a, x.grad
+
+    for mine, theirs in zip(run(lathe), run(torch)):
+        np.testing.assert_allclose(as_numpy(mine), as_numpy(theirs), rtol=1e-4)
+
+
+def test_a_result_outlives_a_write_to_what_it_was_computed_from():
+    def run(lib):
+        x = lib.tensor([-1.0, 2.0, 3.0], requires_grad=True)
+        h = x * 1.0
+        a, b, c = h.relu(), h.sigmoid(), h.exp()
+        (a + b + c).sum().item()
+        with lib.no_grad():
+            h.relu_()
+        (a + b + c).sum().backward()
+        return h, x.grad
+
+    for mine, theirs in zip(run(lathe), run(torch)):
+        np.testing.assert_allclose(as_numpy(mine), as_numpy(theirs), rtol=1e-5)

@@ -15,6 +15,7 @@
 #include "ir/walk.h"
 #include "models/benchmarks.h"
 #include "replay/kernels_of.h"
+#include "test_folders.h"
 
 namespace lathe::test {
 namespace {

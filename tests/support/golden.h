@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/atomic_file.h"
+#include "test_folders.h"
 
 namespace lathe::test {
 

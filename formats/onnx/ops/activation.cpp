@@ -50,6 +50,17 @@ Outputs by_table(const Call& c) {
       row.function(c.x(0), c.number("alpha", row.alpha), c.number("beta", row.beta)).cast(c.x(0).dtype())};
 }
 
+Outputs relu(const Call& c) {
+  Outputs out = by_table(c);
+  if (const ScaledSum* from = c.evaluator.scaled_sum(c.x(0))) {
+    ScaledSum positive = *from;
+    positive.real = out[0].tensor();
+    positive.positive = true;
+    c.evaluator.note_scaled_sum(std::move(positive));
+  }
+  return out;
+}
+
 Outputs celu(const Call& c) {
   const double alpha = c.number("alpha", 1.0);
   const Tensor& x = c.x(0);
@@ -105,7 +116,7 @@ Outputs gelu(const Call& c) {
 // clang-format off
 const OpRow kRows[] = {
     {"Affine", 1, by_table}, {"Elu", 1, by_table}, {"HardSigmoid", 1, by_table}, {"LeakyRelu", 1, by_table},
-    {"Relu", 1, by_table}, {"ScaledTanh", 1, by_table}, {"Sigmoid", 1, by_table}, {"Softplus", 1, by_table},
+    {"Relu", 1, relu}, {"ScaledTanh", 1, by_table}, {"Sigmoid", 1, by_table}, {"Softplus", 1, by_table},
     {"Softsign", 1, by_table}, {"ThresholdedRelu", 1, by_table},
     {"Celu", 12, celu},
     {"Selu", 1, selu},

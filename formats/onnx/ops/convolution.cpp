@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "formats/onnx/ops/quantised_sum.h"
 #include "formats/onnx/ops/shared.h"
 
 namespace lathe::onnx {
@@ -21,7 +22,15 @@ void pad_same(Window& w, const Numbers& sizes, bool odd_after) {
 
 const Tensor* input_or_null(const Call& c, std::size_t i) { return c.has(i) ? &c.x(i) : nullptr; }
 
-Outputs conv(const Call& c) { return {convolution(c, c.x(0), c.x(1), input_or_null(c, 2))}; }
+Outputs conv(const Call& c) {
+  WeightAxes axes{.rank = c.x(0).ndim()};
+  for (std::int64_t i = 1; i < c.x(1).ndim(); ++i) axes.summed.push_back(i);
+  const auto integers = [&](const Tensor& x, const Tensor& weight, std::int64_t border) {
+    return convolution(c, x, weight, nullptr, border);
+  };
+  if (const std::optional<Tensor> sum = quantised_sum(c, axes, integers)) return {*sum};
+  return {convolution(c, read_often(c, 0), c.x(1), input_or_null(c, 2))};
+}
 
 // Computed in full and then cut: paddings may differ at the two ends, and an output shape may be wished for.
 Outputs conv_transpose(const Call& c) {
@@ -226,7 +235,8 @@ Numbers padding_pairs(const Window& w) {
 }
 
 // The batch may be symbolic; the spatial axes may not.
-Tensor convolution(const Call& c, const Tensor& x, const Tensor& weight, const Tensor* bias) {
+Tensor convolution(const Call& c, const Tensor& x, const Tensor& weight, const Tensor* bias,
+                   std::int64_t border) {
   if (x.ndim() != weight.ndim())
     c.fail(fmt::format("the input has {} axes, the weight has {}", x.ndim(), weight.ndim()));
   Numbers sizes;
@@ -234,12 +244,20 @@ Tensor convolution(const Call& c, const Tensor& x, const Tensor& weight, const T
   const Numbers kernel = spatial_sizes(c, weight);
   const Numbers told = c.ints("kernel_shape", kernel);
   if (told != kernel) c.fail("kernel_shape differs from the shape of the weight");
-  const Window w = window_of(c, sizes, kernel);
-  return x.conv2d(weight, bias,
-                  {.groups = c.integer("group", 1),
-                   .stride = w.strides,
-                   .dilation = w.dilations,
-                   .padding = padding_pairs(w)});
+  Window w = window_of(c, sizes, kernel);
+  Tensor around = x;
+  if (border != 0)
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      if (w.before[i] == 0 && w.after[i] == 0) continue;
+      around = padded(around, static_cast<std::int64_t>(i) + 2, w.before[i], w.after[i], border);
+      w.before[i] = w.after[i] = 0;
+    }
+  const auto wide = [](const Tensor& t) { return t.is_floating_point() ? t : t.cast(dtypes::int32); };
+  return wide(around).conv2d(wide(weight), bias,
+                             {.groups = c.integer("group", 1),
+                              .stride = w.strides,
+                              .dilation = w.dilations,
+                              .padding = padding_pairs(w)});
 }
 
 OpTable convolution_ops() { return {"", "convolutions", kRows}; }

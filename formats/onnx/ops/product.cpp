@@ -1,16 +1,40 @@
 // Products of matrices.
 #include <fmt/format.h>
 
+#include "formats/onnx/ops/quantised_sum.h"
 #include "formats/onnx/ops/shared.h"
 
 namespace lathe::onnx {
 namespace {
 
+Tensor product_of_integers(const Tensor& x, const Tensor& w) {
+  return x.cast(dtypes::int32).matmul(w.cast(dtypes::int32)).cast(dtypes::int32);
+}
+
+Outputs matmul(const Call& c) {
+  const Tensor &a = c.x(0), &b = c.x(1);
+  if (b.ndim() == 2 && a.ndim() >= 2) {
+    const WeightAxes axes{1, {0}, a.ndim() - 1, a.ndim()};
+    const auto integers = [](const Tensor& x, const Tensor& w, std::int64_t) {
+      return product_of_integers(x, w);
+    };
+    if (const std::optional<Tensor> sum = quantised_sum(c, axes, integers)) return {*sum};
+  }
+  return {read_often(c, 0).matmul(read_often(c, 1)).cast(a.dtype())};
+}
+
 Outputs gemm(const Call& c) {
   const Tensor &a = c.x(0), &b = c.x(1);
   if (a.ndim() != 2 || b.ndim() != 2) c.fail("two matrices are needed");
   const double alpha = c.number("alpha", 1.0), beta = c.number("beta", 1.0);
-  Tensor y = (c.integer("transA", 0) != 0 ? a.T() : a).matmul(c.integer("transB", 0) != 0 ? b.T() : b);
+  const bool turn_a = c.integer("transA", 0) != 0, turn_b = c.integer("transB", 0) != 0;
+  const WeightAxes axes{turn_b ? 0 : 1, {turn_b ? 1 : 0}, 1, 2};
+  const auto integers = [&](const Tensor& x, const Tensor& w, std::int64_t) {
+    return product_of_integers(turn_a ? x.T() : x, turn_b ? w.T() : w);
+  };
+  if (alpha == 1 && beta == 1)
+    if (const std::optional<Tensor> sum = quantised_sum(c, axes, integers)) return {*sum};
+  Tensor y = (turn_a ? read_often(c, 0).T() : read_often(c, 0)).matmul(turn_b ? b.T() : b);
   if (alpha != 1) y = (y * alpha).cast(a.dtype());
   if (!c.has(2)) return {y};
   const Tensor& bias = c.x(2);
@@ -52,7 +76,7 @@ Outputs einsum(const Call& c) {
 
 // clang-format off
 const OpRow kRows[] = {
-    {"MatMul", 1, [](const Call& c) -> Outputs { return {c.x(0).matmul(c.x(1)).cast(c.x(0).dtype())}; }},
+    {"MatMul", 1, matmul},
     {"Gemm", 1, gemm},
     {"Einsum", 12, einsum},
     {"Det", 11, determinant},

@@ -1,6 +1,8 @@
 // Quantised numbers: real = (q - zero) * scale.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "formats/onnx/evaluator.h"
 #include "formats/onnx/ops/shared.h"
 
@@ -20,22 +22,82 @@ DataType scale_dtype(const Tensor& scale) {
   return scale.dtype().bitsize() < 32 ? dtypes::float32 : scale.dtype();
 }
 
+// The nearest integer within these limits, of two the even one, and 0 for NaN. A sum with 1.5 * 2^23 is
+// rounded to an integer: fewer operations than round().
+Tensor nearest_whole(const Tensor& x, double least, double most) {
+  constexpr double kWhole = 0x1.8p23;
+  const Tensor limited = x.maximum(least).minimum(most);
+  return (limited.isnan().where(0, limited) + kWhole - kWhole).cast(dtypes::int32);
+}
+
+// Known to be zero without reading memory.
+bool is_zero(const Value& zero) {
+  if (zero.kind() == Value::Kind::None) return true;
+  return zero.known() && !zero.known()->is_float() &&
+         std::all_of(zero.known()->sizes.begin(), zero.known()->sizes.end(),
+                     [](const Size& s) { return s == 0; });
+}
+
 Outputs dequantize(const Call& c) {
-  // Stored: a convolution reads each element many times, and would round and scale it each time.
-  const Tensor y = dequantised(c, c.x(0), c.x(1), c.has(2) ? c.value(2) : Value(), c.integer("axis", 1),
-                               c.integer("block_size", 0))
-                       .contiguous();
+  const Value zero = c.has(2) ? c.value(2) : Value();
+  const std::int64_t axis = c.integer("axis", 1), block = c.integer("block_size", 0);
+  const Tensor y = dequantised(c, c.x(0), c.x(1), zero, axis, block);
   if (c.has_attribute("output_dtype") && c.integer("output_dtype") != 0)
     return {y.cast(dtype_for(static_cast<Element>(c.integer("output_dtype")), c))};
+  c.evaluator.note_quantised({y, c.x(0), c.x(1), zero, axis, block, c.evaluator.is_constant(c.value(1))});
   return {y};
+}
+
+// Divided by its scale, then rounded and limited.
+Tensor stored(const Call& c, const Tensor& divided, const Value& zero, std::int64_t axis, DataType to,
+              std::int64_t block) {
+  const DataType wide = divided.dtype();
+  const bool shifted = zero.kind() != Value::Kind::None;
+  if (to.is_float()) {
+    const Tensor y = shifted ? divided + spread(c, zero.tensor().cast(wide), divided, axis, block) : divided;
+    const double most = dtypes::finfo(to).max;
+    return y.isnan().where(y, y.clamp(-most, most)).cast(to);
+  }
+  const auto least = static_cast<double>(dtypes::min(to).to_int()),
+             most = static_cast<double>(dtypes::max(to).to_int());
+  if (to.bitsize() > 16 || wide != dtypes::float32) {
+    Tensor y = divided.round();
+    if (shifted) y = y + spread(c, zero.tensor().cast(wide), y, axis, block);
+    return y.clamp(least, most).cast(to);
+  }
+  if (is_zero(zero)) return nearest_whole(divided, least, most).cast(to);
+  constexpr double kBeyond = 1 << 18;  // any zero point
+  const Tensor whole = nearest_whole(divided, -kBeyond, kBeyond) +
+                       spread(c, zero.tensor().cast(dtypes::int32), divided, axis, block);
+  return whole.clamp(dtypes::min(to), dtypes::max(to)).cast(to);
+}
+
+// A scaled sum of integers divided by another scale: both scales are one constant.
+std::optional<Tensor> divided_sum(const Call& c) {
+  const ScaledSum* sum = c.evaluator.scaled_sum(c.x(0));
+  const Tensor& scale = c.x(1);
+  if (sum == nullptr || scale.numel() != 1 || scale.dtype() != dtypes::float32) return std::nullopt;
+  const std::shared_ptr<const Known>& known = c.value(1).known();
+  if (!known || !(known->floats.at(0) > 0)) return std::nullopt;
+  const auto over_scale = [&](const char* what, const Tensor& t) {
+    return c.evaluator.kept(c, sum->weight, what, [&] { return t / scale.reshape({}); });
+  };
+  Tensor y = sum->integers.cast(dtypes::float32) * over_scale("divided scale", sum->scale);
+  if (sum->bias.defined()) y = y + over_scale("divided bias", sum->bias);
+  return sum->positive ? y.maximum(0) : y;
 }
 
 Outputs quantize(const Call& c) {
   DataType to = c.has(2) ? c.x(2).dtype() : dtypes::uint8;
   if (!c.has(2) && c.integer("output_dtype", 0) != 0)
     to = dtype_for(static_cast<Element>(c.integer("output_dtype")), c);
-  const Tensor y = quantised(c, c.x(0), c.x(1), c.has(2) ? c.value(2) : Value(), c.integer("axis", 1), to,
-                             c.integer("block_size", 0));
+  // Stored: what reads it reads each element many times, and would round and scale it each time.
+  const Value zero = c.has(2) ? c.value(2) : Value();
+  const std::int64_t axis = c.integer("axis", 1), block = c.integer("block_size", 0);
+  const std::optional<Tensor> sum = divided_sum(c);
+  const Tensor y =
+      (sum ? stored(c, *sum, zero, axis, to, block) : quantised(c, c.x(0), c.x(1), zero, axis, to, block))
+          .contiguous();
   switch (c.evaluator.narrow_element(c.node.outputs[0])) {  // in 8 bits, and no wider than 4
     case Element::Int4: return {y.clamp(-8, 7)};
     case Element::Uint4: return {y.clamp(0, 15)};
@@ -132,17 +194,7 @@ Tensor dequantised(const Call& c, const Tensor& q, const Tensor& scale, const Va
 Tensor quantised(const Call& c, const Tensor& x, const Tensor& scale, const Value& zero, std::int64_t axis,
                  DataType to, std::int64_t block) {
   const DataType wide = scale_dtype(scale);
-  Tensor y = x.cast(wide) / spread(c, scale.cast(wide), x, axis, block);
-  const bool shifted = zero.kind() != Value::Kind::None;
-  if (to.is_float()) {
-    if (shifted) y = y + spread(c, zero.tensor().cast(wide), x, axis, block);
-    const double most = dtypes::finfo(to).max;
-    return y.isnan().where(y, y.clamp(-most, most)).cast(to);
-  }
-  y = y.round();
-  if (shifted) y = y + spread(c, zero.tensor().cast(wide), x, axis, block);
-  return y.clamp(static_cast<double>(dtypes::min(to).to_int()), static_cast<double>(dtypes::max(to).to_int()))
-      .cast(to);
+  return stored(c, x.cast(wide) / spread(c, scale.cast(wide), x, axis, block), zero, axis, to, block);
 }
 
 OpTable quantised_ops() { return {"", "quantised", kRows}; }

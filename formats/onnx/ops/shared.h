@@ -36,7 +36,9 @@ struct Window {
 // Reads strides, dilations, pads and auto_pad; `sizes` are those of the input.
 Window window_of(const Call& c, const Numbers& sizes, const Numbers& kernel);
 Numbers spatial_sizes(const Call& c, const Tensor& x);
-Tensor convolution(const Call& c, const Tensor& x, const Tensor& weight, const Tensor* bias);
+// Integers are summed in int32. `border` is around the image where the node pads it.
+Tensor convolution(const Call& c, const Tensor& x, const Tensor& weight, const Tensor* bias,
+                   std::int64_t border = 0);
 // Low/high pairs from the last axis to the first, as Lathe takes paddings.
 Numbers padding_pairs(const Window& w);
 

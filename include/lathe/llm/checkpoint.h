@@ -87,10 +87,12 @@ struct LoadOptions {
 
 struct Checkpoint {
   // A block-quantized weight: GGUF's type ("Q4_K") and the packed rows, uint8 (..., bytes per row), on the
-  // device. `weights` has the same weight as float32, which the kernels that use it decode.
+  // device. `weights` has the same weight as float32, which the kernels that use it decode. `parts`: what
+  // products in integers read instead of the blocks (state::gguf_byte_parts), or none.
   struct Packed {
     std::string type;
     Tensor blocks;
+    std::vector<Tensor> parts = {};
   };
 
   ModelConfig config;

@@ -1,12 +1,12 @@
 """Functions of tensors under PyTorch's names: `import lathe as torch` finds them. Most are a method of their first argument;
-those that make tensors, join several or set something are written out here. Loaded when a program asks for one."""
+those that make tensors, join or factor some or set something are written out here. Loaded when a program asks for one."""
 
 import math
 
 from lathe._core import Tensor
 from lathe.dtype import dtypes
 from lathe.errors import TypeError as WrongCall
-from lathe.functions import joining, making, settings
+from lathe.functions import factors, joining, making, settings
 from lathe.functions.joining import broadcast_tensors
 from lathe.functions.making import _TYPED, _into, _tensor, _typed, tensor
 
@@ -24,10 +24,10 @@ METHODS = """
     log10 log1p log2 log_softmax logaddexp logaddexp2 logcumsumexp logdet logical_and logical_not logical_or logical_xor logit logsumexp lstsq
     lt masked_fill masked_scatter masked_select matmul matrix_exp matrix_power maximum mean median minimum mm mode moveaxis movedim msort mul
     multinomial multiply mv mvlgamma nan_to_num nanmean nanmedian nanquantile nansum narrow narrow_copy ne neg negative nextafter norm
-    not_equal numel outer permute pinverse polygamma positive pow prelu prod put qr quantile rad2deg ravel real reciprocal relu remainder
+    not_equal numel outer permute pinverse positive pow prelu prod put quantile rad2deg ravel real reciprocal relu remainder
     renorm repeat_interleave reshape resolve_conj resolve_neg roll rot90 round rsqrt scatter scatter_add scatter_reduce searchsorted select
     select_scatter sgn sigmoid sign signbit sin sinc sinh slice_scatter slogdet softmax solve sort split split_with_sizes sqrt square squeeze
-    std std_mean sub subtract sum svd swapaxes swapdims t take take_along_dim tan tanh tensor_split tensordot tile topk trace transpose
+    std std_mean sub subtract sum swapaxes swapdims t take take_along_dim tan tanh tensor_split tensordot tile topk trace transpose
     trapezoid triangular_solve tril triu true_divide trunc unbind unflatten unique unique_consecutive unsafe_chunk unsafe_split
     unsafe_split_with_sizes unsqueeze var var_mean vdot vsplit xlogy
 """.split()  # fmt: skip
@@ -65,7 +65,7 @@ def _method(name):
 
 _OWN = {
     name: value
-    for module in (making, joining, settings)
+    for module in (factors, making, joining, settings)
     for name, value in vars(module).items()
     if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
 }

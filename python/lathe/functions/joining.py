@@ -186,14 +186,36 @@ def broadcast_shapes(*shapes):
 
 
 def einsum(equation, *operands):
-    """Sums of products by axis names.
+    """Sums of products by axis names, or by lists of numbers after each tensor (and one for the result).
 
     >>> lathe.einsum("ij,jk->ik", lathe.ones(2, 3), lathe.ones(3, 2)).tolist()
     [[3.0, 3.0], [3.0, 3.0]]
+    >>> lathe.einsum(lathe.ones(2, 3), [0, 1], lathe.ones(3, 2), [1, 2], [0, 2]).tolist()
+    [[3.0, 3.0], [3.0, 3.0]]
     """
+    if isinstance(equation, Tensor):
+        equation, operands = _formula((equation, *operands))
     if len(operands) == 1 and isinstance(operands[0], (tuple, list)):
         operands = tuple(operands[0])
     return Tensor.einsum(equation, *operands)
+
+
+def _formula(given):
+    """einsum's formula from tensors with lists of axis numbers, and the tensors."""
+    tensors, lists = given[: len(given) // 2 * 2 : 2], list(given[1::2])
+    if not builtins.all(isinstance(t, Tensor) for t in tensors) or len(lists) != len(tensors) or isinstance(given[-1], Tensor):
+        raise UserError("lathe: einsum: each tensor is followed by the list of its axes\n  help: einsum(a, [0, 1], b, [1, 2], [0, 2])")
+    if len(given) % 2:
+        lists.append(given[-1])
+    for axes in lists:
+        if not builtins.all(a is Ellipsis or isinstance(a, int) and 0 <= a < len(_LETTERS) for a in axes):
+            raise UserError(f"lathe: einsum: {axes!r} is no list of axes\n  help: axes are numbers from 0 to {len(_LETTERS) - 1}, or ...")
+    words = ["".join("..." if a is Ellipsis else _LETTERS[a] for a in axes) for axes in lists]
+    left = ",".join(words[: len(tensors)])
+    return (f"{left}->{words[-1]}" if len(given) % 2 else left), tensors
+
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def trapz(y, x=None, *, dx=1.0, dim=-1):
@@ -250,6 +272,15 @@ def _slopes(x, axis, gap, edge_order):
     return Tensor.cat(ends[0], middle, ends[1], dim=axis)
 
 
+def polygamma(n, input):
+    """The n-th derivative of digamma: n comes first, as PyTorch has it.
+
+    >>> round(lathe.polygamma(1, lathe.tensor(1.0)).item(), 4)
+    1.6449
+    """
+    return input.polygamma(n)
+
+
 def chain_matmul(*matrices):
     """The product of several matrices."""
     out = matrices[0]
@@ -275,6 +306,7 @@ def nonzero(input, *, out=None, as_tuple=False):
     >>> lathe.nonzero(lathe.tensor([0, 3, 4])).tolist()
     [[1], [2]]
     """
+    input = input.reshape(1) if as_tuple and not input.ndim else input
     places = input.nonzero()
     return tuple(places[:, i] for i in range(input.ndim)) if as_tuple else places
 

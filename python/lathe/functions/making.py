@@ -107,8 +107,14 @@ def as_tensor(data, dtype=None, device=None):
 
 
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
-    """As as_tensor."""
-    return as_tensor(obj, dtype, device)
+    """As as_tensor; with copy=True a tensor of its own.
+
+    >>> lathe.asarray([1.5], requires_grad=True).requires_grad
+    True
+    """
+    out = as_tensor(obj, dtype, device)
+    out = out.detach().clone() if copy and out is obj else out
+    return out.requires_grad_(True) if requires_grad else out
 
 
 def scalar_tensor(s, **kwargs):
@@ -140,7 +146,8 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     data = memoryview(buffer).cast("B")[offset:]
     size = dtype.itemsize
     count = len(data) // size if count < 0 else count
-    return Tensor(bytes(data[: count * size])).bitcast(dtype) if count else Tensor.empty(0, dtype=dtype)
+    out = Tensor(bytes(data[: count * size])).bitcast(dtype) if count else Tensor.empty(0, dtype=dtype)
+    return out.clone().requires_grad_(True) if requires_grad else out
 
 
 def full(size, fill_value, *, out=None, **kwargs):
@@ -275,7 +282,7 @@ def vander(x, N=None, increasing=False):
     """
     count = x.shape[0] if N is None else N
     columns = [x**i for i in (range(count) if increasing else reversed(range(count)))]
-    return stack(columns, dim=-1)
+    return columns[0].stack(*columns[1:], dim=-1) if columns else x.unsqueeze(-1)[:, :0]
 
 
 def _window(name, text, weights):

@@ -384,8 +384,9 @@ def logaddexp2(self, other):
     """
     other = _beside(other, self)
     most = self.maximum(other)
-    finite = most.isinf().where(0, most)
-    return finite + ((self - finite).exp2() + (other - finite).exp2()).log2()
+    far = most.isinf()  # there nothing else counts, also for the gradient
+    near = [far.where(0, x - most) for x in (self, other)]
+    return most + far.where(0, (near[0].exp2() + near[1].exp2()).log2())
 
 
 def logical_and(self, other):
@@ -423,7 +424,7 @@ def logit(self, eps=None):
     """
     x = _float(self)
     x = x if eps is None else x.clamp(eps, 1 - eps)
-    return (x / (1 - x)).log()
+    return x.log() - (-x).log1p()
 
 
 def nan_to_num(self, nan=0.0, posinf=None, neginf=None):

@@ -49,7 +49,11 @@ def _spread(name):
     native = vars(Tensor)[name]
 
     def form(self, axis=None, keepdim=False, correction=1, *, dim=None, unbiased=None, keepdims=False):
-        """var(dim=1, unbiased=False)."""
+        """var(dim=1, unbiased=False), var(False), var(correction=None)."""
+        if isinstance(axis, bool) and dim is None:
+            axis, unbiased = None, axis
+        if unbiased is None and correction is None:
+            unbiased = True
         if unbiased is None:
             raise NoForm
         return native(self, axis if dim is None else dim, keepdim or keepdims, 1 if unbiased else 0)

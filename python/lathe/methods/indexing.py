@@ -110,6 +110,8 @@ def index_reduce(self, dim, index, source, reduce, *, include_self=True):
     >>> Tensor([1.0, 2.0]).index_reduce(0, Tensor([1, 1]), Tensor([5.0, 3.0]), "amax").tolist()
     [1.0, 5.0]
     """
+    if not self.ndim:
+        return index_reduce(self.reshape(1), dim, index, source.reshape(1), reduce, include_self=include_self).reshape()
     dim = axis_of(self, dim, "index_reduce")
     wide = _wide(_index(index, self), self, dim)
     return self.scatter_reduce(dim, wide, source.reshape(*wide.shape), reduce, include_self)
@@ -313,12 +315,14 @@ def histogram(self, bins, *, range=None, weight=None, density=False):
     return (out / (out.sum() * edges.diff()) if density else out), edges
 
 
-def searchsorted(self, values, *, right=False, side=None, out_int32=False):
-    """Where values belong in a sorted tensor: how many elements of its last axis are smaller (with right, or equal).
+def searchsorted(self, values, *, right=False, side=None, out_int32=False, sorter=None):
+    """Where values belong in a sorted tensor: how many elements of its last axis are smaller (with right, or equal). The order of a
+    tensor that is not sorted may be given as sorter.
 
     >>> Tensor([1, 3, 5]).searchsorted(Tensor([3, 4])).tolist()
     [1, 2]
     """
+    self = self if sorter is None else self.gather(-1, sorter)
     right = right or side == "right"
     single = not isinstance(values, Tensor)
     given = Tensor([values], device=self.device) if single else values
@@ -343,13 +347,16 @@ def bucketize(self, boundaries, *, right=False, out_int32=False):
 
 
 def unique(self, sorted=True, return_inverse=False, return_counts=False, dim=None):
-    """The distinct values in ascending order; optionally the index of each element among them, and the count of each.
+    """The distinct values in ascending order (with `dim` the distinct slices of an axis); optionally the index of each element among
+    them, and the count of each.
 
     >>> Tensor([3, 1, 3]).unique(return_counts=True)[1].tolist()
     [1, 2]
+    >>> Tensor([[2, 1], [1, 5], [2, 1]]).unique(dim=0).tolist()
+    [[1, 5], [2, 1]]
     """
     if dim is not None:
-        raise UserError("lathe: unique: dim is not there\n  help: unique() of all elements, or numpy.unique(x.numpy(), axis=...)")
+        return _distinct_slices(self, axis_of(self, dim, "unique"), True, return_inverse, return_counts)
     flat = self.reshape(-1)
     if flat.shape[0] == 0:
         empty = Tensor.zeros(0, dtype="int32", device=self.device)
@@ -359,13 +366,13 @@ def unique(self, sorted=True, return_inverse=False, return_counts=False, dim=Non
 
 
 def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None):
-    """The values without repetitions of neighbours.
+    """The values (with `dim` the slices of an axis) without repetitions of neighbours.
 
     >>> Tensor([1, 1, 2, 1]).unique_consecutive().tolist()
     [1, 2, 1]
     """
     if dim is not None:
-        raise UserError("lathe: unique_consecutive: dim is not there")
+        return _distinct_slices(self, axis_of(self, dim, "unique_consecutive"), False, return_inverse, return_counts)
     flat = self.reshape(-1)
     order = Tensor.arange(flat.shape[0], dtype="int32", device=self.device)
     if flat.shape[0] == 0:
@@ -373,13 +380,30 @@ def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None
     return _grouped(flat, order, self.shape, return_inverse, return_counts)
 
 
+def _distinct_slices(self, dim, ordered, return_inverse, return_counts):
+    """Slices of an axis as rows of numbers: sorted by their last column first, in stable steps, equal ones are neighbours."""
+    rows = self.movedim(dim, 0)
+    rest, size = tuple(rows.shape[1:]), rows.shape[0]
+    rows = rows.reshape(size, math.prod(rest))
+    order = Tensor.arange(size, dtype="int32", device=self.device)
+    for column in reversed(range(rows.shape[1] if ordered and size else 0)):
+        order = order[rows[:, column][order].argsort(0)].realize()
+    rows = rows[order]
+    if not size:
+        return _unique_result(self, order, order, return_inverse, return_counts)
+    values, inverse, counts = _grouped(rows, order, (size,), True, True)
+    return _unique_result(values.reshape(values.shape[0], *rest).movedim(0, dim), inverse, counts, return_inverse, return_counts)
+
+
 def _grouped(values, order, shape, return_inverse, return_counts):
     """Neighbours that are equal as one."""
     size = values.shape[0]
-    new = (values[1:] != values[:-1]).pad((1, 0), value=True) if size > 1 else (values == values) | (values != values)
+    differs = values[1:] != values[:-1]
+    differs = differs.any(1) if values.ndim > 1 else differs
+    new = Tensor([True], device=values.device).cat(differs)
     number = new.cast("int32").cumsum(0) - 1
     count = int(number[-1].item()) + 1
-    found = values.masked_select(new)
+    found = values[new]
     inverse = Tensor.zeros(size, dtype="int32", device=values.device).scatter(0, order, number.cast("int32")).reshape(*shape)
     ones = Tensor.ones(size, dtype="int32", device=values.device)
     counts = Tensor.zeros(count, dtype="int32", device=values.device).scatter_reduce(0, number.cast("int32"), ones, "sum")

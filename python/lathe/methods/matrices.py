@@ -1,9 +1,12 @@
 """Products of vectors and matrices; what solves equations is in lathe.linalg."""
 
+import collections
 import math
 
 from lathe._core import Tensor
 from lathe.errors import UserError
+
+Triangular = collections.namedtuple("Triangular", "solution cloned_coefficient")
 
 
 def _axes(name, tensor, count):
@@ -221,7 +224,7 @@ _EXAMPLES = {
     "pinverse": ("pinv", "The pseudo-inverse.", "round(Tensor([[2.0]]).pinverse().item(), 4)", "0.5"),
     "eigh": ("eigh", "Eigenvalues and eigenvectors of a symmetric matrix.", "Tensor([[2.0]]).eigh()[0].tolist()", "[2.0]"),
     "solve": ("solve", "X with this matrix times X equal to the argument.", "Tensor([[2.0]]).solve(Tensor([[4.0]])).tolist()", "[[2.0]]"),
-    "lstsq": ("lstsq", "X for which this matrix times X is nearest to the argument.", "round(Tensor([[2.0]]).lstsq(Tensor([[4.0]])).item(), 3)", "2.0"),
+    "lstsq": ("lstsq", "X for which this matrix times X is nearest to the argument.", "round(Tensor([[2.0]]).lstsq(Tensor([[4.0]])).solution.item(), 3)", "2.0"),
 }
 for _name, (_own, _text, _call, _result) in _EXAMPLES.items():
     globals()[_name] = _linalg(_name, _own)
@@ -274,7 +277,7 @@ def triangular_solve(self, A, upper=True, transpose=False, unitriangular=False):
     from lathe import linalg
 
     used = A.transpose(-2, -1) if transpose else A
-    return linalg.solve_triangular(used, self, upper=upper != transpose, unitriangular=unitriangular), A
+    return Triangular(linalg.solve_triangular(used, self, upper=upper != transpose, unitriangular=unitriangular), A)
 
 
 ger = outer

@@ -6,8 +6,8 @@ import math
 from lathe._core import Tensor
 from lathe.errors import UserError
 from lathe.methods.shapes import at, axis_of
+from lathe.tensor import Pair
 
-Pair = collections.namedtuple("Pair", "values indices")
 Extent = collections.namedtuple("Extent", "min max")
 
 
@@ -195,6 +195,7 @@ def mode(self, dim=-1, keepdim=False):
     position = Tensor.arange(size, dtype="int32", device=self.device)
     found = (x == values) | (x.isnan() & values.isnan()) if x.is_floating_point() else x == values
     place = found.where(position, -1).max(-1, keepdim=True)
+    values = x.gather(-1, place)  # so that the gradient goes where the index says
     return Pair(*((t.movedim(-1, axis) if keepdim else t.squeeze(-1)) for t in (values, place)))
 
 
@@ -250,7 +251,7 @@ def _quantile(self, q, dim, keepdim, interpolation, skip):
         else:
             a, b = pick(low), pick(high)
             weight = 0.5 if interpolation == "midpoint" else (place - low).cast(x.dtype)
-            out = (a == b).where(a, a + (b - a) * weight)
+            out = ((a == b) & a.isinf()).where(a, a + (b - a) * weight)
         out = (bad == size).where(math.nan, out) if skip else (bad > 0).where(math.nan, out)
         if keepdim and dim is None:
             outs.append(out.reshape(*[1] * self.ndim))
@@ -275,13 +276,22 @@ def cov(self, *, correction=1, fweights=None, aweights=None):
     >>> Tensor([[0.0, 2.0], [2.0, 0.0]]).cov().tolist()
     [[2.0, -2.0], [-2.0, 2.0]]
     """
-    if fweights is not None or aweights is not None:
-        raise UserError("lathe: cov: weights are not there")
     x = _float(self)
     x = x.reshape(1, -1) if x.ndim < 2 else x
-    away = x - x.mean(1, keepdim=True)
-    freedom = x.shape[1] - correction
-    out = away.matmul(away.transpose(0, 1)) * (1 / freedom if freedom > 0 else math.nan)
+    weight = None
+    for given in (fweights, aweights):
+        if given is not None:
+            weight = given.cast(x.dtype) if weight is None else weight * given.cast(x.dtype)
+    if weight is None:
+        away = x - x.mean(1, keepdim=True)
+        freedom = x.shape[1] - correction
+        out = away.matmul(away.transpose(0, 1)) * (1 / freedom if freedom > 0 else math.nan)
+    else:
+        total = weight.sum()
+        away = x - (x * weight).sum(1, keepdim=True) / total
+        lost = correction if aweights is None else correction * (weight * aweights.cast(x.dtype)).sum() / total
+        freedom = total - lost
+        out = (away * weight).matmul(away.transpose(0, 1)) / (freedom > 0).where(freedom, math.nan)
     return out.reshape() if x.shape[0] == 1 else out
 
 

@@ -1,6 +1,7 @@
 """Functions on tensors under PyTorch's names, with its arguments and defaults: activations, windows, norms, distances.
 The losses are in `losses.py`, and are here too."""
 
+import itertools
 import math
 
 from lathe import _core
@@ -264,10 +265,16 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
 
 def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False,
                   per_sample_weights=None, include_last_offset=False, padding_idx=None):  # fmt: skip
-    """Sums, means or maxima of rows of a table: of each row of a 2d index."""
-    if input.ndim != 2 or offsets is not None:
-        raise UserError("lathe: embedding_bag: the index needs 2 axes, a row per bag\n  help: pad the bags and pass padding_idx")
+    """Sums, means or maxima of rows of a table: of each row of a 2d index, or of a flat one from each of `offsets` to the next."""
+    if max_norm is not None or scale_grad_by_freq:
+        raise UserError("lathe: embedding_bag: max_norm and scale_grad_by_freq are not there\n  help: scale the weight before the call")
+    if mode not in ("sum", "mean", "max"):
+        raise UserError(f"lathe: embedding_bag: the mode is {mode!r}\n  help: sum, mean or max")
+    if input.ndim != (2 if offsets is None else 1):
+        raise UserError("lathe: embedding_bag: the index needs 2 axes, a row per bag, or 1 axis and offsets")
     rows = embedding(input, weight)
+    if offsets is not None:
+        return _bags(input, weight, rows, offsets[:-1] if include_last_offset else offsets, mode, per_sample_weights, padding_idx)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(-1)
     used = None if padding_idx is None else (input != padding_idx % weight.shape[0]).unsqueeze(-1)
@@ -280,6 +287,23 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2.0, sca
         return total
     count = input.shape[1] if used is None else used.sum(1).maximum(1)
     return total / count
+
+
+def _bags(input, weight, rows, offsets, mode, shares, padding_idx):
+    """embedding_bag of a flat index: each bag goes from one offset to the next."""
+    bag = offsets.searchsorted(Tensor.arange(input.shape[0], dtype=offsets.dtype, device=input.device), right=True).cast("int32") - 1
+    used = Tensor.ones(*input.shape, dtype=rows.dtype, device=input.device)
+    if padding_idx is not None:
+        used = (input != padding_idx % weight.shape[0]).cast(rows.dtype)
+    made = Tensor.zeros(offsets.shape[0], weight.shape[1], dtype=rows.dtype, device=rows.device)
+    if mode == "max":
+        rows = (used.unsqueeze(-1) > 0).where(rows, -math.inf)
+        most = made.scatter_reduce(0, bag.unsqueeze(-1).expand(*rows.shape), rows, "amax", include_self=False)
+        return (most == -math.inf).where(0, most)
+    total = made.index_add(0, bag, rows * (used if shares is None else used * shares).unsqueeze(-1))
+    if mode == "sum":
+        return total
+    return total / made[:, 0].index_add(0, bag, used).maximum(1).unsqueeze(-1)
 
 
 def one_hot(tensor, num_classes=-1):
@@ -295,6 +319,14 @@ def _same_padding(weight, stride, dilation, axes):
         whole = step * (size - 1)
         pairs += [whole // 2, whole - whole // 2]
     return pairs
+
+
+def border_of(weight, padding, stride, dilation):
+    """What a convolution puts around an image, as `pad` takes it."""
+    axes = weight.ndim - 2
+    if padding == "same":
+        return tuple(_same_padding(weight, stride, dilation, axes))
+    return tuple(width for width in reversed(_tuple(0 if padding == "valid" else padding, axes)) for _ in range(2))
 
 
 def _convolution(axes):
@@ -421,7 +453,7 @@ def _adaptive(axes, reduce, kind):
         if input.ndim not in (axes + 1, axes + 2):
             raise UserError(f"lathe: adaptive_{kind}_pool{axes}d: needs {axes + 1} or {axes + 2} axes, not {input.ndim}")
         out = input
-        for i, count in enumerate(sizes):
+        for i, count in reversed(list(enumerate(sizes))):  # the last axis first: among equals the first in memory is chosen
             axis = input.ndim - axes + i
             length = out.shape[axis]
             if length % count == 0:
@@ -440,9 +472,31 @@ def _adaptive(axes, reduce, kind):
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (
     _adaptive(axes, lambda x, axis, keep: x.mean(axis, keep), "avg") for axes in (1, 2, 3)
 )
-adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (
-    _adaptive(axes, lambda x, axis, keep: x.max(axis, keep), "max") for axes in (1, 2, 3)
-)
+def _adaptive_max(axes):
+    plain = _adaptive(axes, lambda x, axis, keep: x.max(dim=axis, keepdim=keep).values, "max")
+
+    def function(input, output_size, return_indices=False):
+        if not return_indices:
+            return plain(input, output_size)
+        sizes = [input.shape[i - axes] if s is None else s for i, s in enumerate(_tuple(output_size, axes))]
+        spatial = tuple(input.shape[-axes:])
+        places = Tensor.arange(math.prod(spatial), dtype="int32", device=input.device).reshape(*spatial)
+        values, indices = [], []
+        for window in itertools.product(*(_bins(n, count) for n, count in zip(spatial, sizes))):
+            part = (..., *(slice(a, b) for a, b in window))
+            flat = input[part].flatten(-axes)
+            best = flat.argmax(-1, keepdim=True)
+            values.append(flat.gather(-1, best))
+            indices.append(places[part].reshape(-1)[best])
+        shape = (*input.shape[:-axes], *sizes)
+        return tuple(parts[0].cat(*parts[1:], dim=-1).reshape(*shape) if len(parts) > 1 else parts[0].reshape(*shape) for parts in (values, indices))
+
+    function.__name__ = plain.__name__
+    function.__doc__ = f"{plain.__doc__} With return_indices also where they are in the flat image."
+    return function
+
+
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = map(_adaptive_max, (1, 2, 3))
 
 
 def _unpool(axes):

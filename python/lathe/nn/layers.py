@@ -325,7 +325,7 @@ class Conv3d(Module):
         super().__init__()
         from lathe.nn.native import check_border
 
-        self.kernel_size, self.padding_mode = F._tuple(kernel_size, 3), check_border("Conv3d", padding_mode, padding)
+        self.kernel_size, self.padding_mode = F._tuple(kernel_size, 3), check_border("Conv3d", padding_mode)
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
         bound = 1 / math.sqrt(in_channels // groups * math.prod(self.kernel_size))
         self.weight = _uniform(bound, out_channels, in_channels // groups, *self.kernel_size)
@@ -334,8 +334,8 @@ class Conv3d(Module):
     def forward(self, input):
         padding = self.padding
         if self.padding_mode != "zeros":
-            widths = (width for width in reversed(F._tuple(padding, 3)) for _ in range(2))
-            input, padding = input.pad(tuple(widths), self.padding_mode), 0
+            border = F.border_of(self.weight, padding, self.stride, self.dilation)
+            input, padding = input.pad(border, self.padding_mode), 0
         return F.conv3d(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
     def extra_repr(self):

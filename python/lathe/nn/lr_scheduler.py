@@ -216,19 +216,32 @@ class OneCycleLR(LRScheduler):
             if epochs is None or steps_per_epoch is None:
                 raise UserError("lathe: OneCycleLR: needs total_steps, or epochs and steps_per_epoch")
             total_steps = epochs * steps_per_epoch
-        if three_phase or anneal_strategy not in ("cos", "linear"):
-            raise UserError("lathe: OneCycleLR: three_phase is not there, and anneal_strategy is cos or linear")
+        if anneal_strategy not in ("cos", "linear"):
+            raise UserError(f"lathe: OneCycleLR: anneal_strategy is {anneal_strategy!r}\n  help: cos or linear")
         _say_momentum_stays("OneCycleLR", cycle_momentum)
         self.max_lr, self.total_steps, self.pct_start, self._cosine = max_lr, total_steps, pct_start, anneal_strategy == "cos"
-        self.div_factor, self.final_div_factor = div_factor, final_div_factor
+        self.div_factor, self.final_div_factor, self.three_phase = div_factor, final_div_factor, three_phase
         super().__init__(optimizer, last_epoch)
 
+    def _phases(self):
+        """The step at which each part ends, and the rates at its ends."""
+        first = self.max_lr / self.div_factor
+        last, peak = first / self.final_div_factor, self.pct_start * self.total_steps - 1
+        if self.three_phase:
+            return [(peak, first, self.max_lr), (2 * peak, self.max_lr, first), (self.total_steps - 1, first, last)]
+        return [(peak, first, self.max_lr), (self.total_steps - 1, self.max_lr, last)]
+
     def rate(self, step, base):
-        if step >= self.total_steps:
+        if step > self.total_steps:  # a call after the last step belongs to PyTorch's loop
             raise UserError(f"lathe: OneCycleLR: step {step + 1} of {self.total_steps}\n  help: total_steps is the number of all steps")
-        first, peak = self.max_lr / self.div_factor, self.pct_start * self.total_steps - 1
-        last = first / self.final_div_factor
-        begin, end, done = (first, self.max_lr, step / peak) if step <= peak else (self.max_lr, last, (step - peak) / (self.total_steps - 1 - peak))
+        before = 0
+        for until, begin, end in self._phases():
+            if step <= until:
+                break
+            before = until
+        else:
+            before = self._phases()[-2][0]
+        done = (step - before) / (until - before)
         return end + (begin - end) * (1 + math.cos(math.pi * done)) / 2 if self._cosine else begin + (end - begin) * done
 
 

@@ -22,7 +22,7 @@ def construct(kind, args, kwargs):
     border = None
     if name in ("Conv1d", "Conv2d"):
         args, border = (args[:8], args[8]) if len(args) == 9 else (args, kwargs.pop("padding_mode", None))
-        border = None if border in (None, "zeros") else check_border(name, border, args[4] if len(args) > 4 else kwargs.get("padding", 0))
+        border = None if border in (None, "zeros") else check_border(name, border)
     given = {renamed.get(n, n): _named(value) for n, value in kwargs.items() if not (n in _HINTS and not value)}
     args = tuple(_named(value) for value in args)
     if name == "BatchNorm" and len(args) > 2 and (args[2] is None or isinstance(args[2], float)):  # PyTorch's third is the momentum
@@ -48,21 +48,18 @@ def _named(value):
     return value.__name__ if callable(value) and getattr(value, "__name__", None) in ("relu", "gelu") else value
 
 
-def check_border(name, mode, padding):
+def check_border(name, mode):
     """The name of what surrounds an image before a convolution."""
-    if mode not in ("zeros", "reflect", "replicate", "circular") or mode != "zeros" and isinstance(padding, str):
-        raise UserError(
-            f"lathe: {name}: padding_mode {mode!r} with padding {padding!r} is not there\n"
-            "  help: zeros, reflect, replicate or circular, and numbers as padding"
-        )
+    if mode not in ("zeros", "reflect", "replicate", "circular"):
+        raise UserError(f"lathe: {name}: there is no padding_mode {mode!r}\n  help: zeros, reflect, replicate or circular")
     return mode
 
 
 def _border(layer, padding):
     """A border that is not zeros, as `pad` takes it; the layer adds none then."""
-    axes = layer.weight.ndim - 2
-    widths = (padding,) * axes if isinstance(padding, int) else tuple(padding) * (axes if len(padding) == 1 else 1)
-    return tuple(width for width in reversed(widths) for _ in range(2))
+    from lathe.nn.functional import border_of
+
+    return border_of(layer.weight, padding, layer.stride, layer.dilation)
 
 
 def _complaint(name, own, args, given):

@@ -17,7 +17,7 @@ from lathe.printing import _shortest, group_text, optimizer_text
 
 def _new_optim_param(self):
     """Zeros shaped like each parameter, for the state of an optimizer of one's own."""
-    return [Tensor.zeros(*p.shape, dtype=dtypes.float32, device=p.device).contiguous().realize() for p in self.params]
+    return [Tensor.zeros(*p.shape, dtype=_wide(p.dtype), device=p.device).contiguous().realize() for p in self.params]
 
 
 def _step(native):
@@ -134,10 +134,7 @@ def _arguments(kind, options):
     options.pop("amsgrad", None)
     if kind == "Adam":
         options.pop("decoupled_weight_decay", None)
-    if options.pop("maximize", False):
-        raise UserError(f"lathe: {kind}: maximize is not there\n  help: leave it out; minus the loss is maximized by minimizing it")
-    if options.pop("dampening", 0):
-        raise UserError(f"lathe: {kind}: dampening is not there")
+    options.pop("maximize", None)
     return options
 
 
@@ -171,6 +168,7 @@ def _kinds(native):
             return
         try:
             native.__init__(self, _named(params), *args, **_arguments(name, options))
+            self.maximize = bool(options.get("maximize", False))
             self._settings = _settings_of(native, args, options)
         except TypeError as error:
             if isinstance(error, UserError) or "lathe:" in str(error):
@@ -194,16 +192,16 @@ def _own_arguments(native):
 def _settings_of(native, args, options):
     """The options of an optimizer besides its parameters and learning rate, under PyTorch's names."""
     names = _own_arguments(native)
-    defaults = [v for v in native.__init__.__nb_signature__[0][2:]]
+    defaults = native.__init__.__nb_signature__[0][2]
     settings = dict(zip(names[len(names) - len(defaults) :], defaults))
     settings.update(zip(names[1:], args))
     settings.update(options)
     if "b1" in settings:
         betas = settings.pop("b1"), settings.pop("b2")
         settings.setdefault("betas", betas)
-    for name in ("lr", "hints", *_HINTS):
+    for name in ("lr", "params", "hints", *_HINTS):
         settings.pop(name, None)
-    return settings
+    return {"maximize": False, **settings}
 
 
 def _complaint(native, text, options):
@@ -229,6 +227,22 @@ def _without_power(beta, t):
     return -(t * math.log(beta)).expm1() if beta > 0 else 1.0
 
 
+def _check_hints(optimizer, hints, *taken):
+    """Refuses arguments that an optimizer written in Python does not know."""
+    strange = [name for name in hints if name not in (*_HINTS, *taken)]
+    if strange:
+        import inspect
+
+        kind = type(optimizer)
+        own = [n for n in inspect.signature(kind.__init__).parameters if n not in ("self", "hints")]
+        raise WrongCall(f"lathe: {kind.__name__}: there is no argument {strange[0]}{nearest(strange[0], own)}\n  help: the arguments are {', '.join(own)}")
+
+
+def _wide(dtype):
+    """Of state and arithmetic: float32 at least."""
+    return dtype if dtype == dtypes.float64 else dtypes.float32
+
+
 class _Own(Optimizer):
     """An optimizer written in Python: `_change(i, p, g)` returns what to subtract from a parameter."""
 
@@ -245,31 +259,34 @@ class _Own(Optimizer):
         return OptimizerGroup(*made)
 
     def __init__(self, params, lr, weight_decay=0.0, hints=(), **options):
-        strange = [name for name in hints if name not in (*_HINTS, "maximize")]
-        if strange:
-            import inspect
-
-            own = [n for n in inspect.signature(type(self).__init__).parameters if n not in ("self", "hints")]
-            raise WrongCall(f"lathe: {type(self).__name__}: there is no argument {strange[0]}{nearest(strange[0], own)}\n  help: the arguments are {', '.join(own)}")
-        if dict(hints).get("maximize"):
-            raise UserError(f"lathe: {type(self).__name__}: maximize is not there\n  help: leave it out; minus the loss is maximized by minimizing it")
+        _check_hints(self, hints, "maximize")
         super().__init__(_named(params), lr)
+        self.maximize = bool(dict(hints).get("maximize", False))
         self.weight_decay = weight_decay
         for name, value in options.items():
             setattr(self, name, value)
-        self._settings = {"weight_decay": weight_decay, **options}
+        self._settings = {"weight_decay": weight_decay, "maximize": self.maximize, **options}
         if "b1" in options:
             self._settings["betas"] = self._settings.pop("b1"), self._settings.pop("b2")
         for name in self._lists:
             setattr(self, name, self._new_optim_param())
-        self.steps = Tensor([0.0], device=self.device).contiguous().realize()
-        self.steps.requires_grad_(False)
+        self.steps = self._number(0.0)
+
+    def _number(self, value):
+        """A number of the state, as exact as the parameters are."""
+        dtype = dtypes.float64 if all(p.dtype == dtypes.float64 for p in self.params) else dtypes.float32
+        made = Tensor([value], dtype=dtype, device=self.device).contiguous().realize()
+        made.requires_grad_(False)
+        return made
 
     def _step(self, params, grads):
         t = self.steps.assign(self.steps + 1)
         changes = []
         for i, (p, g) in enumerate(zip(params, grads)):
-            value, g = p.detach().cast("float32"), g.cast("float32")
+            if g is None:
+                changes.append(None)
+                continue
+            value, g = p.detach().cast(_wide(p.dtype)), g.cast(_wide(p.dtype))
             if self.weight_decay:
                 g = g + value * self.weight_decay
             changes.append(self._change(i, value, g, t).cast(p.dtype))
@@ -402,7 +419,7 @@ class NAdam(_Moments):
         self, params, lr=0.002, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, momentum_decay=4e-3, decoupled_weight_decay=False, **hints
     ):
         super().__init__(params, lr, betas, eps, weight_decay, hints, decoupled_weight_decay, momentum_decay=momentum_decay)
-        self.product = Tensor([1.0], device=self.device).contiguous().realize()
+        self.product = self._number(1.0)
 
     def _step(self, params, grads):
         t = self.steps + 1
@@ -450,8 +467,7 @@ class ASGD(_Own):
 
     def __init__(self, params, lr=0.01, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0.0, **hints):
         super().__init__(params, lr, weight_decay, hints, lambd=lambd, alpha=alpha, t0=t0)
-        self.rate = Tensor([0.0], device=self.device).contiguous().realize()
-        self.rate.requires_grad_(False)
+        self.rate = self._number(0.0)
 
     def _step(self, params, grads):
         t = self.steps + 1
@@ -478,13 +494,12 @@ class Rprop(_Own):
 
     def __init__(self, params, lr=0.01, etas=(0.5, 1.2), step_sizes=(1e-6, 50), **hints):
         super().__init__(params, lr, 0.0, hints, etas=etas, step_sizes=step_sizes)
-        for size in self.size:
-            size.assign(size + lr).realize()
 
     def _change(self, i, p, g, t):
         agreement = (g * self.before[i]).sign()
-        factor = (agreement > 0).where(self.etas[1], (agreement < 0).where(self.etas[0], 1.0))
-        size = self.size[i].assign((self.size[i] * factor).clamp(*self.step_sizes))
+        factor = (agreement > 0).where(self.etas[1], (agreement < 0).where(self.etas[0], g.const_like(1.0)))
+        before = (t == 1).where(self.lr, self.size[i])  # the rate counts at the first step alone
+        size = self.size[i].assign((before * factor).clamp(*self.step_sizes))
         kept = (agreement < 0).where(0, g)
         self.before[i].assign(kept)
         return kept.sign() * size
@@ -536,8 +551,9 @@ class EMA:
 
 
 from lathe.nn import lr_scheduler  # noqa: E402
+from lathe.nn.lbfgs import LBFGS  # noqa: E402
 
 __all__ = [
-    "AMSGrad", "ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "EMA", "LAMB", "LARS", "Muon", "NAdam", "Optimizer", "OptimizerGroup", "RAdam",
+    "AMSGrad", "ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "EMA", "LAMB", "LARS", "LBFGS", "Muon", "NAdam", "Optimizer", "OptimizerGroup", "RAdam",
     "RMSprop", "Rprop", "SGD", "clip_grad_norm_", "clip_grad_value_",
 ]  # fmt: skip

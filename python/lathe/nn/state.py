@@ -22,7 +22,10 @@ def _parts(obj):
         return [(str(k), v) for k, v in obj.items()]
     if isinstance(obj, (list, tuple)):
         return [(str(i), v) for i, v in enumerate(obj)]
-    return getattr(obj, "__dict__", {}).items()
+    own = getattr(obj, "__dict__", {}).items()
+    if isinstance(obj, _core.OptimizerGroup):  # whose members may have state in Python
+        return [*((str(i), obj[i]) for i in range(len(obj))), *own]
+    return own
 
 
 def _collect(obj, prefix, tensor_type, found, path, barren):

@@ -151,6 +151,8 @@ class Chooser {
 
   // scans, streams and threads
   void threads_own_rows(std::size_t row, std::size_t step, bool threaded);
+  int stream_rows(const StreamPlan& plan);
+  bool streams_of_rows(const std::vector<std::size_t>& divided);
   void widen_scales(const StreamPlan& plan);
   bool threads(std::vector<std::size_t> order, std::int64_t parts_per_core);
   std::int64_t parts_wanted(std::int64_t parts_per_core) const;
@@ -168,8 +170,8 @@ class Chooser {
   // sums of products
   const std::optional<ProductTile>& priced_tile();
   bool takes_blocks(const KernelFacts& facts, std::size_t block) const;
-  void block_rows();
   using BlockParts = std::vector<std::pair<std::size_t, std::int64_t>>;  // ranges, and how much of each
+  void block_rows(const BlockParts& parts);
   BlockParts block_parts(const KernelFacts& facts, std::size_t block) const;
   void block_tiles(const BlockParts& parts);
   bool divide_blocks(const BlockParts& parts);

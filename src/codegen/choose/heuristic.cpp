@@ -159,8 +159,8 @@ bool Chooser::streams() {
   else
     add(OptOp::UPCAST, position(plan.lane), {plan.width});
   if (turns && reduces) add(OptOp::UNROLL, reduce_number(plan.lane), {plan.turn});
-  threads({plan.rows}, 4);
   if (plan.strip > 0) {
+    threads({plan.rows}, 4);
     int at = position(plan.lane);
     if (at < 0) return true;  // the whole row is in registers
     // In equal strips.
@@ -169,26 +169,40 @@ bool Chooser::streams() {
     add(OptOp::TILE, position(plan.added), {1, at});
     return true;
   }
-  int lane = position(plan.lane);
-  // Pieces of the range, several at a time, one step of each.
-  for (std::int64_t streams = plan.streams; streams > 1; streams /= 2) {
-    if (left(plan.rows) % streams != 0) continue;
-    std::int64_t piece = std::min(plan.piece, left(plan.rows) / streams);
-    while (piece > 1 && left(plan.rows) % (piece * streams) != 0) --piece;
-    if (piece * 2 < plan.piece) continue;
-    const int at = position(plan.rows);
-    const bool rest = left(plan.rows) > piece * streams;
-    add(OptOp::TILE, at, {piece});
-    add(OptOp::UPCAST, at, {streams});
-    lane = plan.rows == plan.lane ? at + (rest ? 1 : 0) : position(plan.lane);
-    break;
-  }
+  const int lane = stream_rows(plan);
   // The last range in registers changes first: a piece has its turn for all of it.
   if (turns && !reduces && lane >= 0 && lane < static_cast<int>(state_.axes().size()) &&
       state_.axes()[static_cast<std::size_t>(lane)].extent.hi() % plan.turn == 0)
     add(OptOp::UPCAST, lane, {plan.turn});
   widen_scales(plan);
   take(RuleId::LinesAhead);
+  return true;
+}
+
+// Pieces of the outermost range, several at a time, one step of each. Returns where the lanes' loop is now.
+int Chooser::stream_rows(const StreamPlan& plan) {
+  threads({plan.rows}, 4);
+  for (std::int64_t streams = plan.streams; streams > 1; streams /= 2) {
+    if (left(plan.rows) % streams != 0) continue;
+    std::int64_t piece = std::min(plan.piece, left(plan.rows) / streams);
+    while (piece > 1 && left(plan.rows) % (piece * streams) != 0) --piece;
+    const bool whole = piece * streams == left(plan.rows) && piece >= plan.shortest;
+    if (piece * 2 < plan.piece && !whole) continue;
+    const int at = position(plan.rows);
+    const bool rest = left(plan.rows) > piece * streams;
+    add(OptOp::TILE, at, {piece});
+    add(OptOp::UPCAST, at, {streams});
+    return plan.rows == plan.lane ? at + (rest ? 1 : 0) : position(plan.lane);
+  }
+  return position(plan.lane);
+}
+
+// The same where how the reduce is divided is decided already.
+bool Chooser::streams_of_rows(const std::vector<std::size_t>& divided) {
+  const std::optional<StreamPlan> plan = choose_streams(facts_, target_);
+  if (!plan || plan->strip > 0 || std::find(divided.begin(), divided.end(), plan->lane) == divided.end())
+    return false;
+  stream_rows(*plan);
   return true;
 }
 

@@ -58,6 +58,7 @@ std::vector<Opt> Chooser::run_invariant() {
   std::vector<std::size_t> divided;
   if (parts > 1) divided = divided_reduces(parts);
   for (std::size_t r : divided) add(OptOp::UNROLL, reduce_number(r), {parts});
+  if (is_one_nest() && uses(RuleId::Streams) && streams_of_rows(divided)) return std::move(opts_);
 
   std::size_t lane = none;
   double best = 0;

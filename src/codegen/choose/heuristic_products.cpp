@@ -33,7 +33,7 @@ bool Chooser::blocks() {
       block_tiles(parts);
     } else {
       divide_blocks(parts);
-      block_rows();
+      block_rows(parts);
     }
     return true;
   }
@@ -107,9 +107,25 @@ bool Chooser::takes_blocks(const KernelFacts& facts, std::size_t block) const {
   });
 }
 
-// Of a vector: two walks over rows. Its panel is filled once for a thread's rows, or for many.
-void Chooser::block_rows() {
-  constexpr std::int64_t kRows = 2, kMany = 128;
+// Of a vector: two walks over rows. Its panel is filled once for a thread's rows, or for many. Short ranges
+// beside the blocks, such as the halves of bytes, have no loop: what steps of the last one share is then read
+// once, and where it lies is known. Two rows share vectors of the panel as long as registers hold them.
+void Chooser::block_rows(const BlockParts& parts) {
+  constexpr std::int64_t kRows = 2, kMany = 128, kMostCopies = 2;
+  std::int64_t copies = 1;
+  for (std::size_t r = facts_.ranges.size(); r-- > 0;) {
+    const RangeFacts& range = facts_.ranges[r];
+    if (range.kind != RangeKind::Reduce || is_word(facts_, r) || position(r) < 0 || !splittable(r)) continue;
+    if (left(r) != range.extent || copies * left(r) > kMostCopies) continue;
+    copies *= left(r);
+    add(OptOp::UNROLL, reduce_number(r), {0});
+  }
+  std::int64_t lanes = 1, shared = 1;  // numbers of the panel that a step reads, then vectors
+  for (const auto& [range, size] : parts) lanes = std::max(lanes, size);
+  for (std::size_t r = 0; r < facts_.ranges.size(); ++r)
+    if (facts_.ranges[r].kind == RangeKind::Reduce) shared *= facts_.ranges[r].extent / left(r);
+  shared /= lanes;
+  const std::int64_t most = shared <= target_.vector_registers / 2 ? kRows : 1;
   const std::vector<std::size_t> outputs = output_order();
   std::size_t row = facts_.ranges.size();
   const bool threaded = threads(outputs, 4);
@@ -117,7 +133,7 @@ void Chooser::block_rows() {
     if (position(r) >= 0 && (row == facts_.ranges.size() || left(r) > left(row))) row = r;
   bool outside = threaded;
   if (row < facts_.ranges.size()) {
-    const std::int64_t rows = left(row), together = rows % kRows == 0 ? kRows : 1;
+    const std::int64_t rows = left(row), together = rows % most == 0 ? most : 1;
     std::int64_t piece = rows / together;
     if (!threaded && piece > kMany)
       for (piece = kMany; rows % (piece * together) != 0 && piece > kMany / 2;) --piece;
@@ -249,6 +265,8 @@ bool Chooser::product() {
   // One product at a time also waits for the sum before.
   double scalar_cost = 2.0 * static_cast<double>(target_.vector_bytes / std::max(facts_.element_bytes, 1));
   if (!tile_ || tile_->cost >= scalar_cost) return false;  // no better than one product at a time
+  // Of several sums that are equally long each has lanes of its own.
+  if (tile_->lanes_reduce && facts_.as_long > 1) return false;
   take(RuleId::BorderSteps);
   for (auto [range, size] : tile_->rows) add(OptOp::UPCAST, position(range), {size});
   if (tile_->lanes_reduce)

@@ -99,9 +99,11 @@ KernelFacts kernel_facts(Node kernel) {
     if (!n.is(Op::Reduce)) continue;
     ++facts.reduces;
     double steps = iterations(ranges_of(n.arg(0)));
+    if (steps == most) ++facts.as_long;
     if (steps <= most) continue;
     most = steps;
     facts.reduce = n;
+    facts.as_long = 1;
   }
   if (std::any_of(facts.ranges.begin(), facts.ranges.end(),
                   [](const RangeFacts& r) { return r.kind == RangeKind::Loop; }))

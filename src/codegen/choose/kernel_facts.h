@@ -36,6 +36,7 @@ struct KernelFacts {
   Node reduce;      // the one with most steps, or null
   Node factors[2];  // of its element, where that is a product and the reduce a sum
   int reduces = 0;
+  int as_long = 0;              // reduces that have as many steps as the one with most
   bool sums_in_output = false;  // the one store could hold partial results: right dtype, and never read
   double work = 0;              // scalar steps, memory included
   int element_bytes = 4;        // the widest value the inner loop works on

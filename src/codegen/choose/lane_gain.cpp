@@ -51,6 +51,8 @@ double lane_gain(const KernelFacts& facts, const Target& target, std::size_t r) 
       score += (a.is_store ? 2 : 1) * a.times;
     else if (sorts_lanes(facts, target, a, r))
       score += 0.5 * a.times;
+    else if (!a.is_store && masked_apart(a.node, facts.ranges[r].range, target) > 0)
+      score += 0.3 * a.times;
     else if (a.strides[r] != 0)
       score -= 2 * a.times;
   }

@@ -528,12 +528,21 @@ std::vector<std::pair<std::size_t, std::int64_t>> square_tile(const Model& m, do
   return rows;
 }
 
-// Both factors contiguous along one reduce range: lanes along it, a square tile of accumulators, lanes
-// combined at the end.
+// The cost of sorting the lanes of a vector of a factor along a reduce: nothing where they are contiguous,
+// and no price where they are loaded one by one.
+std::optional<double> sorted_lanes(const Model& m, int factor, std::size_t lane) {
+  if (m.contiguous(m.facts.factors[factor], lane)) return 0;
+  const std::int64_t every = m.apart(factor, lane, {});
+  return every > 0 ? std::optional(StepPrices::kSort * static_cast<double>(every)) : std::nullopt;
+}
+
+// Both factors contiguous along one reduce range, or nearly so: lanes along it, a square tile of
+// accumulators, lanes combined at the end.
 void price_reduce_lanes(const Model& m, std::optional<ProductTile>& best) {
   for (std::size_t lane = 0; lane < m.facts.ranges.size(); ++lane) {
     if (!m.reduces(lane) || !m.usable(lane) || m.facts.ranges[lane].carries_tuple) continue;
-    if (!m.contiguous(m.facts.factors[0], lane) || !m.contiguous(m.facts.factors[1], lane)) continue;
+    const std::optional<double> sorted[2] = {sorted_lanes(m, 0, lane), sorted_lanes(m, 1, lane)};
+    if (!sorted[0] || !sorted[1]) continue;
     std::int64_t extent = m.extent(lane);
     if (extent < m.lanes / 2) continue;
     std::int64_t power = 1;
@@ -558,7 +567,7 @@ void price_reduce_lanes(const Model& m, std::optional<ProductTile>& best) {
       double behind = 0;
       if (m.outputs > a * b && m.outputs * row > near) behind += m.prices.l1_miss * std::min(a, b);
       if (std::max(a, b) * row > near) behind += m.prices.l1_miss * std::max(a, b);
-      double inner = (1 + loads(m, a, b) + behind / (a * b) +
+      double inner = (1 + loads(m, a, b) + (behind + *sorted[0] * a + *sorted[1] * b) / (a * b) +
                       (plain ? 0 : (StepPrices::kMaskedLoad - m.prices.load) * (a + b) / (a * b))) *
                      std::max(1.0, m.prices.in_flight / in_flight);
       double used =

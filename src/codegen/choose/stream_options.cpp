@@ -133,16 +133,21 @@ void choose_turns(StreamPlan& plan, const KernelFacts& facts, const Target& targ
   while (plan.width * plan.turn < vectors * lanes && extent % (2 * plan.width) == 0) plan.width *= 2;
 }
 
-// The length of a stream before all of them move on: as large as L2, or twice that with many streams. Long
-// enough that prefetchers seldom restart and memory seldom switches between reading and writing, short enough
-// that the streams are close in memory.
-std::int64_t piece_steps(const StreamPlan& plan, const AccessFacts& main, const KernelFacts& facts,
-                         const Target& target, bool writes) {
+// Fills in the length of a stream before all of them move on: as large as L2, or twice that with many
+// streams. Long enough that prefetchers seldom restart and memory seldom switches between reading and
+// writing, short enough that the streams are close in memory. A thread's whole part may be shorter: some
+// pages.
+void choose_pieces(StreamPlan& plan, const AccessFacts& main, const KernelFacts& facts, const Target& target,
+                   bool writes) {
+  constexpr double kPages = 16 * 1024;
   const std::int64_t steps = facts.ranges[plan.rows].extent / (plan.rows == plan.lane ? plan.width : 1);
   const std::int64_t longer = writes ? 1 : std::max<std::int64_t>(plan.streams / target.prefetch_streams, 1);
-  const double piece = static_cast<double>(target.l2 * longer);
-  return std::max<std::int64_t>(
-      static_cast<std::int64_t>(piece * static_cast<double>(steps) / bytes_of(main)), 1);
+  const auto steps_of = [&](double bytes) {
+    return std::max<std::int64_t>(
+        static_cast<std::int64_t>(bytes * static_cast<double>(steps) / bytes_of(main)), 1);
+  };
+  plan.piece = steps_of(static_cast<double>(target.l2 * longer));
+  plan.shortest = steps_of(kPages);
 }
 
 }  // namespace
@@ -152,13 +157,16 @@ std::optional<StreamPlan> choose_streams(const KernelFacts& facts, const Target&
     if (!r.constant || r.ragged || r.carries_tuple || r.kind == RangeKind::Loop) return std::nullopt;
   const AccessFacts* main = main_stream(facts);
   if (main == nullptr) return std::nullopt;
-  // From a cache one stream is as fast as several. Written data takes part of the cache.
-  const bool writes = writes_stream(*main, facts);
-  if (bytes_of(*main) <= static_cast<double>(target.l3) * (writes ? 1 : 0.5)) return std::nullopt;
   std::optional<StreamPlan> found = stream_ranges(*main, facts);
   if (!found) return std::nullopt;
   StreamPlan& plan = *found;
   const bool adds_rows = facts.reduces > 0 && facts.ranges[plan.lane].kind != RangeKind::Reduce;
+  // From a cache one stream is as fast as several, and written data takes part of the cache. The weights of a
+  // product with a vector, though, are read once in a while, however few they are: others were read since.
+  const bool writes = writes_stream(*main, facts), product = facts.factors[0] && !adds_rows;
+  const double kept = product && !writes ? static_cast<double>(target.l2)
+                                         : static_cast<double>(target.l3) * (writes ? 1 : 0.5);
+  if (bytes_of(*main) <= kept) return std::nullopt;
   if (adds_rows && (facts.ranges.size() != 3 || plan.rows == plan.lane || !facts.sums_in_output))
     return std::nullopt;
   const std::optional<std::int64_t> streamed = count_streamed(plan, *main, facts);
@@ -173,7 +181,7 @@ std::optional<StreamPlan> choose_streams(const KernelFacts& facts, const Target&
   if (facts.ranges[plan.lane].extent % lanes != 0) return std::nullopt;
   choose_turns(plan, facts, target, *streamed, writes, lanes);
   if (*streamed == 1) share_vector(plan, *main, facts, target, lanes);
-  plan.piece = piece_steps(plan, *main, facts, target, writes);
+  choose_pieces(plan, *main, facts, target, writes);
   return plan;
 }
 

@@ -11,13 +11,14 @@
 namespace lathe {
 
 struct StreamPlan {
-  std::size_t lane = 0;      // the range that is contiguous in memory
-  std::int64_t width = 1;    // how much of it becomes lanes
-  std::int64_t turn = 1;     // vectors of one stream that are read before the next stream's
-  std::size_t rows = 0;      // the range that is divided into threads and streams; may equal `lane`
-  std::int64_t streams = 1;  // pieces of memory that one thread reads in turn
-  std::int64_t piece = 1;    // steps of `rows` in one piece
-  std::int64_t ahead = 0;    // prefetch distance in steps, or 0
+  std::size_t lane = 0;       // the range that is contiguous in memory
+  std::int64_t width = 1;     // how much of it becomes lanes
+  std::int64_t turn = 1;      // vectors of one stream that are read before the next stream's
+  std::size_t rows = 0;       // the range that is divided into threads and streams; may equal `lane`
+  std::int64_t streams = 1;   // pieces of memory that one thread reads in turn
+  std::int64_t piece = 1;     // steps of `rows` in one piece
+  std::int64_t shortest = 1;  // the same where a thread has no more than one piece of each stream
+  std::int64_t ahead = 0;     // prefetch distance in steps, or 0
   // If whole rows are added: the reduce range outside of the lanes' loop, and how many steps of the lanes'
   // loop have their sums in a cache. Else 0.
   std::size_t added = 0;

@@ -32,11 +32,11 @@ std::int64_t rows_together(std::int64_t extent, std::int64_t most) {
   return (extent + turns - 1) / turns;
 }
 
-// One vector of lanes; a shorter row as a whole. Strided lanes are taken one by one, and then a mask
-// for those beyond the row's end costs more than shorter vectors do.
-std::int64_t row_width(std::int64_t extent, std::int64_t lanes, bool apart) {
+// One vector of lanes; a shorter row as a whole. Lanes that are taken one by one have a mask at the row's end
+// that costs more than shorter vectors do.
+std::int64_t row_width(std::int64_t extent, std::int64_t lanes, bool one_by_one) {
   const auto all = static_cast<std::uint64_t>(extent);
-  return std::min(lanes, static_cast<std::int64_t>(apart ? all & -all : std::bit_ceil(all)));
+  return std::min(lanes, static_cast<std::int64_t>(one_by_one ? all & -all : std::bit_ceil(all)));
 }
 
 }  // namespace
@@ -50,8 +50,10 @@ std::optional<WindowRows> choose_window_rows(const KernelFacts& facts, const Tar
       if (!taken(facts.ranges[lane], RangeKind::Global) || apart < 1 || apart > kMostElementsApart) continue;
       WindowRows plan;
       plan.lane = lane;
-      plan.width = row_width(facts.ranges[lane].extent, lanes, apart > 1);
-      if (plan.width * 4 < lanes && apart > 1) continue;
+      const bool one_by_one = apart > 1 && masked_apart(a.node, facts.ranges[lane].range, target) == 0;
+      plan.width = row_width(facts.ranges[lane].extent, lanes, one_by_one);
+      const std::int64_t filled = std::min(facts.ranges[lane].extent, plan.width);
+      if (filled * 4 < lanes && apart > 1) continue;
       std::int64_t across = 1;
       for (std::size_t w = 0; w < facts.ranges.size() && apart > 1; ++w)
         if (taken(facts.ranges[w], RangeKind::Reduce) && a.strides[w] > 0 && a.strides[w] < apart &&

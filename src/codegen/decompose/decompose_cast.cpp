@@ -2,9 +2,11 @@
 
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "codegen/decompose/decompose_parts.h"
+#include "ir/float_range.h"
 
 namespace lathe {
 namespace {
@@ -126,6 +128,9 @@ Node to_signed(Node x, DType to) {
                      ? static_cast<double>(std::nextafterf(static_cast<float>(limit), 0.0f))
                      : std::nextafter(limit, 0.0);
   auto n = [&](double v) { return real(x, type, v); };
+  FloatRange range = float_range(x);
+  const bool may_be_nan = std::exchange(range.may_be_nan, false);
+  if (range.fits(to)) return cast(may_be_nan ? where(equal(x, x), x, n(0)) : x, to);
   Node fits = logical_and(less(x, n(limit)), less(n(-limit), x));
   Node inside = cast(where(fits, x, n(0)), to);
   Node lowest = whole(x, to, static_cast<std::uint64_t>(to.min_int()));

@@ -155,6 +155,21 @@ std::int64_t elements_apart(Node load, Node range, std::span<const Node> beside)
   return whole && sum.constant >= 0 ? every : 0;
 }
 
+bool may_mask(DType element, const Target& target) {
+  return target.vectors && element.lanes == 1 && !element.is_bool() &&
+         (target.small_masks || element.bytes() >= 4);
+}
+
+std::int64_t masked_apart(Node load, Node range, const Target& target) {
+  std::int64_t every = 0;
+  if (!may_mask(load.dtype(), target) || !is_affine(load.arg(1), range, every)) return 0;
+  if (every < 2 || every > kMostElementsApart || depends_on(load.arg(0), range)) return 0;
+  if (load.arg_count() > 2 && depends_on(load.arg(2), range))
+    for (Node n : toposort(load.arg(2)))
+      if (n.is(Op::Load)) return 0;
+  return every;
+}
+
 bool is_woven(Node store, Node range, std::span<const Node> beside) {
   std::int64_t every = 0;
   if (!store.is(Op::Store) || store.arg(2).dtype().is_bool() || !is_affine(store.arg(1), range, every))
@@ -223,6 +238,8 @@ Candidate candidate_for(std::size_t which, const std::vector<ExpandedRange>& all
       c.score += (n.is(Op::Store) ? 2 : 1) * times;
     else if (affine && (spread || is_woven(n, r, registers)))
       c.score += times * 0.75;
+    else if (n.is(Op::Load) && !words.contains(n) && masked_apart(n, r, target) > 0)
+      c.score += times * 0.5;
     else if ((!affine || stride != 0) && !one_by_one)
       c.score -= 2 * times;
   }

@@ -18,7 +18,7 @@ struct ExpandedRange {
 };
 
 // A lane's words may be so far apart that those between them are worth loading too.
-constexpr std::int64_t kMostWordsApart = 8;
+constexpr std::int64_t kMostWordsApart = 4;
 // The same for elements, each of which the machine could also take one by one.
 constexpr std::int64_t kMostElementsApart = 4;
 
@@ -36,6 +36,11 @@ bool is_affine(Node index, Node range, std::int64_t& stride);
 // between them and sorted by shuffles: few enough, and all of them in the memory; else 0. What the steps of
 // `beside` add to the index is known where it is loaded, because they are in registers.
 std::int64_t elements_apart(Node load, Node range, std::span<const Node> beside);
+
+// Whether loads of vectors may have masks: else each lane under a mask is loaded alone.
+bool may_mask(DType element, const Target& target);
+// The same distance for lanes that are loaded under masks, whatever is between them; else 0.
+std::int64_t masked_apart(Node load, Node range, const Target& target);
 
 // Whether lanes along the range lie apart in what a store writes, and the steps of one of the others, in
 // registers too, are all that is between: shuffles make whole vectors of them.

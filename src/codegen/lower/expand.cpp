@@ -10,6 +10,8 @@
 #include "codegen/kernel/lanes.h"
 #include "codegen/kernel/panel_layout.h"
 #include "codegen/kernel/substitute.h"
+#include "codegen/lower/index_offset.h"
+#include "codegen/lower/masked_lanes.h"
 #include "ir/build.h"
 #include "ir/dot.h"
 #include "ir/ranges.h"
@@ -44,22 +46,10 @@ constexpr std::int64_t kMostLoaded = 512;
 
 Mask bit(int axis) { return Mask{1} << axis; }
 
-bool divides(std::int64_t n, Node index) { return known_divisor(index) % n == 0; }
-
-Node plus(Node index, std::int64_t c) {
-  if (c == 0) return index;
-  if (index.is(Op::Add) && index.arg(1).is_const())
-    return index.arg(0) + index_const(index.arg(1).int_attr() + c);
-  return index + splat(index_const(c), index.dtype().lanes);
-}
-
 class Expander {
  public:
   Expander(Node kernel, std::vector<ExpandedRange> axes, const Lowering& lowering)
-      : kernel_(kernel),
-        axes_(std::move(axes)),
-        vectors_(lowering.target.vectors),
-        partial_sums_(lowering.invariant) {
+      : kernel_(kernel), axes_(std::move(axes)), target_(lowering.target), partial_sums_(lowering.invariant) {
     check_internal(axes_.size() <= kAxesAtOnce, "expand", "more unrolled ranges than a mask has bits");
     for (std::size_t i = 0; i < axes_.size(); ++i) axis_of_.try_emplace(axes_[i].range, static_cast<int>(i));
     ids_ = fresh_ids(kernel);
@@ -182,16 +172,16 @@ class Expander {
       case Op::Carry: return carry(n);
       case Op::Load:
         if (std::int64_t every = words_apart({&n, 1}, kMostElementsApart)) return spread_load({&n, 1}, every);
-        return load_copies(n);
+        return masked_apart(n) ? masked_load(n) : load_copies(n);
       case Op::Pack:
-        if (!vectors_) break;  // neighbouring loads are joined later
+        if (!target_.vectors) break;  // neighbouring loads are joined later
         if (packed_neighbours(n) > 1 && !lanes_apart(n)) return packed_load(n);
         if (std::int64_t every = packed_neighbours(n) > 1 ? words_apart(n.args(), kMostWordsApart) : 0)
           return spread_load(n.args(), every);
         if (joined_far(n)) return joined_by_lane(n);
         break;
       case Op::Or:
-        if (vectors_ && joined_far(n)) return joined_by_lane(n);
+        if (target_.vectors && joined_far(n)) return joined_by_lane(n);
         break;
       case Op::Store: return store_copies(n);
       case Op::Reduce: return reduce(n);
@@ -287,6 +277,25 @@ class Expander {
       return load(scalar_at(n.arg(0), at), where, gate_at(gate, at), lanes);
     });
   }
+  // Strided lanes that are not loaded with what is between them, but under masks.
+  bool masked_apart(Node n) const {
+    Node index = n.arg(1), gate = n.arg_count() > 2 ? n.arg(2) : Node();
+    if (!may_mask(n.dtype(), target_) || lanes_of(n.arg(0)) > 1 || of(index).lanes > 1) return false;
+    if (lane_step(index) < 2 || lane_step(index) > kMostElementsApart) return false;
+    bool positions = true;
+    Coordinate at{};
+    if (gate) each(of(gate).mask, at, [&] { positions &= is_of_positions(scalar_at(gate, at)); });
+    return positions;
+  }
+  Copies masked_load(Node n) {
+    Node index = n.arg(1), gate = n.arg_count() > 2 ? n.arg(2) : Node();
+    Mask mask = dependence(n.arg(0)) | dependence(index) | (gate ? dependence(gate) : 0);
+    const std::uint16_t lanes = lanes_of(index);
+    return fill(mask, lanes, [&](const Coordinate& at) {
+      return masked_lanes(scalar_at(n.arg(0), at), scalar_at(index, at), gate_at(gate, at), lanes,
+                          lane_step(index));
+    });
+  }
   // Words whose parts are neighbours in memory are read as they lie, where the words are neighbours too.
   bool lanes_apart(Node n) const {
     Node first = n.arg(0);
@@ -368,16 +377,6 @@ class Expander {
   Node load_at(Node n, const Coordinate& at, std::int64_t offset, std::uint16_t elements) const {
     Node gate = n.arg_count() > 2 ? n.arg(2) : Node();
     return load(scalar_at(n.arg(0), at), plus(scalar_at(n.arg(1), at), offset), gate_at(gate, at), elements);
-  }
-  static Node before_offset(Node index) {
-    return index.is(Op::Add) && index.arg(1).is_const() ? index.arg(0)
-           : index.is_const()                           ? index_const(0)
-                                                        : index;
-  }
-  static std::int64_t offset_of(Node index) {
-    return index.is(Op::Add) && index.arg(1).is_const() ? index.arg(1).int_attr()
-           : index.is_const()                           ? index.int_attr()
-                                                        : 0;
   }
   // All words from the first lane's to the last one's, of which every lane takes its own: others that are
   // wanted too, in other steps, are the same loads.
@@ -561,7 +560,7 @@ class Expander {
   // a + (e0 + e1).
   Node accumulate(Op op, std::span<const Node> elements, std::span<const Node> ranges) {
     if (elements.size() == 1) return reduce_ranges(op, elements[0], ranges);
-    if (ranges.empty() && !vectors_ && (op == Op::Max || op == Op::Min)) return in_pairs(op, elements);
+    if (ranges.empty() && !target_.vectors && (op == Op::Max || op == Op::Min)) return in_pairs(op, elements);
     DType dtype = elements[0].dtype();
     Node value;
     AttrData name{"", {ids_.fold, 0, 0}};
@@ -670,7 +669,7 @@ class Expander {
 
   Node kernel_;
   std::vector<ExpandedRange> axes_;
-  bool vectors_;       // values may have lanes
+  const Target& target_;
   bool partial_sums_;  // what is unrolled of a reduce is summed apart, with lanes and without
   NodeMap<int> axis_of_;
   FreshIds ids_;

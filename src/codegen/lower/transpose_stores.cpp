@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "codegen/lower/relist.h"
+#include "codegen/lower/transpose.h"
 #include "ir/access.h"
 #include "ir/build.h"
 #include "rules/index_parts.h"
@@ -62,45 +63,6 @@ Tile tile_at(const std::vector<NodeRef>& code, std::size_t at) {
   std::stable_sort(tile.begin(), tile.end(),
                    [](const Strided& a, const Strided& b) { return a.index.constant < b.index.constant; });
   return tile;
-}
-
-// Lane i of the result is lane `pick(i)` of one of the vectors: of the first, then of the second.
-template <class Pick>
-Node shuffled(Relist& list, std::span<const Node> from, std::int64_t lanes, Pick pick) {
-  const std::int64_t length = from[0].dtype().lanes;
-  std::vector<Node> picked;
-  for (std::int64_t i = 0; i < lanes; ++i) {
-    const std::int64_t at = pick(i);
-    // Not `lane()`, which would look through the vectors that the step before made.
-    picked.push_back(list.put(intern(Op::Lane, from[0].dtype().element(),
-                                     {from[static_cast<std::size_t>(at / length)]}, Attr::of(at % length))));
-  }
-  return list.put(vec(picked));
-}
-
-// Two or four vectors as so many others: of every two or four lanes, the first has the first of each vector,
-// the second the second, and so on.
-std::vector<Node> transposed(Relist& list, const std::vector<Node>& x) {
-  const std::int64_t lanes = x[0].dtype().lanes;
-  std::vector<Node> out;
-  if (x.size() == 2) {
-    for (std::int64_t q = 0; q < 2; ++q)
-      out.push_back(shuffled(list, x, lanes, [&](std::int64_t i) { return i % 2 * lanes + i / 2 * 2 + q; }));
-    return out;
-  }
-  // Within each four lanes: a0 b0 a1 b1 and a2 b2 a3 b3, then halves of two such vectors.
-  for (std::int64_t half = 0; half < 2; ++half) {
-    const auto weave = [&](std::size_t first) {
-      return shuffled(list, std::span(x).subspan(first, 2), lanes,
-                      [&](std::int64_t i) { return i % 2 * lanes + i / 4 * 4 + half * 2 + i % 4 / 2; });
-    };
-    const std::vector<Node> woven{weave(0), weave(2)};
-    for (std::int64_t q = 0; q < 2; ++q)
-      out.push_back(shuffled(list, woven, lanes, [&](std::int64_t i) {
-        return (i % 4 < 2 ? 0 : lanes) + i / 4 * 4 + q * 2 + i % 2;
-      }));
-  }
-  return out;
 }
 
 void put_transposed(Relist& list, std::span<const Strided> stores) {
