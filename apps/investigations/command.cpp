@@ -144,7 +144,7 @@ Answer conclude(Lab& lab) {
 
 Answer investigate_command(Case& running) {
   Lab lab(running);
-  if (!lab.reproduce()) {
+  if (!lab.reproduce() && !(uses_lathe(lab) && lab.reproduce_late())) {
     Answer answer;
     answer.finding.summary =
         "The command passes in a copy of the tree, with its uncommitted changes and ignored files.";

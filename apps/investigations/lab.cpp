@@ -18,6 +18,7 @@ constexpr int kFirstRuns = 3, kRunsWhenMixed = 12, kRunsUntilGivenUp = 24;
 constexpr double kQuick = 1;         // seconds: what runs that fast is repeated more often
 constexpr double kAccident = 0.005;  // chance that a flaky failure is taken for a pass
 constexpr int kMostRuns = 60;
+constexpr const char* kDelay = "3000";           // microseconds that work of Lathe begins late, at most
 constexpr std::uint64_t kManyBytes = 16 << 20U;  // of ignored files
 constexpr double kShareOfFirstRun = 0.25;        // of the budget, before the command counts as hanging
 constexpr std::size_t kRememberedOutput = 64 << 10U;
@@ -76,6 +77,7 @@ Scenario Lab::scenario(const Probe& probe, const std::string& worktree) const {
   for (const std::string& word : probe.command.empty() ? command() : probe.command)
     s.command.push_back(repository_.moved(word, worktree));
   Environment environment = case_.environment();
+  if (late_) environment["LATHE_DELAY"] = kDelay;
   for (const auto& [name, value] : probe.variables) {
     if (value)
       environment[name] = *value;
@@ -93,6 +95,7 @@ std::string Lab::key(const Probe& probe, int needed) const {
              {"command", probe.command},
              {"without", probe.without_ignored},
              {"runs", needed}};
+  if (late_) words["late"] = true;
   for (const auto& [name, value] : probe.variables)
     words["variables"][name] = value ? Json(*value) : Json(nullptr);
   return "probe " + words.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -151,7 +154,7 @@ void Lab::count(const Probe& probe, const Outcome& outcome) {
     ++failed;
   if (flaky() || passed == 0 || failed == 0) return;
   rate_ = std::clamp(static_cast<double>(failed) / (passed + failed), 0.2, 0.8);
-  case_.store().remember(case_.id(), "rate " + repository_.snapshot(), fmt::format("{}", rate_));
+  case_.store().remember(case_.id(), "rate " + as_run(), fmt::format("{}", rate_));
   case_.add({"the failure is flaky", probe.label,
              fmt::format("{} of {} runs of the same tree failed; {} consecutive passes count as a pass",
                          failed, passed + failed, runs_to_pass()),
@@ -179,7 +182,14 @@ bool say_the_same(const std::string& one, const std::string& other, const std::s
 
 }  // namespace
 
+bool Lab::reproduce_late() {
+  late_ = true;
+  return late_ = reproduce();
+}
+
 bool Lab::reproduce() {
+  const std::string where =
+      late_ ? fmt::format(" where work of Lathe begins late (LATHE_DELAY={})", kDelay) : "";
   Timer timer;
   const Probe as_it_is{"the unchanged command", "", {}, {}, {}};
   int runs = 0, failures = 0;
@@ -187,7 +197,7 @@ bool Lab::reproduce() {
   std::vector<Outcome> failed;
   double longest = 0;
   // A killed investigation begins again with what it knew.
-  if (const auto before = case_.store().recall(case_.id(), "reproduced " + repository_.snapshot())) {
+  if (const auto before = case_.store().recall(case_.id(), "reproduced " + as_run())) {
     const Json json = Json::parse(*before);
     const Judged j = read(json.at("failing").get<std::string>());
     failing_ = j.outcome;
@@ -238,7 +248,7 @@ bool Lab::reproduce() {
                                [&](const Outcome& o) { return failure_of(o).likeness == usual->first; });
       failure_ = failure_of(failing_);
       Judged j{Result::Fails, runs, failures, failing_};
-      case_.store().remember(case_.id(), "reproduced " + repository_.snapshot(),
+      case_.store().remember(case_.id(), "reproduced " + as_run(),
                              Json{{"failing", written(j)}, {"longest", longest}, {"lean", lean_}}.dump());
     }
   }
@@ -246,16 +256,16 @@ bool Lab::reproduce() {
     limit_ = std::min(std::max(5.0, 6 * longest), std::max(limit_, 5.0));
   const std::string experiment = joined_words(command());
   if (failures == 0) {
-    case_.add({"the command fails in a copy of its tree", experiment, fmt::format("it passed {} times", runs),
-               dev::Verdict::Refuted, timer.milliseconds()});
+    case_.add({"the command fails in a copy of its tree" + where, experiment,
+               fmt::format("it passed {} times", runs), dev::Verdict::Refuted, timer.milliseconds()});
     return false;
   }
   rate_ = failures == runs ? 1 : static_cast<double>(failures) / (runs + 1);
-  if (const auto known = case_.store().recall(case_.id(), "rate " + repository_.snapshot()))
+  if (const auto known = case_.store().recall(case_.id(), "rate " + as_run()))
     rate_ = std::atof(known->c_str());
   counts_[key(as_it_is, 0)] = {0, failures};
   case_.store().set_failure(case_.id(), failure_.signature, failure_.error);
-  case_.add({"the command fails in a copy of its tree", experiment,
+  case_.add({"the command fails in a copy of its tree" + where, experiment,
              fmt::format("{} of {} runs failed: {}: {}", failures, runs, failing_.words(), failure_.error),
              dev::Verdict::Confirmed, timer.milliseconds()});
   if (flaky())
@@ -269,6 +279,18 @@ bool Lab::reproduce() {
 int Lab::runs_to_pass() const {
   if (!flaky()) return 1;
   return std::clamp(static_cast<int>(std::ceil(std::log(kAccident) / std::log(1 - rate_))), 2, kMostRuns);
+}
+
+// A command that fails early may take much longer where it passes: before the first run that is cut off
+// counts, all runs get more time.
+bool Lab::take_more_time(const std::vector<Outcome>& outcomes) {
+  constexpr double kMore = 4;
+  const bool cut_off =
+      std::ranges::any_of(outcomes, [](const Outcome& o) { return o.ending == Ending::TimedOut; });
+  if (!cut_off || patient_ || case_.input().scenario_seconds > 0 || failing_.ending == Ending::TimedOut)
+    return false;
+  limit_ *= kMore;
+  return patient_ = true;
 }
 
 Judged Lab::judge(const Probe& probe, int at_least) {
@@ -299,9 +321,11 @@ std::vector<Judged> Lab::judge(const std::vector<Probe>& probes, int at_least) {
       }
     }
     const std::vector<Outcome> outcomes = run(probes, wave);
+    const bool patient = take_more_time(outcomes);
     for (std::size_t w = 0; w < wave.size(); ++w) {
       Judged& j = judged[wave[w]];
       const Outcome& o = outcomes[w];
+      if (patient && o.ending == Ending::TimedOut) continue;                     // once more
       if (std::find(open.begin(), open.end(), wave[w]) == open.end()) continue;  // decided in this wave
       ++j.runs;
       j.outcome = o;

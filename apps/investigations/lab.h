@@ -60,6 +60,9 @@ class Lab {
 
   // Runs the command until it has failed and it is known how often it does. False where it does not fail.
   bool reproduce();
+  // The same where kernels and copies of Lathe begin late: for a command that hardly fails otherwise. It
+  // stays so in all later runs.
+  bool reproduce_late();
   const Failure& failure() const { return failure_; }
   const Outcome& failing() const { return failing_; }
   Failure failure_of(const Outcome& outcome) const;
@@ -96,10 +99,15 @@ class Lab {
   Failure failure_;
   Outcome failing_;
   std::string worktree(const Probe& probe);
+  bool take_more_time(const std::vector<Outcome>& outcomes);
+  // Names the tree, and how the command is run in it.
+  std::string as_run() const { return repository_.snapshot() + (late_ ? " late" : ""); }
 
   double rate_ = 1;
   bool lean_ = false;
   double limit_ = 0;                                   // seconds of one run
+  bool patient_ = false;                               // that limit was raised
+  bool late_ = false;                                  // work of Lathe begins late
   std::map<std::string, std::pair<int, int>> counts_;  // runs that passed and that failed, by probe
 };
 

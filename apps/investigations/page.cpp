@@ -19,7 +19,7 @@ constexpr const char* kStyle = R"(
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; width: 100%; } th, td { text-align: left; vertical-align: top; padding: .3rem .5rem; border-bottom: 1px solid var(--line); }
 pre, code { font: 13px/1.4 ui-monospace, monospace; } pre { overflow: auto; margin: 0; padding: .5rem; border: 1px solid var(--line); max-height: 32rem; }
-.sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr)); gap: 1rem; } .sides pre { min-width: 0; } td, code { overflow-wrap: anywhere; } #hypotheses, #scenarios, #facts, #states { display: block; overflow-x: auto; } .changed { background: var(--mark); }
+.sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr)); gap: 1rem; } .sides pre { min-width: 0; } td, code { overflow-wrap: anywhere; } #hypotheses td:first-child, #hypotheses td:last-child { white-space: nowrap; overflow-wrap: normal; } #hypotheses, #scenarios, #facts, #states { display: block; overflow-x: auto; } .changed { background: var(--mark); }
 .verdict { font-size: 1.15rem; } .confirmed { color: #1a7f37; } .refuted { color: #777; } .partial { color: #b26a00; } .unknown { color: #777; }
 .heat { display: grid; gap: 1px; max-width: 40rem; } .heat i { display: block; aspect-ratio: 1; min-height: 4px; }
 )";

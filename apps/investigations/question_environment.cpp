@@ -11,9 +11,10 @@
 namespace lathe::investigations {
 namespace {
 
-// Without these hardly any program is found or starts.
-constexpr std::array<std::string_view, 9> kNeeded{"PATH", "HOME",   "USER", "LOGNAME", "SHELL",
-                                                  "TERM", "TMPDIR", "PWD",  "SHLVL"};
+// Without these hardly any program is found or starts; the last one changes when work is done, and a program
+// that it makes fail is wrong.
+constexpr std::array<std::string_view, 10> kNeeded{"PATH", "HOME",   "USER", "LOGNAME", "SHELL",
+                                                   "TERM", "TMPDIR", "PWD",  "SHLVL",   "LATHE_DELAY"};
 
 std::string listed(const std::vector<std::string>& words) {
   std::string text;

@@ -15,20 +15,6 @@ namespace fs = std::filesystem;
 // The rest of the budget is for the other questions.
 constexpr double kShareOfBudget = 0.6;
 
-// Whether the command makes kernels: it saves them where it is told to.
-bool uses_lathe(Lab& lab) {
-  Case& running = lab.running();
-  constexpr const char* kKnown = "uses lathe";
-  if (const auto known = running.store().recall(running.id(), kKnown)) return *known == "yes";
-  const std::string saved = running.scratch() + "/saved-kernels";
-  fs::create_directories(saved);
-  lab.judge({"with LATHE_SAVE", "", {}, {{"LATHE_SAVE", saved}, {"LATHE_CACHE", "off"}}, {}});
-  // One that is refused before it makes any says who refuses.
-  const bool uses = !fs::is_empty(saved) || lab.failing().output.find("lathe: ") != std::string::npos;
-  running.store().remember(running.id(), kKnown, uses ? "yes" : "no");
-  return uses;
-}
-
 // The user's command, in a copy of the tree and with the variables it had; what Lathe's investigation adds
 // to the environment stays.
 std::vector<std::string> in_tree(Lab& lab, const std::string& tree) {
@@ -41,6 +27,20 @@ std::vector<std::string> in_tree(Lab& lab, const std::string& tree) {
 }
 
 }  // namespace
+
+// It saves them where it is told to.
+bool uses_lathe(Lab& lab) {
+  Case& running = lab.running();
+  constexpr const char* kKnown = "uses lathe";
+  if (const auto known = running.store().recall(running.id(), kKnown)) return *known == "yes";
+  const std::string saved = running.scratch() + "/saved-kernels";
+  fs::create_directories(saved);
+  lab.judge({"with LATHE_SAVE", "", {}, {{"LATHE_SAVE", saved}, {"LATHE_CACHE", "off"}}, {}});
+  // One that is refused before it makes any says who refuses.
+  const bool uses = !fs::is_empty(saved) || lab.failing().output.find("lathe: ") != std::string::npos;
+  running.store().remember(running.id(), kKnown, uses ? "yes" : "no");
+  return uses;
+}
 
 void ask_lathe(Lab& lab) {
   if (!uses_lathe(lab)) return;

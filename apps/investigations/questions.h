@@ -19,6 +19,8 @@ const std::vector<Question>& questions();
 
 void ask_known(Lab& lab);
 void ask_lathe(Lab& lab);
+// Whether the command makes kernels of Lathe.
+bool uses_lathe(Lab& lab);
 void ask_environment(Lab& lab);
 void ask_ignored(Lab& lab);
 void ask_missing(Lab& lab);

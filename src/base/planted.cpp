@@ -13,7 +13,8 @@ namespace lathe {
 namespace {
 
 constexpr FaultRow kRows[] = {
-#define LATHE_FAULT(fault, name, class, kind, cause, breaks) {name, FaultClass::class, kind, cause, breaks},
+#define LATHE_FAULT(fault, name, part, how, kind, cause, breaks) \
+  {name, part, Planting::how, kind, cause, breaks},
 #include "base/faults.def"
 #undef LATHE_FAULT
 };
@@ -42,9 +43,9 @@ const FaultRow* planted_fault() {
 
 bool planted(Fault fault) { return planted_fault() == &kRows[static_cast<std::size_t>(fault)]; }
 
-bool planted_in(FaultClass where, std::string_view cause) {
+bool planted_in(Planting how, std::string_view cause) {
   const FaultRow* row = planted_fault();
-  return row != nullptr && row->where == where && row->cause == cause;
+  return row != nullptr && row->how == how && row->cause == cause;
 }
 
 }  // namespace lathe

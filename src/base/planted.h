@@ -12,12 +12,12 @@
 namespace lathe {
 
 enum class Fault : std::uint8_t {
-#define LATHE_FAULT(fault, name, class, kind, cause, breaks) fault,
+#define LATHE_FAULT(fault, name, class, how, kind, cause, breaks) fault,
 #include "base/faults.def"
 #undef LATHE_FAULT
 };
 
-enum class FaultClass : std::uint8_t {
+enum class Planting : std::uint8_t {
   RuleConstant,
   RuleGuard,
   StepOperand,
@@ -29,8 +29,8 @@ enum class FaultClass : std::uint8_t {
 
 // A row of faults.def.
 struct FaultRow {
-  std::string_view name;
-  FaultClass where;
+  std::string_view name, part;  // `part` is the column class
+  Planting how;
   std::string_view kind, cause, breaks;
 };
 
@@ -39,12 +39,12 @@ inline constexpr bool kCanPlant = true;
 std::span<const FaultRow> fault_table();
 const FaultRow* planted_fault();  // null where LATHE_FAULT names none
 bool planted(Fault fault);
-// Whether the one that is planted is of this class and in this rule or step.
-bool planted_in(FaultClass where, std::string_view cause);
+// Whether the one that is planted is planted so, in this rule or step.
+bool planted_in(Planting how, std::string_view cause);
 #else
 inline constexpr bool kCanPlant = false;
 constexpr bool planted(Fault) { return false; }
-constexpr bool planted_in(FaultClass, std::string_view) { return false; }
+constexpr bool planted_in(Planting, std::string_view) { return false; }
 #endif
 
 }  // namespace lathe

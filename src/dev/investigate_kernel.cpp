@@ -1,5 +1,7 @@
 #include "lathe/dev/investigate_kernel.h"
 
+#include <filesystem>
+
 #include "base/env.h"
 #include "dev/saved_capture.h"
 #include "investigate/graph_investigation.h"
@@ -8,6 +10,8 @@
 #include "investigate/worker.h"
 
 namespace lathe::dev {
+
+namespace fs = std::filesystem;
 
 Finding investigate_kernel(const std::string& saved_kernel_path, const InvestigationLimits& limits,
                            const OnHypothesis& on_hypothesis) {
@@ -30,6 +34,16 @@ Finding investigate_program(const std::vector<std::string>& command, const Inves
                             const OnHypothesis& on_hypothesis) {
   investigate::WorkerLaboratory laboratory(limits.jobs);
   return investigate::investigate_command(command, laboratory, limits, on_hypothesis);
+}
+
+std::string inspect_command(const Finding& finding) {
+  const bool of_step = finding.kind == "step" || finding.kind == "option";
+  if (!of_step || !fs::exists(finding.repro) || investigate::is_graph_file(finding.repro)) return "";
+  const std::string step = finding.kind == "option" ? "option_ranges" : finding.cause;
+  const Scope scope;
+  const std::string device = investigate::read_subject(finding.repro).device;
+  return "lathe inspect " + finding.repro + " --step " + step +
+         (device == "CPU" ? "" : " --device " + device);
 }
 
 TextCheck check_text(const std::string& text, const std::string& folder) {

@@ -11,7 +11,9 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/planted.h"
+#include "codegen/codegen.h"
 #include "dev/fault_programs.h"
+#include "dev/fault_subjects.h"
 #include "engine/engine.h"
 #include "engine/graph_text.h"
 #include "investigate/graph_investigation.h"
@@ -32,23 +34,12 @@ namespace fs = std::filesystem;
 
 // Lists of options beside the heuristic's, for each kernel.
 constexpr std::size_t kMoreLists = 6;
+// Options that are far from the heuristic's lists, each for the first kernels that take it.
+constexpr const char* kGivenLists[] = {"JOIN(0, 1)", "PADTO(0, 7)",     "SWAP(0, 1)",
+                                       "TILE(0, 4)", "TC(0, -1, 1, 1)", "TC(1, -1, 1, 1)"};
+constexpr int kKernelsOfAList = 4;
 // Graphs with more elements than this take REF too long.
 constexpr double kMostElements = 2e5;
-
-#if LATHE_FAULTS
-std::string_view name(FaultClass where) {
-  switch (where) {
-    case FaultClass::RuleConstant: return "rule constant";
-    case FaultClass::RuleGuard: return "rule guard";
-    case FaultClass::StepOperand: return "step operand";
-    case FaultClass::StepLoop: return "step loop";
-    case FaultClass::StepGate: return "step gate";
-    case FaultClass::StepIndex: return "step index";
-    case FaultClass::Site: return "code";
-  }
-  return "";
-}
-#endif
 
 // One list of each kind of step away from the kernel's own and from none.
 std::vector<std::vector<Opt>> more_lists(Node kernel, const std::vector<Opt>& own, const Target& target) {
@@ -68,6 +59,11 @@ std::vector<std::vector<Opt>> more_lists(Node kernel, const std::vector<Opt>& ow
     out = std::move(fewer);
   }
   return out;
+}
+
+bool takes(Node kernel, const std::vector<Opt>& list, const Target& target) {
+  const Compile compile(target);
+  return static_cast<bool>(try_options(kernel, list, compile.quiet()));
 }
 
 // One whose threads come in groups.
@@ -96,9 +92,12 @@ bool names(const std::string& list, const std::string& word) {
   return ("|" + list + "|").find("|" + word + "|") != std::string::npos;
 }
 
+// An option is found with its axis and argument. Where the fault is in the result of the step that applies
+// them, it is in any option's.
 bool is_localised(const PlantedFault& fault, const Finding& found) {
   if (!names(fault.kind, found.kind)) return false;
-  return found.kind == "option" || names(fault.cause, found.cause);
+  if (found.kind != "option") return names(fault.cause, found.cause);
+  return fault.cause == "option_ranges" || names(fault.cause, found.cause.substr(0, found.cause.find('(')));
 }
 
 }  // namespace
@@ -109,7 +108,7 @@ std::vector<PlantedFault> planted_faults() {
   std::vector<PlantedFault> out;
 #if LATHE_FAULTS
   for (const FaultRow& row : fault_table())
-    out.push_back({std::string(row.name), std::string(name(row.where)), std::string(row.kind),
+    out.push_back({std::string(row.name), std::string(row.part), std::string(row.kind),
                    std::string(row.cause), std::string(row.breaks)});
 #endif
   return out;
@@ -163,51 +162,77 @@ std::vector<std::string> write_fault_subjects(const std::string& folder) {
       other.options_from = "user";
       add(other);
     }
+  for (const char* text : kGivenLists) {
+    int taken = 0;
+    for (const investigate::Subject& subject : subjects) {
+      investigate::Subject other = subject;
+      other.options = parse_opts(text);
+      other.options_from = "user";
+      if (taken == kKernelsOfAList || !takes(other.kernel, other.options, target)) continue;
+      ++taken;
+      add(other);
+    }
+  }
   // Threads of a group, which no device of this machine may have: on REF.
   const std::string grouped = grouped_target();
-  {
-    investigate::Subject nest;
-    nest.name = "nest";
-    nest.kernel = parse_graph(nested_group_kernel());
-    nest.options = parse_opts("GROUPTOP(1, 16)");
-    nest.options_from = "user";
-    nest.device = "NULL:" + grouped;
-    add(nest);
-  }
+  const auto add_grouped = [&](investigate::Subject subject, const std::vector<Opt>& list) {
+    subject.device = "NULL:" + grouped;
+    subject.options = list;
+    subject.options_from = "user";
+    add(subject);
+  };
+  const auto add_written = [&](const char* name, const std::string& kernel, const char* options) {
+    investigate::Subject subject;
+    subject.name = name;
+    subject.kernel = parse_graph(kernel);
+    add_grouped(std::move(subject), parse_opts(options));
+  };
+  add_written("nest", nested_group_kernel(), "GROUPTOP(1, 16)");
+  add_written("panels", staged_product_kernel(),
+              "TC(1, 4, 1, 1) STAGE(3, 4, 2) STAGE(3, 5, 2) PIPELINE(3, 3)");
   for (const investigate::Subject& subject : subjects)
     for (const std::vector<Opt>& list : more_lists(subject.kernel, {}, named_target(grouped))) {
       const bool has_group = std::ranges::any_of(list, [](const Opt& o) {
         return o.op == OptOp::GROUP || o.op == OptOp::GROUPTOP || o.op == OptOp::LOCAL;
       });
-      if (!has_group) continue;
-      investigate::Subject other = subject;
-      other.device = "NULL:" + grouped;
-      other.options = list;
-      other.options_from = "user";
-      add(other);
+      if (has_group) add_grouped(subject, list);
     }
   for (const std::string& path : graphs)
     if (elements_of(investigate::read_graph(path)) <= kMostElements) out.push_back(path);
   return out;
 }
 
+PlantedScope::PlantedScope(const PlantedFault& fault) { setenv("LATHE_FAULT", fault.name.c_str(), 1); }
+PlantedScope::~PlantedScope() { unsetenv("LATHE_FAULT"); }
+
+investigate::Subject read_subject_for(const PlantedFault& fault, const std::string& path) {
+  investigate::Subject subject = investigate::read_subject(path);
+  if (fault.kind == "printer" && fault.cause == "c") subject.printer = "c";
+  return subject;
+}
+
+investigate::Outcome outcome_of(const PlantedFault& fault, const std::string& path,
+                                investigate::Laboratory& laboratory) {
+  return investigate::is_graph_file(path) ? laboratory.schedule(investigate::read_graph(path), {}).outcome
+                                          : laboratory.device(read_subject_for(fault, path), {}, 1).outcome;
+}
+
+bool is_around_kernels(const PlantedFault& fault) {
+  return fault.kind == "memory plan" || fault.kind == "wait" || fault.kind == "capture";
+}
+
 namespace {
 
-// One fault, while the environment of what is started names it.
 class Trial {
  public:
-  Trial(const PlantedFault& fault, const InvestigationLimits& limits) : limits_(limits) {
+  Trial(const PlantedFault& fault, const InvestigationLimits& limits) : limits_(limits), planted_(fault) {
     trial_.fault = fault;
-    setenv("LATHE_FAULT", fault.name.c_str(), 1);
   }
-  ~Trial() { unsetenv("LATHE_FAULT"); }
-  Trial(const Trial&) = delete;
-  Trial& operator=(const Trial&) = delete;
 
   FaultTrial on_files(const std::vector<std::string>& files) {
     std::string refused;
     for (const std::string& path : files) {
-      const investigate::Outcome outcome = outcome_of(path);
+      const investigate::Outcome outcome = outcome_of(trial_.fault, path, laboratory_);
       if (outcome == investigate::Outcome::Refused && refused.empty()) refused = path;
       if (!investigate::is_failure(outcome) || outcome == investigate::Outcome::Refused) continue;
       trial_.wrong_result = true;
@@ -229,19 +254,10 @@ class Trial {
   }
 
  private:
-  investigate::Subject subject(const std::string& path) const {
-    investigate::Subject subject = investigate::read_subject(path);
-    if (trial_.fault.kind == "printer" && trial_.fault.cause == "c") subject.printer = "c";
-    return subject;
-  }
-  investigate::Outcome outcome_of(const std::string& path) {
-    return investigate::is_graph_file(path) ? laboratory_.schedule(investigate::read_graph(path), {}).outcome
-                                            : laboratory_.device(subject(path), {}, 1).outcome;
-  }
   Finding investigate_file(const std::string& path) {
     if (investigate::is_graph_file(path))
       return investigate::investigate(investigate::read_graph(path), laboratory_, limits_, {});
-    return investigate::investigate(subject(path), laboratory_, limits_, {});
+    return investigate::investigate(read_subject_for(trial_.fault, path), laboratory_, limits_, {});
   }
   template <class Investigate>
   FaultTrial investigated(const std::string& on, Investigate&& investigate_it) {
@@ -255,14 +271,11 @@ class Trial {
   }
 
   const InvestigationLimits& limits_;
+  const PlantedScope planted_;
   FaultTrial trial_;
   const Scope scope_;
   investigate::WorkerLaboratory laboratory_;
 };
-
-bool is_around_kernels(const PlantedFault& fault) {
-  return fault.kind == "memory plan" || fault.kind == "wait" || fault.kind == "capture";
-}
 
 }  // namespace
 

@@ -67,7 +67,9 @@ InternalError difference(const Trial& trial, const ReadyKernel& wrong, const Out
   InternalError error("check", fmt::format("kernel {} with {} differs from REF: {}", trial.step().name,
                                            options_text(*wrong.made), outcome.text));
   error.note("it came from " + trial.step().origin);
-  if (!repro.empty()) error.note("kernel, options and elements are in " + repro);
+  if (!repro.empty())
+    error.note("kernel, options and elements are in " + repro)
+        .help("lathe investigate " + repro + " finds out which step is wrong");
   return error;
 }
 
@@ -124,7 +126,7 @@ ReadyKernel fall_back(Trial& trial, const ReadyKernel& wrong, OpenDevice& device
                      fmt::format("kernel {} with {} differed from REF ({}); it now runs {}, and the "
                                  "results are right{}",
                                  trial.step().name, options_text(*wrong.made), outcome.text, attempt.what,
-                                 repro.empty() ? "" : "; files to reproduce it are in " + repro));
+                                 repro.empty() ? "" : "; why: lathe investigate " + repro));
     return *other;
   }
   trial.disown_fault();

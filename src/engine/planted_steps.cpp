@@ -9,13 +9,13 @@ namespace lathe::engine {
 namespace {
 
 struct StepFault {
-  FaultClass where;
+  Planting how;
   Spoil change;
 };
-constexpr StepFault kStepFaults[] = {{FaultClass::StepOperand, negate_operand},
-                                     {FaultClass::StepLoop, shorten_loop},
-                                     {FaultClass::StepGate, drop_gate},
-                                     {FaultClass::StepIndex, stop_index}};
+constexpr StepFault kStepFaults[] = {{Planting::StepOperand, negate_operand},
+                                     {Planting::StepLoop, shorten_loop},
+                                     {Planting::StepGate, drop_gate},
+                                     {Planting::StepIndex, stop_index}};
 
 class PlantedStep : public StepSink {
  public:
@@ -39,7 +39,7 @@ class PlantedStep : public StepSink {
  private:
   static Spoil change_of(const StepInfo& step) {
     for (const StepFault& fault : kStepFaults)
-      if (planted_in(fault.where, step.name)) return fault.change;
+      if (planted_in(fault.how, step.name)) return fault.change;
     return nullptr;
   }
 };
@@ -48,8 +48,8 @@ class PlantedStep : public StepSink {
 
 StepSink* with_planted_step(StepSink* seen) {
   const FaultRow* row = planted_fault();
-  if (row == nullptr || row->where == FaultClass::Site || row->where == FaultClass::RuleConstant ||
-      row->where == FaultClass::RuleGuard)
+  if (row == nullptr || row->how == Planting::Site || row->how == Planting::RuleConstant ||
+      row->how == Planting::RuleGuard)
     return seen;
   thread_local PlantedStep step;
   step.seen = seen;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "engine/check_plan.h"
 #include "engine/first_use.h"
 #include "engine/kernel_check.h"
 #include "engine/launch.h"
@@ -335,6 +336,7 @@ std::shared_ptr<const PreparedSchedule> prepare_schedule(Schedule schedule, std:
   kept.insert(kept.end(), made->fresh.begin(), made->fresh.end());
   made->memory =
       plan_memory(made->schedule, kept, scratch_of(*made), flag_on(Flag::Reuse) ? Sharing::Yes : Sharing::No);
+  if (flag_on(Flag::Verify)) check_plan(made->memory, made->schedule);
   find_sources(*made);
   return made;
 }

@@ -1,6 +1,6 @@
 #include "investigate/experiment.h"
 
-#include <cstring>
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -12,6 +12,7 @@
 #include "engine/compile_context.h"
 #include "engine/kernels.h"
 #include "engine/prove.h"
+#include "investigate/fenced.h"
 #include "investigate/setting.h"
 #include "ir/build.h"
 #include "ir/launch.h"
@@ -28,49 +29,6 @@ using reference::Array;
 constexpr double kExpectedOps = 2e7;
 // And for a program that no device runs.
 constexpr double kProgramOps = 1e8;
-// Bytes around each buffer that must stay as they are.
-constexpr std::size_t kFence = 4096;
-constexpr unsigned char kFenceByte = 0xa5;
-
-// Memory of the device with a fence on both sides.
-class Fenced {
- public:
-  Fenced(OpenDevice& device, std::size_t bytes)
-      : device_(device), bytes_(bytes), memory_(device.device->alloc(bytes + 2 * kFence)) {}
-  ~Fenced() {
-    executor().wait_unused(device_, whole());
-    device_.device->free(memory_);
-  }
-  Fenced(const Fenced&) = delete;
-  Fenced& operator=(const Fenced&) = delete;
-
-  Place place() const { return {&device_, {memory_, kFence, bytes_}}; }
-  void fill(const Array& array) {
-    std::vector<unsigned char> all(bytes_ + 2 * kFence, kFenceByte);
-    if (bytes_ > 0) std::memcpy(all.data() + kFence, array.data(), bytes_);
-    const Place host{nullptr, {{0, all.size(), all.data()}, 0, all.size()}};
-    executor().wait(executor().copy({&device_, whole()}, host));
-  }
-  // False where the fence was written over.
-  bool read(Array& array) const {
-    std::vector<unsigned char> all(bytes_ + 2 * kFence);
-    const Place host{nullptr, {{0, all.size(), all.data()}, 0, all.size()}};
-    executor().wait(executor().copy(host, {&device_, whole()}));
-    if (bytes_ > 0) std::memcpy(array.data(), all.data() + kFence, bytes_);
-    bool intact = true;
-    for (std::size_t i = 0; i < kFence; ++i)
-      intact &= all[i] == kFenceByte && all[kFence + bytes_ + i] == kFenceByte;
-    return intact;
-  }
-
- private:
-  Span whole() const { return {memory_, 0, bytes_ + 2 * kFence}; }
-
-  OpenDevice& device_;
-  std::size_t bytes_;
-  Memory memory_;
-};
-
 // The kernel of a subject, compiled and in memory of its device.
 class Loaded {
  public:
@@ -108,7 +66,7 @@ class Loaded {
     after.clear();
     for (std::size_t slot = 0; slot < buffers_.size(); ++slot) {
       after.emplace_back(before[slot].dtype(), before[slot].size());
-      if (!buffers_[slot]->read(after.back())) wrong = fmt::format("it wrote outside of buffer {}", slot);
+      if (!buffers_[slot]->read(after.back())) wrong = fmt::format("{} {}", kWroteOutside, slot);
     }
     if (cell && cell->value() != 0) wrong = kReportsOutside;
     return wrong;
@@ -150,6 +108,16 @@ std::string_view name(Outcome outcome) {
     case Outcome::Hung: return "hung";
   }
   return "";
+}
+
+bool is_missing_order(std::string_view fault) {
+  constexpr std::string_view kKinds[] = {"race:",
+                                         "divergent barrier:",
+                                         "read before arrival:",
+                                         "write before arrival:",
+                                         "nothing arrives:",
+                                         "a part of a warp:"};
+  return std::ranges::any_of(kKinds, [&](std::string_view kind) { return fault.starts_with(kind); });
 }
 
 bool is_failure(Outcome outcome) { return outcome != Outcome::Right && outcome != Outcome::Unknown; }

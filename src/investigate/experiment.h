@@ -27,6 +27,7 @@ enum class Outcome : std::uint8_t {
   Hung,
 };
 // Of a kernel that checks indices: where a right one would report nothing, and where nobody can tell.
+inline constexpr std::string_view kWroteOutside = "it wrote outside of buffer";
 inline constexpr std::string_view kReportsOutside = "it reported an index that is outside",
                                   kOutsideInputs = "an index of its inputs is outside";
 
@@ -65,6 +66,8 @@ struct StepsRun {
   std::string before{}, after{};       // what that one got and gave, as text
   Rows difference{};                   // of the results of what it gave
 };
+// Whether a fault that REF found is a lack of order between threads.
+bool is_missing_order(std::string_view fault);
 StepsRun run_steps_on_ref(const Subject& subject, const Conditions& conditions);
 
 }  // namespace lathe::investigate

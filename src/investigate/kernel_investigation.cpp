@@ -25,6 +25,8 @@ constexpr std::uint64_t kSeeds = 4;
 constexpr int kRuns = 3;
 // Rules that are left out one by one.
 constexpr std::size_t kMostRules = 40;
+// The step that applies options; others do what it left to do.
+constexpr std::string_view kOptionStep = "option_ranges";
 // The part of the time that is left which making it smaller may take, and experiments it may do.
 constexpr double kShrinkShare = 0.5;
 constexpr std::size_t kMostSmaller = 600;
@@ -34,7 +36,8 @@ struct Place {
   enum class Kind : std::uint8_t { Unknown, Scheduled, Step, Refused, Device } kind = Kind::Unknown;
   std::string step, text;
   bool optional = false;
-  std::string rule;  // that an error of the verifier names
+  std::string rule;                 // that an error of the verifier names
+  std::vector<std::string> circle;  // rules that undo each other, as an error says
   std::vector<RuleUse> rules;
   std::string before, after;  // what the step got and gave
   Rows difference;
@@ -48,10 +51,10 @@ bool is_known_rule(const std::string& name) {
   return std::ranges::find(known, name) != known.end();
 }
 
-// The step, and rule, that an error of Lathe itself names.
+// The step, and rules, that an error of Lathe itself names.
 Place place_of_error(const std::string& text) {
   static const std::regex pass(R"(after pass ([\w-]+)(?:, rule ([\w-]+) of [\w-]+)?)"),
-      step(R"(in step ([\w-]+):)");
+      step(R"(in step ([\w-]+):)"), circle(R"(rules ([\w-]+) and ([\w-]+) undo each other)");
   Place out;
   out.kind = Place::Kind::Refused;
   out.text = first_line(text);
@@ -61,6 +64,10 @@ Place place_of_error(const std::string& text) {
     out.rule = found[2];
   } else if (std::regex_search(text, found, step)) {
     out.step = found[1];
+  }
+  if (std::regex_search(text, found, circle)) {
+    out.circle = {found[1]};
+    if (found[2] != found[1]) out.circle.push_back(found[2]);
   }
   return out;
 }
@@ -254,11 +261,16 @@ class KernelInvestigation {
           return;
         }
         look_at_options();
-        blame("step", place_.step, place_.text);
+        if (place_.step == kOptionStep && needed_options_.size() == 1)
+          blame("option", needed_options_[0], fmt::format("in the step {}, {}", place_.step, place_.text));
+        else
+          blame("step", place_.step, place_.text);
         return;
       }
       case Place::Kind::Refused:
-        if (!place_.rule.empty())
+        if (const std::optional<std::string> rule = endless_rule())
+          blame("rule", *rule, "it is applied to its own results without end");
+        else if (!place_.rule.empty())
           blame("rule", place_.rule, fmt::format("its result in the step {} is malformed", place_.step));
         else if (!place_.step.empty())
           blame("step", place_.step, place_.text);
@@ -273,6 +285,22 @@ class KernelInvestigation {
     finding_.kind = kind;
     finding_.cause = cause;
     finding_.summary = fmt::format("{} {} is wrong: {}", kind, cause, first_line(why));
+  }
+
+  // Of rules that undo each other, the one without which the kernel compiles; where that holds of each of
+  // them, nobody can say which is wrong, and all are named.
+  std::optional<std::string> endless_rule() {
+    std::vector<std::string> guilty;
+    for (const std::string& rule : place_.circle) {
+      const DeviceRun run = device(small_, {.without = {rule}});
+      const bool compiles = run.outcome != Outcome::Refused;
+      notes_.tell(fmt::format("the rule {} is applied without end", rule), "compiled without it",
+                  fmt::format("{}: {}", name(run.outcome), first_line(run.text)),
+                  compiles ? Verdict::Confirmed : Verdict::Refuted);
+      if (compiles) guilty.push_back(rule);
+    }
+    if (guilty.empty()) return std::nullopt;
+    return fmt::format("{}", fmt::join(guilty, " and "));
   }
 
   // Without the rule every step is right, and so is the device. One whose two sides were seen to differ goes

@@ -1,6 +1,7 @@
 #include "investigate/program_investigation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 
@@ -22,6 +23,12 @@ using dev::Verdict;
 
 // Runs of the command, where one could fail by chance.
 constexpr int kRuns = 3;
+// Where it has not failed yet, so many while this part of the time lasts.
+constexpr int kRunsUntilGivenUp = 12;
+constexpr double kShareOfRuns = 0.3;
+// It passes once that many runs in a row do, so that an accident is this unlikely.
+constexpr double kAccident = 0.005;
+constexpr int kMostRuns = 40;
 // Microseconds that work begins late, at most.
 constexpr const char* kDelay = "3000";
 // Saved graphs that are scheduled again on REF.
@@ -80,44 +87,56 @@ class CommandInvestigation {
     return run_command(command_, variables,
                        std::max(1.0, limits_.run_seconds > 0 ? std::min(limits_.run_seconds, left) : left));
   }
-  // How many of some runs fail.
-  int failures(const Variables& more, int runs) {
-    int failed = 0;
-    for (int i = 0; i < runs; ++i) failed += !once(more).ok();
-    return failed;
+  // Which of so many runs is the first to fail; 0 if none does.
+  int first_failure(const Variables& more, int runs) {
+    for (int i = 0; i < runs; ++i)
+      if (!once(more).ok()) return i + 1;
+    return 0;
   }
 
   bool fails() {
-    int failed = some_fail("the command fails", fmt::format("run {} times with LATHE_CHECK=off", kRuns));
+    Runs runs = some_fail("the command fails", "run with LATHE_CHECK=off", kRuns);
     // What comes and goes may come with other orders of work.
-    if (failed < kRuns) {
+    if (runs.failed < runs.all) {
       delayed_ = true;
-      const int with_delays = some_fail(
+      const Runs late = some_fail(
           "the command fails where work begins late",
-          fmt::format("run {} times with LATHE_DELAY={}: each kernel and copy begins after a random "
-                      "time",
-                      kRuns, kDelay));
-      delayed_ = with_delays > failed;
-      failed = std::max(failed, with_delays);
+          fmt::format("run with LATHE_DELAY={}: each kernel and copy begins after a random time", kDelay),
+          kRunsUntilGivenUp);
+      delayed_ = late.rate() > runs.rate();
+      if (delayed_) runs = late;
     }
-    always_ = failed == kRuns;
+    if (runs.failed > 0 && runs.failed < runs.all)
+      runs_to_pass_ = std::clamp(static_cast<int>(std::ceil(std::log(kAccident) / std::log(1 - runs.rate()))),
+                                 2 * kRuns, kMostRuns);
     if (failure_.end == CommandRun::End::NotStarted) {
       finding_.summary = "the command " + failure_.text();
       return false;
     }
-    if (failed == 0) finding_.summary = "the command does not fail here";
-    return failed > 0;
+    if (runs.failed == 0) finding_.summary = "the command does not fail here";
+    return runs.failed > 0;
   }
 
-  int some_fail(const std::string& claim, const std::string& experiment) {
-    int failed = 0;
-    for (int i = 0; i < kRuns; ++i)
-      if (const CommandRun run = once(); !run.ok()) ++failed, failure_ = run;
+  struct Runs {
+    int failed = 0, all = 0;
+    double rate() const { return static_cast<double>(failed) / (all + 1); }
+  };
+  // Some runs, and more until one of them fails.
+  Runs some_fail(const std::string& claim, const std::string& experiment, int most) {
+    const double until = notes_.seconds_left() * (1 - kShareOfRuns);
+    Runs runs;
+    while (runs.all < kRuns || (runs.failed == 0 && runs.all < most && notes_.seconds_left() > until)) {
+      ++runs.all;
+      if (const CommandRun run = once(); !run.ok()) ++runs.failed, failure_ = run;
+    }
+    // How often it fails decides how much a pass says.
+    if (runs.failed > 0 && runs.failed < runs.all)
+      while (runs.all < most && notes_.seconds_left() > until) ++runs.all, runs.failed += !once().ok();
     notes_.tell(claim, experiment,
-                failed == 0 ? "it ended with status 0 each time"
-                            : fmt::format("{} of {} runs: {}", failed, kRuns, failure_.text()),
-                failed == 0 ? Verdict::Refuted : Verdict::Confirmed);
-    return failed;
+                runs.failed == 0 ? fmt::format("it ended with status 0 in each of {} runs", runs.all)
+                                 : fmt::format("{} of {} runs: {}", runs.failed, runs.all, failure_.text()),
+                runs.failed == 0 ? Verdict::Refuted : Verdict::Confirmed);
+    return runs;
   }
 
   // Every kernel against REF on the inputs it has in the command.
@@ -209,25 +228,27 @@ class CommandInvestigation {
 
   // What is around the kernels, made harmless one by one.
   bool around_kernels() {
-    const Harmless all[] = {
+    Harmless all[] = {
         {"memory plan", "two buffers that are needed at once share memory", {{"LATHE_REUSE", "0"}}},
         {"wait", "a kernel or a copy does not wait for what it needs", {{"LATHE_SERIAL", "1"}}},
         {"capture", "a replay does not do what the captured function does", {{"LATHE_CAPTURE", "0"}}},
         {"devices", "tensors that meet are on different devices", {{"LATHE_ONE_DEVICE", "1"}}},
     };
+    if (delayed_) std::swap(all[0], all[1]);  // what fails where work begins late hardly waits
     return std::ranges::any_of(all, [&](const Harmless& thing) { return harmless(thing); });
   }
 
   // Whether the command passes with it, and fails without.
   bool harmless(const Harmless& thing) {
-    const int runs = always_ ? 1 : 2 * kRuns;
+    const int runs = runs_to_pass_;
     const std::string flag = thing.variables[0].first + "=" + thing.variables[0].second;
-    const int with = failures(thing.variables, runs);
-    const int without = with == 0 ? failures({}, runs) : -1;
+    const int with = first_failure(thing.variables, runs);
+    const int without = with == 0 ? first_failure({}, runs) : -1;
     const bool holds = with == 0 && without > 0;
     notes_.tell(thing.claim, fmt::format("the command with {}, and without again", flag),
-                with > 0 ? fmt::format("{} of {} runs fail with it", with, runs)
-                         : fmt::format("no run fails with it, {} of {} without", without, runs),
+                with > 0      ? fmt::format("with it run {} fails", with)
+                : without > 0 ? fmt::format("no run of {} fails with it, run {} without", runs, without)
+                              : fmt::format("no run of {} fails with it or without", runs),
                 holds      ? Verdict::Confirmed
                 : with > 0 ? Verdict::Refuted
                            : Verdict::Unknown);
@@ -265,7 +286,7 @@ class CommandInvestigation {
     const std::size_t equals = finding_.way_out.find('=');
     if (!finding_.way_out_verified || equals == std::string::npos) return true;
     const Variables way{{finding_.way_out.substr(0, equals), finding_.way_out.substr(equals + 1)}};
-    finding_.way_out_verified = failures(way, always_ ? 1 : kRuns) == 0;
+    finding_.way_out_verified = first_failure(way, runs_to_pass_) == 0;
     notes_.tell(fmt::format("with {} the command does not fail", finding_.way_out), "the command with it",
                 finding_.way_out_verified ? "it ends with status 0" : "it fails all the same",
                 finding_.way_out_verified ? Verdict::Confirmed : Verdict::Refuted);
@@ -282,8 +303,8 @@ class CommandInvestigation {
   CommandRun failure_;
   std::string nan_;           // where the first one comes from
   std::string wrong_kernel_;  // in the command, and right alone
-  bool always_ = true;
-  bool delayed_ = false;  // all work begins late: then it fails more often
+  int runs_to_pass_ = 1;      // in a row, before it counts as not failing
+  bool delayed_ = false;      // all work begins late: then it fails more often
 };
 
 }  // namespace

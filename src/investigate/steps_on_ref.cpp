@@ -1,6 +1,8 @@
 // What each step of a compile gives, evaluated on REF: the first that is not what was scheduled is the one to
 // blame, and one of the rules it applied may be.
 #include <algorithm>
+#include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -64,6 +66,15 @@ reference::EvalReport eval_all_threads(Node kernel, std::span<const reference::V
   return all;
 }
 
+// Fences between stores and products are placed by one of the last steps: until then they are not missed.
+bool is_missing_fence(std::string_view text) { return text.starts_with("missing proxy fence:"); }
+
+// A race explains the read of what is not there yet.
+std::string first_of(const std::vector<std::string>& faults) {
+  const auto race = std::ranges::find_if(faults, is_missing_order);
+  return race == faults.end() ? faults[0] : *race;
+}
+
 class StepsOnRef : public StepSink, public RewriteTrace {
  public:
   StepsOnRef(const Setting& setting, StepsRun& out)
@@ -96,6 +107,13 @@ class StepsOnRef : public StepSink, public RewriteTrace {
   void applied(std::string_view table, std::string_view rule, Node before, Node after) override {
     if (!done_) rules_.add(table, rule, before, after);
   }
+  // One that is wrong for now is wrong if none was right after it.
+  void finish() {
+    if (!suspected_) return;
+    out_.outcome = Outcome::Wrong;
+    out_.steps.resize(*suspected_);
+    done_ = true;
+  }
 
  private:
   void look(const StepInfo& step, Node kernel) {
@@ -124,7 +142,7 @@ class StepsOnRef : public StepSink, public RewriteTrace {
     after.pop_back();
     if (!report.faults.empty()) {
       verdict.outcome = Outcome::Wrong;
-      verdict.text = report.faults[0];
+      verdict.text = first_of(report.faults);
     } else if (reported) {
       verdict.outcome = Outcome::Wrong;
       verdict.text = kReportsOutside;
@@ -143,17 +161,25 @@ class StepsOnRef : public StepSink, public RewriteTrace {
       verdict.text =
           judged.slot < 0 ? judged.text() : fmt::format("in buffer {} {}", judged.slot, judged.text());
     }
-    done_ = verdict.outcome == Outcome::Wrong;
-    if (done_) {
-      out_.outcome = Outcome::Wrong;
+    const bool wrong = verdict.outcome == Outcome::Wrong;
+    const bool for_now = wrong && is_missing_fence(verdict.text);
+    if (wrong && (!suspected_ || !for_now)) {
+      suspected_ = out_.steps.size() + 1;
       out_.text = verdict.text;
       out_.rules = rules_.uses();
       out_.before = before_.substr(0, kMostText);
       out_.after = text_.substr(0, kMostText);
+    } else if (verdict.outcome == Outcome::Right && suspected_) {  // what was missing is there now
+      for (std::size_t i = *suspected_ - 1; i < out_.steps.size(); ++i)
+        out_.steps[i].outcome = Outcome::Right;
+      suspected_.reset();
+      out_.text.clear();
     }
+    done_ = wrong && !for_now;
     before_ = text_;
     rules_.clear();
     out_.steps.push_back(std::move(verdict));
+    if (done_) finish();
   }
 
   static std::string part_of(std::string_view name) {
@@ -168,7 +194,8 @@ class StepsOnRef : public StepSink, public RewriteTrace {
   StepSink* outer_;  // of an experiment around this one: what it puts in is looked at
   Node last_kernel_;
   RuleCheck rules_;
-  std::string before_, text_;  // of the step before, and of this one
+  std::string before_, text_;             // of the step before, and of this one
+  std::optional<std::size_t> suspected_;  // so many steps, of which the last is wrong
   bool done_ = false;
 };
 
@@ -193,6 +220,7 @@ StepsRun run_steps_on_ref(const Subject& subject, const Conditions& conditions) 
   } catch (const KernelOptError& error) {
     if (out.outcome != Outcome::Wrong) out.outcome = Outcome::Refused, out.text = error.what();
   }
+  if (out.outcome == Outcome::Unknown) seen.finish();
   if (out.outcome != Outcome::Unknown) return out;
   const bool all =
       std::ranges::all_of(out.steps, [](const StepVerdict& step) { return step.outcome == Outcome::Right; });

@@ -92,6 +92,13 @@ std::vector<std::string> answer_steps(const StepsRun& run) {
   return fields;
 }
 
+std::vector<std::string> answer_judges(const std::vector<Opinion>& opinions) {
+  std::vector<std::string> fields{"ok"};
+  for (const Opinion& opinion : opinions)
+    for (const std::string& field : {opinion.judge, opinion.says}) fields.push_back(field);
+  return fields;
+}
+
 std::vector<std::string> answer(std::istringstream& in) {
   std::string question, path, word;
   in >> question >> path;
@@ -111,6 +118,8 @@ std::vector<std::string> answer(std::istringstream& in) {
   const Subject subject = read_subject(path);
   if (question == "device") return answer_device(subject, conditions, runs);
   if (question == "steps") return answer_steps(run_steps_on_ref(subject, conditions));
+  if (question == "judges") return answer_judges(ask_judges(subject, conditions));
+  if (question == "on_device") return answer_judges(ask_on_device(subject, conditions));
   throw UserError("worker", "unknown question " + question);
 }
 
@@ -222,6 +231,18 @@ StepsRun WorkerLaboratory::steps(const Subject& subject, const Conditions& condi
 
 StepsRun WorkerLaboratory::schedule(const GraphSubject& subject, const Conditions& conditions) {
   return ask_steps("schedule", to_text(subject), conditions);
+}
+
+// A worker that crashes or hangs has no opinions.
+std::vector<Opinion> WorkerLaboratory::judges(const Subject& subject, const Conditions& conditions) {
+  std::vector<Opinion> opinions = opinions_of(steps(subject, conditions));
+  for (const char* question : {"judges", "on_device"}) {
+    const Reply reply = ask(question, to_text(subject), conditions);
+    if (reply.outcome != Outcome::Right) continue;
+    for (std::size_t at = 0; at + 2 <= reply.fields.size(); at += 2)
+      opinions.push_back({reply.fields[at], reply.fields[at + 1]});
+  }
+  return opinions;
 }
 
 StepsRun WorkerLaboratory::ask_steps(const std::string& question, const std::string& subject,

@@ -10,6 +10,7 @@
 #include "base/child_process.h"
 #include "investigate/experiment.h"
 #include "investigate/graph_subject.h"
+#include "investigate/judges.h"
 
 namespace lathe::investigate {
 
@@ -24,6 +25,7 @@ class Laboratory {
   virtual DeviceRun device(const Subject& subject, const Conditions& conditions, int runs) = 0;
   virtual StepsRun steps(const Subject& subject, const Conditions& conditions) = 0;
   virtual StepsRun schedule(const GraphSubject& subject, const Conditions& conditions) = 0;
+  virtual std::vector<Opinion> judges(const Subject& subject, const Conditions& conditions) = 0;
 
   // How many experiments go on side by side, and an experiment for each number below `count` so: each has a
   // laboratory of its own.
@@ -46,6 +48,12 @@ class LocalLaboratory : public Laboratory {
   StepsRun schedule(const GraphSubject& subject, const Conditions& conditions) override {
     return run_schedule_on_ref(subject, conditions);
   }
+  std::vector<Opinion> judges(const Subject& subject, const Conditions& conditions) override {
+    std::vector<Opinion> out = ask_judges(subject, conditions);
+    for (Opinion& opinion : opinions_of(steps(subject, conditions))) out.push_back(std::move(opinion));
+    for (Opinion& opinion : ask_on_device(subject, conditions)) out.push_back(std::move(opinion));
+    return out;
+  }
 };
 
 // The path of lathe-worker. Throws UserError where there is none.
@@ -61,6 +69,7 @@ class WorkerLaboratory : public Laboratory {
   DeviceRun device(const Subject& subject, const Conditions& conditions, int runs) override;
   StepsRun steps(const Subject& subject, const Conditions& conditions) override;
   StepsRun schedule(const GraphSubject& subject, const Conditions& conditions) override;
+  std::vector<Opinion> judges(const Subject& subject, const Conditions& conditions) override;
   std::size_t side_by_side() const override { return jobs_; }
   void for_each(std::size_t count, const Numbered& experiment) override;
 

@@ -33,6 +33,9 @@ std::uint8_t needed_op(const Pat& pattern, std::size_t operand) {
 // What a rule with a planted fault gives.
 [[maybe_unused]] Node off_by_one(Node right) {
   const DType dtype = right.dtype();
+  // A sum of constants would be folded again, without end.
+  if (right.is_const() && dtype.lanes == 1)
+    return number(dtype, dtype.is_bool() ? 1 - right.const_float() : right.const_float() + 1);
   if (dtype.is_bool()) return apply(Op::Not, right);
   if (right.is_const() || right.arg_count() != 2 || !right.arg(1).is_const() || dtype.lanes > 1)
     return right + splat(number(dtype.element(), 1), dtype.lanes);
@@ -127,15 +130,19 @@ Node Rewriter::step(const RuleSet& rules, Node node) {
       table_applies = table->applies(node);
     }
     if (!table_applies || !entry.may_match(node) || !match(entry.rule->from, node, bound)) continue;
-    if (!holds(entry.rule->when, bound) && !planted_in(FaultClass::RuleGuard, entry.rule->name)) continue;
+    if (!holds(entry.rule->when, bound) && !planted_in(Planting::RuleGuard, entry.rule->name)) continue;
     if (changes_.disables(entry.rule->name)) continue;
     std::string_view name = entry.rule->name;
-    rule_before_ = std::exchange(last_rule_, name);
+    // Told if this one never ends; of one that changes nothing nobody is told.
+    const std::string_view before = std::exchange(rule_before_, std::exchange(last_rule_, name));
     Node out = entry.rule->function != nullptr
                    ? entry.rule->function(node, bound, *this)
                    : build(entry.rule->to, entry.rule->to.size - 1, bound, node.dtype());
-    if (!out || out == node) continue;
-    if (planted_in(FaultClass::RuleConstant, name)) out = off_by_one(out);
+    if (!out || out == node) {
+      last_rule_ = std::exchange(rule_before_, before);
+      continue;
+    }
+    if (planted_in(Planting::RuleConstant, name)) out = off_by_one(out);
     if (out.dtype() != node.dtype())
       throw InternalError("rewrite", fmt::format("rule {} of {} turned {} into {}", name, table->name,
                                                  node.dtype().str(), out.dtype().str()));

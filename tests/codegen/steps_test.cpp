@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
 
 #include "base/error.h"
 #include "codegen/codegen.h"
@@ -12,6 +13,7 @@
 #include "ir/ranges.h"
 #include "ir/walk.h"
 #include "rewrite/rewriter.h"
+#include "rules/simplify.h"
 
 namespace lathe::test {
 namespace {
@@ -156,6 +158,30 @@ TEST(Steps, ACompileKeepsATargetThatIsATemporary) {
   EXPECT_EQ(copy.target.name, "x86-64-v3");
   const Target target = named_target("x86-64-v3");
   EXPECT_EQ(&Compile(target).target, &target) << "others' targets are not copied";
+}
+
+// Of all rules in turn, each with some of the kernels: what is left comes to an end and means the same.
+TEST(Steps, WithoutAnyRewriteRuleTheValuesAreTheSame) {
+  constexpr std::size_t kKernelsOfARule = 4;
+  const Scope scope;
+  std::set<std::string_view> names;
+  for (const RuleTable& table : simplify_rules().tables())
+    for (const Rule& rule : table.rules) names.insert(rule.name);
+  const std::vector<NamedKernel> kernels = small_kernels();
+  std::size_t at = 0;
+  for (const std::string_view name : names)
+    for (std::size_t i = 0; i < kKernelsOfARule; ++i, ++at) {
+      const Scope inside;
+      const Target target = named_target(at % 3 == 0 ? "sm_90a" : "x86-64-v4");
+      Compile compile(target);
+      compile.rules.disabled = {std::string(name)};
+      const NamedKernel& k = kernels[at % kernels.size()];
+      SCOPED_TRACE(k.name + " without " + std::string(name));
+      std::string differs;
+      ASSERT_NO_THROW(differs =
+                          compare_with_reference(k.kernel, choose_options(k.kernel, compile), compile, 1));
+      EXPECT_EQ(differs, "");
+    }
 }
 
 }  // namespace

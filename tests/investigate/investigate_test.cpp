@@ -12,6 +12,7 @@
 #include "engine/inputs_file.h"
 #include "investigate/command.h"
 #include "investigate/graph_investigation.h"
+#include "investigate/judges.h"
 #include "investigate/kernel_investigation.h"
 #include "investigate/program_investigation.h"
 #include "investigate/rule_check.h"
@@ -99,6 +100,26 @@ TEST(Investigate, APlantedRuleIsNamed) {
   EXPECT_EQ(run_on_device(again, {.without = {"one-off"}}, 1).outcome, Outcome::Right);
 }
 
+constexpr Pat x = any(0), y = any(1);
+constexpr Rule kUndo[] = {{"there", x* y, x + y}, {"and-back", x + y, x* y}};
+
+TEST(Investigate, RulesThatUndoEachOtherAreNamed) {
+  const Scope scope;
+  const Folder folder;
+  const RuleSet set("planted", {{"planted", kUndo, [](Node n) { return n.dtype().is_float(); }}});
+  const engine::ExperimentScope experiment({.planted = &set});
+  const Node i = range(index_const(9), 0, RangeKind::Global);
+  const Node value = load(param(dtypes::Float32, 1, 9), i) * load(param(dtypes::Float32, 2, 9), i);
+  const Node effect = end(store(param(dtypes::Float32, 0, 9), i, value), {&i, 1});
+  Subject subject;
+  subject.name = "products";
+  subject.kernel = sink({&effect, 1});
+  const dev::Finding finding = found(subject, folder.path);
+  EXPECT_EQ(finding.kind, "rule") << said(finding);
+  EXPECT_NE(finding.cause.find("there"), std::string::npos) << said(finding);
+  EXPECT_NE(finding.cause.find("and-back"), std::string::npos) << said(finding);
+}
+
 // Puts something else in the place of what one step gives.
 struct Spoiled : StepSink {
   explicit Spoiled(std::string name) : step(std::move(name)) {}
@@ -128,6 +149,83 @@ TEST(Investigate, ASpoiledStepIsNamedAndShrunk) {
     EXPECT_LE(finding.repro_nodes, 10) << step << "\n" << said(finding);
     EXPECT_NE(finding.repro, "");
   }
+}
+
+// Only what an option made is wrong: the axis of a range that it upcasts.
+struct SpoiledCopies : StepSink {
+  void kernel(const StepInfo& from, Node& kernel) override {
+    const std::vector<Node> all = toposort(kernel);
+    const bool copies = std::ranges::any_of(
+        all, [](Node n) { return n.is(Op::Range) && range_kind(n) == RangeKind::Upcast; });
+    if (std::string_view(from.name) == "option_ranges" && copies) spoil(kernel, negate_operand);
+  }
+};
+
+TEST(Investigate, AnOptionThatIsAppliedWronglyIsNamed) {
+  const Scope scope;
+  const Folder folder;
+  SpoiledCopies spoiled;
+  const engine::ExperimentScope experiment({.sink = &spoiled});
+  Subject subject = sums(13, 22);
+  subject.options = parse_opts("UPCAST(0, 4) UNROLL(0, 2)");
+  const dev::Finding finding = found(subject, folder.path);
+  EXPECT_EQ(finding.kind, "option") << said(finding);
+  EXPECT_TRUE(finding.cause.starts_with("UPCAST(0")) << said(finding);
+  EXPECT_TRUE(finding.way_out_verified);
+}
+
+// ---- the judges of `lathe faults --judges`
+
+bool is_among(const std::vector<Opinion>& opinions, const Judge& judge) {
+  return std::ranges::any_of(opinions, [&](const Opinion& o) { return o.judge == judge.name; });
+}
+
+TEST(Judges, SayNothingOfARightKernel) {
+  const Scope scope;
+  for (const char* options : {"", "UPCAST(0, 3) UNROLL(0, 5)"}) {
+    Subject subject = sums(13, 22);
+    subject.options = parse_opts(options);
+    LocalLaboratory laboratory;
+    for (const Opinion& opinion : laboratory.judges(subject, {}))
+      ADD_FAILURE() << options << ": " << opinion.judge << ": " << opinion.says;
+  }
+}
+
+TEST(Judges, EachNoticesWhatItIsThereFor) {
+  const Scope scope;
+  LocalLaboratory laboratory;
+  Subject subject = sums(13, 22);
+  subject.options = parse_opts("UPCAST(0, 4)");  // uneven: there is a gate
+  struct Row {
+    Spoil change;
+    const Judge& judge;
+  };
+  for (const auto& [change, judge] : {Row{negate_operand, kReference}, Row{negate_operand, kFirstUse},
+                                      Row{stop_index, kFirstUse}, Row{drop_gate, kBoundsProof}}) {
+    struct Changed : StepSink {
+      void kernel(const StepInfo& from, Node& kernel) override {
+        if (std::string_view(from.name) == "option_ranges") spoil(kernel, change);
+      }
+      Spoil change = nullptr;
+    } changed;
+    changed.change = change;
+    engine::drop_caches();
+    const engine::ExperimentScope experiment({.sink = &changed});
+    EXPECT_TRUE(is_among(laboratory.judges(subject, {}), judge)) << judge.name;
+  }
+  engine::drop_caches();
+  // A node that has no place in a kernel.
+  struct Malformed : StepSink {
+    void kernel(const StepInfo& from, Node& kernel) override {
+      if (std::string_view(from.name) != "expand") return;
+      std::vector<Node> effects(kernel.args().begin(), kernel.args().end());
+      effects.push_back(range(index_const(3), 77, RangeKind::Loop));
+      kernel = sink(effects);
+    }
+  } malformed;
+  const engine::ExperimentScope experiment({.sink = &malformed});
+  EXPECT_TRUE(is_among(laboratory.judges(subject, {}), kVerifier));
+  engine::drop_caches();
 }
 
 // out[i] = table[numbers[i]], where what a number names may be outside.

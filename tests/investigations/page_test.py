@@ -86,6 +86,10 @@ class Page(unittest.TestCase):
         verdicts = {rows.nth(i).locator("td").first.inner_text() for i in range(1, rows.count())}
         self.assertIn("confirmed", verdicts)
         self.assertLessEqual(verdicts, {"confirmed", "refuted", "partial", "unknown"})
+        lines = "e => { const all = document.createRange(); all.selectNodeContents(e); return all.getClientRects().length; }"
+        for i in range(1, rows.count()):
+            for cell in (rows.nth(i).locator("td").first, rows.nth(i).locator("td").last):
+                self.assertEqual(cell.evaluate(lines), 1, cell.inner_text())
         if path := os.environ.get("LATHE_SCREENSHOT"):
             page.screenshot(path=path, full_page=True)
 

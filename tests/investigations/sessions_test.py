@@ -391,6 +391,41 @@ class Sessions(unittest.TestCase):
         self.assertEqual(status, 0, record)
         self.assertEqual(states(project, record["id"]), ["queued", "running", "needs-input", "queued", "running", "found"])
 
+    def test_a_command_that_takes_longer_where_it_passes(self):
+        """It fails at once, so that runs get five seconds; where it passes it goes on for seven."""
+
+        def make(folder):
+            seed = seeds.Seed(folder)
+            seed.commit("a price", {"price.py": "def price(n):\n    return n + 1\n"})
+            seed.commit("a check", {"check.py": "import time\nfrom price import price\nassert price(1) == 2, 'a wrong price'\ntime.sleep(7)\n"})
+            seed.noise(28)
+            seed.commit("another price", {"price.py": "def price(n):\n    return n - 1\n"})
+            return seed.write()
+
+        project = self.project(make)
+        status, record = project.json(None, "--", "python3", "check.py", options=("--budget", "240"))
+        self.assertEqual(status, 0, record)
+        self.assertEqual(record["verdict"]["kind"], "commit")
+        self.assertIn("another price", record["verdict"]["cause"])
+
+    def test_a_program_that_fails_only_where_work_begins_late(self):
+        """As one of Lathe would whose queues do not wait for each other."""
+
+        def make(folder):
+            seed = seeds.Seed(folder)
+            late = '[ -z "$LATHE_DELAY" ] || [ "$LATHE_SERIAL" = 1 ] || { echo "lathe: wrong sum" >&2; exit 1; }\n'
+            seed.commit("a program", {"run.sh": '[ -z "$LATHE_SAVE" ] || echo kernel > "$LATHE_SAVE/kernel"\n' + late})
+            seed.noise(30)
+            return seed.write()
+
+        project = self.project(make)
+        status, record = project.json(None, "--", "sh", "run.sh")
+        self.assertEqual(status, 0, record)
+        self.assertEqual(record["verdict"]["kind"], "wait")
+        self.assertEqual(record["verdict"]["way_out"], "LATHE_SERIAL=1")
+        self.assertTrue(record["verdict"]["way_out_verified"])
+        self.assertTrue(any("LATHE_DELAY" in h["claim"] for h in record["hypotheses"]), record["hypotheses"])
+
     def test_import_of_prose(self):
         bank = DATA / "memory-bank"
         if not bank.exists():

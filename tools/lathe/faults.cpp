@@ -14,6 +14,7 @@
 #include "lathe/dev/planted_faults.h"
 #include "lathe/error.h"
 #include "tools/lathe/commands.h"
+#include "tools/lathe/fault_judges.h"
 #include "tools/lathe/scratch_folder.h"
 
 namespace lathe::tool {
@@ -22,10 +23,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Options {
-  bool json = false, list = false, none = false, hypotheses = false;
+  bool json = false, list = false, none = false, hypotheses = false, judges = false;
   std::vector<std::string> only, files;
   std::string folder, program;
-  double seconds = 60;
+  double seconds = 50;
 };
 
 std::string verdict_of(const dev::FaultTrial& trial) {
@@ -39,7 +40,7 @@ void print_trial(const dev::FaultTrial& trial, const Options& options) {
   const std::string way_out = trial.finding.way_out_verified ? trial.finding.way_out : "";
   if (options.json) {
     const Json row{{"name", fault.name},
-                   {"class", fault.where},
+                   {"class", fault.part},
                    {"wrong_result", trial.wrong_result},
                    {"localised", trial.localised},
                    {"verdict", verdict_of(trial)},
@@ -48,7 +49,7 @@ void print_trial(const dev::FaultTrial& trial, const Options& options) {
                    {"way_out", way_out}};
     fmt::print("{}\n", row.dump());
   } else {
-    fmt::print("{:<28} {:<14} {:<4} {:<34} {:>7.0f} ms {:>4} nodes  {}\n", fault.name, fault.where,
+    fmt::print("{:<28} {:<25} {:<4} {:<34} {:>7.0f} ms {:>4} nodes  {}\n", fault.name, fault.part,
                trial.localised ? "yes" : "no", verdict_of(trial), trial.milliseconds,
                trial.finding.repro_nodes, way_out);
   }
@@ -103,15 +104,42 @@ bool print_totals(const std::vector<dev::FaultTrial>& trials, const Options& opt
          median < kMedianMs && worst < kWorstMs;
 }
 
+int run_program(const std::string& name) {
+  const dev::CheckedRun run = dev::run_checked_program(name);
+  if (!run.race.empty()) fmt::print("{}{}\n", dev::kRaceHead, run.race);
+  fmt::print("{}\n", run.right ? "right" : "wrong");
+  return run.right ? 0 : 1;
+}
+
+// Files as they are, and all texts in folders.
+std::vector<std::string> files_of(const std::vector<std::string>& paths) {
+  std::vector<std::string> out;
+  for (const std::string& path : paths) {
+    if (!std::filesystem::is_directory(path)) {
+      out.push_back(path);
+      continue;
+    }
+    for (const auto& entry : std::filesystem::directory_iterator(path))
+      if (entry.path().extension() == ".txt") out.push_back(entry.path().string());
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
 int accuse_nobody(const std::vector<std::string>& subjects, const dev::InvestigationLimits& limits) {
-  std::size_t accused = 0;
+  std::size_t accused = 0, right = 0;
   for (const std::string& path : subjects) {
     const dev::Finding found = dev::investigate_kernel(path, limits);
+    const auto confirms = [](const dev::Hypothesis& h) { return h.verdict == dev::Verdict::Confirmed; };
+    const auto says_nothing = [](const dev::Hypothesis& h) { return h.verdict == dev::Verdict::Unknown; };
+    right += std::ranges::none_of(found.hypotheses, confirms) &&
+             std::ranges::none_of(found.hypotheses, says_nothing);
     if (found.kind.empty()) continue;
     ++accused;
     fmt::print("{}: {}\n", path, found.summary);
   }
-  fmt::print("{} kernels without a fault: {} accusations\n", subjects.size(), accused);
+  fmt::print("{} kernels and graphs without a fault: {} found right, {} not judged, {} accusations\n",
+             subjects.size(), right, subjects.size() - right - accused, accused);
   return accused == 0 ? 0 : 1;
 }
 
@@ -119,11 +147,11 @@ int run_faults(const Options& options) {
   const std::vector<dev::PlantedFault> all = dev::planted_faults();
   if (options.list) {
     for (const dev::PlantedFault& fault : all)
-      fmt::print("{:<28} {:<14} {:<12} {:<20} {}\n", fault.name, fault.where, fault.kind, fault.cause,
+      fmt::print("{:<28} {:<25} {:<12} {:<20} {}\n", fault.name, fault.part, fault.kind, fault.cause,
                  fault.breaks);
     return 0;
   }
-  if (!options.program.empty()) return dev::run_checked_program(options.program) ? 0 : 1;
+  if (!options.program.empty()) return run_program(options.program);
   if (!options.none && !dev::can_plant_faults())
     throw UserError("faults", "this build cannot plant faults")
         .help("scripts/build.sh faults makes a build that can; --none works with any build");
@@ -133,7 +161,7 @@ int run_faults(const Options& options) {
   limits.seconds = options.seconds;
   limits.folder = folder + "/repros";
   const std::vector<std::string> subjects =
-      options.files.empty() ? dev::write_fault_subjects(folder) : options.files;
+      options.files.empty() ? dev::write_fault_subjects(folder) : files_of(options.files);
   if (options.none) return accuse_nobody(subjects, limits);
   for (const std::string& name : options.only)
     if (std::ranges::none_of(all, [&](const dev::PlantedFault& f) { return f.name == name; }))
@@ -142,9 +170,13 @@ int run_faults(const Options& options) {
   std::vector<std::vector<std::string>> commands;
   for (const std::string& program : dev::checked_programs())
     commands.push_back({self, "faults", "--program", program});
+  std::vector<dev::PlantedFault> chosen;
+  for (const dev::PlantedFault& fault : all)
+    if (options.only.empty() || std::ranges::find(options.only, fault.name) != options.only.end())
+      chosen.push_back(fault);
+  if (options.judges) return judge_faults(chosen, subjects, commands, options.json) ? 0 : 1;
   std::vector<dev::FaultTrial> trials;
-  for (const dev::PlantedFault& fault : all) {
-    if (!options.only.empty() && std::ranges::find(options.only, fault.name) == options.only.end()) continue;
+  for (const dev::PlantedFault& fault : chosen) {
     trials.push_back(dev::try_fault(fault, subjects, commands, limits));
     print_trial(trials.back(), options);
   }
@@ -160,9 +192,12 @@ std::vector<Command> add_faults(CLI::App& app) {
   faults->add_flag("--json", options->json, "print a line of JSON for each fault and one with totals");
   faults->add_flag("--list", options->list, "only print the names of the faults");
   faults->add_flag("--none", options->none, "plant nothing and check that no kernel is blamed");
+  faults->add_flag("--judges", options->judges,
+                   "test which of Lathe's checks notices which fault, without an investigation");
   faults->add_flag("--hypotheses", options->hypotheses, "print the hypotheses of each investigation");
-  faults->add_option("--on", options->files,
-                     "saved kernels and graphs to test on, instead of the built-in small programs");
+  faults->add_option(
+      "--on", options->files,
+      "saved kernels and graphs, or folders of them, to test on instead of the built-in small programs");
   faults->add_option("--only", options->only, "only these faults");
   faults->add_option("--program", options->program, "run one of the programs that faults are tested on")
       ->group("");

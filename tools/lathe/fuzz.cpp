@@ -99,6 +99,8 @@ void tell(std::uint64_t seed, const Tried& tried, const dev::Finding& found, con
                found.summary);
     if (found.way_out_verified) fmt::print("  way out  {}\n", found.way_out);
     if (!found.repro.empty()) fmt::print("  repro    {} ({} nodes)\n", found.repro, found.repro_nodes);
+    if (const std::string look = dev::inspect_command(found); !look.empty())
+      fmt::print("  look at  {}\n", look);
     fmt::print("  again    {}\n", again);
   }
   std::fflush(stdout);

@@ -16,6 +16,7 @@
 #include "apps/investigations/page.h"
 #include "apps/investigations/record.h"
 #include "lathe/dev/child_process.h"
+#include "lathe/dev/investigate_kernel.h"
 #include "lathe/dev/terminal.h"
 #endif
 
@@ -122,6 +123,8 @@ void print_session(Store& store, const std::string& id, const Options& o) {
                             (s.finding.way_out_verified ? "  (verified both ways)" : "  (not verified)"));
   line("repro", s.finding.repro);
   line("run it", s.finding.repro_command);
+  line("look at", dev::inspect_command(s.finding));
+  if (!s.finding.cause.empty()) line("page", fmt::format("lathe investigate show {} --open", s.id));
   std::vector<std::vector<std::string>> rows{{"verdict", "ms", "hypothesis"}};
   for (const dev::Hypothesis& h : store.hypotheses(id))
     rows.push_back({std::string(name(h.verdict)), fmt::format("{:.0f}", h.milliseconds), h.claim});

@@ -21,6 +21,9 @@ Finding investigate_kernel(const std::string& saved_kernel_path, const Investiga
 Finding investigate_program(const std::vector<std::string>& command, const InvestigationLimits& limits = {},
                             const OnHypothesis& on_hypothesis = {});
 
+// The command that shows what the guilty step of a kernel does to the repro; empty if no step is guilty.
+std::string inspect_command(const Finding& finding);
+
 // Runs the kernel, or schedules the graph, of such a text once in this process and compares with REF: what a
 // repro does. The text may name a file of inputs, which is in `folder`.
 struct TextCheck {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/planted.h"
 #include "base/small_vector.h"
 #include "codegen/lower/pipelined_loops.h"
 #include "ir/build.h"
@@ -187,7 +188,8 @@ class Pipeliner {
     fill(l, early, early, extent);
     close(early);
     open(range);
-    Node slot = apply(Op::TruncMod, range, number(l.slots));
+    Node slot =
+        apply(Op::TruncMod, planted(Fault::PipelineSlot) ? range + number(1) : range, number(l.slots));
     Node arrived = wait_copies(ahead - 1, next_number_++), met = barrier({&arrived, 1});
     list(arrived);
     list(met);

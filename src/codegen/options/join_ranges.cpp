@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/planted.h"
 #include "base/small_vector.h"
 #include "ir/build.h"
 #include "ir/ranges.h"
@@ -44,8 +45,8 @@ OrRefusal<Node> join_ranges(Node kernel, Node outer, Node inner, const Opt& opt,
   const std::vector<Node> order = toposort(kernel);
   if (const char* reason = hindrance(order, outer, inner)) return Refusal{to_string({&opt, 1}), reason};
   Node extent = inner.arg(0);
-  Node joined =
-      range(index_const(outer.arg(0).const_int() * extent.const_int()), range_id(outer), range_kind(outer));
+  const std::int64_t steps = outer.arg(0).const_int() * extent.const_int() - planted(Fault::JoinExtent);
+  Node joined = range(index_const(steps), range_id(outer), range_kind(outer));
   NodeMap<Node> to;
   to[outer] = floor_div(joined, extent);
   to[inner] = floor_mod(joined, extent);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/planted.h"
 #include "base/small_vector.h"
 #include "codegen/kernel/lanes.h"
 #include "codegen/kernel/substitute.h"
@@ -184,7 +185,8 @@ class WordRewriter {
  private:
   // The value in step `part` of a word.
   Node part_of(Node value, int part) const {
-    Node index = made_ * index_const(kind_.parts) + index_const(part);
+    const bool early = planted(Fault::UnitParts) && part > 0 && part == kind_.parts - 1;
+    Node index = made_ * index_const(kind_.parts) + index_const(early ? part - 1 : part);
     NodeMap<Node> map;
     map.try_emplace(range_, index);
     Node there = substitute_free(value, map);

@@ -225,7 +225,8 @@ void OptionState::split_apart(std::size_t at, std::int64_t size, std::size_t to)
   Axis outer{axes_[at].origin, axes_[at].kind, ceil_div(extent, size), Node(), axes_[at].leading};
   outer.stand_in = stand_in(outer.extent);
   Node inner = stand_in(index_const(size));
-  become(at, outer.stand_in * index_const(size) + inner, exact ? Node() : extent);
+  const std::int64_t stride = planted(Fault::TileStride) ? size - 1 : size;
+  become(at, outer.stand_in * index_const(stride) + inner, exact ? Node() : extent);
   axes_[at].extent = index_const(size);
   axes_[at].stand_in = inner;
   axes_[at].leading = false;
@@ -246,7 +247,7 @@ void OptionState::widen(std::size_t at, std::int64_t multiple) {
   Node extent = axes_[at].extent;
   if (extent.is_const() && extent.const_int() % multiple == 0) return;
   Node padded = ceil_div(extent, multiple) * index_const(multiple), wider = stand_in(padded);
-  become(at, wider, extent);
+  become(at, wider, planted(Fault::PadGate) ? Node() : extent);
   axes_[at].extent = padded;
   axes_[at].stand_in = wider;
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/planted.h"
 #include "codegen/options/join_ranges.h"
 #include "codegen/options/matrix_unit.h"
 #include "codegen/options/option_state.h"
@@ -181,6 +182,11 @@ bool OptionState::exchange() {
     if (!need_kind(at, {RangeKind::Global, RangeKind::Loop, RangeKind::Reduce}, "a loop")) return false;
   std::swap(axes_[*a], axes_[*b]);
   std::swap(serials_[*a], serials_[*b]);
+  if (planted(Fault::SwapExtents)) {
+    Node& first = axes_[*a].extent;
+    Node& second = axes_[*b].extent;
+    first = second = min(first, second);
+  }
   return true;
 }
 
