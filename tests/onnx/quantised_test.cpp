@@ -106,6 +106,24 @@ TEST(QuantisedProduct, IsTheSumOfItsIntegers) {
             (std::vector<double>{(245 * -128 + -10 * 127 + 2 * 5) * 0.125, 0.0 + (-10 * -1 + 2 * -8)}));
 }
 
+// 33,100 products of 255 and 255 are more than an int32 holds.
+TEST(QuantisedProduct, OfMoreStepsThanIntegersHoldIsASumOfFloats) {
+  constexpr std::int64_t kSteps = 33100;
+  const std::string bytes =
+      model({.nodes = {bytes_from("w", kUint8), bytes_from("zero", kUint8),
+                       node("DequantizeLinear", {"x", "s", "zero"}, {"real_x"}),
+                       node("DequantizeLinear", {"w", "s", "zero"}, {"real_w"}),
+                       node("MatMul", {"real_x", "real_w"}, {"y"})},
+             .initializers = {integers("w_wide", {kSteps, 1}, Dims(kSteps, 255)),
+                              integers("zero_wide", {}, {0}), floats("s", {}, {0.0625F})},
+             .inputs = {value_info("x", kUint8, {"1", "33100"})},
+             .outputs = {value_info("y", kFloat, {"1", "1"})}});
+  Runner runner(bytes_of(bytes));
+  const Tensor x = Tensor::full({1, kSteps}, 255).cast(dtypes::uint8).contiguous();
+  constexpr double kSum = 255.0 * 255.0 * kSteps / 256.0;
+  EXPECT_NEAR(runner({{"x", x}}).at("y").tensor().tolist()[0], kSum, 1e-4 * kSum);
+}
+
 // The scales of the sum and of its result become one, in every call the same.
 TEST(QuantisedProduct, IsQuantisedAgainAfterARelu) {
   const std::string bytes = model(

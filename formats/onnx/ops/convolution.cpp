@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "formats/onnx/ops/quantised_sum.h"
 #include "formats/onnx/ops/shared.h"
+#include "formats/onnx/quantised_sum.h"
 
 namespace lathe::onnx {
 namespace {

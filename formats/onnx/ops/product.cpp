@@ -1,8 +1,8 @@
 // Products of matrices.
 #include <fmt/format.h>
 
-#include "formats/onnx/ops/quantised_sum.h"
 #include "formats/onnx/ops/shared.h"
+#include "formats/onnx/quantised_sum.h"
 
 namespace lathe::onnx {
 namespace {

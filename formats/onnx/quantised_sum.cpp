@@ -1,14 +1,15 @@
-#include "formats/onnx/ops/quantised_sum.h"
+#include "formats/onnx/quantised_sum.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "formats/onnx/ops/shared.h"
 
 namespace lathe::onnx {
 namespace {
 
-// So many products of two bytes fit 32 bits.
-constexpr std::int64_t kMostProducts = 65536;
+// So many products fit 32 bits: a byte times a byte less its zero point is at most 255 * 255.
+constexpr std::int64_t kMostProducts = std::numeric_limits<std::int32_t>::max() / (255 * 255);
 
 bool is_byte(const Tensor& t) { return t.dtype() == dtypes::uint8 || t.dtype() == dtypes::int8; }
 
