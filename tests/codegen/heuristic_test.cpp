@@ -399,11 +399,11 @@ TEST(Heuristic, PinnedChoices) {
        "UPCAST(3, 6) UPCAST(1, 16) THREAD(0, 2) STAGE(0, 1, 0) STAGE(1, 0, 1)",
        "UNROLL(1, 0) UPCAST(3, 24) UPCAST(1, 16) THREAD(0, 2) STAGE(0, 1, 0) TILE(2, 1, 1)"},
       {input_gradient(64, 64, 64, 8, 3),
-       "UNROLL(1, 0) UPCAST(3, 8) UPCAST(1, 8) THREAD(0, 2) STAGE(0, 0, 0) TILE(2, 1, 1)",
-       "UNROLL(1, 0) UPCAST(3, 8) UPCAST(1, 32) THREAD(1, 2) STAGE(0, 0, 0)"},
+       "UNROLL(1, 0) UPCAST(3, 8) UPCAST(1, 8) THREAD(0, 2) STAGE(0, 1, 0) TILE(2, 1, 1)",
+       "UNROLL(1, 0) UPCAST(3, 8) UPCAST(1, 32) THREAD(1, 2) STAGE(0, 1, 0)"},
       {input_gradient(64, 64, 64, 30, 3),
-       "UPCAST(3, 6) UPCAST(1, 16) THREAD(0, 2) STAGE(0, 0, 0) TILE(3, 10, 2) STAGE(2, 1, 1)",
-       "UPCAST(2, 2) UPCAST(3, 6) UPCAST(1, 32) THREAD(0, 2) STAGE(0, 0, 0) STAGE(1, 1, 1)"},
+       "UPCAST(3, 6) UPCAST(1, 16) THREAD(0, 2) STAGE(0, 1, 0) TILE(3, 10, 2) STAGE(2, 0, 1)",
+       "UPCAST(2, 2) UPCAST(3, 6) UPCAST(1, 32) THREAD(0, 2) STAGE(0, 1, 0) STAGE(1, 0, 1)"},
       // Rows of windows together, as many as the registers hold; lanes that lie apart with no loop across
       // them.
       {depthwise(64, 56, 7), "UPCAST(1, 7) UPCAST(2, 8) UNROLL(0, 0) THREAD(0, 8)",

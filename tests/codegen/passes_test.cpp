@@ -125,7 +125,7 @@ TEST(Expand, LanesAlongAReduceAreCombinedAtTheEnd) {
 TEST(Expand, LanesAreWhereTheyDivideTheWorkMost) {
   Scope scope;
   Program p = lower_kernel(convolution(2, 64, 16, 14, 3),
-                           parse_opts("UPCAST(3, 14) UPCAST(1, 8) STAGE(1, 0, 0) STAGE(0, 1, 1)"),
+                           parse_opts("UPCAST(3, 14) UPCAST(1, 8) STAGE(1, 1, 0) STAGE(0, 0, 1)"),
                            named_target("x86-64-v3"), "k");
   EXPECT_EQ(count_ops(p, Op::Fma, 8), 14);
   EXPECT_EQ(count_ops(p, Op::Fma, 2), 0);
