@@ -11,6 +11,13 @@ SIZES = [3, 4, 5, 1, 0, 6, 7, 8, 9, 15, 16, 17, 31, 32, 33, 61, 63, 64, 65, 97, 
 WIDTH = 64  # which is one of the sizes too
 
 
+@pytest.fixture(autouse=True)
+def without_disk():
+    """What an earlier process left on disk is neither compiled nor shared."""
+    with Context(CACHE="off"):
+        yield
+
+
 def numbers(*shape, seed=0, dtype=np.float32):
     return np.random.default_rng(seed + sum(shape)).standard_normal(shape).astype(dtype)
 
