@@ -326,12 +326,13 @@ constexpr std::uint64_t kWholeMask = ~std::uint64_t{0} >> kFormKeyBits;
 // `attr_with_identity` is the hash of the attribute, which for most ops is what a key has too.
 std::uint64_t key_of(std::uint64_t head, Op op, DType dtype, std::span<const Node> args, const Attr& attr,
                      std::uint64_t attr_with_identity) {
+  // The terms of a size are in one order whether its variables are bound or not, and for every value of them.
+  if (op == Op::Bind) return args[0].key();
   const bool same = op != Op::Buffer && op != Op::Copy && attr.kind != Attr::Kind::None;
   const std::uint64_t of_attr = same ? attr_with_identity : attr_hash(attr, false, op);
   std::uint64_t whole = hash_combine(head, of_attr);
   std::uint64_t form = hash_combine(head, form_hash(attr, op, dtype, of_attr));
-  // The value of a bound variable is not part of it: operands must be in one order for every value of it.
-  for (Node a : op == Op::Bind ? args.first(1) : args) {
+  for (Node a : args) {
     whole = hash_combine(whole, a.key());
     form = hash_combine(form, form_key(a));
   }

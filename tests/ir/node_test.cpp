@@ -83,6 +83,17 @@ TEST(Node, BuffersOfEqualStructureShareAKeyButNotAHandle) {
   EXPECT_EQ((a * b).arg(0), a);  // equal keys keep the order given
 }
 
+// A size has its terms in one order whether its variables are bound or not: it is compared node by node.
+TEST(Node, ABoundVariableHasTheKeyOfTheVariable) {
+  Scope scope;
+  for (const char* name : {"i", "j", "m", "n", "start", "length"}) {
+    const Node v = variable(name, 1, 9), bound = intern(Op::Bind, dtypes::Index, {v, index_const(3)});
+    EXPECT_NE(bound, v);
+    EXPECT_EQ(bound.key(), v.key());
+    EXPECT_EQ((bound * index_const(-1) + index_const(3)).key(), (v * index_const(-1) + index_const(3)).key());
+  }
+}
+
 TEST(Shape, FollowsMovementAndReduce) {
   Scope scope;
   Node x = new_buffer(dtypes::Float32, 24, "CPU");
